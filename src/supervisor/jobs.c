@@ -28,7 +28,7 @@
 /* The dump's own error names the lock that it waited for: ours would not. */
 #define DUMP_STALL_EXTRA_MS 15000
 
-#define JOB_DONE_MAX (WORKER_MESSAGE_MAX - 64u) /* bytes */
+#define JOB_DONE_MAX fault_limit("job.answer", WORKER_MESSAGE_MAX - 64u) /* bytes */
 
 /* From the job's worker, in this order at its end. */
 enum packet_type {
@@ -206,6 +206,27 @@ static void child_stepping_back(void *arg)
     worker_send_packet(*(const int *)arg, JOB_STEPPING_BACK, "", 0);
 }
 
+/* One packet has no room for the plan of very many tables, or the list of very many dumps: what is longest goes, and
+ * what the supervisor records of the job stays. */
+static void shorten(struct action_context *a, json_t *result, const json_t *whole)
+{
+    while (json_dumpb(whole, NULL, 0, JSON_COMPACT) > JOB_DONE_MAX && json_object_size(result)) {
+        const char *key, *longest = "";
+        json_t *value;
+        size_t most = 0;
+        json_object_foreach(result, key, value)
+        {
+            size_t size = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+            longest = size > most ? key : longest;
+            most = size > most ? size : most;
+        }
+        SCOPED(xfree) char *note =
+            xasprintf("the answer is too long: it comes without \"%.60s\"", longest);
+        action_note(a, note);
+        json_object_del(result, longest);
+    }
+}
+
 /* Only the child blocks. What the loop must act on goes as structs, in their order; a killed child
  * leaves the job without an outcome: jobs_died(). */
 static int child_main(int fd, void *arg)
@@ -226,21 +247,12 @@ static int child_main(int fd, void *arg)
     out.state = a->state;
     out.dump = a->dumped;
     worker_send_packet(fd, JOB_OUTCOME, &out, sizeof out);
-    /* What a client gets: if it is too large for one packet without the plan of very many tables, or
-     * without the list of very many dumps. */
     json_t *done = json_object(), *o = json_pack("{s:o}", "done", done);
     if (result)
         json_object_set_new(done, "result", result);
     if (out.failed)
         json_object_set_new(done, "error", worker_err_json(&out.error));
-    char *text = json_dumps(o, JSON_COMPACT);
-    if (text && strlen(text) > JOB_DONE_MAX)
-        json_object_del(result, "plan");
-    free(text);
-    text = json_dumps(o, JSON_COMPACT);
-    if (text && strlen(text) > JOB_DONE_MAX)
-        json_object_del(done, "result");
-    free(text);
+    shorten(a, result, o);
     worker_send_json(fd, JOB_DONE, o);
     json_decref(o);
     return 0;

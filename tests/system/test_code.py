@@ -530,3 +530,16 @@ def test_a_byte_0_in_a_body(defined, body):
     assert missing == ({"zero", "zero_e"} if MYSQL else {"zero_e"}), done
     if "'" in body and not MYSQL:
         assert defined.world.sql("CALL zero()", "SELECT HEX(@a)")[-1][0] == "610062"
+
+
+def test_an_answer_that_no_packet_has_room_for(defined):
+    """Only its longest list is left out, and that is told: who asked, the status and the history have what came back."""
+    defined.world.sql(*(f"CREATE {MINE}EVENT e{n:03} ON SCHEDULE EVERY 1 YEAR DO SET @a=1" for n in range(60)))
+    dump = defined.dump()
+    defined.start(fault="job.answer=2000")
+    rebuild(defined)
+    done = defined.ok("--restore", "--force", "--json")
+    assert done["dump"] == dump["name"] and done["rows"] == dump["rows"] and "definitions" not in done, done
+    defined.wait_log('the answer is too long: it comes without "definitions"')
+    restored = defined.wait(lambda: defined.status()["last_restore"], "it in the status")
+    assert restored["dump"] == dump["name"] and restored["rows"] == dump["rows"] and restored["ok"], restored
