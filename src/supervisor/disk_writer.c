@@ -24,9 +24,9 @@
 struct disk_writer {
     const struct disk_writer_args *args;
     int fd, status_dirfd, alerts_dirfd;
-    bool status_failed, state_failed; /* at the last write */
-    uint64_t marks[ALERT_CHANNELS];   /* written by this process */
-    int mark_failed;                  /* error number of the last reported failure */
+    bool status_ok, state_ok;       /* this process has written it, and the last write went well */
+    uint64_t marks[ALERT_CHANNELS]; /* written by this process */
+    int mark_failed;                /* error number of the last reported failure */
     struct site *site;
     char disk[600]; /* of the dumps; "": not looked for yet, or not known */
     struct {
@@ -171,9 +171,9 @@ static void publish(struct disk_writer *s, const json_t *files)
     if (rc < 0) {
         close_status(s);
         report_failure(s, DISK_PUBLISH, &e);
-        s->status_failed = true;
+        s->status_ok = false;
     } else {
-        s->status_failed = false;
+        s->status_ok = true;
         if (!up)
             fence_said((mono_t){0});
         fault_point("status.published");
@@ -245,9 +245,9 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
             report_failure(s, DISK_POLL, &e);
         }
     }
-    /* An error of the last write stays in the answer until a write succeeds. */
-    struct disk_state d = {.status_ok = !s->status_failed,
-                           .state_ok = !s->state_failed,
+    /* What was reported as failing is over when a write succeeds, not when another process has tried none yet. */
+    struct disk_state d = {.status_ok = s->status_ok || !s->args->cfg->status_dir,
+                           .state_ok = s->state_ok,
                            .place = file_dir_place(dir, s->args->cfg->dump_dir),
                            .free_known = fstatvfs(dir, &v) == 0};
     if (d.free_known)
@@ -279,8 +279,8 @@ int disk_writer_worker(int fd, void *arg)
         case DISK_STATE:
             if (!(data = packet_struct(&m, sizeof(struct state))))
                 break;
-            s.state_failed = state_save(s.args->dump_dirfd, data, &e) < 0;
-            if (s.state_failed)
+            s.state_ok = state_save(s.args->dump_dirfd, data, &e) == 0;
+            if (!s.state_ok)
                 report_failure(&s, DISK_STATE, &e);
             break;
         case DISK_ALERT:

@@ -3,10 +3,12 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import time
 
 import pytest
+from test_control import ask
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import DONE, FAILED, HELD, NOT_WELL, REFUSED, USAGE
 from wk.util import wait_for
@@ -107,6 +109,34 @@ def test_a_log_that_nobody_reads_stops_nothing(doomed, victim):
     doomed.wait(told, "the end of the server, and how much was not said before")
     assert doomed.stop() == DONE
     os.close(reader)
+
+
+def test_a_state_that_nobody_has_written_is_not_written_again(keeper, http):
+    """The next scribe has tried nothing yet when it first says how it goes."""
+    keeper.configure(http.settings())
+    keeper.dump()
+    keeper.start()
+    path = os.path.join(keeper.dumps_dir, "state.json")
+
+    def in_its_place():
+        with contextlib.suppress(FileExistsError):  # it may just be written
+            os.unlink(path)
+            os.mkdir(path)
+            return True
+    wait_for(in_its_place, "a directory in its place")
+
+    def news():
+        return [m["kind"] for m in http.messages() if "the state is" in m["what"] or "state cannot" in m["what"]]
+    ask(keeper, {"action": "pause"})  # it is saved at once
+    keeper.wait(lambda: news() == ["new"], "that it cannot be written")
+    for n in (1, 2):
+        scribe = keeper.worker("scribe")
+        os.kill(scribe, signal.SIGKILL)
+        keeper.wait(lambda s=scribe: keeper.worker("scribe") not in (None, s), "the next scribe")
+        keeper.wait(lambda n=n: keeper.log().count("are written again") == n, "what it says")
+    assert news() == ["new"], http.messages()
+    shutil.rmtree(path)
+    keeper.wait(lambda: news() == ["new", "recovered"], "its end")
 
 
 @pytest.mark.slow
