@@ -232,10 +232,13 @@ static void damaged(struct world *w, json_t *list, const char *device)
     } else {
         snprintf(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
                  js_text(first, "reason"));
+        SCOPED(xfree) char *path = xasprintf("%s/%s.sql.gz", w->cfg->dump_dir, dump);
+        SCOPED(buf_free) struct buf file = {0};
+        buf_shell(&file, path);
         snprintf(todo, sizeof todo,
-                 "correct that row in the world, then worldkeeper --dump; gunzip -c %s/%s.sql.gz "
-                 "shows what the dump holds",
-                 w->cfg->dump_dir, dump);
+                 "correct that row in the world, then worldkeeper --dump; gunzip -c %s shows what "
+                 "the dump holds",
+                 file.p);
     }
     notify_open(w, CONDITION_DAMAGED, key, "restores use an older dump; a new one is taken", todo,
                 "%s", what);

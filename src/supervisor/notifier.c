@@ -199,20 +199,19 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         /* All alerts of the queue were read. */
         const struct queue_kept *kept = data;
         unsigned refused = kept->refused;
-        char todo[640];
+        SCOPED(xfree) char *dir = xasprintf("%s/alerts", w->cfg->dump_dir);
+        SCOPED(buf_free) struct buf todo = {0};
         notifier.queue = QUEUE_READ;
         notifier.queue_retry = (mono_t){0};
         for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
             notifier.outbox.channel[ch].dropped += kept->channel[ch].dropped;
             notifier.outbox.channel[ch].damaged += kept->channel[ch].damaged;
         }
-        snprintf(
-            todo, sizeof todo,
-            "find out what put them there (a copied directory, a key that was changed, somebody "
-            "else): ls -l %.300s/alerts",
-            w->cfg->dump_dir);
+        buf_adds(&todo, "find out what put them there (a copied directory, a key that was changed, "
+                        "somebody else): ls -l ");
+        buf_shell(&todo, dir);
         if (refused)
-            notify_open(w, CONDITION_QUEUE, NULL, "alerts of this supervisor are sent", todo,
+            notify_open(w, CONDITION_QUEUE, NULL, "alerts of this supervisor are sent", todo.p,
                         "%u file%s in the alert queue %s refused, set aside and not sent: %.300s",
                         refused, refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
         else

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import subprocess
 import time
 
 import pytest
@@ -304,6 +305,10 @@ def test_what_an_earlier_supervisor_told_is_over(told, http):
 def test_a_planted_alert_is_never_sent(told, http, key):
     """A file that somebody else put into the queue is set aside, with one line and one alert; what was stored by
     us goes out. With a key it is one without a signature; without a key one that others can write to."""
+    odd = os.path.join(told.base, "it's here")
+    os.rename(told.dumps_dir, odd)
+    told.dumps_dir = odd
+    told.configure({"dump": {"dir": odd}})
     if key:
         told.configure({"dump": {"hmac_key_file": told.secret("key", "0123456789abcdef" * 4)}})
         told.dump()
@@ -321,6 +326,8 @@ def test_a_planted_alert_is_never_sent(told, http, key):
     told.start()
     message = http.wait_event("check")[0]
     assert os.path.basename(path) in message["what"] and "refused" in message["what"], message
+    listed = subprocess.run("ls -l" + message["todo"].split("ls -l")[1], shell=True, capture_output=True, text=True)
+    assert os.path.basename(path) in listed.stdout, (message["todo"], listed)
     told.wait(lambda: not queue(told), "the queue to be empty")
     assert http.events().count("started") == 2
     assert not [r for r in http.requests if b"planted" in r.body or b"PLANTED" in r.body]
