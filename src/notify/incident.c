@@ -67,5 +67,5 @@ void incidents_load(int dirfd, const char *world, struct incidents *out)
 
 int incidents_save(int dirfd, const json_t *o, struct err *e)
 {
-    return kept_save(dirfd, INCIDENTS_FILE, INCIDENTS_BYTES, json_copy((json_t *)(uintptr_t)o), e);
+    return queue_save(dirfd, INCIDENTS_FILE, INCIDENTS_BYTES, o, e);
 }

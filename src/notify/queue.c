@@ -22,10 +22,11 @@
 #define DIGITS 12
 #define NUMBER_MAX UINT64_C(999999999999)
 #define NAME_MAX_ 40
-#define FILE_MAX_ 65536     /* bytes of one queue file */
-#define BAD_KEPT 10         /* files set aside that are kept */
-#define LOCK_TRIES 250      /* of 20 ms */
-#define RESERVE_BYTES 16384 /* four blocks of 4 KiB: a few alerts, and a mark of what was sent */
+#define FILE_MAX_ 65536 /* bytes of one queue file */
+#define BAD_KEPT 10     /* files set aside that are kept */
+#define LOCK_TRIES 250  /* of 20 ms */
+#define RESERVE_BYTES                                                                              \
+    16384 /* four blocks of 4 KiB: open incidents, a few alerts, a mark of what was sent */
 
 /* A mark that is damaged is not the same as none: none begins at the end of the queue. */
 enum mark { MARK_NONE, MARK_OK, MARK_DAMAGED };
@@ -242,14 +243,13 @@ static void reserve_make(int dirfd)
         unlinkat(dirfd, "reserve", 0);
 }
 
-/* On a full disk the reserve is freed for one retry. */
-static int commit_alert(int dirfd, const char *name, const json_t *alert, struct err *e)
+int queue_save(int dirfd, const char *name, size_t max, const json_t *o, struct err *e)
 {
     struct err why = {0};
-    if (kept_save(dirfd, name, FILE_MAX_, json_copy((json_t *)(uintptr_t)alert), &why) == 0)
+    if (kept_save(dirfd, name, max, json_copy((json_t *)(uintptr_t)o), &why) == 0)
         return 0;
     if (why.cls == ERR_NOSPACE && unlinkat(dirfd, "reserve", 0) == 0 &&
-        kept_save(dirfd, name, FILE_MAX_, json_copy((json_t *)(uintptr_t)alert), &why) == 0)
+        kept_save(dirfd, name, max, json_copy((json_t *)(uintptr_t)o), &why) == 0)
         return 0;
     return err_pass(e, &why);
 }
@@ -275,7 +275,7 @@ static int add_locked(const struct config *c, int dirfd, const json_t *alert, ui
     }
     if (rc == 0) {
         file_name(name, next, ".json");
-        rc = commit_alert(dirfd, name, alert, e);
+        rc = queue_save(dirfd, name, FILE_MAX_, alert, e);
     }
     if (rc == 0) {
         if (s.n >= ALERT_QUEUE_MAX)

@@ -49,6 +49,9 @@ int queue_waiting(int dirfd, enum alert_channel ch, struct err *e);
 int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_t upto,
                struct err *e);
 
+/* Stores `o` in the queue's directory. On a full disk the room that is kept there for alerts is freed for one retry. */
+int queue_save(int dirfd, const char *name, size_t max, const json_t *o, struct err *e);
+
 /* ---- incident.c ----
  *
  * The open incidents. An incident is what a person sees as one thread, from the first alert to the

@@ -332,3 +332,35 @@ def test_a_planted_alert_is_never_sent(told, http, key):
     assert http.events().count("started") == 2
     assert not [r for r in http.requests if b"planted" in r.body or b"PLANTED" in r.body]
     assert os.path.exists(path + ".bad") and told.log().count("set aside and not sent") == 1
+
+
+def test_what_was_told_of_a_full_disk_is_over(make_keeper, world, http, small_disk):
+    """The thread is remembered on that disk: whoever makes room while no supervisor runs hears of the end."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(world, {"dump": {"dir": path}, **http.settings()})
+    keeper.dumps_dir, keeper.prefix = seen, prefix
+    keeper.init()
+    keeper.dump()
+    keeper.start()
+    http.wait_event("disk")  # nearly full from the beginning
+    filler = os.path.join(seen, "filler")
+
+    def told(kind, what):
+        return [m for m in http.messages() if m["kind"] == kind and what in m["what"]]
+
+    def saved(paused):
+        with open(os.path.join(seen, "state.json"), encoding="utf-8") as f:
+            return json.load(f)["paused"] is paused
+    paused = False
+    while not (news := told("new", "state cannot be written")):  # what was just written to may have left room
+        with open(filler, "ab", buffering=0) as f:
+            with pytest.raises(OSError):
+                while True:
+                    f.write(b"x" * 4096)
+        paused = not paused
+        keeper.ok("--pause" if paused else "--resume")  # it is saved at once
+        keeper.wait(lambda: told("new", "state cannot be written") or saved(paused), "that it is full, or is not")
+    keeper.kill9()
+    os.unlink(filler)
+    keeper.start(state=None)
+    assert keeper.wait(lambda: told("recovered", "state is written"), "its end")[0]["incident"] == news[0]["incident"]

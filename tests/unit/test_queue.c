@@ -354,6 +354,26 @@ static int try_load(const struct config *c, struct err *e)
 
 #define ALWAYS 1000u
 
+/* Of a disk that is full somebody is told: the next supervisor has to know in which thread. */
+static void test_incident_on_a_full_disk(void **state)
+{
+    (void)state;
+    struct incidents all = {0}, read;
+    struct err e = {0};
+    incident_open(&all, "disk", "a1", 4);
+    json_t *o = incidents_json(&all, "s8");
+    kit_text("reserve", "");
+    kit_refuse("." INCIDENTS_FILE ".", ENOSPC, 1);
+    assert_int_equal(incidents_save(kit_dir, o, &e), 0);
+    assert_false(kit_there("reserve"));
+    incidents_load(kit_dir, "s8", &read);
+    assert_non_null(incident_find(&read, "disk"));
+    kit_refuse("." INCIDENTS_FILE ".", ENOSPC, 1);
+    assert_int_equal(incidents_save(kit_dir, o, &e), -1); /* nothing left to give up */
+    assert_int_equal(e.cls, ERR_NOSPACE);
+    json_decref(o);
+}
+
 /* The room that was kept is for one alert; after that the disk is full. */
 static void test_full_disk(void **state)
 {
@@ -665,6 +685,7 @@ int main(void)
         QUEUE_TEST(test_strange_marks),
         QUEUE_TEST(test_many_writers),
         QUEUE_TEST(test_full_disk),
+        QUEUE_TEST(test_incident_on_a_full_disk),
         QUEUE_TEST(test_mark_on_a_full_disk),
         QUEUE_TEST(test_mark_in_the_way),
         QUEUE_TEST(test_mark_unreadable),
