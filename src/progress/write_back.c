@@ -62,11 +62,21 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
     return -1;
 }
 
-/* A machine that lost the lease of the world would send, under the numbers of the same locks, what its successor
- * may have played on from: the world's supervisor may be the one that stands still, so that each run asks by itself. */
-static bool stopped(const struct write_back *w)
+/* Another machine may have the world by now, with the same sessions: what goes on in this one must neither win over the
+ * saves of that one's players nor give their locks back. Asked right before each of both, as this process may have slept,
+ * and by each process itself, as the supervisor may be the one that stands still. */
+static int may_write(struct write_back *w, struct err *e)
 {
-    return !fence_open() || (w->stop && w->stop(w->stop_arg));
+    w->fenced = fence_check("write-back", e) < 0;
+    return w->fenced ? -1 : 0;
+}
+
+/* Between two statements: -1, with the reason, if the run has to end. */
+static int may_go_on(struct write_back *w, struct err *e)
+{
+    if (may_write(w, e) < 0)
+        return -1;
+    return w->stop && w->stop(w->stop_arg) ? err_set(e, ERR_ABORTED, 0, "write-back was ended") : 0;
 }
 
 static void name_first(struct write_back *w, const struct local_blob *b)
@@ -78,13 +88,6 @@ static void name_first(struct write_back *w, const struct local_blob *b)
         snprintf(w->done.first + have, sizeof w->done.first - have, "%s%s", have ? ", " : "",
                  shown.p);
     buf_free(&shown);
-}
-
-/* Another machine may have the world by now, with the same sessions: what goes on in this one must neither win over the
- * saves of that one's players nor give their locks back. Asked right before each of both, as this process may have slept. */
-static int may_write(struct err *e)
-{
-    return fence_check("write-back", e);
 }
 
 /* ---- statements on their way ---- */
@@ -165,7 +168,7 @@ static int send_batch(struct write_back *w, struct flight *f, struct err *e)
         if (settle_oldest(w, f, e) < 0)
             return -1;
     fault_point("progress.read");
-    if (may_write(e) < 0)
+    if (may_write(w, e) < 0)
         return -1;
     if (central_send(w->central, w->cfg->progress.lock_id, &f->batch, e) < 0) {
         w->central_failed = true;
@@ -268,11 +271,13 @@ int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms)
 }
 
 /* Keeps to [progress] max_rate, in pauses that the supervisor's stop does not have to wait for. */
-static void pace(const struct write_back *w, mono_t began, size_t count)
+static void pace(struct write_back *w, mono_t began, size_t count)
 {
     int64_t due;
-    while (!stopped(w) && (due = write_back_pause(count, w->cfg->progress.max_rate,
-                                                  mono_since(clock_mono(), began))) > 0)
+    struct err ended = {0}; /* who goes on asks again */
+    while ((due = write_back_pause(count, w->cfg->progress.max_rate,
+                                   mono_since(clock_mono(), began))) > 0 &&
+           may_go_on(w, &ended) == 0)
         usleep((useconds_t)(due < 100 ? due : 100) * 1000);
 }
 
@@ -289,12 +294,14 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
         n = piece(keys, i);
         if (rate && n > rate)
             n = rate;
-        if (stopped(w)) {
+        if (may_go_on(w, e) < 0) {
             /* what was sent is answered soon, and what was refused would be set aside by nobody else */
+            struct err late = {0};
             while (rc == 0 && db_unread(w->central))
-                rc = settle_oldest(w, &f, e);
-            if (rc == 0)
-                rc = err_set(e, ERR_ABORTED, 0, "write-back was ended");
+                rc = settle_oldest(w, &f, &late);
+            if (rc < 0)
+                *e = late;
+            rc = -1;
             break;
         }
         if (i > *at && w->until.ms && mono_reached(clock_mono(), w->until)) {
@@ -325,7 +332,7 @@ static int end_batch(struct write_back *w, struct local_session *list, size_t co
         if (!unsent[i])
             list[n++] = list[i];
     fault_point("progress.unsent");
-    if (may_write(e) < 0)
+    if (may_write(w, e) < 0)
         return -1;
     int rc =
         n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
@@ -343,8 +350,9 @@ static int end_sessions(struct write_back *w, const struct local_sessions *closi
     int rc = 0;
     for (size_t i = 0; i < closing->count && rc == 0; i += RELEASES) {
         size_t left = closing->count - i;
-        rc = stopped(w) ? err_set(e, ERR_ABORTED, 0, "write-back was ended")
-                        : end_batch(w, closing->list + i, left < RELEASES ? left : RELEASES, e);
+        rc = may_go_on(w, e) < 0
+                 ? -1
+                 : end_batch(w, closing->list + i, left < RELEASES ? left : RELEASES, e);
     }
     return rc;
 }
@@ -364,6 +372,8 @@ static int unlock_batch(struct write_back *w, struct local_session *list, size_t
         if (!keeps[i] && !session)
             list[n++] = list[i];
     }
+    if (may_write(w, e) < 0)
+        return -1;
     int rc =
         n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
     w->done.released += released;
@@ -407,7 +417,7 @@ static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
 int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned wait, struct err *e)
 {
     w->done = (struct write_back_done){0};
-    w->central_failed = false;
+    w->central_failed = w->fenced = false;
     if (local_lock(w->world, w->cfg->schema, (int64_t)wait * 1000, e) < 0)
         return -1;
     int rc = run(w, scope, e);

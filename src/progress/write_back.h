@@ -18,6 +18,7 @@ struct write_back {
     struct db *world, *central; /* NULL: not connected */
     struct buf password;        /* of the central store */
     bool central_failed; /* the last run, at the central store: its connection is to be closed */
+    bool fenced;         /* the last run: it was ended, as the lease of the world has */
     /* From then on a run sends no more: `left`, of all that is unsent, is the next one's. ms 0: it sends all. */
     mono_t until;
     struct local_keys left;

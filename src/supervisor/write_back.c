@@ -204,8 +204,8 @@ static void send_unsent(struct child *c)
     err_clear(&c->found);
     if (c->run.central_failed)
         central_failed(c, &e);
-    else if (e.cls != ERR_ABORTED &&
-             !db_unanswered(&e)) /* the probe reports a server that is away */
+    else if (e.cls != ERR_ABORTED && !c->run.fenced && /* the lease reports that */
+             !db_unanswered(&e))                       /* the probe reports a server that is away */
         c->report.error = e;
     db_close(c->run.world);
     c->run.world = NULL;

@@ -407,6 +407,32 @@ def test_a_write_back_that_slept(primary, server):
     assert store.rows()["a"] == (3, 2) and store.central.blobs()["a"] == (2, b"2")
 
 
+def test_a_write_back_that_slept_before_it_sent(primary, server):
+    """It was about to send: nothing is sent, and that is no trouble of the central store."""
+    k = primary
+    store = made(k, Central(server), write_back="1s")
+    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    k.configure({"standby": {"ttl": "4s"}})
+    k.start(fault="progress.read=stop")
+    store.open("p1")
+    store.put("a", "p1", b"1")
+    [sender] = wait_stopped(k, "progress.read")
+    to_all(k, SIGSTOP)
+    ok(k.other.call("prove"))
+    ok(k.other.call("open"))
+    take(k.other)
+
+    def seen(seconds=0):
+        return store.central.server.value(f"SELECT seen_at - INTERVAL {seconds} SECOND FROM wk_server", schema=store.central.schema)
+    before = seen()
+    os.kill(sender, SIGCONT)
+    wait_for(lambda: before < seen(3), "its worker goes on")
+    to_all(k, SIGCONT)
+    k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
+    assert store.central.blobs() == {} and store.rows() == {"a": (1, 0)}
+    assert "written back" not in k.log()
+
+
 def durable(checked):
     """How many tables of durable engines --check counts in the world."""
     return re.search(r"; (\d+) durable", checked.out).group(1)
