@@ -134,14 +134,15 @@ static int check_engines(struct db *db, bool innodb, struct err *e)
 }
 
 /* One that is there as it should be stays, and MariaDB's is replaced: a DROP takes along what was granted on the routine,
- * the game's EXECUTE. */
+ * the game's EXECUTE. It runs as its definer: one of an account that worldkeeper had before is made again. */
 static int make_routine(struct db *db, const char *name, const char *sql, struct err *e)
 {
     const char *body = strstr(sql, ROUTINE_BODY) + strlen(ROUTINE_BODY);
     SCOPED(xfree) char *there = db_one_with(
         db,
         "SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND "
-        "ROUTINE_NAME=? AND ROUTINE_TYPE='PROCEDURE' AND BINARY ROUTINE_DEFINITION=BINARY ?",
+        "ROUTINE_NAME=? AND ROUTINE_TYPE='PROCEDURE' AND BINARY ROUTINE_DEFINITION=BINARY ? AND "
+        "BINARY DEFINER=BINARY CURRENT_USER()",
         DB_ARGS(name, body), e);
     if (there || e->cls != ERR_NONE)
         return there ? 0 : -1;

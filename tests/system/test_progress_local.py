@@ -765,6 +765,13 @@ def test_made_again(memory):
     world.sql("DROP PROCEDURE wk_put", f"CREATE DEFINER={USER}@localhost PROCEDURE wk_put(a INT) DO 1")
     memory.keeper.init()
     assert world.sql("SHOW CREATE PROCEDURE wk_put")[0][2].split("PROCEDURE")[1] == made_as.split("PROCEDURE")[1]
+    # Of an account that worldkeeper had before, and that is gone: each wk_put would fail.
+    world.sql("DROP PROCEDURE wk_put", made_as.replace(f"`{USER}`@`localhost`", "`gone`@`localhost`"))
+    server.sql(f"GRANT SELECT ON *.* TO {USER}@localhost")  # who may not read its text makes it again in any case
+    assert "definer" in refused(memory.put, "a", "p1", b"x")
+    memory.keeper.init()
+    memory.open("p1")
+    memory.put("a", "p1", b"x")
 
 
 def test_routines_are_restored(fallible, make_server, make_world):
