@@ -97,7 +97,8 @@ static void name_first(struct write_back *w, const struct local_blob *b)
 struct flight {
     struct local_blobs blobs; /* read */
     struct central_batch batch;
-    size_t next; /* the first of the blobs that is not in the batch */
+    size_t next;  /* the first of the blobs that is not in the batch */
+    size_t taken; /* into batches; what cannot be sent takes no time of max_rate's */
     struct sent {
         struct local_blobs blobs;
         size_t answer;
@@ -226,6 +227,7 @@ static int fill(struct write_back *w, struct flight *f, bool last, struct err *e
             free(b->data);
             b->data = NULL;
             f->next++;
+            f->taken++;
         } else if (f->batch.count == 0) {
             db_packet_too_long(&w->done.skipped, "a blob", "wk_progress", f->batch.refused,
                                f->batch.most);
@@ -311,7 +313,7 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
         rc = local_read(w->world, keys->list + i, n, &f.blobs, e);
         if (rc == 0)
             rc = fill(w, &f, i + n == keys->count || (rate && f.batch.count + n > rate), e);
-        pace(w, began, i + n - *at);
+        pace(w, began, f.taken);
     }
     *at = i;
     let_go(w, &f);

@@ -479,6 +479,23 @@ def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, mak
     keeper.expect("nothing to be wrong", troubles=[])
 
 
+def test_what_cannot_be_sent_takes_no_time_from_other_sessions(make_keeper, world, make_server):
+    """More of it than may be sent in a second is looked at first, each second: the session behind it ends all the same."""
+    keeper = make_keeper(world)
+    store = made(keeper, Central(make_server("--max-allowed-packet=65536")), max_rate="2")
+    store.open("p1")
+    for n in range(4):
+        store.put(f"a{n}", "p1", b"'" * 65000)
+    store.close("p1")
+    keeper.start()
+    keeper.expect("what cannot be sent", troubles=lambda all_: any("max_allowed_packet" in t["what"] for t in all_))
+    store.open("p2")
+    store.put("b", "p2", b"the last save")
+    store.close("p2")
+    keeper.wait(lambda: store.central.holder("p2") is None, "the session behind it to end")
+    assert store.central.blobs() == {"b": (1, b"the last save")} and store.sessions() == {"p1": "closing"}
+
+
 def test_what_was_not_sent_in_the_first_of_many_is_said_at_their_end(memory):
     keeper, central = memory.keeper, memory.central
     keeper.configure({"progress": {"max_rate": "2"}})
