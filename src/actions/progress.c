@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "actions/run.h"
+#include "base/fence.h"
 #include "base/js.h"
 #include "progress/write_back.h"
 
@@ -107,6 +108,9 @@ static int release_held(const struct action_context *a, struct write_back *w,
     snprintf(outcome, 16, ended ? "released" : "free");
     if (!holder[0] || (ended && strcmp(holder, own) == 0)) /* the game has opened another one */
         return 0;
+    /* Another machine that has the world by now may hold it for the same player. */
+    if (fence_check("release", e) < 0)
+        return -1;
     if (strcmp(holder, own) == 0)
         return central_release(w->central, own, &s, outcome, e);
     if (force)
