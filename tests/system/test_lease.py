@@ -433,6 +433,30 @@ def test_a_write_back_that_slept_before_it_sent(primary, server):
     assert "written back" not in k.log()
 
 
+def test_an_unlock_that_slept(primary, server):
+    """It releases no lock that no session here has: it may be that of the other machine's players."""
+    k = primary
+    store = made(k, Central(server))
+    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    k.configure({"standby": {"ttl": "4s"}})
+    store.open("p1")
+    store.central.acquire("p2")
+    job = k.popen("--write-back", "--unlock", fault="progress.closed=stop")
+
+    def is_stopped():
+        with open(f"/proc/{job.pid}/stat", encoding="ascii") as f:
+            return f.read().rpartition(")")[2].split()[0] == "T"
+    wait_for(is_stopped, "its session is ended")
+    os.killpg(job.pid, SIGSTOP)
+    ok(k.other.call("prove"))
+    ok(k.other.call("open"))
+    take(k.other)
+    os.killpg(job.pid, SIGCONT)
+    done = k.finish(job)
+    assert done.rc == REFUSED and "the lease of this world is not held" in done.err, done
+    assert store.central.holder("p1") is None and store.central.holder("p2") == "gs-a"
+
+
 def durable(checked):
     """How many tables of durable engines --check counts in the world."""
     return re.search(r"; (\d+) durable", checked.out).group(1)
