@@ -670,7 +670,7 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
 {
     static const struct restore_options none;
     SCOPED(restore_result_free) struct restore_result out = {.replicas = -1};
-    struct err why = {0};
+    struct err why = {0}, ignored;
     struct restore r = {.job = job,
                         .opt = &none,
                         .out = &out,
@@ -682,6 +682,9 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
     const struct catalog_entry *c = catalog_load(job->dirfd, job->cfg->name, &r.catalog, &why) < 0
                                         ? NULL
                                         : catalog_find(&r.catalog, dump);
+    /* As the tables were: a replica that has not got them stops at a view of them. */
+    if (!job->cfg->restore_binlog)
+        db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
     if (c && c->intact) {
         r.code_case.trust = code_trust(job->cfg, &c->m);
         r.file = verify_open(job->dirfd, file, &c->m, job->progress, &why);

@@ -42,7 +42,7 @@
  *   file and proof removed   nothing
  *
  * A server that crashed as well has emptied the new world: then its sentinel has no row, and what
- * is left is treated as not swapped in. */
+ * is left is treated as not swapped in, but for the views, routines, …: the schema is not empty any more. */
 
 /* Is the table unchanged since the dump taken before a forced restore? */
 static bool in_dump(const struct restore *r, const struct target *t)
@@ -245,9 +245,9 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
 {
     const char *schema = r->job->cfg->schema;
     char digest[PENDING_DIGEST];
-    const char *how = r->opt->tables.count ? DB_SENTINEL_TABLES
-                      : r->opt->at.ms      ? DB_SENTINEL_MOMENT
-                                           : "";
+    const char *how = r->opt->at.ms          ? DB_SENTINEL_MOMENT
+                      : r->opt->tables.count ? DB_SENTINEL_TABLES
+                                             : "";
     SCOPED(xfree) char *from = xasprintf("%.120s%s", r->made.dump, how);
     struct pending p = {.generation = r->generation,
                         .triggers = *triggers,
@@ -695,6 +695,14 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
     return 0;
 }
 
+/* Has a new world been there that its server has emptied since? Its tables are in place, so that the next restore
+ * does not find the schema empty. 1, 0, -1. */
+static int was_emptied(struct db *db, const char *schema, struct err *e)
+{
+    SCOPED(db_tables_free) struct db_tables own = {0};
+    return db_own_tables(db, schema, &own, e) < 0 ? -1 : !db_table_find(&own, SHADOW_SENTINEL);
+}
+
 /* After a swap pending.json stays until all of this is done, so that a crash in here is recovered
  * from as well. */
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e)
@@ -708,6 +716,11 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     int rc = p.there && (ledgers_lock(db, c, e) < 0 || prove_pending(db, job, &p, e) < 0) ? -1 : 0;
     if (rc == 0 && p.there)
         rc = recover_pending(db, job, &p, swapped, e);
+    int due = rc < 0 || !p.there || !p.code ? 0 : *swapped ? 1 : was_emptied(db, c->schema, e);
+    if (due > 0)
+        rc = code_recover(db, job, p.dump, e);
+    else if (due < 0)
+        rc = -1;
     /* The file goes first: drop_own() drops what proves it. */
     if (rc == 0 && p.there && !*swapped)
         rc = pending_remove(job->dirfd, e);
@@ -716,8 +729,6 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     snprintf(made.nonce, sizeof made.nonce, "%s", p.nonce);
     snprintf(made.dump, sizeof made.dump, "%s", p.dump);
     /* The file goes last: whatever fails here is done by the next restore. */
-    if (rc == 0 && *swapped && p.code)
-        rc = code_recover(db, job, p.dump, e);
     if (rc == 0 && *swapped &&
         (raise_lease(db, c, p.generation, e) < 0 ||
          remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||

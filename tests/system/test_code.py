@@ -179,6 +179,18 @@ def test_killed_before_all_is_made(defined, point):
     defined.world.assert_is(defined.before)
 
 
+def test_the_server_is_killed_as_well(defined, server):
+    """The new tables are empty then, and what the next restore finds is no empty schema."""
+    rebuild(defined)
+    done = defined.finish(defined.popen("--restore", fault="restore.renamed=kill"))
+    assert done.rc == -signal.SIGKILL, done
+    server.crash("--log-bin-trust-function-creators=ON")
+    defined.ok("--restore")
+    assert names(defined.server, defined.world.schema) == NAMES
+    defined.server.sql(f"ALTER DEFINER=keeper@localhost EVENT `{defined.world.schema}`.tick ENABLE")
+    defined.world.assert_is(defined.before)
+
+
 def test_views_on_views(keeper):
     """Whatever their order in the dump is."""
     keeper.world.sql(f"CREATE {MINE}VIEW z1 AS SELECT id FROM player", f"CREATE {MINE}VIEW m2 AS SELECT id FROM z1",
