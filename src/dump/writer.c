@@ -381,10 +381,11 @@ static const struct catalog_entry *shrink_measure(struct writing *w)
     const struct db_sentinel *s = &w->sentinel;
     if (!newest || s->generation <= newest->m.generation || !s->dump[0])
         return newest;
-    if (strstr(s->dump, DB_SENTINEL_MOMENT))
+    const char *how = strrchr(s->dump, '.'); /* a file that was restored may have any name */
+    if (how && strcmp(how, DB_SENTINEL_MOMENT) == 0)
         return NULL;
     from = catalog_find(&w->catalog, s->dump);
-    if (!strstr(s->dump, DB_SENTINEL_TABLES))
+    if (!how || strcmp(how, DB_SENTINEL_TABLES) != 0)
         return from;
     if (from)
         measure_both(&w->catalog.list[newest - w->catalog.list].m, &from->m);

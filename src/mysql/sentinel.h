@@ -19,8 +19,8 @@ struct db_sentinel {
     uint64_t generation;
     char dump[129]; /* that was restored; "": none */
 };
-/* Behind the name of that dump: only tables of it were restored, into a world that lives on; the world was restored as
- * it was at a moment after it. */
+/* Behind the name of that dump: only tables of it were restored, into a world that lives on; what was restored, all or
+ * single tables, is of a moment after it. */
 #define DB_SENTINEL_TABLES ".tables"
 #define DB_SENTINEL_MOMENT ".moment"
 /* The name of a sentinel that a swap replaces. */

@@ -264,6 +264,20 @@ def test_one_table_of_an_older_dump_is_no_measure_of_the_others(undo):
     assert done.rc != DONE and "'player'" in done.err, f"as strict as ever: {done}"
 
 
+def test_the_dump_after_one_table_of_a_moment_is_measured_by_no_other(undo):
+    """Both dumps have more rows of it than it had at that moment."""
+    keeper = undo()
+    world = keeper.world
+    world.sql("TRUNCATE TABLE fleet")
+    before, at = tables(world), next_second(keeper.server)
+    world.sql("INSERT INTO fleet SELECT id,id,0 FROM player")
+    keeper.dump("--force")
+    keeper.ok("--restore", "--at", at, "--table", "fleet", "--force")
+    assert_same(before, tables(world), "the moment")
+    keeper.dump()
+    assert not keeper.rejected()
+
+
 def test_several_tables_of_the_newest_dump(undo):
     keeper = undo()
     world, then = keeper.world, tables(keeper.world)
