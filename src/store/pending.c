@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -99,6 +100,10 @@ int pending_digest(const struct pending *p, char hex[PENDING_DIGEST], struct err
 
 void pending_reserve(int dirfd)
 {
+    struct stat st;
+    /* Whoever made it may have been killed before it had its room. */
+    if (fstatat(dirfd, RESERVE, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size < RESERVE_BYTES)
+        unlinkat(dirfd, RESERVE, 0);
     int fd = openat(dirfd, RESERVE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;

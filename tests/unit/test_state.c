@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "base/js.h"
 #include "base/text.h"
@@ -435,6 +436,23 @@ static void test_pending_cut(void **state)
     free(whole);
 }
 
+/* One that was cut off before it had its room is made again. */
+static void test_pending_reserve(void **state)
+{
+    (void)state;
+    struct stat st;
+    for (int i = 0; i < 2; i++) {
+        kit_text("pending.reserve", "");
+        pending_reserve(kit_dir);
+        assert_int_equal(fstatat(kit_dir, "pending.reserve", &st, 0), 0);
+        assert_true(st.st_size >= 4096 && st.st_blocks > 0);
+    }
+    ino_t same = st.st_ino;
+    pending_reserve(kit_dir);
+    assert_int_equal(fstatat(kit_dir, "pending.reserve", &st, 0), 0);
+    assert_true(st.st_ino == same);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +468,7 @@ int main(void)
         cmocka_unit_test_teardown(test_pending_limit, kit_clean),
         cmocka_unit_test_teardown(test_pending_damaged, kit_clean),
         cmocka_unit_test_teardown(test_pending_cut, kit_clean),
+        cmocka_unit_test_teardown(test_pending_reserve, kit_clean),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }
