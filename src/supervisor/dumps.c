@@ -40,15 +40,22 @@ static void set_newest(struct world *w, const struct manifest *m)
     learn_nonce(m->nonce);
 }
 
-/* After another config: the newest dump's age counts, not when that was read; a shorter interval may make one due
- * at once. */
-static void restart(struct world *w)
+/* The newest dump's age counts, not when the config was read. */
+static void by_interval(struct world *w)
 {
     mono_t now = clock_mono();
     if (dumps.have)
         dumps.next = mono_add(dumps.taken, w->cfg->dump_interval);
     if (mono_reached(now, dumps.next))
         dumps.next = now;
+}
+
+/* After another config: a shorter interval may make a dump due at once; one that is due stays so, as the first one of
+ * a restored world. */
+static void restart(struct world *w)
+{
+    if (!mono_reached(clock_mono(), dumps.next))
+        by_interval(w);
 }
 
 void dumps_load(struct world *w, const struct catalog *c)
@@ -62,7 +69,7 @@ void dumps_load(struct world *w, const struct catalog *c)
     if (!newest)
         return;
     set_newest(w, &newest->m);
-    restart(w);
+    by_interval(w);
 }
 
 void dumps_stored(struct world *w, const struct manifest *m)

@@ -2,6 +2,7 @@
 import glob
 import gzip
 import os
+import signal
 import stat
 import time
 
@@ -71,6 +72,21 @@ def test_a_supervisor_dumps_at_once_what_was_restored_without_it(doomed, victim)
     victim.crash()
     doomed.wait(lambda: doomed.status()["generation"] == 3, "the world to be back")
     doomed.world.assert_is(before)
+
+
+def test_a_reload_does_not_put_that_dump_off(doomed):
+    """Neither one that waits for the end of the restore."""
+    old = doomed.dump()["name"]
+    doomed.world.sql("UPDATE player SET points=9")
+    doomed.start(fault="restore.loaded=stop")
+    process = doomed.popen("--restore=" + old, "--force")
+    pids = wait_stopped(doomed, "restore.loaded")
+    doomed.process.send_signal(signal.SIGHUP)
+    doomed.wait(lambda: "is reloaded when the running" in doomed.log(), "the reload to wait")
+    go_on(pids)
+    assert doomed.finish(process).rc == DONE
+    doomed.wait(lambda: " reloaded" in doomed.log(), "the new config")
+    doomed.wait(lambda: doomed.newest()["generation"] == 2, "a dump of the restored world")
 
 
 def test_what_is_not_the_newest_world_wants_a_dump(doomed, victim):
