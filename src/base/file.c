@@ -382,9 +382,11 @@ int file_sweep(int dirfd, const char *name, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
     int rc = file_list(dirfd, "cannot list a directory", &found, e);
-    for (size_t i = 0; rc == 0 && i < found.count; i++)
-        if (left_over(found.list[i], name))
-            rc = file_remove(dirfd, found.list[i], e);
+    /* One that cannot be removed must not keep the others. */
+    for (size_t i = 0; i < found.count; i++)
+        if (left_over(found.list[i], name) &&
+            file_remove(dirfd, found.list[i], rc < 0 ? NULL : e) < 0)
+            rc = -1;
     return rc;
 }
 

@@ -251,6 +251,17 @@ static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
     return orphan && older ? file_remove(dirfd, file, e) : 0;
 }
 
+static int sweep_all(int dirfd, struct sweep *s, struct err *e)
+{
+    SCOPED(names_free) struct names found = {0};
+    int rc = file_list(dirfd, "cannot list the dump directory", &found, e);
+    /* One that cannot be removed must not keep the others, which may be as large as dumps. */
+    for (size_t i = 0; i < found.count; i++)
+        if (sweep_one(dirfd, found.list[i], s, rc < 0 ? NULL : e) < 0)
+            rc = -1;
+    return file_sweep(dirfd, NULL, rc < 0 ? NULL : e) < 0 ? -1 : rc;
+}
+
 int catalog_sweep(int dirfd, const char *world, struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};
@@ -264,11 +275,10 @@ int catalog_sweep(int dirfd, const char *world, struct err *e)
         s.sequence = newest->m.sequence;
     }
     SCOPED(file_close) int fd = file_subdir(dirfd, "rejected", e);
-    return fd < 0 || each_name(dirfd, sweep_one, &s, e) < 0 ||
-                   each_name(fd, sweep_one, &s, e) < 0 || file_sweep(dirfd, NULL, e) < 0 ||
-                   file_sweep(fd, NULL, e) < 0
-               ? -1
-               : 0;
+    int rc = sweep_all(dirfd, &s, fd < 0 ? NULL : e);
+    if (fd < 0)
+        return -1;
+    return sweep_all(fd, &s, rc < 0 ? NULL : e) < 0 ? -1 : rc;
 }
 
 int catalog_remove(int dirfd, const char *name, struct err *e)

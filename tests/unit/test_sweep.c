@@ -48,6 +48,28 @@ static void test_sweep(void **state)
     assert_false(there(1, 6, ".sql.gz.part") || there(1, 2, ".sql.gz.part"));
 }
 
+/* One that cannot be removed is in the way of none. */
+static void test_sweep_one_that_stays(void **state)
+{
+    (void)state;
+    add(1, 9);
+    char *own = xasprintf(".w.json.%d.new", (int)getpid());
+    kit_text(own, "x");
+    for (uint64_t i = 1; i <= 4; i++)
+        put(1, i, ".sql.gz.part", "x");
+    char *part = name_of(1, 2, ".sql.gz.part");
+    assert_int_equal(unlinkat(kit_dir, part, 0), 0);
+    assert_int_equal(mkdirat(kit_dir, part, 0700), 0);
+    struct err e = {0};
+    assert_int_equal(catalog_sweep(kit_dir, "w", &e), -1);
+    assert_non_null(strstr(e.text, part));
+    assert_false(there(1, 1, ".sql.gz.part") || there(1, 3, ".sql.gz.part") ||
+                 there(1, 4, ".sql.gz.part") || kit_there(own));
+    assert_int_equal(unlinkat(kit_dir, part, AT_REMOVEDIR), 0);
+    free(part);
+    free(own);
+}
+
 /* state.json may be being written just now, by another worker. */
 static void test_sweep_temporary(void **state)
 {
@@ -260,6 +282,7 @@ int main(void)
         cmocka_unit_test_teardown(test_sweep_temporary, kit_clean),
         cmocka_unit_test_teardown(test_sweep_keeps_orphans, kit_clean),
         cmocka_unit_test_teardown(test_sweep_and_links, kit_clean),
+        cmocka_unit_test_teardown(test_sweep_one_that_stays, kit_clean),
         cmocka_unit_test_teardown(test_retain, kit_clean),
         cmocka_unit_test_teardown(test_retain_damaged, kit_clean),
         cmocka_unit_test_teardown(test_retain_one_that_stays, kit_clean),
