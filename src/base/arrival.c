@@ -62,6 +62,14 @@ uint64_t arrival_here(struct arrival *a)
     return here;
 }
 
+bool arrival_ended(struct arrival *a)
+{
+    pthread_mutex_lock(&a->lock);
+    bool ended = a->ended;
+    pthread_mutex_unlock(&a->lock);
+    return ended;
+}
+
 int arrival_whole(struct arrival *a, struct err *e)
 {
     pthread_mutex_lock(&a->lock);

@@ -34,6 +34,7 @@ int arrival_wait(struct arrival *a, uint64_t from, uint64_t *to, const _Atomic b
                  struct err *e);
 void arrival_wake(struct arrival *a);
 uint64_t arrival_here(struct arrival *a);
+bool arrival_ended(struct arrival *a);
 /* Waits for the end. */
 int arrival_whole(struct arrival *a, struct err *e);
 void arrival_give_up(struct arrival *a);

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/arrival.h"
 #include "base/fault.h"
 #include "base/js.h"
 #include "binlog/stream.h"
@@ -15,6 +16,7 @@
 
 /* What was seen later than this after a loss was not seen by a clock that is somewhat off. */
 #define LATER_MS fault_wait(60000)
+#define LOOK_US 100000 /* at what has come of a dump that is on its way */
 
 /* A dump chosen by name is restored as it is, and so is one that replaces a living world. A drill does
  * what a restore of a lost world would do now. */
@@ -78,6 +80,22 @@ static void leave_journal_out(struct restore *r, const char *why)
     forget_journal(r);
 }
 
+/* What comes meanwhile is reported: silence is a stall. Why nothing more comes is said to whoever reads on. */
+static void await_definition(const struct restore *r, size_t i)
+{
+    struct arrival *a = verify_arrival(r->file);
+    const struct manifest_table *t = &r->m->tables[i];
+    uint64_t part = r->m->parts.bytes, seen = 0;
+    uint64_t end = t->offset + (part && part < t->length ? part : t->length);
+    while (a && arrival_here(a) < end && !arrival_ended(a)) {
+        uint64_t here = arrival_here(a);
+        if (here != seen)
+            progress_at(r->job->progress, 0, here);
+        seen = here;
+        usleep(LOOK_US);
+    }
+}
+
 static bool same_key(const struct db_table *a, const struct db_table *b)
 {
     return a->key_count == b->key_count &&
@@ -93,6 +111,7 @@ static int read_definition(const struct restore *r, size_t i, const struct db_ta
     struct db_table t;
     char hash[17];
     bool mariadb = strstr(r->m->server.version, "MariaDB") != NULL;
+    await_definition(r, i);
     if (verify_definition(r->file, i, &create, e) < 0)
         return -1;
     if (!create.len || db_create_table_read(create.p, create.len, mariadb, &t) < 0)

@@ -509,6 +509,41 @@ def test_slow_but_not_stalled(make_followed, base):
         liar.stop()
 
 
+def test_slow_with_its_journal_but_not_stalled(make_followed, base):
+    """Nor is it a stall that definitions of a dump are waited for, by which the journal is read."""
+    liar = Liar(base)
+    gate = Gate(liar)
+    keeper = make_followed("empty", {
+        "journal": {"mode": "server"}, "offsite": {**liar.settings(), "plain": "yes"},
+        "restore": {"stall": "5s", "auto": "no"}},
+        (*BIG, "CREATE TABLE zzz (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO zzz VALUES (1)"))
+    try:
+        dump = keeper.dump()
+        keeper.start()
+        stored(keeper)
+        keeper.world.sql("INSERT INTO zzz VALUES (2)")
+        before = keeper.world.snapshot()
+        keeper.stop()
+        os.remove(dump["path"])
+        os.remove(os.path.join(keeper.dumps_dir, dump["name"] + ".json"))
+        keeper.server.crash()
+        keeper.start(None)
+        keeper.wait_log("so --restore is up to an admin")
+        gate.open.set()
+
+        def restored():
+            gate.then, gate.late = ["slowly"], 0
+            done = keeper.run("--restore=latest", "--from", "offsite", "--json")
+            assert done.rc == DONE or gate.late > 2, done  # then it was the test that stood still for too long
+            return done.rc == DONE
+        wait_for(restored, "the restore of what comes slowly")
+        assert not gate.then
+        keeper.world.assert_is(before)
+    finally:
+        gate.open.set()
+        liar.stop()
+
+
 def test_stored_where_nothing_is_followed(keeper, store):
     """The server writes no binary log: dumps are all there is to store, and the status knows that they are."""
     keeper.configure({"journal": {"mode": "follow"}, **store.settings})
