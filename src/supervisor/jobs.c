@@ -29,6 +29,7 @@
 #define DUMP_STALL_EXTRA_MS 15000
 
 #define JOB_DONE_MAX fault_limit("job.answer", WORKER_MESSAGE_MAX - 64u) /* bytes */
+#define TEXT_KEPT 1000u /* bytes of a text in an answer that is too long */
 
 /* From the job's worker, in this order at its end. */
 enum packet_type {
@@ -206,24 +207,43 @@ static void child_stepping_back(void *arg)
     worker_send_packet(*(const int *)arg, JOB_STEPPING_BACK, "", 0);
 }
 
-/* One packet has no room for the plan of very many tables, or the list of very many dumps: what is longest goes, and
- * what the supervisor records of the job stays. */
+static const char *longest(json_t *in)
+{
+    const char *key, *found = "";
+    json_t *value;
+    size_t most = 0;
+    json_object_foreach(in, key, value)
+    {
+        size_t size = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+        found = size > most ? key : found;
+        most = size > most ? size : most;
+    }
+    return found;
+}
+
+/* One packet has no room for the plan of very many tables, or the list of very many dumps: what is longest goes, of a text
+ * its end, and what the supervisor records and reports of the job stays. */
 static void shorten(struct action_context *a, json_t *result, const json_t *whole)
 {
     while (json_dumpb(whole, NULL, 0, JSON_COMPACT) > JOB_DONE_MAX && json_object_size(result)) {
-        const char *key, *longest = "";
-        json_t *value;
-        size_t most = 0;
-        json_object_foreach(result, key, value)
-        {
-            size_t size = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
-            longest = size > most ? key : longest;
-            most = size > most ? size : most;
+        json_t *in = result, *value;
+        const char *key = longest(in);
+        while (json_object_size(value = json_object_get(in, key)) > 0) {
+            in = value;
+            key = longest(in);
         }
+        bool cut = json_string_length(value) > TEXT_KEPT;
         SCOPED(xfree) char *note =
-            xasprintf("the answer is too long: it comes without \"%.60s\"", longest);
+            cut ? xasprintf("the answer is too long: \"%.60s\" in it is cut off", key)
+                : xasprintf("the answer is too long: it comes without \"%.60s\"", key);
         action_note(a, note);
-        json_object_del(result, longest);
+        if (cut) {
+            SCOPED(buf_free) struct buf kept = {0};
+            text_clean(&kept, json_string_value(value), TEXT_KEPT - 3);
+            js_set_clean(in, key, kept.p);
+        } else {
+            json_object_del(in, key);
+        }
     }
 }
 

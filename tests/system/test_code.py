@@ -544,14 +544,20 @@ def test_a_byte_0_in_a_body(defined, body):
         assert defined.world.sql("CALL zero()", "SELECT HEX(@a)")[-1][0] == "610062"
 
 
-def test_an_answer_that_no_packet_has_room_for(defined):
-    """Only its longest list is left out, and that is told: who asked, the status and the history have what came back."""
+def test_an_answer_that_no_packet_has_room_for(defined, http):
+    """Only the end of its longest text is left out, and that is told: who asked, the status, the history and the alert
+    have what came back, and that its events are disabled."""
     defined.world.sql(*(f"CREATE {MINE}EVENT e{n:03} ON SCHEDULE EVERY 1 YEAR DO SET @a=1" for n in range(60)))
+    defined.configure(http.settings())
     dump = defined.dump()
-    defined.start(fault="job.answer=2000")
+    defined.start(fault="job.answer=4000")
     rebuild(defined)
     done = defined.ok("--restore", "--force", "--json")
-    assert done["dump"] == dump["name"] and done["rows"] == dump["rows"] and "definitions" not in done, done
-    defined.wait_log('the answer is too long: it comes without "definitions"')
+    assert done["dump"] == dump["name"] and done["rows"] == dump["rows"], done
+    made = done["definitions"]
+    assert made["made"] > 60 and len(made["events_disabled"]) > 60 and made["enable"].endswith("..."), done
+    defined.wait_log('the answer is too long: "enable" in it is cut off')
+    assert "it comes without" not in defined.log()
+    assert "events of the dump are disabled" in http.wait_event("restored")[0]["todo"]
     restored = defined.wait(lambda: defined.status()["last_restore"], "it in the status")
     assert restored["dump"] == dump["name"] and restored["rows"] == dump["rows"] and restored["ok"], restored
