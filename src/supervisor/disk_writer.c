@@ -27,6 +27,7 @@ struct disk_writer {
     bool status_ok, state_ok;       /* this process has written it, and the last write went well */
     uint64_t marks[ALERT_CHANNELS]; /* written by this process */
     int mark_failed;                /* error number of the last reported failure */
+    json_t *incidents;              /* that could not be stored yet; or NULL */
     struct site *site;
     char disk[600]; /* of the dumps; "": not looked for yet, or not known */
     struct {
@@ -203,6 +204,17 @@ static void queue_alert(struct disk_writer *s, const json_t *alert)
     answer(s, DISK_STORED, &number, sizeof number, NULL);
 }
 
+/* A failure is not reported: other writes report the disk. It is tried again at each poll, or the next supervisor would not
+ * know what there is to end. */
+static void save_incidents(struct disk_writer *s)
+{
+    if (!s->incidents || alerts_dir(s, NULL) < 0 ||
+        incidents_save(s->alerts_dirfd, s->incidents, NULL) < 0)
+        return;
+    json_decref(s->incidents);
+    s->incidents = NULL;
+}
+
 /* One packet per alert, since all of them together may exceed a packet, then the summary. */
 static void load_alerts(struct disk_writer *s)
 {
@@ -229,6 +241,7 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
 {
     struct statvfs v;
     int dir = s->args->dump_dirfd;
+    save_incidents(s);
     /* Marks keep delivered alerts from being sent again after a restart. Tried at each poll until they
      * are written; each kind of failure is reported once. */
     struct err e;
@@ -287,10 +300,9 @@ int disk_writer_worker(int fd, void *arg)
             queue_alert(&s, o = packet_json(&m, 0));
             break;
         case DISK_INCIDENTS:
-            /* A failure is ignored: other writes report the disk, and the incidents stay in memory. */
-            o = packet_json(&m, 0);
-            if (alerts_dir(&s, NULL) >= 0)
-                incidents_save(s.alerts_dirfd, o, NULL);
+            json_decref(s.incidents);
+            s.incidents = packet_json(&m, 0);
+            save_incidents(&s);
             break;
         case DISK_HISTORY:
             o = packet_json(&m, 0);
@@ -311,6 +323,7 @@ int disk_writer_worker(int fd, void *arg)
         }
         json_decref(o);
     }
+    json_decref(s.incidents);
     close_status(&s);
     site_free(s.site);
     return 0;

@@ -364,3 +364,20 @@ def test_what_was_told_of_a_full_disk_is_over(make_keeper, world, http, small_di
     os.unlink(filler)
     keeper.start(state=None)
     assert keeper.wait(lambda: told("recovered", "state is written"), "its end")[0]["incident"] == news[0]["incident"]
+
+
+@pytest.mark.waits(1)
+def test_a_thread_that_could_not_be_stored_is_stored_later(told, victim, http):
+    """Or the next supervisor would not know that there is an end to report."""
+    path = os.path.join(told.dumps_dir, "alerts", "incidents")
+    os.makedirs(os.path.join(path, "in its place"), mode=0o700)
+    os.chmod(os.path.dirname(path), 0o700)
+    told.start()
+    victim.kill9()
+    incident = http.wait_event("down")[0]["incident"]
+    assert os.path.isdir(path)
+    os.rmdir(os.path.join(path, "in its place"))
+    os.rmdir(path)
+    told.wait(lambda: os.path.exists(path), "the thread")
+    with open(path, encoding="utf-8") as f:
+        assert json.load(f)["world"]["id"] == incident
