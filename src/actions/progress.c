@@ -143,10 +143,12 @@ static int end_session(struct write_back *w, const struct local_key *key, bool f
     *ended = !session && w->done.released;
     if (!session || force)
         return 0;
-    if (w->done.skipped.cls != ERR_NONE)
+    if (w->done.skipped.cls != ERR_NONE) {
         *e = w->done.skipped;
-    else
+    } else {
         err_set(e, ERR_CHANGED, 0, "the game has opened another session of it");
+        err_hint(e, "the same command again ends that session, too");
+    }
     err_step(e, "the lock is not released");
     return -1;
 }

@@ -60,10 +60,11 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
         d->bad = false;
     } else if (d->bad) {
         err_step(&why, "the copy of dump %s in the store cannot be used", d->name);
-        err_hint(&why,
-                 "it is never deleted from here: if nobody needs it, delete %s/dumps/%s.json there "
-                 "and the files beside it whose names begin so",
-                 u->cfg->name, d->name);
+        err_hint(
+            &why,
+            "it is never deleted from here: if nobody needs it, delete the files %s/dumps/%s.* "
+            "there",
+            u->cfg->name, d->name);
         upload_skip(u, &why);
     }
     return REMOTE_OK;

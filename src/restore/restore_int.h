@@ -65,7 +65,8 @@ int plan_begin(struct restore *r, struct err *e);
 int choice_find(struct restore *r, struct err *e);
 int choice_load(struct restore *r, struct err *e);
 
-#define CATCHUP_BY_MOMENT "--restore --at without its name takes the newest one before the moment"
+#define CATCHUP_BY_MOMENT                                                                          \
+    "--restore --at without the name of a dump takes the newest one before that moment"
 /* catchup.c: reads the changes since r->m into r->journal. ERR_REFUSED: the requested moment cannot be restored.
  * Where changes could be expected and are not used, out->journal.gap says why. */
 int catchup_read(struct restore *r, struct err *e);

@@ -201,7 +201,8 @@ static void request(struct world *w, struct client *c, struct request *r)
     struct err e;
     if (w->stopping && r->action != ACTION_STATUS) { /* nothing of it would reach the next one */
         err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
-        err_hint(&e, "ask again once the next one runs: worldkeeper --status");
+        err_hint(
+            &e, "ask again in a few seconds; whether the next one runs then: worldkeeper --status");
         answer(c, NULL, &e);
         request_free(r);
         return;
