@@ -248,7 +248,8 @@ static void damaged(struct world *w, json_t *list, const char *device)
 
 static void polled(struct world *w, const struct disk_state *d, json_t *list)
 {
-    notify_over(w, CONDITION_DISK_WRITER, "status, state and alerts are written again");
+    /* What it writes may fail as before: each failure has an end of its own. */
+    notify_over(w, CONDITION_DISK_WRITER, "what writes status, state and alerts works again");
     if (d->status_ok)
         notify_over(w, CONDITION_STATUS, "the status is written again");
     if (d->state_ok)

@@ -133,7 +133,7 @@ def test_a_state_that_nobody_has_written_is_not_written_again(keeper, http):
         scribe = keeper.worker("scribe")
         os.kill(scribe, signal.SIGKILL)
         keeper.wait(lambda s=scribe: keeper.worker("scribe") not in (None, s), "the next scribe")
-        keeper.wait(lambda n=n: keeper.log().count("are written again") == n, "what it says")
+        keeper.wait(lambda n=n: keeper.log().count("and alerts works again") == n, "what it says")
     assert news() == ["new"], http.messages()
     shutil.rmtree(path)
     keeper.wait(lambda: news() == ["new", "recovered"], "its end")
