@@ -237,6 +237,7 @@ static void restart(struct world *w)
 void notify_disk_gone(void)
 {
     outbox_not_stored(&notifier.outbox);
+    notifier.incidents_dirty |= notifier.incidents.count > 0;
     if (notifier.queue == QUEUE_READING)
         notifier.queue = QUEUE_UNREAD;
 }

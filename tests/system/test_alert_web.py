@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -375,6 +376,9 @@ def test_a_thread_that_could_not_be_stored_is_stored_later(told, victim, http):
     told.start()
     victim.kill9()
     incident = http.wait_event("down")[0]["incident"]
+    assert os.path.isdir(path)
+    os.kill(told.worker("scribe"), signal.SIGKILL)  # the next one is given it again
+    told.wait_log("alerts works again")
     assert os.path.isdir(path)
     os.rmdir(os.path.join(path, "in its place"))
     os.rmdir(path)
