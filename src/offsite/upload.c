@@ -137,6 +137,7 @@ static enum remote_result look_again(struct upload *u, struct err *e)
     u->looked = false;
     u->read = 0;
     memset(&u->skipped, 0, sizeof u->skipped);
+    u->unsent = false;
     memset(&u->fenced, 0, sizeof u->fenced);
     struct err why = {0};
     enum remote_result got = copies_load_dumps(u->t.store, u->cfg->name, &u->there, e);

@@ -48,6 +48,7 @@ struct upload {
         uint64_t bytes;
     } done;
     struct err skipped; /* what cannot be stored, or is there and no good; ERR_NONE: nothing */
+    bool unsent;        /* and that is what is written now: nothing new of it is stored */
     struct err
         unswept; /* why uploads that were cut off could not be removed; ERR_NONE: they could */
 };

@@ -96,8 +96,13 @@ static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
         s->damaged = damage ? s->damaged + (s->damaged < DAMAGED_MAX) : 0;
         s->damaged_at = u->looked_at;
         fault_point("offsite.damaged");
-        if (why.num != ENOENT && (!damage || s->damaged == DAMAGED_MAX))
-            upload_skip(u, &why);
+        if (why.num == ENOENT || (damage && s->damaged < DAMAGED_MAX))
+            return;
+        upload_skip(u, &why);
+        if (s == u->segments) { /* the newest: that counts more than any before it */
+            u->skipped = why;
+            u->unsent = true;
+        }
         return;
     }
     s->damaged = 0;

@@ -141,7 +141,7 @@ static int64_t step(struct child *c)
     c->report.fenced = u->fenced.cls != ERR_NONE;
     c->report.why = c->report.fenced ? u->fenced : u->skipped;
     c->report.trouble = c->report.why.cls != ERR_NONE;
-    c->report.made = !c->report.fenced;
+    c->report.made = !c->report.fenced && !u->unsent;
     c->report.away = false;
     if (u->unswept.cls != ERR_NONE && !c->unswept)
         log_line(LOG_WARN_, "uploads that were cut off stay in the store: %s", u->unswept.text);

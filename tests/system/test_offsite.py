@@ -697,6 +697,18 @@ def test_a_segment_that_is_read_as_damaged(make_followed, store):
     assert stored(keeper)["failed"] == 0
 
 
+def test_what_is_written_now_cannot_be_read(make_followed, store):
+    """It is no copy in the store that is no good, beside which all else is stored: of this nothing is."""
+    keeper = make_followed(settings=store.settings)
+    keeper.waits = 20
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.segments.wait_all()
+    flip(keeper.segments.paths()[-1], 30)
+    keeper.wait(lambda: any("no copies on the other machine: journal segment" in t["what"]
+                            for t in keeper.status()["troubles"]), "it is said")
+
+
 def test_a_worker_that_hangs_or_dies(make_followed, store):
     """What it said last is not taken for what is; one that dies is said, and the next one goes on."""
     keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}})
