@@ -268,6 +268,14 @@ static int fetch_parts(struct fetch *f, size_t first, int fd, uint64_t *got, str
     return fsync(fd) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
 }
 
+/* A disk that cannot read it has damaged it: so whoever reads the journal takes it, too. */
+static int unread(struct err *e)
+{
+    if (e->cls == ERR_SYSTEM && e->num == EIO)
+        e->cls = ERR_DAMAGED;
+    return -1;
+}
+
 /* 1: it is here. One of the same number that was begun at another moment is of another life of the world, whose changes
  * must not be mixed with these. */
 static int is_here(int dirfd, const char *file, const struct copy_part *of, struct err *e)
@@ -278,7 +286,7 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
     if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_sys(e, errno, "cannot look at %s", file);
     if (segment_peek(dirfd, file, &head, &sum, e) < 0)
-        return -1;
+        return unread(e);
     if (head.made.ms == of->made)
         return 1;
     err_set(e, ERR_REFUSED, 0,
@@ -300,7 +308,7 @@ static int settle(const struct copies *c, size_t first, int dirfd, const char *f
          i++)
         if (c->parts[i].to == *size)
             return 0;
-    return segment_settled(dirfd, file, 0, size, e);
+    return segment_settled(dirfd, file, 0, size, e) < 0 ? unread(e) : 0;
 }
 
 /* The part that has what follows byte `size`; NULL: there is none. */
