@@ -16,6 +16,7 @@
 #include "store/history.h"
 #include "store/proof.h"
 #include "store/state.h"
+#include "supervisor/world.h"
 
 /* Packets are worked off one by one. Each write is whole or does not count (file_publish(), file_commit()); what failed is
  * reported once, and the supervisor sends it again. */
@@ -145,17 +146,29 @@ static int write_flag(struct disk_writer *s, const char *name, const char *text,
     return 0;
 }
 
+/* What is written by now is believed for no longer than a status is valid, nor than the lease. */
+static void say_until(mono_t lease)
+{
+    mono_t valid = mono_add(clock_mono(), STATUS_VALID_MS);
+    fence_said(valid.ms < lease.ms ? valid : lease);
+}
+
 static void publish(struct disk_writer *s, const json_t *files)
 {
     struct err e;
     if (!s->args->cfg->status_dir)
         return;
-    const json_t *up = json_object_get(json_array_get(files, 0), "fenced");
-    if (up) /* first: who shuts the fence looks at it afterwards */
-        fence_said((mono_t){json_integer_value(up)});
+    bool up = json_object_get(json_array_get(files, 0), "fenced");
     /* What was said before the lease ended is not true any more, when this process slept meanwhile. */
-    if (up && !fence_open())
+    mono_t lease = fence_until();
+    if (up && fence_made() && mono_reached(clock_mono(), lease))
         return;
+    if (up) /* a disk may take any time to write it; first: who shuts the fence looks at it afterwards */
+        fence_said(lease);
+    if (up && !fence_open()) {
+        say_until(lease);
+        return;
+    }
     int rc = open_dirs(s, &e);
     for (size_t i = 0; i < json_array_size(files); i++) {
         const json_t *f = json_array_get(files, i);
@@ -179,6 +192,8 @@ static void publish(struct disk_writer *s, const json_t *files)
             fence_said((mono_t){0});
         fault_point("status.published");
     }
+    if (up)
+        say_until(lease);
 }
 
 /* The alert queue's directory, opened and swept when it is first needed; -1 on error. */

@@ -220,10 +220,8 @@ static json_t *status_files(struct world *w)
         metrics_text(w->cfg->name, status, &b);
         add_file(files, w->cfg->metrics_file, b.p);
     }
-    /* Not to be written once the lease is over; believed for no longer than its valid_until says. */
-    mono_t now = clock_mono(), until = mono_add(now, leases_sleep(now, STATUS_VALID_MS));
-    if (up && json_array_size(files))
-        js_set_int(json_array_get(files, 0), "fenced", until.ms);
+    if (up && json_array_size(files)) /* not to be written once the lease is over */
+        json_object_set_new(json_array_get(files, 0), "fenced", json_true());
     json_decref(status);
     return files;
 }

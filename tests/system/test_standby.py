@@ -368,6 +368,48 @@ def test_the_lease_goes_last(make_followed, store, tmp):
         liar.stop()
 
 
+@pytest.mark.slow
+def test_the_lease_goes_after_a_status_that_was_written_late(make_followed, store, tmp):
+    """The disk took the status long after it was due: players believe the file from then on."""
+    liar = Liar(tmp)
+    Conditions(liar)
+    standby = {"lease": "s3", "ttl": "30m"}
+    other = None
+    try:
+        one = make_followed(settings={"offsite": {"plain": "yes", **liar.settings()}, "standby": standby})
+        one.run("--check")
+        one.start(fault="aside.renamed=stop")
+        one.dump()
+        other = LeaseCaller(os.path.join(tmp, "other"), "other/2", standby, liar.settings(), name=one.name)
+        assert other.call("prove")["result"] == other.call("open")["result"] == "ok"
+        pressed = one.popen("--switch-over")
+        stopped = wait_stopped(one, "aside.renamed")
+        scribe = one.worker("scribe")
+        flag = os.path.join(one.status_dir, "index.html")
+        os.kill(scribe, SIGSTOP)
+        time.sleep(3)  # what it is told meanwhile waits for it
+        one.process.send_signal(SIGSTOP)
+        time.sleep(16)
+        os.kill(scribe, SIGCONT)
+        wait_for(lambda: time.time() - os.stat(flag).st_mtime < 5, "it is written")
+        go_on(stopped)
+
+        def is_free():
+            said = other.call("read")
+            if said["free"]:
+                with open(flag) as f:
+                    assert f.read() != "UP\n" or time.time() - os.stat(flag).st_mtime > 14.9
+            return said["free"]
+        wait_for(is_free, "the lease is given back")
+        one.process.send_signal(SIGCONT)
+        assert one.finish(pressed).rc == DONE
+        one.wait_state("STANDBY")
+    finally:
+        if other:
+            other.close()
+        liar.stop()
+
+
 def demoted(make_followed, store):
     """A machine that kept a world until now, whose store has its newest dump."""
     keeper = make_followed(settings=store)
