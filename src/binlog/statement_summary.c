@@ -111,9 +111,10 @@ void statement_brief(const char *sql, size_t len, char *out, size_t room)
         buf_add(&b, text ? "?" : at, text ? 1 : (size_t)(after - at));
         w.s = after;
     }
+    const char *brief = b.len ? b.p : "";
     size_t n = b.len < room ? b.len : room - 1;
     for (size_t i = 0; i < n; i++)
-        out[i] = (unsigned char)b.p[i] < ' ' ? ' ' : b.p[i];
+        out[i] = (unsigned char)brief[i] < ' ' ? ' ' : brief[i];
     out[n] = '\0';
     if ((n < b.len || left_out) && room > 4)
         memcpy(out + (n + 4 < room ? n : room - 4), "...", 4);

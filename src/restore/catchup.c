@@ -135,7 +135,7 @@ static int read_definitions(const struct restore *r, const struct db_tables *now
     *then = (struct db_tables){.list = xcalloc(m->table_count + 1, sizeof *then->list)};
     for (size_t i = 0; i < m->table_count && rc == 0; i++) {
         const struct db_table *t = db_table_find(now, m->tables[i].name);
-        char hash[17];
+        char hash[17] = "";
         if (strcasecmp(m->tables[i].engine, "MEMORY") != 0)
             continue;
         if (t)
