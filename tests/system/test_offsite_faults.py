@@ -352,7 +352,7 @@ def test_killed_beside_the_journal(make_followed, store, point):
     keeper.segments.wait_all()
     wait_segments(keeper, store)
     keeper.kill9()
-    keeper.start(fault=f"{point}=killall")
+    keeper.start(state=None, fault=f"{point}=killall")
     keeper.world.mark(3)
     keeper.process.wait(PATIENCE)
     keeper.start()
