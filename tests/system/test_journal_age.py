@@ -121,7 +121,7 @@ def test_the_last_moment_of_a_journal_whose_server_is_gone(make_followed):
     keeper = make_followed()
     dump_and_follow(keeper)
     for mark in (2, 3):
-        clock(keeper.server)
+        before = clock(keeper.server)
         keeper.world.mark(mark)
     keeper.segments.wait_all()
     keeper.stop()
@@ -131,4 +131,4 @@ def test_the_last_moment_of_a_journal_whose_server_is_gone(make_followed):
     moment = re.search("--at ([^ ]+) is the last moment before the gap", refused.err)
     assert refused.rc == REFUSED and moment, refused
     keeper.ok("--restore", "--at", moment[1])
-    assert keeper.world.marked() == 2
+    assert keeper.world.marked() in ((2,) if moment[1] <= before else (2, 3))  # the files may end seconds later
