@@ -272,30 +272,7 @@ int central_locks(struct db *db, json_t *list, struct err *e)
 /* An account that may only call routines can ask for all locks, not for some. */
 int central_held(struct db *db, const char *lock_id, struct local_sessions *out, struct err *e)
 {
-    *out = (struct local_sessions){0};
-    struct db_rows *r = db_select(db, "bubIII", "CALL wk_locks()", e);
-    int got;
-    while ((got = db_next(r, e)) == 1) {
-        struct local_key id;
-        if (local_take_key(r, 2, &id, e) < 0) {
-            got = -1;
-            break;
-        }
-        if (!local_key_is(&id, lock_id, strlen(lock_id)))
-            continue;
-        out->list = xgrow(out->list, out->count, sizeof *out->list);
-        if (local_take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
-            got = -1;
-            break;
-        }
-        out->list[out->count++].lock_seq = db_uint(r, 1);
-    }
-    db_rows_end(r);
-    if (got < 0) {
-        free(out->list);
-        *out = (struct local_sessions){0};
-    }
-    return got;
+    return local_take_sessions(db_select(db, "bubIII", "CALL wk_locks()", e), lock_id, out, e);
 }
 
 int central_holder(struct db *db, const struct local_key *key, uint64_t *lock_seq,

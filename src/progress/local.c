@@ -464,19 +464,22 @@ int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
 
 /* ---- sessions ---- */
 
-int local_closing(struct db *db, struct local_sessions *out, struct err *e)
+int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_sessions *out,
+                        struct err *e)
 {
-    *out = (struct local_sessions){0};
-    struct db_rows *r =
-        db_select(db, "bu", "SELECT lock_key,lock_seq FROM wk_session WHERE state='closing'", e);
     int got;
+    *out = (struct local_sessions){0};
     while ((got = db_next(r, e)) == 1) {
-        out->list = xgrow(out->list, out->count, sizeof *out->list);
-        if (local_take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
-            got = -1;
+        struct local_session s = {.lock_seq = db_uint(r, 1)};
+        struct local_key id;
+        if (lock_id && (got = local_take_key(r, 2, &id, e)) < 0)
             break;
-        }
-        out->list[out->count++].lock_seq = db_uint(r, 1);
+        if (lock_id && !local_key_is(&id, lock_id, strlen(lock_id)))
+            continue;
+        if ((got = local_take_key(r, 0, &s.lock_key, e)) < 0)
+            break;
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        out->list[out->count++] = s;
     }
     db_rows_end(r);
     if (got < 0) {
@@ -484,6 +487,13 @@ int local_closing(struct db *db, struct local_sessions *out, struct err *e)
         *out = (struct local_sessions){0};
     }
     return got;
+}
+
+int local_closing(struct db *db, struct local_sessions *out, struct err *e)
+{
+    return local_take_sessions(
+        db_select(db, "bu", "SELECT lock_key,lock_seq FROM wk_session WHERE state='closing'", e),
+        NULL, out, e);
 }
 
 int local_close_all(struct db *db, struct err *e)

@@ -83,6 +83,9 @@ struct local_sessions {
     struct local_session *list;
     size_t count;
 };
+/* Of rows of lock_key, lock_seq and, unless `lock_id` is NULL, the holder: those that it holds. Ends the rows. */
+int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_sessions *out,
+                        struct err *e);
 int local_closing(struct db *db, struct local_sessions *out, struct err *e);
 /* They are closing from now on: one, or all. */
 int local_close(struct db *db, const struct local_key *lock_key, struct err *e);

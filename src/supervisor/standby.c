@@ -428,6 +428,8 @@ static json_t *copy_json(const struct world *w, bool heard)
     int64_t behind = (clock_wall().ms - r->warm_moment.ms) / 1000, least = behind_seconds();
     if (!w->cfg->standby.warm || !is_standby(w))
         return json_null();
+    if (behind < least)
+        behind = least;
     const char *state = !heard || !r->known ? NULL
                         : r->loading        ? "loading"
                         : ready             ? "ready"
@@ -437,7 +439,7 @@ static json_t *copy_json(const struct world *w, bool heard)
                      !ready && !r->loading && k->why[0] ? js_clean(k->why) : json_null(), "dump",
                      ready ? k->dump : NULL, "moment",
                      js_time(ready ? r->warm_moment : (wall_t){0}), "behind_seconds",
-                     js_known(ready && r->warm_moment.ms, behind > least ? behind : least), "rows",
+                     js_known(ready && r->warm_moment.ms && behind >= 0, behind), "rows",
                      js_known(ready, (int64_t)k->rows), "compared_at",
                      js_time(ready ? k->compared_at : (wall_t){0}));
 }

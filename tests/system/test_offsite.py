@@ -434,6 +434,17 @@ class Gate:
         return True
 
 
+def restore_slowly(keeper, gate):
+    """The newest dump of the store is restored, whose rest comes slowly."""
+    def restored():
+        gate.then, gate.late = ["slowly"], 0
+        done = keeper.run("--restore=latest", "--from", "offsite", "--json")
+        assert done.rc == DONE or gate.late > 2, done  # then it was the test that stood still for too long
+        return done.rc == DONE
+    wait_for(restored, "the restore of what comes slowly")
+    assert not gate.then
+
+
 def test_restored_while_it_comes(make_followed, base):
     """Rows are loaded while the rest of the dump is on its way. What is cut off, or proves to be other bytes, replaces
     nothing; other bytes are fetched once more."""
@@ -495,14 +506,7 @@ def test_slow_but_not_stalled(make_followed, base):
         keeper.start()
         keeper.wait(keeper.dumps, "the dump that it makes first")
         gate.open.set()
-
-        def restored():
-            gate.then, gate.late = ["slowly"], 0
-            done = keeper.run("--restore=latest", "--from", "offsite", "--json")
-            assert done.rc == DONE or gate.late > 2, done  # then it was the test that stood still for too long
-            return done.rc == DONE
-        wait_for(restored, "the restore of what comes slowly")
-        assert not gate.then
+        restore_slowly(keeper, gate)
         keeper.world.assert_is(before)
     finally:
         gate.open.set()
@@ -530,14 +534,7 @@ def test_slow_with_its_journal_but_not_stalled(make_followed, base):
         keeper.start(None)
         keeper.wait_log("so --restore is up to an admin")
         gate.open.set()
-
-        def restored():
-            gate.then, gate.late = ["slowly"], 0
-            done = keeper.run("--restore=latest", "--from", "offsite", "--json")
-            assert done.rc == DONE or gate.late > 2, done  # then it was the test that stood still for too long
-            return done.rc == DONE
-        wait_for(restored, "the restore of what comes slowly")
-        assert not gate.then
+        restore_slowly(keeper, gate)
         keeper.world.assert_is(before)
     finally:
         gate.open.set()

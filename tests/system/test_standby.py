@@ -1,4 +1,5 @@
 """A second machine takes a world over: what it has, who may go on, and what is lost."""
+import contextlib
 import json
 import os
 import shutil
@@ -332,9 +333,10 @@ def test_what_the_standby_has_seen(make_pair, tmp, kind):
         liar.stop()
 
 
-def test_the_lease_goes_last(make_followed, store, tmp):
-    """A switch-over gives the lease back when nobody can believe any more that the world is up here, also where the
-    supervisor cannot say so, since it stands still: a status is believed for seconds, however long the lease is."""
+@contextlib.contextmanager
+def handing_over(make_followed, tmp):
+    """A switch-over under a long lease, stopped where the world is set aside, and another machine that would take it: (keeper,
+    caller, the stopped process). It ends when the supervisor goes on."""
     liar = Liar(tmp)
     Conditions(liar)
     standby = {"lease": "s3", "ttl": "30m"}
@@ -347,7 +349,20 @@ def test_the_lease_goes_last(make_followed, store, tmp):
         other = LeaseCaller(os.path.join(tmp, "other"), "other/2", standby, liar.settings(), name=one.name)
         assert other.call("prove")["result"] == other.call("open")["result"] == "ok"
         pressed = one.popen("--switch-over")
-        stopped = wait_stopped(one, "aside.renamed")
+        yield one, other, wait_stopped(one, "aside.renamed")
+        one.process.send_signal(SIGCONT)
+        assert one.finish(pressed).rc == DONE
+        one.wait_state("STANDBY")
+    finally:
+        if other:
+            other.close()
+        liar.stop()
+
+
+def test_the_lease_goes_last(make_followed, store, tmp):
+    """A switch-over gives the lease back when nobody can believe any more that the world is up here, also where the
+    supervisor cannot say so, since it stands still: a status is believed for seconds, however long the lease is."""
+    with handing_over(make_followed, tmp) as (one, other, stopped):
         one.process.send_signal(SIGSTOP)
         go_on(stopped)
 
@@ -359,31 +374,12 @@ def test_the_lease_goes_last(make_followed, store, tmp):
                 assert not status["ready"] or believed <= time.time(), (said, status)
             return said["free"]
         wait_for(is_free, "the lease is given back")
-        one.process.send_signal(SIGCONT)
-        assert one.finish(pressed).rc == DONE
-        one.wait_state("STANDBY")
-    finally:
-        if other:
-            other.close()
-        liar.stop()
 
 
 @pytest.mark.slow
 def test_the_lease_goes_after_a_status_that_was_written_late(make_followed, store, tmp):
     """The disk took the status long after it was due: players believe the file from then on."""
-    liar = Liar(tmp)
-    Conditions(liar)
-    standby = {"lease": "s3", "ttl": "30m"}
-    other = None
-    try:
-        one = make_followed(settings={"offsite": {"plain": "yes", **liar.settings()}, "standby": standby})
-        one.run("--check")
-        one.start(fault="aside.renamed=stop")
-        one.dump()
-        other = LeaseCaller(os.path.join(tmp, "other"), "other/2", standby, liar.settings(), name=one.name)
-        assert other.call("prove")["result"] == other.call("open")["result"] == "ok"
-        pressed = one.popen("--switch-over")
-        stopped = wait_stopped(one, "aside.renamed")
+    with handing_over(make_followed, tmp) as (one, other, stopped):
         scribe = one.worker("scribe")
         flag = os.path.join(one.status_dir, "index.html")
         os.kill(scribe, SIGSTOP)
@@ -401,13 +397,6 @@ def test_the_lease_goes_after_a_status_that_was_written_late(make_followed, stor
                     assert f.read() != "UP\n" or time.time() - os.stat(flag).st_mtime > 14.9
             return said["free"]
         wait_for(is_free, "the lease is given back")
-        one.process.send_signal(SIGCONT)
-        assert one.finish(pressed).rc == DONE
-        one.wait_state("STANDBY")
-    finally:
-        if other:
-            other.close()
-        liar.stop()
 
 
 def demoted(make_followed, store):
