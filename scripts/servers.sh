@@ -30,6 +30,8 @@ Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
 Kinds:
   mariadb       MariaDB of this Debian
   mysql         Oracle's MySQL of Debian sid
+  mariadb-10.5  MariaDB of Debian 11 (bullseye)
+  mariadb-11.8  MariaDB of Debian 13 (trixie)
   mariadb-new   MariaDB of Debian sid
   radosgw       no database: the S3 server of Debian sid, for the tests; only fetch and root
 
@@ -55,6 +57,7 @@ esac
 }
 command=$1 kind=$2
 shift 2
+suite=sid
 case $kind in
 mariadb) packages='' ;;
 mysql) # and what scripts/oracle-client.sh builds with: fetching twice would take twice as long
@@ -62,14 +65,20 @@ mysql) # and what scripts/oracle-client.sh builds with: fetching twice would tak
     packages+=,zlib1g-dev,libcurl4-openssl-dev,libisal-dev,libinih-dev,libjansson-dev,libssl-dev
     packages+=,libcmocka-dev
     ;;
+mariadb-10.5) suite=bullseye packages=mariadb-server-core-10.5 ;;
+mariadb-11.8) suite=trixie packages=mariadb-server-core ;;
 mariadb-new) packages=mariadb-server-core ;;
 radosgw)
     packages=radosgw
     case $command in fetch | root) ;; *) die "radosgw is no database server: it can be fetched" ;; esac
     ;;
-*) die "no kind '$kind': there are mariadb, mysql, mariadb-new and radosgw" ;;
+*) die "no kind '$kind': there are mariadb, mysql, mariadb-10.5, mariadb-11.8, mariadb-new and radosgw" ;;
 esac
 root=$roots/$kind
+
+# MySQL's root is built in (scripts/oracle-client.sh), so it has to be one that can be entered. mariadb-new is made the
+# same way.
+is_set_up() { [ "$kind" = mysql ] || [ "$kind" = mariadb-new ]; }
 
 fetched() { [ "$(cat "$root/.complete" 2>/dev/null)" = "$packages" ]; }
 
@@ -94,7 +103,7 @@ fetch() {
         command -v sudo >/dev/null || die "fetching $kind needs root (debootstrap), and there is no sudo"
         exec sudo env WORLDKEEPER_SERVERS="$roots" "$here/scripts/servers.sh" fetch "$kind"
     fi
-    [ "$kind" = radosgw ] || "$here/scripts/deps.sh" clean-root
+    ! is_set_up || "$here/scripts/deps.sh" clean-root
     mkdir -p "$roots"
     exec 9>"$roots/$kind.lock"
     flock 9
@@ -103,7 +112,8 @@ fetch() {
     remove_root "$new"
     trap 'remove_root "$new"' EXIT
     trap 'exit 1' HUP INT TERM
-    if [ "$kind" = radosgw ]; then unpack "$new"; else bootstrap "$new"; fi
+    if is_set_up; then bootstrap "$new"; else unpack "$new"; fi
+    mkdir -p "$new/usr/lib/mysql/plugin" # MariaDB's core package has none
     printf '%s\n' "$packages" >"$new/.complete"
     remove_root "$root"
     mv "$new" "$root"
@@ -115,21 +125,22 @@ bootstrap() {
     # Without a network this is to fail, not to try for half an hour.
     printf 'timeout = 30\ntries = 3\n' >"$roots/wgetrc"
     # The lock is not for what it starts: a process left behind would keep everybody out.
-    WGETRC=$roots/wgetrc debootstrap --variant=minbase --include="$packages" sid "$new" \
+    WGETRC=$roots/wgetrc debootstrap --variant=minbase --include="$packages" "$suite" "$new" \
         >"$root.log" 2>&1 9>&- || {
         tail -n 20 "$root.log" >&2
         die "debootstrap could not fetch $kind; its output ends as above"
     }
     rm -rf "$new/var/cache/apt/archives"
-    mkdir -p "$new/usr/lib/mysql/plugin" # MariaDB's core package has none
 }
 
-# Nothing of it is set up: in a third of the time. apt looks at sid in a state of its own, in which nothing is installed.
+# Unpacks the packages without setting them up, which takes a third of the time. apt sees the suite in a state of its own,
+# in which nothing is installed.
 unpack() {
-    local own=$1/apt package
+    local own=$1/apt package name
     mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
     : >"$own/status"
-    echo 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian sid main' >"$own/sources.list"
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian %s main\n' \
+        "$suite" >"$own/sources.list"
     local apt=(apt-get -qq -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$own"
         -o Dir::State::status="$own/status" -o Dir::Cache="$own/cache" -o APT::Sandbox::User=root
         -o Acquire::http::Timeout=30 -o Acquire::Retries=3)
@@ -138,10 +149,16 @@ unpack() {
         tail -n 20 "$root.log" >&2
         die "apt-get could not fetch $kind; its output ends as above"
     }
-    for package in "$own"/cache/archives/*.deb; do
-        dpkg-deb -x "$package" "$1"
+    # Packages of Debian 11 still put libraries into /lib.
+    for name in lib lib64 bin sbin; do
+        mkdir -p "$1/usr/$name"
+        ln -s "usr/$name" "$1/$name"
     done
-    rm -rf "$own" "${1:?}/usr/share"
+    for package in "$own"/cache/archives/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -p -C "$1"
+    done
+    rm -rf "$own"
+    [ "$kind" != radosgw ] || rm -rf "${1:?}/usr/share"
 }
 
 first_of() {
@@ -159,6 +176,9 @@ program() {
     [ -x "$root$1" ] || die "$kind comes without ${1##*/}"
     words=("$loader" --library-path "$lib:$root/usr/lib/mysql/private" "$root$1" --no-defaults)
 }
+
+# MariaDB's files were called mysql until Debian 12.
+their_name() { if [ -d "$root/usr/share/mariadb" ]; then echo mariadb; else echo mysql; fi; }
 
 must_be_there() {
     if [ "$kind" = mariadb ]; then
@@ -181,9 +201,9 @@ server_words() {
         share=$root/usr/share/mysql
         words+=(--mysqlx=OFF --secure-file-priv=)
         ;;
-    mariadb-new)
+    mariadb-*)
         program /usr/sbin/mariadbd
-        share=$root/usr/share/mariadb
+        share=$root/usr/share/$(their_name)
         ;;
     esac
     words+=(--lc-messages-dir="$share" --character-sets-dir="$share/charsets"
@@ -265,13 +285,15 @@ install() {
     mysql)
         "${as[@]}" "${words[@]}" --initialize-insecure --skip-log-bin --datadir="$data" "$@"
         ;;
-    mariadb-new)
+    mariadb-*)
         "${as[@]}" mkdir -p "$data/mysql"
-        local sql=$root/usr/share/mariadb
+        local name sql
+        name=$(their_name)
+        sql=$root/usr/share/$name
         {
             printf 'use mysql;\nSET @auth_root_socket=NULL;\n'
-            cat "$sql/mariadb_system_tables.sql" "$sql/mariadb_performance_tables.sql" \
-                "$sql/mariadb_system_tables_data.sql" "$sql/maria_add_gis_sp_bootstrap.sql"
+            cat "$sql/${name}_system_tables.sql" "$sql/${name}_performance_tables.sql" \
+                "$sql/${name}_system_tables_data.sql" "$sql/maria_add_gis_sp_bootstrap.sql"
             printf '%s\n' "$root_is_local"
         } | "${as[@]}" "${words[@]}" --bootstrap --datadir="$data" --enforce-storage-engine= "$@"
         ;;

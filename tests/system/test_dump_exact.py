@@ -6,7 +6,7 @@ import re
 
 import pytest
 from wk.keeper import DONE, FAILED, REFUSED, USER
-from wk.server import MYSQL, stock_restore
+from wk.server import MYSQL, stock_restore, version
 from wk.snapshot import assert_same
 from wk.util import wait_for
 from wk.watch import Game
@@ -122,6 +122,8 @@ def test_timestamps_without_a_default(make_server, make_world, make_keeper):
         servers[1].sql("GRANT SESSION_VARIABLES_ADMIN ON *.* TO keeper@localhost")
     moved.ok("--restore")
     there.assert_is(before)
+    if not MYSQL and version() < (10, 8, 4):
+        return  # there the setting is the whole server's: no dump can turn it on
     empty = make_world("empty", on=servers[1])
     stock_restore(servers[1], path, empty.schema)
     assert_same(before, empty.snapshot(), "restored by the stock client")

@@ -1,5 +1,5 @@
 """Columns of every type that a MEMORY table can have, with values that they can hold, more or less."""
-from .server import MYSQL
+from .server import MYSQL, version
 from .util import ident
 from .zoo import CHARSETS, q
 
@@ -197,15 +197,16 @@ def dates(rand, name):
 
 
 def nets(rand, name):
-    kind, pool = rand.choice((
-        ("UUID", ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
-                  "5c275c27-1a0d-0a00-2260-0123456789ab", "01890a5d-ac96-774b-bcce-b302099a8057"] +
+    kinds = [
+        ("UUID", (10, 7), ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+                           "5c275c27-1a0d-0a00-2260-0123456789ab", "01890a5d-ac96-774b-bcce-b302099a8057"] +
          [f"{rand.getrandbits(32):08x}-1111-{rand.choice('1478')}222-{rand.choice('07bf')}333-{i:012x}"
           for i in range(10)]),
-        ("INET6", ["::", "::1", "ffff:ffff::", "::ffff:92.39.13.10", "1:0:0:2::3"] +
+        ("INET6", (10, 5), ["::", "::1", "ffff:ffff::", "::ffff:92.39.13.10", "1:0:0:2::3"] +
          [f"fe80::{i:x}:{i * 7:x}" for i in range(10)]),
-        ("INET4", ["0.0.0.0", "255.255.255.255", *(f"10.0.{i}.{i * 3}" for i in range(10))]),
-    ))
+        ("INET4", (10, 10), ["0.0.0.0", "255.255.255.255", *(f"10.0.{i}.{i * 3}" for i in range(10))]),
+    ]
+    kind, _, pool = rand.choice([k for k in kinds if version() >= k[1]])
     return Column(name, kind, "net", [f"'{v}'" for v in pool])
 
 

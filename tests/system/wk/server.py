@@ -105,6 +105,13 @@ def words(kind):
     return subprocess.run([SERVERS, "words", kind], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 
 
+@functools.cache
+def version(kind=KIND):
+    """The version of a kind's program, such as (11, 8, 9)."""
+    said = subprocess.run([*as_mysql(), *words(kind), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return tuple(map(int, re.search(r"Ver (\d+)\.(\d+)\.(\d+)", said).groups()))
+
+
 IN_MEMORY = "servers"
 
 

@@ -1,6 +1,6 @@
 """The zoo: a world with every column type that a MEMORY table can have, at its limits. What only one
 kind of server has stands on the other beside what that one has instead."""
-from .server import KIND, MYSQL
+from .server import MYSQL, version
 from .util import ident
 
 MEMORY = "ENGINE=MEMORY"
@@ -153,14 +153,15 @@ def bytes_and_text():
     if MYSQL:
         yield from collations()
         return
-    yield from table("z_net", ["id INT PRIMARY KEY", "u UUID", "i4 INET4", "i6 INET6"],
-                     [[1, "'00000000-0000-0000-0000-000000000000'", "'0.0.0.0'", "'::'"],
-                      [2, "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "'255.255.255.255'",
-                       "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'"],
-                      [3, "NULL", "NULL", "NULL"],
-                      [4, "'5c275c27-1a0d-0a00-2260-0123456789ab'", "'92.39.13.10'",
-                       "'::ffff:92.39.13.10'"]])
-    if KIND == "mariadb-new":
+    # Each type since the version that has it: the same rows of the columns that are there.
+    types = [("u UUID", (10, 7), "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+              "NULL", "'5c275c27-1a0d-0a00-2260-0123456789ab'"),
+             ("i4 INET4", (10, 10), "'0.0.0.0'", "'255.255.255.255'", "NULL", "'92.39.13.10'"),
+             ("i6 INET6", (10, 5), "'::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'", "NULL", "'::ffff:92.39.13.10'")]
+    types = [t for t in types if version() >= t[1]]
+    yield from table("z_net", ["id INT PRIMARY KEY", *(t[0] for t in types)],
+                     [[i + 1, *(t[2 + i] for t in types)] for i in range(4)])
+    if version() >= (11, 7):
         yield from table(
             "z_vector", ["id INT PRIMARY KEY", "v VECTOR(3)", "w VECTOR(1) NOT NULL DEFAULT x'0000803f'"],
             [[1, q(b"\0\0\x80\x7f\0\0\xc0\xff\x5c\x27\x0a\x00"), "DEFAULT"],
@@ -313,7 +314,7 @@ def durable_zoo():
                      "ENGINE=InnoDB" if MYSQL else "ENGINE=Aria")
     if MYSQL:
         yield from durable_mysql()
-    if KIND == "mariadb-new":
+    if not MYSQL and version() >= (11, 7):
         yield from table("d_vector", ["id INT PRIMARY KEY", "v VECTOR(2) NOT NULL", "VECTOR KEY (v) M=8 "
                                       "DISTANCE=cosine"], [[1, "VEC_FromText('[1,2]')"]], "ENGINE=InnoDB")
     yield from table("d_myisam", ["a INT NOT NULL", "id INT AUTO_INCREMENT", "v BLOB",
