@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -156,6 +157,45 @@ bool curl_request_leaks(const struct curl_request *w, const char *text)
         s += len + 1;
     }
     return false;
+}
+
+/* Returns the length of the tag, comment, style sheet or script that begins at `s`; 0: none does. */
+static size_t markup(const char *s)
+{
+    static const char *const whole[][2] = {
+        {"<!--", "-->"}, {"<style", "</style"}, {"<script", "</script"}};
+    const char *end = NULL;
+    if (*s != '<' || !s[1] ||
+        !strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/!?", s[1]))
+        return 0;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strncasecmp(s, whole[i][0], strlen(whole[i][0])) == 0)
+            end = strcasestr(s, whole[i][1]);
+    end = strchr(end ? end : s, '>');
+    return end ? (size_t)(end + 1 - s) : strlen(s);
+}
+
+void curl_request_quote(const struct curl_request *w, struct buf *out, const char *lead,
+                        const struct buf *body)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    bool blank = false;
+    for (const char *s = body->p ? body->p : ""; *s;) {
+        size_t tag = markup(s);
+        if (tag || strchr(" \t\r\n\f", *s)) {
+            blank = text.len > 0;
+            s += tag ? tag : 1;
+            continue;
+        }
+        if (blank)
+            buf_addc(&text, ' ');
+        blank = false;
+        buf_addc(&text, *s++);
+    }
+    if (!text.len || curl_request_leaks(w, text.p))
+        return;
+    buf_adds(out, lead);
+    text_clean(out, text.p, CURL_REQUEST_QUOTED);
 }
 
 CURLcode curl_request_run(struct curl_request *w)

@@ -49,6 +49,11 @@ int curl_request_open(struct curl_request *w, const struct curl_target *t, struc
 void curl_request_secret(struct curl_request *w, const char *s);
 /* Does `text` repeat a piece of a secret? */
 bool curl_request_leaks(const struct curl_request *w, const char *text);
+/* Appends `lead` and what a person can read of an answer's body: its text without tags, on one line, at most
+ * CURL_REQUEST_QUOTED bytes. Appends nothing if no text is there or if it repeats a piece of a secret. */
+void curl_request_quote(const struct curl_request *w, struct buf *out, const char *lead,
+                        const struct buf *body);
+#define CURL_REQUEST_QUOTED 200
 #define CURL_REQUEST_CONNECT_MS 10000 /* or the target's timeout if that is shorter */
 /* Are all options good? With `connect` it also connects, but sends nothing. */
 int curl_request_try(struct curl_request *w, bool connect, struct err *e);

@@ -11,7 +11,7 @@
 /* Services refuse bodies of some megabytes; what does not fit is counted. */
 #define ALERTS_BYTES 262144 /* most JSON of alerts in one request */
 #define ANSWER_CAP 65536    /* most bytes read of an answer, and of its headers */
-#define ANSWER_QUOTED 200   /* an answer of at most this many bytes may be quoted in a text */
+#define ANSWER_KEPT 4096    /* most bytes of it in which there may be something to quote */
 #define DISCORD_MAX 2000
 #define SLACK_MAX 3500
 
@@ -158,8 +158,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     struct answer *a = arg;
     size_t len = size * n;
     a->size += len;
-    if (a->first.len <= ANSWER_QUOTED)
-        buf_add(&a->first, data, len <= ANSWER_QUOTED ? len : ANSWER_QUOTED + 1);
+    size_t room = ANSWER_KEPT - a->first.len;
+    buf_add(&a->first, data, len < room ? len : room);
     return a->size > ANSWER_CAP ? 0 : len;
 }
 
@@ -186,19 +186,8 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
                   w->api->easy_getinfo(w->h, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK &&
                   sent >= (curl_off_t)body;
     int result = 0;
-    /* Quotes the server's answer if it is short plain text without a piece of the URL. */
     buf_printf(&quoted, "HTTP %ld", status);
-    if (a.first.len != 0 && a.first.len <= ANSWER_QUOTED &&
-        text_utf8_valid(a.first.p, a.first.len) && !strchr(a.first.p, '<') &&
-        strlen(a.first.p) == a.first.len && !curl_request_leaks(w, a.first.p)) {
-        size_t len = a.first.len;
-        while (len && strchr("\r\n ", a.first.p[len - 1]))
-            len--;
-        a.first.p[len] = '\0';
-        if (len)
-            buf_adds(&quoted, ", ");
-        text_clean(&quoted, a.first.p, ANSWER_QUOTED);
-    }
+    curl_request_quote(w, &quoted, ", ", &a.first);
     if (rc != CURLE_OK && !ended && !r->accepted)
         result = curl_request_fail(w, rc, e);
     else if (!r->accepted) {

@@ -109,6 +109,15 @@ int64_t remote_pause(const struct remote *r)
     return r->pause;
 }
 
+/* What is announced as empty is never asked for. */
+static enum remote_result check_empty(const struct remote_source *from, const char *name,
+                                      struct err *e)
+{
+    char byte;
+    ssize_t n = from->size == 0 ? from->read(from->arg, &byte, 1, e) : 0;
+    return n < 0 ? REMOTE_STOPPED : n > 0 ? remote_came(from, name, n, e) : REMOTE_OK;
+}
+
 enum remote_result remote_put(struct remote *r, const char *name, const struct remote_source *from,
                               struct err *e)
 {
@@ -123,7 +132,8 @@ enum remote_result remote_put(struct remote *r, const char *name, const struct r
     if (got != REMOTE_MISSING)
         return got == REMOTE_OK ? remote_exists(name, e) : got;
     err_clear(e);
-    return r->kind->put(r, name, from, e);
+    got = check_empty(from, name, e);
+    return got == REMOTE_OK ? r->kind->put(r, name, from, e) : got;
 }
 
 enum remote_result remote_get(struct remote *r, const char *name, int64_t offset,

@@ -23,18 +23,25 @@ static size_t stop(struct remote_request *t, size_t refusal)
     return refusal;
 }
 
+/* The last bytes go out only after the source has ended. Newer versions of libcurl (8.14) ask for no more bytes than were
+ * announced, so a source that is longer would leave a file in the store that looks complete. */
 static size_t on_read(char *data, size_t size, size_t n, void *arg)
 {
     struct remote_request *t = arg;
-    ssize_t got = t->from->read(t->from->arg, data, size * n, &t->stop);
+    const struct remote_source *from = t->from;
+    char beyond;
+    ssize_t got = from->read(from->arg, data, size * n, &t->stop), more = 0;
     if (got < 0)
         return stop(t, CURL_READFUNC_ABORT);
     t->sent += got;
-    bool more = t->from->size >= 0 && t->sent > t->from->size;
-    bool fewer = got == 0 && t->sent < t->from->size;
-    if (!more && !fewer)
+    if (got && t->sent == from->size)
+        more = from->read(from->arg, &beyond, 1, &t->stop);
+    if (more < 0)
+        return stop(t, CURL_READFUNC_ABORT);
+    t->sent += more;
+    if (from->size < 0 || t->sent == from->size || (got && t->sent < from->size))
         return (size_t)got;
-    t->stop_is = remote_came(t->from, t->name, t->sent, &t->stop);
+    t->stop_is = remote_came(from, t->name, t->sent, &t->stop);
     return stop(t, CURL_READFUNC_ABORT);
 }
 
@@ -320,31 +327,23 @@ static enum remote_result judge_status(struct remote_request *t, http_detail *de
         }
     buf_printf(&text, "HTTP %ld%s%s", t->status, words ? ", " : "", words ? words : "");
     err_clear(e);
-    if (detail) {
-        enum remote_result was = is;
-        is = detail(t, is, &text);
-        if (is != was)
-            cls = is == REMOTE_FULL    ? ERR_NOSPACE
-                  : is == REMOTE_LATER ? ERR_UNREACHABLE
-                                       : ERR_REFUSED;
-    }
+    enum remote_result was = is;
+    is = detail ? detail(t, is, &text) : was;
+    if (is != was)
+        cls = is == REMOTE_FULL ? ERR_NOSPACE : is == REMOTE_LATER ? ERR_UNREACHABLE : ERR_REFUSED;
+    if (!t->explained)
+        curl_request_quote(w, &text, ", ", &t->answer);
     if (is == REMOTE_LATER && w->api->easy_getinfo(w->h, CURLINFO_RETRY_AFTER, &wait) == CURLE_OK &&
         wait > 0)
         t->r->pause = wait > REMOTE_PAUSE_MAX / 1000 ? REMOTE_PAUSE_MAX : (int64_t)wait * 1000;
     SCOPED(buf_free) struct buf shown = {0};
     text_clean(&shown, curl_request_leaks(w, text.p) ? "an answer that repeats a secret" : text.p,
                300);
-    const char *hint = is != REMOTE_DENIED ? NULL
-                       : strstr(shown.p, "TimeTooSkewed")
-                           ? "set the clock that is wrong: this machine's, or the store's"
-                       : t->r->url.kind == STORE_S3
-                           ? "check access_key_file, and what this key may do in "
-                             "the bucket"
-                       : t->status == 401 ? "check user and password_file"
-                                          : NULL;
     err_set(e, cls, (int)t->status, "cannot %s %s: %s: %s", t->what, t->name, w->host, shown.p);
-    if (hint)
-        err_hint(e, "%s", hint);
+    if (t->hint[0])
+        err_hint(e, "%s", t->hint);
+    else if (t->status == 401)
+        err_hint(e, "check user and password_file");
     return is;
 }
 
@@ -372,6 +371,24 @@ enum remote_result http_get(struct remote_request *t, int64_t offset, http_detai
     return got;
 }
 
+/* Asks once more, by GET, for what HEAD refused: the reason is in an answer's body, which HEAD has not. What is right only now
+ * is not believed; and a store that wants to be left alone is not asked. */
+static enum remote_result ask_why(struct remote_request *t, enum remote_result is,
+                                  http_detail *detail, struct err *e)
+{
+    struct curl_request *w = &t->r->request;
+    struct err why = {0};
+    t->header_bytes = 0;
+    CURL_SET(w, CURLOPT_HTTPGET, 1L);
+    CURL_SET(w, CURLOPT_RANGE, "0-0");
+    enum remote_result got = http_run(t, detail, &why);
+    if (got == REMOTE_OK || t->status < 300)
+        return is;
+    err_clear(e);
+    err_pass(e, &why);
+    return got;
+}
+
 enum remote_result http_size(struct remote_request *t, int64_t *size, http_detail *detail,
                              struct err *e)
 {
@@ -382,6 +399,8 @@ enum remote_result http_size(struct remote_request *t, int64_t *size, http_detai
     w->api->easy_getinfo(w->h, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     if (got == REMOTE_OK)
         *size = length;
+    else if (got != REMOTE_MISSING && t->status >= 300 && !t->r->pause)
+        got = ask_why(t, got, detail, e);
     remote_request_end(t);
     return got;
 }

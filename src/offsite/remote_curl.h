@@ -26,6 +26,8 @@ struct remote_request {
     char etag[130];    /* as the server wrote it */
     char location[80]; /* x-amz-bucket-region */
     wall_t date;       /* the server's clock; 0: it did not say */
+    bool explained;    /* http_detail found the store's own words in the answer */
+    char hint[160];    /* of http_detail; "": none */
 };
 
 /* Prepares a request for `url`. -1 with the error of the config or the library. */
@@ -44,8 +46,8 @@ int remote_hint_host_key(struct err *e, const struct remote *r, const char *then
 /* ---- HTTP ---- */
 
 /* Runs it and judges the status: REMOTE_OK for 2xx. `detail` (or NULL) adds what the answer's body
- * says, and may know better what it means. */
-typedef enum remote_result http_detail(const struct remote_request *t, enum remote_result is,
+ * says, and may know better what it means; without it the body's text is quoted. */
+typedef enum remote_result http_detail(struct remote_request *t, enum remote_result is,
                                        struct buf *text);
 enum remote_result http_run(struct remote_request *t, http_detail *detail, struct err *e);
 /* remote_get() and remote_size() of one that was begun; they end it. */

@@ -98,7 +98,6 @@ static int begin(struct remote_request *t, const char *key, const char *query, c
         return -1;
     CURL_SET(w, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     CURL_SET(w, CURLOPT_USERAGENT, "worldkeeper/" WK_VERSION);
-    CURL_SET(w, CURLOPT_PATH_AS_IS, 1L);
     if (r->anonymous)
         return 0;
     SCOPED(xfree) char *how = xasprintf("aws:amz:%s:s3", r->cfg->region);
@@ -111,7 +110,7 @@ static int begin(struct remote_request *t, const char *key, const char *query, c
 }
 
 struct said {
-    char code[80], message[200], upload[1200];
+    char code[80], message[200], region[80], upload[1200];
 };
 
 static int on_said(void *arg, const char *name, const char *text)
@@ -121,6 +120,8 @@ static int on_said(void *arg, const char *name, const char *text)
         snprintf(s->code, sizeof s->code, "%s", text);
     else if (text && strcmp(name, "Message") == 0)
         snprintf(s->message, sizeof s->message, "%s", text);
+    else if (text && strcmp(name, "Region") == 0)
+        snprintf(s->region, sizeof s->region, "%s", text);
     else if (text && strcmp(name, "UploadId") == 0 && strlen(text) < sizeof s->upload)
         snprintf(s->upload, sizeof s->upload, "%s", text);
     return 0;
@@ -134,10 +135,25 @@ static struct said read_answer(const struct remote_request *t)
     return s;
 }
 
-/* S3 says in its code what the status does not: a 403 may be a wrong key, a clock that is off, or a quota; a
- * 400 may pass. */
-static enum remote_result detail(const struct remote_request *t, enum remote_result is,
-                                 struct buf *text)
+/* Names the bucket's region where a request was signed for another one. Stores say it in a header, or in the body. */
+static void explain_region(struct remote_request *t, const struct said *s, struct buf *text)
+{
+    const char *ours = t->r->cfg->region, *is = t->location[0] ? t->location : s->region;
+    if (is[0] && strcmp(is, ours) != 0 &&
+        strspn(is, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") ==
+            strlen(is)) {
+        buf_printf(text, "; the bucket is in region %s, [offsite] region is %s", is, ours);
+        snprintf(t->hint, sizeof t->hint, "set region = %s in [offsite]", is);
+    } else if (strcmp(s->code, "AuthorizationHeaderMalformed") == 0) {
+        snprintf(t->hint, sizeof t->hint, "is %.60s the region of this store? ([offsite] region)",
+                 ours);
+    }
+}
+
+/* What the code means where the status does not tell: a 403 may be a wrong key, a clock that is off, or a quota; a 400 may
+ * pass. */
+static enum remote_result judge_code(const struct remote_request *t, const char *code,
+                                     enum remote_result is)
 {
     static const struct {
         const char *code;
@@ -151,31 +167,33 @@ static enum remote_result detail(const struct remote_request *t, enum remote_res
                  {"RequestTimeout", REMOTE_LATER},
                  {"BadDigest", REMOTE_LATER},
                  {"XAmzContentSHA256Mismatch", REMOTE_LATER}};
-    struct said s = read_answer(t);
-    if (s.code[0])
-        buf_printf(text, ", %s%s%s", s.code, s.message[0] ? ": " : "", s.message);
-    if (t->location[0] && strcmp(t->location, t->r->cfg->region) != 0)
-        buf_printf(text, "; the bucket is in region %s", t->location);
-    if (strcmp(s.code, "RequestTimeTooSkewed") == 0 && t->date.ms)
-        buf_printf(text, "; its clock is %+" PRId64 " s from ours",
-                   (t->date.ms - clock_wall().ms) / 1000);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(s.code, known[i].code) == 0)
+        if (strcmp(code, known[i].code) == 0)
             return known[i].is;
     /* An upload or a version, not the name: nobody asked for it to be missing. */
-    return t->status == 501 || strcmp(s.code, "NoSuchUpload") == 0 ? REMOTE_REFUSED : is;
+    return t->status == 501 || strcmp(code, "NoSuchUpload") == 0 ? REMOTE_REFUSED : is;
 }
 
-/* What is said of a refusal is in the answer's body, which an answer to HEAD has not. */
-static enum remote_result why_denied(struct remote *r, const char *name, struct err *e)
+static enum remote_result detail(struct remote_request *t, enum remote_result is, struct buf *text)
 {
-    struct remote_request t = {.r = r, .what = "look for", .name = name, .whole = true};
-    if (begin(&t, name, NULL, "", 0, e) < 0)
-        return REMOTE_REFUSED;
-    CURL_SET(&r->request, CURLOPT_RANGE, "0-0");
-    enum remote_result got = http_run(&t, detail, e);
-    remote_request_end(&t);
-    return got;
+    struct said s = read_answer(t);
+    t->explained = s.code[0] != '\0';
+    t->hint[0] = '\0';
+    if (s.code[0])
+        buf_printf(text, ", %s%s%s", s.code, s.message[0] ? ": " : "", s.message);
+    is = judge_code(t, s.code, is);
+    if (is == REMOTE_DENIED)
+        snprintf(t->hint, sizeof t->hint,
+                 "check access_key_file, and what this key may do in the bucket");
+    explain_region(t, &s, text);
+    if (strcmp(s.code, "RequestTimeTooSkewed") != 0)
+        return is;
+    if (t->date.ms)
+        buf_printf(text, "; its clock is %+" PRId64 " s from ours",
+                   (t->date.ms - clock_wall().ms) / 1000);
+    snprintf(t->hint, sizeof t->hint,
+             "set the clock that is wrong: this machine's, or the store's");
+    return is;
 }
 
 static enum remote_result s3_size(struct remote *r, const char *name, int64_t *size, struct err *e)
@@ -184,8 +202,7 @@ static enum remote_result s3_size(struct remote *r, const char *name, int64_t *s
     *size = -1;
     if (begin(&t, name, NULL, "", 0, e) < 0)
         return REMOTE_REFUSED;
-    enum remote_result got = http_size(&t, size, detail, e);
-    return got == REMOTE_DENIED ? why_denied(r, name, e) : got;
+    return http_size(&t, size, detail, e);
 }
 
 static enum remote_result s3_get(struct remote *r, const char *name, int64_t offset,
@@ -332,6 +349,16 @@ static enum remote_result s3_replace(struct remote *r, const char *name, const s
     return got == REMOTE_MISSING && version ? REMOTE_EXISTS : got;
 }
 
+/* The text of an answer that began as a success and ended as an error. */
+static void late_error(struct remote_request *t, enum remote_result is, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0}, shown = {0};
+    const struct curl_request *w = &t->r->request;
+    detail(t, is, &text);
+    text_clean(&shown, curl_request_leaks(w, text.p) ? "" : text.p, 300);
+    err_set(e, ERR_UNREACHABLE, 200, "cannot store %s: %s: HTTP 200%s", t->name, w->host, shown.p);
+}
+
 /* A POST, whose answer is returned in *said. */
 static enum remote_result post(struct remote *r, const char *name, const char *query,
                                const struct buf *body, bool ends, struct said *said, struct err *e)
@@ -356,8 +383,7 @@ static enum remote_result post(struct remote *r, const char *name, const char *q
     /* What takes long begins with 200, and may yet end with an error. */
     if (got == REMOTE_OK && said->code[0]) {
         got = strcmp(said->code, "PreconditionFailed") == 0 ? REMOTE_EXISTS : REMOTE_LATER;
-        err_set(e, ERR_UNREACHABLE, 200, "cannot store %s: %s: %s", name, r->request.host,
-                said->code);
+        late_error(&t, got, e);
     }
     remote_request_end(&t);
     if (!unknown)

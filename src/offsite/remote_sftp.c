@@ -103,6 +103,17 @@ static int begin(struct remote_request *t, const char *path, struct err *e)
     return 0;
 }
 
+/* Runs a request that reads. If no byte comes over a connection that libcurl had kept, it takes that connection for a closed
+ * one: older versions connect anew, newer ones (8.14) fail with an error of redirects. An empty file has no byte. */
+static CURLcode run_read(struct remote_request *t)
+{
+    CURLcode rc = remote_request_run(t);
+    if (rc != CURLE_TOO_MANY_REDIRECTS)
+        return rc;
+    CURL_SET(&t->r->request, CURLOPT_FRESH_CONNECT, 1L);
+    return remote_request_run(t);
+}
+
 /* A path as a command of libcurl's has it: in quotes, and relative if the URL has "/~/". */
 static void quote(struct buf *out, const struct remote *r, const char *name)
 {
@@ -227,7 +238,7 @@ static enum remote_result sftp_get(struct remote *r, const char *name, int64_t o
     if (begin(&t, name, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)offset);
-    CURLcode rc = remote_request_run(&t);
+    CURLcode rc = run_read(&t);
     enum remote_result got = rc == CURLE_OK || (rc == CURLE_BAD_DOWNLOAD_RESUME && offset)
                                  ? REMOTE_OK
                                  : remote_request_failed(&t, rc, e);
@@ -288,7 +299,7 @@ static enum remote_result sftp_list(struct remote *r, const char *dir, const str
     struct remote_request t = {.r = r, .what = "list", .name = r->shown.p, .to = &sink};
     if (begin(&t, dir, e) < 0)
         return REMOTE_REFUSED;
-    CURLcode rc = remote_request_run(&t);
+    CURLcode rc = run_read(&t);
     enum remote_result got = rc == CURLE_OK                      ? REMOTE_OK
                              : rc == CURLE_REMOTE_FILE_NOT_FOUND ? REMOTE_OK
                                                                  : remote_request_failed(&t, rc, e);

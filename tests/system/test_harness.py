@@ -14,7 +14,7 @@ import pytest
 from wk.audit import AuditedWriters, Writer
 from wk.server import begin_odd, mysqldump, stock_restore
 from wk.snapshot import diff
-from wk.util import CANARY, session_pids, wait_for
+from wk.util import CANARY, Timeout, session_pids, wait_for, work_of
 from wk.zoo import NAMES
 
 pytestmark = pytest.mark.either_server
@@ -135,6 +135,44 @@ def test_a_number_that_is_somebody_elses_by_now():
     finally:
         for pid in session_pids(leader):
             os.kill(pid, signal.SIGKILL)
+
+
+class Clock:
+    """In place of `time`: each sleep takes a second."""
+    now = 0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += 1
+
+
+@pytest.mark.parametrize("work, waits", [(lambda now: 0, 11), (lambda now: now // 9, 101), (lambda now: min(now // 9, 3), 33)])
+def test_a_wait_for_a_program_that_works(monkeypatch, work, waits):
+    """Whoever waits for somebody else's program gives up a timeout after it last did anything, and not for ever."""
+    clock = Clock()
+    monkeypatch.setattr("wk.util.time", clock)
+    with pytest.raises(Timeout):
+        wait_for(lambda: False, "nothing", timeout=10, work=lambda: work(clock.now))
+    assert waits <= clock.now <= waits + 11, clock.now
+    clock.now = 0
+    assert wait_for(lambda: clock.now > 25, "it", timeout=10, work=lambda: clock.now)
+
+
+def test_what_a_program_did(tmp):
+    """Processor time and logs count, and programs and logs that are not there do no harm."""
+    log = os.path.join(tmp, "log")
+    assert work_of([], log) == (0, 0)
+    with open(log, "w") as f:
+        f.write("begun")
+    busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    try:
+        wait_for(lambda: work_of([busy.pid, 0], log)[0] > 0, "a second of its processor time")
+        assert work_of([busy.pid], log)[1] == 5
+    finally:
+        busy.kill()
+        busy.wait()
 
 
 def test_a_killed_servers_number_given_to_another(victim, server):

@@ -89,8 +89,8 @@ def test_what_holds_for_each_kind(stores, calls, kind):
     if kind != "new-s3":  # after a range it sends bytes that belong to no answer
         assert c.get("s8/dumps/a", 299990)[1] == b"x" * 10
         assert c.get("s8/dumps/a", 300000) == ({"result": "ok", "error": "", "hint": "", "pause": 0}, b"")
-    for size in (299999, 300001):
-        said = c.put("s8/dumps/wrong", bodies["a"], size)
+    for size, body in ((299999, bodies["a"]), (300001, bodies["a"]), (0, b"x"), (len(BIG) - 1, BIG), (len(BIG) + 1, BIG)):
+        said = c.put("s8/dumps/wrong", body, size)
         assert said["result"] == "refused" and f"{size} were announced" in said["error"], said
     assert c.names() == {"s8/dumps/" + n: len(b) for n, b in bodies.items()}
     assert c.names("") == {} and c.names("s9/") == {}
@@ -378,6 +378,77 @@ def test_answers_are_told_apart(calls, liar):
         assert said["pause"] == {"busy": 7000, "slow down": 3600000}.get(name, 0), (name, said)
     liar.fault = None
     assert c.put("s8/x", b"x")["result"] == "ok"
+
+
+WORDS = {  # an answer's body: what of it is quoted
+    "code": (b"<?xml version='1.0'?><Error><Code>Odd</Code><Message>very odd</Message><RequestId>7</RequestId></Error>",
+             "Odd: very odd", "Odd very odd 7"),
+    "html": (b"<html><head><style>p { x }</style><title>No</title></head><!-- <p> -->\n<body><p>a proxy says\r\n no</p>",
+             "No a proxy says no", "No a proxy says no"),
+    "json": (b'{"code": 17, "message": "a < b"}', '{"code": 17, "message": "a < b"}', '{"code": 17, "message": "a < b"}'),
+    "text": (b"  Odd:\x1b[31m no\n", "Odd:?[31m no", "Odd:?[31m no"),
+    "long": (b"x" * 5000, "x" * 200 + "...", "x" * 200 + "..."),
+    "open": (b"before <a href=", "before", "before"),
+    "none": (b"", "", ""),
+    "secret": (f"no: {SECRET}".encode(), "", ""),
+}
+
+
+@pytest.mark.parametrize("kind", ["s3", "dav"])
+def test_a_stores_own_words(calls, liar, tmp, kind):
+    """Each refusal quotes what the store answered, whatever was asked; HEAD, which has no words, is followed by a
+    question that has them, unless the store wants to be left alone."""
+    settings = liar.settings()
+    if kind == "dav":
+        settings = {"url": f"http://127.0.0.1:{liar.port}/x/", "user": "wk", "password_file": secret_file(os.path.join(tmp, "p"), SECRET + "\n")}
+    c = calls(settings)
+    for status in (400, 409, 501, 503):
+        for name, (body, s3, dav) in WORDS.items():
+            liar.fault = lambda h: h.reply(status, body) or True
+            words = s3 if kind == "s3" else dav
+            for verb in ("size", "put", "get", "list", "delete"):
+                path = os.path.join(tmp, "file")
+                with open(path, "w"):
+                    pass
+                said = c.call(verb, *(["s8/"] if verb == "list" else ["s8/a", path]))
+                end = f"HTTP {status}" + ", conflict" * (status == 409) + (", " + words if words else "")
+                assert said["error"].endswith(end), (verb, name, said)
+                assert said["result"] == ("later" if status in (409, 503) or kind == "dav" and status == 501 else "refused"), said
+    liar.fault = lambda h: h.reply(503, b"later", Retry_After="5") or True
+    before = len(liar.asked)
+    assert c.call("size", "s8/a")["pause"] == 5000 and liar.asked[before:] == ["HEAD"]
+    liar.fault = lambda h: h.command == "HEAD" and (h.reply(503) or True)
+    said = c.call("size", "s8/a")
+    assert said["result"] in ("later", "missing"), said
+
+
+REGIONS = {  # status, headers, body
+    "header": (400, {"x-amz-bucket-region": "eu-central-1"}, b""),
+    "moved": (301, {"x-amz-bucket-region": "eu-central-1"}, b"<Error><Code>PermanentRedirect</Code></Error>"),
+    "body": (400, {}, b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>the region 'us-east-1' is wrong; expecting "
+                      b"'eu-central-1'</Message><Region>eu-central-1</Region></Error>"),
+}
+
+
+def test_a_wrong_region(calls, liar):
+    """It is named as such, with the right one and the line to write, whatever was asked; where the store does not say which
+    it is, the hint asks."""
+    c = calls(liar.settings())
+    for name, (status, headers, body) in REGIONS.items():
+        liar.fault = lambda h: h.reply(status, body, **headers) or True
+        for verb in ("size", "put", "list"):
+            said = c.call(verb, "s8/" if verb == "list" else "s8/a", c.config)
+            assert said["result"] == "refused" and "in region eu-central-1, [offsite] region is us-east-1" in said["error"], (name, said)
+            assert said["hint"] == "set region = eu-central-1 in [offsite]", said
+    liar.fault = lambda h: h.refuse(400, "AuthorizationHeaderMalformed") or True
+    said = c.call("size", "s8/a")
+    assert "AuthorizationHeaderMalformed: no" in said["error"] and "is us-east-1 the region" in said["hint"], said
+    liar.fault = lambda h: h.refuse(400, "Odd", x_amz_bucket_region="$(reboot)") or True
+    said = c.call("size", "s8/a")
+    assert "reboot" not in said["error"] + said["hint"], said
+    right = calls(liar.settings(), region="eu-central-1")
+    liar.fault = lambda h: h.reply(*REGIONS["body"][::2]) or True
+    assert "; the bucket" not in right.call("size", "s8/a")["error"]
 
 
 def test_slow_and_endless_answers_are_bounded(calls, liar):

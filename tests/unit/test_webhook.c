@@ -66,7 +66,9 @@ static void http_serve(FILE *in, int conn, int log, const char *mode)
         {"404 echo", "HTTP/1.1 404 N\r\n\r\nno such page: " SECRET},
         {"404 part", "HTTP/1.1 404 N\r\n\r\nno such hook: xxCANARYxx3"},
         {"403", "HTTP/1.1 403 N\r\n\r\ninvalid_token\r\n"},
-        {"html", "HTTP/1.1 404 N\r\n\r\n<html>none</html>"},
+        {"html", "HTTP/1.1 404 N\r\n\r\n<html><style>p</style><p>none\n<b>here</b></html>"},
+        {"json",
+         "HTTP/1.1 400 N\r\n\r\n{\"message\": \"Cannot send an empty message\", \"code\": 50006}"},
         {"garbage", "\x01\x02\x03\r\n\r\n"},
         {"cut", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nfew"},
         {"cut 500", "HTTP/1.1 500 O\r\nContent-Length: 50\r\n\r\nfew"},
@@ -136,7 +138,10 @@ static void test_answers(void **state)
     expect("loop", -1, ERR_REFUSED, ": answers with a redirect (HTTP 307), not followed", 0);
     expect("404 echo", -1, ERR_DENIED, ": refused: HTTP 404", 0);
     expect("404 part", -1, ERR_DENIED, ": refused: HTTP 404", 0);
-    expect("html", -1, ERR_DENIED, ": refused: HTTP 404", 0);
+    expect("html", -1, ERR_DENIED, ": refused: HTTP 404, none here", 0);
+    expect("json", -1, ERR_DENIED,
+           ": refused: HTTP 400, {\"message\": \"Cannot send an empty message\", \"code\": 50006}",
+           0);
     expect("403", -1, ERR_DENIED, ": refused: HTTP 403, invalid_token", 0);
     expect("garbage", -1, ERR_UNREACHABLE, "127.0.0.1:", 0);
     expect("cut", 0, ERR_NONE, "HTTP 200, few, and its answer broke off there", 0);

@@ -24,7 +24,7 @@ from time import sleep, time
 from .keeper import built
 from .relay import Link, Wire
 from .server import server_user
-from .util import DIE_WITH_US, PATIENCE, end_process, free_port, tail, wait_for
+from .util import DIE_WITH_US, end_process, free_port, tail, wait_for, work_of
 
 FETCHED = os.path.join(os.environ.get("WORLDKEEPER_SERVERS", "/var/cache/worldkeeper/servers"), "stores")
 SECRET = "CANARY-9e7d-only-in-secret-files"
@@ -258,7 +258,7 @@ class S3(Store):
         self.daemon(lambda: answers(self.port), "radosgw", "-f", "-n", "client.rgw", "--auth-client-required", "none",
                     "--ms-mon-client-mode", "crc")
         self.key = secret_file(os.path.join(self.dir, "key"), f"{ACCESS}:{SECRET}\n")
-        wait_for(lambda: self.curl("-X", "PUT", self.at("worlds"))[0] == 200, "a bucket")
+        wait_for(lambda: self.curl("-X", "PUT", self.at("worlds"))[0] == 200, "a bucket", work=self.work)
         self.curl("-X", "PUT", "-H", "x-amz-acl: public-read", self.at("open"))
         self.curl("-X", "PUT", "-H", "x-amz-bucket-object-lock-enabled: true", self.at("locked"))
 
@@ -268,14 +268,25 @@ class S3(Store):
     def run(self, name, *args, conf=True):
         """Until it succeeds: what is new there and asks before the monitor's map has reached it is told that it is
         not permitted, and what it began may be there already."""
-        said = []
+        self.run_words([program(name), *(["-c", self.conf] if conf else []), *args], self.environment())
+
+    def run_words(self, words, env):
+        out = os.path.join(self.dir, "run.out")
 
         def done():
-            made = subprocess.run([program(name), *(["-c", self.conf] if conf else []), *args], env=self.environment(),
-                                  capture_output=True, text=True, timeout=PATIENCE)
-            said[:] = [made.stdout[-2000:], made.stderr[-2000:]]
-            return made.returncode == 0 or "exists" in made.stderr
-        wait_for(done, lambda: f"{name} {args}: {said}")
+            with open(out, "w") as log:
+                made = subprocess.Popen([*DIE_WITH_US, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+            try:
+                wait_for(lambda: made.poll() is not None, lambda: f"{words}: {tail(out)}",
+                         work=lambda: (self.work(), work_of([made.pid], out)))
+            finally:
+                end_process(made)
+            return made.returncode == 0 or "exists" in tail(out)
+        wait_for(done, lambda: f"{words}: {tail(out)}", work=self.work)
+
+    def work(self):
+        """What its programs have done so far, those of one command included."""
+        return work_of([p.pid for p in self.processes if p], *glob.glob(self.dir + "/*.out"), *glob.glob(self.dir + "/*log*"))
 
     def daemon(self, up, name, *args):
         """Started, and once more for the same reason when it ends before it is up."""
@@ -288,7 +299,7 @@ class S3(Store):
                     self.processes[-1] = subprocess.Popen([*DIE_WITH_US, program(name), "-c", self.conf, *args],
                                                           stdout=log, stderr=log, env=self.environment())
             return up()
-        wait_for(there, lambda: f"{name}: {tail(out)}")
+        wait_for(there, lambda: f"{name}: {tail(out)}", work=self.work)
 
     def stop(self):
         for process in reversed(self.processes):
@@ -342,15 +353,14 @@ class NewS3(S3):
         (loader,) = glob.glob(os.path.join(lib, "ld*.so.[0-9]"))
         self.words = [loader, "--library-path", f"{lib}:{lib}/ceph"]
         self.processes = []
-        made = subprocess.run([*self.command("radosgw-admin"), "user", "create", "--uid=t", "--display-name=t",
-                               f"--access-key={ACCESS}", f"--secret={SECRET}"], capture_output=True, text=True, timeout=PATIENCE)
-        assert made.returncode == 0, made
+        self.run_words([*self.command("radosgw-admin"), "user", "create", "--uid=t", "--display-name=t",
+                        f"--access-key={ACCESS}", f"--secret={SECRET}"], None)
         log = open(os.path.join(self.dir, "radosgw.out"), "w")
         self.processes.append(subprocess.Popen([*DIE_WITH_US, *self.command("radosgw"), "-f", "-n", "client.rgw"],
                                                stdout=log, stderr=log))
-        wait_for(lambda: answers(self.port), lambda: "radosgw: " + tail(log.name))
+        wait_for(lambda: answers(self.port), lambda: "radosgw: " + tail(log.name), work=self.work)
         self.key = secret_file(os.path.join(self.dir, "key"), f"{ACCESS}:{SECRET}\n")
-        wait_for(lambda: self.curl("-X", "PUT", self.at("worlds"))[0] == 200, "a bucket")
+        wait_for(lambda: self.curl("-X", "PUT", self.at("worlds"))[0] == 200, "a bucket", work=self.work)
 
     def command(self, name):
         return [*self.words, os.path.join(self.ROOT, "usr/bin", name), "-c", self.conf, "--no-mon-config"]

@@ -14,21 +14,38 @@ class Timeout(AssertionError):
     pass
 
 
-def wait_for(predicate, what, timeout=PATIENCE, every=0.05):
+def wait_for(predicate, what, timeout=PATIENCE, every=0.05, work=None):
     """Polls until predicate() is true and returns its value; on timeout fails with `what`. A file that is not there yet,
-    or is just removed, is waited for; most that is waited for comes soon, so the first looks follow each other closely."""
-    end, pause = time.monotonic() + timeout, min(0.005, every)
+    or is just removed, is waited for; most that is waited for comes soon, so the first looks follow each other closely.
+    With `work` (see work_of) the timeout counts from when that last changed: somebody else's program is as slow as the
+    machine is. One that works ten times as long does not come to an end."""
+    begun, pause = time.monotonic(), min(0.005, every)
+    end, done = begun + timeout, work and work()
     while True:
         last = time.monotonic() > end
         with contextlib.suppress(FileNotFoundError):
             value = predicate()
             if value:
                 return value
+        if last and work and time.monotonic() < begun + 10 * timeout and work() != done:
+            end, done, last = time.monotonic() + timeout, work(), False
         if last:  # looked once more, however long it was until then
             said = what() if callable(what) else what
-            raise Timeout(f"waited {timeout} s in vain: {said}")
+            raise Timeout(f"waited {time.monotonic() - begun:.0f} s in vain: {said}")
         time.sleep(pause)
         pause = min(pause * 1.5, every)
+
+
+def work_of(pids, *logs):
+    """What processes have done so far: seconds of processor time, and bytes in their logs."""
+    ticks = size = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as f:
+            ticks += sum(map(int, f.read().rpartition(")")[2].split()[11:13]))
+    for log in logs:
+        with contextlib.suppress(OSError):
+            size += os.path.getsize(log)
+    return ticks // os.sysconf("SC_CLK_TCK"), size
 
 
 class Ports:
