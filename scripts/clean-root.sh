@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the project's two commands on a fresh Debian 12: debootstrap into a directory, a clone of this repository
+# Tries the project's two commands on a fresh Debian: debootstrap into a directory, a clone of this repository
 # inside, below a home that nobody else may enter, then scripts/demo.sh and scripts/test.sh in a chroot.
 #
 # Everything runs in a mount and process namespace of its own: whatever happens, the mounts and the
@@ -23,8 +23,10 @@ usage() {
 Usage: scripts/clean-root.sh [OPTIONS] [COMMAND...]
 
 Tries COMMAND (default: scripts/demo.sh, then scripts/test.sh) from a fresh clone
-in a fresh Debian 12. Needs root; installs debootstrap when it is missing.
+in a fresh Debian. Needs root; installs debootstrap when it is missing.
 
+  --suite SUITE   bookworm (Debian 12, the default), trixie (Debian 13) or sid: from the mirror that this
+                  machine's apt uses, whatever it runs itself
   --dir DIR       where the root file system goes; it stays there afterwards
                   (default: a temporary directory, removed at the end)
   --tar FILE      keep the bare root in FILE, and start from it when it is there
@@ -32,7 +34,7 @@ in a fresh Debian 12. Needs root; installs debootstrap when it is missing.
   --worktree      take the files as they are here, committed or not, in place of a clone
   --container     without the capabilities that a container has not: no mounts, no tracing
   --user          as an ordinary user with sudo, in a directory with blanks and other letters in its name
-  --mirror URL    Debian mirror (default: the one that this machine's apt uses)
+  --mirror URL    another Debian mirror to make the root from
   --help          this text
 END
 }
@@ -45,12 +47,13 @@ die() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-    --dir | --tar | --mirror)
+    --dir | --tar | --mirror | --suite)
         [ $# -ge 2 ] || die "$1 wants a value"
         case $1 in
         --dir) root=$2 ;;
         --tar) tarball=$2 ;;
         --mirror) mirror=$2 ;;
+        --suite) suite=$2 ;;
         esac
         shift
         ;;
@@ -71,11 +74,15 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#commands[@]} -gt 0 ] || commands=(scripts/demo.sh scripts/test.sh)
+case $suite in
+bookworm | trixie | sid) ;;
+*) die "--suite is bookworm, trixie or sid, not '$suite'" ;;
+esac
 [ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
 
 # What a command runs in: the namespace's init ends everything below it when it ends.
 if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
-    args=()
+    args=(--suite "$suite")
     [ -z "$tarball" ] || args+=(--tar "$(realpath "$tarball")")
     [ -z "$mirror" ] || args+=(--mirror "$mirror")
     [ "$worktree" = no ] || args+=(--worktree)
@@ -101,11 +108,16 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The Debian sources of this machine, as "URI SUITE COMPONENT" lines.
+# The Debian sources of this machine's apt, as "URI SUITE COMPONENT" lines with the suite that is asked for: where apt
+# does not know it, from where this machine's own release comes. sid has neither updates nor a security suite.
 debian_sources() {
+    local own known
+    own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     # shellcheck disable=SC2016 # apt fills these in
-    apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-        awk -v suite="$suite" '$2 == suite || index($2, suite "-") == 1' | sort -u
+    known=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | sort -u)
+    awk -v s="$suite" '$2 == s' <<<"$known" | grep -q . || known=$(awk -v own="$own" -v s="$suite" \
+        'own != "" && ($2 == own || index($2, own "-") == 1) { $2 = s substr($2, length(own) + 1); print }' <<<"$known")
+    awk -v s="$suite" '$2 == s || (s != "sid" && ($2 == s "-updates" || $2 == s "-security"))' <<<"$known"
 }
 
 # Proxies and the like, whatever file they are configured in.
@@ -134,11 +146,19 @@ run_debootstrap() {
     }
 }
 
+use_mirror() { printf 'deb %s %s main\n' "$mirror" "$suite" >"$root/etc/apt/sources.list"; }
+
+# A root from a file or of an earlier run may be another Debian.
+check_suite() {
+    awk -v s="$suite" '$1 == "deb" && $3 == s { found = 1 } END { exit !found }' "$root/etc/apt/sources.list" ||
+        die "$1 is no $suite, see its /etc/apt/sources.list: name another file or directory"
+}
+
 configure_apt() {
     debian_sources | awk '
         { n[$1 " " $2] = n[$1 " " $2] " " $3 }
         END { for (k in n) print "deb " k n[k] }' | sort >"$root/etc/apt/sources.list"
-    [ -s "$root/etc/apt/sources.list" ] || echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
+    [ -s "$root/etc/apt/sources.list" ] || use_mirror
     apt_settings >"$root/etc/apt/apt.conf.d/90clean-root"
     if [ -f /etc/apt/auth.conf ]; then cp -p /etc/apt/auth.conf "$root/etc/apt/"; fi
     cp -pr /etc/apt/auth.conf.d "$root/etc/apt/" 2>/dev/null || true
@@ -148,15 +168,18 @@ make_root() {
     if [ "$fresh" = yes ]; then find "$root" -mindepth 1 -xdev -delete; fi
     if [ -n "$(ls -A "$root")" ]; then
         [ -x "$root/usr/bin/apt-get" ] || die "$root is neither empty nor a Debian root"
+        check_suite "$root"
         say "root     $root, as it is"
     elif [ -n "$tarball" ] && [ -s "$tarball" ]; then
         tar -xpf "$tarball" -C "$root" --numeric-owner
+        check_suite "$tarball"
         say "root     $root, from $tarball"
     else
         [ -n "$mirror" ] || mirror=$(debian_sources | awk -v s="$suite" '$2 == s { print $1; exit }')
         [ -n "$mirror" ] || die "apt here knows no $suite: name a mirror with --mirror"
         say "root     $root, debootstrap $suite"
         run_debootstrap
+        use_mirror
         if [ -n "$tarball" ]; then
             tar -cpf "$tarball.part" -C "$root" --numeric-owner --one-file-system .
             mv "$tarball.part" "$tarball"

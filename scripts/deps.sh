@@ -35,7 +35,7 @@ build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcu
 demo='mariadb-server-core mariadb-client'
 tests='libcmocka-dev clang-format clang-tidy cppcheck shellcheck mandoc groff-base systemd openssl
        strace libxml2-utils procps binutils e2fsprogs mount util-linux chromium
-       python3 python3-pytest python3-pytest-xdist python3-pymysql python3-yaml python3-aiosmtpd galera-4
+       python3 python3-pytest python3-pytest-xdist python3-pytest-timeout python3-pymysql python3-yaml python3-aiosmtpd galera-4
        php-cli php-mysql age apache2-bin'
 # These come with services, which stay off: tests start the programs on ports of their own.
 services='openssh-server etcd-server prometheus prometheus-node-exporter prometheus-alertmanager'
@@ -45,6 +45,8 @@ stores='ceph-mon ceph-osd ceph-common radosgw resource-agents'
 unpacked=${WORLDKEEPER_SERVERS:-/var/cache/worldkeeper/servers}/stores
 package='build-essential debhelper libcmocka-dev lintian'
 bench='python3 python3-pymysql mydumper pigz gnuplot-nox'
+# Debian 13 has none: what uses it goes on without.
+optional='mydumper'
 
 [ $# -gt 0 ] || set -- build
 wanted=() with_stores='' unpack=''
@@ -73,6 +75,7 @@ for set in "$@"; do
     wanted+=("${words[@]}")
 done
 
+mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | awk '!seen[$0]++')
 command -v dpkg-query >/dev/null || die "this is no Debian system: install the equivalents of: ${wanted[*]}"
 
 # dpkg-query fails for a package that it has never heard of: that one is missing too.
@@ -87,6 +90,25 @@ done
 [ -z "$with_stores" ] || [ "$(cat "$unpacked/.complete" 2>/dev/null)" = "$stores" ] || unpack=yes
 # Without it there is one kind of S3 less to try things with: no reason to stop.
 [ -z "$with_stores" ] || "$here/servers.sh" fetch radosgw || printf 'deps: going on without radosgw of Debian sid\n' >&2
+
+# Drops from `missing` the optional packages that this Debian does not have.
+drop_unknown() {
+    local package rest=()
+    for package in "${missing[@]}"; do
+        if [[ " $optional " == *" $package "* ]] && ! apt-cache policy "$package" | grep -q '^  Candidate: [^(]'; then
+            printf 'deps: this Debian has no %s: going on without it\n' "$package"
+        else
+            rest+=("$package")
+        fi
+    done
+    missing=("${rest[@]}")
+}
+# apt knows what there is only after it has looked once.
+looked=''
+if [[ " $optional " == *" ${missing[*]} "* ]] && compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+    looked=yes
+    drop_unknown
+fi
 [ ${#missing[@]} -gt 0 ] || [ -n "$unpack" ] || exit 0
 
 as_root=()
@@ -95,7 +117,6 @@ if [ "$(id -u)" != 0 ]; then
     as_root=(sudo)
 fi
 
-[ ${#missing[@]} = 0 ] || printf 'Installing from Debian: %s\n' "${missing[*]}"
 [ -z "$unpack" ] || printf 'Unpacking from Debian into %s: %s\n' "$unpacked" "$stores"
 log=$(mktemp)
 # What packages ask before they start a service. One that is there already says what this machine wants.
@@ -117,10 +138,15 @@ apt() {
     "${as_root[@]}" flock /var/lib/apt/lists env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" \
         >>"$log" 2>&1 </dev/null
 }
-if ! { apt update && { [ ${#missing[@]} = 0 ] ||
-    apt install --yes --no-remove --no-install-recommends "${missing[@]}"; }; }; then
+failed() {
     tail -n 25 "$log" >&2
-    die "apt-get could not install them; its output ends as above"
+    die "apt-get could not $1; its output ends as above"
+}
+apt update || failed "find out which packages there are"
+[ -n "$looked" ] || drop_unknown
+if [ ${#missing[@]} -gt 0 ]; then
+    printf 'Installing from Debian: %s\n' "${missing[*]}"
+    apt install --yes --no-remove --no-install-recommends "${missing[@]}" || failed "install them"
 fi
 for package in "${missing[@]}"; do
     case " $services " in
@@ -137,10 +163,8 @@ new=$unpacked.new
 read -ra packages <<<"$stores"
 "${as_root[@]}" rm -rf "$new"
 "${as_root[@]}" mkdir -p "$new/debs/partial"
-apt install --yes --download-only --no-install-recommends -o Dir::Cache::archives="$new/debs" "${packages[@]}" || {
-    tail -n 25 "$log" >&2
-    die "apt-get could not fetch what S3 and the agent of Pacemaker are tested with; its output ends as above"
-}
+apt install --yes --download-only --no-install-recommends -o Dir::Cache::archives="$new/debs" "${packages[@]}" ||
+    failed "fetch what S3 and the agent of Pacemaker are tested with"
 for package in "$new"/debs/*.deb; do
     "${as_root[@]}" dpkg-deb -x "$package" "$new"
 done

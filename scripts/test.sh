@@ -202,7 +202,7 @@ pytest() {
         rm -rf --one-file-system "$out/failed-$name"
     fi
     compile_tests
-    "${as[@]}" timeout --kill-after=30 1200 env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
+    "${as[@]}" timeout --kill-after=30 3600 env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
         "WK_LEDGER_SEED=$seed" "WK_PROGRESS_SEED=$seed" "WK_TAKEOVER_SEED=$seed" \
         /usr/bin/python3 -m pytest -q -o "cache_dir=$out/failed-$name" -rfEsxX --junitxml="$out/$name.xml" -n "$n" "$@"
 }
@@ -275,7 +275,7 @@ run_soak() {
 run_faults() {
     local binary=$PWD/build/release/worldkeeper as=()
     [ "$(id -u)" = 0 ] || as=(sudo env "PATH=$PATH" PYTHONDONTWRITEBYTECODE=1 "WORLDKEEPER=$binary")
-    WORLDKEEPER=$binary pytest faults tests/faults
+    WORLDKEEPER=$binary pytest faults -o timeout=900 tests/faults
 }
 run_scripts() { pytest scripts tests/scripts; }
 

@@ -106,6 +106,8 @@ class Contest:
             self.loaders.remove("today")
         self.logs = [LOGGED] if few else [LOGGED, PLAIN]
         self.quiet, self.quiet_walls, self.absent = {}, {}, []
+        if not shutil.which("mydumper"):
+            self.leave_out(("mydumper", "myloader"), "not installed (Debian 13 has no such package)")
 
     # -- files of whoever runs the commands ---------------------------------------------------
 
@@ -211,7 +213,7 @@ class Contest:
     def quiet_dumps(self):
         """What restores start from: a dump by each, of the world as it is while nobody plays. Those of
         the others come first: they must not hold worldkeeper's own tables."""
-        for name in ("old", "mydumper", *(["today"] if "today" in self.loaders else [])):
+        for name in [name for name in ("old", "mydumper", "today") if name in self.dumpers]:
             out = self.path("quiet-" + name)
             command, _ = self.dump_command(name, out)
             try:
@@ -229,7 +231,7 @@ class Contest:
         self.quiet["copy"] = self.keeper_json("--dump")["name"]
 
     def leave_out(self, names, why):
-        """Debian's mydumper is older than this server: one that cannot read it has no figures."""
+        """A mydumper that is not there, or is older than this server and cannot read it, has no figures."""
         self.say(f"left out: {', '.join(names)}: {why}")
         self.absent += names
         self.dumpers = [d for d in self.dumpers if d not in names]

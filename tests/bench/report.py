@@ -298,7 +298,7 @@ def heading(results):
     main, env = results["sizes"][0], results["environment"]
     sql = f", {main['sql_bytes'] / 1e6:.0f} MB as SQL" if "sql_bytes" in main else ""
     return (f"{main['rows']:,} rows{sql}; {env['processors']} processors, {env['processor']}; "
-            f"{env['server']}; {env['mydumper']}; UNIX socket. Figures are medians of the rounds, with least "
+            f"{env['server']}; {env['mydumper'] or 'no mydumper'}; UNIX socket. Figures are medians of the rounds, with least "
             "and most in brackets; ratios are taken within each round.")
 
 
@@ -317,7 +317,7 @@ def dump_and_restore_paragraphs(results):
            "order fell due, with those that stood behind a waiting one. The server's processor time is also "
            f"the game's. A mydumper that has not ended after {HANG} s counts as hung.")
     if main.get("absent"):
-        yield "Left out, since they cannot read this server: " + ", ".join(main["absent"]) + "."
+        yield "Left out, not installed or too old for this server: " + ", ".join(main["absent"]) + "."
     yield ("Once, with nobody playing: " + ", ".join(
         f"{TITLES[name]} {wall:.2f} s" for name, wall in main["quiet_dumps"].items()) + ".")
     for log in main["rounds"][0]["restores"]:

@@ -33,5 +33,7 @@ def test_no_script_is_left_out():
 
 
 def test_deps_says_nothing_when_all_is_there():
+    """But for a package that this Debian does not have."""
     done = run("deps.sh", "test")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said = [line for line in done.stdout.splitlines() if "this Debian has no " not in line]
+    assert (done.returncode, said, done.stderr) == (0, [], "")
