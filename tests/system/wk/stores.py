@@ -253,10 +253,10 @@ class S3(Store):
         self.run("ceph", "osd", "new", osd)
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", osd)
         self.daemon(lambda: " 1 up," in tail(self.dir + "/mon.a.log", 10000), "ceph-osd", "-f", "-i", "0")
-        self.run("radosgw-admin", "user", "create", "--uid=t", "--display-name=t", f"--access-key={ACCESS}",
-                 f"--secret={SECRET}", "--rgw-zone=default")
         self.daemon(lambda: answers(self.port), "radosgw", "-f", "-n", "client.rgw", "--auth-client-required", "none",
-                    "--ms-mon-client-mode", "crc")
+                    "--ms-mon-client-mode", "crc")  # it makes the zone, which users belong to
+        self.run("radosgw-admin", "user", "create", "--uid=t", "--display-name=t", f"--access-key={ACCESS}",
+                 f"--secret={SECRET}")
         self.key = secret_file(os.path.join(self.dir, "key"), f"{ACCESS}:{SECRET}\n")
         wait_for(lambda: self.curl("-X", "PUT", self.at("worlds"))[0] == 200, "a bucket", work=self.work)
         self.curl("-X", "PUT", "-H", "x-amz-acl: public-read", self.at("open"))
