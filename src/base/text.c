@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include "base/number.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -193,17 +195,15 @@ struct unit {
 /* Reads "<digits><unit>" at *s; the units table ends with a NULL name. */
 static int number_with_unit(const char **s, const struct unit *units, uint64_t *value)
 {
-    if (!isdigit((unsigned char)**s))
-        return -1;
-    char *end;
-    errno = 0;
-    unsigned long long n = strtoull(*s, &end, 10);
-    if (errno)
+    uint64_t n;
+    const char *end = *s;
+    if (!number_digits(&end, INT64_MAX, &n))
         return -1;
     size_t len = strcspn(end, "0123456789");
     for (const struct unit *u = units; u->name; u++)
         if (strlen(u->name) == len && strncmp(end, u->name, len) == 0) {
-            if (__builtin_mul_overflow((uint64_t)n, u->factor, value) || *value > INT64_MAX)
+            *value = number_product(n, u->factor);
+            if (*value > INT64_MAX)
                 return -1;
             *s = end + len;
             return 0;
@@ -222,8 +222,10 @@ int text_duration_parse(const char *s, int64_t *ms)
     }
     uint64_t sum = 0, part;
     do {
-        if (number_with_unit(&s, units, &part) < 0 || __builtin_add_overflow(sum, part, &sum) ||
-            sum > INT64_MAX / 4)
+        if (number_with_unit(&s, units, &part) < 0)
+            return -1;
+        sum = number_sum(sum, part);
+        if (sum > INT64_MAX / 4)
             return -1;
     } while (*s);
     *ms = (int64_t)sum;

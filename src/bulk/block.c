@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bulk/bulk_int.h"
+#include "base/number.h"
 #include "sql/literal.h"
 
 void bulk_block_init(struct bulk_block *k, const struct bulk_column *columns, size_t count)
@@ -36,8 +37,7 @@ static bool put_integer(const struct sql_literal *l, struct bulk_cells *c, size_
     bool minus = *l->s == '-';
     uint64_t v = 0, most = UINT64_MAX >> (64 - 8 * c->width);
     for (const char *s = l->s + minus; s < l->s + l->len; s++)
-        if ((unsigned char)(*s - '0') >= 10 || __builtin_mul_overflow(v, 10u, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+        if (!number_append(&v, *s))
             return false;
     if (v > (c->is_unsigned ? (minus ? 0 : most) : (most >> 1) + minus))
         return false;

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "base/machine.h"
+#include "base/number.h"
 #include "store/signature.h"
 #include "actions/claim.h"
 #include "actions/worlds.h"
@@ -386,22 +387,20 @@ static void room_facts(struct check *c)
     uint64_t kept = (uint64_t)((r->keep_within + every - 1) / every);
     kept = (kept > r->keep_last ? kept : r->keep_last) + r->keep_hourly + r->keep_daily +
            r->keep_weekly;
-    uint64_t free_now = (uint64_t)v.f_bavail * v.f_frsize, used = 0;
-    int64_t all;
+    uint64_t free_now = number_product(v.f_bavail, v.f_frsize), used = 0;
     const struct catalog_entry *last = catalog_newest(&c->catalog, 0);
     /* Before the first dump, estimate: compressed SQL takes well under the rows' size in memory. */
     uint64_t size = last ? last->m.file_size : c->memory_data / 2;
     for (size_t i = 0; i < c->catalog.count; i++)
-        used += c->catalog.list[i].intact ? c->catalog.list[i].m.file_size : 0;
-    if (__builtin_mul_overflow(kept + 1, size, &all)) /* one more, which is being written */
-        all = INT64_MAX;
+        used = number_sum(used, c->catalog.list[i].intact ? c->catalog.list[i].m.file_size : 0);
+    uint64_t all = number_product(number_sum(kept, 1), size); /* one more, which is being written */
     if (v.f_files > 0) /* some file systems have no limit, and say 2^64-1 */
         check_number(c, "inodes", v.f_favail < INT64_MAX ? (int64_t)v.f_favail : INT64_MAX);
-    check_number(c, "free", (int64_t)free_now);
-    check_number(c, "free_for_dumps", (int64_t)(free_now + used));
+    check_number(c, "free", number_signed(free_now));
+    check_number(c, "free_for_dumps", number_signed(number_sum(free_now, used)));
     check_number(c, "kept", (int64_t)kept);
     check_number(c, "dump_size", (int64_t)size);
-    check_number(c, "all_dumps", all);
+    check_number(c, "all_dumps", number_signed(all));
     check_word(c, "about", "%s", last ? "the last dump took" : "a dump may take up to");
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/number.h"
 #include "base/thread_group.h"
 #include "mysql/temp_copy.h"
 
@@ -128,7 +129,9 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
     uint64_t total = 0;
     for (size_t i = 0; i < tables->count; i++)
         if (!tables->list[i].transactional)
-            total += COST_TABLE + tables->list[i].rows * row_cost(&tables->list[i]);
+            total = number_sum(total,
+                               number_sum(COST_TABLE, number_product(tables->list[i].rows,
+                                                                     row_cost(&tables->list[i]))));
     c->tables = tables;
     thread_group_init(&c->threads);
     if (setup(c, &c->workers[0], holder, e) < 0) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/number.h"
 #include "sql/literal.h"
 
 /* The mark that a run leaves while rows of a piece may have been added and not yet deleted. */
@@ -76,10 +77,12 @@ void ledger_count_row(const struct ledger_count *c, const char *tuple, size_t le
     if (c->marks && (!what || n != strlen(OPEN) || memcmp(what, OPEN, n) != 0))
         return;
     const char *number = sql_tuple_field(tuple, len, c->number, &n);
-    *(c->marks ? &l->open : &l->rolled_up) += number ? strtoull(number, NULL, 10) : 0;
     const char *end = c->marks ? NULL : sql_tuple_field(tuple, len, c->end, &n);
-    uint64_t id = end ? strtoull(end, NULL, 10) : 0;
-    if (id > l->end_id)
+    uint64_t *sum = c->marks ? &l->open : &l->rolled_up, count = 0, id = 0;
+    if (number)
+        number_digits(&number, UINT64_MAX, &count);
+    *sum = number_sum(*sum, count);
+    if (end && number_digits(&end, UINT64_MAX, &id) && id > l->end_id)
         l->end_id = id;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "binlog/stream.h"
 #include "mysql/float_scale.h"
 #include "mysql/lease.h"
@@ -495,7 +496,7 @@ static int check_room(const struct writing *w, struct err *e)
     if (fstatvfs(w->job->dirfd, &v) < 0)
         return 0;
     const struct catalog_entry *last = catalog_newest(&w->catalog, 0);
-    uint64_t room = (uint64_t)v.f_bavail * v.f_frsize, need = last ? last->m.file_size : 0;
+    uint64_t room = number_product(v.f_bavail, v.f_frsize), need = last ? last->m.file_size : 0;
     if (room >= need)
         return 0;
     char a[TEXT_SHORT], b[TEXT_SHORT];

@@ -6,6 +6,7 @@
 
 #include "base/cursor.h"
 #include "base/js.h"
+#include "base/number.h"
 #include "journal/segment_int.h"
 #include "store/manifest.h"
 
@@ -26,8 +27,9 @@ uint64_t segment_number(const char *file, const char *world)
     size_t w = strlen(world);
     if (strncmp(file, world, w) != 0 || file[w] != '-')
         return 0;
-    size_t digits = strspn(file + w + 1, "0123456789");
-    uint64_t n = digits <= 18 ? strtoull(file + w + 1, NULL, 10) : 0;
+    const char *digits = file + w + 1;
+    uint64_t n;
+    number_digits(&digits, SEGMENT_NUMBER_MAX, &n);
     /* any other spelling of the number is not ours */
     segment_name(world, n, again);
     return strcmp(again, file) == 0 ? n : 0;

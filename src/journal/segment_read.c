@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "journal/segment_int.h"
 #include "store/signature.h"
 
@@ -139,11 +140,11 @@ static int open_file(struct segment_reader *r, int dirfd, const char *file, int 
                      struct err *e)
 {
     struct err why = {0};
-    const char *dash = strrchr(file, '-');
+    const char *dash = strrchr(file, '-'), *digits = dash ? dash + 1 : "";
     snprintf(r->name, sizeof r->name, "%s", file);
     r->body = r->bodies;
-    r->f =
-        (struct segment_file){.name = r->name, .number = dash ? strtoull(dash + 1, NULL, 10) : 0};
+    r->f = (struct segment_file){.name = r->name};
+    number_digits(&digits, SEGMENT_NUMBER_MAX, &r->f.number);
     r->f.fd = file_open_own(dirfd, r->name, flags, &why);
     if (r->f.fd >= 0)
         return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,11 @@ static int begin_segment(struct segment_store *k, struct err *e)
 {
     if (k->out)
         return 0;
+    if (k->number >= SEGMENT_NUMBER_MAX) {
+        err_set(e, ERR_REFUSED, 0,
+                "cannot begin a journal segment: %" PRIu64 " was the last number", k->number);
+        return err_hint(e, "move the journal's directory away, and make a dump");
+    }
     k->head.number = k->number + 1;
     k->head.from = k->end;
     k->head.made = clock_wall();

@@ -4,6 +4,8 @@
 
 #include "ledger/run_int.h"
 
+#include "base/number.h"
+
 /* "-12.5" with `scale` digits after the point. False: not such a number. */
 bool ledger_value_parse(const char *s, size_t len, unsigned scale, total_t *out)
 {
@@ -51,8 +53,7 @@ bool ledger_parse_id(const char *s, size_t len, uint64_t *out)
     if (!s || len == 0)
         return false;
     for (size_t i = 0; i < len; i++)
-        if (s[i] < '0' || s[i] > '9' || __builtin_mul_overflow(*out, 10u, out) ||
-            __builtin_add_overflow(*out, (uint64_t)(s[i] - '0'), out))
+        if (!number_append(out, s[i]))
             return false;
     return true;
 }

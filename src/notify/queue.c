@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/number.h"
 #include "store/kept.h"
 #include "store/signature.h"
 
@@ -57,10 +58,8 @@ static int by_number(const void *a, const void *b)
 /* "<12 digits><suffix>" */
 static bool parse_name(const char *name, const char *suffix, uint64_t *v)
 {
-    if (strspn(name, "0123456789") != DIGITS || strcmp(name + DIGITS, suffix) != 0)
-        return false;
-    *v = strtoull(name, NULL, 10);
-    return true;
+    const char *end = name;
+    return number_digits(&end, UINT64_MAX, v) && end == name + DIGITS && strcmp(end, suffix) == 0;
 }
 
 static void file_name(char out[NAME_MAX_], uint64_t v, const char *suffix)

@@ -15,6 +15,7 @@
 
 #define AGE_KEY 32u
 #define AGE_KEYS_MAX 20u
+#define AGE_PLAIN_MAX (UINT64_MAX / 2) /* bytes: age_size() of more would overflow */
 #define AGE_HEADER_MAX 65536u /* bytes; of many recipients, and of kinds that we do not have */
 #define AGE_TEXT 63u          /* a recipient as text, with its NUL */
 

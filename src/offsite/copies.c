@@ -11,6 +11,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
+#include "journal/segment.h"
+#include "store/signature.h"
+
+#define FRONT "worldkeeper part of a journal segment 1\n"
 #define SLACK_MS 3600000 /* clocks of the machine and of the database may differ */
 
 void copy_file_name(char out[COPY_NAME_MAX], const char *world, const char *dump, unsigned attempt,
@@ -30,8 +35,42 @@ void copy_manifest_name(char out[COPY_NAME_MAX], const char *world, const char *
 void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p)
 {
     snprintf(out, COPY_NAME_MAX,
-             "%s/segments/%s-%012" PRIu64 "-%013" PRId64 ".%012" PRIu64 "-%012" PRIu64 "%s", world,
-             world, p->number, p->made, p->from, p->to, p->sealed ? ".age" : "");
+             "%s/segments/%s-%012" PRIu64 "-%013" PRId64 ".%012" PRIu64 "-%012" PRIu64 "%s%s%s",
+             world, world, p->number, p->made, p->from, p->to, p->hmac[0] ? "." : "", p->hmac,
+             p->sealed ? ".age" : "");
+}
+
+/* What is signed: the name without its signature. */
+static void unsigned_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p)
+{
+    struct copy_part bare = *p;
+    bare.hmac[0] = '\0';
+    copy_part_name(out, world, &bare);
+}
+
+int copy_part_sign(struct copy_part *p, const char *world, struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    unsigned char hmac[SIGNATURE_BYTES];
+    if (!signature_on())
+        return 0;
+    unsigned_name(name, world, p);
+    if (signature_bytes(FRONT, name, strlen(name), hmac) < 0)
+        return err_set(e, ERR_SYSTEM, 0, "libcrypto cannot sign %s", name);
+    text_hex(hmac, sizeof hmac, p->hmac);
+    return 0;
+}
+
+/* With a key a part that it did not sign is not ours; without one a signature cannot be checked. */
+static bool is_proven(const struct copy_part *p, const char *world)
+{
+    char name[COPY_NAME_MAX];
+    unsigned char hmac[SIGNATURE_BYTES];
+    unsigned_name(name, world, p);
+    if (!signature_on())
+        return !p->hmac[0];
+    return text_unhex(p->hmac, hmac, sizeof hmac) &&
+           signature_bytes_good(FRONT, name, strlen(name), hmac);
 }
 
 /* ---- the list ---- */
@@ -139,9 +178,18 @@ uint64_t copies_reach(const struct copies *c, uint64_t number, int64_t made)
     uint64_t to = 0;
     for (size_t i = copies_part(c, number, made);
          i < c->part_count && copy_part_is_of(&c->parts[i], number, made); i++)
-        if (c->parts[i].from <= to && c->parts[i].to > to)
+        if (!c->parts[i].unproven && c->parts[i].from <= to && c->parts[i].to > to)
             to = c->parts[i].to;
     return to;
+}
+
+void copies_drop_unproven(struct copies *c)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->part_count; i++)
+        if (!c->parts[i].unproven)
+            c->parts[kept++] = c->parts[i];
+    c->part_count = kept;
 }
 
 void copies_free(struct copies *c)
@@ -216,8 +264,23 @@ static void put_together(struct copies *c)
     c->dump_count = kept;
 }
 
-/* sscanf() takes more than was ever written (a sign, fewer digits): the name that is made of what it read has
- * to be the same one. */
+/* "-NUMBER-MADE.FROM-TO", and ".HMAC". The rest of the name is compared with what is made of these. */
+static bool read_part_name(const char *s, struct copy_part *p)
+{
+    uint64_t made;
+    bool good = *s++ == '-' && number_digits(&s, SEGMENT_NUMBER_MAX, &p->number) && *s++ == '-' &&
+                number_digits(&s, CLOCK_WALL_MAX, &made) && *s++ == '.' &&
+                number_digits(&s, COPY_PLACE_MAX, &p->from) && *s++ == '-' &&
+                number_digits(&s, COPY_PLACE_MAX, &p->to) && p->from < p->to;
+    if (!good)
+        return false;
+    p->made = (int64_t)made;
+    if (*s == '.' && strspn(s + 1, "0123456789abcdef") == sizeof p->hmac - 1)
+        snprintf(p->hmac, sizeof p->hmac, "%s", s + 1);
+    return true;
+}
+
+/* A name that is spelled in any other way than ours is somebody else's. */
 static int see_part(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
@@ -225,16 +288,14 @@ static int see_part(void *arg, const struct remote_entry *x, struct err *e)
     struct copy_part p = {0};
     char name[COPY_NAME_MAX];
     const char *front = strrchr(x->name, '/');
-    size_t len = strlen(l->world);
-    if (!front || strncmp(front + 1, l->world, len) != 0 || front[1 + len] != '-' ||
-        sscanf(front + 1 + len, "-%" SCNu64 "-%" SCNd64 ".%" SCNu64 "-%" SCNu64, &p.number, &p.made,
-               &p.from, &p.to) != 4)
+    size_t len = strlen(l->world), all = strlen(x->name);
+    if (!front || strncmp(front + 1, l->world, len) != 0 || !read_part_name(front + 1 + len, &p))
         return 0;
-    size_t all = strlen(x->name);
     p.sealed = all > 4 && strcmp(x->name + all - 4, ".age") == 0;
     copy_part_name(name, l->world, &p);
-    if (strcmp(name, x->name) != 0 || p.from >= p.to)
+    if (strcmp(name, x->name) != 0)
         return 0;
+    p.unproven = !is_proven(&p, l->world);
     l->out->parts = xgrow(l->out->parts, l->out->part_count, sizeof *l->out->parts);
     l->out->parts[l->out->part_count++] = p;
     return 0;
@@ -299,20 +360,22 @@ void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
 {
     int64_t oldest = INT64_MAX, newest = 0, latest = 0;
     SCOPED(xfree) int64_t *times = xcalloc(c->part_count + 1, sizeof *times);
+    size_t count = 0;
     for (size_t i = 0; i < c->part_count; i++)
-        times[i] = c->parts[i].made;
-    qsort(times, c->part_count, sizeof *times, by_time);
+        if (!c->parts[i].unproven)
+            times[count++] = c->parts[i].made;
+    qsort(times, count, sizeof *times, by_time);
     for (size_t i = 0; i < c->dump_count; i++)
         if (c->dumps[i].manifest) {
             oldest = c->dumps[i].at.ms < oldest ? c->dumps[i].at.ms : oldest;
             newest = c->dumps[i].at.ms > newest ? c->dumps[i].at.ms : newest;
         }
     for (size_t i = 0; i < c->part_count; i++) {
-        int64_t end = ended(times, c->part_count, c->parts[i].made);
+        int64_t end = ended(times, count, c->parts[i].made);
         bool old = end < now.ms - keep && end < newest - SLACK_MS;
         /* By number it follows one that was begun later: the clock was set back, and no time tells. */
         bool back = c->parts[i].made < latest;
-        latest = back ? latest : c->parts[i].made;
+        latest = back || c->parts[i].unproven ? latest : c->parts[i].made;
         spare[i] = newest && end && !back && (end < oldest - SLACK_MS || old);
     }
 }

@@ -19,6 +19,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "journal/archive.h"
 #include "offsite/manifests.h"
 #include "store/proof.h"
@@ -60,10 +61,11 @@ void fetch_close(struct fetch *f)
 
 int fetch_again(struct fetch *f, struct err *e)
 {
-    return copies_load_dumps(f->t.store, f->cfg->name, &f->there, e) == REMOTE_OK &&
-                   copies_load_parts(f->t.store, f->cfg->name, &f->there, e) == REMOTE_OK
-               ? 0
-               : -1;
+    if (copies_load_dumps(f->t.store, f->cfg->name, &f->there, e) != REMOTE_OK ||
+        copies_load_parts(f->t.store, f->cfg->name, &f->there, e) != REMOTE_OK)
+        return -1;
+    copies_drop_unproven(&f->there);
+    return 0;
 }
 
 /* ---- manifests ---- */
@@ -131,6 +133,16 @@ static int not_as_told(const struct manifest *m, const char *what, struct err *e
                    m->copy.file, what);
 }
 
+/* Encryption adds a header and a little to each chunk. A size that is not possible would let a store send more than room was
+ * looked for. */
+static bool sizes_fit(const struct manifest *m)
+{
+    if (!is_sealed(m->copy.file))
+        return m->copy.size == m->file_size;
+    return m->file_size <= AGE_PLAIN_MAX && m->copy.size > m->file_size &&
+           m->copy.size <= age_size(0, m->file_size) + AGE_HEADER_MAX;
+}
+
 /* Into `fd`, or nowhere. Two hashes: of what lies there, which can be checked without a key, and of the dump, which is
  * what counts. The size is a limit before the first byte: a store that sends for ever fills no disk. */
 static int read_through(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
@@ -138,6 +150,8 @@ static int read_through(struct fetch *f, const struct manifest *m, int fd, bool 
 {
     char name[COPY_NAME_MAX];
     struct transfer_stored is, plain;
+    if (!sizes_fit(m))
+        return not_as_told(m, "its size does not fit the dump's", e);
     snprintf(name, sizeof name, "%s/dumps/%s", f->cfg->name, m->copy.file);
     progress_phase(f->progress, "fetching", 0, m->copy.size);
     enum remote_result got = transfer_get(&f->t, name, decrypt && is_sealed(m->copy.file),
@@ -194,8 +208,8 @@ static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
     char need[TEXT_SHORT], is[TEXT_SHORT];
     if (fstatvfs(dirfd, &s) < 0)
         return err_sys(e, errno, "cannot ask for free space");
-    uint64_t room = (uint64_t)s.f_bavail * s.f_frsize;
-    if (bytes == 0 || room >= bytes + SPARE_BYTES)
+    uint64_t room = number_product(s.f_bavail, s.f_frsize);
+    if (bytes == 0 || room >= number_sum(bytes, SPARE_BYTES))
         return 0;
     err_set(e, ERR_NOSPACE, ENOSPC, "%s are to be fetched into %s, and there is room for %s",
             text_size(bytes, need), dir, text_size(room, is));
@@ -440,7 +454,7 @@ static uint64_t segments_after(const struct fetch *f, const struct manifest *m, 
                              : 0,
                  here =
                      fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_size : 0;
-        bytes += there > here ? there - here : 0;
+        bytes = number_sum(bytes, there > here ? there - here : 0);
     }
     return bytes;
 }
@@ -459,7 +473,7 @@ static int check_all_room(struct fetch *f, const struct manifest *m, struct err 
         return err_sys(e, errno, "cannot look at the dump directory");
     uint64_t after = segments_after(f, m, dirfd, spare);
     if (dump.st_dev == there.st_dev)
-        return check_room(f->dirfd, f->cfg->dump_dir, m->file_size + after, e);
+        return check_room(f->dirfd, f->cfg->dump_dir, number_sum(m->file_size, after), e);
     return check_room(dirfd, f->cfg->journal_dir, after, e) < 0
                ? -1
                : check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);

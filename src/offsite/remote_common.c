@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
+
 #define PART ".part"
 #define LETTERS_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -61,7 +63,8 @@ int64_t remote_part_time(const char *name)
     if (*dash != '-' || strspn(dash + 1, "0123456789abcdef") != 8 || dash - dot < 1 ||
         dash - dot > 11 || dot == name || dot[-1] != '.')
         return -1;
-    return strtoll(dot, NULL, 10);
+    uint64_t at;
+    return number_digits(&dot, INT64_MAX / 1000, &at) ? (int64_t)at : -1;
 }
 
 /* ---- sending ---- */
@@ -115,6 +118,12 @@ int remote_listing_grows(struct remote_listing *l, size_t len, struct err *e)
     return l->bytes > ((uint64_t)l->count + 10000) * 4096
                ? err_set(e, ERR_REFUSED, 0, "%s: its list has no end", l->r->shown.p)
                : 0;
+}
+
+int64_t remote_size_read(const char *text)
+{
+    uint64_t n;
+    return number_read(text, INT64_MAX, &n) ? (int64_t)n : -1;
 }
 
 int remote_listing_entry(struct remote_listing *l, const char *name, struct err *e)

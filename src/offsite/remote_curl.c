@@ -199,7 +199,7 @@ static const struct {
     {CURLE_REMOTE_ACCESS_DENIED, REMOTE_DENIED, ERR_DENIED, NULL},
     {CURLE_REMOTE_DISK_FULL, REMOTE_FULL, ERR_NOSPACE, NULL},
     {CURLE_LOGIN_DENIED, REMOTE_DENIED, ERR_DENIED,
-     "check the user, and that the server has the public key; RSA keys are not supported"},
+     "check the user, and that the server has the public key; RSA keys need libssh2 1.11"},
     {CURLE_UNSUPPORTED_PROTOCOL, REMOTE_REFUSED, ERR_SYSTEM, NULL},
     {CURLE_SSL_CACERT_BADFILE, REMOTE_REFUSED, ERR_CONFIG, "check the file named in tls_ca"},
     {CURLE_UNKNOWN_OPTION, REMOTE_REFUSED, ERR_SYSTEM,

@@ -1,6 +1,7 @@
 /* A mounted directory: NFS, SMB, a second disk. Names are opened component by component without following links, so that
  * whoever can write there cannot lead us elsewhere. What is stored is on the disk before it has its name (fsync of the file,
  * rename, fsync of the directory), as far as the file system keeps what it promises. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mntent.h>
@@ -213,29 +214,44 @@ static enum remote_result dir_size(struct remote *r, const char *name, int64_t *
     return got;
 }
 
+/* Passes a file on; what is no file, or is gone by now, is not listed, but counts. */
+static int list_one(struct remote_listing *l, int dirfd, const char *dir, const char *file,
+                    struct err *e)
+{
+    struct stat st;
+    if (remote_listing_grows(l, sizeof(struct dirent), e) < 0)
+        return -1;
+    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    SCOPED(xfree) char *name = xasprintf("%s%s", dir, file);
+    l->x = (struct remote_entry){.size = st.st_size};
+    snprintf(l->x.stamp, sizeof l->x.stamp, "%lld.%09ld", (long long)st.st_mtim.tv_sec,
+             st.st_mtim.tv_nsec);
+    return remote_listing_entry(l, name, e);
+}
+
 static enum remote_result dir_list(struct remote *r, const char *dir, const struct remote_list *to,
                                    struct err *e)
 {
     const char *base;
-    SCOPED(names_free) struct names found = {0};
-    struct err why = {0};
-    SCOPED(file_close) int dirfd = open_parent(r, dir, false, &base);
-    if (dirfd < 0)
-        return errno == ENOENT ? REMOTE_OK : failed(errno, e, "list", dir);
-    if (file_list(dirfd, "cannot list the store", &found, &why) < 0)
-        return failed(why.num, e, "list", dir);
-    for (size_t i = 0; i < found.count; i++) {
-        struct stat st;
-        if (fstatat(dirfd, found.list[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-            continue;
-        SCOPED(xfree) char *name = xasprintf("%s%s", dir, found.list[i]);
-        struct remote_entry x = {.name = name, .size = st.st_size};
-        snprintf(x.stamp, sizeof x.stamp, "%lld.%09ld", (long long)st.st_mtim.tv_sec,
-                 st.st_mtim.tv_nsec);
-        if (to->entry(to->arg, &x, e) < 0)
-            return REMOTE_STOPPED;
+    struct remote_listing l = {.r = r, .to = to};
+    enum remote_result got = REMOTE_OK;
+    const struct dirent *x;
+    int dirfd = open_parent(r, dir, false, &base);
+    DIR *d = dirfd < 0 ? NULL : fdopendir(dirfd);
+    int num = errno;
+    if (!d) {
+        file_close(&dirfd);
+        return num == ENOENT ? REMOTE_OK : failed(num, e, "list", dir);
     }
-    return REMOTE_OK;
+    rewinddir(d); /* the top's descriptor shares its position with that of an earlier list */
+    for (errno = 0; got == REMOTE_OK && (x = readdir(d)); errno = 0)
+        if (list_one(&l, dirfd, dir, x->d_name, e) < 0)
+            got = REMOTE_STOPPED;
+    if (got == REMOTE_OK && errno)
+        got = failed(errno, e, "list", dir);
+    closedir(d);
+    return got;
 }
 
 static enum remote_result dir_remove(struct remote *r, const char *name, struct err *e)

@@ -181,9 +181,7 @@ static int on_element(void *arg, const char *element, const char *text)
         const char *slash = strrchr(text, '/');
         snprintf(l->name, sizeof l->name, "%s", slash ? slash + 1 : text);
     } else if (strcmp(element, "getcontentlength") == 0) {
-        char *end;
-        long long n = strtoll(text, &end, 10);
-        l->l.x.size = *end || !*text || n < 0 ? -1 : n;
+        l->l.x.size = remote_size_read(text);
     } else if (strcmp(element, "getetag") == 0 ||
                (strcmp(element, "getlastmodified") == 0 && !l->l.x.stamp[0])) {
         remote_stamp(l->l.x.stamp, text);

@@ -21,6 +21,8 @@ struct remote_listing {
 };
 /* `len` bytes more; -1: a list that has more than so many files need has no end. */
 int remote_listing_grows(struct remote_listing *l, size_t len, struct err *e);
+/* A size as a server writes it; -1: it is none. */
+int64_t remote_size_read(const char *text);
 /* Passes `x` on, under this name. */
 int remote_listing_entry(struct remote_listing *l, const char *name, struct err *e);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "offsite/remote_int.h"
 
 #define BYTES 32
@@ -185,7 +186,7 @@ static void look_at_disk(const struct remote *r, const char *local, struct remot
     if (fstat(r->dirfd, &there) == 0 && stat(local, &here) == 0)
         p->same_disk = there.st_dev == here.st_dev ? REMOTE_YES : REMOTE_NO;
     p->free_known = fstatvfs(r->dirfd, &v) == 0;
-    p->free_bytes = p->free_known ? (uint64_t)v.f_bavail * v.f_frsize : 0;
+    p->free_bytes = p->free_known ? number_product(v.f_bavail, v.f_frsize) : 0;
 }
 
 /* A name that nobody has. Where the file may stay, one for each month, with bytes that are known. */

@@ -616,9 +616,7 @@ static int on_element(void *arg, const char *name, const char *text)
     } else if (strcmp(name, "Key") == 0) {
         keep_text(p->key, sizeof p->key, text);
     } else if (strcmp(name, "Size") == 0) {
-        char *end;
-        long long n = strtoll(text, &end, 10);
-        p->l.x.size = *end || !*text || n < 0 ? -1 : n;
+        p->l.x.size = remote_size_read(text);
     } else if (strcmp(name, "ETag") == 0) {
         remote_stamp(p->l.x.stamp, text);
     } else if (strcmp(name, "UploadId") == 0) {

@@ -1,8 +1,9 @@
 /* SFTP, with libcurl's libssh2. Version 3 of the protocol: its rename replaces nothing.
  *
  * libcurl connects to any host unless it has a known_hosts, also where it is given a callback to judge the key: so the file
- * is always there, opened and looked at before the first request, and --check sees that another one is refused. libssh2 of
- * today agrees with servers on no RSA key; that is said at once, as it would fail with the words of a broken line. */
+ * is always there, opened and looked at before the first request, and --check sees that another one is refused. libssh2 before
+ * 1.11 agrees with servers of today on no RSA key. A server with only an RSA host key is refused at once, as it would fail with
+ * the words of a broken line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -267,11 +268,9 @@ static int line_read(struct listing *l, struct err *e)
     rest += strspn(rest, " ");
     if (n < 8 || fields[0][0] != '-' || !*rest || strchr(rest, '/'))
         return 0;
-    char *end;
-    int64_t size = strtoll(fields[4], &end, 10);
     SCOPED(xfree) char *name = xasprintf("%s%s", l->dir, rest);
     SCOPED(xfree) char *time = xasprintf("%s_%s_%s", fields[5], fields[6], fields[7]);
-    l->l.x.size = *end ? -1 : size;
+    l->l.x.size = remote_size_read(fields[4]);
     remote_stamp(l->l.x.stamp, time);
     return remote_listing_entry(&l->l, name, e);
 }

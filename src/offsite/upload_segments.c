@@ -193,6 +193,14 @@ static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err 
     return got;
 }
 
+static int name_part(const struct upload *u, struct copy_part *p, char name[COPY_NAME_MAX],
+                     struct err *e)
+{
+    int rc = copy_part_sign(p, u->cfg->name, e);
+    copy_part_name(name, u->cfg->name, p);
+    return rc;
+}
+
 /* A part that other bytes came back of cannot be replaced; where it cannot be deleted either, what is sent
  * instead has to have another name, and so another end. */
 static enum remote_result send_part(struct upload *u, int dirfd, const struct upload_segment *s,
@@ -209,10 +217,12 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
     SCOPED(file_close) int fd = file_open_own(dirfd, s->file, O_RDONLY, e);
     if (fd < 0)
         return REMOTE_STOPPED;
-    copy_part_name(name, u->cfg->name, &p);
+    if (name_part(u, &p, name, e) < 0)
+        return REMOTE_STOPPED;
     while (is_doubted(u, name) && p.to > p.from + 1) { /* it stays there */
         p.to = p.from + (p.to - p.from) / 2;
-        copy_part_name(name, u->cfg->name, &p);
+        if (name_part(u, &p, name, e) < 0)
+            return REMOTE_STOPPED;
     }
     /* The end may not be on the disk yet: a power cut would leave less here than there. */
     if (fdatasync(fd) < 0) {
@@ -246,7 +256,7 @@ static bool is_of(const struct copies *c, size_t i, const struct upload_segment 
 
 static bool is_whole(const struct copy_part *p, const struct upload_segment *s)
 {
-    return p->from == 0 && p->to == s->settled;
+    return !p->unproven && p->from == 0 && p->to == s->settled;
 }
 
 /* In one piece in place of many, which go only once it was read back. 1: something was done; 0; -1: `got` says what failed. */

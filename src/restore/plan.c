@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
@@ -127,14 +128,14 @@ int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e)
         char hash[17];
         t->expected = mt->rows;
         t->auto_increment = mt->auto_increment;
-        t->heap_need = 2 * (mt->data_length + mt->index_length);
+        t->heap_need = number_product(2, number_sum(mt->data_length, mt->index_length));
         t->max_data_length = mt->max_data_length;
         if (t->live && !(p->as_dumped && t->memory)) {
             db_columns_hash(t->live, hash);
             t->mapped = strcmp(hash, mt->columns_hash) != 0;
         }
         if (!t->skip)
-            p->rows += mt->rows;
+            p->rows = number_sum(p->rows, mt->rows);
     }
     return 0;
 }

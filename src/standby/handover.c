@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/number.h"
 #include "store/signature.h"
 
 #define WORDS_MAX 1000u /* more are none of ours */
@@ -43,11 +44,11 @@ int handover_write(const struct transfer *t, const char *world, uint64_t generat
 static int see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
-    char *end;
-    const char *file = strrchr(x->name, '/');
-    uint64_t generation = strtoull(file ? file + 1 : x->name, &end, 10);
+    const char *slash = strrchr(x->name, '/'), *file = slash ? slash + 1 : x->name;
+    uint64_t generation;
     (void)e;
-    if (*end != '-' || generation < f->least || f->count == WORDS_MAX)
+    if (!number_digits(&file, INT64_MAX, &generation) || *file != '-' || generation < f->least ||
+        f->count == WORDS_MAX)
         return 0;
     f->names = xgrow(f->names, f->count, sizeof *f->names);
     f->names[f->count++] = xstrdup(x->name);
@@ -79,7 +80,9 @@ static uint64_t judge(const char *name, const struct buf *text, const char *worl
     json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
     enum signature is = signature_check(o, FRONT);
     uint64_t generation = (uint64_t)js_within(o, "generation", 1, INT64_MAX, 0);
-    bool named = strtoull(strrchr(name, '/') + 1, NULL, 10) == generation;
+    const char *digits = strrchr(name, '/') + 1;
+    uint64_t number;
+    bool named = number_digits(&digits, INT64_MAX, &number) && number == generation;
     if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
         err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC by our key", name);
     else if (!generation || !named || strcmp(js_text(o, "world"), world) != 0)

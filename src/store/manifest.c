@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/js.h"
+#include "base/number.h"
 #include "base/text.h"
 
 #define PART_MIN 4096
@@ -25,11 +26,10 @@ void manifest_name(struct manifest *m)
 /* Parses at least `width` digits followed by '-'. */
 static const char *digits_dash(const char *s, size_t width, uint64_t *out)
 {
-    size_t n = strspn(s, "0123456789");
-    if (n < width || n > 18 || s[n] != '-')
-        return NULL;
-    *out = strtoull(s, NULL, 10);
-    return s + n + 1;
+    const char *end = s;
+    bool good = number_digits(&end, UINT64_MAX, out);
+    size_t n = (size_t)(end - s);
+    return good && n >= width && n <= 18 && *end == '-' ? end + 1 : NULL;
 }
 
 size_t manifest_parse_name(const char *file, const char *world, uint64_t *generation,
@@ -158,7 +158,8 @@ struct manifest manifest_figures(const struct manifest *m, const char *sentinel)
     out.rows = manifest_world_rows(m, sentinel);
     for (size_t i = 0; i < m->table_count; i++)
         if (strcasecmp(m->tables[i].engine, "MEMORY") == 0)
-            out.in_memory += m->tables[i].data_length + m->tables[i].index_length;
+            out.in_memory = number_sum(
+                out.in_memory, number_sum(m->tables[i].data_length, m->tables[i].index_length));
     out.tables = NULL;
     out.table_count = 0;
     out.ledgers = NULL;
@@ -279,7 +280,7 @@ static bool read_tables(const json_t *list, struct manifest *m)
             m->table_count++; /* to be freed */
             return false;
         }
-        rows += t->rows;
+        rows = number_sum(rows, t->rows);
     }
     m->by_name = xcalloc(n, sizeof *m->by_name);
     for (size_t i = 0; i < n; i++)

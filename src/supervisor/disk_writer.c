@@ -8,9 +8,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/js.h"
 #include "base/fence.h"
+#include "base/js.h"
 #include "base/machine.h"
+#include "base/number.h"
 #include "notify/queue.h"
 #include "page/site.h"
 #include "store/history.h"
@@ -279,7 +280,7 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
                            .place = file_dir_place(dir, s->args->cfg->dump_dir),
                            .free_known = fstatvfs(dir, &v) == 0};
     if (d.free_known)
-        d.free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
+        d.free_bytes = number_product(v.f_bavail, v.f_frsize);
     if (!s->disk[0]) /* an open directory stays on its disk */
         mount_name(dir, s->disk, sizeof s->disk);
     snprintf(d.disk, sizeof d.disk, "%s", s->disk);

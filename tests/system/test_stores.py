@@ -202,7 +202,12 @@ def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
     refused("refused", "Ed25519 or ECDSA")
     store.know(store.port)
     refused("denied", "check the user, and that the server has the public key", key_file=store.key + "-other")
-    refused("denied", "RSA keys are not supported", key_file=store.key + "-rsa")
+    library = subprocess.run(["curl", "--version"], capture_output=True, text=True).stdout.partition("libssh2/")[2].split()[0]
+    if tuple(map(int, library.split(".")[:2])) >= (1, 11):
+        assert calls(good, key_file=store.key + "-rsa").put("s8/rsa", b"")["result"] == "ok"
+        assert calls(good).call("delete", "s8/rsa")["result"] == "ok"
+    else:
+        refused("denied", "RSA keys need libssh2 1.11", key_file=store.key + "-rsa")
     os.chmod(store.known_hosts, 0o666)
     refused("refused", "others can write", "chmod go-w")
     os.chmod(store.known_hosts, 0o600)

@@ -108,6 +108,30 @@ static void test_spare(void **state)
     spare_is(1000 * HOUR, (wall_t){day - 100 * HOUR}, "x......");
 }
 
+/* What no key of ours has signed reaches nowhere, says nothing of when a segment ended, is not read, and goes with the
+ * segments of its time. */
+static void test_unproven(void **state)
+{
+    (void)state;
+    const int64_t day = INT64_C(1769817600000); /* 2026-01-31 */
+    for (unsigned i = 0; i < 3; i++)
+        part(i + 1, day + (int64_t)i * 2 * HOUR, 0, 10);
+    struct copy_part p = {.number = 1, .made = day, .from = 10, .to = 1000, .unproven = true};
+    copies_add_part(&c, &p);
+    p = (struct copy_part){.number = 4, .made = day + 1, .from = 0, .to = 5, .unproven = true};
+    copies_add_part(&c, &p);
+    assert_int_equal(copies_reach(&c, 1, day), 10);
+    assert_int_equal(copies_reach(&c, 4, day + 1), 0);
+    dump("s8-000001-00000002-20260131T040000Z");
+    spare_is(1000 * HOUR, (wall_t){day + 100 * HOUR}, "xx...");
+    dump("s8-000001-00000003-20260131T070000Z");
+    copies_dump(&c, "s8-000001-00000002-20260131T040000Z")->manifest = false;
+    spare_is(1000 * HOUR, (wall_t){day + 100 * HOUR}, "xxx..");
+    copies_drop_unproven(&c);
+    assert_int_equal(c.part_count, 3);
+    assert_int_equal(c.parts[0].to, 10);
+}
+
 /* What is written after the clock was set back follows the dump, whatever the times say. */
 static void test_spare_with_a_clock_set_back(void **state)
 {
@@ -318,6 +342,7 @@ int main(void)
         cmocka_unit_test_teardown(test_names, tear_down),
         cmocka_unit_test_teardown(test_reach, tear_down),
         cmocka_unit_test_teardown(test_spare, tear_down),
+        cmocka_unit_test_teardown(test_unproven, tear_down),
         cmocka_unit_test_teardown(test_spare_with_a_clock_set_back, tear_down),
         cmocka_unit_test_teardown(test_list, tear_down),
         cmocka_unit_test_teardown(test_remembered, tear_down),

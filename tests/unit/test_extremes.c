@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "dir_kit.h"
 #include "journal/archive.h"
@@ -130,10 +131,47 @@ static void test_kept_files(void **state)
     kit_clean(NULL);
 }
 
+static void test_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t most, is;
+        bool good, all;
+    } cases[] = {
+        {"0", 0, 0, true, true},
+        {"1", 0, 0, false, false},
+        {"007", 7, 7, true, true},
+        {"18446744073709551615", UINT64_MAX, UINT64_MAX, true, true},
+        {"18446744073709551616", UINT64_MAX, 0, false, false},
+        {"18446744073709551615", UINT64_MAX - 1, 0, false, false},
+        {"99999999999999999999999999999999999999999", UINT64_MAX, 0, false, false},
+        {"12-3", UINT64_MAX, 12, true, false},
+        {"", UINT64_MAX, 0, false, false},
+        {"-1", UINT64_MAX, 0, false, false},
+        {"+1", UINT64_MAX, 0, false, false},
+        {" 1", UINT64_MAX, 0, false, false},
+        {"0x1", UINT64_MAX, 0, true, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < JS_COUNT(cases); i++) {
+        const char *s = cases[i].text;
+        uint64_t n = 1;
+        assert_int_equal(number_digits(&s, cases[i].most, &n), cases[i].good);
+        assert_true(n == (cases[i].good ? cases[i].is : 0));
+        assert_false(*s >= '0' && *s <= '9');
+        assert_int_equal(number_read(cases[i].text, cases[i].most, &n), cases[i].all);
+        assert_true(n == (cases[i].all ? cases[i].is : 0));
+    }
+    assert_true(number_sum(1, 2) == 3 && number_sum(UINT64_MAX, 1) == UINT64_MAX);
+    assert_true(number_product(3, 2) == 6 && number_product(UINT64_MAX / 2, 3) == UINT64_MAX);
+    assert_true(number_signed(7) == 7 && number_signed(UINT64_MAX) == INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_segments),
         cmocka_unit_test_teardown(test_kept_files, kit_clean),
     };

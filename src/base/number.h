@@ -1,0 +1,54 @@
+/* Arithmetic for numbers from outside: of files, servers, stores and other machines. Nothing wraps: a number that is too large
+ * is refused (false), a sum or product that is too large is the largest value, which no limit lets pass. */
+#ifndef WK_BASE_NUMBER_H
+#define WK_BASE_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline uint64_t number_sum(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static inline uint64_t number_product(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static inline int64_t number_signed(uint64_t n)
+{
+    return n > INT64_MAX ? INT64_MAX : (int64_t)n;
+}
+
+/* Appends a decimal digit. False: it is none, or *n would be too large; then *n means nothing. */
+static inline bool number_append(uint64_t *n, char digit)
+{
+    return digit >= '0' && digit <= '9' && !__builtin_mul_overflow(*n, 10u, n) &&
+           !__builtin_add_overflow(*n, (uint64_t)(digit - '0'), n);
+}
+
+/* Reads the decimal digits at *s, without a sign or a blank before them, and moves *s behind them. False: there
+ * are none, or they are more than `most`; then *out is 0. */
+static inline bool number_digits(const char **s, uint64_t most, uint64_t *out)
+{
+    uint64_t n = 0;
+    bool good = **s >= '0' && **s <= '9';
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        good = good && number_append(&n, **s);
+    good = good && n <= most;
+    *out = good ? n : 0;
+    return good;
+}
+
+/* The same of a whole text. */
+static inline bool number_read(const char *s, uint64_t most, uint64_t *out)
+{
+    bool good = number_digits(&s, most, out) && !*s;
+    *out = good ? *out : 0;
+    return good;
+}
+
+#endif
