@@ -29,6 +29,8 @@ static json_t *catalog_json(const struct catalog *c, const char *sentinel)
                          js_known(known, proven.ms / 1000), "proven_by", by[0] ? by : NULL));
         if (!x->intact)
             js_set_clean(o, "reason", x->reason);
+        if (x->pin.kind != PIN_NONE)
+            js_set_clean(o, "pinned", x->pin.reason);
         json_array_append_new(list, o);
     }
     return list;

@@ -176,7 +176,7 @@ static int action_dump(struct action_context *a, const struct request *r, json_t
         json_object_set_new(*result, "end_point", manifest_point_json(&m.end));
         if (stored)
             a->dumped = manifest_figures(&m, a->cfg->sentinel);
-        else
+        if (json_array_size(opt.shrunk) > 0)
             json_object_set(*result, "shrunk", opt.shrunk);
     }
     json_decref(opt.shrunk);

@@ -29,6 +29,10 @@ static void show_dump(const json_t *o)
     draw_headline(rejected ? "set aside" : "stored", rejected ? RED : GREEN, b.p);
     if (rejected)
         draw_line(o, "  {rejected}");
+    const json_t *shrunk = json_object_get(o, "shrunk");
+    for (size_t i = 0; i < json_array_size(shrunk) && !rejected; i++)
+        draw_line(json_array_get(shrunk, i),
+                  "  far fewer rows than before:[ {name}:] {rows_now:n}, and {rows:n} in {dump}");
     show_warning(o);
 }
 
@@ -46,7 +50,7 @@ static void show_dump(const json_t *o)
 static void intact_cell(struct buf *b, const json_t *d)
 {
     if (js_flag(d, "intact")) {
-        draw_fill(b, d, "yes[ ({proven_by}, {proven_at_unix:u} ago)]");
+        draw_fill(b, d, "yes[ ({proven_by}, {proven_at_unix:u} ago)][; pinned: {pinned}]");
     } else {
         draw_coloured(b, screen_mode.out_colour, RED, "NO: ");
         draw_fill(b, d, "{reason}");

@@ -84,6 +84,7 @@ struct config_retention {
     unsigned keep_last; /* at least 1 */
     int64_t keep_within;
     unsigned keep_hourly, keep_daily, keep_weekly;
+    int64_t keep_before_shrink; /* ms that the last dump before a shrink is pinned */
 };
 
 /* One [ledger NAME] section. */
@@ -167,6 +168,8 @@ struct config {
     int dump_level;        /* zlib 1..9 */
     bool dump_all;         /* engines = all */
     unsigned shrink_limit; /* percent */
+    bool
+        shrink_reject; /* a dump that lost more is rejected; else it counts, and the one before is pinned */
 
     struct config_retention retention;
 

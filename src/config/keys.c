@@ -20,6 +20,7 @@ CHOICES tls[] = {{"off", TLS_OFF}, {"preferred", TLS_PREFERRED}, {"required", TL
 CHOICES method[] = {{"auto", METHOD_AUTO}, {"copy", METHOD_COPY}, {"lock", METHOD_LOCK},
                     {"fuzzy", METHOD_FUZZY}, {NULL, 0}};
 CHOICES engines[] = {{"memory", false}, {"all", true}, {NULL, 0}};
+CHOICES shrink[] = {{"accept", false}, {"reject", true}, {NULL, 0}};
 CHOICES scope[] = {{"lost", false}, {"all", true}, {NULL, 0}};
 CHOICES delete[] = {{"own", false}, {"never", true}, {NULL, 0}};
 CHOICES from[] = {{"disk", false}, {"offsite", true}, {NULL, 0}};
@@ -75,6 +76,7 @@ const struct config_key config_keys[] = {
     KEY("dump", "level", dump_level, NUMBER, "1", 1, 9),
     CHOICE("dump", "engines", dump_all, FLAG, "memory", engines),
     KEY("dump", "shrink_limit", shrink_limit, PERCENT, "50%", 1, 100),
+    CHOICE("dump", "shrink_action", shrink_reject, FLAG, "accept", shrink),
     KEY("dump", "stall", dump_stall, DURATION, "60s", S, D),
     KEY("dump", "hmac_key_file", hmac_key_file, SECRET, NULL),
     KEY("dump", "hmac_old_key_file", hmac_old_key_file, SECRET, NULL),
@@ -84,6 +86,7 @@ const struct config_key config_keys[] = {
     KEY("retention", "keep_hourly", retention.keep_hourly, NUMBER, "0", 0, 100000),
     KEY("retention", "keep_daily", retention.keep_daily, NUMBER, "7", 0, 100000),
     KEY("retention", "keep_weekly", retention.keep_weekly, NUMBER, "4", 0, 100000),
+    KEY("retention", "keep_before_shrink", retention.keep_before_shrink, DURATION, "7d", 0, YEAR),
 
     KEY("restore", "auto", restore_auto, YES_NO, "yes"),
     CHOICE("restore", "scope", restore_all, FLAG, "lost", scope),

@@ -8,9 +8,17 @@
 #include "progress/local.h"
 
 /* Floating point: the products could overflow. */
-static bool lost_too_much(uint64_t before, uint64_t now, unsigned limit)
+static bool lost_too_much(uint64_t before, uint64_t now, const struct shrink_rule *rule)
 {
-    return now < before && (double)(before - now) * 100 > (double)before * limit;
+    return now < before && before >= rule->least &&
+           (double)(before - now) * 100 > (double)before * rule->limit;
+}
+
+struct shrink_rule shrink_rule(const struct config *cfg)
+{
+    return (struct shrink_rule){.limit = cfg->shrink_limit,
+                                .least = cfg->shrink_reject ? 0 : SHRINK_LEAST,
+                                .sentinel = cfg->sentinel};
 }
 
 static const struct manifest_ledger *ledger_of(const struct manifest *m, const char *table)
@@ -81,47 +89,53 @@ static uint64_t rows_due(const struct manifest *before, const struct manifest *n
 /* The table as it was before, if it is much smaller now; else NULL. */
 static const struct manifest_table *shrunk(const struct manifest *before,
                                            const struct manifest *now,
-                                           const struct manifest_table *t, unsigned limit,
-                                           const char *sentinel)
+                                           const struct manifest_table *t,
+                                           const struct shrink_rule *rule)
 {
     const struct manifest_table *was = manifest_table(before, t->name);
-    bool much = was && strcmp(t->name, sentinel) != 0 && !expires(now, t->name) &&
-                lost_too_much(without(was->rows, rolled_up(before, now, t->name)), t->rows, limit);
+    bool much = was && strcmp(t->name, rule->sentinel) != 0 && !expires(now, t->name) &&
+                lost_too_much(without(was->rows, rolled_up(before, now, t->name)), t->rows, rule);
     return much ? was : NULL;
 }
 
 bool shrink_guard_suspicious(const struct manifest *before, const struct manifest *now,
-                             unsigned limit, const char *sentinel, char *reason, size_t size)
+                             const struct shrink_rule *rule, char *reason, size_t size)
 {
-    uint64_t was_all = manifest_world_rows(before, sentinel);
-    uint64_t all = manifest_world_rows(now, sentinel);
-    if (lost_too_much(rows_due(before, now, sentinel), all, limit)) {
+    uint64_t was_all = manifest_world_rows(before, rule->sentinel);
+    uint64_t all = manifest_world_rows(now, rule->sentinel);
+    if (lost_too_much(rows_due(before, now, rule->sentinel), all, rule)) {
         snprintf(reason, size, "%" PRIu64 " rows in all, before %" PRIu64 " (shrink_limit %u%%)",
-                 all, was_all, limit);
+                 all, was_all, rule->limit);
         return true;
     }
     for (size_t i = 0; i < now->table_count; i++) {
-        const struct manifest_table *t = &now->tables[i],
-                                    *was = shrunk(before, now, t, limit, sentinel);
+        const struct manifest_table *t = &now->tables[i], *was = shrunk(before, now, t, rule);
         if (was) {
             snprintf(reason, size,
                      "%" PRIu64 " rows in '%s', before %" PRIu64 " (shrink_limit %u%%)", t->rows,
-                     t->name, was->rows, limit);
+                     t->name, was->rows, rule->limit);
             return true;
         }
     }
     return false;
 }
 
-void shrink_guard_tables(const struct manifest *before, const struct manifest *now, unsigned limit,
-                         const char *sentinel, json_t *out)
+void shrink_guard_tables(const struct manifest *before, const struct manifest *now,
+                         const struct shrink_rule *rule, json_t *out)
 {
     json_int_t covers_ms = before->at.ms + before->took_ms;
     for (size_t i = 0; i < now->table_count; i++) {
-        const struct manifest_table *was = shrunk(before, now, &now->tables[i], limit, sentinel);
+        const struct manifest_table *t = &now->tables[i], *was = shrunk(before, now, t, rule);
         if (was)
-            json_array_append_new(out, json_pack("{s:s, s:I, s:s, s:I}", "name", was->name, "rows",
-                                                 (json_int_t)was->rows, "dump", before->name,
-                                                 "covers_ms", covers_ms));
+            json_array_append_new(out,
+                                  json_pack("{s:s, s:I, s:I, s:s, s:I}", "name", was->name, "rows",
+                                            (json_int_t)was->rows, "rows_now", (json_int_t)t->rows,
+                                            "dump", before->name, "covers_ms", covers_ms));
     }
+    if (json_array_size(out) == 0)
+        json_array_append_new(
+            out, json_pack("{s:I, s:I, s:s, s:I}", "rows",
+                           (json_int_t)manifest_world_rows(before, rule->sentinel), "rows_now",
+                           (json_int_t)manifest_world_rows(now, rule->sentinel), "dump",
+                           before->name, "covers_ms", covers_ms));
 }

@@ -346,6 +346,7 @@ static int publish(struct writing *w, struct err *e)
 static unsigned agreeing_rejects(const struct job *job, const struct manifest *good,
                                  const struct manifest *now)
 {
+    const struct shrink_rule rule = shrink_rule(job->cfg);
     SCOPED(catalog_free) struct catalog c = {0};
     char ignored[256];
     unsigned n = 0;
@@ -354,8 +355,7 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     for (size_t i = 0; i < c.count; i++) {
         const struct manifest *m = &c.list[i].m;
         if (c.list[i].intact && manifest_compare(m, good) > 0 &&
-            !shrink_guard_suspicious(m, now, job->cfg->shrink_limit, job->cfg->sentinel, ignored,
-                                     sizeof ignored))
+            !shrink_guard_suspicious(m, now, &rule, ignored, sizeof ignored))
             n++;
     }
     return n;
@@ -393,31 +393,43 @@ static const struct catalog_entry *shrink_measure(struct writing *w)
     return newest;
 }
 
-/* 0: fine; 1: quarantined (e says why); -1: error. */
+/* Moves the dump to rejected/. Always -1. */
+static int reject_shrunk(struct writing *w, const char *reason, struct err *e)
+{
+    if (catalog_reject(w->job->dirfd, w->m, w->part, reason, e) < 0)
+        return -1;
+    err_set(e, ERR_CHANGED, 0, "dump %s rejected: %s", w->m->name, reason);
+    return err_hint(
+        e,
+        "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
+        "accepts it (or it is accepted after %d such dumps)",
+        SHRINK_BELIEVED_AFTER);
+}
+
+/* A dump that passed its post-check is the truth, however small, and has to count: a later loss would otherwise bring
+ * back what was deleted and lose what came since. The last dump before it is pinned first, so that a kill in between
+ * never leaves the rows in no dump. With [dump] shrink_action = reject the dump is rejected instead, unless others
+ * agree with it. */
 static int shrink_guard(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     char reason[400];
     const struct job *job = w->job;
+    const struct shrink_rule rule = shrink_rule(job->cfg);
     if (opt->accept_shrink)
         return 0;
     const struct catalog_entry *newest = catalog_newest(&w->catalog, 0), *good = shrink_measure(w);
-    int rc = good && shrink_guard_suspicious(&good->m, w->m, job->cfg->shrink_limit,
-                                             job->cfg->sentinel, reason, sizeof reason);
-    if (rc && agreeing_rejects(job, &newest->m, w->m) >= SHRINK_BELIEVED_AFTER)
-        rc = 0;
-    if (rc && opt->shrunk)
-        shrink_guard_tables(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel,
-                            opt->shrunk);
-    if (rc == 0)
+    bool shrunk = good && shrink_guard_suspicious(&good->m, w->m, &rule, reason, sizeof reason);
+    if (!shrunk || (job->cfg->shrink_reject &&
+                    agreeing_rejects(job, &newest->m, w->m) >= SHRINK_BELIEVED_AFTER))
         return 0;
-    if (catalog_reject(job->dirfd, w->m, w->part, reason, e) < 0)
-        return -1;
-    err_set(e, ERR_CHANGED, 0, "dump %s rejected: %s", w->m->name, reason);
-    err_hint(e,
-             "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
-             "accepts it (or it is accepted after %d such dumps)",
-             SHRINK_BELIEVED_AFTER);
-    return 1;
+    if (opt->shrunk)
+        shrink_guard_tables(&good->m, w->m, &rule, opt->shrunk);
+    if (job->cfg->shrink_reject)
+        return reject_shrunk(w, reason, e);
+    if (job->cfg->retention.keep_before_shrink == 0)
+        return 0;
+    SCOPED(xfree) char *why = xasprintf("the dump after it, %s, has %s", w->m->name, reason);
+    return pin_set(job->dirfd, good->m.name, PIN_SHRINK, why, e);
 }
 
 /* Dumps of a foreign world would displace our own in the retention. */
@@ -521,7 +533,7 @@ static int write_dump(struct writing *w, const struct dump_options *opt, struct 
         return err_sys(e, errno, "cannot create %s", w->part);
     fchmod(w->fd, 0600);
     fault_point("dump.part_opened");
-    if (stream(w, began, e) < 0 || sync_and_verify(w, e) < 0 || shrink_guard(w, opt, e) != 0)
+    if (stream(w, began, e) < 0 || sync_and_verify(w, e) < 0 || shrink_guard(w, opt, e) < 0)
         return -1;
     return publish(w, e);
 }

@@ -13,11 +13,12 @@
 #include "store/manifest.h"
 
 struct dump_options {
-    bool accept_shrink; /* no shrink guard: an operator accepts the rows as they are */
-    bool keep_all;      /* skip retention: a restore is about to read an old dump */
-    const char *nonce;  /* of our world; another is refused unless a dump has it. NULL: not known */
-    json_t *shrunk;     /* receives shrink_guard_tables() of a rejected dump; NULL: not wanted */
-    bool *stored;       /* becomes true once it counts, even if retention fails; NULL: not wanted */
+    bool
+        accept_shrink; /* no shrink guard: an operator accepts the rows as they are, without an alert */
+    bool keep_all;     /* skip retention: a restore is about to read an old dump */
+    const char *nonce; /* of our world; another is refused unless a dump has it. NULL: not known */
+    json_t *shrunk;    /* receives shrink_guard_tables() of a dump that shrank; NULL: not wanted */
+    bool *stored;      /* becomes true once it counts, even if retention fails; NULL: not wanted */
 };
 
 /* On success `*out` is the manifest of the stored dump (manifest_free). ERR_CHANGED with

@@ -29,7 +29,8 @@
 #define MARKERS 64u           /* in flight at most */
 #define ELSEWHERE 10u         /* a rotation may take a while to come through */
 
-/* The last TRUNCATE of a table that had received rows since the one before. */
+/* The last TRUNCATE of a table that had received rows since the one before, or the largest deletion since the last
+ * report. */
 struct emptied {
     struct follow_emptied last;
     bool refilled, news;
@@ -60,6 +61,11 @@ struct follower {
 
     struct emptied emptied[FOLLOW_EMPTIED]; /* the oldest is replaced */
     size_t emptied_count;
+    /* In the transaction that is being read: rows deleted from one table, so far. */
+    struct {
+        const struct change_table *table;
+        uint64_t rows;
+    } deleted;
     /* Markers, by their numbers. */
     uint64_t written;           /* the last one */
     mono_t written_at[MARKERS]; /* by number modulo MARKERS */
@@ -418,19 +424,50 @@ static struct emptied *find_emptied(struct follower *f, const char *name)
     return NULL;
 }
 
-/* Games do that all the time: whether it was meant is judged when the next dump is taken. */
-static void take_truncate(struct follower *f, const struct change *c)
+/* `rows` 0: all, by a TRUNCATE. Games do that all the time: whether it was meant is judged when the next dump is
+ * taken. */
+static void remember_loss(struct follower *f, const char *table, uint64_t rows,
+                          const struct change *c)
 {
-    struct emptied *t = find_emptied(f, c->table->name);
-    if (t && !t->refilled)
-        return;
+    struct emptied *t = find_emptied(f, table);
     if (!t && f->emptied_count == FOLLOW_EMPTIED)
         memmove(f->emptied, f->emptied + 1, --f->emptied_count * sizeof *f->emptied);
     if (!t)
         t = &f->emptied[f->emptied_count++];
-    *t = (struct emptied){.last = {.at = c->at, .pos = c->pos}, .news = true};
-    snprintf(t->last.name, sizeof t->last.name, "%s", c->table->name);
+    *t = (struct emptied){.last = {.rows = rows, .at = c->at, .pos = c->pos}, .news = true};
+    snprintf(t->last.name, sizeof t->last.name, "%s", table);
     snprintf(t->last.file, sizeof t->last.file, "%s", c->file);
+}
+
+/* A second TRUNCATE of a table that is still empty must not hide the first. */
+static void take_truncate(struct follower *f, const struct change *c)
+{
+    const struct emptied *t = find_emptied(f, c->table->name);
+    if (!t || t->last.rows || t->refilled)
+        remember_loss(f, c->table->name, 0, c);
+}
+
+/* The rows that the transaction has deleted from one table are counted: it goes on with another table, or ends. A
+ * TRUNCATE, and a larger deletion since the last report, say more. */
+static void end_deletion(struct follower *f, const struct change *c)
+{
+    uint64_t rows = f->deleted.rows;
+    const struct change_table *table = f->deleted.table;
+    f->deleted.rows = 0;
+    f->deleted.table = NULL;
+    if (rows < FOLLOW_DELETED_LEAST)
+        return;
+    const struct emptied *t = find_emptied(f, table->name);
+    if (!t || (t->last.rows ? !t->news || t->last.rows <= rows : t->refilled))
+        remember_loss(f, table->name, rows, c);
+}
+
+static void count_deleted(struct follower *f, const struct change *c)
+{
+    if (f->deleted.table != c->table)
+        end_deletion(f, c);
+    f->deleted.table = c->table;
+    f->deleted.rows++;
 }
 
 /* Runs before the end of the group is stored: a table that was not there when the tables were
@@ -471,6 +508,8 @@ static void count_change(struct follower *f, const struct change *c)
         t->refilled = true;
     if (c->kind == CHANGE_TRUNCATE)
         take_truncate(f, c);
+    if (c->kind == CHANGE_DELETE)
+        count_deleted(f, c);
     f->changes++;
 }
 
@@ -482,6 +521,7 @@ static int take(void *arg, const struct change *c)
         if (f->first_group && log_is_continuous(&f->a->db, &f->from.point, &c->gtid, f->e) < 0)
             return -1;
         f->first_group = false;
+        f->deleted.rows = 0;
         break;
     case CHANGE_INSERT:
     case CHANGE_TRUNCATE:
@@ -516,6 +556,7 @@ static int take(void *arg, const struct change *c)
     case CHANGE_END:
         if (c->at.ms > f->latest.ms)
             f->latest = c->at;
+        end_deletion(f, c);
         return end_group(f, c) < 0 ? -1 : put(f, c);
     case CHANGE_TABLE:
     case CHANGE_CUT:

@@ -26,7 +26,10 @@ enum follow_packet {
     FOLLOW_FAILED, /* struct follow_failure; the worker ends */
 };
 
-#define FOLLOW_EMPTIED 16u /* tables whose TRUNCATE is remembered */
+#define FOLLOW_EMPTIED 16u /* tables of which the largest loss of rows is remembered */
+/* Rows that one transaction has to delete from a table to be reported: half of the smallest loss that alarms by default
+ * (dump/shrink_guard.h). Games delete fewer all the time. */
+#define FOLLOW_DELETED_LEAST 250u
 
 /* How far it is: on the board, and with each report. */
 struct follow_progress {
@@ -40,12 +43,13 @@ struct follow_progress {
     uint64_t packets; /* that were sent before: what they say comes first */
 };
 
-/* Sent at the beginning, when the first marker was read, and when tables were emptied. */
+/* Sent at the beginning, when the first marker was read, and when tables lost many rows at once. */
 struct follow_report {
     struct follow_progress at;
-    size_t emptied_count; /* tables that a TRUNCATE emptied since the last report */
+    size_t emptied_count; /* tables that lost rows to one statement since the last report */
     struct follow_emptied {
         char name[256];
+        uint64_t rows; /* that one transaction deleted; 0: all, by a TRUNCATE */
         wall_t at;
         char file[256];
         uint64_t pos;

@@ -51,6 +51,8 @@ static void choice_free(struct choice *c)
 /* A copy that was found damaged takes part, but keeps no place of a good one. */
 static void choose(const struct upload *u, const struct catalog *local, struct choice *c)
 {
+    const struct config_retention *rule = &u->cfg->retention;
+    wall_t now = clock_wall();
     size_t most = local->count + u->there.dump_count;
     c->items = xcalloc(most + 1, sizeof *c->items);
     c->of = xcalloc(most + 1, sizeof *c->of);
@@ -63,19 +65,23 @@ static void choose(const struct upload *u, const struct catalog *local, struct c
         c->items[c->count++] = (struct retention_item){.generation = x->m.generation,
                                                        .sequence = x->m.sequence,
                                                        .at = x->m.at,
-                                                       .intact = true};
+                                                       .intact = true,
+                                                       .pinned = pin_holds(&x->pin, rule, now)};
     }
     for (size_t i = 0; i < u->there.dump_count; i++) {
         struct copy_dump *d = &u->there.dumps[i];
         if (!d->attempt)
             continue;
+        const struct catalog_entry *here = catalog_find(local, d->name);
         c->of[c->count] = (struct choice_of){NULL, d};
-        c->items[c->count++] = (struct retention_item){.generation = d->generation,
-                                                       .sequence = d->sequence,
-                                                       .at = d->at,
-                                                       .intact = !d->damaged};
+        c->items[c->count++] =
+            (struct retention_item){.generation = d->generation,
+                                    .sequence = d->sequence,
+                                    .at = d->at,
+                                    .intact = !d->damaged,
+                                    .pinned = here && pin_holds(&here->pin, rule, now)};
     }
-    retention_choose(c->items, c->count, &u->cfg->retention, clock_wall());
+    retention_choose(c->items, c->count, rule, now);
 }
 
 static bool newer(const struct retention_item *a, const struct retention_item *b)

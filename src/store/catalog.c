@@ -131,6 +131,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
         check_signature(ent);
     }
     check_proof(dirfd, ent);
+    pin_read(dirfd, name, &ent->pin);
     return 0;
 }
 
@@ -242,7 +243,8 @@ static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
         return 0;
     if (strcmp(file + len, ".sql.gz.part") == 0)
         return file_remove(dirfd, file, e);
-    if (strcmp(file + len, ".sql.gz") != 0 && strcmp(file + len, PROOF_ENDING) != 0)
+    if (strcmp(file + len, ".sql.gz") != 0 && strcmp(file + len, PROOF_ENDING) != 0 &&
+        strcmp(file + len, PIN_ENDING) != 0)
         return 0;
     SCOPED(xfree) char *json = xasprintf("%.*s.json", (int)len, file);
     bool orphan = faccessat(dirfd, json, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
@@ -286,9 +288,11 @@ int catalog_remove(int dirfd, const char *name, struct err *e)
     SCOPED(xfree) char *json = xasprintf("%s.json", name);
     SCOPED(xfree) char *gz = xasprintf("%s.sql.gz", name);
     SCOPED(xfree) char *proof = xasprintf("%s" PROOF_ENDING, name);
-    return file_remove(dirfd, json, e) < 0 || file_remove(dirfd, gz, e) < 0
+    SCOPED(xfree) char *pin = xasprintf("%s" PIN_ENDING, name);
+    return file_remove(dirfd, json, e) < 0 || file_remove(dirfd, gz, e) < 0 ||
+                   file_remove(dirfd, proof, e) < 0
                ? -1
-               : file_remove(dirfd, proof, e);
+               : file_remove(dirfd, pin, e);
 }
 
 /* `damaged`: treat damaged dumps as intact. */
@@ -296,13 +300,15 @@ static struct retention_item *choose(const struct catalog *c, const struct confi
                                      bool damaged)
 {
     struct retention_item *items = xcalloc(c->count, sizeof *items);
+    wall_t now = clock_wall();
     for (size_t i = 0; i < c->count; i++)
         items[i] =
             (struct retention_item){.generation = c->list[i].m.generation,
                                     .sequence = c->list[i].m.sequence,
                                     .at = c->list[i].m.at,
-                                    .intact = c->list[i].intact || (damaged && c->list[i].damaged)};
-    retention_choose(items, c->count, rule, clock_wall());
+                                    .intact = c->list[i].intact || (damaged && c->list[i].damaged),
+                                    .pinned = pin_holds(&c->list[i].pin, rule, now)};
+    retention_choose(items, c->count, rule, now);
     return items;
 }
 

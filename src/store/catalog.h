@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "store/manifest.h"
+#include "store/pin.h"
 #include "store/proof.h"
 
 struct catalog_entry {
@@ -13,6 +14,7 @@ struct catalog_entry {
     bool unproven;     /* not intact only for lack of a valid signature: neither used nor deleted */
     bool damaged;      /* not intact only because of `proof` */
     struct proof proof;
+    struct pin pin;   /* kind PIN_NONE: there is none */
     char reason[512]; /* why it is not intact */
 };
 

@@ -109,6 +109,8 @@ void retention_choose(struct retention_item *items, size_t n, const struct confi
     keep_buckets(&in, rule->keep_hourly, HOUR_MS, 1, 0, now);
     keep_buckets(&in, rule->keep_daily, DAY_MS, 1, 0, now);
     keep_buckets(&in, rule->keep_weekly, DAY_MS, 7, 3, now); /* day 0 was a Thursday */
+    for (size_t i = 0; i < in.n; i++)
+        in.list[i]->keep |= in.list[i]->pinned;
     share_fate(&in);
     for (size_t i = 0; i < n; i++)
         if (!items[i].intact)

@@ -18,6 +18,7 @@ struct retention_item {
     uint64_t generation, sequence; /* the order of dumps; times are not used for it */
     wall_t at;
     bool intact; /* has a manifest and was not found damaged */
+    bool pinned; /* kept whatever the rules say (pin.h), if it is intact */
     bool keep;   /* out */
 };
 

@@ -49,7 +49,7 @@ static struct follower {
     /* All changes up to then are in the journal, by whichever worker; ms 0: not known. */
     mono_t proven;
     mono_t begun; /* the worker, while it has read back no marker of its own (at.marker_read) */
-    struct follow_emptied *emptied; /* the last TRUNCATE of each table since the newest dump */
+    struct follow_emptied *emptied; /* what each table lost most by since the newest dump */
     size_t emptied_count;
 
     /* Where the next worker begins. */
@@ -353,6 +353,22 @@ static void end_gap(struct world *w, const char *what)
 
 /* ---- what the worker sends ---- */
 
+/* Is it known to be after the newest dump? */
+static bool after_dump(const struct follow_emptied *e)
+{
+    const struct manifest *newest = dumps_newest();
+    struct db_binlog_pos at = {.pos = e->pos};
+    snprintf(at.file, sizeof at.file, "%s", e->file);
+    return newest && newest->end.file[0] && at.file[0] &&
+           db_binlog_pos_compare(&at, &newest->end) > 0;
+}
+
+/* Of two losses since the newest dump the larger one explains more; a TRUNCATE takes all. */
+static bool outweighs(const struct follow_emptied *old, const struct follow_emptied *e)
+{
+    return e->rows && after_dump(old) && (old->rows == 0 || old->rows > e->rows);
+}
+
 static void remember_emptied(const struct follow_emptied *e)
 {
     size_t i = 0;
@@ -361,6 +377,8 @@ static void remember_emptied(const struct follow_emptied *e)
     if (i == follower.emptied_count)
         follower.emptied =
             xrealloc(follower.emptied, ++follower.emptied_count * sizeof *follower.emptied);
+    else if (outweighs(&follower.emptied[i], e))
+        return;
     follower.emptied[i] = *e;
 }
 
@@ -540,50 +558,70 @@ void follower_restored(struct world *w, const char *dump, wall_t alive)
 
 /* ---- a table that is much smaller than in the newest dump ---- */
 
-/* Is it known to be after the newest dump? */
-static bool after_dump(const struct follow_emptied *e)
+/* The log counts whole seconds: only the second before the statement's is certain to be complete. */
+static void explain_loss(const struct world *w, const json_t *table, const struct follow_emptied *e,
+                         struct buf *what, struct buf *todo)
 {
-    const struct manifest *newest = dumps_newest();
-    struct db_binlog_pos at = {.pos = e->pos};
-    snprintf(at.file, sizeof at.file, "%s", e->file);
-    return newest && newest->end.file[0] && at.file[0] &&
-           db_binlog_pos_compare(&at, &newest->end) > 0;
-}
-
-/* The log counts whole seconds: only the second before the TRUNCATE's is certain to be complete. */
-static void explain_emptied(const struct world *w, const json_t *table, wall_t at, struct buf *what,
-                            struct buf *todo)
-{
+    char t[TEXT_SHORT], n[TEXT_SHORT];
     struct follow_statement s = {
-        .verb = "emptied", .by = "TRUNCATE", .count = 1, .at = at, .before.ms = at.ms - 1000};
+        .verb = "emptied", .by = "TRUNCATE", .count = 1, .at = e->at, .before.ms = e->at.ms - 1000};
     bool reached =
         !w->conditions[CONDITION_JOURNAL_GAP].on && s.before.ms > js_number(table, "covers_ms", 0);
     js_copy(table, "name", s.tables[0].name, sizeof s.tables[0].name);
     js_copy(table, "dump", s.tables[0].dump, sizeof s.tables[0].dump);
     s.tables[0].rows = (uint64_t)js_number(table, "rows", 0);
     buf_adds(what, what->len ? "; " : "");
-    statement_words(&s, what);
+    if (e->rows)
+        buf_printf(what, "%s rows of table %s were deleted by one transaction at %s",
+                   text_count(e->rows, n), s.tables[0].name, text_utc(e->at, t));
+    else
+        statement_words(&s, what);
     buf_printf(todo,
                "; if that was not intended, this brings %s back as it was %s: ", s.tables[0].name,
                reached ? "a second before" : "in the last dump");
     statement_undo(&s, reached, todo);
 }
 
+/* The way back without a journal that shows what happened. */
+static void undo_from_dump(const json_t *table, struct buf *todo)
+{
+    struct follow_statement s = {.verb = "emptied", .count = 1};
+    js_copy(table, "name", s.tables[0].name, sizeof s.tables[0].name);
+    js_copy(table, "dump", s.tables[0].dump, sizeof s.tables[0].dump);
+    buf_printf(todo, "; if that was not intended, this brings %s back as it was in the last dump: ",
+               s.tables[0].name);
+    statement_undo(&s, false, todo);
+}
+
+/* What the table lost most of its rows by; NULL: the journal does not show it. A deletion counts if it explains half of
+ * the loss. */
+static const struct follow_emptied *find_loss(const json_t *table)
+{
+    const char *name = js_text(table, "name");
+    uint64_t rows = (uint64_t)js_number(table, "rows", 0);
+    uint64_t lost = rows - (uint64_t)js_number(table, "rows_now", 0);
+    for (size_t k = 0; k < follower.emptied_count; k++) {
+        const struct follow_emptied *e = &follower.emptied[k];
+        if (strcmp(e->name, name) == 0 && after_dump(e) && (e->rows == 0 || e->rows >= lost / 2))
+            return e;
+    }
+    return NULL;
+}
+
 void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo)
 {
-    size_t i, shown = 0;
+    size_t i;
     json_t *table;
     json_array_foreach(shrunk, i, table)
     {
-        const char *name = js_text(table, "name");
-        for (size_t k = 0; k < follower.emptied_count && shown < EMPTIED_SHOWN; k++) {
-            const struct follow_emptied *e = &follower.emptied[k];
-            if (strcmp(e->name, name) == 0 && after_dump(e)) {
-                explain_emptied(w, table, e->at, what, todo);
-                shown++;
-            }
-        }
+        const struct follow_emptied *e = find_loss(table);
+        if (i == EMPTIED_SHOWN)
+            return;
+        if (e)
+            explain_loss(w, table, e, what, todo);
+        else if (js_text(table, "name")[0])
+            undo_from_dump(table, todo);
     }
 }
 

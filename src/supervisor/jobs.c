@@ -29,6 +29,7 @@
 #define DUMP_STALL_EXTRA_MS 15000
 
 #define JOB_DONE_MAX fault_limit("job.answer", WORKER_MESSAGE_MAX - 64u) /* bytes */
+#define SHRUNK_SHOWN 3u /* tables named in an alert about a dump that shrank */
 #define TEXT_KEPT 1000u /* bytes of a text in an answer that is too long */
 
 /* From the job's worker, in this order at its end. */
@@ -342,10 +343,58 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
 
 /* ---- the end of a dump ---- */
 
+/* "table fleet lost 8,000 of 8,000 rows, table chat lost …" */
+static void shrunk_words(const json_t *shrunk, struct buf *out)
+{
+    size_t i;
+    json_t *table;
+    json_array_foreach(shrunk, i, table)
+    {
+        char lost[TEXT_SHORT], had[TEXT_SHORT];
+        uint64_t rows = (uint64_t)js_number(table, "rows", 0);
+        if (i == SHRUNK_SHOWN) {
+            buf_printf(out, ", and %zu more tables", json_array_size(shrunk) - i);
+            return;
+        }
+        buf_printf(out, "%s%s%s lost %s of %s rows", i ? ", " : "",
+                   js_text(table, "name")[0] ? "table " : "the world", js_text(table, "name"),
+                   text_count(rows - (uint64_t)js_number(table, "rows_now", 0), lost),
+                   text_count(rows, had));
+    }
+}
+
+/* The dump counts all the same: it is what the world is now. */
+static void report_shrunk(struct world *w, const json_t *shrunk)
+{
+    SCOPED(buf_free) struct buf what = {0}, happened = {0}, todo = {0};
+    char t[TEXT_SHORT], doing[320];
+    const char *before = js_text(json_array_get(shrunk, 0), "dump");
+    int64_t kept = w->cfg->retention.keep_before_shrink;
+    if (json_array_size(shrunk) == 0) {
+        notify_over(w, CONDITION_SHRUNK, "the newest dump has not lost many rows");
+        return;
+    }
+    shrunk_words(shrunk, &what);
+    follower_explain_shrunk(w, shrunk, &happened, &todo);
+    if (happened.len)
+        buf_printf(&what, "; %s", happened.p);
+    snprintf(doing, sizeof doing, "the new dump counts%s%.150s%s%s", kept ? "; dump " : "",
+             kept ? before : "", kept ? ", which has the rows, is kept for " : "",
+             kept ? text_duration(kept, t) : "");
+    if (!todo.len)
+        buf_printf(&todo,
+                   "; if that was not intended: worldkeeper --restore=%s --table NAME brings a "
+                   "table back as it was in that dump",
+                   before);
+    notify_open(w, CONDITION_SHRUNK, what.p, doing, todo.p + strlen("; "), "%s", what.p);
+}
+
 /* `e`: what failed after it was stored, or NULL. */
-static void dump_done(struct world *w, const struct manifest *m, const struct err *e)
+static void dump_done(struct world *w, const struct manifest *m, const json_t *result,
+                      const struct err *e)
 {
     char rows[TEXT_SHORT], size[TEXT_SHORT];
+    report_shrunk(w, json_object_get(result, "shrunk"));
     dumps_stored(w, m);
     follower_dump_done(w);
     notify_heartbeat_now();
@@ -590,7 +639,7 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
                                   * later than alive_at */
         follower_restored(w, js_text(result, "dump"), (wall_t){jobs.alive_at.ms - 1000});
     if (r.action == ACTION_DUMP)
-        out->dump.name[0] ? dump_done(w, &out->dump, e) : dump_failed(w, result, e);
+        out->dump.name[0] ? dump_done(w, &out->dump, result, e) : dump_failed(w, result, e);
     else if (request_swaps(&r))
         restore_ended(w, &r, jobs.announced, result, e);
     else if (r.action == ACTION_INIT)

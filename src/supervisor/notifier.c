@@ -90,6 +90,7 @@ static const struct {
 } conditions[CONDITIONS] = {
     [CONDITION_DAMAGED] = {"dump_damaged", EVENT_DISK},
     [CONDITION_DUMP] = {"dump", EVENT_DISCARDED},
+    [CONDITION_SHRUNK] = {"dump_shrunk", EVENT_DISCARDED},
     [CONDITION_STALE] = {"stale", EVENT_STALE},
     [CONDITION_DISK_LOW] = {"disk", EVENT_DISK},
     [CONDITION_STATUS] = {"status", EVENT_DISK},

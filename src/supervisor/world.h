@@ -42,6 +42,7 @@ struct world;
 enum condition_id {
     CONDITION_DAMAGED, /* a stored dump is */
     CONDITION_DUMP,    /* dumps fail */
+    CONDITION_SHRUNK,  /* the newest dump has far fewer rows than the one before it */
     CONDITION_STALE,   /* no good dump for too long */
     CONDITION_DISK_LOW,
     CONDITION_STATUS,      /* the status cannot be written */
@@ -268,8 +269,8 @@ void follower_dump_begins(void);
 void follower_dump_done(struct world *w);
 /* A restore replaced the world; the old one was last seen at `alive`. */
 void follower_restored(struct world *w, const char *dump, wall_t alive);
-/* The tables of `shrunk` (dump/shrink_guard.h) that a TRUNCATE after the newest dump has emptied: adds
- * what happened to `what`, the way back to `todo`. */
+/* Of the first tables of `shrunk` (dump/shrink_guard.h): adds what happened to `what`, as far as the journal shows a
+ * TRUNCATE or a deletion after the newest dump, and the way back to `todo`. To be called before follower_dump_done(). */
 void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo);
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import time
@@ -112,8 +113,9 @@ def test_an_emptied_world_is_never_dumped(doomed, victim):
 
 
 def test_shrink_guard_puts_a_dump_in_quarantine(keeper, http):
-    """A world that lost most of its rows is not trusted: rejected/, a reason, an alert; the good stays."""
-    keeper.configure({"dump": {"shrink_limit": "40%"}, **http.settings()})
+    """shrink_action = reject: a world that lost most of its rows is not trusted: rejected/, a reason, an alert; the good
+    stays."""
+    keeper.configure({"dump": {"shrink_limit": "40%", "shrink_action": "reject"}, **http.settings()})
     good = keeper.dump()
     keeper.start()
     keeper.world.sql("DELETE FROM player WHERE id>100")
@@ -128,9 +130,105 @@ def test_shrink_guard_puts_a_dump_in_quarantine(keeper, http):
     assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
 
 
+def pinned(keeper):
+    return {d["name"]: d["pinned"] for d in keeper.ok("--list", "--json")["dumps"] if d.get("pinned")}
+
+
+def typed(command):
+    """The arguments of a worldkeeper command as a shell reads them, without the config's."""
+    return shlex.split(command)[3:]
+
+
+def test_a_dump_that_shrank_counts(doomed, victim, http):
+    """It is what the world is now: the next loss brings it back. The dump before it is pinned, and the alert names the
+    rows and the command that brings them back."""
+    doomed.configure({**http.settings(), "journal": {"mode": "off"}})
+    before = doomed.dump()
+    rows = doomed.world.rows()
+    doomed.start()
+    doomed.world.sql("DELETE FROM player WHERE id>100")
+    done = doomed.run("--dump", "--json")
+    assert done.rc == DONE, done
+    new = done.result["name"]
+    (lost,) = done.result["shrunk"]
+    assert (lost["name"], lost["rows"], lost["rows_now"], lost["dump"]) == ("player", 2000, 100, before["name"])
+    assert not doomed.rejected() and doomed.newest()["name"] == new
+    assert list(pinned(doomed)) == [before["name"]] and "100 rows in 'player'" in pinned(doomed)[before["name"]]
+    assert "pinned: the dump after it" in doomed.run("--list").out
+    alert = http.wait_event("discarded")[0]
+    assert alert["what"] == "table player lost 1,900 of 2,000 rows", alert
+    assert before["name"] in alert["doing"] and "7d" in alert["doing"], alert
+    undo = alert["todo"].split(": ", 1)[1]
+    victim.crash()
+    doomed.wait(lambda: doomed.status().get("last_restore") and doomed.state() == "UP", "the world")
+    assert doomed.status()["last_restore"]["dump"] == new, doomed.status()["last_restore"]
+    assert doomed.world.value("SELECT COUNT(*) FROM player") == 100
+    doomed.ok(*typed(undo))
+    assert doomed.world.rows() == rows
+
+
+def test_what_shrank_is_told_once(keeper, http):
+    """The next dump has lost nothing more, which ends the condition."""
+    keeper.configure(http.settings())
+    keeper.dump()
+    keeper.start()
+    keeper.world.sql("DELETE FROM player")
+    keeper.ok("--dump")
+    keeper.wait(lambda: any("table player lost 2,000 of 2,000 rows" in t["what"] for t in keeper.status()["troubles"]),
+                "the condition")
+    keeper.ok("--dump")
+    keeper.wait(lambda: not keeper.status()["troubles"], "the end of the condition")
+    assert len([m for m in http.wait_event("discarded", 2) if "lost 2,000" in m["what"]]) == 1
+
+
+def test_small_tables_never_alarm(keeper, http):
+    """Sessions that expire, a table of three rows that is emptied."""
+    keeper.configure(http.settings())
+    keeper.world.sql("CREATE TABLE session (id INT PRIMARY KEY) ENGINE=MEMORY", "CREATE TABLE three (id INT PRIMARY KEY) ENGINE=MEMORY",
+                     "INSERT INTO session SELECT seq FROM seq_1_to_900", "INSERT INTO three VALUES (1),(2),(3)")
+    keeper.dump()
+    keeper.start()
+    keeper.world.sql("DELETE FROM session WHERE id>100", "DELETE FROM three")
+    done = keeper.dump()
+    assert "shrunk" not in done and not pinned(keeper) and not keeper.status()["troubles"], done
+
+
+def test_the_dump_before_a_shrink_is_kept(keeper):
+    """Whatever the other rules say, for keep_before_shrink; afterwards it goes, and its pin with it."""
+    retention = {"keep_last": "1", "keep_within": "0", "keep_daily": "0", "keep_weekly": "0"}
+    keeper.configure({"retention": retention})
+    before = keeper.dump()["name"]
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    for _ in range(3):
+        keeper.dump()
+    assert [m["name"] for m in keeper.dumps()][-1] == before and len(keeper.dumps()) == 2
+    keeper.configure({"retention": {**retention, "keep_before_shrink": "0"}})
+    keeper.dump()
+    assert before not in [m["name"] for m in keeper.dumps()]
+    assert not glob.glob(os.path.join(keeper.dumps_dir, "*.pin"))
+    keeper.world.sql("INSERT INTO player (nick,points) SELECT seq,0 FROM seq_1_to_3000")
+    keeper.dump()
+    keeper.world.sql("DELETE FROM player")
+    keeper.dump()
+    assert not glob.glob(os.path.join(keeper.dumps_dir, "*.pin")), "keep_before_shrink = 0"
+
+
+def test_a_kill_never_leaves_the_rows_unpinned(keeper):
+    """The pin is there before the dump that shrank is: killed at each step between, retention finds both."""
+    keeper.configure({"retention": {"keep_last": "1", "keep_within": "0", "keep_daily": "0", "keep_weekly": "0"}})
+    before = keeper.dump()["name"]
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    for point in ("dump.verified", "dump.renamed", "dump.manifest_written"):
+        keeper.finish(keeper.popen("--dump", fault=f"{point}=kill"))
+        assert before in [m["name"] for m in keeper.dumps()], point
+    keeper.dump()
+    assert list(pinned(keeper)) == [before]
+
+
 def test_a_world_is_measured_by_the_dump_it_was_restored_from(doomed, victim):
     """An operator puts an older, smaller world back: what was there is no measure for it, and does not come
     back at the next loss. From then on the guard is as strict as ever."""
+    doomed.configure({"dump": {"shrink_action": "reject"}})
     doomed.world.sql("DELETE FROM player WHERE id>300")
     old = doomed.dump()
     before = doomed.world.snapshot()
@@ -174,6 +272,7 @@ def test_changed_nonce_during_a_dump_discards_it(keeper):
 
 def test_a_world_that_stays_small_is_believed(keeper):
     """A world that really shrank is not refused for ever, and an operator can vouch for it at once."""
+    keeper.configure({"dump": {"shrink_action": "reject"}})
     keeper.dump()
     keeper.world.sql("DELETE FROM player WHERE id>100")
     done = keeper.run("--dump")
@@ -187,6 +286,7 @@ def test_a_world_that_stays_small_is_believed(keeper):
 
 def test_three_rejected_dumps_stay(keeper):
     """rejected/ keeps the last three for a person to look at, and no more."""
+    keeper.configure({"dump": {"shrink_action": "reject"}})
     keeper.dump()
     for rest in (900, 700, 500, 300):
         keeper.world.sql(f"DELETE FROM player WHERE id>{rest}")
@@ -212,8 +312,8 @@ def test_retention_keeps_what_is_asked(keeper):
 
 def test_retention_counts_intact_dumps_only(keeper):
     """A damaged newest file never pushes an intact older one out."""
-    keeper.configure({"retention": {"keep_last": "1", "keep_within": "0s", "keep_daily": "0",
-                                    "keep_weekly": "0"}})
+    keeper.configure({"dump": {"shrink_action": "reject"},
+                      "retention": {"keep_last": "1", "keep_within": "0s", "keep_daily": "0", "keep_weekly": "0"}})
     good = keeper.dump()
     broken = keeper.popen("--dump", fault="dump.manifest_written=kill")
     broken.wait()

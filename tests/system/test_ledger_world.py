@@ -58,6 +58,7 @@ def gain(world, n, first=0, xp=1):
 def test_a_ledger_may_shrink_by_a_rollup_only(keeper, rollup):
     """What was rolled up since the last dump is no loss; rows that went otherwise are."""
     world = prepare(keeper, rollup=rollup).world
+    keeper.configure({"dump": {"shrink_action": "reject"}})
     world.sql("INSERT INTO level VALUES (4,5),(5,5),(6,5)")
     gain(world, 3000)
     keeper.dump()

@@ -150,7 +150,7 @@ def test_every_type_of_a_table_that_is_gone(undo):
 
 def test_the_dump_after_it_is_measured_by_no_other(undo):
     """The dump that the moment was reached from had rows that were gone then, and so had the world that was replaced."""
-    keeper = undo()
+    keeper = undo(settings={"dump": {"shrink_action": "reject"}})
     keeper.world.sql("DELETE FROM player WHERE id>100", "TRUNCATE TABLE chat")
     before, at = tables(keeper.world), next_second(keeper.server)
     keeper.world.sql("INSERT INTO player (nick,points) SELECT CONCAT('cheat ',id),0 FROM fleet")
@@ -248,7 +248,7 @@ def test_one_table_and_a_loss_before_the_next_dump(undo):
 
 def test_one_table_of_an_older_dump_is_no_measure_of_the_others(undo):
     """The dump after it compares the world with the newest one, and only what came back with the older one."""
-    keeper = undo()
+    keeper = undo(settings={"dump": {"shrink_action": "reject"}})
     world = keeper.world
     old = keeper.newest()["name"]
     world.sql("DELETE FROM player WHERE id>10", "INSERT INTO fleet SELECT id+100000,owner,x FROM fleet",
@@ -266,7 +266,7 @@ def test_one_table_of_an_older_dump_is_no_measure_of_the_others(undo):
 
 def test_the_dump_after_one_table_of_a_moment_is_measured_by_no_other(undo):
     """Both dumps have more rows of it than it had at that moment."""
-    keeper = undo()
+    keeper = undo(settings={"dump": {"shrink_action": "reject"}})
     world = keeper.world
     world.sql("TRUNCATE TABLE fleet")
     before, at = tables(world), next_second(keeper.server)
@@ -379,31 +379,52 @@ def test_what_happened_is_told_with_the_way_back(undo, http, mode, mistake, verb
 
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
-def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode):
-    """No word of a TRUNCATE, until a dump finds the world too small; a second one, of the table that is empty
-    already, does not hide the first."""
+@pytest.mark.parametrize("mistake, said", [
+    ("TRUNCATE TABLE player", "table player, 2,000 rows in the last dump, was emptied (TRUNCATE) at 20"),
+    ("DELETE FROM player", "rows of table player were deleted by one transaction at 20"),
+    ("DELETE FROM player WHERE id>500", "1,501 rows of table player were deleted by one transaction at 20")])
+def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode, mistake, said):
+    """No word of it until a dump finds the table too small; a second statement, of the table that is empty already, does
+    not hide the first."""
     keeper = undo(settings={"journal": {"mode": mode}, **http.settings()})
     world = keeper.world
     keeper.start()
     following(keeper)
     world.sql("TRUNCATE TABLE chat")
     play(world)
+    world.sql("DELETE FROM fleet WHERE id=1")
     next_second(keeper.server)
     before = tables(world)
-    world.sql("TRUNCATE TABLE player")
+    world.sql(mistake)
     next_second(keeper.server)
-    world.sql("TRUNCATE TABLE player")
+    world.sql(mistake)
     end = keeper.server.sql("SHOW BINARY LOGS")[-1][1]
     keeper.wait(lambda: (live(keeper).get("pos") or 0) >= end, "all of the log")
-    assert "TRUNCATE" not in str(http.messages())
-    done = keeper.run("--dump", "--json")
-    assert done.rc != DONE, done
+    assert "player" not in str(http.messages())
+    newest = keeper.newest()["name"]
+    keeper.ok("--dump")
     alert = http.wait_event("discarded")[0]
-    said = json.dumps(alert, ensure_ascii=False)
-    assert "table player, 2,000 rows in the last dump, was emptied (TRUNCATE) at 20" in said, said
+    assert alert["what"].startswith("table player lost ") and said in alert["what"], alert
+    assert newest in alert["doing"], alert
     todo = alert["todo"]
+    assert "a second before" in todo, todo
     keeper.ok(*typed(todo[todo.index("this brings player back"):].split("; ")[0]))
     assert_same(of(before), of(tables(world)), "player")
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_what_a_rejected_dump_lacks_is_told_as_well(undo, http, mode):
+    """shrink_action = reject."""
+    keeper = undo(settings={"journal": {"mode": mode}, "dump": {"shrink_action": "reject"}, **http.settings()})
+    keeper.start()
+    following(keeper)
+    keeper.world.sql("TRUNCATE TABLE player")
+    end = keeper.server.sql("SHOW BINARY LOGS")[-1][1]
+    keeper.wait(lambda: (live(keeper).get("pos") or 0) >= end, "all of the log")
+    done = keeper.run("--dump", "--json")
+    assert done.rc != DONE, done
+    said = json.dumps(http.wait_event("discarded")[0], ensure_ascii=False)
+    assert "table player, 2,000 rows in the last dump, was emptied (TRUNCATE) at 20" in said, said
 
 
 # -- how far back -------------------------------------------------------------------------------

@@ -136,6 +136,8 @@ static void test_defaults(void **state)
     assert_int_equal(c->retention.keep_hourly, 0);
     assert_int_equal(c->retention.keep_daily, 7);
     assert_int_equal(c->retention.keep_weekly, 4);
+    assert_false(c->shrink_reject);
+    assert_int_equal(c->retention.keep_before_shrink, 7 * 86400000);
     assert_null(c->progress.lock_id); /* nothing of it runs */
     config_free(c);
 }
@@ -182,9 +184,10 @@ static void test_every_key(void **state)
             "connect_timeout = 1s\nread_timeout = 1m\n"
             "[probe]\ninterval = 100ms\ntimeout = 100ms\nconfirm = 1\ntable = my `odd` t\xc3\xa4"
             "ble\n[dump]\ninterval = 1s\nmethod = copy\nlevel = 9\nengines = all\n"
-            "shrink_limit = 100%\nstall = 2m\n"
+            "shrink_limit = 100%\nshrink_action = reject\nstall = 2m\n"
             "[retention]\nkeep_last = 1\nkeep_within = 0\nkeep_hourly = 2\nkeep_daily = 0\n"
-            "keep_weekly = 9\n[restore]\nauto = no\nscope = all\nconnections = 16\nstall = 5m\n"
+            "keep_weekly = 9\nkeep_before_shrink = 0\n[restore]\nauto = no\nscope = "
+            "all\nconnections = 16\nstall = 5m\n"
             "lock_wait = 1s\nnew_server = yes\n[journal]\nmode = off\ndir = /j\n"
             "[status]\ndir = /www//status/./\nflag = f\njson = j\nmetrics = m.prom\n"
             "[alert]\nrepeat = 1h\nevents = down , restored,disk\nmax_dump_age = 1s\n"
@@ -201,6 +204,8 @@ static void test_every_key(void **state)
     assert_true(c->dump_all);
     assert_int_equal(c->shrink_limit, 100);
     assert_int_equal(c->retention.keep_within, 0);
+    assert_true(c->shrink_reject);
+    assert_int_equal(c->retention.keep_before_shrink, 0);
     assert_false(c->restore_auto);
     assert_true(c->restore_all);
     assert_int_equal(c->restore_connections, 16);
@@ -444,8 +449,9 @@ static void test_unknown(void **state)
         "[world], [mysql], [probe], [dump], [retention], [restore], [journal], [status], [drill], "
         "[verify], [alert], [alert.smtp], [alert.webhook], [heartbeat], [control], [progress], "
         "[offsite], [standby], [ledger NAME]";
-    static const char keys[] = "dir, interval, method, level, engines, shrink_limit, stall, "
-                               "hmac_key_file, hmac_old_key_file";
+    static const char keys[] =
+        "dir, interval, method, level, engines, shrink_limit, shrink_action, stall, "
+        "hmac_key_file, hmac_old_key_file";
     static const char mysql[] = "socket, host, port, user, password_file, tls, tls_ca, insecure, "
                                 "connect_timeout, read_timeout";
     const struct {

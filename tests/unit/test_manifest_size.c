@@ -84,7 +84,8 @@ static double once(enum work work, const struct manifest *m)
     if (work == PLAN || work == PLAN_ANY_CASE)
         plan(m, work == PLAN_ANY_CASE);
     if (work == COMPARE)
-        assert_false(shrink_guard_suspicious(m, m, 20, "worldkeeper", reason, sizeof reason));
+        assert_false(shrink_guard_suspicious(m, m, &(struct shrink_rule){20, 0, "worldkeeper"},
+                                             reason, sizeof reason));
     double took = seconds() - began;
     manifest_free(&back);
     return took;

@@ -15,7 +15,7 @@
 #define DAY (24 * HOUR)
 #define NOW (INT64_C(19675) * DAY + 12 * HOUR) /* Tuesday, 2023-11-14, noon */
 
-/* ---- examples: newest first, 'o' intact, 'x' not; expected 'k' kept, '-' may go ---- */
+/* ---- examples: newest first, 'o' intact, 'x' not; 'p' intact and pinned; expected 'k' kept, '-' may go ---- */
 
 static const struct {
     const char *what;
@@ -63,6 +63,11 @@ static const struct {
      {HOUR, 36 * HOUR, 36 * HOUR + 1, 8 * DAY, 8 * DAY + 12 * HOUR + 1},
      "ooooo",
      "k-k--"},
+    {"a pinned one, and no place taken from the last two",
+     {.keep_last = 2},
+     {1, 2, 3, 4, 5},
+     "ooopo",
+     "kk-k-"},
     {"the order is the number, not the time",
      {.keep_last = 2},
      {9 * DAY, 8 * DAY, 2, 1},
@@ -81,7 +86,8 @@ static void each_case(void **state)
             items[k] = (struct retention_item){.generation = 1,
                                                .sequence = 100 - k,
                                                .at = {NOW - cases[i].age[k]},
-                                               .intact = cases[i].items[k] == 'o'};
+                                               .intact = cases[i].items[k] != 'x',
+                                               .pinned = cases[i].items[k] == 'p'};
         retention_choose(items, n, &cases[i].rule, (wall_t){NOW});
         for (size_t k = 0; k < n; k++)
             got[k] = items[k].keep ? 'k' : '-';
@@ -143,7 +149,8 @@ static void random_world(struct world *w)
         w->items[i] = (struct retention_item){.generation = rnd(4),
                                               .sequence = rnd(60),
                                               .at = {random_time()},
-                                              .intact = rnd(broken + 1) != 0};
+                                              .intact = rnd(broken + 1) != 0,
+                                              .pinned = rnd(8) == 0};
 }
 
 static void choose(struct world *w)
@@ -203,6 +210,13 @@ static void check_idempotent(const struct world *w)
         assert_true(left.items[i].keep);
 }
 
+static void check_pinned(const struct world *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (w->items[i].pinned && w->items[i].intact)
+            assert_true(w->items[i].keep);
+}
+
 /* In another order, from dirty `keep` fields: the same choice. */
 static void check_order_free(const struct world *w)
 {
@@ -247,6 +261,7 @@ static void properties(void **state)
         choose(&w);
         check_kept(&w);
         check_idempotent(&w);
+        check_pinned(&w);
         check_order_free(&w);
         check_monotonic(&w);
     }

@@ -9,6 +9,8 @@
 #include "dump_kit.h"
 #include "dump/shrink_guard.h"
 
+static const struct shrink_rule half = {50, 0, "sentinel"};
+
 /* "users 100, items 5"; the manifest's own count of rows is their sum. */
 static void make(struct manifest *m, const char *tables)
 {
@@ -85,8 +87,8 @@ static void test_cases(void **state)
         char reason[400] = "";
         make(&before, cases[i].before);
         make(&now, cases[i].now);
-        bool yes = shrink_guard_suspicious(&before, &now, cases[i].limit, "sentinel", reason,
-                                           sizeof reason);
+        const struct shrink_rule rule = {cases[i].limit, 0, "sentinel"};
+        bool yes = shrink_guard_suspicious(&before, &now, &rule, reason, sizeof reason);
         if (yes != (cases[i].reason[0] != '\0') || strcmp(reason, cases[i].reason) != 0)
             fail_msg("%s -> %s, %u%%: %s", cases[i].before, cases[i].now, cases[i].limit, reason);
         manifest_free(&before);
@@ -101,7 +103,7 @@ static void test_long_reason(void **state)
     char reason[20];
     make(&before, "items 1000, users 100");
     make(&now, "items 1000, users 1");
-    assert_true(shrink_guard_suspicious(&before, &now, 50, "sentinel", reason, sizeof reason));
+    assert_true(shrink_guard_suspicious(&before, &now, &half, reason, sizeof reason));
     assert_string_equal(reason, "1 rows in 'users', ");
     manifest_free(&before);
     manifest_free(&now);
@@ -115,13 +117,59 @@ static void test_tables(void **state)
     json_t *list = json_array();
     make(&before, "items 1000, users 100, chat 10, old 5, sentinel 1");
     make(&now, "items 1000, users 1, chat 0, sentinel 0");
-    shrink_guard_tables(&before, &now, 50, "sentinel", list);
+    shrink_guard_tables(&before, &now, &half, list);
     assert_int_equal(json_array_size(list), 2);
     for (size_t i = 0; i < 2; i++) {
         const json_t *o = json_array_get(list, i);
         assert_string_equal(json_string_value(json_object_get(o, "name")), i ? "chat" : "users");
         assert_int_equal(json_integer_value(json_object_get(o, "rows")), i ? 10 : 100);
     }
+    json_decref(list);
+    manifest_free(&before);
+    manifest_free(&now);
+}
+
+/* Tables that had fewer rows than the rule's least are not judged, and no more is a world as small as that. */
+static void test_small_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *now, *reason;
+    } small[] = {
+        {"sessions 999, users 5000", "sessions 0, users 5000", ""},
+        {"sessions 1000, users 5000", "sessions 499, users 5000",
+         "499 rows in 'sessions', before 1000 (shrink_limit 50%)"},
+        {"a 600, b 399", "a 1, b 0", ""},
+        {"a 600, b 400", "a 1, b 0", "1 rows in all, before 1000 (shrink_limit 50%)"},
+    };
+    const struct shrink_rule rule = {50, SHRINK_LEAST, "sentinel"};
+    for (size_t i = 0; i < COUNT(small); i++) {
+        struct manifest before, now;
+        char reason[400] = "";
+        make(&before, small[i].before);
+        make(&now, small[i].now);
+        assert_int_equal(shrink_guard_suspicious(&before, &now, &rule, reason, sizeof reason),
+                         small[i].reason[0] != '\0');
+        assert_string_equal(reason, small[i].reason);
+        manifest_free(&before);
+        manifest_free(&now);
+    }
+}
+
+/* Where the world shrank and no table of it did, as after DROP TABLE, one entry stands for the world. */
+static void test_world_alone(void **state)
+{
+    (void)state;
+    struct manifest before, now;
+    json_t *list = json_array();
+    make(&before, "items 100, old 1000");
+    make(&now, "items 100");
+    shrink_guard_tables(&before, &now, &half, list);
+    assert_int_equal(json_array_size(list), 1);
+    const json_t *o = json_array_get(list, 0);
+    assert_null(json_object_get(o, "name"));
+    assert_int_equal(json_integer_value(json_object_get(o, "rows")), 1100);
+    assert_int_equal(json_integer_value(json_object_get(o, "rows_now")), 100);
     json_decref(list);
     manifest_free(&before);
     manifest_free(&now);
@@ -165,7 +213,7 @@ static void test_ledgers(void **state)
                                          .open = k ? 0 : (uint64_t)at[i].open};
             both[k]->ledger_count = 1;
         }
-        if (shrink_guard_suspicious(&before, &now, 50, "sentinel", reason, sizeof reason) !=
+        if (shrink_guard_suspicious(&before, &now, &half, reason, sizeof reason) !=
             at[i].suspicious)
             fail_msg("case %zu: %s", i, reason);
         manifest_free(&before);
@@ -176,10 +224,9 @@ static void test_ledgers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_long_reason),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_ledgers),
+        cmocka_unit_test(test_cases),       cmocka_unit_test(test_long_reason),
+        cmocka_unit_test(test_tables),      cmocka_unit_test(test_small_tables),
+        cmocka_unit_test(test_world_alone), cmocka_unit_test(test_ledgers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

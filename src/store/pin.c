@@ -1,0 +1,51 @@
+#include "store/pin.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/js.h"
+#include "base/text.h"
+#include "store/kept.h"
+
+#define PIN_MAX 4096 /* bytes of the file */
+
+static const char *const kinds[PIN_KINDS] = {[PIN_SHRINK] = "shrink"};
+
+int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason, struct err *e)
+{
+    char at[TEXT_SHORT];
+    wall_t now = clock_wall();
+    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
+    json_t *o = json_pack("{s:i, s:s, s:s, s:I}", "format", 1, "kind", kinds[kind], "since",
+                          text_utc(now, at), "since_unix", (json_int_t)(now.ms / 1000));
+    js_set_clean(o, "reason", reason);
+    if (kept_save(dirfd, file, PIN_MAX, o, e) < 0)
+        return -1;
+    /* The service could not read a pin that stays root's. */
+    return kept_give(dirfd, file, e);
+}
+
+void pin_read(int dirfd, const char *name, struct pin *out)
+{
+    struct err ignored;
+    json_auto_t *o = NULL;
+    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
+    *out = (struct pin){0};
+    if (kept_load(dirfd, file, PIN_MAX, &o, &ignored) != 1)
+        return;
+    const char *kind = js_text(o, "kind");
+    for (unsigned i = PIN_NONE + 1; i < PIN_KINDS; i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            out->kind = i;
+    out->since.ms = js_within(o, "since_unix", 0, CLOCK_WALL_MAX / 1000, 0) * 1000;
+    js_copy(o, "reason", out->reason, sizeof out->reason);
+}
+
+bool pin_holds(const struct pin *p, const struct config_retention *rule, wall_t now)
+{
+    if (p->kind == PIN_NONE)
+        return false;
+    return p->since.ms > now.ms || now.ms - p->since.ms < rule->keep_before_shrink;
+}
