@@ -18,16 +18,24 @@ def removed(keeper):
     shutil.rmtree(keeper.dumps_dir + ".old", ignore_errors=True)
 
 
-def made_anew(keeper, copied=True):
-    """Another directory in its place, with the dumps that were in it or empty."""
+def another(keeper, copied=True):
+    """Another directory for its place, with the dumps that are in it or empty."""
     new = keeper.dumps_dir + ".new"
     os.mkdir(new, 0o700)
     for name in os.listdir(keeper.dumps_dir) if copied else ():
         if name.endswith((".sql.gz", ".json")) and not name.startswith("."):
             shutil.copy(os.path.join(keeper.dumps_dir, name), new)
+    return new
+
+
+def put_in_place(keeper, new):
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
     os.rename(new, keeper.dumps_dir)
     shutil.rmtree(keeper.dumps_dir + ".old", ignore_errors=True)
+
+
+def made_anew(keeper, copied=True):
+    put_in_place(keeper, another(keeper, copied))
 
 
 def holder(keeper):
@@ -78,10 +86,11 @@ def test_what_the_next_dump_needs(keeper):
 def test_a_new_directory_that_cannot_be_taken(keeper):
     """Who asked for a dump hears why, not only that it is another directory."""
     keeper.start()
-    made_anew(keeper)
-    with open(os.path.join(keeper.dumps_dir, "lock"), "w") as lock:
+    new = another(keeper)
+    with open(os.path.join(new, "lock"), "w") as lock:
         os.chmod(lock.name, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before the supervisor can see it
+        put_in_place(keeper, new)
         done = keeper.run("--dump")
     assert done.rc == HELD and "is held by another" in done.err, done
 

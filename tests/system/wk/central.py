@@ -36,7 +36,7 @@ class Client:
     def rows(self, name, *args):
         with self.con.cursor() as cur:
             cur.execute(f"CALL {name}({','.join(['%s'] * len(args))})", args)
-            rows = cur.fetchall()
+            rows = tuple(cur.fetchall())  # a newer PyMySQL has a list where there was no result
             while cur.nextset():
                 pass
             return rows
@@ -51,7 +51,7 @@ class Client:
         with self.con.cursor() as cur:
             for statement in statements:
                 cur.execute(statement)
-            return cur.fetchall()
+            return tuple(cur.fetchall())
 
     def close(self):
         self.con.close()

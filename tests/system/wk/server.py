@@ -251,7 +251,7 @@ class Server:
             with con.cursor() as cur:
                 for statement in statements:
                     cur.execute(in_its_words(statement, self.mysql))
-                return cur.fetchall()
+                return tuple(cur.fetchall())  # a newer PyMySQL has a list where there was no result
         finally:
             con.close()
 
