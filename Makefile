@@ -52,7 +52,7 @@ endif
 
 # The client library: mysqlclient is Oracle's or stands for MariaDB's, whichever is installed.
 MYSQL_PC ?= $(shell pkg-config --exists mysqlclient && echo mysqlclient || echo libmariadb)
-PKGS  := $(MYSQL_PC) zlib inih jansson libcrypto
+PKGS  := $(MYSQL_PC) zlib inih jansson libssl libcrypto
 # libcurl is loaded when a message is sent (src/net/curl.c): linked, it would cost each supervisor 4 MB.
 HEADER_PKGS := $(PKGS) libcurl
 # ISA-L is loaded by who packs or unpacks (src/base/codec_isal.c): it too would cost each supervisor.

@@ -47,14 +47,16 @@ static const struct check_rule session[] = {
      "{vendor} {version}: not tested with worldkeeper: {vendor} {tested_with} is"},
 
     /* Over a network without TLS anybody on the way reads rows and password. */
-    {"encryption", "tls mysql.tls=verify", CHECK_OK, "{tls}, certificate checked"},
+    {"encryption", "tls verified mysql.tls=verify", CHECK_OK,
+     "{tls}; certificate verified for {name} against {authorities}"},
     {"encryption", "mysql.socket tls", CHECK_OK, "{tls}"},
     {"encryption", "mysql.socket", CHECK_OK, "none, and none is needed: the server's socket"},
     {"encryption", "tls !local", CHECK_NOTE,
-     "{tls}, but the server's certificate is not looked at: an impostor receives everything",
+     "{tls}, but a certificate that cannot be verified is accepted: an impostor receives "
+     "everything",
      "[mysql] tls = verify, with tls_ca for an authority of your own"},
     {"encryption", "tls", CHECK_NOTE,
-     "{tls}, but the server's certificate is not looked at: " ANYBODY,
+     "{tls}, but a certificate that cannot be verified is accepted: " ANYBODY,
      "[mysql] socket, or tls = verify"},
     {"encryption", "local", CHECK_NOTE, "none, and nothing leaves this machine, but " ANYBODY,
      "[mysql] socket, or tls = verify"},
@@ -163,6 +165,10 @@ static int open_session(struct check *c, const char *password, struct err *e)
     check_fact(c, "mariadb", c->mariadb);
     check_word(c, "server", "%s", c->server.hostname);
     check_word(c, "latency", "%.2f", ms);
+    SCOPED(xfree) char *authorities = db_authorities(&p);
+    check_fact(c, "verified", db_verified(c->db));
+    check_word(c, "name", "%s", m->socket ? "localhost" : m->host);
+    check_word(c, "authorities", "%s", authorities);
     check_fact(c, "slow", ms * 4 > (double)c->cfg->probe_timeout);
     /* Newer MySQL has no have_ssl and always offers TLS. */
     const char *ssl = check_text(c, "@have_ssl");

@@ -32,10 +32,26 @@ void client_count_from(MYSQL *my, unsigned count)
     my->net.pkt_nr = my->net.compress_pkt_nr = count;
 }
 
-static bool connect_to(MYSQL *my, const struct db_params *p)
+static bool connect_to(MYSQL *my, const struct db_params *p, struct peer *peer)
 {
-    return mysql_real_connect(my, p->socket ? NULL : p->host, p->user, p->password, p->schema,
-                              p->port, p->socket, p->several ? CLIENT_MULTI_STATEMENTS : 0) != NULL;
+    peer_begin(peer);
+    const MYSQL *done =
+        mysql_real_connect(my, p->socket ? NULL : p->host, p->user, p->password, p->schema, p->port,
+                           p->socket, p->several ? CLIENT_MULTI_STATEMENTS : 0);
+    peer_end();
+    return done != NULL;
+}
+
+bool client_offers_tls(const MYSQL *my)
+{
+    return my->server_capabilities & CLIENT_SSL;
+}
+
+/* Fills `peer` with what `tls` asks of a server. */
+static char *demand(struct peer *peer, const struct db_params *p, int tls)
+{
+    *peer = (struct peer){.name = p->socket ? "localhost" : p->host, .anybody = tls != 3};
+    return tls == 3 ? peer_authorities(peer, p->tls_ca) : NULL;
 }
 
 #ifdef LIBMARIADB
@@ -47,51 +63,115 @@ void client_prepare(MYSQL *my)
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
 }
 
-void client_tls(MYSQL *my, int tls, bool socket, const char *ca)
+/* The ways to log in that do not tell the password itself to a server, or only where `required` and `off` allow it
+ * (worldkeeper(8)); and those that do. */
+#define HASHED                                                                                     \
+    "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password,"           \
+    "auth_gssapi_client"
+#define CLEAR "mysql_clear_password,dialog"
+
+static void allow_clear(void *my)
+{
+    mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH, HASHED "," CLEAR);
+}
+
+/* From this version on the library goes on after the handshake with a server that it could not verify, and asks a
+ * callback whether it may. Our headers may be older. */
+#define GOES_ON 30400
+#define ASK_CALLBACK ((enum mysql_option)(MARIADB_OPT_SERVER_PLUGINS + 2))
+#if MARIADB_PACKAGE_VERSION_ID >= 30402
+_Static_assert(ASK_CALLBACK == MARIADB_OPT_TLS_VERIFICATION_CALLBACK, "a number of the ABI");
+#endif
+
+static int any_server(void)
+{
+    return 0;
+}
+
+/* Only the OpenSSL that we are linked with asks us (peer.h). */
+static bool asks_us(const char *openssl)
+{
+    return openssl && strncmp(openssl, peer_openssl(), strlen(openssl)) == 0;
+}
+
+/* Without this the library goes on in clear where no TLS is offered. It insists on TLS only if it is to verify: a
+ * fingerprint, even an empty one that is compared with nothing, or the whole certificate, which a callback then accepts. */
+static bool insist(MYSQL *my)
 {
     my_bool on = 1;
-    if (tls >= 1 && !socket) /* without this call the library never offers TLS */
-        mysql_ssl_set(my, NULL, NULL, ca, NULL, NULL);
-    if (tls >= 2)
+    if (mysql_get_client_version() < GOES_ON)
+        return mysql_optionsv(my, MARIADB_OPT_TLS_PEER_FP, "") == 0;
+    mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
+    return mysql_optionsv(my, ASK_CALLBACK, any_server) == 0;
+}
+
+char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *peer)
+{
+    my_bool on = 1, verify = tls == 3;
+    bool usable = true;
+    const char *openssl = NULL;
+    char *why = demand(peer, p, tls);
+    if (why)
+        return why;
+    mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    if (tls >= 2) {
+        mariadb_get_infov(NULL, MARIADB_TLS_LIBRARY, &openssl);
+        usable = mysql_get_client_version() < GOES_ON || asks_us(openssl);
+        mysql_ssl_set(my, NULL, NULL, peer->file, peer->dir, NULL);
         mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
-    if (tls == 3)
-        mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
-    /* The library has plugins that send the password in clear to a server that asks for it. A
-     * server must not get it unless it is on a socket or verified. */
-    if (!socket && tls != 3)
-        mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH,
-                       "mysql_native_password,client_ed25519,parsec,caching_sha2_password,"
-                       "sha256_password,auth_gssapi_client");
+    }
+    if (tls == 2)
+        usable = insist(my) && usable;
+    if (!p->socket) { /* what the first packet of a server asks for comes before TLS */
+        mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH, HASHED);
+        peer->proven = verify ? allow_clear : NULL;
+        peer->of = my;
+    }
+    return usable
+               ? NULL
+               : xasprintf("this libmariadb (%s, %s) logs in to servers that it has not verified",
+                           mysql_get_client_info(), openssl ? openssl : "no TLS");
+}
+
+bool client_proven(const struct peer *peer)
+{
+    return peer->accepted || (!peer->asked && mysql_get_client_version() < GOES_ON);
 }
 
 /* The library reads the server's version when an error packet numbered 65535, which may be a
  * progress report, arrives instead of the greeting that sets it: without one of ours it would read
  * NULL. On failure it frees whichever string is set, ours or the greeting's. It sets the port
  * together with the greeting's, so a changed port means that ours is still to be freed. */
-bool client_connect(MYSQL *my, const struct db_params *p)
+bool client_connect(MYSQL *my, const struct db_params *p, struct peer *peer)
 {
     const unsigned no_port = 1u << 16;
     char *none = xstrdup("");
     my->server_version = none;
     my->port = no_port;
-    bool done = connect_to(my, p);
+    bool done = connect_to(my, p, peer);
     if (my->port != no_port)
         free(none);
     return done;
 }
 
+/* Nobody listens to a socket, and there TLS is used only if it is required. Elsewhere a certificate is verified where
+ * that is possible. */
 int client_tls_first(int tls, bool socket)
 {
-    return !socket && (tls == 1 || tls == 2) ? 3 : tls;
+    struct peer system = {0};
+    if (socket || tls == 0 || tls == 3)
+        return socket && tls == 1 ? 0 : tls;
+    SCOPED(xfree) char *none = peer_authorities(&system, NULL);
+    return none ? 2 : 3;
 }
 
 int client_tls_next(MYSQL *my, int tls, int failed)
 {
-    if (failed == tls || mysql_errno(my) != CLIENT_TLS_FAILED)
+    if (tls == 3 || mysql_errno(my) != CLIENT_TLS_FAILED)
         return -1;
-    if (my->server_capabilities & CLIENT_SSL) /* with a certificate that cannot be verified */
-        return tls;
-    return tls == 1 ? 0 : -1;
+    if (failed == 3 && client_offers_tls(my)) /* with a certificate that cannot be verified */
+        return 2;
+    return tls == 1 && failed != 0 && !client_offers_tls(my) ? 0 : -1;
 }
 
 const char *client_hint(unsigned num)
@@ -148,8 +228,6 @@ void client_log_close(struct client_log *log)
 
 #else
 #include <errmsg.h>
-#include <openssl/x509.h>
-#include <unistd.h>
 
 /* This library never reconnects unless asked to; setting the option is deprecated and prints a
  * warning to stderr. Its default collation is utf8mb4_0900_ai_ci, which MariaDB does not know and
@@ -162,35 +240,33 @@ void client_prepare(MYSQL *my)
 #endif
 }
 
-/* Without authorities this library fails instead of using the system's. */
-static void trust_the_systems(MYSQL *my)
-{
-    const char *file = X509_get_default_cert_file(), *dir = X509_get_default_cert_dir();
-    if (access(file, R_OK) == 0)
-        mysql_options(my, MYSQL_OPT_SSL_CA, file);
-    if (access(dir, R_OK | X_OK) == 0)
-        mysql_options(my, MYSQL_OPT_SSL_CAPATH, dir);
-}
-
-void client_tls(MYSQL *my, int tls, bool socket, const char *ca)
+char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *peer)
 {
     static const unsigned modes[] = {SSL_MODE_DISABLED, SSL_MODE_PREFERRED, SSL_MODE_REQUIRED,
                                      SSL_MODE_VERIFY_IDENTITY};
-    unsigned mode = tls == 1 && socket ? SSL_MODE_DISABLED : modes[tls];
+    unsigned mode = tls == 1 && p->socket ? SSL_MODE_DISABLED : modes[tls];
     bool key = tls <= 1;
     mysql_options(my, MYSQL_OPT_SSL_MODE, &mode);
     /* Only with tls off or preferred, as with the other library: encrypting the password with the
      * server's key protects it from eavesdroppers, but not from a man in the middle. */
     mysql_options(my, MYSQL_OPT_GET_SERVER_PUBLIC_KEY, &key);
-    if (ca)
-        mysql_options(my, MYSQL_OPT_SSL_CA, ca);
-    else if (tls == 3)
-        trust_the_systems(my);
+    char *why = demand(peer, p, tls);
+    if (tls == 3) { /* without authorities this library fails instead of using the system's */
+        mysql_options(my, MYSQL_OPT_SSL_CA, peer->file);
+        mysql_options(my, MYSQL_OPT_SSL_CAPATH, peer->dir);
+    }
+    return why;
 }
 
-bool client_connect(MYSQL *my, const struct db_params *p)
+/* This library's own verification ends the handshake, also where it asks another OpenSSL than ours. */
+bool client_proven(const struct peer *peer)
 {
-    return connect_to(my, p);
+    return peer->accepted || !peer->asked;
+}
+
+bool client_connect(MYSQL *my, const struct db_params *p, struct peer *peer)
+{
+    return connect_to(my, p, peer);
 }
 
 /* This library never logs in without required TLS, nor sends passwords in clear without TLS. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "mysql/conn.h"
+#include "mysql/peer.h"
 
 #ifdef LIBMARIADB
 typedef my_bool client_bool; /* the library's type for truth values */
@@ -18,20 +19,25 @@ typedef bool client_bool;
 #define CLIENT_ARRAYS 0
 #endif
 
-#define CLIENT_TLS_FAILED 2026 /* CR_SSL_CONNECTION_ERROR of both libraries */
+#define CLIENT_TLS_FAILED 2026  /* CR_SSL_CONNECTION_ERROR of both libraries */
+#define CLIENT_NOT_ALLOWED 5010 /* CR_PLUGIN_NOT_ALLOWED of Connector/C */
 
 /* Called before connecting: no reconnects, names in UTF-8 for any server. */
 void client_prepare(MYSQL *my);
-/* Called before connecting. tls: as in struct db_params; ca: NULL for the system's authorities. */
-void client_tls(MYSQL *my, int tls, bool socket, const char *ca);
-/* The TLS level to try first when `tls` is configured, and the one to try after that attempt failed
- * for lack of TLS or of a valid certificate (-1: none). Connector/C accepts a session without TLS
- * where TLS was requested, and sends passwords in clear in it; only with verification it gives up
- * before it has sent anything. */
+/* Called before connecting with the TLS level `tls`, as in struct db_params: sets the options and fills `peer`. NULL, or
+ * why this library cannot be used so; free() it. */
+char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *peer);
+/* The TLS level to try first when `tls` is configured, and the one to try after `failed` failed for lack of TLS or of a
+ * valid certificate (-1: none). Connector/C sends passwords in clear where TLS was requested but not offered; therefore
+ * each of its attempts either insists on TLS or does without. */
 int client_tls_first(int tls, bool socket);
 int client_tls_next(MYSQL *my, int tls, int failed);
 /* Connects, to be called once; on failure the connection has the error. */
-bool client_connect(MYSQL *my, const struct db_params *p);
+bool client_connect(MYSQL *my, const struct db_params *p, struct peer *peer);
+/* After a connection with tls = verify: was the server proven before it was told anything? */
+bool client_proven(const struct peer *peer);
+/* Did the server's greeting offer TLS? */
+bool client_offers_tls(const MYSQL *my);
 /* A hint for an error that is specific to this library; NULL: none. */
 const char *client_hint(unsigned num);
 

@@ -98,6 +98,9 @@ static const struct known_error {
     {2054, ERR_DENIED, NULL},         /* authentication protocol refused */
     {2059, ERR_DENIED, NULL},         /* authentication plugin cannot be loaded */
     {2061, ERR_DENIED, NULL},
+    {CLIENT_NOT_ALLOWED, ERR_DENIED,
+     "it sends the password itself, which only the server's socket and a server verified by tls = "
+     "verify are told"},
     {3032, ERR_DENIED, /* offline_mode, MySQL */
      "its administrator keeps everybody out: SET GLOBAL offline_mode=OFF lets them in"},
     {3118, ERR_DENIED, HINT_UNLOCK}, /* account locked, MySQL */
@@ -214,7 +217,7 @@ int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what
     return fail_with(db, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), began, what, e);
 }
 
-static void set_options(MYSQL *my, const struct db_params *p, int tls)
+static void set_options(MYSQL *my, const struct db_params *p)
 {
     const struct {
         enum mysql_option option;
@@ -229,7 +232,6 @@ static void set_options(MYSQL *my, const struct db_params *p, int tls)
     unsigned local = p->bulk;
     client_prepare(my);
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &local);
-    client_tls(my, tls, p->socket != NULL, p->tls_ca);
 }
 
 /* MySQL may require a primary key that a table of the game lacks, or generate one. Without the
@@ -360,22 +362,42 @@ static int feed_error(void *arg, char *text, unsigned size)
 
 /* ---- connecting ---- */
 
+static int no_certificate(const struct peer *peer, const struct db_params *p, struct err *e)
+{
+    SCOPED(xfree) char *authorities = db_authorities(p);
+    err_set(e, ERR_UNREACHABLE, CLIENT_TLS_FAILED,
+            "cannot connect: cannot verify the server's certificate for %s against %s: %s (%u)",
+            peer->name, authorities, peer->why[0] ? peer->why : "it was not shown",
+            CLIENT_TLS_FAILED);
+    err_hint(e, "the certificate must name %s, by an authority that tls_ca names", peer->name);
+    return -1;
+}
+
 /* One attempt with one TLS level. */
 static int attempt(struct db *db, const struct db_params *p, int tls, struct err *e)
 {
     mono_t began = clock_mono();
+    struct peer peer;
     if (db->my)
         mysql_close(db->my);
     db->my = mysql_init(NULL);
     if (!db->my)
         return err_set(e, ERR_SYSTEM, ENOMEM, "cannot set up the client library");
-    set_options(db->my, p, tls);
+    set_options(db->my, p);
+    SCOPED(xfree) char *why = client_tls(db->my, p, tls, &peer);
+    if (why)
+        return err_set(e, ERR_SYSTEM, 0, "cannot connect: %s", why);
     mysql_set_local_infile_handler(db->my, feed_open, feed_read, feed_close, feed_error, db);
-    if (client_connect(db->my, p)) {
-        if (tls < 2 || mysql_get_ssl_cipher(db->my)) /* Connector/C may go on without TLS */
+    if (client_connect(db->my, p, &peer)) {
+        db->verified = tls == 3 && client_proven(&peer);
+        if (tls == 3 && !db->verified)
+            return no_certificate(&peer, p, e);
+        if (tls < 2 || mysql_get_ssl_cipher(db->my))
             return 0;
         return no_tls(db, e);
     }
+    if (peer.asked && !peer.accepted)
+        return no_certificate(&peer, p, e);
     db_fail(db, began, "cannot connect", e);
     /* Connector/C reports a greeting in another protocol as a lost connection, but with a text of its
      * own, or as one that needs the oldest password format. */
@@ -391,17 +413,18 @@ static int attempt(struct db *db, const struct db_params *p, int tls, struct err
 struct db *db_open(const struct db_params *p, struct err *e)
 {
     struct db *db = xcalloc(1, sizeof *db);
-    int first = client_tls_first(p->tls, p->socket != NULL);
+    int tls = client_tls_first(p->tls, p->socket != NULL);
     db->bulk = p->bulk;
     db->read_timeout = p->connect_timeout;
-    int rc = attempt(db, p, first, e);
-    int next = rc < 0 ? client_tls_next(db->my, p->tls, first) : -1;
-    if (next >= 0) {
+    int rc = attempt(db, p, tls, e), next;
+    while (rc < 0 && (next = client_tls_next(db->my, p->tls, tls)) >= 0) {
         err_clear(e);
-        rc = attempt(db, p, next, e);
-    } else if (rc < 0 && first != p->tls && error_number(db->my) == CLIENT_TLS_FAILED) {
-        rc = no_tls(db, e);
+        tls = next;
+        rc = attempt(db, p, tls, e);
     }
+    if (rc < 0 && p->tls >= 2 && error_number(db->my) == CLIENT_TLS_FAILED &&
+        !client_offers_tls(db->my))
+        rc = no_tls(db, e);
     if (rc == 0) {
         db->read_timeout = p->read_timeout;
         if (session_setup(db, p->several, e) == 0)
@@ -501,6 +524,21 @@ uint64_t db_affected(struct db *db)
 {
     my_ulonglong n = mysql_affected_rows(db->my);
     return n == (my_ulonglong)-1 ? 0 : n;
+}
+
+bool db_verified(const struct db *db)
+{
+    return db->verified;
+}
+
+char *db_authorities(const struct db_params *p)
+{
+    struct peer peer = {0};
+    SCOPED(xfree) char *none = p->tls_ca ? NULL : peer_authorities(&peer, NULL);
+    if (p->tls_ca)
+        return xasprintf("tls_ca %s", p->tls_ca);
+    return xasprintf("the system's authorities (%s%s%s)", peer.file ? peer.file : "",
+                     peer.file && peer.dir ? ", " : "", peer.dir ? peer.dir : "");
 }
 
 bool db_is_mariadb(struct db *db)

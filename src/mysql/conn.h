@@ -58,6 +58,11 @@ unsigned db_warnings(const struct db *db);
 /* Number of rows that the last statement changed. */
 uint64_t db_affected(struct db *db);
 bool db_is_mariadb(struct db *db);
+/* Was the server's certificate verified before anything was sent? Against db_authorities(p), for the
+ * configured host. */
+bool db_verified(const struct db *db);
+/* Whose certificates `p` trusts, in words; malloc. */
+char *db_authorities(const struct db_params *p);
 /* PID of the process listening on this connection's UNIX socket; 0: unknown, or TCP. */
 int64_t db_server_pid(const struct db *db);
 /* The server's connection id of this session. */

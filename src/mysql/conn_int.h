@@ -15,6 +15,7 @@ struct db_feed {
 struct db {
     MYSQL *my;
     int64_t read_timeout;      /* ms */
+    bool verified;             /* the server's certificate (db_verified()) */
     bool bulk;                 /* LOAD DATA LOCAL was offered to the server */
     struct db_feed *feed;      /* rows being loaded; NULL: requests for local data get an error */
     char node[256];            /* the Galera node that this session must stay on (galera.h) */

@@ -54,7 +54,8 @@ def test_tls_in_its_modes(secured, make_world, make_keeper, tmp):
     assert by_tcp(keeper, tls="off")["encryption"]["text"].startswith("none")
     for tls in ("preferred", "required"):
         assert by_tcp(keeper, tls=tls)["encryption"]["text"].startswith("TLSv1."), tls
-    assert "certificate checked" in by_tcp(keeper, tls="verify", tls_ca=ca)["encryption"]["text"]
+    said = by_tcp(keeper, tls="verify", tls_ca=ca)["encryption"]["text"]
+    assert f"certificate verified for 127.0.0.1 against tls_ca {ca}" in said, said
     refused(by_tcp(keeper, tls="verify"), "tls_ca")  # the system's authorities do not know it
     other, *_ = certificate(tmp)
     refused(by_tcp(keeper, tls="verify", tls_ca=other), "tls_ca")

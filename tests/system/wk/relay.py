@@ -3,6 +3,7 @@ of the protocol that a test can put words into the server's mouth, and can keep 
 import contextlib
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -78,6 +79,112 @@ def impostor(serve):
     threading.Thread(target=run, daemon=True).start()
     yield {"socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1])}
     stop_listening(listener)
+
+
+def greeting_of(plugin, tls, salt=b"a" * 20):
+    """What a MariaDB server says first; with the offer of TLS or without."""
+    return (b"\x0a5.5.5-10.11.0-MariaDB\0" + b"\1\0\0\0" + salt[:8] + b"\0" + (b"\xff\xff" if tls else b"\xff\xf7")
+            + b"\x2d" + b"\2\0" + b"\xff\x81" + b"\x15" + b"\0" * 10 + salt[8:] + b"\0" + plugin.encode() + b"\0")
+
+
+def asks_for_tls(said):
+    """Is it a client's request for TLS, which comes before its login?"""
+    return len(said) == 36 and struct.unpack_from("<I", said, 4)[0] & TLS != 0
+
+
+def one_packet(con):
+    """The next packet with its head; what is there of it when the other end has gone."""
+    said, whole = b"", 4
+    while len(said) < whole:
+        more = con.recv(whole - len(said))
+        if not more:
+            break
+        said += more
+        if len(said) == 4:
+            whole += int.from_bytes(said[:3], "little")
+    return said
+
+
+def server_context(cert, key):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    return context
+
+
+class Impostor:
+    """Answers in the server's place, with the certificate of `context`; None: without TLS. `said` is all that a client
+    told it beyond its wish for TLS. It names `plugin` as the way to log in and asks for it once more, as a server does
+    that wants the password itself; with `switches` it asks for it only then. offers(n): is TLS offered to the n-th who comes?"""
+
+    def __init__(self, plugin, context=None, offers=lambda n: True, switches=False):
+        self.first = "mysql_native_password" if switches else plugin
+        self.plugin, self.context, self.offers, self.said, self.came = plugin, context, offers, [], 0
+
+    def __call__(self, con):
+        tls = self.context is not None and self.offers(self.came)
+        self.came += 1
+        con.sendall(packed(greeting_of(self.first, tls), 0))
+        said = one_packet(con)
+        if tls and asks_for_tls(said):
+            with self.context.wrap_socket(con, server_side=True) as inner:
+                self.talk(inner, 2, one_packet(inner))
+        else:
+            self.talk(con, 1, said)
+
+    def talk(self, con, number, said):
+        salt = b"b" * (32 if self.plugin == "client_ed25519" else 20)
+        asked = {"dialog": b"\x04Password: ", "mysql_clear_password": b""}.get(self.plugin, salt + b"\0")
+        self.said.append(said)
+        for body in (b"\xfe" + self.plugin.encode() + b"\0" + asked, b"\1\4", b"\1\4"):
+            if not said:
+                return
+            con.sendall(packed(body, number + 1))
+            said = one_packet(con)
+            self.said.append(said)
+            number += 2
+
+    @property
+    def heard(self):
+        return b"".join(self.said)
+
+
+class Between:
+    """A man in the middle: who asks for TLS gets it with the certificate of `context`, and what he says then is told to
+    the real server, by TLS as well. Without a context the server's offer of TLS is taken away. `said`: as above;
+    `logged_in`: the server has let it in."""
+
+    def __init__(self, port, context=None):
+        self.port, self.context, self.said, self.logged_in, self.came = port, context, b"", False, 0
+
+    def __call__(self, con):
+        self.came += 1
+        with socket.create_connection(("127.0.0.1", self.port), 3) as server:
+            greeting = bytearray(one_packet(server))
+            if not self.context:
+                greeting[greeting.index(b"\0", 5) + 15] &= ~(TLS >> 8)
+            con.sendall(greeting)
+            said = one_packet(con)
+            if not self.context or not asks_for_tls(said):
+                self.carry(con, server, said)
+                return
+            server.sendall(said)
+            anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+            with self.context.wrap_socket(con, server_side=True) as inner, anybody.wrap_socket(server) as outer:
+                self.carry(inner, outer, one_packet(inner))
+
+    def carry(self, client, server, said):
+        while said:
+            self.said += said
+            server.sendall(said)
+            answer = one_packet(server)
+            self.logged_in |= answer[4:5] == b"\0"
+            client.sendall(answer)
+            said = one_packet(client)
+
+    @property
+    def heard(self):
+        return self.said
 
 
 class Wire:

@@ -20,24 +20,35 @@ HOST = "127.0.0.1"
 PATIENT = "60s"  # a sink is the test itself: what it answers too late comes a second time
 
 
+NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+
+
 def certificate(base, names="IP:127.0.0.1,DNS:localhost", days="2"):
-    """A certificate authority and a certificate for this machine signed by it: (ca, cert, key). Made once in `base`;
-    with `days` of 0 the certificate is over as soon as it is made."""
+    """A certificate authority and a certificate for this machine signed by it: (ca, cert, key). Made once in `base`,
+    by the authority that is there if one is; with `days` of 0 the certificate is over as soon as it is made."""
     ca, key, cert = (os.path.join(base, n) for n in ("ca.pem", "key.pem", "cert.pem"))
     if os.path.exists(cert):
         return ca, cert, key
-    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
 
     def openssl(*args):
         subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=base)
-    openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", ca, "-subj", "/CN=test authority",
-            "-addext", "keyUsage=critical,keyCertSign")
-    openssl("req", *new, "-keyout", key, "-out", "csr", "-subj", "/CN=localhost")
+    if not os.path.exists(ca):
+        openssl("req", "-x509", *NEW_KEY, "-keyout", "ca.key", "-out", ca, "-subj", "/CN=test authority",
+                "-addext", "keyUsage=critical,keyCertSign")
+    openssl("req", *NEW_KEY, "-keyout", key, "-out", "csr", "-subj", "/CN=localhost")
     with open(os.path.join(base, "ext"), "w") as f:
         f.write(f"subjectAltName={names}\n")
     openssl("x509", "-req", "-in", "csr", "-CA", ca, "-CAkey", "ca.key", "-CAcreateserial",
             "-out", cert, "-days", days, "-extfile", "ext")
     return ca, cert, key
+
+
+def self_made(base, names):
+    """A certificate that nobody else has signed, as anybody can make one: (cert, key)."""
+    cert, key = os.path.join(base, "self.pem"), os.path.join(base, "self.key")
+    subprocess.run(["openssl", "req", "-x509", *NEW_KEY, "-keyout", key, "-out", cert, "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=" + names], check=True, capture_output=True)
+    return cert, key
 
 
 class Mail:

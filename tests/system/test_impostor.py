@@ -1,0 +1,183 @@
+"""tls = verify: who is not proven to be the server is told nothing, whatever he says and whichever client library is
+used. Impostors with every kind of certificate ask for every way to log in, in place of the server and before it."""
+import os
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+from wk.keeper import DONE, USER
+from wk.progress import Central, made
+from wk.relay import Between, Impostor, impostor, server_context
+from wk.server import Server, server_user
+from wk.sinks import certificate, self_made
+from wk.util import CANARY
+
+pytestmark = pytest.mark.third_on_mysql
+
+PLUGINS = ["mysql_native_password", "caching_sha2_password", "mysql_clear_password", "dialog", "client_ed25519"]
+NAME = "db.world.test"
+NAMES = f"IP:127.0.0.1,DNS:{NAME}"
+STORE = "/etc/ssl/certs"
+
+
+@pytest.fixture(scope="module")
+def authority(base):
+    """An authority and all the certificates that it has signed, or somebody else: {kind: (cert, key)}, its file, and a
+    directory with it, as the system's store is."""
+    where = tempfile.mkdtemp(dir=base, prefix="ca")
+    os.chmod(where, 0o755)
+
+    def signed(kind, **how):
+        at = os.path.join(where, kind)
+        os.mkdir(at, 0o755)
+        if how.pop("ours", True):
+            for name in ("ca.pem", "ca.key"):
+                os.symlink(os.path.join(where, "good", name), os.path.join(at, name))
+        return certificate(at, **how)[1:]
+    found = {"good": signed("good", ours=False, names=NAMES),
+             "unknown": signed("unknown", ours=False, names=NAMES),
+             "other name": signed("other", names="DNS:db.example.com,IP:127.0.0.9"),
+             "expired": signed("expired", names=NAMES, days="0"),
+             "self-made": self_made(where, NAMES)}
+    ca = os.path.join(where, "good", "ca.pem")
+    store = os.path.join(where, "store")
+    os.mkdir(store, 0o755)
+    shutil.copy(ca, os.path.join(store, "ours.pem"))
+    subprocess.run(["openssl", "rehash", store], check=True)
+    yield found, ca, store
+
+
+@pytest.fixture(scope="module")
+def real(base, authority):
+    """A server with the good certificate."""
+    cert, key = authority[0]["good"]
+    if os.geteuid() == 0:
+        for path in (cert, key):
+            shutil.chown(path, server_user())
+    server = Server(base, "--ssl-ca=" + authority[1], "--ssl-cert=" + cert, "--ssl-key=" + key)
+    yield server.start()
+    server.destroy()
+
+
+def elsewhere(tmp, store=None):
+    """The command that runs another one where NAME is 127.0.0.1, and where the system trusts `store`."""
+    hosts = os.path.join(tmp, "hosts")
+    with open(hosts, "w") as f:
+        f.write(f"127.0.0.1 localhost {NAME}\n")
+    mounts = [f"mount --bind {hosts} /etc/hosts"] + ([f"mount --bind {store} {STORE}"] if store else [])
+    own = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    return [*own, "sh", "-c", " && ".join(mounts) + ' && exec "$@"', "sh"]
+
+
+@pytest.fixture
+def asked(make_keeper, make_world, authority, real, tmp):
+    """asked(host, trust, port) -> how --check went, with tls = verify."""
+    keeper = make_keeper(make_world(on=real))
+    keeper.init()
+
+    def ask(host, trust, port, **more):
+        keeper.prefix = elsewhere(tmp, authority[2] if trust == "system" else None) if (
+            trust == "system" or host == NAME) else []
+        keeper.configure({"mysql": {"socket": None, "host": host, "port": str(port), "tls": "verify",
+                                    "tls_ca": authority[1] if trust == "tls_ca" else None, "connect_timeout": "10s",
+                                    **more}})
+        done = keeper.run("--check", "--json")
+        keeper.prefix = []
+        return done
+    return ask
+
+
+def checks(done):
+    return {c["name"]: c for c in done.result["checks"]}
+
+
+def in_front_of(kind, certificates, port):
+    """Everybody who may answer in the server's place in this way: a name, and who it is."""
+    context = server_context(*certificates[kind]) if kind in certificates else None
+    for plugin in PLUGINS:
+        yield plugin, Impostor(plugin, context, switches=plugin == "client_ed25519")
+    if kind != "no TLS":
+        yield "a relay", Between(port, context)
+
+
+KINDS = ["self-made", "unknown", "other name", "expired", "no TLS", "TLS stripped"]
+
+
+def ways(*trusts):
+    """Each way to name the server with each way to trust it; what changes the files of /etc needs a name space."""
+    for host in ("127.0.0.1", NAME):
+        for trust in trusts:
+            needs = pytest.mark.needs("mount") if host == NAME or trust == "system" else ()
+            yield pytest.param(host, trust, marks=needs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("host, trust", ways("tls_ca", "nothing", "system"))
+def test_nobody_else_is_told_anything(asked, authority, real, kind, host, trust):
+    """The account's name, the answer to a challenge, the password: none of them, and the reason is said."""
+    for name, who in in_front_of(kind, authority[0], real.port):
+        with impostor(who) as there:
+            done = asked(host, trust, there["port"])
+        assert who.came and who.heard == b"", (name, who.heard, done)
+        assert not getattr(who, "logged_in", False), name
+        connection = checks(done)["connection"]
+        assert connection["level"] == "fail" and "encryption" not in checks(done), (name, connection)
+        assert connection["hint"] and ("2026" in connection["text"] or name in ("mysql_clear_password", "dialog")), (
+            name, connection)
+
+
+def test_who_is_asked_for_less_hears_something(asked, authority, real):
+    """Else the others would prove nothing: these impostors hear what a client says to them."""
+    context = server_context(*authority[0]["self-made"])
+    for plugin in PLUGINS:
+        who = Impostor(plugin, context, switches=True)
+        with impostor(who) as there:
+            asked("127.0.0.1", "nothing", there["port"], tls="required")
+        assert USER.encode() in who.heard, plugin
+        assert CANARY.encode() not in who.heard or plugin == "caching_sha2_password", plugin
+    who = Between(real.port, context)
+    with impostor(who) as there:
+        asked("127.0.0.1", "nothing", there["port"], tls="required")
+    assert who.logged_in
+
+
+@pytest.mark.parametrize("host, trust", ways("tls_ca", "system"))
+def test_the_server_is_proven(asked, authority, real, host, trust):
+    """By the authority of tls_ca, or by the system's store; and it is said what was proven."""
+    found = checks(asked(host, trust, real.port))
+    assert found["connection"]["level"] == "ok", found["connection"]
+    said = found["encryption"]["text"]
+    assert found["encryption"]["level"] == "ok" and f"certificate verified for {host} " in said, said
+    assert authority[1] in said if trust == "tls_ca" else "the system's authorities" in said, said
+
+
+def test_what_was_not_proven_is_not_called_so(asked, real):
+    for tls in ("preferred", "required"):
+        assert "verified for" not in checks(asked("127.0.0.1", "nothing", real.port, tls=tls))["encryption"]["text"]
+
+
+@pytest.mark.parametrize("tls", ["required", "preferred"])
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_who_takes_tls_away_later(asked, authority, plugin, tls):
+    """TLS was offered to the first connection, and to no later one: the password is said in clear to nobody, and
+    where TLS is required not even the account's name is."""
+    who = Impostor(plugin, server_context(*authority[0]["self-made"]), lambda n: n == 0, switches=True)
+    with impostor(who) as there:
+        asked("127.0.0.1", "nothing", there["port"], tls=tls)
+    assert who.came > 1
+    assert CANARY.encode() not in who.heard
+    if tls == "required":
+        assert who.heard == b"", who.heard
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_central_store_is_proven(make_keeper, make_world, authority, real, server, kind):
+    """The same for [progress], whose players' progress goes to another server."""
+    keeper = make_keeper(make_world()).init()
+    play = made(keeper, Central(server))
+    for name, who in in_front_of(kind, authority[0], real.port):
+        with impostor(who) as there:
+            keeper.configure({"progress": {**there, "tls": "verify", "tls_ca": authority[1]}})
+            done = play.keeper.run("--write-back")
+        assert done.rc != DONE and who.came and who.heard == b"", (name, who.heard, done)
