@@ -10,6 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 suite=bookworm
 root=
 tarball=
+cache=
 mirror=
 commands=()
 worktree=no
@@ -30,12 +31,17 @@ in a fresh Debian. Needs root; installs debootstrap when it is missing.
   --dir DIR       where the root file system goes; it stays there afterwards
                   (default: a temporary directory, removed at the end)
   --tar FILE      keep the bare root in FILE, and start from it when it is there
+  --cache DIR     keep in DIR what COMMAND downloads and compiles, for the next time: packages, servers
+                  (scripts/servers.sh) and ccache's results, of each suite. The root is bare in any case:
+                  whatever it needs has to be installed again
   --fresh         throw away what is in DIR and begin again
   --worktree      take the files as they are here, committed or not, in place of a clone
   --container     without the capabilities that a container has not: no mounts, no tracing
   --user          as an ordinary user with sudo, in a directory with blanks and other letters in its name
   --mirror URL    another Debian mirror to make the root from
   --help          this text
+
+Exit status: 0 if all commands succeed, 1 if not, 2 for a wrong option, 3 if the root cannot be made here.
 END
 }
 
@@ -44,14 +50,19 @@ die() {
     printf 'clean-root: %s\n' "$*" >&2
     exit 1
 }
+cannot() {
+    printf 'clean-root: %s\n' "$*" >&2
+    exit 3
+}
 
 while [ $# -gt 0 ]; do
     case $1 in
-    --dir | --tar | --mirror | --suite)
+    --dir | --tar | --cache | --mirror | --suite)
         [ $# -ge 2 ] || die "$1 wants a value"
         case $1 in
         --dir) root=$2 ;;
         --tar) tarball=$2 ;;
+        --cache) cache=$2 ;;
         --mirror) mirror=$2 ;;
         --suite) suite=$2 ;;
         esac
@@ -78,12 +89,16 @@ case $suite in
 bookworm | trixie | sid) ;;
 *) die "--suite is bookworm, trixie or sid, not '$suite'" ;;
 esac
-[ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
+[ "$(id -u)" = 0 ] || cannot "debootstrap and chroot need root"
 
 # What a command runs in: the namespace's init ends everything below it when it ends.
 if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     args=(--suite "$suite")
     [ -z "$tarball" ] || args+=(--tar "$(realpath "$tarball")")
+    if [ -n "$cache" ]; then
+        mkdir -p "$cache"
+        args+=(--cache "$(realpath "$cache")")
+    fi
     [ -z "$mirror" ] || args+=(--mirror "$mirror")
     [ "$worktree" = no ] || args+=(--worktree)
     [ "$fresh" = no ] || args+=(--fresh)
@@ -98,7 +113,10 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     mkdir -p "$root"
     # shellcheck disable=SC2064 # the name is known now
     [ -z "$temporary" ] || trap "rm -rf --one-file-system '$temporary'" EXIT
-    command -v debootstrap >/dev/null || "$here/scripts/deps.sh" clean-root
+    command -v debootstrap >/dev/null || "$here/scripts/deps.sh" clean-root || cannot "there is no debootstrap"
+    # A container may have root and no right to mount.
+    unshare --mount --pid --fork --kill-child mount -t proc proc /proc 2>/dev/null ||
+        cannot "this machine allows no mounts: no root can be made"
     rc=0
     CLEAN_ROOT_INSIDE=yes unshare --mount --pid --fork --kill-child \
         "$0" --dir "$(realpath "$root")" "${args[@]}" "${commands[@]}" || rc=$?
@@ -106,7 +124,8 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
 fi
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+made=no
+trap 'rm -rf "$work"; [ "$made" = yes ] || exit 3' EXIT
 
 # The Debian sources of this machine's apt, as "URI SUITE COMPONENT" lines with the suite that is asked for: where apt
 # does not know it, from where this machine's own release comes. sid has neither updates nor a security suite.
@@ -160,6 +179,8 @@ configure_apt() {
         END { for (k in n) print "deb " k n[k] }' | sort >"$root/etc/apt/sources.list"
     [ -s "$root/etc/apt/sources.list" ] || use_mirror
     apt_settings >"$root/etc/apt/apt.conf.d/90clean-root"
+    # It is thrown away: dpkg need not wait for the disk.
+    echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/clean-root"
     if [ -f /etc/apt/auth.conf ]; then cp -p /etc/apt/auth.conf "$root/etc/apt/"; fi
     cp -pr /etc/apt/auth.conf.d "$root/etc/apt/" 2>/dev/null || true
 }
@@ -188,6 +209,21 @@ make_root() {
     configure_apt
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
     printf '127.0.0.1 localhost %s\n::1 localhost\n' "$(hostname)" >"$root/etc/hosts"
+}
+
+# What a cache keeps is mounted where the root has it.
+mount_cache() {
+    [ -n "$cache" ] || return 0
+    local name at
+    for name in archives servers ccache; do
+        case $name in
+        archives) at=/var/cache/apt/archives ;;
+        servers) at=/var/cache/worldkeeper/servers ;;
+        ccache) at=/var/cache/ccache ;;
+        esac
+        mkdir -p "$cache/$suite/$name" "$root$at"
+        mount --bind "$cache/$suite/$name" "$root$at"
+    done
 }
 
 mount_root() {
@@ -233,16 +269,20 @@ copy_tree() {
             done | tar -c --null -T - --owner=0 --group=0) | tar -x -C "$to"
         say "tree     the files as they are in $here"
     else
-        git clone -q --no-hardlinks "$here" "$to"
+        # The checkout may be another user's, as where CI made it.
+        printf '[safe]\n\tdirectory = *\n' >"$work/gitconfig"
+        GIT_CONFIG_GLOBAL=$work/gitconfig git clone -q --no-hardlinks "$here" "$to"
         say "tree     clone of $(git -C "$to" log -1 --format='%h %s')"
     fi
 }
 
 make_root
 mount_root
+mount_cache
 make_user
 copy_tree
 [ "$user" = root ] || chroot "$root" chown -R "$user:" "/home/$user"
+made=yes
 
 # A login's environment and nothing of ours. What a container runtime usually leaves is Docker's default.
 enter=(chroot "$root")
@@ -254,6 +294,7 @@ else
     enter+=(setpriv --reuid="$user" --regid="$user" --init-groups /usr/bin/env -i "HOME=/home/$user" "USER=$user"
         "LOGNAME=$user" SHELL=/bin/bash)
 fi
+[ -z "$cache" ] || enter+=(CCACHE_DIR=/var/cache/ccache)
 enter+=(TERM="${TERM:-dumb}" LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 
 failed=0

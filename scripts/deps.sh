@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
     cat <<'END'
-Usage: scripts/deps.sh [build|demo|test|test-programs|bench|coverage|package|clean-root]...
+Usage: scripts/deps.sh [build|demo|test|test-programs|core|bench|coverage|package|clean-root]...
 
 Installs what is missing of the named sets (default: build), with apt-get, as root or by sudo.
 Nothing is ever removed, no service is started, now or at boot.
@@ -17,6 +17,7 @@ Nothing is ever removed, no service is started, now or at boot.
   test        what the tests, the linters and the checks use (brings build, demo and bench)
   test-programs
               the same without what is only unpacked: S3's server and the agent of Pacemaker
+  core        what scripts/test.sh core uses (brings build and demo)
   bench       what scripts/bench.sh measures beside worldkeeper, and draws with
   coverage    what scripts/coverage.sh uses (brings test)
   package     what make deb uses (brings build)
@@ -33,10 +34,10 @@ build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcu
        libisal-dev libinih-dev libjansson-dev libssl-dev'
 # The server's core package has no service and no system database: nothing starts, now or at boot.
 demo='mariadb-server-core mariadb-client'
-tests='libcmocka-dev clang-format clang-tidy cppcheck shellcheck mandoc groff-base systemd openssl
-       strace libxml2-utils procps binutils e2fsprogs mount util-linux chromium
-       python3 python3-pytest python3-pytest-xdist python3-pytest-timeout python3-pymysql python3-yaml python3-aiosmtpd galera-4
-       php-cli php-mysql age apache2-bin'
+core='libcmocka-dev openssl strace procps mount util-linux systemd python3 python3-pytest python3-pytest-xdist
+      python3-pytest-timeout python3-pymysql python3-aiosmtpd age apache2-bin openssh-server'
+tests='clang-format clang-tidy cppcheck shellcheck mandoc groff-base libxml2-utils binutils e2fsprogs
+       chromium python3-yaml galera-4 php-cli php-mysql'
 # These come with services, which stay off: tests start the programs on ports of their own.
 services='openssh-server etcd-server prometheus prometheus-node-exporter prometheus-alertmanager'
 # Unpacked where the tests look for them (tests/system/wk/stores.py): installed, some thirty more packages come with
@@ -56,10 +57,11 @@ for set in "$@"; do
     demo) list=$demo ;;
     test | test-programs)
         [ "$set" = test-programs ] || with_stores=yes
-        list="$build $demo $bench $tests $services $package"
+        list="$build $demo $bench $core $tests $services $package"
         ;;
+    core) list="$build $demo $core" ;;
     bench) list=$bench ;;
-    coverage) list="$build $demo $bench $tests gcovr" ;;
+    coverage) list="$build $demo $bench $core $tests gcovr" ;;
     package) list="$build $package" ;;
     clean-root) list='debootstrap' ;;
     --help)

@@ -22,7 +22,8 @@ Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
   run KIND [OPTION...]    only the server's program, in the foreground, with these options
                           (MySQL has keys to encrypt with when --keys=DIR is one of them, as with
                           --keys=DIR --binlog-encryption=ON; start takes it as well)
-  words KIND              says the command that runs the server's program, one word on each line
+  words KIND [NAME]       says the command that runs the server's program, or another one that comes with it, one
+                          word on each line: for whoever cannot reach this script
   tool KIND NAME [ARGUMENT...]
                           another program that comes with it, such as mysqldump
   root KIND               says the directory that it was fetched into
@@ -254,10 +255,15 @@ run() {
     exec "${as[@]}" "${words[@]}" "${options[@]}"
 }
 
-tool() {
-    local words=("$1" --no-defaults)
+tool_words() {
     must_be_there
+    words=("$1" --no-defaults)
     [ "$kind" = mariadb ] || program "/usr/bin/$1"
+}
+
+tool() {
+    local words
+    tool_words "$1"
     shift
     exec "${words[@]}" "$@"
 }
@@ -429,7 +435,7 @@ stop)
     ;;
 run) run "$@" ;;
 words)
-    server_words
+    if [ $# -gt 0 ]; then tool_words "$1"; else server_words; fi
     printf '%s\n' "${words[@]}"
     ;;
 tool)

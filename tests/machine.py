@@ -3,6 +3,7 @@
 that need it are skipped, with the reason, and never counted as failed.
 
     tests/machine.py [NAME...]    prints a line for each thing that is lacking (default: of all)
+    tests/machine.py --way-out    where no test can run: says why and what to do, and fails
 """
 import os
 import shutil
@@ -50,6 +51,17 @@ def traces(where):
     with open(trace, errors="replace") as f:
         told = f.read()
     return path in told and "(INJECTED)" in told
+
+
+def closed():
+    """The first directory that keeps a user without rights from this run's temporary files, for root; None: there is none."""
+    def enters(path):
+        return works("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", "test", "-x", path, cwd="/")
+    if os.geteuid() != 0 or enters(tempfile.gettempdir()):
+        return None
+    parts = os.path.realpath(tempfile.gettempdir()).split("/")[1:]
+    return next((path for path in ["/", *("/" + "/".join(parts[:i + 1]) for i in range(len(parts)))]
+                 if not os.stat(path).st_mode & 1), "/")
 
 
 def replicates(where):
@@ -116,7 +128,18 @@ def why_not(name):
     return REASON + NEEDS[name][0] if name in lacking() else None
 
 
+def way_out():
+    """What to do where nothing can be tested at all: a line; "" where something can."""
+    at = closed()
+    if not at:
+        return ""
+    elsewhere = "" if at == "/" else ", or set TMPDIR to a directory that others can enter"
+    return f"tests: the servers run as a user without rights, who cannot enter {at}: chmod o+x {at}{elsewhere}"
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--way-out"]:
+        sys.exit(way_out() or 0)  # to standard error
     for lacks in lacking():
         if lacks in (sys.argv[1:] or NEEDS):
             print(f"{lacks}: {NEEDS[lacks][0]}")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from wk.server import KIND, MYSQL, SERVERS, Server, as_mysql, in_its_words, server_user
+from wk.server import KIND, MYSQL, SERVERS, Server, as_mysql, in_its_words, server_user, words
 from wk.util import end_process, session_pids
 
 import world
@@ -338,7 +338,7 @@ def first_line(*command):
 
 def tool(name, *args):
     """The command line of a program that comes with the server."""
-    return [SERVERS, "tool", KIND, name, *args]
+    return [*words(KIND, name), *args]
 
 
 def environment(binary):

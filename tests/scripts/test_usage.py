@@ -1,6 +1,7 @@
 """Every script explains itself, refuses what it does not know, and installs nothing twice."""
 import os
 import subprocess
+import tempfile
 
 import pytest
 
@@ -9,9 +10,9 @@ SCRIPTS = ["deps.sh", "demo.sh", "figures.sh", "test.sh", "clean-root.sh", "migr
            "bench.sh", "servers.sh", "oracle-client.sh", "coverage.sh", "tsan.sh"]
 
 
-def run(script, *args):
+def run(script, *args, **env):
     return subprocess.run([os.path.join(ROOT, "scripts", script), *args], capture_output=True,
-                          text=True, timeout=180, cwd="/")
+                          text=True, timeout=180, cwd="/", env={**os.environ, **env})
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -37,3 +38,13 @@ def test_deps_says_nothing_when_all_is_there():
     done = run("deps.sh", "test")
     said = [line for line in done.stdout.splitlines() if "this Debian has no " not in line]
     assert (done.returncode, said, done.stderr) == (0, [], "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this machine: not root, whose servers run as another user")
+def test_files_that_the_servers_cannot_reach_end_it_at_once():
+    """One line says where they cannot get in, and what to do; no test is tried."""
+    with tempfile.TemporaryDirectory() as closed:
+        done = run("test.sh", "build", TMPDIR=closed)
+    assert done.returncode == 1 and done.stdout.splitlines()[-1] == "0 passed, 1 failed", done
+    line, = done.stderr.splitlines()
+    assert f"cannot enter {closed}: chmod o+x {closed}" in line and "TMPDIR" in line, done

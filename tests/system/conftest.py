@@ -36,6 +36,8 @@ def pytest_configure(config):
     # Inherited by what a test starts: a shell without job control ignores it for what runs in its background.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
+        if machine.way_out():
+            raise pytest.UsageError(machine.way_out())
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
         config.wk_base = tempfile.mkdtemp(prefix="wk")
         os.chmod(config.wk_base, 0o755)

@@ -100,9 +100,10 @@ def as_mysql():
 
 
 @functools.cache
-def words(kind):
-    """The command of the server's program: asked for once, since each start of the script takes longer than it is long."""
-    return subprocess.run([SERVERS, "words", kind], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+def words(kind, *tool):
+    """The command of the server's program: asked for once, since each start of the script takes longer than it is long.
+    With the name of a tool, that one's; the server's user, who may be unable to reach the script, can run either."""
+    return subprocess.run([SERVERS, "words", kind, *tool], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 
 
 @functools.cache
