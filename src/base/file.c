@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -506,6 +507,69 @@ int file_open_path(const char *path, struct err *e)
         return fd;
     close(fd);
     return err_set(e, ERR_SYSTEM, 0, "cannot open %s: it is not a regular file", path);
+}
+
+/* May nobody but root and us have put something into this directory? In a sticky one others cannot replace what is ours. */
+static int check_way(const char *dir, const char *path, struct err *e)
+{
+    struct stat st;
+    if (stat(dir, &st) < 0)
+        return err_sys(e, errno, "cannot look at directory %s", dir);
+    if (trusted(st.st_uid) && (!(st.st_mode & 022) || st.st_mode & S_ISVTX))
+        return 0;
+    if (!trusted(st.st_uid)) {
+        err_set(e, ERR_REFUSED, 0,
+                "directory %s, on the way to %s, belongs to another user (uid %u)", dir, path,
+                (unsigned)st.st_uid);
+        return err_hint(e, "put the file into a directory that belongs to root or to this user");
+    }
+    err_set(e, ERR_REFUSED, 0,
+            "directory %s, on the way to %s, can be written by others (mode %04o)", dir, path,
+            (unsigned)st.st_mode & 07777);
+    file_hint(e, "chmod go-w", dir);
+    return -1;
+}
+
+static int check_file(int fd, const char *path, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return err_sys(e, errno, "cannot look at %s", path);
+    if (trusted(st.st_uid) && !(st.st_mode & 022))
+        return 0;
+    if (!trusted(st.st_uid)) {
+        err_set(e, ERR_REFUSED, 0, "%s belongs to another user (uid %u)", path,
+                (unsigned)st.st_uid);
+        hint_owner(e, path, "");
+    } else {
+        err_set(e, ERR_REFUSED, 0, "others can write %s", path);
+        file_hint(e, "chmod go-w", path);
+    }
+    return -1;
+}
+
+/* The directories are those of the file's real path: a link that leads to it may have passed others, but what it leads to is
+ * judged. From the top: below a directory that is safe nobody else can rename what is checked next. */
+int file_open_trusted(const char *path, struct err *e)
+{
+    char name[32], real[PATH_MAX];
+    int fd = file_open_path(path, e);
+    if (fd < 0)
+        return -1;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(name, real, sizeof real - 1);
+    int rc = n <= 0 || real[0] != '/' ? err_sys(e, n < 0 ? errno : EIO, "cannot look at %s", path)
+                                      : check_way("/", path, e);
+    real[n > 0 ? n : 0] = '\0';
+    for (char *slash = real; rc == 0 && (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        rc = check_way(real, path, e);
+        *slash = '/';
+    }
+    if (rc == 0 && check_file(fd, path, e) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static int read_and_close(int fd, const char *name, size_t limit, struct buf *out, struct err *e)

@@ -65,6 +65,9 @@ int file_list(int dirfd, const char *failed, struct names *out, struct err *e);
  * followed only where nobody else could have planted them: in directories owned by us or by root
  * and not writable by group or others. Otherwise ERR_REFUSED. */
 int file_open_path(const char *path, struct err *e);
+/* The same for a file that decides whom we trust: ERR_REFUSED unless it and each directory of its real path are owned by root
+ * or us (for root: by anybody) and not writable by group or others; a sticky directory may be. */
+int file_open_trusted(const char *path, struct err *e);
 /* Appends what is left of an open file to `out`; num EFBIG: more than `limit` bytes. `name` is for error texts. */
 int file_read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e);
 /* Appends a whole file of at most `limit` bytes to `out`; opened by file_open_own(). Returns 0, or

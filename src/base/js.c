@@ -12,10 +12,11 @@ static void *allocate(size_t size)
     return xrealloc(NULL, size);
 }
 
-/* Out of memory ends the program here too: none of the callers of jansson has to ask. */
+/* Out of memory ends the program here too: none of the callers of jansson has to ask. What it frees is overwritten, since a
+ * text of JSON may be a password or a token, of which it makes copies of its own. */
 void js_begin(void)
 {
-    json_set_alloc_funcs(allocate, free);
+    json_set_alloc_funcs(allocate, wipe_free);
 }
 
 json_t *js_clean(const char *s)

@@ -1,14 +1,15 @@
 #include "base/text.h"
 
-#include "base/number.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "base/number.h"
 
 /* Nothing that was begun can be ended without memory: the process ends, systemd starts
  * another, and what is on the disk is whole at every moment. */
@@ -40,6 +41,13 @@ void *xgrow(void *list, size_t count, size_t size)
     /* full at 0, 1, 2, 4, 8 …: the room need not be remembered */
     bool full = (count & (count - 1)) == 0;
     return full ? xrealloc(list, (count ? 2 * count : 1) * size) : list;
+}
+
+void wipe_free(void *p)
+{
+    if (p)
+        explicit_bzero(p, malloc_usable_size(p));
+    free(p);
 }
 
 void xfree(void *at)

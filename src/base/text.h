@@ -16,6 +16,8 @@
 
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
+/* Overwrites what malloc() gave and frees it; NULL: nothing. */
+void wipe_free(void *p);
 /* `list`, which has `count` members of `size` bytes and only ever grew by this, with room for one more:
  * doubled whenever it is full. */
 void *xgrow(void *list, size_t count, size_t size);

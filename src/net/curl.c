@@ -3,8 +3,12 @@
 #include "net/curl.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 static const struct {
     const char *name;
@@ -12,6 +16,19 @@ static const struct {
 } symbols[] = {
 #define SYMBOL(name) {"curl_" #name, offsetof(struct curl_api, name)},
     CURL_FUNCTIONS(SYMBOL)};
+
+/* libcurl copies what it is given and sends: passwords, keys, URLs that are secrets. What it frees is overwritten. */
+static void *grow(void *p, size_t size)
+{
+    size_t old = p ? malloc_usable_size(p) : 0;
+    void *bigger = malloc(size ? size : 1);
+    if (!bigger)
+        return NULL;
+    if (p)
+        memcpy(bigger, p, old < size ? old : size);
+    wipe_free(p);
+    return bigger;
+}
 
 /* Called by one thread before there are others: curl_global_init() is not safe beside them. */
 const struct curl_api *curl_api(struct err *e)
@@ -38,7 +55,8 @@ const struct curl_api *curl_api(struct err *e)
         /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
         memcpy((char *)&api + symbols[i].at, &p, sizeof p);
     }
-    if (api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    if (api.global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free, grow, strdup, calloc) !=
+        CURLE_OK) {
         err_set(e, ERR_SYSTEM, 0, "libcurl cannot be initialised");
         return NULL;
     }

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -49,23 +48,20 @@ static int check_known_keys(const struct remote *r, int fd, const char *path, st
     return remote_hint_host_key(e, r, "a server with only an RSA key is not supported");
 }
 
-/* Whoever can write it can send our copies elsewhere. */
+/* Whoever can write it, or put another one in its place, can send our copies elsewhere. */
 static int open_known_hosts(const struct remote *r, const char *path, struct err *e)
 {
-    struct stat st;
-    int fd = file_open_path(path, e);
-    if (fd < 0) {
-        err_step(e, "[offsite] known_hosts");
-        return remote_hint_host_key(e, r, "compare it with what its admin says");
-    }
-    bool safe = fstat(fd, &st) == 0 && !(st.st_mode & 022);
-    if (safe && check_known_keys(r, fd, path, e) == 0)
+    struct err why = {0};
+    int fd = file_open_trusted(path, &why);
+    if (fd >= 0 && check_known_keys(r, fd, path, e) == 0)
         return fd;
-    file_close(&fd);
-    if (!safe) {
-        err_set(e, ERR_REFUSED, 0, "[offsite] known_hosts: others can write %s", path);
-        file_hint(e, "chmod go-w", path);
+    if (fd < 0) {
+        err_pass(e, &why);
+        err_step(e, "[offsite] known_hosts");
+        if (why.num == ENOENT)
+            remote_hint_host_key(e, r, "compare it with what its admin says");
     }
+    file_close(&fd);
     return -1;
 }
 

@@ -67,7 +67,7 @@ static void set_options(struct etcd *c, const char *body, struct curl_slist **he
     CURL_SET(w, CURLOPT_USERAGENT, "worldkeeper/" WK_VERSION);
     CURL_SET(w, CURLOPT_HTTPHEADER, *headers);
     CURL_SET(w, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    CURL_SET(w, CURLOPT_COPYPOSTFIELDS, body);
+    CURL_SET(w, CURLOPT_POSTFIELDS, body); /* not a copy: it may be the password */
     CURL_SET(w, CURLOPT_WRITEFUNCTION, on_body);
     CURL_SET(w, CURLOPT_WRITEDATA, answer);
 }
@@ -103,7 +103,7 @@ static enum lease_result ask_member(struct lease *l, unsigned member, const char
 {
     struct etcd *c = l->own;
     struct curl_request *w = &c->request;
-    SCOPED(buf_free) struct buf got = {0};
+    SCOPED(buf_free) struct buf got = {.secret = true}; /* a token, perhaps */
     SCOPED(xfree) char *url = xasprintf("%s/v3/%s", c->members[member], path);
     const struct curl_target target = {.key = "[standby] etcd",
                                        .url = url,
@@ -158,10 +158,10 @@ static enum lease_result login(struct lease *l, struct err *e)
     json_auto_t *o =
         json_pack("{s:s, s:s}", "name", l->cfg.standby.user, "password", c->password.p);
     SCOPED(buf_free) struct buf body = {.secret = true};
-    char *text = json_dumps(o, 0);
     json_t *answer = NULL;
-    buf_adds(&body, text ? text : "");
-    free(text);
+    buf_reserve(&body, json_dumpb(o, NULL, 0, 0));
+    body.len = json_dumpb(o, body.p, body.cap - 1, 0);
+    body.p[body.len] = '\0';
     buf_free(&c->token);
     c->token.secret = true;
     enum lease_result got = ask_any(l, "auth/authenticate", body.p, &answer, e);

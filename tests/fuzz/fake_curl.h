@@ -95,8 +95,15 @@ static void easy_cleanup(CURL *h)
     (void)h;
 }
 
-static CURLcode global_init(long flags)
+static CURLcode global_init_mem(long flags, curl_malloc_callback m, curl_free_callback f,
+                                curl_realloc_callback r, curl_strdup_callback s,
+                                curl_calloc_callback c)
 {
+    (void)m;
+    (void)f;
+    (void)r;
+    (void)s;
+    (void)c;
     (void)flags;
     return CURLE_OK;
 }
@@ -106,7 +113,7 @@ static CURLcode easy_perform(CURL *h);
 const struct curl_api *curl_api(struct err *e)
 {
     static const struct curl_api api = {
-        .global_init = global_init,
+        .global_init_mem = global_init_mem,
         .easy_init = easy_init,
         .easy_reset = easy_reset,
         .easy_setopt = easy_setopt,

@@ -1,10 +1,14 @@
 """Secrets that were replaced, or read only to be looked at, are in the memory of no process of ours any more."""
+import http.server
+import json
 import os
 import re
 import signal
+import threading
 
 import pytest
 
+from wk.stores import LeaseCaller, secret_file
 from wk.util import CANARY
 
 OTHER = "another-canary-of-the-same-kind"
@@ -53,3 +57,44 @@ def test_what_was_replaced_is_gone(keeper, http):
                 lambda: f"the old secrets to be gone: {found_in(keeper.process.pid, wanted)}")
     keeper.stop()
     keeper.server.account("keeper", [keeper.world.schema])
+
+
+class OneMember(http.server.BaseHTTPRequestHandler):
+    """As much of etcd as who logs in and reads an empty lease sees."""
+    protocol_version = "HTTP/1.1"
+    token = "token-canary-9876543210"
+
+    def log_message(self, *args):
+        pass
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = {"token": self.token} if self.path.endswith("authenticate") else {"header": {"revision": "1"}, "kvs": []}
+        known = self.path.endswith("authenticate") or self.headers.get("Authorization") == self.token
+        data = json.dumps(answer if known else {"error": "no"}).encode()
+        self.send_response(200 if known else 401)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.mark.any_server
+def test_a_login_at_etcd_leaves_no_copies(tmp):
+    """Of the password, and of the token that it is given, there is what the program keeps and what the last request must
+    not repeat: none in what libraries have freed, however many requests there were."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OneMember)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    password = "canary-of-etcd-0123456789"
+    caller = LeaseCaller(tmp, "a/1", {"lease": "etcd", "etcd": f"http://127.0.0.1:{server.server_address[1]}", "user": "u",
+                                      "password_file": secret_file(os.path.join(tmp, "etcd"), password)})
+    try:
+        assert caller.call("open")["result"] == "ok"
+        for _ in range(5):
+            said = caller.call("read")
+            assert said["result"] == "ok" and said["free"], said
+        found = found_in(caller.process.pid, [password, OneMember.token])
+        assert found == {password: 2, OneMember.token: 2}, found
+    finally:
+        caller.close()
+        server.shutdown()
+        server.server_close()

@@ -211,6 +211,18 @@ def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
     os.chmod(store.known_hosts, 0o666)
     refused("refused", "others can write", "chmod go-w")
     os.chmod(store.known_hosts, 0o600)
+    os.chmod(store.dir, 0o777)
+    refused("refused", f"directory {store.dir}, on the way to", "can be written by others (mode 0777)", f"chmod go-w {store.dir}")
+    os.chmod(store.dir, 0o755)
+    away = os.path.join(tmp, "away")  # a link that is safe to one that is not
+    os.mkdir(away)
+    os.chmod(away, 0o777)
+    with open(store.known_hosts) as f:
+        secret_file(os.path.join(away, "known_hosts"), f.read())
+    os.symlink(os.path.join(away, "known_hosts"), os.path.join(tmp, "link"))
+    refused("refused", f"directory {away}, on the way to", known_hosts=os.path.join(tmp, "link"))
+    os.chmod(away, 0o700)
+    assert calls(good, known_hosts=os.path.join(tmp, "link")).call("size", "s8/x")["result"] == "missing"
     loose = secret_file(os.path.join(tmp, "loose"), open(store.key).read())
     os.chmod(loose, 0o644)
     refused("refused", "can be read by others", "chmod 0600", key_file=loose)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/js.h"
 #include "standby/lease.h"
 
 struct caller {
@@ -88,6 +89,7 @@ int main(int argc, char **argv)
     struct caller c = {.dirfd = -1};
     struct err e = {0};
     char line[1000];
+    js_begin();
     if (argc != 3 || config_load(argv[1], &c.cfg, &e) < 0 ||
         (c.dirfd = file_dir(c.cfg->dump_dir, 0, 0, &e)) < 0) {
         fprintf(stderr, "%s\n", argc == 3 ? e.text : "usage: lease_call CONFIG HOLDER");

@@ -512,6 +512,63 @@ static int try_foreign(void)
     return wrong;
 }
 
+/* "way/file", of which one belongs to somebody else. */
+static int try_untrusted(void)
+{
+    struct err e = {0};
+    char *path = in_top("way/file"), *far = in_top("far/file"), *good = in_top("good");
+    int wrong = file_open_trusted(path, &e) != -1 || e.cls != ERR_REFUSED ||
+                !strstr(e.text, "way, on the way to ") || !strstr(e.text, "(uid 12345)");
+    wrong |= (file_open_trusted(far, &e) != -1 || e.cls != ERR_REFUSED ||
+              !strstr(e.text, "far/file belongs to another user (uid 12345)") ||
+              !strstr(e.hint, "chown"))
+             << 1;
+    int fd = file_open_trusted(good, &e);
+    wrong |= (fd < 0) << 2;
+    free(path);
+    free(far);
+    free(good);
+    return wrong;
+}
+
+/* What decides whom we trust is nobody else's, nor in a directory where somebody else could replace it. */
+static void test_trusted(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"way/file", "far/file", "good"};
+    assert_int_equal(mkdirat(topfd, "way", 0755), 0);
+    assert_int_equal(mkdirat(topfd, "far", 0755), 0);
+    for (size_t i = 0; i < 3; i++) {
+        int fd = openat(topfd, names[i], O_WRONLY | O_CREAT, 0644);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    if (geteuid() == 0) {
+        assert_int_equal(fchownat(topfd, "way", 12345, 12345, 0), 0);
+        assert_int_equal(fchownat(topfd, "far/file", 12345, 12345, 0), 0);
+        assert_int_equal(fchmod(topfd, 0755), 0);
+    }
+    assert_int_equal(as_nobody(try_untrusted), 0);
+    struct err e = {0};
+    char *path = in_top("way/file");
+    assert_int_equal(fchmodat(topfd, "way", 0777, 0), 0);
+    assert_int_equal(file_open_trusted(path, &e), -1);
+    assert_non_null(strstr(e.text, "can be written by others (mode 0777)"));
+    assert_int_equal(fchmodat(topfd, "way", 01777, 0), 0);
+    int fd = file_open_trusted(path, &e);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(fchmodat(topfd, "way/file", 0666, 0), 0);
+    assert_int_equal(file_open_trusted(path, &e), -1);
+    assert_non_null(strstr(e.text, "others can write"));
+    free(path);
+    assert_int_equal(fchmod(topfd, 0700), 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(unlinkat(topfd, names[i], 0), 0);
+    assert_int_equal(unlinkat(topfd, "way", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(topfd, "far", AT_REMOVEDIR), 0);
+}
+
 /* A directory of somebody else's is no place for our files, whatever its mode is. */
 static void test_of_another_owner(void **state)
 {
@@ -728,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_rename_and_remove),
         cmocka_unit_test(test_dir),
+        cmocka_unit_test(test_trusted),
         cmocka_unit_test(test_of_another_owner),
         cmocka_unit_test(test_subdir_is_closed_to_others),
         cmocka_unit_test(test_open_in_place),
