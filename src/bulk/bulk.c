@@ -73,6 +73,7 @@ static int find_columns(struct bulk_column *out, const struct db_table *place, c
         out[i] = (struct bulk_column){.name = names[i],
                                       .encoding = c->encoding,
                                       .kind = kind_of(c),
+                                      .counter = c->counter,
                                       .is_unsigned = c->encoding == DB_INDEX ||
                                                      strstr(c->type, "unsigned") != NULL};
     }

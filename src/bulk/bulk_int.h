@@ -12,6 +12,7 @@ struct bulk_column {
     enum db_encoding encoding;
     enum bulk_kind { BULK_BYTES, BULK_DOUBLE, BULK_INT8, BULK_INT16, BULK_INT32, BULK_INT64 } kind;
     bool is_unsigned;
+    bool counter; /* AUTO_INCREMENT */
 };
 
 /* Rows as whole columns, for binding as an array; parsing is pure. */

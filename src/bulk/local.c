@@ -65,10 +65,18 @@ int bulk_lines(struct buf *out, const char *s, size_t len)
     return 0;
 }
 
+static bool by_variable(const struct bulk_column *c)
+{
+    return c->encoding == DB_INDEX || c->encoding == DB_LATIN1 || c->encoding == DB_UTF8;
+}
+
 void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_t count)
 {
     SCOPED(buf_free) struct buf set = {0};
     char variable[24];
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        any |= by_variable(&columns[i]);
     buf_adds(&b->sql, "LOAD DATA LOCAL INFILE 'rows' INTO TABLE ");
     sql_ident(&b->sql, b->table);
     buf_adds(&b->sql, " CHARACTER SET binary FIELDS TERMINATED BY '\\r' ENCLOSED BY '' "
@@ -76,7 +84,9 @@ void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_
     for (size_t i = 0; i < count; i++) {
         const struct bulk_column *c = &columns[i];
         buf_adds(&b->sql, i ? "," : "");
-        if (c->encoding != DB_INDEX && c->encoding != DB_LATIN1 && c->encoding != DB_UTF8) {
+        /* With a SET clause MariaDB gives a zero the next number, unless it is set there as well. */
+        bool counter = c->counter && any;
+        if (!by_variable(c) && !counter) {
             sql_ident(&b->sql, c->name);
             continue;
         }
@@ -85,7 +95,10 @@ void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_
         buf_adds(&set, set.len ? "," : " SET ");
         sql_ident(&set, c->name);
         buf_addc(&set, '=');
-        bulk_expression(&set, c->encoding, variable);
+        if (counter)
+            buf_adds(&set, variable);
+        else
+            bulk_expression(&set, c->encoding, variable);
     }
     buf_addc(&b->sql, ')');
     buf_add(&b->sql, set.p, set.len);

@@ -16,6 +16,7 @@ static void ask_server(struct check *c)
     check_ledgers(c);
     check_progress(c);
     check_server(c);
+    check_next_server(c);
 }
 
 int check_run(const struct config *cfg, struct progress *p, json_t **result, struct err *e)

@@ -128,6 +128,8 @@ void check_version(struct check *c);
 void check_connect(struct check *c, const char *password); /* c->db: NULL if it fails */
 void check_replication(struct check *c);
 void check_server(struct check *c); /* clock, settings, size limits, memory, journal */
+/* rules_next.c: what of these is gone when the server is restarted; after check_server() and check_privileges() */
+void check_next_server(struct check *c);
 /* rules_privileges.c: privileges that the account lacks, and superfluous ones */
 void check_privileges(struct check *c);
 /* Does the account have the privilege on the world's schema; on the whole server? */

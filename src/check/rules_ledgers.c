@@ -17,7 +17,7 @@ static const struct check_rule rules[] = {
     {"ledger", "innodb_ledger @log_bin @binlog_format=STATEMENT", CHECK_FAIL,
      "[ledger {ledger}]: with binlog_format = STATEMENT the server refuses READ COMMITTED, which "
      "rolling up an InnoDB table needs",
-     "SET GLOBAL binlog_format=ROW, and the same in the server's config file", true},
+     DB_SET_FOR_GOOD("binlog_format", "ROW"), true},
     {"ledger", "missing", CHECK_FAIL, "[ledger {ledger}]: not there: {missing}",
      "worldkeeper --init makes what is missing", true},
     {"ledger", "!index !innodb_ledger", CHECK_FAIL,
@@ -89,12 +89,12 @@ static const struct check_rule rules[] = {
      "[ledger {ledger}]: table {ledger}_rollup is durable, but the server writes its log once a "
      "second (innodb_flush_log_at_trx_commit = 0): a crash takes back totals whose rows are "
      "deleted",
-     "SET GLOBAL innodb_flush_log_at_trx_commit=1, and the same in the server's config file", true},
+     DB_SET_FOR_GOOD("innodb_flush_log_at_trx_commit", "1"), true},
     {"ledger", "mixed @innodb_flush_log_at_trx_commit=2", CHECK_WARN,
      "[ledger {ledger}]: table {ledger}_rollup is durable, but the server does not sync its log at "
      "each commit (innodb_flush_log_at_trx_commit = 2): if the machine crashes, totals are taken "
      "back whose rows are deleted",
-     "SET GLOBAL innodb_flush_log_at_trx_commit=1, and the same in the server's config file", true},
+     DB_SET_FOR_GOOD("innodb_flush_log_at_trx_commit", "1"), true},
     {"ledger", "mixed", CHECK_NOTE,
      "[ledger {ledger}]: table {table:name} is in MEMORY and {ledger}_rollup is durable: in a "
      "transaction under REPEATABLE READ, which sees the rollup as it was when it began, totals "
@@ -105,7 +105,9 @@ static const struct check_rule rules[] = {
      "[ledger {ledger}]: sessions begin with READ UNCOMMITTED: a total that is read during a run "
      "may "
      "count rows twice",
-     "SET GLOBAL {isolation}='READ-COMMITTED', and the same in the server's config file", true},
+     "SET GLOBAL {isolation}='READ-COMMITTED', and transaction-isolation = READ-COMMITTED under "
+     "[mysqld] in the server's my.cnf, or the next restart of the server undoes it",
+     true},
     {"ledger", "!found", CHECK_OK,
      "[ledger {ledger}]: {ledger_rows:count} rows in table {table:name}; an account that reads "
      "{ledger}_total needs SELECT on {reads}"},

@@ -246,8 +246,7 @@ static const struct check_rule triggers[] = {
     {"triggers", "triggers log_forbids", CHECK_FAIL,
      "{triggers} on tables that a restore replaces; with a binary log the server lets only SUPER "
      "move them over (1419)",
-     "SET GLOBAL log_bin_trust_function_creators=1, and the same in the server's config file",
-     true},
+     DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"), true},
     {"triggers", "triggers definer_missing", CHECK_FAIL,
      "trigger {foreign_trigger} belongs to {definer}; a restore recreates it under that name, "
      "which takes {definer_missing}{definer_also}",
@@ -289,7 +288,7 @@ static void missing_facts(struct check *c)
             buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", on_schema[i].word,
                        on_schema[i].why ? on_schema[i].why : "request ids of ledgers");
     check_word(c, "missing_here", "%s", text_of(&missing));
-    own_schema_facts(c, CONFIG_DRILL_SCHEMA, DB_SCRATCH_PRIVILEGES, "drill_schema", "drill_missing",
+    own_schema_facts(c, CONFIG_DRILL_SCHEMA, DB_DRILL_PRIVILEGES, "drill_schema", "drill_missing",
                      "drill_at");
     own_schema_facts(c, CONFIG_WARM_SCHEMA, DB_COPY_PRIVILEGES, "copy_schema", "copy_missing",
                      "copy_at");
@@ -328,7 +327,7 @@ static const struct check_rule extras[] = {
     /* In a schema of its own, which has to be made and dropped. */
     {"drill", "drill_missing", CHECK_NOTE,
      "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
-     "GRANT " DB_SCRATCH_PRIVILEGES "{drill_at};"},
+     "GRANT " DB_DRILL_PRIVILEGES "{drill_at};"},
     {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
 
     /* As for a drill; the copy stays. */

@@ -45,10 +45,15 @@ static const struct check_rule central[] = {
     {"central store", "central_broken", CHECK_FAIL, "{central_broken}",
      "worldkeeper --sql=progress-central prints its schema, which may be applied again", true},
     {"central store", "central_dirty", CHECK_FAIL,
-     "sessions there begin with READ UNCOMMITTED: decisions could rest on uncommitted rows",
-     "SET GLOBAL TRANSACTION ISOLATION LEVEL REPEATABLE READ, and the same in the server's config "
-     "file",
+     "sessions there begin with READ UNCOMMITTED (tx_isolation, transaction_isolation): decisions "
+     "could rest on uncommitted rows",
+     "SET GLOBAL TRANSACTION ISOLATION LEVEL REPEATABLE READ, and take transaction-isolation out "
+     "of that server's my.cnf, or its next restart brings it back",
      true},
+    {"central store", "central_enforced", CHECK_FAIL,
+     "enforce_storage_engine = {central_enforced} there: no blobs can be written back, which takes "
+     "a temporary table of InnoDB (1290)",
+     "on that server: " DB_UNSET_FOR_GOOD("enforce_storage_engine", "NULL"), true},
     {"central store", "central_writes", CHECK_WARN,
      "this account may write tables without the routines ({central_writes}): a mistake of a game "
      "server can overwrite what belongs to another",
@@ -56,7 +61,7 @@ static const struct check_rule central[] = {
     {"central store", "packet_small", CHECK_FAIL,
      "the largest blob has {largest:size}, max_allowed_packet there is {central_packet:size}: it "
      "cannot be sent",
-     "SET GLOBAL max_allowed_packet there, and in the server's config file", true},
+     "SET GLOBAL max_allowed_packet there, and in that server's my.cnf", true},
     {"central store", "central_clock_off", CHECK_NOTE,
      "its clock and ours differ by {central_clock_off:time}: takeovers use its clock only", NULL,
      true},
@@ -122,6 +127,10 @@ static void central_facts(struct check *c, struct db *db)
     SCOPED(xfree) char *isolation = db_one(
         db, db_is_mariadb(db) ? "SELECT @@tx_isolation" : "SELECT @@transaction_isolation", NULL);
     check_fact(c, "central_dirty", isolation && strcmp(isolation, "READ-UNCOMMITTED") == 0);
+    SCOPED(xfree) char *enforced =
+        db_is_mariadb(db) ? db_one(db, "SELECT @@enforce_storage_engine", NULL) : NULL;
+    check_word(c, "central_enforced", "%s",
+               enforced && strcasecmp(enforced, "InnoDB") != 0 ? enforced : "");
     int64_t packet = number(db, "SELECT @@max_allowed_packet");
     check_number(c, "central_packet", packet);
     check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);

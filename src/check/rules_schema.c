@@ -167,8 +167,8 @@ static const struct check_rule method[] = {
     /* Rows as INSERTs take several times as long; local_infile is a server setting. */
     {"loading", "slow_loading mariadb", CHECK_NOTE,
      "a restore sends rows {loading}, over {loaders} at most",
-     "SET GLOBAL local_infile=1, and the same in the server's config file; worldkeeper never reads "
-     "a file that a server asks for"},
+     DB_SET_FOR_GOOD("local_infile", "1") "; worldkeeper never reads "
+                                          "a file that a server asks for"},
     {"loading", "slow_loading", CHECK_NOTE,
      "a restore sends rows {loading}, over {loaders} at most",
      "SET PERSIST local_infile=ON; worldkeeper never reads a file that a server asks for"},

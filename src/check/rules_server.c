@@ -333,6 +333,7 @@ static void journal_facts(struct check *c)
 
 /* A row of a MEMORY table has at most 64 KiB; twice that if every byte is escaped. */
 #define PACKET_WANTED "262144"
+#define PACKET_LEAST "65536" /* with less, statements of our own do not fit */
 #define LONG_ROWS                                                                                  \
     "SELECT DISTINCT TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN "               \
     "('longtext','longblob','mediumtext','mediumblob','json') AND TABLE_SCHEMA=?"
@@ -408,7 +409,7 @@ static const struct check_rule server[] = {
      "{large} takes {large_size:size}, the server's max_heap_table_size is "
      "{@max_heap_table_size:size}. A restore makes room of its own for it, but after a restart the "
      "empty table, and after a TRUNCATE or ALTER the table, has the server's limit",
-     "SET GLOBAL max_heap_table_size={wanted_size}, and the same in the server's config file"},
+     DB_SET_FOR_GOOD("max_heap_table_size", "{wanted_size}")},
     {"table size", "largest", CHECK_OK,
      "max_heap_table_size is {@max_heap_table_size:size}; the largest table, {largest}, takes "
      "{largest_size:size}"},
@@ -422,6 +423,9 @@ static const struct check_rule server[] = {
     {"memory", "memory_data !dump.method=lock", CHECK_OK, MEMORY ", {available:size} is available"},
 
     /* A row longer than a packet can be neither dumped nor loaded. */
+    {"packet size", "@max_allowed_packet @max_allowed_packet<" PACKET_LEAST, CHECK_FAIL,
+     "max_allowed_packet is {@max_allowed_packet:size}: dumps and restores fail with it",
+     "{packet_hint}"},
     {"packet size", "@max_allowed_packet @max_allowed_packet<" PACKET_WANTED, CHECK_WARN,
      "max_allowed_packet is {@max_allowed_packet:size}; a row of a MEMORY table may need twice 64 "
      "KiB as SQL",
@@ -462,10 +466,10 @@ static const struct check_rule server[] = {
     /* Each alone would make a dump or a restore fail, or wait. */
     {"settings", "@super_read_only", CHECK_FAIL,
      "super_read_only is on: nothing can be restored on this server",
-     "name the server that takes writes, or SET GLOBAL super_read_only=OFF", true},
+     "name the server that takes writes, or " DB_UNSET_FOR_GOOD("super_read_only", "OFF"), true},
     {"settings", "@read_only !@super_read_only !may_write", CHECK_FAIL,
      "read_only is on: nothing can be restored on this server",
-     "name the server that takes writes, or SET GLOBAL read_only=OFF", true},
+     "name the server that takes writes, or " DB_UNSET_FOR_GOOD("read_only", "OFF"), true},
     {"settings", "@read_only !@super_read_only may_write", CHECK_NOTE,
      "read_only is on; this account may write all the same", NULL, true},
     {"settings", "statement_limit", CHECK_WARN,
@@ -478,7 +482,7 @@ static const struct check_rule server[] = {
      NULL, true},
     {"settings", "enforced", CHECK_FAIL,
      "enforce_storage_engine = {enforced}: no MEMORY table can be made",
-     "SET GLOBAL enforce_storage_engine=NULL", true},
+     DB_UNSET_FOR_GOOD("enforce_storage_engine", "NULL"), true},
     {"settings", "disabled", CHECK_FAIL,
      "disabled_storage_engines = {disabled}: no MEMORY table can be made",
      "take MEMORY out of it in the server's option file, and restart the server", true},
@@ -491,7 +495,7 @@ static const struct check_rule server[] = {
      "GRANT SESSION_VARIABLES_ADMIN ON *.* TO {account};", true},
     {"settings", "@offline_mode", CHECK_WARN,
      "offline_mode is on: only administrators get in, so no game runs",
-     "SET GLOBAL offline_mode=OFF", true},
+     DB_UNSET_FOR_GOOD("offline_mode", "OFF"), true},
     {"settings", "!found", CHECK_OK, "none of the server's prevents dumps or restores"},
 
     /* Nothing is decided by it but the ages of dumps, and what people read. */

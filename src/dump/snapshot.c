@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "mysql/session.h"
 #include "sql/literal.h"
 #include "binlog/stream.h"
 #include "dump/copies.h"
@@ -159,7 +160,7 @@ static int describe(struct snapshot *s, struct err *e)
     return list_tables(s->job->cfg, s->meta, &s->tables, e) < 0 ||
                    same_tables(&s->listed, &s->tables, e) < 0 ||
                    !(s->creates = read_creates(s, &s->tables, e)) ||
-                   db_exec(s->meta, "SET SESSION lock_wait_timeout=DEFAULT", e) < 0
+                   db_exec(s->meta, "SET SESSION lock_wait_timeout=" SESSION_LOCK_WAIT, e) < 0
                ? -1
                : 0;
 }

@@ -377,8 +377,8 @@ static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct 
         json_array_append_new(made, json_string(name));
     if (rc < 0 && e->num == DB_LOG_NEEDS_SUPER)
         err_hint(e,
-                 "SET GLOBAL log_bin_trust_function_creators=1, or, as an administrator, in "
-                 "the world's schema: %.300s",
+                 DB_SET_FOR_GOOD("log_bin_trust_function_creators",
+                                 "1") "; or, as an administrator, in the world's schema: %.300s",
                  sql.p);
     return rc;
 }

@@ -15,6 +15,7 @@
 #include "mysql/answer.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
+#include "mysql/session.h"
 #include "sql/literal.h"
 
 struct db_rows {
@@ -102,7 +103,7 @@ static const struct known_error {
      "it sends the password itself, which only the server's socket and a server verified by tls = "
      "verify are told"},
     {3032, ERR_DENIED, /* offline_mode, MySQL */
-     "its administrator keeps everybody out: SET GLOBAL offline_mode=OFF lets them in"},
+     "its administrator keeps everybody out: " DB_UNSET_FOR_GOOD("offline_mode", "OFF")},
     {3118, ERR_DENIED, HINT_UNLOCK}, /* account locked, MySQL */
     {4151, ERR_DENIED, HINT_UNLOCK}, /* account locked, MariaDB */
     {3159, ERR_DENIED, "[mysql] tls = verify, or the server's socket"}, /* only over these */
@@ -116,8 +117,8 @@ static const struct known_error {
      "a server of MySQL Group Replication takes no rows in MEMORY tables: keep the world on a "
      "server that is no member"},
     {3750, ERR_QUERY,
-     "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or "
-     "SET GLOBAL sql_require_primary_key=OFF"},
+     "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, "
+     "or " DB_UNSET_FOR_GOOD("sql_require_primary_key", "OFF")},
 };
 
 static const struct known_error *known(unsigned num)
@@ -234,78 +235,18 @@ static void set_options(MYSQL *my, const struct db_params *p)
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &local);
 }
 
-/* MySQL may require a primary key that a table of the game lacks, or generate one. Without the
- * privilege to change that, only such a table is refused when it is created. */
-static int tables_as_told(struct db *db, struct err *e)
-{
-    struct err why = {0};
-    SCOPED(xfree) char *on = db_one(
-        db,
-        "SELECT @@SESSION.sql_require_primary_key OR @@SESSION.sql_generate_invisible_primary_key",
-        &why);
-    if (on && strcmp(on, "0") != 0)
-        db_exec(db, "SET SESSION sql_require_primary_key=0, sql_generate_invisible_primary_key=0",
-                &why);
-    if (!db_unanswered(&why))
-        return 0;
-    return err_pass(e, &why);
-}
-
-#define USUAL_MODE "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00'"
-
 int db_reset_session(struct db *db, struct err *e)
 {
-    return db_exec(db, "SET NAMES binary", e) < 0 ? -1 : db_exec(db, "SET SESSION " USUAL_MODE, e);
+    return db_exec(db, "SET NAMES binary", e) < 0
+               ? -1
+               : db_exec(db,
+                         "SET SESSION sql_mode=" SESSION_SQL_MODE ", time_zone=" SESSION_TIME_ZONE,
+                         e);
 }
 
 int db_lock_wait(struct db *db, int64_t ms, struct err *e)
 {
     return db_execf(db, e, "SET SESSION lock_wait_timeout=%d", (int)((ms + 999) / 1000));
-}
-
-/* No global setting may change what we read or write: with a sql_select_limit part of a table would
- * look like all of it. A session that exceeds wait_timeout loses the lease. One statement: the server
- * may be far away. */
-#define SETUP                                                                                      \
-    "SET NAMES binary, SESSION " USUAL_MODE ", "                                                   \
-    "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "                           \
-    "sql_select_limit=18446744073709551615, sql_big_selects=1, sql_quote_show_create=1, "          \
-    "wait_timeout=86400, net_write_timeout=600, "
-
-#define ASK_PACKET ";SELECT @@max_allowed_packet"
-
-/* `sql` ends with ASK_PACKET, which goes only where a statement may be several. */
-static int set_and_ask(struct db *db, const char *sql, bool several, struct err *e)
-{
-    if (!several)
-        return db_exec_len(db, sql, strlen(sql) - strlen(ASK_PACKET), e);
-    struct db_rows *r = db_select(db, "u", sql, e);
-    int got;
-    while ((got = db_next(r, e)) == 1)
-        db->packet = db_uint(r, 0);
-    db_rows_end(r);
-    return got;
-}
-
-static int session_setup(struct db *db, bool several, struct err *e)
-{
-    if (!db_is_mariadb(db))
-        return set_and_ask(db,
-                           SETUP "max_execution_time=0, SESSION transaction_read_only=0" ASK_PACKET,
-                           several, e) < 0
-                   ? -1
-                   : tables_as_told(db, e);
-    /* If sql_if_exists is on, a RENAME in progress skips tables that it then finds missing. */
-    if (set_and_ask(
-            db, SETUP "max_statement_time=0, SESSION tx_read_only=0, sql_if_exists=0" ASK_PACKET,
-            several, e) == 0)
-        return 0;
-    if (e->num != DB_NO_VARIABLE) /* as older servers answer, which do not have it */
-        return -1;
-    err_clear(e);
-    return set_and_ask(db, SETUP "max_statement_time=0" ASK_PACKET, several, e) < 0
-               ? -1
-               : db_exec(db, "SET SESSION TRANSACTION READ WRITE", e);
 }
 
 static int no_tls(const struct db *db, struct err *e)
@@ -427,7 +368,7 @@ struct db *db_open(const struct db_params *p, struct err *e)
         rc = no_tls(db, e);
     if (rc == 0) {
         db->read_timeout = p->read_timeout;
-        if (session_setup(db, p->several, e) == 0)
+        if (session_setup(db, p->several, &db->packet, e) == 0)
             return db;
     }
     db_close(db);

@@ -36,10 +36,19 @@ struct db_params db_params_of(const struct config_mysql *m);
 
 /* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's. */
 struct db *db_open(const struct db_params *p, struct err *e);
+/* A hint that sets a variable of the server: now, and for the server after the next restart, which is the one that a
+ * restore meets. */
+#define DB_SET_FOR_GOOD(name, value)                                                               \
+    "SET GLOBAL " name "=" value ", and " name " = " value                                         \
+    " under [mysqld] in the server's my.cnf, or the next restart of the server undoes it"
+/* One that unsets it. */
+#define DB_UNSET_FOR_GOOD(name, value)                                                             \
+    "SET GLOBAL " name "=" value ", and take " name                                                \
+    " out of the server's my.cnf, or the next restart of the server brings it back"
 /* The hint when a server's settings prevent MEMORY tables. */
 #define DB_ENGINE_HINT                                                                             \
-    "take MEMORY out of disabled_storage_engines (MySQL), or SET GLOBAL "                          \
-    "enforce_storage_engine=NULL (MariaDB)"
+    "MySQL: take MEMORY out of disabled_storage_engines; MariaDB: " DB_UNSET_FOR_GOOD(             \
+        "enforce_storage_engine", "NULL")
 
 void db_close(struct db *db);
 

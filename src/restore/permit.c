@@ -313,15 +313,15 @@ static int settings(struct db *db, const struct grants *g, bool triggers, struct
         super || grants_have(g, NULL, db_is_mariadb(db) ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN");
     if (is_on(db, "super_read_only") || (is_on(db, "read_only") && !writes)) {
         err_set(e, ERR_QUERY, READ_ONLY, "the server is read-only: nothing can be restored on it");
-        return err_hint(e, "name the server that takes writes, or SET GLOBAL read_only=OFF");
+        return err_hint(
+            e, "name the server that takes writes, or " DB_UNSET_FOR_GOOD("read_only", "OFF"));
     }
     if (!triggers || super || db_variable_number(db, "log_bin") != 1 ||
         db_variable_number(db, "log_bin_trust_function_creators") != 0)
         return 0;
     err_set(e, ERR_QUERY, NO_SUPER,
             "with a binary log the server lets only SUPER move this world's triggers over");
-    return err_hint(e,
-                    "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check says more");
+    return err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));
 }
 
 int permit_rehearse(struct restore *r, struct err *e)

@@ -136,6 +136,9 @@ int rename_run(struct restore *r, const char *sql, size_t len, struct err *e);
 /* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken place: a failure
  * here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct restore *r, struct err *e);
+/* A drill: the same statements in the scratch schema, in which each loaded table is a shadow table beside an empty
+ * copy of the living one (rehearsal.c). */
+int swap_rehearse(struct restore *r, struct err *e);
 /* Into the result: where the rows that players wrote into the replaced tables are now. */
 void swap_result(struct restore *r);
 /* After a crash: moves triggers back where they belong, saves and drops old tables, drops shadow tables. Does nothing
@@ -157,6 +160,10 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
  * file. */
 int triggers_recover(struct db *db, const struct job *job, const struct db_triggers *list,
                      struct err *e);
+
+/* rehearsal.c: what a restore of this world would send after the load, in the scratch schema of a drill: all kinds of
+ * statements, with the world's own definitions and triggers. */
+int rehearse(struct restore *r, struct err *e);
 
 /* live.c: the last step of a drill. Has the world that was rebuilt in the scratch schema the rows of the living one? A
  * table that differs counts only if it stood still: nothing in the binary log has changed it since the moment that was

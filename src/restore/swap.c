@@ -243,7 +243,7 @@ static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
  * so a copy of the file proves nothing later. */
 static int note_pending(struct restore *r, const struct db_triggers *triggers, struct err *e)
 {
-    const char *schema = r->job->cfg->schema;
+    const char *schema = r->schema;
     char digest[PENDING_DIGEST];
     const char *how = r->opt->at.ms          ? DB_SENTINEL_MOMENT
                       : r->opt->tables.count ? DB_SENTINEL_TABLES
@@ -270,7 +270,8 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
                                         r->generation, from, e) < 0 ||
                      db_sentinel_create(r->db, schema, SWAP_PROOF, false, digest, e) < 0
                  ? -1
-                 : pending_save(r->job->dirfd, &p, e);
+             : r->opt->drill ? 0 /* its schema goes whole */
+                             : pending_save(r->job->dirfd, &p, e);
     free(p.tables.list); /* what they hold is the plan's */
     free(p.checks);
     return rc;
@@ -300,7 +301,7 @@ static int note_replaced(struct restore *r, struct err *e)
         struct buf lines = {0};
         if (!target_replaces(t))
             continue;
-        SCOPED(xfree) char *was = db_create_table(r->db, r->job->cfg->schema, t->name, e);
+        SCOPED(xfree) char *was = db_create_table(r->db, r->schema, t->name, e);
         if (!was)
             return -1;
         if (t->planned && t->planned != shadow_definition_hash(was, strlen(was))) {
@@ -325,22 +326,33 @@ static int note_replaced(struct restore *r, struct err *e)
 static void take_back(struct restore *r, const struct db_triggers *triggers)
 {
     struct err ignored;
-    if (db_exec(r->db, "DO 1", &ignored) == 0 &&
+    if (!r->opt->drill && db_exec(r->db, "DO 1", &ignored) == 0 &&
         triggers_put(r->db, r->job->cfg->schema, triggers, &ignored) == 0)
         end_pending(r->db, r->job->dirfd, &ignored);
+}
+
+/* What only a restore into the world does right before its RENAME. */
+static int announce(struct restore *r, struct err *e)
+{
+    if (r->opt->drill)
+        return 0;
+    if (r->job->swapping)
+        r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
+    fault_point("restore.before_rename");
+    return fence_check("swap", e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
 }
 
 /* Everything that can be refused is tested first; pending.json is written before the first trigger
  * is touched, and the supervisor knows the new nonce before it can appear in the sentinel. */
 int swap_in(struct restore *r, struct err *e)
 {
-    const struct config *c = r->job->cfg;
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
     struct db_sentinel now;
     struct err ignored;
     sigset_t stop, old;
     /* A rebuilt server has no sentinel that could be renamed away. */
-    bool sentinel_there = db_sentinel_read(r->db, c->schema, c->sentinel, &now, &ignored) == 0;
+    bool sentinel_there =
+        db_sentinel_read(r->db, r->schema, r->job->cfg->sentinel, &now, &ignored) == 0;
     int rc = -1;
     /* SIGTERM and SIGINT wait until these few statements are done. */
     sigemptyset(&stop);
@@ -350,12 +362,7 @@ int swap_in(struct restore *r, struct err *e)
     if (note_replaced(r, e) < 0 || triggers_replaced(r, &triggers, e) < 0 ||
         triggers_prove(r, &triggers, e) < 0 || note_pending(r, &triggers, e) < 0)
         goto out;
-    if (r->job->swapping)
-        r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
-    fault_point("restore.before_rename");
-    rc = fence_check("swap", e);
-    if (rc == 0 && !r->binlog)
-        rc = log_mark(r, e);
+    rc = announce(r, e);
     if (rc == 0)
         rc = triggers_move(r, &triggers, e);
     if (rc == 0)
@@ -363,7 +370,7 @@ int swap_in(struct restore *r, struct err *e)
     r->conflict.to = next_second(); /* nobody wrote into the replaced tables after this */
     if (rc < 0)
         take_back(r, &triggers);
-    if (rc == 0)
+    if (rc == 0 && !r->opt->drill)
         fault_point("restore.renamed");
 out:
     sigprocmask(SIG_SETMASK, &old, NULL);
@@ -442,14 +449,15 @@ static char *holder_name(void)
 
 /* Creates the lease table too, which a rebuilt server does not have. On a Galera node the
  * generation was already claimed for the swap. */
-static int raise_lease(struct db *db, const struct config *c, uint64_t generation, struct err *e)
+static int raise_lease(struct db *db, const char *schema, const char *sentinel, uint64_t generation,
+                       struct err *e)
 {
     if (galera_node(db)[0])
         return 0;
     SCOPED(xfree) char *holder = holder_name();
-    return db_lease_create(db, c->schema, c->sentinel, e) < 0
+    return db_lease_create(db, schema, sentinel, e) < 0
                ? -1
-               : db_lease_raise(db, c->schema, c->sentinel, generation, holder, e);
+               : db_lease_raise(db, schema, sentinel, generation, holder, e);
 }
 
 int swap_claim(const struct restore *r, struct err *e)
@@ -481,6 +489,35 @@ static int names_back(struct db *db, const char *schema, const struct pending_ch
     return rc;
 }
 
+static int all_names_back(struct restore *r, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
+        const struct target *t = &r->plan.list[i];
+        if (t->checks)
+            rc = names_back(r->db, r->schema, &(struct pending_checks){t->name, t->checks, t->heap},
+                            e);
+    }
+    return rc;
+}
+
+/* The statements of swap_save_conflicts(), swap_in() and swap_tidy(), in the scratch schema: no file is written. */
+int swap_rehearse(struct restore *r, struct err *e)
+{
+    if (db_nonce(r->made.nonce, e) < 0 || lock_replaced(r, e) < 0 ||
+        db_exec(r->db, "UNLOCK TABLES", e) < 0 || swap_in(r, e) < 0)
+        return -1;
+    for (size_t i = 0; i < r->plan.count; i++)
+        if (target_replaces(&r->plan.list[i]) &&
+            measure(r, &r->plan.list[i], r->plan.list[i].old, e) < 0)
+            return -1;
+    return drop_own(r->db, r->schema, true, e) < 0 ||
+                   raise_lease(r->db, r->schema, r->job->cfg->sentinel, r->generation, e) < 0 ||
+                   all_names_back(r, e) < 0
+               ? -1
+               : drop_table(r->db, SWAP_PROOF, e);
+}
+
 int swap_tidy(struct restore *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -492,16 +529,12 @@ int swap_tidy(struct restore *r, struct err *e)
     if (rc == 0)
         fault_point("restore.dropped");
     if (rc == 0)
-        rc = raise_lease(r->db, c, r->generation, e);
+        rc = raise_lease(r->db, c->schema, c->sentinel, r->generation, e);
     if (rc == 0)
         rc = remember_world(r->db, r->job, r->generation, &r->made, e);
     /* Last, because the game waits while a table is copied. */
-    for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
-        const struct target *t = &r->plan.list[i];
-        if (t->checks)
-            rc = names_back(r->db, c->schema, &(struct pending_checks){t->name, t->checks, t->heap},
-                            e);
-    }
+    if (rc == 0)
+        rc = all_names_back(r, e);
     if (rc == 0)
         fault_point("restore.named");
     if (rc == 0)
@@ -730,7 +763,7 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     snprintf(made.dump, sizeof made.dump, "%s", p.dump);
     /* The file goes last: whatever fails here is done by the next restore. */
     if (rc == 0 && *swapped &&
-        (raise_lease(db, c, p.generation, e) < 0 ||
+        (raise_lease(db, c->schema, c->sentinel, p.generation, e) < 0 ||
          remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||
          end_pending(db, job->dirfd, e) < 0))
         rc = -1;

@@ -12,7 +12,8 @@ static int drop(struct db *db, const char *name, struct err *e)
 int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
 {
     size_t n = 0;
-    if (db_triggers(r->db, r->schema, out, e) < 0)
+    /* Those of the world: the copies that a drill makes have none. */
+    if (db_triggers(r->db, r->job->cfg->schema, out, e) < 0)
         return -1;
     SCOPED(db_triggers_free) struct db_triggers others = {
         xcalloc(out->count + 1, sizeof *others.list), 0};
@@ -40,8 +41,7 @@ int triggers_prove(struct restore *r, const struct db_triggers *list, struct err
             continue;
         err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
         if (e->num == DB_LOG_NEEDS_SUPER)
-            err_hint(e, "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check says "
-                        "more");
+            err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));
         else if (e->cls == ERR_DENIED && db_is_mariadb(db))
             err_hint(e, "GRANT SET USER ON *.* TO it, or drop the trigger; worldkeeper --check "
                         "names each");

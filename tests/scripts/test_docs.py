@@ -127,3 +127,25 @@ def test_each_action_explains_itself():
         own = said(f"--{action}{value}", "--help")
         assert re.search(rf"^  .*--{action}\b", own, re.M) and "usage:" in own and len(own) < len(whole), own
         assert own == said("--help", f"--{action}{value}")
+
+
+def test_the_settings_of_sessions_are_in_the_man_page():
+    """Those that we make, and those that the sweep over the server's own leaves out."""
+    text = re.search(r"\.Sh SERVER SETTINGS\n(.*?)\n\.Sh ", read("etc/worldkeeper.8"), re.S)[1]
+    listed = re.search(r"\.Bd -ragged -offset indent\n(.*?)\n\.Ed", text, re.S)[1]
+    made = re.findall(r'^    \{"(\w+)",', read("src/mysql/session.c"), re.M)
+    assert sorted(re.findall(r"\w+", listed)) == sorted(set(made))
+    left_out = re.search(r"LEFT_OUT = \{\n(.*?)\n\}", read("tests/system/wk/settings.py"), re.S)[1]
+    for name in re.findall(r'"(\w+)":', left_out):
+        assert f".Li {name}" in text, name
+    for name in re.findall(r'^    \{"(\w+)", "', read("src/check/rules_next.c"), re.M):
+        assert name in text, name
+
+
+def test_hints_that_set_a_variable_say_what_keeps_it():
+    """A restore meets the server after its next start, to which SET GLOBAL says nothing."""
+    for path in glob.glob(os.path.join(ROOT, "src/**/*.[ch]"), recursive=True):
+        with open(path, encoding="utf-8") as f:
+            for literal in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*(?:\w+\s*)?)+', f.read().replace("\\\n", "")):
+                if "SET GLOBAL" in literal:
+                    assert re.search("my\\.cnf|config file|PERSIST", literal), (path, literal)

@@ -1,0 +1,166 @@
+#include "mysql/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* The last member is left out by most. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+/* Every variable on which one of our statements depends, and why. DEFAULT would be the server's global value, so each
+ * value is spelled out. tests/system/test_settings.py sets all variables of the server that a session begins with to
+ * their extreme values; what that finds is added here, or named by --check (check/rules_server.c). */
+enum where { EVERYWHERE, IN_MARIADB, IN_MYSQL };
+static const struct setting {
+    const char *name, *value;
+    enum where where;
+    const char *why;
+    unsigned
+        since; /* the version that has it, as in a conditional comment; 0: each that is known */
+} settings[] = {
+    {"lc_messages", "'en_US'", EVERYWHERE, "some errors are told apart by their text"},
+    /* values and names, exactly as they are */
+    {"sql_mode", SESSION_SQL_MODE, EVERYWHERE, "zero ids and zero dates are values"},
+    {"time_zone", SESSION_TIME_ZONE, EVERYWHERE, "a TIMESTAMP is the same moment in each session"},
+    {"sql_auto_is_null", "0", EVERYWHERE, "IS NULL would find the last inserted row"},
+    {"sql_quote_show_create", "1", EVERYWHERE, "definitions are read with their quotes"},
+    {"show_create_table_verbosity", "0", IN_MYSQL, "definitions are compared as text"},
+    {"group_concat_max_len", "1048576", EVERYWHERE, "names of columns are compared in one value"},
+    {"sql_buffer_result", "0", EVERYWHERE, "MySQL would refuse to show views from then on"},
+    {"max_sort_length", "1024", EVERYWHERE, "what is read in order is told apart by longer keys"},
+    {"system_versioning_asof", "DEFAULT", IN_MARIADB, "tables would be read as of another moment"},
+    {"character_set_collations", "''", IN_MARIADB,
+     "a definition without COLLATE means the usual one", 110201},
+    /* statements that would be refused, or cut off */
+    {"foreign_key_checks", "0", EVERYWHERE, "tables are loaded in any order"},
+    {"unique_checks", "0", EVERYWHERE, "rows of a dump were unique"},
+    {"autocommit", "1", EVERYWHERE, "a statement is done when it is answered"},
+    {"completion_type", "'NO_CHAIN'", EVERYWHERE,
+     "COMMIT would begin another transaction, or end the session"},
+    {"sql_select_limit", "18446744073709551615", EVERYWHERE,
+     "part of a table would look like all of it"},
+    {"sql_big_selects", "1", EVERYWHERE, "max_join_size would refuse to read a large table"},
+    {"sql_safe_updates", "0", EVERYWHERE, "UPDATE and DELETE over a few rows use no key"},
+    {"sql_if_exists", "0", IN_MARIADB,
+     "a RENAME in progress would skip tables that it then finds missing"},
+    {"alter_algorithm", "'DEFAULT'", IN_MARIADB,
+     "ALTER TABLE of a MEMORY table copies it, which INSTANT and NOCOPY refuse"},
+    {"max_statement_time", "0", IN_MARIADB, "statements over large tables take long"},
+    {"max_execution_time", "0", IN_MYSQL, "statements over large tables take long"},
+    {"max_session_mem_used", "9223372036854775807", IN_MARIADB, "a load would be cut off"},
+    {"tx_read_only", "0", IN_MARIADB, "nothing could be written"},
+    {"transaction_read_only", "0", IN_MYSQL, "nothing could be written"},
+    {"session_track_gtids", "OFF", IN_MYSQL, "MySQL 9.7 may crash where a statement is not logged"},
+    {"low_priority_updates", "0", IN_MARIADB, "a write lock would wait for all readers"},
+    /* notes and warnings that are counted */
+    {"sql_notes", "0", EVERYWHERE, "only a load counts them"},
+    {"note_verbosity", "'basic'", IN_MARIADB, "a rounded decimal is a note"},
+    {"max_error_count", "64", IN_MARIADB, "a value that was changed is a warning"},
+    /* a session that exceeds one of these loses its locks, and with them the lease */
+    {"wait_timeout", "86400", EVERYWHERE, "a session is idle while others load"},
+    {"net_read_timeout", "600", EVERYWHERE, "rows come as fast as they are read from the dump"},
+    {"net_write_timeout", "600", EVERYWHERE, "rows are read as fast as they are compressed"},
+    {"lock_wait_timeout", SESSION_LOCK_WAIT, EVERYWHERE, "a lock of the game would be an error"},
+    {"innodb_lock_wait_timeout", "50", EVERYWHERE, "a lock of the game would be an error"},
+    {"idle_transaction_timeout", "0", IN_MARIADB, "a snapshot is idle between tables"},
+    {"idle_readonly_transaction_timeout", "0", IN_MARIADB, "a snapshot is idle between tables"},
+    {"idle_write_transaction_timeout", "0", IN_MARIADB, "a piece of a ledger may wait for a file"},
+    /* buffers: the smallest are refused with an error, the largest are more than there is */
+    {"sort_buffer_size", "2097152", EVERYWHERE, "rows are read in the order of a key"},
+    {"join_buffer_size", "262144", EVERYWHERE, "memory"},
+    {"read_buffer_size", "131072", EVERYWHERE, "memory"},
+    {"read_rnd_buffer_size", "262144", EVERYWHERE, "memory"},
+    {"query_alloc_block_size", "8192", EVERYWHERE, "memory of each statement"},
+    {"range_alloc_block_size", "4096", EVERYWHERE, "memory of each statement"},
+    {"tmp_table_size", "16777216", EVERYWHERE, "results that are sorted or grouped"},
+    {"tmp_disk_table_size", "18446744073709551615", IN_MARIADB,
+     "results that are sorted or grouped"},
+};
+
+enum { COUNT = sizeof settings / sizeof *settings };
+
+/* What MySQL lets only a session with SESSION_VARIABLES_ADMIN change: numbers, changed only where they differ. Without
+ * the privilege they stay: --check says when that matters. */
+static const struct {
+    const char *name, *value, *why;
+} restricted[] = {
+    {"sql_require_primary_key", "0", "a table of the game may lack one"},
+    {"sql_generate_invisible_primary_key", "0", "a table would have a column more than it had"},
+    {"low_priority_updates", "0", "a write lock would wait for all readers"},
+    {"max_error_count", "64", "a value that was changed is a warning"},
+};
+
+enum { RESTRICTED = sizeof restricted / sizeof *restricted };
+
+/* One statement: the server may be far away. */
+static void set_statement(struct buf *b, bool mariadb, const bool missing[COUNT])
+{
+    buf_clear(b);
+    buf_adds(b, "SET NAMES binary");
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct setting *s = &settings[i];
+        if (missing[i] || s->where == (mariadb ? IN_MYSQL : IN_MARIADB))
+            continue;
+        if (s->since)
+            buf_printf(b, " /*%s!%u", mariadb ? "M" : "", s->since);
+        buf_printf(b, ", SESSION %s=%s%s", s->name, s->value, s->since ? " */" : "");
+    }
+}
+
+/* Notes the variable that the server does not have; false: it complains about none of ours. */
+static bool note_missing(bool missing[COUNT], const struct err *e)
+{
+    for (size_t i = 0; i < COUNT && e->num == DB_NO_VARIABLE; i++) {
+        char quoted[TEXT_SHORT * 2];
+        snprintf(quoted, sizeof quoted, "'%s'", settings[i].name);
+        if (!missing[i] && strstr(e->text, quoted))
+            return missing[i] = true;
+    }
+    return false;
+}
+
+/* A question goes with the statement only where that may be several. */
+static int set_and_ask(struct db *db, struct buf *sql, bool several, uint64_t *packet,
+                       struct err *e)
+{
+    if (!several)
+        return db_exec_len(db, sql->p, sql->len, e);
+    buf_adds(sql, ";SELECT @@max_allowed_packet");
+    struct db_rows *r = db_select_len(db, "u", sql->p, sql->len, e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        *packet = db_uint(r, 0);
+    db_rows_end(r);
+    return got;
+}
+
+static int set_restricted(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    SCOPED(buf_free) struct buf sql = {0};
+    for (size_t i = 0; i < RESTRICTED; i++)
+        buf_printf(&sql, "%s@@SESSION.%s<>%s", i ? "," : "SELECT CONCAT(", restricted[i].name,
+                   restricted[i].value);
+    buf_addc(&sql, ')');
+    SCOPED(xfree) char *differs = db_one(db, sql.p, &why);
+    for (size_t i = 0; differs && i < strnlen(differs, RESTRICTED) && !db_unanswered(&why); i++)
+        if (differs[i] == '1')
+            db_execf(db, &why, "SET SESSION %s=%s", restricted[i].name, restricted[i].value);
+    return db_unanswered(&why) ? err_pass(e, &why) : 0;
+}
+
+int session_setup(struct db *db, bool several, uint64_t *packet, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    bool mariadb = db_is_mariadb(db), missing[COUNT] = {false};
+    int rc;
+    for (;;) {
+        set_statement(&sql, mariadb, missing);
+        rc = set_and_ask(db, &sql, several, packet, e);
+        if (rc == 0 || !note_missing(missing, e))
+            break;
+        err_clear(e);
+    }
+    return rc < 0 || mariadb ? rc : set_restricted(db, e);
+}
