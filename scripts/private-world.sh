@@ -148,7 +148,8 @@ CREATE USER worldkeeper@localhost IDENTIFIED BY '$PW_PASSWORD';
 GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, TRIGGER, SHOW VIEW,
     EVENT ON galaxy.* TO worldkeeper@localhost;
 GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO worldkeeper@localhost;
-GRANT SELECT, INSERT, CREATE, DROP, ALTER ON \`worldkeeper\\_drill\\_demo\`.* TO worldkeeper@localhost;
+GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER ON \`worldkeeper\\_drill\\_demo\`.*
+    TO worldkeeper@localhost;
 END
 }
 # shellcheck disable=SC2034 # for those who source this

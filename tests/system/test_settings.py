@@ -14,6 +14,7 @@ pytestmark = pytest.mark.each_server
 SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 WHOLE = os.environ.get("WK_WHOLE") == "yes"
 GROUPS = 3  # of each run that is not whole
+PARTS = 16 if WHOLE else 1
 # Each of these ended a restore, a rollup or a write-back, or changed what they did.
 KNOWN = [Setting("sql_safe_updates", "1"), Setting("completion_type", "'RELEASE'"), Setting("group_concat_max_len", "4"),
          Setting("query_alloc_block_size", "4294966272"), Setting("max_sort_length", "8"), Setting("sql_auto_is_null", "1"),
@@ -32,12 +33,13 @@ def test_settings_that_are_known_to_matter(subject):
     assert why is None and not subject.failures, (why, subject.failures)
 
 
-def test_the_world_comes_back_or_check_names_the_setting(subject):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_world_comes_back_or_check_names_the_setting(subject, part):
     """Some groups of all settings, by a seed; with WK_WHOLE=yes all of them. What a group does not bear is looked for in
     its halves."""
     print("seed", SEED)
-    groups = groups_of(settings_of(subject.server), random.Random(SEED))
-    for group in groups if WHOLE else groups[:GROUPS]:
+    groups = groups_of(settings_of(subject.server), random.Random("all" if WHOLE else SEED))
+    for group in groups[part::PARTS] if WHOLE else groups[:GROUPS]:
         for setting, why in subject.faults(group):
             raise AssertionError(f"{setting}, which --check does not name: {why}")
 
