@@ -8,8 +8,8 @@
 
 /* What is said of one option: by the files read so far, the last of which wins. */
 struct option_search {
-    const char *name;  /* with underscores */
-    struct buf value;  /* empty: nothing said; "1" where only the name stands */
+    const char *name;   /* with underscores */
+    struct buf value;   /* empty: nothing said; "1" where only the name stands */
     unsigned looked_at; /* files that could be read */
 };
 /* Reads one file, and what it includes. A file that cannot be read is skipped. */

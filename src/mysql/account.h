@@ -20,8 +20,7 @@ int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *
 void db_account_quote(struct buf *b, const char *account);
 /* The privileges that a restore needs in another schema (--drill, --into), and the target of a
  * GRANT: " ON `pattern`.* TO `user`@`host`". */
-#define DB_DRILL_PRIVILEGES                                                                        \
-    "SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER"
+#define DB_DRILL_PRIVILEGES "SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER"
 #define DB_SCRATCH_PRIVILEGES "SELECT, INSERT, CREATE, DROP, ALTER"
 /* … and for the copy of a standby. */
 #define DB_COPY_PRIVILEGES "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"

@@ -218,7 +218,9 @@ unsigned mysql_errno(MYSQL *my)
 const char *mysql_error(MYSQL *my)
 {
     (void)my;
-    return scripted_server.num ? "as scripted" : "";
+    return scripted_server.num == SCRIPT_NO_VARIABLE ? "Unknown system variable 'sql_if_exists'"
+           : scripted_server.num                     ? "as scripted"
+                                                     : "";
 }
 
 unsigned mysql_warning_count(MYSQL *my)

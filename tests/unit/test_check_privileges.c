@@ -161,8 +161,8 @@ static void test_nice_to_have(void **state)
         {MYSQL_9, "SELECT @@global.partial_revokes", "1", 0, CHECK_NOTE, "drill", NULL,
          "ON `worldkeeper_drill_game1`.* TO " US ";"},
         {MARIA, "SHOW GRANTS",
-         "GRANT SELECT, INSERT, CREATE, DROP, ALTER ON `worldkeeper\\_drill\\_%`.* TO " US
-         "\n" OURS,
+         "GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER ON "
+         "`worldkeeper\\_drill\\_%`.* TO " US "\n" OURS,
          0, CHECK_OK, "drill"},
         {MARIA, .level = CHECK_FAIL, .name = "standby", .text = "worldkeeper_warm_game1",
          .hint = "ON `worldkeeper\\_warm\\_game1`.* TO " US ";", .change = kept_loaded},

@@ -24,7 +24,8 @@ static void test_sound(void **state)
         script("SHOW GRANTS",
                "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`\n"
                "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`\n"
-               "GRANT SELECT, INSERT, CREATE, DROP, ALTER ON `worldkeeper\\_drill\\_game1`.* TO "
+               "GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER ON "
+               "`worldkeeper\\_drill\\_game1`.* TO "
                "`keeper`@`localhost`");
         struct check c = kit_check();
         kit_ask(&c);
