@@ -115,7 +115,7 @@ static int action_init(struct action_context *a, const struct request *r, json_t
         char schema[CONFIG_OWN_SCHEMA_MAX];
         config_own_schema(CONFIG_WARM_SCHEMA, a->cfg, schema);
         if (a->cfg->standby.warm)
-            db_hint_missing(in.db, schema, DB_COPY_PRIVILEGES, &grant);
+            db_hint_missing(in.db, schema, COPY_PRIVILEGES, &grant);
         if (grant.hint[0]) {
             SCOPED(xfree) char *text = xasprintf(
                 "[standby] warm = yes: as a standby this machine cannot keep the world loaded "

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "mysql/account.h"
+#include "mysql/prove.h"
 #include "mysql/server.h"
 
 struct ask {
@@ -74,22 +75,21 @@ static int ask_setting(const struct ask *a, size_t i)
 
 /* ---- privileges ---- */
 
+/* Whether the log is sent shows only on a connection of its own, which is the next thing that whoever asks makes. */
 static int ask_privileges(const struct ask *a, struct err *e)
 {
-    static const char *const needed[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
-    static const char *const in_mysql[] = {"REPLICATION SLAVE", "REPLICATION CLIENT"};
-    const char *const *words = db_is_mariadb(a->db) ? needed : in_mysql;
+    struct server_version v = db_version(a->db);
     SCOPED(grants_free) struct grants grants = {0};
     struct db_account session;
     SCOPED(buf_free) struct buf missing = {0}, account = {0};
     unsigned unknown;
+    struct err why;
     if (db_account(a->db, &session, e) < 0 || db_grants(a->db, &grants, &unknown, e) < 0)
         return -1;
-    for (size_t i = 0; i < 2; i++)
-        /* SUPER implies the second one */
-        if (!grants_have(&grants, NULL, needed[i]) &&
-            (i == 0 || !grants_have(&grants, NULL, "SUPER")))
-            buf_printf(&missing, "%s%s", missing.len ? ", " : "", words[i]);
+    if (!server_may(&grants, v, MAY_READ_LOG))
+        buf_adds(&missing, server_privilege(v, MAY_READ_LOG));
+    if (db_prove_log_status(a->db, &why) == DB_REFUTED)
+        buf_printf(&missing, "%s%s", missing.len ? ", " : "", server_privilege(v, MAY_ASK_LOG));
     if (missing.len == 0)
         return 0;
     db_account_quote(&account, session.name);
@@ -137,7 +137,7 @@ static int ask_filters(const struct ask *a, struct err *e)
 /* A replica writes its source's changes to its own log only when configured to. */
 static int ask_replica(const struct ask *a, struct err *e)
 {
-    const char *name = db_is_mariadb(a->db) ? "log_slave_updates" : "log_replica_updates";
+    const char *name = db_word(a->db, WORD_LOG_UPDATES);
     int replica = db_variable_number(a->db, name) == 0 ? replicas_fed(a->db, e) : 0;
     if (replica <= 0)
         return replica;

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "mysql/conn_int.h"
+#include "sql/privileges.h"
 
 #define LEAST_SILENCE 3000 /* ms: a busy server may be late with its heartbeat */
 #define HEARTBEAT 1000     /* if none is requested: a server's own default is half a minute */
@@ -86,8 +87,9 @@ static int fail(struct binlog *b, const char *what, struct err *e)
     if (num == SAME_ID || num == INTERRUPTED) /* nothing is wrong with the log */
         why.cls = ERR_UNREACHABLE;
     if (num == 1227)
-        err_hint(&why, "GRANT REPLICATION SLAVE, %s ON *.* TO the account of [mysql] user",
-                 db_is_mariadb(b->db) ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+        err_hint(&why, "GRANT %s, %s ON *.* TO the account of [mysql] user",
+                 server_privilege(db_version(b->db), MAY_READ_LOG),
+                 server_privilege(db_version(b->db), MAY_ASK_LOG));
     return err_pass(e, &why);
 }
 

@@ -34,6 +34,8 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
         progress_phase(p, "connecting", 0, 0);
         check_connect(&c, password.p);
     }
+    if (c.db)
+        check_prove_log(&c, password.p);
     buf_free(&password); /* not in memory for the rest of the check */
     if (c.db)
         ask_server(&c);
@@ -90,6 +92,7 @@ json_t *check_again(const struct config *cfg, const char *password)
     check_dump_dir(&c);
     check_connect(&c, password);
     if (c.db) {
+        check_prove_log(&c, password);
         ask_server(&c);
         check_journal_dir(&c);
         check_neighbours(&c);

@@ -67,7 +67,10 @@ struct check {
     bool keys_bad; /* the HMAC keys cannot be read, which is reported once */
 
     struct db *db; /* NULL: no connection */
+    struct err
+        log_refused; /* why the server does not send its binary log; ERR_NONE: it does, or was not asked */
     bool mariadb;
+    struct server_version version;
     struct server_id server;
     struct db_account account;
     struct grants grants;
@@ -126,6 +129,8 @@ void check_neighbours(struct check *c);
 /* rules_server.c */
 void check_version(struct check *c);
 void check_connect(struct check *c, const char *password); /* c->db: NULL if it fails */
+/* Has the binary log sent as a journal has it sent, over a connection of its own, for the finding about the journal. */
+void check_prove_log(struct check *c, const char *password);
 void check_replication(struct check *c);
 void check_server(struct check *c); /* clock, settings, size limits, memory, journal */
 /* rules_next.c: what of these is gone when the server is restarted; after check_server() and check_privileges() */
@@ -134,7 +139,7 @@ void check_next_server(struct check *c);
 void check_privileges(struct check *c);
 /* Does the account have the privilege on the world's schema; on the whole server? */
 bool check_may(const struct check *c, const char *privilege);
-bool check_may_globally(const struct check *c, const char *privilege);
+bool check_may_server(const struct check *c, enum server_privilege p);
 bool check_routines_readable(const struct check *c); /* else some may exist unseen */
 /* Adds a world to c->worlds, and all that have a lease table. */
 void check_add_world(struct check *c, const char *schema);

@@ -228,26 +228,21 @@ static void rollup_facts(struct check *c, const struct ledger *l)
         DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "total"), LEDGER_OWN(l->cfg, "level")));
 }
 
-/* SKIP LOCKED came with MySQL 8.0 and MariaDB 10.6: without it a run would wait for rows that a game has locked. */
+/* Without SKIP LOCKED a run would wait for rows that a game has locked. */
 static void table_facts(struct check *c, const struct ledger *l)
 {
     const struct db_table *t = &l->table;
-    const char *isolation = c->mariadb ? "tx_isolation" : "transaction_isolation";
-    char *point;
-    unsigned long major = strtoul(c->server.version, &point, 10),
-                  minor = *point ? strtoul(point + 1, NULL, 10) : 0;
+    const char *isolation = server_word(c->version, WORD_ISOLATION);
+    SCOPED(xfree) char *level = db_one_with(c->db, "SELECT @@global.$", DB_ARGS(isolation), NULL);
     check_word(c, "table", "%s", t->name);
     check_number(c, "ledger_rows", (int64_t)t->rows);
     check_word(c, "reads", "%s, %s_rollup%s%s", t->name, l->cfg->name, l->cfg->levels ? ", " : "",
                l->cfg->levels ? l->cfg->levels : "");
     check_fact(c, "innodb_ledger", !l->memory);
-    check_fact(c, "no_skip_locked",
-               !l->memory && (major < 8 || (c->mariadb && major == 10 && minor < 6)));
+    check_fact(c, "no_skip_locked", !l->memory && !server_word(c->version, WORD_SKIP_LOCKED));
     check_fact(c, "nearly_full", check_table_size(c, t, "size", "room"));
     check_word(c, "isolation", "%s", isolation);
-    check_fact(c, "dirty",
-               strcmp(check_text(c, c->mariadb ? "@tx_isolation" : "@transaction_isolation"),
-                      "READ-UNCOMMITTED") == 0);
+    check_fact(c, "dirty", level && strcmp(level, "READ-UNCOMMITTED") == 0);
 }
 
 void check_ledgers(struct check *c)

@@ -174,15 +174,13 @@ static const struct check_rule kept = {
 static void need_facts(struct check *c)
 {
     SCOPED(names_free) struct names functions = {0};
-    bool super = check_may_globally(c, "SUPER"), log = check_value(c, "@log_bin") != 0;
+    bool log = check_value(c, "@log_bin") != 0;
     bool any = c->triggers.count > 0 ||
                (db_names(c->db, c->cfg->schema, DEFINITION_FUNCTION, &functions, NULL) == 0 &&
                 functions.count > 0);
-    check_fact(c, "trust_needed", log && !super && any);
+    check_fact(c, "trust_needed", log && !check_may_server(c, MAY_SKIP_TRUST) && any);
     check_fact(c, "log_used", log && c->cfg->journal != JOURNAL_OFF);
-    check_fact(c, "key_refused",
-               check_is(c, "no_key") && !check_may_globally(c, "SESSION_VARIABLES_ADMIN") &&
-                   !check_may_globally(c, "SYSTEM_VARIABLES_ADMIN") && !super);
+    check_fact(c, "key_refused", check_is(c, "no_key") && !check_may_server(c, MAY_LEAVE_KEYS));
 }
 
 static bool matters(struct check *c, const struct need *n)

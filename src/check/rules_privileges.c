@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check/rule.h"
-#include "mysql/galera.h"
+#include "mysql/prove.h"
 #include "sql/literal.h"
 
 /* ---- worlds ---- */
@@ -56,68 +56,23 @@ bool check_may(const struct check *c, const char *privilege)
     return grants_have(&c->grants, c->cfg->schema, privilege);
 }
 
-bool check_may_globally(const struct check *c, const char *privilege)
+/* On the whole server: granted, or implied in this version. */
+bool check_may_server(const struct check *c, enum server_privilege p)
 {
-    return grants_have(&c->grants, NULL, privilege);
-}
-
-/* On the world's schema. Each was proven necessary by revoking it:
- *
- *   SELECT                   all reading; CREATE TABLE … LIKE
- *   INSERT                   rows into shadows, sentinel, lease; RENAME TABLE
- *   UPDATE                   the lease's generation
- *   CREATE                   sentinel, lease, shadows; RENAME TABLE; the schema on a new server
- *   DROP                     old tables and shadows; RENAME TABLE
- *   ALTER                    AUTO_INCREMENT counters; RENAME TABLE
- *   LOCK TABLES              a dump of one moment
- *   CREATE TEMPORARY TABLES  the copies of [dump] method = copy
- *   TRIGGER                  moving triggers over at the swap; seeing them at all on MySQL
- *   DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE   [progress]: rows that were written back, the routines
- *                            of the local store
- *   DELETE, CREATE VIEW      [ledger NAME]: rows that were rolled up, the views of totals; and TRIGGER with
- *                            `request`
- */
-static const struct {
-    const char *word, *why;                         /* NULL: optional */
-    enum { ALWAYS, LEDGER = 1, PROGRESS = 2 } part; /* only where the config has one of these */
-} on_schema[] = {
-    {"SELECT", "reading"},
-    {"INSERT", "loading rows"},
-    {"UPDATE", "raising the generation in the lease table"},
-    {"CREATE", "making shadow tables"},
-    {"DROP", "swapping tables"},
-    {"ALTER", "swapping tables, AUTO_INCREMENT"},
-    {"LOCK TABLES", "a dump of one moment"},
-    {"CREATE TEMPORARY TABLES", "the copies that a dump reads from"},
-    {"DELETE", "deleting rows that were rolled up or written back", LEDGER | PROGRESS},
-    {"CREATE VIEW", "the views of ledgers", LEDGER},
-    {"CREATE ROUTINE", "wk_put and wk_close", PROGRESS},
-    {"ALTER ROUTINE", "making them again", PROGRESS},
-    {"EXECUTE", "calling them", PROGRESS},
-    {"TRIGGER", NULL},
-    {"SHOW VIEW", NULL},
-    {"EVENT", NULL},
-    {"SHOW CREATE ROUTINE", NULL},
-};
-#define ON_SCHEMA (sizeof on_schema / sizeof *on_schema)
-
-/* SHOW CREATE ROUTINE came with MariaDB 11.3; before that, it is a syntax error. */
-static bool has_routine_privilege(const struct check *c)
-{
-    return c->mariadb && strtod(c->server.version, NULL) >= 11.3;
+    return server_may(&c->grants, c->version, p);
 }
 
 /* With this config. TRIGGER is optional, except for ledgers with request ids. */
-static bool is_needed(const struct check *c, size_t i)
+static bool is_needed(const struct check *c, const struct schema_privilege *p)
 {
-    if (on_schema[i].part)
-        return ((on_schema[i].part & LEDGER) && c->cfg->ledger_count > 0) ||
-               ((on_schema[i].part & PROGRESS) && c->cfg->progress.lock_id);
-    for (unsigned k = 0; k < c->cfg->ledger_count && !on_schema[i].why; k++)
-        if (strcmp(on_schema[i].word, "TRIGGER") == 0 && c->cfg->ledgers[k].request)
+    if (p->part)
+        return ((p->part & PART_LEDGER) && c->cfg->ledger_count > 0) ||
+               ((p->part & PART_PROGRESS) && c->cfg->progress.lock_id);
+    for (unsigned k = 0; k < c->cfg->ledger_count && !p->why; k++)
+        if (strcmp(p->name, "TRIGGER") == 0 && c->cfg->ledgers[k].request)
             return true;
-    return on_schema[i].why && (c->cfg->dump_method != METHOD_LOCK ||
-                                strcmp(on_schema[i].word, "CREATE TEMPORARY TABLES") != 0);
+    return p->why &&
+           (c->cfg->dump_method != METHOD_LOCK || strcmp(p->name, "CREATE TEMPORARY TABLES") != 0);
 }
 
 static void add_word(struct buf *b, const char *word)
@@ -141,25 +96,21 @@ static void schema_grant(const struct check *c, struct buf *b, const char *schem
     db_account_quote(&account, c->account.name);
     const struct grant *row = grants_row(&c->grants, schema, account.p);
     all = all || (row && strcmp(row->schema, pattern.p) != 0);
-    for (size_t i = 0; i < ON_SCHEMA; i++) {
-        const char *word = on_schema[i].word;
-        bool of_use = on_schema[i].why
-                          ? is_needed(c, i)
-                          : has_routine_privilege(c) || strcmp(word, "SHOW CREATE ROUTINE") != 0;
-        if (of_use && (all || !grants_have(&c->grants, schema, word)))
-            add_word(&list, word);
-    }
+    const struct schema_privilege *p;
+    for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
+        if ((!p->why || is_needed(c, p)) && (all || !grants_have(&c->grants, schema, p->name)))
+            add_word(&list, p->name);
     buf_printf(b, "GRANT %s", text_of(&list));
     db_grant_target(b, &c->grants, schema, c->account.name);
     buf_addc(b, ';');
 }
 
-/* The privilege to read the bodies of routines differs between servers and versions. */
+/* Newer MariaDB knows the privilege on a schema, too. */
 bool check_routines_readable(const struct check *c)
 {
-    return check_may(c, "SHOW CREATE ROUTINE") || check_may_globally(c, "SHOW_ROUTINE") ||
-           check_may_globally(c, "SELECT") ||
-           grants_have_table(&c->grants, "mysql", "proc", "SELECT");
+    return check_may_server(c, MAY_READ_ROUTINES) ||
+           (c->mariadb && check_may(c, server_privilege(c->version, MAY_READ_ROUTINES)) &&
+            !text_starts(server_privilege_on(c->version, MAY_READ_ROUTINES), "`"));
 }
 
 /* {schema_grant}: one GRANT of all that is missing on the schema; {routine_grant}: what check_routines_readable() takes. */
@@ -168,36 +119,25 @@ static void grant_facts(struct check *c)
     SCOPED(buf_free) struct buf grant = {0};
     schema_grant(c, &grant, c->cfg->schema, false);
     check_word(c, "schema_grant", "%s", grant.p);
-    check_word(c, "routine_grant", "GRANT %s TO %s;",
-               !c->mariadb                ? "SHOW_ROUTINE ON *.*"
-               : has_routine_privilege(c) ? "SHOW CREATE ROUTINE ON *.*"
-                                          : "SELECT ON `mysql`.`proc`",
-               check_text(c, "account"));
+    check_word(c, "routine_grant", "GRANT %s ON %s TO %s;",
+               server_privilege(c->version, MAY_READ_ROUTINES),
+               server_privilege_on(c->version, MAY_READ_ROUTINES), check_text(c, "account"));
 }
 
 /* ---- triggers ---- */
 
-/* One that a restore has to make again for another account than ours. */
+/* Is the trigger one that a restore has to make again for another account than ours? */
+static bool is_foreign(const struct check *c, const struct db_trigger *t)
+{
+    return t->definer[0] && strcmp(t->definer, c->account.name) != 0;
+}
+
 static const struct db_trigger *foreign_trigger(const struct check *c)
 {
     for (size_t i = 0; i < c->triggers.count; i++)
-        if (c->triggers.list[i].definer[0] &&
-            strcmp(c->triggers.list[i].definer, c->account.name) != 0)
+        if (is_foreign(c, &c->triggers.list[i]))
             return &c->triggers.list[i];
     return NULL;
-}
-
-/* The privileges to create a trigger with another account as DEFINER; ended by NULL. In MySQL only
- * system users may name a system user, and it does not show which accounts are: root is. */
-static const char *const *definer_privileges(const struct check *c)
-{
-    static const char *const maria[] = {"SET USER", NULL}, *const old[] = {"SET_USER_ID", NULL},
-                             *const mysql[] = {"SET_ANY_DEFINER", NULL},
-                             *const system[] = {"SET_ANY_DEFINER", "SYSTEM_USER", NULL};
-    bool root = false;
-    for (size_t i = 0; i < c->triggers.count; i++)
-        root |= text_starts(c->triggers.list[i].definer, "root@");
-    return c->mariadb ? maria : strtod(c->server.version, NULL) < 8.2 ? old : root ? system : mysql;
 }
 
 /* With a binary log, TRIGGER is not enough unless the server trusts function creators. */
@@ -206,30 +146,78 @@ static bool log_is_strict(struct check *c)
     return check_is(c, "@log_bin") && check_value(c, "@log_bin_trust_function_creators") == 0;
 }
 
-/* A restore makes a trigger again under the name of its definer, which takes more than TRIGGER. SUPER stands for
- * all of that, except that only a system user may name one. */
+/* On a node of a cluster the statement would go to the others. */
+static enum db_proof prove_definer(struct check *c, const char *definer, struct err *why)
+{
+    *why = (struct err){0};
+    return check_is(c, "node")
+               ? DB_UNPROVEN
+               : db_prove_definer(c->db, c->cfg->schema, c->cfg->sentinel, definer, why);
+}
+
+/* Adds what it takes to make a trigger for this definer, as far as it is missing: as the server says, or where it was
+ * not asked that far, as the grants say. */
+static void add_definer(struct check *c, const char *definer, bool missing[SERVER_PRIVILEGES])
+{
+    int list[DEFINER_PRIVILEGES];
+    struct err why;
+    enum db_proof proof = prove_definer(c, definer, &why);
+    if (proof == DB_PROVEN)
+        return;
+    bool named = proof == DB_REFUTED && why.num != DB_LOG_NEEDS_SUPER;
+    server_definer_privileges(c->version, definer, named ? why.text : NULL, list);
+    for (const int *p = list; *p >= 0; p++) {
+        const char *name = server_privilege(c->version, (enum server_privilege) * p);
+        if (!check_may_server(c, (enum server_privilege) * p) || (named && strstr(why.text, name)))
+            missing[*p] = true;
+    }
+}
+
+/* Would the server refuse any trigger, for want of trust? */
+static bool log_forbids(struct check *c)
+{
+    struct err why;
+    bool strict = log_is_strict(c);
+    if (!strict || c->triggers.count == 0)
+        return strict && !check_may_server(c, MAY_SKIP_TRUST);
+    enum db_proof proof = prove_definer(c, c->account.name, &why);
+    return proof == DB_UNPROVEN ? !check_may_server(c, MAY_SKIP_TRUST)
+                                : why.num == DB_LOG_NEEDS_SUPER;
+}
+
+/* A restore makes a trigger again under the name of its definer, which takes more than TRIGGER. */
 static void trigger_facts(struct check *c)
 {
-    SCOPED(buf_free) struct buf missing = {0};
+    SCOPED(buf_free) struct buf list = {0};
+    bool missing[SERVER_PRIVILEGES] = {false};
     const struct db_trigger *t = foreign_trigger(c);
-    bool super = check_may_globally(c, "SUPER");
-    for (const char *const *p = definer_privileges(c); t && *p; p++)
-        if (!check_may_globally(c, *p) && (!super || strcmp(*p, "SYSTEM_USER") == 0))
-            add_word(&missing, *p);
-    const char *words = text_of(&missing);
+    for (size_t i = 0; i < c->triggers.count; i++) {
+        const struct db_trigger *one = &c->triggers.list[i];
+        bool again = false;
+        for (size_t k = 0; k < i && !again; k++)
+            again = strcmp(c->triggers.list[k].definer, one->definer) == 0;
+        if (is_foreign(c, one) && !again)
+            add_definer(c, one->definer, missing);
+    }
+    for (int p = 0; p < SERVER_PRIVILEGES; p++)
+        if (missing[p])
+            add_word(&list, server_privilege(c->version, (enum server_privilege)p));
+    const char *system = server_privilege(c->version, MAY_NAME_SYSTEM),
+               *absent = server_privilege(c->version, MAY_NAME_MISSING);
     check_number(c, "triggers", (int64_t)c->triggers.count);
     check_fact(c, "trigger_privilege", check_may(c, "TRIGGER"));
-    check_fact(c, "log_forbids", log_is_strict(c) && !super);
+    check_fact(c, "log_forbids", log_forbids(c));
     check_word(c, "foreign_trigger", "%s", t ? t->name : "");
     check_word(c, "definer", "%s", t ? t->definer : "");
-    check_word(c, "definer_missing", "%s", words);
-    check_word(c, "definer_also", "%s%s",
-               c->mariadb || strstr(words, "SYSTEM_USER")
-                   ? ""
-                   : "; SYSTEM_USER too where that account has it",
-               strstr(words, "SET_ANY_DEFINER")
-                   ? "; ALLOW_NONEXISTENT_DEFINER too where there is no such account"
-                   : "");
+    check_word(c, "definer_missing", "%s", text_of(&list));
+    bool first = missing[MAY_NAME_DEFINER];
+    check_word(
+        c, "definer_also", "%s%s%s%s%s%s", first && system && !missing[MAY_NAME_SYSTEM] ? "; " : "",
+        first && system && !missing[MAY_NAME_SYSTEM] ? system : "",
+        first && system && !missing[MAY_NAME_SYSTEM] ? " too where that account has it" : "",
+        first && absent && !missing[MAY_NAME_MISSING] ? "; " : "",
+        first && absent && !missing[MAY_NAME_MISSING] ? absent : "",
+        first && absent && !missing[MAY_NAME_MISSING] ? " too where there is no such account" : "");
 }
 
 static const struct check_rule triggers[] = {
@@ -257,12 +245,6 @@ static const struct check_rule triggers[] = {
 
 /* ---- missing privileges ---- */
 
-/* Allows a session to bypass the binary log. */
-static const char *unlogged_privilege(const struct check *c)
-{
-    return c->mariadb ? "BINLOG ADMIN" : "SESSION_VARIABLES_ADMIN";
-}
-
 /* The name of a schema of our own, what is missing on it, and the target of a GRANT. */
 static void own_schema_facts(struct check *c, const char *prefix, const char *privileges,
                              const char *name, const char *missing, const char *at)
@@ -277,20 +259,21 @@ static void own_schema_facts(struct check *c, const char *prefix, const char *pr
     check_word(c, at, "%s", target.p);
 }
 
-/* What each action needs is proved against the grants alone: nothing is tried, so that a check changes nothing. */
+/* What is needed on the schema is the same in each version: the grants say whether it is there. */
 static void missing_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf missing = {0};
-    bool super = check_may_globally(c, "SUPER"),
-         kept = c->cfg->standby.warm && state_standby(&c->state, c->cfg);
-    for (size_t i = 0; i < ON_SCHEMA; i++)
-        if (is_needed(c, i) && !check_may(c, on_schema[i].word))
-            buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", on_schema[i].word,
-                       on_schema[i].why ? on_schema[i].why : "request ids of ledgers");
+    struct err why;
+    const struct schema_privilege *p;
+    bool kept = c->cfg->standby.warm && state_standby(&c->state, c->cfg);
+    for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
+        if (is_needed(c, p) && !check_may(c, p->name))
+            buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", p->name,
+                       p->why ? p->why : "request ids of ledgers");
     check_word(c, "missing_here", "%s", text_of(&missing));
-    own_schema_facts(c, CONFIG_DRILL_SCHEMA, DB_DRILL_PRIVILEGES, "drill_schema", "drill_missing",
+    own_schema_facts(c, CONFIG_DRILL_SCHEMA, DRILL_PRIVILEGES, "drill_schema", "drill_missing",
                      "drill_at");
-    own_schema_facts(c, CONFIG_WARM_SCHEMA, DB_COPY_PRIVILEGES, "copy_schema", "copy_missing",
+    own_schema_facts(c, CONFIG_WARM_SCHEMA, COPY_PRIVILEGES, "copy_schema", "copy_missing",
                      "copy_at");
     /* A copy that is there is a left-over where no standby keeps one. */
     SCOPED(xfree) char *copy =
@@ -298,14 +281,13 @@ static void missing_facts(struct check *c)
     check_fact(c, "copy_left", copy != NULL);
     /* With a journal, the finding about the journal reports it. */
     check_fact(c, "position_hidden",
-               c->cfg->journal == JOURNAL_OFF && check_is(c, "@log_bin") && !super &&
-                   !check_may_globally(c, "BINLOG MONITOR"));
-    check_word(c, "position_privilege", c->mariadb ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+               c->cfg->journal == JOURNAL_OFF && check_is(c, "@log_bin") &&
+                   db_prove_log_status(c->db, &why) == DB_REFUTED);
+    check_word(c, "position_privilege", "%s", server_privilege(c->version, MAY_ASK_LOG));
     check_fact(c, "logged_anyway",
-               !c->cfg->restore_binlog && check_is(c, "@log_bin") && !super &&
-                   !check_may_globally(c, unlogged_privilege(c)) &&
-                   !check_may_globally(c, "SYSTEM_VARIABLES_ADMIN"));
-    check_word(c, "unlogged_privilege", "%s", unlogged_privilege(c));
+               !c->cfg->restore_binlog && check_is(c, "@log_bin") &&
+                   db_prove_unlogged(c->db, &why) == DB_REFUTED);
+    check_word(c, "unlogged_privilege", "%s", server_privilege(c->version, MAY_SKIP_LOG));
 }
 
 static const struct check_rule needs[] = {
@@ -327,14 +309,14 @@ static const struct check_rule extras[] = {
     /* In a schema of its own, which has to be made and dropped. */
     {"drill", "drill_missing", CHECK_NOTE,
      "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
-     "GRANT " DB_DRILL_PRIVILEGES "{drill_at};"},
+     "GRANT " DRILL_PRIVILEGES "{drill_at};"},
     {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
 
     /* As for a drill; the copy stays. */
     {"standby", "standby.warm copy_missing", CHECK_FAIL,
      "[standby] warm = yes: {copy_missing} missing on schema {copy_schema}, in which a standby "
      "keeps the world loaded",
-     "GRANT " DB_COPY_PRIVILEGES "{copy_at};"},
+     "GRANT " COPY_PRIVILEGES "{copy_at};"},
     {"standby", "standby.warm", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
     {"left-overs", "copy_left", CHECK_WARN,
@@ -345,27 +327,42 @@ static const struct check_rule extras[] = {
 
 /* ---- superfluous privileges ---- */
 
-/* Is a global privilege of use here, or perhaps to another world, whose own --check judges that? */
+/* Is a privilege on the whole server of use here for this, or perhaps to another world, whose own --check judges that? */
+static bool is_used(struct check *c, enum server_privilege p)
+{
+    bool others = c->world_count > 1;
+    switch (p) {
+    case MAY_READ_LOG:
+    case MAY_ASK_LOG:
+    case MAY_READ_ROUTINES:
+        return true;
+    case MAY_NAME_DEFINER:
+    case MAY_NAME_SYSTEM:
+    case MAY_NAME_MISSING:
+        return others || foreign_trigger(c);
+    case MAY_SKIP_TRUST:
+        return others || (c->triggers.count && log_is_strict(c));
+    case MAY_SKIP_LOG:
+        return others || !c->cfg->restore_binlog;
+    case MAY_LEAVE_KEYS:
+        return others || check_is(c, "@sql_require_primary_key");
+    case MAY_WRITE_READ_ONLY:
+        return others;
+    case MAY_LEAVE_CLUSTER:
+        return check_is(c, "node");
+    case SERVER_PRIVILEGES:
+        break;
+    }
+    return false;
+}
+
+/* What only implies what is needed reaches further than that. */
 static bool useful_globally(struct check *c, const char *word)
 {
-    static const char *const
-        always[] = {"BINLOG MONITOR", "REPLICATION SLAVE", "SHOW_ROUTINE", "SHOW CREATE ROUTINE",
-                    NULL},
-        *const for_others[] = {"SUPER",           "SET USER",         "SET_USER_ID",
-                               "SET_ANY_DEFINER", "SYSTEM_USER",      "ALLOW_NONEXISTENT_DEFINER",
-                               "READ_ONLY ADMIN", "CONNECTION_ADMIN", NULL},
-        *const for_definers[] = {"SYSTEM_USER", "ALLOW_NONEXISTENT_DEFINER", NULL};
-    bool unlogged = strcmp(word, unlogged_privilege(c)) == 0;
-    if (text_among(word, always) ||
-        (c->world_count > 1 && (unlogged || text_among(word, for_others))) ||
-        (strcmp(word, GALERA_PRIVILEGE) == 0 && check_is(c, "node")))
-        return true;
-    if (strcmp(word, "SUPER") == 0)
-        return c->triggers.count && log_is_strict(c);
-    if (unlogged)
-        return !c->cfg->restore_binlog || check_is(c, "@sql_require_primary_key");
-    return (text_among(word, definer_privileges(c)) || text_among(word, for_definers)) &&
-           foreign_trigger(c);
+    for (enum server_privilege p = 0; p < SERVER_PRIVILEGES; p++)
+        if (server_privilege_grants(c->version, p, word) && is_used(c, p))
+            return true;
+    return false;
 }
 
 /* Does a world need this privilege where it is granted? What other worlds may need their own --check judges. */
@@ -385,9 +382,11 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     for (size_t i = 1; i < c->world_count && g->on == GRANT_SCHEMA; i++)
         if (grant_matches(&c->grants, g, c->worlds[i].schema)) /* its own --check judges it */
             return true;
-    for (size_t i = 0; i < ON_SCHEMA && grant_matches(&c->grants, g, c->cfg->schema); i++)
-        if (strcmp(on_schema[i].word, word) == 0)
-            return !on_schema[i].part || is_needed(c, i);
+    const struct schema_privilege *p;
+    for (size_t i = 0;
+         grant_matches(&c->grants, g, c->cfg->schema) && (p = schema_privilege(c->version, i)); i++)
+        if (strcmp(p->name, word) == 0)
+            return !p->part || is_needed(c, p);
     return false;
 }
 
@@ -441,9 +440,9 @@ static bool is_all(const struct grant *g)
 /* Do these grants hold all that a world needs? `all`: with any config. */
 static bool suffices(const struct check *c, const struct grants *g, const char *schema, bool all)
 {
-    for (size_t i = 0; i < ON_SCHEMA; i++)
-        if ((all ? on_schema[i].why && !on_schema[i].part : is_needed(c, i)) &&
-            !grants_have(g, schema, on_schema[i].word))
+    const struct schema_privilege *p;
+    for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
+        if ((all ? p->why && !p->part : is_needed(c, p)) && !grants_have(g, schema, p->name))
             return false;
     return true;
 }
@@ -469,28 +468,38 @@ static bool row_suffices(const struct check *c, const char *schema)
     return enough;
 }
 
-/* Global privileges that worlds need: for the journal, and to restore triggers. */
-static void server_needs(struct check *c, struct buf *list)
+/* Adds one that is not in the list yet. */
+static void add_server(const struct check *c, struct names *list, enum server_privilege p)
 {
-    bool super = false, definers = false;
+    const char *name = server_privilege(c->version, p);
+    if (name && !names_has(list, name))
+        names_add(list, name);
+}
+
+/* Global privileges that worlds need: for the journal, and to restore triggers. Other worlds' triggers may be root's. */
+static void server_needs(struct check *c, struct buf *out)
+{
+    SCOPED(names_free) struct names list = {0};
+    bool system = c->world_count > 1;
+    for (size_t i = 0; i < c->triggers.count; i++)
+        system |= text_starts(c->triggers.list[i].definer, "root@");
     if (c->cfg->journal != JOURNAL_OFF || c->world_count > 1) {
-        add_word(list, "REPLICATION SLAVE");
-        add_word(list, c->mariadb ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+        add_server(c, &list, MAY_READ_LOG);
+        add_server(c, &list, MAY_ASK_LOG);
     }
     if (!c->cfg->restore_binlog || c->world_count > 1)
-        add_word(list, unlogged_privilege(c));
+        add_server(c, &list, MAY_SKIP_LOG);
     for (size_t i = 0; i < c->world_count; i++) {
         const struct check_world *w = &c->worlds[i];
-        if (!is_kept(c, i))
-            continue;
-        if (w->triggers && !super && log_is_strict(c)) {
-            add_word(list, "SUPER");
-            super = true;
-        }
-        for (const char *const *p = definer_privileges(c); *p && w->definers && !definers; p++)
-            add_word(list, *p);
-        definers |= w->definers;
+        if (is_kept(c, i) && w->triggers && log_is_strict(c))
+            add_server(c, &list, MAY_SKIP_TRUST);
+        if (is_kept(c, i) && w->definers)
+            add_server(c, &list, MAY_NAME_DEFINER);
+        if (is_kept(c, i) && w->definers && system)
+            add_server(c, &list, MAY_NAME_SYSTEM);
     }
+    for (size_t i = 0; i < list.count; i++)
+        add_word(out, list.list[i]);
 }
 
 /* Sets {name} and {hint}: what is superfluous, and the statements that remove it: REVOKEs, then

@@ -124,8 +124,8 @@ static void central_facts(struct check *c, struct db *db)
         check_number(c, "central_clock_off", off > 60000 ? off : 0);
         check_word(c, "central_version", "%s", id.version);
     }
-    SCOPED(xfree) char *isolation = db_one(
-        db, db_is_mariadb(db) ? "SELECT @@tx_isolation" : "SELECT @@transaction_isolation", NULL);
+    SCOPED(xfree) char *isolation =
+        db_one_with(db, "SELECT @@$", DB_ARGS(db_word(db, WORD_ISOLATION)), NULL);
     check_fact(c, "central_dirty", isolation && strcmp(isolation, "READ-UNCOMMITTED") == 0);
     SCOPED(xfree) char *enforced =
         db_is_mariadb(db) ? db_one(db, "SELECT @@enforce_storage_engine", NULL) : NULL;

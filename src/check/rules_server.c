@@ -12,6 +12,7 @@
 #include "mysql/answer.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
+#include "mysql/prove.h"
 #include "mysql/server.h"
 #include "sql/literal.h"
 
@@ -40,11 +41,15 @@ static const struct check_rule login[] = {
 static const struct check_rule session[] = {
     /* Whoever runs another version shall know it before a restore shows what differs. */
     {"version", "tested", CHECK_OK, "{vendor} {version}: worldkeeper is tested with this version"},
+    {"version", "documented", CHECK_NOTE,
+     "{vendor} {version}: supported by its documentation; worldkeeper is tested with {tested_with}",
+     "--drill shows whether dumps and restores work with it"},
     {"version", "old", CHECK_WARN,
      "{vendor} {version}: too old: worldkeeper knows {vendor} from {known_from} on",
      "upgrade the server; --drill shows whether dumps and restores work with it"},
     {"version", NULL, CHECK_NOTE,
-     "{vendor} {version}: not tested with worldkeeper: {vendor} {tested_with} is"},
+     "{vendor} {version}: newer than what worldkeeper knows; it is tested with {tested_with}",
+     "--drill shows whether dumps and restores work with it"},
 
     /* Over a network without TLS anybody on the way reads rows and password. */
     {"encryption", "tls verified mysql.tls=verify", CHECK_OK,
@@ -80,25 +85,35 @@ static const struct check_rule session[] = {
      "ALTER USER {account} WITH MAX_USER_CONNECTIONS 0;"},
 };
 
-/* Versions as 100 * major + minor: `tested` is the one that all tests run on, `known` the oldest
- * with the same syntax for statements and privileges. */
+/* {tested_with}: "10.5, 10.11, 11.8"; {known_from}: the oldest that is supported. */
+static void series_facts(struct check *c)
+{
+    SCOPED(buf_free) struct buf tested = {0};
+    const struct server_series *s;
+    const char *from = NULL;
+    for (size_t i = 0; (s = server_series(i)); i++) {
+        if (s->mariadb != c->version.mariadb)
+            continue;
+        if (s->support == SERVER_TESTED)
+            buf_printf(&tested, "%s%s", tested.len ? ", " : "", s->name);
+        if (s->support != SERVER_TOO_OLD && !from)
+            from = s->name;
+    }
+    check_word(c, "tested_with", "%s %s", check_text(c, "vendor"), tested.p);
+    check_word(c, "known_from", "%s", from);
+}
+
 void check_version(struct check *c)
 {
-    static const struct {
-        const char *vendor, *tested, *known;
-        int tested_number, known_number;
-    } servers[] = {
-        {"MySQL", "9.7", "8.4", 907, 804},
-        {"MariaDB", "10.11", "10.11", 1011, 1011},
-    };
-    int major = 0, minor = 0, known = sscanf(c->server.version, "%d.%d", &major, &minor) == 2;
-    int number = known ? 100 * major + minor : INT_MAX;
-    check_word(c, "vendor", "%s", servers[c->mariadb].vendor);
+    c->version = server_version_of(c->server.version);
+    c->version.mariadb = c->mariadb;
+    enum server_support support = server_support(c->version);
+    check_word(c, "vendor", "%s", c->mariadb ? "MariaDB" : "MySQL");
     check_word(c, "version", "%s", c->server.version);
-    check_word(c, "known_from", "%s", servers[c->mariadb].known);
-    check_word(c, "tested_with", "%s", servers[c->mariadb].tested);
-    check_fact(c, "tested", number == servers[c->mariadb].tested_number);
-    check_fact(c, "old", number < servers[c->mariadb].known_number);
+    series_facts(c);
+    check_fact(c, "tested", support == SERVER_TESTED);
+    check_fact(c, "documented", support == SERVER_DOCUMENTED);
+    check_fact(c, "old", support == SERVER_TOO_OLD);
     /* "10.11.19-MariaDB-…" is shown after the vendor's name */
     check_word(c, "short_version", "%.*s", (int)strcspn(c->server.version, "-"), c->server.version);
 }
@@ -149,12 +164,17 @@ static double latency(struct db *db, struct err *e)
     return best;
 }
 
+static struct db_params params_of(const struct check *c, const char *password)
+{
+    struct db_params p = db_params_of(&c->cfg->mysql);
+    p.password = c->cfg->mysql.password_file ? password : NULL;
+    return p;
+}
+
 /* Connects and gathers what every other part needs: identity, account, kind of node. */
 static int open_session(struct check *c, const char *password, struct err *e)
 {
-    const struct config_mysql *m = &c->cfg->mysql;
-    struct db_params p = db_params_of(m);
-    p.password = m->password_file ? password : NULL;
+    struct db_params p = params_of(c, password);
     p.bulk = true;
     double ms = -1;
     c->db = db_open(&p, e);
@@ -167,7 +187,7 @@ static int open_session(struct check *c, const char *password, struct err *e)
     check_word(c, "latency", "%.2f", ms);
     SCOPED(xfree) char *authorities = db_authorities(&p);
     check_fact(c, "verified", db_verified(c->db));
-    check_word(c, "name", "%s", m->socket ? "localhost" : m->host);
+    check_word(c, "name", "%s", c->cfg->mysql.socket ? "localhost" : c->cfg->mysql.host);
     check_word(c, "authorities", "%s", authorities);
     check_fact(c, "slow", ms * 4 > (double)c->cfg->probe_timeout);
     /* Newer MySQL has no have_ssl and always offers TLS. */
@@ -272,7 +292,7 @@ static void heap_facts(struct check *c)
 static bool log_would_forbid(struct check *c)
 {
     SCOPED(names_free) struct names functions = {0};
-    if (check_value(c, "@log_bin") != 0 || check_may_globally(c, "SUPER") ||
+    if (check_value(c, "@log_bin") != 0 || check_may_server(c, MAY_SKIP_TRUST) ||
         check_value(c, "@log_bin_trust_function_creators") != 0)
         return false;
     return c->triggers.count > 0 || !check_routines_readable(c) ||
@@ -284,30 +304,46 @@ static bool log_would_forbid(struct check *c)
  * asks for twice the interval of dumps: a dump takes time, and one may fail. */
 static void log_age_facts(struct check *c)
 {
-    double apart = (double)c->cfg->dump_interval / 1000, held = 0; /* seconds */
-    int64_t wanted = 0;
-    int64_t seconds = check_value(c, "@binlog_expire_logs_seconds");
-    int64_t most = check_value(c, "@max_binlog_total_size");
-    const char *setting = "binlog_expire_logs_seconds";
+    const char *days = server_word(c->version, WORD_LOG_HELD_DAYS),
+               *setting = days ? days : server_word(c->version, WORD_LOG_HELD),
+               *total = server_word(c->version, WORD_LOG_TOTAL);
+    const int64_t unit = days ? 86400 : 1, apart = c->cfg->dump_interval / 1000;
     if (c->cfg->journal == JOURNAL_FOLLOW)
         return;
-    if (seconds > 0 && seconds < c->cfg->dump_interval / 1000 &&
-        check_value(c, "@binlog_expire_logs_auto_purge") != 0) {
-        held = (double)seconds;
-        wanted = 2 * c->cfg->dump_interval / 1000;
+    double held = 0; /* seconds */
+    int64_t wanted = 0;
+    int64_t age = setting ? db_variable_number(c->db, setting) : -1;
+    int64_t most = total ? db_variable_number(c->db, total) : -1;
+    if (age > 0 && age * unit < apart && check_value(c, "@binlog_expire_logs_auto_purge") != 0) {
+        held = (double)(age * unit);
+        wanted = (2 * apart + unit - 1) / unit;
     } else if (most > 0) {
         char *rate = db_one(c->db, WRITTEN_EACH_SECOND, NULL);
         double each_second = rate ? strtod(rate, NULL) : 0;
         free(rate);
-        setting = "max_binlog_total_size";
-        if (each_second * apart > (double)most) {
+        setting = total;
+        if (each_second * (double)apart > (double)most) {
             held = (double)most / each_second;
-            wanted = ((int64_t)(2 * each_second * apart) / (1 << 20) + 1) << 20;
+            wanted = ((int64_t)(2 * each_second * (double)apart) / (1 << 20) + 1) << 20;
         }
     }
-    check_word(c, "log_setting", "%s", setting);
+    check_word(c, "log_setting", "%s", setting ? setting : "");
     check_number(c, "log_wanted", wanted);
     check_number(c, "log_held", (int64_t)(held * 1000));
+}
+
+/* From where the log ends now, so that nothing of it is read. Other reasons than a privilege that is missing show in
+ * what binlog_prerequisites() asks. */
+void check_prove_log(struct check *c, const char *password)
+{
+    struct db_params p = params_of(c, password);
+    struct db_binlog_pos now = {0};
+    const struct binlog_options options = {.to_end = true};
+    if (c->cfg->journal == JOURNAL_OFF)
+        return;
+    db_binlog_place(c->db, &now);
+    if (now.file[0])
+        binlog_close(binlog_open(&p, &now, &options, &c->log_refused));
 }
 
 /* The same judgement as that of dumps and restores. */
@@ -319,6 +355,10 @@ static void journal_facts(struct check *c)
         return;
     binlog_prerequisites(c->db, c->cfg->schema, &a, &e);
     check_error(c, "journal", &e);
+    if (!a.reason && e.cls == ERR_NONE && c->log_refused.cls == ERR_DENIED) {
+        a.reason = xasprintf("the account may not read the binary log: %s.", c->log_refused.text);
+        a.hint = xstrdup(c->log_refused.hint);
+    }
     check_word(c, "no_log", "%s", a.reason ? a.reason : "");
     if (a.reason)
         check_word(c, "log_hint", "%s%s", a.hint ? a.hint : "see worldkeeper(8), [journal]",
@@ -340,6 +380,14 @@ static void journal_facts(struct check *c)
 #define CLOCK_LIMIT "2000" /* ms: certain even with the largest error */
 #define EPOCH_2024 1704067200000
 
+/* Although the server is read-only. */
+static bool may_write(struct check *c)
+{
+    struct err why;
+    enum db_proof proof = db_prove_write(c->db, c->cfg->schema, c->cfg->sentinel, &why);
+    return proof == DB_UNPROVEN ? check_may_server(c, MAY_WRITE_READ_ONLY) : proof == DB_PROVEN;
+}
+
 /* Settings with which the server would refuse a statement of a dump or of a restore. */
 static void setting_facts(struct check *c)
 {
@@ -347,9 +395,9 @@ static void setting_facts(struct check *c)
     const char *disabled = check_text(c, "@disabled_storage_engines");
     int64_t packet = check_value(c, "@max_allowed_packet");
     struct err way_out = {0};
-    check_fact(c, "may_write",
-               check_may_globally(c, "SUPER") ||
-                   check_may_globally(c, c->mariadb ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN"));
+    check_fact(c, "may_write", check_is(c, "@read_only") && may_write(c));
+    const char *keys = server_privilege(c->version, MAY_LEAVE_KEYS);
+    check_word(c, "keys_privilege", "%s", keys ? keys : "");
     check_word(c, "statement_limit", "%g",
                strtod(check_text(c, "@session.max_statement_time"), NULL));
     check_word(c, "enforced", "%s", strcasecmp(enforced, "MEMORY") == 0 ? "" : enforced);
@@ -488,11 +536,11 @@ static const struct check_rule server[] = {
      "take MEMORY out of it in the server's option file, and restart the server", true},
     {"settings", "@session.sql_require_primary_key no_key", CHECK_FAIL,
      "sql_require_primary_key is on, and table {keyless} has no key: a restore could not make it",
-     "GRANT SESSION_VARIABLES_ADMIN ON *.* TO {account}; or give that table a primary key", true},
+     "GRANT {keys_privilege} ON *.* TO {account}; or give that table a primary key", true},
     {"settings", "@session.sql_require_primary_key !no_key", CHECK_NOTE,
      "sql_require_primary_key is on: the copies that a dump reads from get a key, and writers wait "
      "two or three times as long for them",
-     "GRANT SESSION_VARIABLES_ADMIN ON *.* TO {account};", true},
+     "GRANT {keys_privilege} ON *.* TO {account};", true},
     {"settings", "@offline_mode", CHECK_WARN,
      "offline_mode is on: only administrators get in, so no game runs",
      DB_UNSET_FOR_GOOD("offline_mode", "OFF"), true},
@@ -581,8 +629,8 @@ static const struct check_rule replication[] = {
     {"galera", "node !own_node", CHECK_FAIL,
      "node {node_name}: restores, drills and --init are refused, since CREATE, RENAME and DROP "
      "would be carried out on all nodes and empty their MEMORY tables; to keep them to this node "
-     "(wsrep_on) takes " GALERA_PRIVILEGE,
-     "GRANT " GALERA_PRIVILEGE " ON *.* TO {account};"},
+     "(wsrep_on) takes {cluster_privilege}",
+     "GRANT {cluster_privilege} ON *.* TO {account};"},
     {"galera", "node restore.scope=all", CHECK_WARN,
      "node {node_name}: [restore] scope = all has no effect in the world itself, since durable "
      "tables belong to the whole cluster: restored on one node they would differ",
@@ -592,6 +640,15 @@ static const struct check_rule replication[] = {
      "node {node_name}: restores, drills and --init keep to it; MEMORY rows are on one node only, "
      "so the game has to use this one"},
 };
+
+/* As a restore does it; this session takes part in the cluster again afterwards. */
+static bool owns_node(struct check *c)
+{
+    struct err why = {0}, ignored;
+    if (galera_own_node(c->db, &why) == 0)
+        return galera_share(c->db, true, &ignored) == 0;
+    return why.num != GALERA_DENIED && (!c->grants_known || check_may_server(c, MAY_LEAVE_CLUSTER));
+}
 
 void check_replication(struct check *c)
 {
@@ -621,6 +678,8 @@ void check_replication(struct check *c)
     if (count > 0)
         check_word(c, "replicas", "%d %s", count, count == 1 ? "is" : "are");
     check_fact(c, "fed", replicas_fed(c->db, &ignored) > 0);
-    check_fact(c, "own_node", !c->grants_known || check_may_globally(c, GALERA_PRIVILEGE));
+    const char *leave = server_privilege(c->version, MAY_LEAVE_CLUSTER);
+    check_word(c, "cluster_privilege", "%s", leave ? leave : "");
+    check_fact(c, "own_node", check_is(c, "node") && owns_node(c));
     CHECK_RULES(c, replication);
 }

@@ -261,7 +261,10 @@ static int read_rollup(struct db *db, struct ledger *l, struct err *e)
 int ledger_open(struct db *db, const char *schema, const struct config_ledger *cfg,
                 struct ledger *out, struct err *e)
 {
-    *out = (struct ledger){.cfg = cfg, .schema = schema, .mariadb = db_is_mariadb(db)};
+    *out = (struct ledger){.cfg = cfg,
+                           .schema = schema,
+                           .mariadb = db_is_mariadb(db),
+                           .new_row = db_word(db, WORD_NEW_ROW)};
     if (read_ledger(db, out, e) == 0 && read_rollup(db, out, e) == 0)
         return 0;
     ledger_close(out);

@@ -28,6 +28,7 @@ struct ledger {
     const struct config_ledger *cfg; /* borrowed, like schema */
     const char *schema;
     bool mariadb;
+    const char *new_row;    /* WORD_NEW_ROW */
     bool memory;            /* ENGINE=MEMORY */
     bool made;              /* rollup and marks exist */
     bool time_is_number;    /* seconds since 1970 */

@@ -138,13 +138,13 @@ void ledger_sql_add(struct buf *b, const struct run *r, const struct piece *p)
 {
     const struct ledger *l = r->l;
     /* MySQL deprecates VALUES(), and MariaDB does not know the alias that replaces it. */
-    const char *t = r->rollup.p, *open = l->mariadb ? "VALUES(" : "n.",
-               *close = l->mariadb ? ")" : "";
+    const char *t = r->rollup.p, *open = l->new_row[0] ? "n." : "VALUES(",
+               *close = l->new_row[0] ? "" : ")";
     buf_printf(b, "INSERT INTO %s (", t);
     ledger_sql_each(b, l, LEDGER_ALL, "", "$,");
     buf_adds(b, "end_id,end_time,`rows`) VALUES ");
     put_groups(b, r, p);
-    buf_printf(b, "%s ON DUPLICATE KEY UPDATE ", l->mariadb ? "" : " AS n");
+    buf_printf(b, "%s ON DUPLICATE KEY UPDATE ", l->new_row);
     for (unsigned i = 0; i < l->cfg->value.count; i++) {
         SCOPED(buf_free) struct buf v = {0};
         sql_ident(&v, l->value[i]->name);

@@ -96,6 +96,27 @@ void db_hint_grant(struct db *db, const char *schema, const char *privileges, st
     err_hint(e, "%s;", b.p);
 }
 
+void db_hint_server(struct db *db, const int *privileges, struct err *e)
+{
+    SCOPED(grants_free) struct grants g = {0};
+    SCOPED(buf_free) struct buf list = {0}, account = {0};
+    struct server_version v = db_version(db);
+    struct db_account session;
+    struct err ignored;
+    unsigned unknown = 0;
+    if (db_account(db, &session, &ignored) < 0)
+        return;
+    bool known = db_grants(db, &g, &unknown, &ignored) == 0 && !unknown;
+    for (; *privileges >= 0; privileges++) {
+        const char *name = server_privilege(v, (enum server_privilege) * privileges);
+        if (name && !(known && server_may(&g, v, (enum server_privilege) * privileges)))
+            buf_printf(&list, "%s%s", list.len ? ", " : "", name);
+    }
+    db_account_quote(&account, session.name);
+    if (list.len)
+        err_hint(e, "GRANT %s ON *.* TO %s;", list.p, account.p);
+}
+
 void db_missing_privileges(struct buf *missing, const struct grants *g, const char *schema,
                            const char *privileges)
 {

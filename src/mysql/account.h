@@ -3,7 +3,7 @@
 #ifndef WK_MYSQL_ACCOUNT_H
 #define WK_MYSQL_ACCOUNT_H
 
-#include "sql/grants.h"
+#include "sql/privileges.h"
 #include "mysql/schema.h"
 
 struct db_account {
@@ -18,16 +18,14 @@ int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *
 
 /* user@host quoted for GRANT. */
 void db_account_quote(struct buf *b, const char *account);
-/* The privileges that a restore needs in another schema (--drill, --into), and the target of a
- * GRANT: " ON `pattern`.* TO `user`@`host`". */
-#define DB_DRILL_PRIVILEGES "SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER"
-#define DB_SCRATCH_PRIVILEGES "SELECT, INSERT, CREATE, DROP, ALTER"
-/* … and for the copy of a standby. */
-#define DB_COPY_PRIVILEGES "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"
+/* The target of a GRANT: " ON `pattern`.* TO `user`@`host`". */
 void db_grant_target(struct buf *b, const struct grants *g, const char *schema,
                      const char *account);
 /* Sets the hint of `e` to the GRANT of these privileges on the schema, if the account is known. */
 void db_hint_grant(struct db *db, const char *schema, const char *privileges, struct err *e);
+/* Sets the hint to the GRANT of privileges on the whole server: of those listed, up to -1, that the account is not
+ * known to have. Each is named as this server's version names it. */
+void db_hint_server(struct db *db, const int *privileges, struct err *e);
 /* Those of a list "SELECT, INSERT" that the account lacks on the schema, as such a list. */
 void db_missing_privileges(struct buf *missing, const struct grants *g, const char *schema,
                            const char *privileges);

@@ -482,9 +482,19 @@ char *db_authorities(const struct db_params *p)
                      peer.file && peer.dir ? ", " : "", peer.dir ? peer.dir : "");
 }
 
+struct server_version db_version(struct db *db)
+{
+    return server_version_of(mysql_get_server_info(db->my));
+}
+
 bool db_is_mariadb(struct db *db)
 {
-    return strstr(mysql_get_server_info(db->my), "MariaDB") != NULL;
+    return db_version(db).mariadb;
+}
+
+const char *db_word(struct db *db, enum server_word w)
+{
+    return server_word(db_version(db), w);
 }
 
 unsigned long db_session(const struct db *db)

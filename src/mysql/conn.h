@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "sql/versions.h"
 
 struct db;
 
@@ -72,6 +73,9 @@ bool db_is_mariadb(struct db *db);
 bool db_verified(const struct db *db);
 /* Whose certificates `p` trusts, in words; malloc. */
 char *db_authorities(const struct db_params *p);
+struct server_version db_version(struct db *db);
+/* A statement or a variable as this server names it; NULL: it has nothing of the kind. */
+const char *db_word(struct db *db, enum server_word w);
 /* PID of the process listening on this connection's UNIX socket; 0: unknown, or TCP. */
 int64_t db_server_pid(const struct db *db);
 /* The server's connection id of this session. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mysql/account.h"
 #include "mysql/conn_int.h"
 
 /* Other servers, and those without the wsrep library, have no such variables. */
@@ -41,11 +42,9 @@ int galera_own_node(struct db *db, struct err *e)
     } else if (e->cls == ERR_DENIED) {
         err_set(e, ERR_REFUSED, num,
                 "node %s of a Galera cluster would carry this out on all nodes, whose MEMORY rows "
-                "would be gone; to keep it to this node takes the privilege " GALERA_PRIVILEGE
-                " (wsrep_on)",
-                db->node);
-        err_hint(e, "GRANT " GALERA_PRIVILEGE " ON *.* TO the account of [mysql] user; worldkeeper "
-                    "--check prints it");
+                "would be gone; to keep it to this node takes the privilege %s (wsrep_on)",
+                db->node, server_privilege(db_version(db), MAY_LEAVE_CLUSTER));
+        db_hint_server(db, (const int[]){MAY_LEAVE_CLUSTER, -1}, e);
     }
     db->node[0] = '\0';
     return -1;

@@ -9,9 +9,6 @@
 
 #include "mysql/conn.h"
 
-/* The privilege that wsrep_on takes (MariaDB 10.11; nothing less will do). */
-#define GALERA_PRIVILEGE "SUPER"
-
 /* From here on this session's statements stay on its node; no effect on a server that is not a
  * node. ERR_REFUSED with the way out where the account lacks the privilege, or where the node is
  * not in the cluster's primary component: then its tables cannot be trusted. */
@@ -25,6 +22,7 @@ int galera_share(struct db *db, bool yes, struct err *e);
 int galera_clean_reads(struct db *db, struct err *e);
 
 #define GALERA_NOT_PRIMARY 1047
+#define GALERA_DENIED 1227 /* wsrep_on may not be set */
 #define GALERA_PRIMARY_HINT                                                                        \
     "SHOW STATUS LIKE 'wsrep_cluster_status' says what this node thinks; it answers again when "   \
     "it "                                                                                          \

@@ -27,7 +27,7 @@
 
 int db_scan_facts(struct db *db, const char *schema, struct db_scan_facts *out, struct err *e)
 {
-    *out = (struct db_scan_facts){.mariadb = db_is_mariadb(db)};
+    *out = (struct db_scan_facts){.mariadb = db_word(db, WORD_HANDLER) != NULL};
     struct db_rows *r = db_select_with(
         db, "intT", /* the numbers are those of the enum */
         "SELECT IF(TABLE_TYPE='SYSTEM VERSIONED',0,1), TABLE_NAME, '', '' "

@@ -125,7 +125,8 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
     bool mariadb = db_is_mariadb(db);
     *out = (struct db_tables){0};
     /* Without this MySQL answers from day-old cached statistics. */
-    if ((!mariadb && db_exec(db, "SET SESSION information_schema_stats_expiry=0", e) < 0) ||
+    const char *age = db_word(db, WORD_STATISTICS_AGE);
+    if ((age && db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) < 0) ||
         read_tables(db, schema, where, out, e) < 0 ||
         read_columns(db, schema, columns, out, e) < 0) {
         db_tables_free(out);

@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "base/js.h"
 
-#define PARSE_ERROR 1064
-
 bool server_restarted(const struct server_id *now, const struct server_id *then)
 {
     if (now->start == 0 || then->start == 0)
@@ -49,13 +47,12 @@ void server_from_json(const json_t *o, struct server_id *out)
 int db_server_id(struct db *db, struct server_id *out, struct err *e)
 {
     *out = (struct server_id){0};
-    bool maria = db_is_mariadb(db);
     struct db_rows *r = db_select_with(
         db, "itttis",
         "SELECT UNIX_TIMESTAMP() - CAST(VARIABLE_VALUE AS SIGNED), @@hostname, @@datadir, "
         "@@version, VARIABLE_VALUE, UNIX_TIMESTAMP(NOW(6)) FROM $.global_status "
         "WHERE VARIABLE_NAME='Uptime'",
-        DB_ARGS(maria ? "information_schema" : "performance_schema"), e);
+        DB_ARGS(db_word(db, WORD_STATUS_SCHEMA)), e);
     int got;
     while ((got = db_next(r, e)) == 1) {
         int64_t uptime = db_int(r, 4), here = clock_wall().ms;
@@ -73,7 +70,7 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e)
         return -1;
     out->connection = db_session(db);
     out->pid = db_server_pid(db);
-    char *uid = db_variable(db, maria ? "server_uid" : "server_uuid");
+    char *uid = db_variable(db, db_word(db, WORD_IDENTITY));
     snprintf(out->uid, sizeof out->uid, "%s", uid ? uid : "");
     free(uid);
     if (out->start == 0)
@@ -86,16 +83,12 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e)
 static void read_gtid(struct db *db, bool after, char *out, size_t size)
 {
     struct err ignored;
-    SCOPED(xfree) char *gtid = NULL;
-    if (db_is_mariadb(db))
-        gtid = db_variable(db, "gtid_binlog_pos");
-    else if (after)
-        gtid = db_one(db,
-                      "SELECT CONCAT_WS(',',NULLIF(@@global.gtid_owned,''),"
-                      "@@global.gtid_executed)",
-                      &ignored);
-    else
-        gtid = db_variable(db, "gtid_executed");
+    SCOPED(xfree) char *gtid = after && !db_is_mariadb(db)
+                                   ? db_one(db,
+                                            "SELECT CONCAT_WS(',',NULLIF(@@global.gtid_owned,''),"
+                                            "@@global.gtid_executed)",
+                                            &ignored)
+                                   : db_variable(db, db_word(db, WORD_LOG_GTID));
     size_t n = (size_t)snprintf(out, size, "%s", gtid ? gtid : "");
     char *last = strrchr(out, ',');
     if (n >= size) /* a truncated number would be another one */
@@ -104,15 +97,7 @@ static void read_gtid(struct db *db, bool after, char *out, size_t size)
 
 struct db_rows *db_log_status(struct db *db, struct err *e)
 {
-    struct err why = {0};
-    struct db_rows *r = NULL;
-    if (!db_is_mariadb(db))
-        r = db_select(db, "niTT*", "SHOW BINARY LOG STATUS", &why);
-    if (!r && (db_is_mariadb(db) || why.num == PARSE_ERROR))
-        r = db_select(db, "niTT*", "SHOW MASTER STATUS", &why);
-    if (!r)
-        err_pass(e, &why);
-    return r;
+    return db_select(db, "niTT*", db_word(db, WORD_LOG_STATUS), e);
 }
 
 bool db_log_closed(struct db *db)
@@ -221,11 +206,7 @@ static int rows_of(struct db *db, const char *sql, struct err *e)
 
 int replicas_fed(struct db *db, struct err *e)
 {
-    int rows = rows_of(db,
-                       db_is_mariadb(db) ? "SELECT 1 FROM information_schema.GLOBAL_STATUS WHERE "
-                                           "VARIABLE_NAME='SLAVES_RUNNING' AND VARIABLE_VALUE<>'0'"
-                                         : "SHOW REPLICA STATUS",
-                       e);
+    int rows = rows_of(db, db_word(db, WORD_REPLICA_STATUS), e);
     return rows > 0 ? 1 : rows;
 }
 
@@ -233,9 +214,8 @@ int replicas_fed(struct db *db, struct err *e)
 int replicas_connected(struct db *db)
 {
     if (!db_is_mariadb(db))
-        return rows_of(db, "SHOW REPLICAS", NULL);
-    /* SHOW REPLICA HOSTS takes a privilege that we need for nothing else. */
-    struct db_rows *r = db_select(db, "ni", "SHOW GLOBAL STATUS LIKE 'Slaves_connected'", NULL);
+        return rows_of(db, db_word(db, WORD_REPLICAS), NULL);
+    struct db_rows *r = db_select(db, "ni", db_word(db, WORD_REPLICAS), NULL);
     int64_t count = -1;
     int got;
     while ((got = db_next(r, NULL)) == 1)

@@ -49,7 +49,7 @@ void db_binlog_pos(struct db *db, struct db_binlog_pos *out);
 /* The file and the position alone, in one question in place of three; `out` stays as it is if there is none. */
 void db_binlog_place(struct db *db, struct db_binlog_pos *out);
 /* The status it is read from: file, position, and the log's filters. The statement differs between
- * brands. */
+ * servers. */
 struct db_rows *db_log_status(struct db *db, struct err *e);
 /* Is the server writing no binary log? Possible even with log_bin = ON: a disk error made it close
  * the log. */

@@ -84,11 +84,13 @@ enum { COUNT = sizeof settings / sizeof *settings };
  * the privilege they stay: --check says when that matters. */
 static const struct {
     const char *name, *value, *why;
+    enum server_word word; /* what it is in sql/versions.h, if not each version has it */
 } restricted[] = {
-    {"sql_require_primary_key", "0", "a table of the game may lack one"},
-    {"sql_generate_invisible_primary_key", "0", "a table would have a column more than it had"},
-    {"low_priority_updates", "0", "a write lock would wait for all readers"},
-    {"max_error_count", "64", "a value that was changed is a warning"},
+    {"sql_require_primary_key", "0", "a table of the game may lack one", WORD_REQUIRE_KEY},
+    {"sql_generate_invisible_primary_key", "0", "a table would have a column more than it had",
+     WORD_INVISIBLE_KEY},
+    {"low_priority_updates", "0", "a write lock would wait for all readers", SERVER_WORDS},
+    {"max_error_count", "64", "a value that was changed is a warning", SERVER_WORDS},
 };
 
 enum { RESTRICTED = sizeof restricted / sizeof *restricted };
@@ -139,9 +141,13 @@ static int set_restricted(struct db *db, struct err *e)
 {
     struct err why = {0};
     SCOPED(buf_free) struct buf sql = {0};
-    for (size_t i = 0; i < RESTRICTED; i++)
-        buf_printf(&sql, "%s@@SESSION.%s<>%s", i ? "," : "SELECT CONCAT(", restricted[i].name,
-                   restricted[i].value);
+    for (size_t i = 0; i < RESTRICTED; i++) {
+        buf_adds(&sql, i ? "," : "SELECT CONCAT(");
+        if (restricted[i].word == SERVER_WORDS || db_word(db, restricted[i].word))
+            buf_printf(&sql, "@@SESSION.%s<>%s", restricted[i].name, restricted[i].value);
+        else
+            buf_addc(&sql, '0');
+    }
     buf_addc(&sql, ')');
     SCOPED(xfree) char *differs = db_one(db, sql.p, &why);
     for (size_t i = 0; differs && i < strnlen(differs, RESTRICTED) && !db_unanswered(&why); i++)

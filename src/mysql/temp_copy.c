@@ -33,11 +33,12 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
         out->logged = strcmp(format, "STATEMENT") == 0;
     if (lost(&why, e))
         return -1;
-    if (db_is_mariadb(db))
+    const char *setting = db_word(db, WORD_REQUIRE_KEY);
+    if (!setting)
         return 0;
     /* A key makes a copy take two or three times as long; with the privilege for it, our sessions
      * do not require one (conn.c). */
-    SCOPED(xfree) char *wanted = db_one(db, "SELECT @@session.sql_require_primary_key", &why);
+    SCOPED(xfree) char *wanted = db_one_with(db, "SELECT @@session.$", DB_ARGS(setting), &why);
     out->keyed = wanted && strcmp(wanted, "1") == 0;
     return lost(&why, e) ? -1 : 0;
 }

@@ -146,8 +146,9 @@ static int make_routine(struct db *db, const char *name, const char *sql, struct
         DB_ARGS(name, body), e);
     if (there || e->cls != ERR_NONE)
         return there ? 0 : -1;
-    if (db_is_mariadb(db))
-        return db_execf(db, e, "CREATE OR REPLACE %s", sql);
+    const char *replace = db_word(db, WORD_OR_REPLACE);
+    if (replace)
+        return db_execf(db, e, "CREATE %s%s", replace, sql);
     return db_execf(db, e, "DROP PROCEDURE IF EXISTS %s", name) < 0
                ? -1
                : db_execf(db, e, "CREATE %s", sql);

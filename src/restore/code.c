@@ -388,9 +388,7 @@ static bool account_of_world(const struct making *m, const struct definition *d)
     if (m->r->code_case.trust == CODE_SIGNED)
         return of_world || any_privilege(m, "USER_PRIVILEGES", account, usage) == 1;
     /* Privileges granted through a role are in none of the lists of privileges. */
-    const char *roles = db_is_mariadb(m->r->db)
-                            ? "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"
-                            : "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?";
+    const char *roles = db_word(m->r->db, WORD_ROLES);
     return of_world && any_privilege(m, "USER_PRIVILEGES", account, usage) == 0 &&
            any_privilege(m, "SCHEMA_PRIVILEGES", account, accounts) == 0 &&
            any_privilege(m, "TABLE_PRIVILEGES", account, accounts) == 0 &&
@@ -398,14 +396,13 @@ static bool account_of_world(const struct making *m, const struct definition *d)
            any_rows(m, roles, DB_ARGS(d->user.p, d->host.p)) == 0;
 }
 
-/* Leaves out modes that newer servers do not know and that do not affect definitions. */
-static void add_mode(struct buf *b, const char *mode, bool mariadb)
+/* Leaves out the mode that newer servers do not know, `old`, which does not affect definitions; it may be NULL. */
+static void add_mode(struct buf *b, const char *mode, const char *old)
 {
-    static const char old[] = "NO_AUTO_CREATE_USER";
     const char *comma = "";
     for (const char *s = mode; *s;) {
         size_t n = strcspn(s, ",");
-        if (mariadb || n != strlen(old) || strncmp(s, old, n) != 0) {
+        if (!old || n != strlen(old) || strncmp(s, old, n) != 0) {
             buf_printf(b, "%s%.*s", comma, (int)n, s);
             comma = ",";
         }
@@ -421,7 +418,7 @@ static int set_session(const struct making *m, const struct code_item *it, struc
     struct db *db = m->r->db;
     SCOPED(buf_free) struct buf b = {0};
     buf_adds(&b, "SET SESSION sql_mode='");
-    add_mode(&b, s->mode, db_is_mariadb(db));
+    add_mode(&b, s->mode, db_word(db, WORD_OLD_MODE));
     buf_printf(&b, "', time_zone='%s', character_set_client=%s", s->zone[0] ? s->zone : "+00:00",
                client_of(it));
     size_t front = b.len;

@@ -46,9 +46,10 @@ static int open_world(struct merge *m, const struct state *known, struct err *e)
         return -1;
     int64_t packet = db_variable_number(m->db, "max_allowed_packet");
     m->packet = packet > 0 ? (uint64_t)packet : 1u << 20;
+    const char *checks = db_word(m->db, WORD_CHECKS);
     if (db_lock_wait(m->db, m->job->cfg->restore_lock_wait, e) < 0 ||
         /* MariaDB only: MySQL always checks. These rows were accepted once. */
-        (db_is_mariadb(m->db) && db_exec(m->db, "SET SESSION check_constraint_checks=0", e) < 0) ||
+        (checks && db_exec_with(m->db, "SET SESSION $=0", DB_ARGS(checks), e) < 0) ||
         check_world(m, known, e) < 0 || db_copier_begin(&m->copier, m->db, e) < 0)
         return -1;
     if (merge_begin(m, e) < 0) {

@@ -308,15 +308,14 @@ static bool is_on(struct db *db, const char *name)
 /* Server variables with which the server would refuse the restore. */
 static int settings(struct db *db, const struct grants *g, bool triggers, struct err *e)
 {
-    bool super = grants_have(g, NULL, "SUPER");
-    bool writes =
-        super || grants_have(g, NULL, db_is_mariadb(db) ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN");
-    if (is_on(db, "super_read_only") || (is_on(db, "read_only") && !writes)) {
+    struct server_version v = db_version(db);
+    if (is_on(db, "super_read_only") ||
+        (is_on(db, "read_only") && !server_may(g, v, MAY_WRITE_READ_ONLY))) {
         err_set(e, ERR_QUERY, READ_ONLY, "the server is read-only: nothing can be restored on it");
         return err_hint(
             e, "name the server that takes writes, or " DB_UNSET_FOR_GOOD("read_only", "OFF"));
     }
-    if (!triggers || super || db_variable_number(db, "log_bin") != 1 ||
+    if (!triggers || server_may(g, v, MAY_SKIP_TRUST) || db_variable_number(db, "log_bin") != 1 ||
         db_variable_number(db, "log_bin_trust_function_creators") != 0)
         return 0;
     err_set(e, ERR_QUERY, NO_SUPER,

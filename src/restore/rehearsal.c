@@ -15,7 +15,7 @@ static int may_rehearse(struct restore *r, struct err *e)
     struct err ignored;
     if (db_grants(r->db, &g, &unknown, &ignored) < 0 || unknown)
         return 0;
-    db_missing_privileges(&missing, &g, r->schema, DB_DRILL_PRIVILEGES);
+    db_missing_privileges(&missing, &g, r->schema, DRILL_PRIVILEGES);
     if (!missing.len)
         return 0;
     err_set(e, ERR_DENIED, 0,

@@ -263,9 +263,9 @@ static void hint_grant(struct restore *r, struct err *e)
         begin--;
     while (begin && *begin == ' ')
         begin++;
-    SCOPED(xfree) char *denied = r->opt->copy    ? xstrdup(DB_COPY_PRIVILEGES)
-                                 : r->opt->drill ? xstrdup(DB_DRILL_PRIVILEGES)
-                                 : r->opt->into  ? xstrdup(DB_SCRATCH_PRIVILEGES)
+    SCOPED(xfree) char *denied = r->opt->copy    ? xstrdup(COPY_PRIVILEGES)
+                                 : r->opt->drill ? xstrdup(DRILL_PRIVILEGES)
+                                 : r->opt->into  ? xstrdup(SCRATCH_PRIVILEGES)
                                  : begin < end   ? xstrndup(begin, (size_t)(end - begin))
                                                  : NULL;
     if (denied)
@@ -288,7 +288,8 @@ static int run(const struct job *job, const struct restore_options *opt, struct 
         result_plan(&r);
     } else if (r.db && !opt->drill) {
         plan_drop(&r.plan, r.db);
-        if (e->cls == ERR_DENIED && strstr(e->hint, "GRANT"))
+        /* Not of a privilege on the whole server, which its own hint names. */
+        if (e->cls == ERR_DENIED && strstr(e->hint, "GRANT") && !strstr(e->hint, "ON *.*"))
             hint_grant(&r, e);
     }
     out->took_ms = mono_since(clock_mono(), began);

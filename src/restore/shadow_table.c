@@ -32,7 +32,8 @@ int shadow_session_begin(struct shadow_session *s, struct err *e)
     if (db_unanswered(&why))
         return err_pass(e, &why);
     /* MariaDB only: MySQL always checks constraints. Dumped rows passed them when written. */
-    return db_is_mariadb(s->db) ? db_exec(s->db, "SET SESSION check_constraint_checks=0", e) : 0;
+    const char *checks = db_word(s->db, WORD_CHECKS);
+    return checks ? db_exec_with(s->db, "SET SESSION $=0", DB_ARGS(checks), e) : 0;
 }
 
 int shadow_read(const struct shadow_session *s, const struct target *t, struct db_tables *out,

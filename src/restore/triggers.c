@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "mysql/account.h"
 #include "restore/restore_int.h"
 #include "sql/literal.h"
 
@@ -28,6 +29,14 @@ int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
     return 0;
 }
 
+/* The server names the privilege that it missed first. */
+static void hint_definer(struct db *db, const char *definer, struct err *e)
+{
+    int privileges[DEFINER_PRIVILEGES];
+    server_definer_privileges(db_version(db), definer, e->text, privileges);
+    db_hint_server(db, privileges, e);
+}
+
 int triggers_prove(struct restore *r, const struct db_triggers *list, struct err *e)
 {
     struct db *db = r->db;
@@ -42,13 +51,8 @@ int triggers_prove(struct restore *r, const struct db_triggers *list, struct err
         err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
         if (e->num == DB_LOG_NEEDS_SUPER)
             err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));
-        else if (e->cls == ERR_DENIED && db_is_mariadb(db))
-            err_hint(e, "GRANT SET USER ON *.* TO it, or drop the trigger; worldkeeper --check "
-                        "names each");
         else if (e->cls == ERR_DENIED)
-            err_hint(e, "GRANT SET_ANY_DEFINER ON *.* TO it, with SYSTEM_USER when the definer has "
-                        "that and ALLOW_NONEXISTENT_DEFINER when there is none, or drop the "
-                        "trigger; worldkeeper --check names each");
+            hint_definer(db, t.definer, e);
         return -1;
     }
     return 0;

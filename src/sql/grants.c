@@ -12,6 +12,7 @@
 static void add_privilege(struct grant *g, const char *s)
 {
     static const char *const same[][2] = {{"REPLICATION CLIENT", "BINLOG MONITOR"},
+                                          {"REPLICATION REPLICA", "REPLICATION SLAVE"},
                                           {"DELETE VERSIONING ROWS", "DELETE HISTORY"},
                                           {"CREATE TEMPORARY TABLE", "CREATE TEMPORARY TABLES"},
                                           {"ALL", "ALL PRIVILEGES"}};
@@ -147,7 +148,7 @@ int grants_add(struct grants *g, const char *line)
     bool grants = reader_word(&r, "GRANT");
     row.revoke = !grants && reader_word(&r, "REVOKE");
     if (!grants && !row.revoke)
-        return 0;
+        return reader_word(&r, "DENY") ? -1 : 0; /* it would take away what another line grants */
     if (!read_line(&r, &row)) {
         grant_free(&row);
         return -1;

@@ -17,7 +17,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-enum kind { MARIA, MYSQL_9, MYSQL_8 };
+enum kind { MARIA, MYSQL_9, MYSQL_8, MARIA_11, MARIA_10_5 };
 
 static struct config kit_cfg;
 static char kit_host[] = "localhost", kit_user[] = "keeper", kit_schema[] = "game",
@@ -45,15 +45,16 @@ static inline void kit_config(void)
 
 static inline void kit_sound_server(enum kind kind)
 {
-    static const char *const versions[] = {
-        [MARIA] = "10.11.19-MariaDB-log", [MYSQL_9] = "9.7.4", [MYSQL_8] = "8.0.43"};
-    static const char *const ids[] = {
-        [MARIA] = "1700000000\tdb1\t/var/lib/mysql/\t10.11.19-MariaDB-log" UP,
-        [MYSQL_9] = "1700000000\tdb1\t/var/lib/mysql/\t9.7.4" UP,
-        [MYSQL_8] = "1700000000\tdb1\t/var/lib/mysql/\t8.0.43" UP};
+    static const char *const versions[] = {[MARIA] = "10.11.19-MariaDB-log",
+                                           [MYSQL_9] = "9.7.4",
+                                           [MYSQL_8] = "8.0.25",
+                                           [MARIA_11] = "11.8.9-MariaDB",
+                                           [MARIA_10_5] = "10.5.29-MariaDB"};
+    static char id[128];
+    snprintf(id, sizeof id, "1700000000\tdb1\t/var/lib/mysql/\t%s" UP, versions[kind]);
     script_reset();
     scripted_server.version = versions[kind];
-    script("VARIABLE_NAME='Uptime'", ids[kind]);
+    script("VARIABLE_NAME='Uptime'", id);
     script("SELECT CURRENT_USER()", "keeper@localhost\t0");
     script("SELECT UNIX_TIMESTAMP(NOW(6))", "1770000000.0");
     script("SELECT @@global.max_heap_table_size", "16777216");
@@ -73,7 +74,9 @@ static inline void kit_sound_server(enum kind kind)
     script("SELECT nonce, generation, dump FROM `game`.`worldkeeper`",
            "0123456789abcdef0123456789abcdef\t3\td");
     script("SELECT generation FROM `game`.`worldkeeper_lease`", "3");
-    script(kind == MARIA ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000001\t4\t\t");
+    script(kind == MYSQL_9 ? "SHOW BINARY LOG STATUS" : "SHOW MASTER STATUS", "bin.000001\t4\t\t");
+    /* What --check proves ends so where the privilege is there. */
+    script_error("SET NEW.worldkeeper_no_such_column=1", 1054);
     fake_wall_ms = 1770000000000;
 }
 

@@ -26,6 +26,19 @@ static void unlogged(void)
     kit_cfg.restore_binlog = false;
 }
 
+static void position_refused(void)
+{
+    journal_off();
+    script_error("SHOW MASTER STATUS", 1227);
+    script_error("SHOW BINARY LOG STATUS", 1227);
+}
+
+static void unlogged_refused(void)
+{
+    unlogged();
+    script_error("SET SESSION sql_log_bin=0", 1227);
+}
+
 static void kept_loaded(void)
 {
     kit_cfg.standby.warm = true;
@@ -102,6 +115,46 @@ static void test_needed(void **state)
         kit_case_run(&cases[i], kit_ask);
 }
 
+/* What the server says when it is asked for a trigger. */
+#define PROOF(definer) "CREATE DEFINER=" definer " TRIGGER `game`.`worldkeeper_tmp_proof`"
+
+static void refused(void)
+{
+    script_error(PROOF("`ann`@`%`"), 1227);
+    script_error(PROOF("`root`@`localhost`"), 1227);
+}
+
+static void hers_refused(void)
+{
+    hers();
+    refused();
+}
+
+static void roots_refused(void)
+{
+    roots();
+    refused();
+}
+
+/* Before --init there is no table to ask with. */
+static void hers_unproven(void)
+{
+    hers();
+    script_error("worldkeeper_tmp_proof", DB_NO_TABLE);
+}
+
+static void roots_unproven(void)
+{
+    roots();
+    script_error("worldkeeper_tmp_proof", DB_NO_TABLE);
+}
+
+static void strict_refused(void)
+{
+    log_strict();
+    script_error("worldkeeper_tmp_proof", DB_LOG_NEEDS_SUPER);
+}
+
 static void test_triggers(void **state)
 {
     (void)state;
@@ -117,26 +170,35 @@ static void test_triggers(void **state)
          .name = "triggers",
          .text = "(1419)",
          .hint = "log_bin_trust_function_creators=1",
-         .change = log_strict},
+         .change = strict_refused},
         {MARIA, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_OK, "triggers",
          .change = log_strict},
         {.level = CHECK_FAIL,
          .name = "triggers",
          .text = "t1 belongs to ann@%",
          .hint = "GRANT SET USER ON *.* TO " US ";",
-         .change = hers},
+         .change = hers_refused},
         {MYSQL_9, .level = CHECK_FAIL, .name = "triggers", .text = "SYSTEM_USER too",
-         .hint = "GRANT SET_ANY_DEFINER ON *.* TO " US ";", .change = hers},
+         .hint = "GRANT SET_ANY_DEFINER ON *.* TO " US ";", .change = hers_refused},
         {MYSQL_9, .level = CHECK_FAIL, .name = "triggers",
-         .hint = "GRANT SET_ANY_DEFINER, SYSTEM_USER ON *.* TO", .change = roots},
+         .hint = "GRANT SET_ANY_DEFINER, SYSTEM_USER ON *.* TO", .change = roots_refused},
         {MYSQL_8, .level = CHECK_FAIL, .name = "triggers", .hint = "GRANT SET_USER_ID ON *.* TO",
-         .change = hers},
-        {MARIA, "SHOW GRANTS", "GRANT SET USER ON *.* TO " US "\n" OURS, 0, CHECK_OK, "triggers",
-         .change = hers},
+         .change = hers_refused},
+        /* The server's word counts, whatever the grants look like … */
+        {.level = CHECK_OK, .name = "triggers", .change = hers},
+        {MARIA_11, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_FAIL, "triggers",
+         "takes SET USER", "GRANT SET USER ON *.* TO " US ";", .change = roots_refused},
+        /* … and where it cannot be asked, what SUPER includes in its version. */
+        {MARIA_11, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_FAIL, "triggers",
+         "takes SET USER", .change = hers_unproven},
         {MARIA, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_OK, "triggers",
-         .change = hers},
+         .change = hers_unproven},
+        {MARIA, "SHOW GRANTS", "GRANT SET USER ON *.* TO " US "\n" OURS, 0, CHECK_OK, "triggers",
+         .change = hers_unproven},
+        {MYSQL_8, "SHOW GRANTS", "GRANT SET_USER_ID ON *.* TO " US "\n" OURS, 0, CHECK_OK,
+         "triggers", .change = hers_unproven},
         {MYSQL_9, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_FAIL, "triggers",
-         NULL, "GRANT SYSTEM_USER ON *.* TO", .change = roots},
+         NULL, "GRANT SYSTEM_USER ON *.* TO", .change = roots_unproven},
         {MARIA, .level = CHECK_OK, .name = "rights", .text = "all that", .change = on_durable},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
@@ -148,13 +210,13 @@ static void test_nice_to_have(void **state)
     (void)state;
     static const struct kit_case cases[] = {
         {MARIA, "SHOW GRANTS", OURS, 0, CHECK_NOTE, "rights", "position in the binary log",
-         "GRANT BINLOG MONITOR ON *.* TO " US ";", .change = journal_off},
+         "GRANT BINLOG MONITOR ON *.* TO " US ";", .change = position_refused},
         {MYSQL_9, "SHOW GRANTS", OURS, 0, CHECK_NOTE, "rights", "position in the binary log",
-         "GRANT REPLICATION CLIENT ON *.* TO " US ";", .change = journal_off},
+         "GRANT REPLICATION CLIENT ON *.* TO " US ";", .change = position_refused},
         {MARIA, .level = CHECK_WARN, .name = "rights", .text = "has no effect",
-         .hint = "GRANT BINLOG ADMIN ON", .change = unlogged},
+         .hint = "GRANT BINLOG ADMIN ON", .change = unlogged_refused},
         {MYSQL_9, .level = CHECK_WARN, .name = "rights", .text = "has no effect",
-         .hint = "GRANT SESSION_VARIABLES_ADMIN ON", .change = unlogged},
+         .hint = "GRANT SESSION_VARIABLES_ADMIN ON", .change = unlogged_refused},
         {MARIA, .level = CHECK_NOTE, .name = "drill", .text = "worldkeeper_drill_game1",
          .hint = "ON `worldkeeper\\_drill\\_game1`.* TO " US ";"},
         /* Under partial_revokes MySQL takes names as they are. */

@@ -152,7 +152,8 @@ static void test_connection(void **state)
          "is it"},
         {MARIA, "SELECT CURRENT_USER()", NULL, 1227, CHECK_FAIL, "connection"},
         {MARIA, "DO 1", NULL, 1053, CHECK_FAIL, "connection"},
-        {MYSQL_8, .level = CHECK_WARN, .name = "version", .text = "too old", .hint = "upgrade"},
+        {MYSQL_8, .level = CHECK_NOTE, .name = "version", .text = "by its documentation",
+         .hint = "--drill"},
         {MARIA, "SHOW SESSION STATUS", TLS_ON, 0, CHECK_OK, "encryption", "TLSv1.3, AES",
          .change = by_socket},
         {.level = CHECK_OK, .name = "encryption", .text = "none is needed", .change = by_socket},
@@ -245,15 +246,45 @@ static void in_1970(void)
     "GRANT " rights " ON *.* TO `keeper`@`localhost`\n"                                            \
     "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`"
 
+static void dumps_three_days_apart(void)
+{
+    kit_cfg.dump_interval = 3 * 86400 * 1000LL;
+}
+
+static void position_refused(void)
+{
+    script_error("SHOW BINARY LOG STATUS", 1227);
+}
+
+#define WRITING "UPDATE `game`.`worldkeeper_lease` SET generation=generation WHERE FALSE"
+
+static void writes_refused(void)
+{
+    script_error(WRITING, 1290);
+}
+
+static void no_lease(void)
+{
+    script_error(WRITING, DB_NO_TABLE);
+}
+
 static void test_settings(void **state)
 {
     (void)state;
     static const struct kit_case cases[] = {
-        {MARIA, "SELECT @@global.read_only", "1", 0, CHECK_FAIL, "settings", "read_only is on"},
-        {MARIA, "SELECT @@global.read_only", "ON", 0, CHECK_NOTE, "settings", "all the same", NULL,
-         "SHOW GRANTS", GLOBAL("READ_ONLY ADMIN")},
+        {MARIA, "SELECT @@global.read_only", "1", 0, CHECK_FAIL, "settings", "read_only is on",
+         .change = writes_refused},
+        /* The server says that it may, whatever its grants look like. */
+        {MARIA, "SELECT @@global.read_only", "1", 0, CHECK_NOTE, "settings", "all the same"},
+        /* SUPER is enough in 10.5, and not in 10.11: where the server cannot be asked so. */
+        {MARIA, "SELECT @@global.read_only", "1", 0, CHECK_FAIL, "settings", "read_only is on",
+         NULL, "SHOW GRANTS", GLOBAL("SUPER"), no_lease},
         {MYSQL_9, "SELECT @@global.read_only", "1", 0, CHECK_NOTE, "settings", "all the same", NULL,
-         "SHOW GRANTS", GLOBAL("CONNECTION_ADMIN")},
+         "SHOW GRANTS", GLOBAL("SUPER"), no_lease},
+        {MARIA, "SELECT @@global.read_only", "ON", 0, CHECK_NOTE, "settings", "all the same", NULL,
+         "SHOW GRANTS", GLOBAL("READ_ONLY ADMIN"), no_lease},
+        {MYSQL_9, "SELECT @@global.read_only", "1", 0, CHECK_NOTE, "settings", "all the same", NULL,
+         "SHOW GRANTS", GLOBAL("CONNECTION_ADMIN"), no_lease},
         {MYSQL_9, "SELECT @@global.super_read_only", "1", 0, CHECK_FAIL, "settings",
          "super_read_only is on", "SET GLOBAL super_read_only=OFF", "SHOW GRANTS",
          GLOBAL("CONNECTION_ADMIN")},
@@ -312,18 +343,36 @@ static void test_settings(void **state)
          "max_binlog_stmt_cache_size is 4.0 KiB", "18446744073709547520"},
         {MARIA, "SELECT @@global.max_binlog_stmt_cache_size", "18446744073709547520", 0, CHECK_OK,
          "journal"},
-        {MARIA, "SELECT @@global.max_binlog_total_size", "10485760", 0, CHECK_WARN, "journal",
+        {MARIA_11, "SELECT @@global.max_binlog_total_size", "10485760", 0, CHECK_WARN, "journal",
          "after about 10.0 s (max_binlog_total_size)",
          "SET GLOBAL max_binlog_total_size=126877696;", "BINLOG_BYTES_WRITTEN", "1048576.0000"},
-        {MARIA, "SELECT @@global.max_binlog_total_size", "104857600", 0, CHECK_OK, "journal",
+        {MARIA_11, "SELECT @@global.max_binlog_total_size", "104857600", 0, CHECK_OK, "journal",
          .ask2 = "BINLOG_BYTES_WRITTEN", .rows2 = "1048576.0000"},
-        {MYSQL_8, "SHOW BINARY LOG STATUS", NULL, 1064, CHECK_OK, "journal",
-         .ask2 = "SHOW MASTER STATUS", .rows2 = "b\t4\t\t"},
-        {MYSQL_9, "SHOW BINARY LOG STATUS", NULL, 1227, CHECK_WARN, "journal", "cannot be asked"},
+        {MYSQL_8, "SHOW MASTER STATUS", "b\t4\t\t", 0, CHECK_OK, "journal"},
+        {MYSQL_9, "SHOW BINARY LOG STATUS", NULL, 1227, CHECK_WARN, "journal",
+         "it lacks REPLICATION CLIENT", "GRANT REPLICATION CLIENT ON *.* TO"},
+        /* What SUPER includes differs between versions: the server's answer counts. */
+        {MARIA_11, "SHOW MASTER STATUS", NULL, 1227, CHECK_WARN, "journal",
+         "it lacks BINLOG MONITOR", "GRANT BINLOG MONITOR ON *.* TO", "SHOW GRANTS",
+         GLOBAL("SUPER, REPLICATION SLAVE")},
+        {MARIA, "SHOW GRANTS", GLOBAL("SUPER, REPLICATION SLAVE"), 0, CHECK_OK, "journal"},
+        /* In days, before there was a setting in seconds. */
+        {MARIA_10_5, "SELECT @@global.expire_logs_days", "1", 0, CHECK_WARN, "journal",
+         "after about 1d (expire_logs_days)", "SET GLOBAL expire_logs_days=6;",
+         .change = dumps_three_days_apart},
+        {MARIA_10_5, "SELECT @@global.expire_logs_days", "4", 0, CHECK_OK, "journal",
+         .change = dumps_three_days_apart},
+        {MYSQL_8, "SELECT @@global.log_slave_updates", "0", 0, CHECK_WARN, "journal",
+         "log_slave_updates is OFF on a replica", "log_slave_updates = ON under",
+         "SHOW REPLICA STATUS", "Waiting for source"},
+        {MYSQL_9, "SELECT @@global.log_replica_updates", "0", 0, CHECK_WARN, "journal",
+         "log_replica_updates is OFF on a replica", "log_replica_updates = ON under",
+         "SHOW REPLICA STATUS", "Waiting for source"},
         {MARIA, "SHOW GRANTS", "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`", 0,
-         CHECK_WARN, "journal", "it lacks REPLICATION SLAVE, BINLOG MONITOR"},
+         CHECK_WARN, "journal", "it lacks REPLICATION SLAVE", "GRANT REPLICATION SLAVE ON *.*"},
         {MYSQL_9, "SHOW GRANTS", "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`",
-         0, CHECK_WARN, "journal", "it lacks REPLICATION SLAVE, REPLICATION CLIENT"},
+         0, CHECK_WARN, "journal", "it lacks REPLICATION SLAVE, REPLICATION CLIENT", NULL,
+         .change = position_refused},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         kit_case_run(&cases[i], kit_ask);

@@ -123,13 +123,6 @@ static void test_session(void **state)
                 assert_int_equal(e.cls == ERR_NONE, wanted);
                 db_close(db);
             }
-    struct err e = {0};
-    server(true);
-    script_fail(1, DB_NO_VARIABLE, false); /* a server without sql_if_exists */
-    struct db *db = db_open(&p, &e);
-    assert_non_null(db);
-    assert_int_equal(e.cls, ERR_NONE);
-    db_close(db);
 }
 
 static void test_one(void **state)
