@@ -1,11 +1,12 @@
 """The rights that worldkeeper(8) lists for each feature: enough for it, and none of them too much."""
 import os
 import re
+import time
 
 import pytest
 
 from wk.keeper import DONE, ROOT, USER
-from wk.server import MYSQL
+from wk.server import MYSQL, RIGHTS, version
 
 LOG = "REPLICATION SLAVE, " + ("REPLICATION CLIENT" if MYSQL else "BINLOG MONITOR")
 # What the man page's table says: rights on the schema, and on the server.
@@ -142,3 +143,173 @@ def test_none_of_them_is_too_much(feature, make_server, make_world, make_keeper)
         assert done.rc != DONE, (right, done)
     given(keeper, *FEATURES[feature])
     assert act(keeper, feature).rc == DONE
+
+
+# ---- what --check says, and what is so ----------------------------------------------------------------------
+
+def by_version():
+    """{what it is for: (the privilege to grant, what else stands for it)} of the man page, for this server's version. A
+    unit test compares that list with the program's own."""
+    with open(os.path.join(ROOT, "etc/worldkeeper.8"), encoding="utf-8") as f:
+        text = f.read().split(".Ss Privileges by version")[1].split(".Bl -tag", 1)[1].split("\n.El")[0]
+    here, found = version()[:2], {}
+    for entry in text.split("\n.It ")[1:]:
+        use, *lines = entry.splitlines()
+        said = re.search(f"{'MySQL' if MYSQL else 'MariaDB'}: (.*?)\\.(?= MySQL:|$)", " ".join(lines))
+        if not said:
+            continue
+        newest, *older = said.group(1).split("; ")
+        for name in older:
+            before, words = re.match(r"before ([0-9.]+): (.*)", name).groups()
+            if here < tuple(map(int, before.split("."))):
+                newest = words
+        found[use] = newest.split(" or ")[0], newest.split(" or ")[1:]
+    return found
+
+
+DEFINER = "Triggers and routines of other definers"
+# What each is tried with: settings of the server, of the config, the topic of --check's finding, and the action.
+LISTED = {
+    "Reading the binary log": ({}, {"journal": {"mode": "server"}}, "journal", "to a moment"),
+    "Positions in the binary log": ({}, {"journal": {"mode": "server"}}, "journal", "to a moment"),
+    DEFINER: ({}, {}, "triggers", "restore"),
+    "Those of definers such as root, which have SYSTEM_USER": ({}, {}, "triggers", "restore"),
+    "Those of definers that do not exist": ({}, {}, "triggers", "restore"),
+    "Triggers, with a binary log and log_bin_trust_function_creators = OFF": (
+        {"log_bin_trust_function_creators": 0}, {}, "triggers", "restore"),
+    "[restore] binlog = no": ({}, {"restore": {"binlog": "no"}}, "rights", "unlogged restore"),
+    "Restores while read_only is ON": ({"read_only": 1}, {}, "settings", "restore"),
+}
+ELSEWHERE = {"Copies without a key, with sql_require_primary_key = ON",  # test_mysql_ways.py
+             "Functions and procedures in dumps",  # test_check.py
+             "Restores and drills on a Galera node"}  # test_galera.py
+
+
+def test_each_that_is_listed_is_tried():
+    assert set(by_version()) <= set(LISTED) | ELSEWHERE
+
+
+def a_world_of_many_definers(make_server, make_world, make_keeper):
+    """It has triggers of root, of a plain account and, where that can be, of one that does not exist."""
+    server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=1")
+    keeper = make_keeper(make_world("small", server))
+    keeper.init()
+    server.sql("CREATE USER IF NOT EXISTS plain@localhost")
+    make_triggers(keeper)
+    return keeper
+
+
+def make_triggers(keeper):
+    for n, definer in enumerate(("root@localhost", "plain@localhost", "nobody@nowhere", f"{USER}@localhost")):
+        keeper.world.sql(f"DROP TRIGGER IF EXISTS tr{n}",
+                         f"CREATE DEFINER={definer} TRIGGER tr{n} BEFORE INSERT ON player FOR EACH ROW SET @wk_fired=1")
+
+
+def triggers(keeper):
+    return int(keeper.world.value("SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=DATABASE()"))
+
+
+def failing(keeper, topic):
+    """What --check finds wrong in this topic."""
+    done = keeper.run("--check", "--json")
+    return [c for c in done.json["result"]["checks"] if c["name"] == topic and c["level"] in ("warn", "fail")
+            and "superfluous" not in c["text"] and "more than needed" not in c["text"]]
+
+
+def try_it(keeper, action):
+    if action == "to a moment":
+        keeper.dump()
+        time.sleep(1.1)
+        done = keeper.run("--restore", "--force", "--at", time.strftime("%Y-%m-%d %H:%M:%S"))
+        return done.rc == DONE, done
+    done = keeper.run("--restore", "--force")
+    return done.rc == DONE and ("is not allowed to this account" not in done.out + done.err or action != "unlogged restore"), done
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("use", LISTED)
+def test_check_fails_where_the_action_fails(use, make_server, make_world, make_keeper):
+    """With all that is listed, with all but this one, and with what is said to stand for it in its place."""
+    listed = by_version()
+    if use not in listed:  # this version needs nothing for it
+        return
+    settings, config, topic, action = LISTED[use]
+    keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
+    server, schema = keeper.server, keeper.world.schema
+    keeper.dump()
+    keeper.configure(config)
+    every = {listed[u][0] for u in LISTED if u in listed}
+    only_for = {"SUPER"} if listed[use][0] != "SUPER" else set()  # it would stand for this one
+    given = {"all": every - only_for, "all but it": every - {listed[use][0], *listed[use][1]} - only_for}
+    for other in listed[use][1]:
+        given[other] = given["all but it"] | {other}
+    if MYSQL is False and use == DEFINER and "SUPER" not in listed[use][1]:
+        given["SUPER, which is not enough"] = given["all but it"] | {"SUPER"}
+    for what, rights in given.items():
+        server.account(USER, [schema], RIGHTS, ", ".join(sorted(rights)) or None)
+        server.sql("DO 1", *(f"SET GLOBAL {name}={value}" for name, value in settings.items()))
+        said = failing(keeper, topic)
+        works, done = try_it(keeper, action)
+        server.sql("SET GLOBAL read_only=0", "SET GLOBAL log_bin_trust_function_creators=1")
+        assert bool(said) == (not works), (what, said, done)
+        assert works == (what != "all but it" and "not enough" not in what), (what, said, done)
+
+
+@pytest.mark.each_server
+def test_check_fails_where_a_privilege_on_the_schema_is_missing(make_server, make_world, make_keeper):
+    """Each of them is taken away: --check fails if and only if a dump or a restore does."""
+    keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
+    listed = by_version()
+    keeper.dump()
+    for right in RIGHTS.split(", "):
+        keeper.server.account(USER, [keeper.world.schema], ", ".join(r for r in RIGHTS.split(", ") if r != right),
+                              ", ".join(sorted({listed[u][0] for u in LISTED if u in listed} - {"SUPER"})))
+        fails = bool(keeper.run("--check").rc)
+        dumped, restored = keeper.run("--dump"), keeper.run("--restore", "--force")
+        # MySQL hides triggers from an account without TRIGGER: the restore does not know what it loses.
+        works = dumped.rc == DONE and restored.rc == DONE and "_lease" not in restored.out and triggers(keeper) == 4
+        assert fails == (not works), (right, dumped, restored)
+        keeper.server.account(USER, [keeper.world.schema], RIGHTS, "ALL")
+        keeper.ok("--restore", "--force")
+        make_triggers(keeper)
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("super_and", ["REPLICATION SLAVE", f"{LOG}"])
+def test_super_is_what_it_is_in_this_version(super_and, make_server, make_world, make_keeper):
+    """Where SUPER lacks something --check fails, with the GRANT to paste; after that all works: dumps, and restores with
+    triggers of other definers."""
+    keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
+    server = keeper.server
+    keeper.configure({"journal": {"mode": "server"}})
+    server.account(USER, [keeper.world.schema], RIGHTS, f"SUPER, {super_and}")
+    before = keeper.run("--check", "--json")
+    includes = version() < (11, 0) and not MYSQL  # MySQL's lacks SYSTEM_USER, for root's triggers
+    assert (before.rc == DONE) == includes, before
+    pasted = [s.strip() for c in before.json["result"]["checks"] if c["level"] == "fail" for s in
+              re.findall(r"GRANT [^;]*;", c["hint"])]
+    assert bool(pasted) != includes, before
+    for grant in pasted:
+        server.sql(grant.replace("`localhost`", "'localhost'").rstrip(";"))
+        server.sql(grant.replace("`localhost`", "'127.0.0.1'").rstrip(";"))
+    assert keeper.run("--check").rc == DONE
+    was = keeper.world.snapshot()
+    keeper.dump()
+    keeper.world.sql("DELETE FROM fleet WHERE id>2000")
+    keeper.ok("--restore", "--force")
+    keeper.world.assert_is(was)
+    assert triggers(keeper) == 4
+
+
+@pytest.mark.each_server
+def test_a_check_changes_nothing(make_server, make_world, make_keeper):
+    """Its proofs leave no trigger, no row, no table, and nothing in the binary log."""
+    keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
+    keeper.configure({"restore": {"binlog": "no"}})
+    server = keeper.server
+    server.account(USER, [keeper.world.schema], RIGHTS, "ALL")
+    keeper.run("--check")  # the first one opens tables
+    was, at = keeper.world.snapshot(), server.sql("SHOW MASTER STATUS")
+    keeper.run("--check")
+    assert server.sql("SHOW MASTER STATUS") == at
+    keeper.world.assert_is(was)
