@@ -393,13 +393,18 @@ faults: $(BIN)
 	  WK_FAULT_CUTS=$${WK_FAULT_CUTS:-1000} WK_FAULT_KILLS=$${WK_FAULT_KILLS:-1000} \
 	  /usr/bin/python3 -m pytest -q -n $(FAULT_JOBS) -m "long or not long" $(FAULT_TESTS)
 
-## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine, every state of the
-##                  analyzer, races of threads, and all of the tests of which each run takes a share
+## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine and on Debian 13, the core on
+##                  sid and MariaDB 10.5, every state of the analyzer, races of threads, and all of the tests of which each
+##                  run takes a share
 .PHONY: nightly
 nightly:
 	scripts/clean-root.sh
 	scripts/clean-root.sh --container
 	scripts/clean-root.sh --user
+	scripts/clean-root.sh --suite trixie
+	scripts/clean-root.sh --suite sid 'scripts/test.sh core'
+	scripts/servers.sh fetch mariadb-10.5
+	WK_KIND=mariadb-10.5 scripts/test.sh core
 	+$(MAKE) lint
 	scripts/tsan.sh
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle
