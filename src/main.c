@@ -80,6 +80,7 @@ static const struct option_row {
     {"run", no_argument, OPT_ACTION, 0, 0},
     {"check", no_argument, OPT_ACTION, 0, 0},
     {"init", no_argument, OPT_ACTION, 0, 0},
+    {"new-round", no_argument, OPT_ACTION, 0, 0},
     {"dump", no_argument, OPT_ACTION, 0, 0},
     {"list", no_argument, OPT_ACTION, 0, 0},
     {"verify", optional_argument, OPT_ACTION, 0, 0},
@@ -438,6 +439,39 @@ static void warn_ignored(const struct action_context *a)
                  a->ignored.text);
 }
 
+/* --new-round --from FILE: three actions. What can be refused of the file is refused before the round begins; a failure
+ * after that leaves the new round with the tables as they were. */
+static int new_round_from(struct action_context *a, struct request *r, json_t **result,
+                          struct err *e)
+{
+    SCOPED(xfree) char *file = r->from;
+    struct request load = {.action = ACTION_RESTORE, .dump = file, .force = true, .dry_run = true};
+    json_auto_t *tried = NULL;
+    json_t *loaded = NULL;
+    r->from = NULL;
+    if (carry_out(a, &load, &tried, e) < 0 || carry_out(a, r, result, e) < 0)
+        return -1;
+    load.dry_run = false;
+    if (carry_out(a, &load, &loaded, e) < 0) {
+        json_decref(loaded);
+        return err_step(e, "the new round has begun, but %s is not in it", file);
+    }
+    json_object_set_new(*result, "restored", loaded);
+    return 0;
+}
+
+/* In place of a path that is relative to this directory. */
+static void resolve(char **path)
+{
+    SCOPED(xfree) char *here =
+        *path && **path != '/' && strchr(*path, '/') ? getcwd(NULL, 0) : NULL;
+    if (!here)
+        return;
+    char *full = xasprintf("%s/%s", here, *path);
+    free(*path);
+    *path = full;
+}
+
 /* The dump directory is opened as late as possible, and not at all for actions that have no use for it. */
 static int one_action(struct options *o, struct config *cfg, json_t **result, struct err *e)
 {
@@ -448,13 +482,8 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
         return worlds_ask(cfg, 0, result, e) < 0 ? -1 : worlds_judge(*result, e);
     /* A relative path is resolved here, even if the supervisor opens it; links in it are resolved by
      * the process that opens it. */
-    SCOPED(xfree) char *here =
-        r->dump && r->dump[0] != '/' && strchr(r->dump, '/') ? getcwd(NULL, 0) : NULL;
-    if (here) {
-        char *full = xasprintf("%s/%s", here, r->dump);
-        free(r->dump);
-        r->dump = full;
-    }
+    resolve(&r->dump);
+    resolve(&r->from);
     struct err later; /* action_run() refuses actions that need the key */
     (void)signature_open(cfg, &later);
     a = (struct action_context){.cfg = cfg, .job.dirfd = -1};
@@ -466,7 +495,8 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     err_clear(e);
     warn_ignored(&a);
     a.emit = on_event;
-    int rc = carry_out(&a, r, result, e);
+    int rc = r->action == ACTION_NEW_ROUND && r->from ? new_round_from(&a, r, result, e)
+                                                      : carry_out(&a, r, result, e);
     screen_done();
     action_close(&a);
     return rc;

@@ -14,6 +14,8 @@ static const struct {
     [ACTION_CHECK] = {"check", ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET},
     [ACTION_INIT] = {"init", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                  ACTION_FORCE},
+    [ACTION_NEW_ROUND] = {"new-round", ACTION_FROM | ACTION_WRITES | ACTION_LOGS_IN |
+                                           ACTION_READS_DUMPS | ACTION_JOB},
     [ACTION_DUMP] = {"dump", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                  ACTION_YIELDS | ACTION_FORCE},
     [ACTION_LIST] = {"list", ACTION_READS_DUMPS | ACTION_SHOWN_QUIET | ACTION_FROM},

@@ -10,6 +10,7 @@ enum action {
     ACTION_RUN, /* supervise */
     ACTION_CHECK,
     ACTION_INIT,
+    ACTION_NEW_ROUND,
     ACTION_DUMP,
     ACTION_LIST,
     ACTION_VERIFY,

@@ -113,19 +113,27 @@ static int try_one(struct action_context *a, const struct request *r, wall_t unt
     return 0;
 }
 
-/* The newest that is asked for and proves good; each that does not is noted. */
+/* The newest that is asked for and proves good; each that does not is noted. One of an earlier round than is known here, or
+ * than another one in the store, is taken only by name. */
 static int choose(struct action_context *a, const struct request *r, wall_t until,
                   struct action_from *from, const struct catalog *here, bool beside, struct err *e)
 {
     struct fetch *f = &from->fetch;
+    const struct manifest *m = &from->dump.m;
+    uint64_t round = here->round;
     int is = 0;
     for (size_t i = 0; is == 0 && i < f->there.dump_count; i++) {
         const struct copy_dump *d = &f->there.dumps[i];
         manifest_free(&from->dump.m);
         if (!d->manifest || !is_asked(d, r, until))
             continue;
-        is = fetch_manifest(f, d, &from->dump, e) < 0 ? -1
-                                                      : try_one(a, r, until, from, here, beside, e);
+        if (fetch_manifest(f, d, &from->dump, e) < 0)
+            return -1;
+        if (from->dump.intact && m->round > round)
+            round = m->round;
+        if (from->dump.intact && m->round < round && restore_newest(r->dump))
+            continue;
+        is = try_one(a, r, until, from, here, beside, e);
     }
     if (is == 0)
         err_set(e, ERR_NOTHING, 0, "no dump%s%s in %s that can be used", r->dump ? " " : "",

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "restore/loss.h"
 #include "restore/restore.h"
 #include "store/catalog.h"
+#include "store/round.h"
 #include "watch/expect.h"
 
 /* Each action is a function of the same shape (action_fn) in one table; options, the lock, the lease and the password are
@@ -31,6 +33,8 @@ struct init {
     struct db_sentinel sentinel;
     struct server_id server;
     uint64_t lease;
+    bool no_table;  /* the sentinel's table is not there, so that not only its row was deleted */
+    uint64_t begun; /* the round that was begun; 0: none was */
 };
 
 /* A missing sentinel table is treated as one without a row. It is not created here, before all
@@ -46,7 +50,24 @@ static int init_read(struct action_context *a, struct init *in, struct err *e)
         db_lease_create(in->db, c->schema, c->sentinel, e) < 0)
         return -1;
     int rc = db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e);
-    return rc < 0 && !db_table_missing(e) ? -1 : 0;
+    in->no_table = rc < 0 && db_table_missing(e);
+    return rc < 0 && !in->no_table ? -1 : 0;
+}
+
+/* A generation above all that anybody has seen of the old round: a store would else take the dumps of both for those of two
+ * machines. The round comes first: killed between the two, the world has no dump that could come back over it. */
+static int begin_round(struct action_context *a, struct init *in, const char *nonce,
+                       uint64_t *generation, struct err *e)
+{
+    uint64_t last = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
+    if (a->state.generation > last)
+        last = a->state.generation;
+    *generation = last + 1;
+    if (round_begin(a->job.dirfd, in->catalog.round + 1, nonce, e) < 0)
+        return -1;
+    in->begun = in->catalog.round + 1;
+    fault_point("round.begun");
+    return 0;
 }
 
 /* A sentinel row is there: it is ours, or refused. */
@@ -67,29 +88,32 @@ static int init_adopt(struct action_context *a, struct init *in, bool force, str
         e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
 }
 
-/* No sentinel row is there: one is inserted, unless the world that had one was lost. */
+/* No sentinel row is there: one is inserted, unless the world that had one was lost. Only a row that was deleted from its
+ * table, in a server that was not restarted, is put back into the same round. */
 static int init_create(struct action_context *a, struct init *in, bool force, struct err *e)
 {
     const struct config *c = a->cfg;
     char nonce[33];
-    uint64_t generation = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
+    uint64_t generation;
     if (state_standby(&a->state, c) && catalog_newest(&in->catalog, 0) && !force) {
         err_set(e, ERR_REFUSED, 0, "the dumps here belong to a world of another machine");
         return err_hint(e, "worldkeeper --promote takes that world over, once it has ended there");
     }
-    bool only_row = a->state.known && !server_restarted(&in->server, &a->state.server);
-    if (only_row) {
-        snprintf(nonce, sizeof nonce, "%s", a->state.nonce);
-    } else if ((catalog_newest(&in->catalog, 0) || a->state.known) && !force) {
+    bool restarted = !a->state.known || server_restarted(&in->server, &a->state.server);
+    bool only_row = !restarted && !in->no_table;
+    if (restarted && (catalog_newest(&in->catalog, 0) || a->state.known) && !force) {
         err_set(e, ERR_REFUSED, 0, "this world was kept before and its sentinel row is gone");
         return err_hint(e,
                         "worldkeeper --restore brings the world back; worldkeeper --init --force "
                         "declares what is there now to be the world");
-    } else if (db_nonce(nonce, e) < 0) {
+    }
+    if (only_row) {
+        snprintf(nonce, sizeof nonce, "%s", a->state.nonce);
+        generation = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
+        generation += generation == 0;
+    } else if (db_nonce(nonce, e) < 0 || begin_round(a, in, nonce, &generation, e) < 0) {
         return -1;
     }
-    if (generation == 0)
-        generation = 1;
     if (db_sentinel_create(in->db, c->schema, c->sentinel, true, "", e) < 0 ||
         db_sentinel_insert(in->db, c->schema, c->sentinel, nonce, generation, "", e) < 0)
         return -1;
@@ -126,13 +150,98 @@ static int action_init(struct action_context *a, const struct request *r, json_t
     }
     if (rc == 0)
         *result = json_pack("{s:s, s:s, s:I, s:o, s:O, s:O}", "sentinel", a->cfg->sentinel, "did",
-                            there ? "already there" : "created", "generation",
-                            (json_int_t)a->state.generation, "state", state_json(&a->state),
-                            "ledgers", made, "skipped", skipped);
-    else
+                            there      ? "already there"
+                            : in.begun ? "created"
+                                       : "put back",
+                            "generation", (json_int_t)a->state.generation, "state",
+                            state_json(&a->state), "ledgers", made, "skipped", skipped);
+    if (rc == 0 && in.begun)
+        js_set_int(*result, "round", (int64_t)in.begun);
+    if (rc < 0)
         err_step(e, "init");
     json_decref(made);
     json_decref(skipped);
+    catalog_free(&in.catalog);
+    db_close(in.db);
+    return rc;
+}
+
+/* ---- --new-round ---- */
+
+/* The last dump of the round that ends, pinned: of the world as it is now, or where its sentinel is gone with its tables,
+ * the newest that there is. `last` receives its name, "": there is none. */
+static int keep_last_dump(struct action_context *a, struct init *in, char last[DUMP_NAME_MAX],
+                          struct err *e)
+{
+    SCOPED(manifest_free) struct manifest m = {0};
+    const struct catalog_entry *newest = catalog_newest(&in->catalog, 0);
+    struct dump_options opt = {.accept_shrink = true,
+                               .nonce = a->state.known ? a->state.nonce : NULL};
+    snprintf(last, DUMP_NAME_MAX, "%s", newest ? newest->m.name : "");
+    if (in->sentinel.rows == 1) {
+        if (dump_run(&a->job, &opt, &m, e) < 0)
+            return err_step(e, "the last dump of the old round");
+        snprintf(last, DUMP_NAME_MAX, "%s", m.name);
+    }
+    if (!last[0])
+        return 0;
+    fault_point("round.dumped");
+    SCOPED(xfree) char *why = xasprintf("the last dump of round %" PRIu64, in->catalog.round);
+    return pin_set(a->job.dirfd, last, PIN_ROUND, why, e);
+}
+
+/* The tables as they are become the world of the new round: another nonce in the sentinel. */
+static int adopt_round(struct action_context *a, struct init *in, struct err *e)
+{
+    const struct config *c = a->cfg;
+    char nonce[33];
+    uint64_t generation;
+    if (in->sentinel.rows == 0)
+        return init_create(a, in, false, e);
+    if (db_nonce(nonce, e) < 0 || begin_round(a, in, nonce, &generation, e) < 0)
+        return -1;
+    if (a->job.swapping)
+        a->job.swapping(a->job.note_arg, nonce, generation);
+    if (db_sentinel_renew(in->db, c->schema, c->sentinel, nonce, generation, e) < 0)
+        return -1;
+    fault_point("round.adopted");
+    return action_remember(a, nonce, generation, &in->server, e);
+}
+
+static int new_round(struct action_context *a, struct init *in, json_t **result, struct err *e)
+{
+    char last[DUMP_NAME_MAX];
+    SCOPED(manifest_free) struct manifest first = {0};
+    if (init_read(a, in, e) < 0 || (in->sentinel.rows > 0 && init_adopt(a, in, false, e) < 0))
+        return -1;
+    if (in->sentinel.rows == 0 && !in->no_table) {
+        err_set(e, ERR_REFUSED, 0,
+                "the sentinel row is gone: the old round may be lost, or only that row");
+        return err_hint(
+            e, "worldkeeper --restore brings a lost world back, worldkeeper --init puts the row "
+               "back; then worldkeeper --new-round");
+    }
+    if (keep_last_dump(a, in, last, e) < 0 || adopt_round(a, in, e) < 0)
+        return -1;
+    struct dump_options opt = {.accept_shrink = true, .nonce = a->state.nonce};
+    *result = json_pack("{s:I, s:s?, s:n, s:I, s:o}", "round", (json_int_t)in->begun, "last",
+                        last[0] ? last : NULL, "first", "generation",
+                        (json_int_t)a->state.generation, "state", state_json(&a->state));
+    if (dump_run(&a->job, &opt, &first, e) < 0)
+        return err_step(e, "round %" PRIu64 " has begun, but it has no dump yet", in->begun);
+    a->dumped = manifest_figures(&first, a->cfg->sentinel);
+    json_object_set_new(*result, "first", json_string(first.name));
+    return 0;
+}
+
+static int action_new_round(struct action_context *a, const struct request *r, json_t **result,
+                            struct err *e)
+{
+    struct init in = {0};
+    (void)r;
+    int rc = new_round(a, &in, result, e);
+    if (rc < 0)
+        err_step(e, "new round");
     catalog_free(&in.catalog);
     db_close(in.db);
     return rc;
@@ -428,6 +537,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
         return err_hint(e, "set [dump] hmac_key_file; openssl rand -hex 32 makes a key");
     }
     if ((a->ignored.cls != ERR_NONE && !r->dump && state_sign(a->job.dirfd, e) < 0) ||
+        (!r->dump && round_sign(a->job.dirfd, e) < 0) ||
         catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
         return -1;
     json_t *list = json_array();
@@ -486,15 +596,25 @@ static int action_test_alert(struct action_context *a, const struct request *r, 
 
 /* The others are carried out by main.c or by a running supervisor. */
 static action_fn *const functions[ACTIONS] = {
-    [ACTION_INIT] = action_init,           [ACTION_DUMP] = action_dump,
-    [ACTION_LIST] = action_list,           [ACTION_VERIFY] = action_verify,
-    [ACTION_DRILL] = action_drill,         [ACTION_RESTORE] = action_restore,
-    [ACTION_CONFLICTS] = action_conflicts, [ACTION_ROLLUP] = action_rollup,
-    [ACTION_HISTORY] = action_history,     [ACTION_WRITE_BACK] = action_write_back,
-    [ACTION_LOCKS] = action_locks,         [ACTION_RELEASE] = action_release,
-    [ACTION_SEAL] = action_seal,           [ACTION_TEST_ALERT] = action_test_alert,
-    [ACTION_TIDY] = action_tidy,           [ACTION_PROMOTE] = action_promote,
-    [ACTION_DEMOTE] = action_demote,       [ACTION_SWITCH_OVER] = action_switch_over,
+    [ACTION_INIT] = action_init,
+    [ACTION_NEW_ROUND] = action_new_round,
+    [ACTION_DUMP] = action_dump,
+    [ACTION_LIST] = action_list,
+    [ACTION_VERIFY] = action_verify,
+    [ACTION_DRILL] = action_drill,
+    [ACTION_RESTORE] = action_restore,
+    [ACTION_CONFLICTS] = action_conflicts,
+    [ACTION_ROLLUP] = action_rollup,
+    [ACTION_HISTORY] = action_history,
+    [ACTION_WRITE_BACK] = action_write_back,
+    [ACTION_LOCKS] = action_locks,
+    [ACTION_RELEASE] = action_release,
+    [ACTION_SEAL] = action_seal,
+    [ACTION_TEST_ALERT] = action_test_alert,
+    [ACTION_TIDY] = action_tidy,
+    [ACTION_PROMOTE] = action_promote,
+    [ACTION_DEMOTE] = action_demote,
+    [ACTION_SWITCH_OVER] = action_switch_over,
 };
 
 /* Checks come in the order of their price, and all of them before any effect. */
@@ -512,7 +632,7 @@ int action_run(struct action_context *a, const struct request *r, json_t **resul
     bool other = (r->action == ACTION_ROLLUP && !r->verify) || r->action == ACTION_WRITE_BACK ||
                  r->action == ACTION_RELEASE || r->apply;
     bool changes = (request_swaps(r) && r->action != ACTION_PROMOTE) || (other && !r->dry_run);
-    if ((r->action == ACTION_DUMP && lease_keep_ask(a, e) < 0) ||
+    if (((r->action == ACTION_DUMP || r->action == ACTION_NEW_ROUND) && lease_keep_ask(a, e) < 0) ||
         (changes && lease_keep_own(&lease, a, action_name(r->action), e) < 0))
         return -1;
     int rc = functions[r->action](a, r, result, e);

@@ -30,7 +30,7 @@ int action_allowed(const struct action_context *a, const struct request *r, stru
     const struct state *s = &a->state;
     bool writes = r->action == ACTION_DUMP || (r->action == ACTION_RESTORE && request_swaps(r)) ||
                   r->action == ACTION_ROLLUP || r->action == ACTION_WRITE_BACK ||
-                  r->action == ACTION_RELEASE || r->apply ||
+                  r->action == ACTION_RELEASE || r->apply || r->action == ACTION_NEW_ROUND ||
                   (r->action == ACTION_INIT && s->role == ROLE_STANDBY);
     if (!writes || !state_standby(s, a->cfg))
         return 0;

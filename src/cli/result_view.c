@@ -51,6 +51,8 @@ static void intact_cell(struct buf *b, const json_t *d)
 {
     if (js_flag(d, "intact")) {
         draw_fill(b, d, "yes[ ({proven_by}, {proven_at_unix:u} ago)][; pinned: {pinned}]");
+        if (js_flag(d, "earlier_round"))
+            buf_adds(b, "; of an earlier round, restored only by name");
     } else {
         draw_coloured(b, screen_mode.out_colour, RED, "NO: ");
         draw_fill(b, d, "{reason}");
@@ -342,9 +344,16 @@ static void show_check(const json_t *o)
 static void show_init(const json_t *o)
 {
     const json_t *made = json_object_get(o, "ledgers");
-    draw_line(o, "sentinel {sentinel}: {did}; generation {generation:n}");
+    draw_line(o, "sentinel {sentinel}: {did}; generation {generation:n}[; round {round:n}]");
     for (size_t i = 0; i < json_array_size(made); i++)
         printf("made: %s\n", json_string_value(json_array_get(made, i)));
+}
+
+static void show_new_round(const json_t *o)
+{
+    draw_line(o, "round {round:n} has begun; its first dump: {first}");
+    draw_line(
+        o, "[the last dump of the round before it is kept until its file {last}.pin is removed]");
 }
 
 /* --pause and --resume return the whole status; its state and reason are enough. */
@@ -598,16 +607,27 @@ static void show_fields(const json_t *o)
 
 /* All others: show_fields(). */
 static void (*const shows[ACTIONS])(const json_t *result) = {
-    [ACTION_CHECK] = show_check,         [ACTION_INIT] = show_init,
-    [ACTION_DUMP] = show_dump,           [ACTION_LIST] = show_list,
-    [ACTION_VERIFY] = show_verify,       [ACTION_DRILL] = show_drill,
-    [ACTION_RESTORE] = show_restore,     [ACTION_PROMOTE] = show_restore,
-    [ACTION_DEMOTE] = show_demoted,      [ACTION_SWITCH_OVER] = show_demoted,
-    [ACTION_CONFLICTS] = show_conflicts, [ACTION_ROLLUP] = show_rollup,
-    [ACTION_HISTORY] = show_history,     [ACTION_WRITE_BACK] = show_write_back,
-    [ACTION_LOCKS] = show_locks,         [ACTION_SEAL] = show_seal,
-    [ACTION_STATUS] = screen_status,     [ACTION_PAUSE] = show_state,
-    [ACTION_RESUME] = show_state,        [ACTION_TEST_ALERT] = show_channels,
+    [ACTION_CHECK] = show_check,
+    [ACTION_INIT] = show_init,
+    [ACTION_NEW_ROUND] = show_new_round,
+    [ACTION_DUMP] = show_dump,
+    [ACTION_LIST] = show_list,
+    [ACTION_VERIFY] = show_verify,
+    [ACTION_DRILL] = show_drill,
+    [ACTION_RESTORE] = show_restore,
+    [ACTION_PROMOTE] = show_restore,
+    [ACTION_DEMOTE] = show_demoted,
+    [ACTION_SWITCH_OVER] = show_demoted,
+    [ACTION_CONFLICTS] = show_conflicts,
+    [ACTION_ROLLUP] = show_rollup,
+    [ACTION_HISTORY] = show_history,
+    [ACTION_WRITE_BACK] = show_write_back,
+    [ACTION_LOCKS] = show_locks,
+    [ACTION_SEAL] = show_seal,
+    [ACTION_STATUS] = screen_status,
+    [ACTION_PAUSE] = show_state,
+    [ACTION_RESUME] = show_state,
+    [ACTION_TEST_ALERT] = show_channels,
 };
 
 void screen_result(enum action action, const json_t *result)

@@ -493,6 +493,7 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
     if (w->m->generation == 0)
         w->m->generation = 1;
     w->m->sequence = c->sequence + 1;
+    w->m->round = c->round;
     w->m->at = clock_wall();
     snprintf(w->m->world, sizeof w->m->world, "%s", job->cfg->name);
     manifest_name(w->m);

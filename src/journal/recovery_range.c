@@ -131,7 +131,7 @@ void recovery_range_segments(const struct catalog *dumps, const struct archive *
 {
     *out = (struct recovery_range){0};
     for (size_t i = dumps->count; i-- > 0;)
-        if (dumps->list[i].intact)
+        if (catalog_usable(&dumps->list[i]))
             reach(a, &dumps->list[i], now, out);
 }
 
@@ -171,7 +171,7 @@ static bool is_kept(const struct catalog_entry *d, const struct recovery_range_s
 {
     struct db_binlog_pos oldest = {0};
     snprintf(oldest.file, sizeof oldest.file, "%s", server->oldest);
-    return d->intact && d->m.end.file[0] &&
+    return catalog_usable(d) && d->m.end.file[0] &&
            (!server->oldest[0] || db_binlog_pos_compare(&d->m.end, &oldest) >= 0);
 }
 

@@ -113,6 +113,13 @@ int db_sentinel_insert(struct db *db, const char *schema, const char *table, con
                         DB_ARGS(schema, table, nonce, DB_NUMBER(generation), dump), e);
 }
 
+int db_sentinel_renew(struct db *db, const char *schema, const char *table, const char *nonce,
+                      uint64_t generation, struct err *e)
+{
+    return db_exec_with(db, "UPDATE ??.?? SET nonce='$', generation=$, dump='' WHERE id=1",
+                        DB_ARGS(schema, table, nonce, DB_NUMBER(generation)), e);
+}
+
 int db_sentinel_mark(struct db *db, const char *schema, const char *table, uint64_t marker,
                      struct err *e)
 {

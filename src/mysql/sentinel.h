@@ -46,6 +46,9 @@ int db_sentinel_noted(struct db *db, const char *schema, const char *table, cons
                       struct err *e);
 int db_sentinel_insert(struct db *db, const char *schema, const char *table, const char *nonce,
                        uint64_t generation, const char *dump, struct err *e);
+/* The row gets another nonce and generation, and comes from no dump, in one statement: a new round begins. */
+int db_sentinel_renew(struct db *db, const char *schema, const char *table, const char *nonce,
+                      uint64_t generation, struct err *e);
 /* Writes a number, the marker, into the row's last column, for a journal to find it in the log. A
  * table made by an older version gets that column first. */
 int db_sentinel_mark(struct db *db, const char *schema, const char *table, uint64_t marker,

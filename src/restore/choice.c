@@ -202,6 +202,16 @@ static int nothing_intact(const struct restore *r, struct err *e)
                                      : "--dump takes one of a living world");
 }
 
+static int only_earlier(const struct restore *r, struct err *e)
+{
+    err_set(e, ERR_NOTHING, 0,
+            "no dump of the current round (%" PRIu64 ") of world %s in %s: the %zu there are of "
+            "earlier rounds, which are restored only by name",
+            r->catalog.round, r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count);
+    return err_hint(e, "worldkeeper --list shows them; worldkeeper --restore=%s takes the newest",
+                    r->catalog.list[0].m.name);
+}
+
 /* The dump with the changes since, or without those that do not fit it. */
 static int load_with_changes(struct restore *r, struct err *e)
 {
@@ -224,8 +234,13 @@ static int load_newest(struct restore *r, struct err *e)
 {
     struct err refused = {0};
     unsigned skip = r->opt->skip;
+    size_t earlier = 0;
     for (size_t i = 0; i < r->catalog.count; i++) {
         const struct catalog_entry *c = &r->catalog.list[i];
+        if (c->earlier) {
+            earlier++;
+            continue;
+        }
         if (!c->intact) {
             skipped(r, c->m.name, c->reason);
             continue;
@@ -255,7 +270,7 @@ static int load_newest(struct restore *r, struct err *e)
     }
     if (refused.cls == ERR_REFUSED)
         return err_pass(e, &refused);
-    return nothing_intact(r, e);
+    return earlier == r->catalog.count ? only_earlier(r, e) : nothing_intact(r, e);
 }
 
 /* ERR_NOTHING: it does not exist or is not intact. One that only failed to load can be tried again by name. */

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "store/retention.h"
+#include "store/round.h"
 
 #define REJECTED_KEPT 3
 
@@ -165,6 +166,21 @@ int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, str
     return load_dir(fd, world, out, e);
 }
 
+/* A manifest that nobody vouches for must not end the round of all others; one of a damaged dump still says which round it
+ * is, so that its damage leads back to no earlier round. */
+static void find_round(int dirfd, struct catalog *c)
+{
+    struct round begun;
+    round_read(dirfd, &begun);
+    c->round = begun.number;
+    memcpy(c->round_nonce, begun.nonce, sizeof c->round_nonce);
+    for (size_t i = 0; i < c->count; i++)
+        if ((c->list[i].intact || c->list[i].damaged) && c->list[i].m.round > c->round)
+            c->round = c->list[i].m.round;
+    for (size_t i = 0; i < c->count; i++)
+        c->list[i].earlier = c->list[i].m.round < c->round;
+}
+
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     SCOPED(catalog_free) struct catalog rejected = {0};
@@ -173,7 +189,10 @@ int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *
         return -1;
     out->generation = rejected.generation;
     out->sequence = rejected.sequence;
-    return load_dir(dirfd, world, out, e);
+    if (load_dir(dirfd, world, out, e) < 0)
+        return -1;
+    find_round(dirfd, out);
+    return 0;
 }
 
 void catalog_free(struct catalog *c)
@@ -184,10 +203,15 @@ void catalog_free(struct catalog *c)
     *c = (struct catalog){0};
 }
 
+bool catalog_usable(const struct catalog_entry *c)
+{
+    return c->intact && !c->earlier;
+}
+
 const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned skip)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (c->list[i].intact && skip-- == 0)
+        if (catalog_usable(&c->list[i]) && skip-- == 0)
             return &c->list[i];
     return NULL;
 }
@@ -222,7 +246,7 @@ bool catalog_knows_nonce(const struct catalog *c, const char *nonce)
     for (size_t i = 0; i < c->count; i++)
         if (nonce[0] && c->list[i].intact && strcmp(c->list[i].m.nonce, nonce) == 0)
             return true;
-    return false;
+    return nonce[0] && strcmp(c->round_nonce, nonce) == 0;
 }
 
 struct sweep {

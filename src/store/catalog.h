@@ -13,6 +13,7 @@ struct catalog_entry {
     bool unread;       /* not intact only because it could not be read, or others can write it */
     bool unproven;     /* not intact only for lack of a valid signature: neither used nor deleted */
     bool damaged;      /* not intact only because of `proof` */
+    bool earlier;      /* of an earlier round (round.h): restored only by name */
     struct proof proof;
     struct pin pin;   /* kind PIN_NONE: there is none */
     char reason[512]; /* why it is not intact */
@@ -22,14 +23,18 @@ struct catalog {
     struct catalog_entry *list; /* newest first, by (generation, sequence) */
     size_t count;
     uint64_t generation, sequence; /* highest in any file name: dumps, .part, rejected */
+    uint64_t round;                /* the current one; 0: none was ever begun */
+    char round_nonce[33];          /* of round.json; "": there is none */
 };
 
 /* `dirfd` is the dump directory. */
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e);
 /* The same for rejected/. */
 int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, struct err *e);
+/* May a dump be chosen by whoever does not name it? */
+bool catalog_usable(const struct catalog_entry *c);
 void catalog_free(struct catalog *c);
-/* Newest intact entry after skipping `skip` of them; NULL when there is none. */
+/* Newest intact entry of the current round, after skipping `skip` of them; NULL when there is none. */
 const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned skip);
 /* Does somebody who types `asked` mean this dump? NAME.sql.gz is one way, and NAME the other. */
 bool catalog_named(const char *name, const char *asked);
@@ -37,7 +42,7 @@ const struct catalog_entry *catalog_find(const struct catalog *c, const char *na
 /* When it was last verified, and by which action ("dump": when it was stored); "" and ms 0: it is
  * not intact. */
 wall_t catalog_proven(const struct catalog_entry *c, const char **by);
-/* true if one of the intact dumps is of the world with this nonce. */
+/* true if one of the intact dumps is of the world with this nonce, or the round was begun with it. */
 bool catalog_knows_nonce(const struct catalog *c, const char *nonce);
 
 /* Deletes what killed workers left here and in rejected/: temporary files, .part files, and dump

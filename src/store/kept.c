@@ -57,6 +57,11 @@ int kept_load_private(int dirfd, const char *name, size_t limit, json_t **out, s
     return load(dirfd, name, limit, file_read_private, true, out, e);
 }
 
+int kept_load_unsigned(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
+{
+    return load(dirfd, name, limit, file_read, false, out, e);
+}
+
 int kept_give(int dirfd, const char *name, struct err *e)
 {
     struct stat st;

@@ -15,6 +15,8 @@
 int kept_load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e);
 /* The same for a file that only we can have made (file_read_private()). */
 int kept_load_private(int dirfd, const char *name, size_t limit, json_t **out, struct err *e);
+/* The same, whether or not it is signed: for what does no harm if somebody else has written it. */
+int kept_load_unsigned(int dirfd, const char *name, size_t limit, json_t **out, struct err *e);
 /* Takes ownership of `o`. Content that kept_load() could not read again (longer than `limit`, not
  * UTF-8) is not written. */
 int kept_save(int dirfd, const char *name, size_t limit, json_t *o, struct err *e);

@@ -1,3 +1,4 @@
+#include "store/round.h"
 #include "store/manifest.h"
 
 #include <errno.h>
@@ -65,6 +66,7 @@ static const struct js_field head_front[] = {
     MANIFEST(TEXT, "world", world, OF_NAME),
     MANIFEST(NUMBER, "generation", generation, OF_NAME, 0, INT64_MAX),
     MANIFEST(NUMBER, "sequence", sequence, OF_NAME, 0, INT64_MAX),
+    MANIFEST(NUMBER, "round", round, NULL, 0, ROUND_MAX),
 };
 static const struct js_field head_rest[] = {
     MANIFEST(TEXT, "method", method, NULL),

@@ -49,6 +49,7 @@ struct manifest_ledger {
 struct manifest {
     char name[DUMP_NAME_MAX], world[64], schema[256];
     uint64_t generation, sequence;
+    uint64_t round; /* of the game (round.h); 0: made before there were rounds */
     wall_t at;
     int64_t took_ms;
     int64_t wait_ms; /* the longest that a writer can have waited for it, if wait_known */

@@ -11,7 +11,7 @@
 
 #define PIN_MAX 4096 /* bytes of the file */
 
-static const char *const kinds[PIN_KINDS] = {[PIN_SHRINK] = "shrink"};
+static const char *const kinds[PIN_KINDS] = {[PIN_SHRINK] = "shrink", [PIN_ROUND] = "round"};
 
 int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason, struct err *e)
 {
@@ -45,7 +45,7 @@ void pin_read(int dirfd, const char *name, struct pin *out)
 
 bool pin_holds(const struct pin *p, const struct config_retention *rule, wall_t now)
 {
-    if (p->kind == PIN_NONE)
-        return false;
+    if (p->kind != PIN_SHRINK)
+        return p->kind == PIN_ROUND;
     return p->since.ms > now.ms || now.ms - p->since.ms < rule->keep_before_shrink;
 }

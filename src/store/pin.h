@@ -14,6 +14,7 @@
 enum pin_kind {
     PIN_NONE,
     PIN_SHRINK, /* the last dump before one that lost many rows: for [retention] keep_before_shrink */
+    PIN_ROUND, /* the last dump of a round, until somebody removes the pin */
     PIN_KINDS
 };
 

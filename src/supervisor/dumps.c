@@ -64,6 +64,8 @@ void dumps_load(struct world *w, const struct catalog *c)
     for (size_t i = 0; i < c->count; i++)
         if (c->list[i].intact)
             learn_nonce(c->list[i].m.nonce);
+    if (c->round_nonce[0])
+        learn_nonce(c->round_nonce);
     dumps.have = false;
     dumps.next = clock_mono();
     if (!newest)

@@ -449,6 +449,27 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
                 happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
 }
 
+/* ---- the end of --init and --new-round ---- */
+
+/* Dumps of the round before count no longer, and the journal begins anew. */
+static void round_ended(struct world *w, const struct manifest *first, const json_t *result,
+                        const struct err *e)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    struct err why;
+    prober_next(clock_mono());
+    if (!json_object_get(result, "round"))
+        return;
+    if (first->name[0]) {
+        dump_done(w, first, result, e);
+    } else if (catalog_load(w->a->job.dirfd, w->cfg->name, &c, &why) < 0) {
+        world_log_err(w, LOG_ERROR_, "the dumps of the new round", &why);
+    } else {
+        dumps_load(w, &c);
+    }
+    follower_part.restart(w);
+}
+
 /* ---- the end of a restore ---- */
 
 /* A restore that was not heard of again has left a word of itself. */
@@ -642,8 +663,8 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
         out->dump.name[0] ? dump_done(w, &out->dump, result, e) : dump_failed(w, result, e);
     else if (request_swaps(&r))
         restore_ended(w, &r, jobs.announced, result, e);
-    else if (r.action == ACTION_INIT)
-        prober_next(clock_mono());
+    else if (r.action == ACTION_INIT || r.action == ACTION_NEW_ROUND)
+        round_ended(w, &out->dump, result, e);
     else if (r.action == ACTION_DRILL) {
         drills_ended(w, &r, result, e);
         if (e) /* its scratch schema may be left */

@@ -40,11 +40,13 @@ static void sentinel(const struct words_facts *f, struct words *out)
                      "nothing is restored there by itself",
                      "if the game has moved to this server: worldkeeper --restore; if not, correct "
                      "[mysql] in the config, which names it"},
-        missing = {"NOT PROTECTED, the sentinel table is missing",
-                   "the table by which worldkeeper knows its world is missing: ",
-                   "no dump; nothing is restored by itself",
-                   "for a world that is new, or still there: worldkeeper --init; for one that was "
-                   "lost: worldkeeper --restore"},
+        missing =
+            {"NOT PROTECTED, the sentinel table is missing",
+             "the table by which worldkeeper knows its world is missing: ",
+             "no dump; nothing is restored by itself",
+             "for one that was lost or dropped by mistake: worldkeeper --restore; for tables "
+             "that are the world now, as after loading a new round: worldkeeper --init (dumps "
+             "from before are then restored only by name)"},
         deleted = {"NOT PROTECTED, the sentinel row was deleted",
                    "the row by which worldkeeper knows its world was deleted, and the server was "
                    "not restarted: ",

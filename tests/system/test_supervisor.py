@@ -198,6 +198,7 @@ def test_status_of_a_supervisor_that_stands_still(keeper):
 
 def test_a_trouble_stands_in_the_status_too(keeper):
     """Dumps that fail while the world is UP: not in the log and an alert only."""
+    keeper.configure({"dump": {"shrink_action": "reject"}})
     keeper.dump()
     keeper.start()
     assert keeper.status()["troubles"] == []
