@@ -127,10 +127,11 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
         peer->proven = verify ? allow_clear : NULL;
         peer->of = my;
     }
-    return usable
-               ? NULL
-               : xasprintf("this libmariadb (%s, %s) logs in to servers that it has not verified",
-                           mysql_get_client_info(), openssl ? openssl : "no TLS");
+    return usable ? NULL
+                  : xasprintf("this libmariadb (%s, %s) may log in to servers that it has not "
+                              "verified; one that is built with %s does not",
+                              mysql_get_client_info(), openssl ? openssl : "without TLS",
+                              peer_openssl());
 }
 
 bool client_proven(const struct peer *peer)

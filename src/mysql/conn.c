@@ -100,8 +100,8 @@ static const struct known_error {
     {2059, ERR_DENIED, NULL},         /* authentication plugin cannot be loaded */
     {2061, ERR_DENIED, NULL},
     {CLIENT_NOT_ALLOWED, ERR_DENIED,
-     "it sends the password itself, which only the server's socket and a server verified by tls = "
-     "verify are told"},
+     "this plugin sends the password itself: only the server's socket, and a server verified by "
+     "tls = verify, are given that"},
     {3032, ERR_DENIED, /* offline_mode, MySQL */
      "its administrator keeps everybody out: " DB_UNSET_FOR_GOOD("offline_mode", "OFF")},
     {3118, ERR_DENIED, HINT_UNLOCK}, /* account locked, MySQL */
@@ -326,8 +326,11 @@ static int attempt(struct db *db, const struct db_params *p, int tls, struct err
         return err_set(e, ERR_SYSTEM, ENOMEM, "cannot set up the client library");
     set_options(db->my, p);
     SCOPED(xfree) char *why = client_tls(db->my, p, tls, &peer);
-    if (why)
-        return err_set(e, ERR_SYSTEM, 0, "cannot connect: %s", why);
+    if (why) {
+        err_set(e, ERR_SYSTEM, 0, "cannot connect: %s", why);
+        err_hint(e, "the server's socket needs none of this: [mysql] socket");
+        return -1;
+    }
     mysql_set_local_infile_handler(db->my, feed_open, feed_read, feed_close, feed_error, db);
     if (client_connect(db->my, p, &peer)) {
         db->verified = tls == 3 && client_proven(&peer);

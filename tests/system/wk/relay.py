@@ -114,7 +114,8 @@ def server_context(cert, key):
 class Impostor:
     """Answers in the server's place, with the certificate of `context`; None: without TLS. `said` is all that a client
     told it beyond its wish for TLS. It names `plugin` as the way to log in and asks for it once more, as a server does
-    that wants the password itself; with `switches` it asks for it only then. offers(n): is TLS offered to the n-th who comes?"""
+    that wants the password itself; with `switches` it asks for it only then. offers(n): is TLS offered to the n-th who
+    comes?"""
 
     def __init__(self, plugin, context=None, offers=lambda n: True, switches=False):
         self.first = "mysql_native_password" if switches else plugin
@@ -135,7 +136,8 @@ class Impostor:
         salt = b"b" * (32 if self.plugin == "client_ed25519" else 20)
         asked = {"dialog": b"\x04Password: ", "mysql_clear_password": b""}.get(self.plugin, salt + b"\0")
         self.said.append(said)
-        for body in (b"\xfe" + self.plugin.encode() + b"\0" + asked, b"\1\4", b"\1\4"):
+        full = [b"\1\4"] if self.plugin == "caching_sha2_password" else []
+        for body in (b"\xfe" + self.plugin.encode() + b"\0" + asked, *full):
             if not said:
                 return
             con.sendall(packed(body, number + 1))
