@@ -30,7 +30,8 @@ static const struct setting {
     {"sql_buffer_result", "0", EVERYWHERE, "MySQL would refuse to show views from then on"},
     {"max_sort_length", "1024", EVERYWHERE, "what is read in order is told apart by longer keys"},
     {"system_versioning_asof", "DEFAULT", IN_MARIADB, "tables would be read as of another moment"},
-    {"character_set_collations", "''", IN_MARIADB,
+    /* its own default: an empty text is NULL where sql_mode says so */
+    {"character_set_collations", "'latin1=latin1_swedish_ci'", IN_MARIADB,
      "a definition without COLLATE means the usual one", 110201},
     /* statements that would be refused, or cut off */
     {"foreign_key_checks", "0", EVERYWHERE, "tables are loaded in any order"},

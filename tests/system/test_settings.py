@@ -19,7 +19,8 @@ PARTS = 16 if WHOLE else 1
 KNOWN = [Setting("sql_safe_updates", "1"), Setting("completion_type", "'RELEASE'"), Setting("group_concat_max_len", "4"),
          Setting("query_alloc_block_size", "4294966272"), Setting("max_sort_length", "8"), Setting("sql_auto_is_null", "1"),
          *([Setting("session_track_gtids", "2"), Setting("default_table_encryption", "1")] if MYSQL else
-           [Setting("alter_algorithm", "'INSTANT'"), Setting("system_versioning_asof", "'2001-01-01 00:00:00'")])]
+           [Setting("alter_algorithm", "'INSTANT'"), Setting("sql_mode", "'EMPTY_STRING_IS_NULL'"),
+            Setting("system_versioning_asof", "'2001-01-01 00:00:00'")])]
 
 
 @pytest.fixture
