@@ -199,7 +199,7 @@ static int fail_with(const struct db *db, unsigned num, const char *text, mono_t
         hint = "SHOW PROCESSLIST in the server shows what it waits for";
     if (hint)
         err_hint(e, "%s", hint);
-    if (num == 1153)
+    if (num == DB_TOO_LONG)
         db_packet_hint(e, DB_PACKET_UNKNOWN);
     if (invalid) {
         hang_up(db);
@@ -371,7 +371,13 @@ struct db *db_open(const struct db_params *p, struct err *e)
         rc = no_tls(db, e);
     if (rc == 0) {
         db->read_timeout = p->read_timeout;
-        if (session_setup(db, p->several, &db->packet, e) == 0)
+        rc = session_setup(db, p->several, false, &db->packet, e);
+        if (rc < 0 && e->num == DB_TOO_LONG) {
+            err_clear(e);
+            rc = attempt(db, p, tls, e) < 0 ? -1
+                                            : session_setup(db, p->several, true, &db->packet, e);
+        }
+        if (rc == 0)
             return db;
     }
     db_close(db);

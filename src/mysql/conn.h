@@ -92,6 +92,7 @@ bool db_table_missing(const struct err *e);
 #define DB_NO_TABLE 1146
 #define DB_NO_VARIABLE 1193
 #define DB_TABLE_FULL 1114
+#define DB_TOO_LONG 1153 /* for max_allowed_packet */
 #define DB_LOCK_TIMEOUT 1205
 #define DB_LOG_NEEDS_SUPER 1419 /* creating a trigger with the binary log on */
 #define DB_DEADLOCK 1213 /* the other session took the same locks in another order and continues */

@@ -96,14 +96,18 @@ static const struct {
 
 enum { RESTRICTED = sizeof restricted / sizeof *restricted };
 
-/* One statement: the server may be far away. */
-static void set_statement(struct buf *b, bool mariadb, const bool missing[COUNT])
+#define SMALL                                                                                      \
+    900 /* bytes of a statement that each server takes: max_allowed_packet is at least 1024 */
+
+/* The settings from `*next` on: all, or with `small` as many as fit. */
+static void set_statement(struct buf *b, size_t *next, bool small, bool mariadb,
+                          const bool missing[COUNT])
 {
     buf_clear(b);
     buf_adds(b, "SET NAMES binary");
-    for (size_t i = 0; i < COUNT; i++) {
-        const struct setting *s = &settings[i];
-        if (missing[i] || s->where == (mariadb ? IN_MYSQL : IN_MARIADB))
+    for (; *next < COUNT && (!small || b->len < SMALL - 100); ++*next) {
+        const struct setting *s = &settings[*next];
+        if (missing[*next] || s->where == (mariadb ? IN_MYSQL : IN_MARIADB))
             continue;
         if (s->since)
             buf_printf(b, " /*%s!%u", mariadb ? "M" : "", s->since);
@@ -157,17 +161,21 @@ static int set_restricted(struct db *db, struct err *e)
     return db_unanswered(&why) ? err_pass(e, &why) : 0;
 }
 
-int session_setup(struct db *db, bool several, uint64_t *packet, struct err *e)
+int session_setup(struct db *db, bool several, bool small, uint64_t *packet, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     bool mariadb = db_is_mariadb(db), missing[COUNT] = {false};
-    int rc;
-    for (;;) {
-        set_statement(&sql, mariadb, missing);
+    size_t from = 0, next = 0;
+    int rc = 0;
+    while (rc == 0 && next < COUNT) {
+        from = next;
+        set_statement(&sql, &next, small, mariadb, missing);
         rc = set_and_ask(db, &sql, several, packet, e);
         if (rc == 0 || !note_missing(missing, e))
-            break;
+            continue;
         err_clear(e);
+        next = from;
+        rc = 0;
     }
     return rc < 0 || mariadb ? rc : set_restricted(db, e);
 }

@@ -12,8 +12,9 @@
 #define SESSION_TIME_ZONE "'+00:00'"
 #define SESSION_LOCK_WAIT "86400" /* seconds */
 
-/* Sets up a new session. `several`: in one round trip with the question for max_allowed_packet, whose answer goes
+/* Sets up a new session, in one statement: the server may be far away. With `small` in several, for a server whose
+ * max_allowed_packet refuses the one (DB_TOO_LONG), which ends the connection. `several`: in one round trip with the question for max_allowed_packet, whose answer goes
  * into *packet. */
-int session_setup(struct db *db, bool several, uint64_t *packet, struct err *e);
+int session_setup(struct db *db, bool several, bool small, uint64_t *packet, struct err *e);
 
 #endif
