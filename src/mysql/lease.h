@@ -40,7 +40,7 @@ int db_lease_read(struct db *db, const char *schema, const char *sentinel, uint6
                   struct err *e);
 /* On a node of a Galera cluster, where GET_LOCK is local to the node: raises the generation that
  * was `seen` in the whole cluster, ERR_BUSY if another node's restore was first. No effect on a
- * server that is not a node. */
+ * server that is not a node. The session must not have changed tables while it kept that to its node. */
 int db_lease_claim(struct db *db, const char *schema, const char *sentinel, uint64_t seen,
                    uint64_t generation, const char *holder, struct err *e);
 /* Never lowers it. */

@@ -460,11 +460,20 @@ static int raise_lease(struct db *db, const char *schema, const char *sentinel, 
                : db_lease_raise(db, schema, sentinel, generation, holder, e);
 }
 
+/* In a session of its own: what a session of MariaDB 11.8 replicates after it has changed a table
+ * with wsrep_on=0 cannot be read by the other nodes, and they leave the cluster. */
 int swap_claim(const struct restore *r, struct err *e)
 {
+    if (!galera_node(r->db)[0])
+        return 0;
     const struct config *c = r->job->cfg;
     SCOPED(xfree) char *holder = holder_name();
-    return db_lease_claim(r->db, c->schema, c->sentinel, r->lease, r->generation, holder, e);
+    struct db *db = db_open(&r->job->db, e);
+    int rc = !db || galera_own_node(db, e) < 0
+                 ? -1
+                 : db_lease_claim(db, c->schema, c->sentinel, r->lease, r->generation, holder, e);
+    db_close(db);
+    return rc;
 }
 
 /* Gives the CHECK constraints of a table the names that they had in the table it replaced. */
