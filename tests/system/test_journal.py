@@ -702,12 +702,13 @@ def test_gaps_in_a_row_do_not_dump_without_pause(make_world, make_keeper, logged
     con = logged.admin(keeper.world.schema)
     with con.cursor() as cur:
         cur.execute("SET SESSION binlog_format=STATEMENT")
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
+        began = time.monotonic()
+        while time.monotonic() < began + 5:
             cur.execute("UPDATE mark SET v=v+1")
             time.sleep(0.02)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
-    assert len(keeper.dumps()) <= 4
+    made = len(keeper.dumps())
+    assert made <= 4 + (time.monotonic() - began) / 10, "the first pause is ten seconds"
 
 
 def test_without_the_right(make_world, make_keeper, logged):
@@ -872,7 +873,7 @@ def test_followed_and_measured(make_world, make_keeper, logged):
     keeper.wait(lambda: journal(keeper)["pos"] > first, "a marker that comes through")
     keeper.world.mark(3)
     keeper.wait(lambda: journal(keeper)["changes"] > 0, "a change that is counted")
-    assert journal(keeper)["behind_seconds"] < 30
+    keeper.wait(lambda: journal(keeper)["behind_seconds"] < 30, "a marker that is young")
     assert "following" in keeper.ok("--status").out
 
 
