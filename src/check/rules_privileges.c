@@ -259,6 +259,87 @@ static void own_schema_facts(struct check *c, const char *prefix, const char *pr
     check_word(c, at, "%s", target.p);
 }
 
+/* ---- [restore] end_blockers ---- */
+
+/* What it takes to see the sessions that block a restore, and to end them. */
+static const struct {
+    enum { MARIADB = 1, MYSQL = 2, WITHOUT_SCHEMA = 4 } of; /* … without performance_schema */
+    const char *privilege, *table;                          /* table NULL: on the whole server */
+} for_blockers[] = {
+    {MARIADB | WITHOUT_SCHEMA, "PROCESS", NULL},
+    {MARIADB, "CONNECTION ADMIN", NULL},
+    {MYSQL | WITHOUT_SCHEMA, "CONNECTION_ADMIN", NULL},
+    {MYSQL, "SELECT", "metadata_locks"},
+    {MYSQL, "SELECT", "threads"},
+    {MYSQL, "SELECT", "events_statements_current"},
+};
+#define FOR_BLOCKERS (sizeof for_blockers / sizeof *for_blockers)
+
+static bool for_this_server(struct check *c, size_t i)
+{
+    unsigned kind = c->mariadb                                   ? MARIADB
+                    : check_value(c, "@performance_schema") == 0 ? WITHOUT_SCHEMA
+                                                                 : MYSQL;
+    return (for_blockers[i].of & kind) != 0;
+}
+
+static bool for_blockers_is(struct check *c, const struct grant *g, const char *word)
+{
+    bool schema = g->schema && strcmp(g->schema, "performance_schema") == 0;
+    for (size_t i = 0; i < FOR_BLOCKERS && !c->cfg->restore_ends_none; i++) {
+        const char *table = for_blockers[i].table;
+        bool place = table ? g->on == GRANT_TABLE && schema && strcmp(g->object, table) == 0
+                           : g->on == GRANT_GLOBAL;
+        if (for_this_server(c, i) && place && strcmp(word, for_blockers[i].privilege) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Does MariaDB list who holds locks? */
+static bool has_lock_list(const struct check *c)
+{
+    SCOPED(xfree) char *there = db_one_with(
+        c->db, "SELECT 1 FROM information_schema.PLUGINS WHERE PLUGIN_NAME='METADATA_LOCK_INFO'",
+        DB_ARGS(NULL), NULL);
+    return !c->mariadb || there;
+}
+
+static void blocker_facts(struct check *c)
+{
+    SCOPED(buf_free) struct buf server = {0}, tables = {0}, grant = {0};
+    const char *account = check_text(c, "account");
+    for (size_t i = 0; i < FOR_BLOCKERS; i++) {
+        const char *word = for_blockers[i].privilege, *table = for_blockers[i].table;
+        if (!for_this_server(c, i))
+            continue;
+        if (!table && !grants_have(&c->grants, NULL, word) &&
+            !(strcmp(word, "PROCESS") != 0 && grants_have(&c->grants, NULL, "SUPER")))
+            add_word(&server, word);
+        if (table && !grants_have_table(&c->grants, "performance_schema", table, word))
+            buf_printf(&tables, " GRANT SELECT ON performance_schema.%s TO %s;", table, account);
+    }
+    if (server.len)
+        buf_printf(&grant, "GRANT %s ON *.* TO %s;", server.p, account);
+    buf_adds(&grant, tables.len ? tables.p + (server.len ? 0 : 1) : "");
+    check_word(c, "blockers_grant", "%s", text_of(&grant));
+    check_fact(c, "lock_list", has_lock_list(c));
+}
+
+static const struct check_rule blockers[] = {
+    {"blockers", "restore.end_blockers=never", CHECK_OK,
+     "[restore] end_blockers = never: a session that holds a lock on the lost tables keeps the "
+     "world down until somebody ends it"},
+    {"blockers", "blockers_grant", CHECK_NOTE,
+     "an idle session of the game that holds a lock on the lost tables would keep the world down "
+     "until somebody ends it: this account may not see all such sessions, or not end them",
+     "{blockers_grant}"},
+    {"blockers", "!lock_list", CHECK_OK,
+     "a restore ends idle sessions of the schema that it waits for, by what MariaDB shows of "
+     "transactions; with INSTALL SONAME 'metadata_lock_info' it would tell which hold the locks"},
+    {"blockers", NULL, CHECK_OK, "a restore ends idle sessions of the schema that hold its locks"},
+};
+
 /* What is needed on the schema is the same in each version: the grants say whether it is there. */
 static void missing_facts(struct check *c)
 {
@@ -368,6 +449,8 @@ static bool useful_globally(struct check *c, const char *word)
 /* Does a world need this privilege where it is granted? What other worlds may need their own --check judges. */
 static bool is_useful(struct check *c, const struct grant *g, const char *word)
 {
+    if (for_blockers_is(c, g, word))
+        return true;
     if (g->on == GRANT_GLOBAL)
         return useful_globally(c, word);
     if (g->on == GRANT_TABLE && strcmp(g->schema, "mysql") == 0 && strcmp(g->object, "proc") == 0)
@@ -651,6 +734,8 @@ void check_privileges(struct check *c)
     if (!check_is(c, "missing_here"))
         CHECK_RULES(c, triggers);
     CHECK_RULES(c, extras);
+    blocker_facts(c);
+    CHECK_RULES(c, blockers);
     excess_facts(c);
     CHECK_RULES(c, excesses);
     check_roles(c);

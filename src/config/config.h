@@ -177,6 +177,7 @@ struct config {
     unsigned restore_connections; /* 0: auto */
     bool restore_binlog;          /* the server logs a restore's rows in its binary log */
     int64_t restore_stall, restore_lock_wait;
+    bool restore_ends_none;    /* end_blockers = never */
     unsigned restore_priority; /* among the worlds of a server */
 #define CONFIG_PRIORITY_MAX 9
 

@@ -22,6 +22,7 @@ CHOICES method[] = {{"auto", METHOD_AUTO}, {"copy", METHOD_COPY}, {"lock", METHO
 CHOICES engines[] = {{"memory", false}, {"all", true}, {NULL, 0}};
 CHOICES shrink[] = {{"accept", false}, {"reject", true}, {NULL, 0}};
 CHOICES scope[] = {{"lost", false}, {"all", true}, {NULL, 0}};
+CHOICES blockers[] = {{"idle", false}, {"never", true}, {NULL, 0}};
 CHOICES delete[] = {{"own", false}, {"never", true}, {NULL, 0}};
 CHOICES from[] = {{"disk", false}, {"offsite", true}, {NULL, 0}};
 CHOICES store[] = {{"memory", false}, {"innodb", true}, {NULL, 0}};
@@ -94,6 +95,7 @@ const struct config_key config_keys[] = {
     KEY("restore", "binlog", restore_binlog, YES_NO, "yes"),
     KEY("restore", "stall", restore_stall, DURATION, "60s", S, D),
     KEY("restore", "lock_wait", restore_lock_wait, DURATION, "10s", S, D),
+    CHOICE("restore", "end_blockers", restore_ends_none, FLAG, "idle", blockers),
     KEY("restore", "priority", restore_priority, NUMBER, "5", 1, CONFIG_PRIORITY_MAX),
     KEY("restore", "new_server", restore_new_server, YES_NO, "no"),
 

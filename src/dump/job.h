@@ -17,6 +17,8 @@ struct job {
     /* Called when a restore is about to swap in a world with this nonce: the supervisor must expect
      * it from now on. */
     void (*swapping)(void *arg, const char *nonce, uint64_t generation);
+    /* Called by a restore that waits for sessions of others, with what people can do about it; may be NULL. */
+    void (*blocked)(void *arg, const char *text, const char *hint);
 };
 
 /* A connection whose default schema is the world's. */

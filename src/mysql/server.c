@@ -185,6 +185,7 @@ int db_session_seen(struct db *db, unsigned long session, struct db_seen *out, s
         found = 1;
         db_copy(r, 2, out->origin, sizeof out->origin);
         db_copy(r, 4, out->command, sizeof out->command);
+        db_copy(r, 6, out->state, sizeof out->state);
         out->idle = strcmp(out->command, "Sleep") == 0 ? db_int(r, 5) : 0;
     }
     db_rows_end(r);

@@ -72,6 +72,7 @@ int db_logs(struct db *db, struct err *e);
 struct db_seen {
     char origin[256]; /* host and port */
     char command[32]; /* "Query": at a statement; "Sleep": idle, for `idle` seconds */
+    char state[64];   /* what a statement is doing: "Waiting for table metadata lock" */
     int64_t idle;
 };
 /* 1: found; 0: there is none, or the account may not see it; -1. */

@@ -9,6 +9,7 @@
 #include "restore/restore_int.h"
 
 #define POLL_MS 1000
+#define WATCH_MS 500 /* the least that a lock can be waited for is a second */
 #define POLL_TIMEOUT_MS 5000
 #define SILENCE 20 /* consecutive polls that the server did not answer */
 #define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
@@ -18,7 +19,8 @@ struct renaming {
     const char *sql;
     size_t len;
     unsigned long session;
-    struct db *side; /* a second connection that polls the session; NULL: not open */
+    struct blocked *blocked; /* hears what it waits for; or NULL */
+    struct db *side;         /* a second connection that polls the session; NULL: not open */
     struct thread_group thread;
     _Atomic bool done; /* then the members below are valid */
     int rc;
@@ -83,6 +85,8 @@ static enum session poll_session(struct renaming *r, struct err *e)
         close_side(r);
     if (found == AT_WORK)
         progress_at(r->restore->job->progress, 0, 0);
+    if (found == AT_WORK && r->blocked)
+        r->blocked->wait = lock_wait_of(seen.state);
     return found;
 }
 
@@ -145,19 +149,40 @@ static int find_outcome(struct renaming *r, struct err *e)
     return err_pass(e, &why);
 }
 
-int rename_run(struct restore *s, const char *sql, size_t len, struct err *e)
+/* Its answer may be lost. */
+static int run(struct renaming *r, struct err *e)
 {
-    struct renaming r = {.restore = s, .sql = sql, .len = len, .session = db_session(s->db)};
-    int rc;
-    thread_group_init(&r.thread);
-    if (thread_group_start(&r.thread, statement_main, &r) != 0) { /* no thread: not polled */
-        rc = db_exec_len(s->db, sql, len, e);
-    } else {
-        thread_group_wait(&r.thread, POLL_MS, watch, &r);
-        *e = r.e;
-        rc = r.rc < 0 && db_unanswered(e) ? find_outcome(&r, e) : r.rc;
-    }
-    close_side(&r);
-    thread_group_end(&r.thread);
+    thread_group_init(&r->thread);
+    if (thread_group_start(&r->thread, statement_main, r) != 0) /* no thread: not polled */
+        return db_exec_len(r->restore->db, r->sql, r->len, e);
+    thread_group_wait(&r->thread, WATCH_MS, watch, r);
+    if (r->rc < 0)
+        err_pass(e, &r->e);
+    return r->rc;
+}
+
+static void end(struct renaming *r)
+{
+    close_side(r);
+    thread_group_end(&r->thread);
+}
+
+int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
+{
+    struct renaming r = {
+        .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
+    int rc = run(&r, e);
+    end(&r);
+    return rc;
+}
+
+int rename_run(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
+{
+    struct renaming r = {
+        .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
+    int rc = run(&r, e);
+    if (rc < 0 && db_unanswered(e) && e->num != DB_LOCK_TIMEOUT)
+        rc = find_outcome(&r, e);
+    end(&r);
     return rc;
 }

@@ -135,7 +135,8 @@ static int swap_world(struct restore *r, struct err *e)
     if (permit_empty(r, e) < 0 || swap_save_conflicts(r, e) < 0)
         return -1;
     fault_point("restore.conflict_saved");
-    if (permit_swap(r, e) < 0 || swap_claim(r, e) < 0 || swap_in(r, e) < 0)
+    if (blocked_wait_backup(r, e) < 0 || permit_swap(r, e) < 0 || swap_claim(r, e) < 0 ||
+        swap_in(r, e) < 0)
         return -1;
     code_restore(r);
     if (swap_tidy(r, &late) < 0)
@@ -229,7 +230,7 @@ static int run_steps(struct restore *r, struct err *e)
      * neither the name of the dump nor a living world stands against it. */
     if (choice_find(r, e) < 0 || ledgers_guard(r, e) < 0 || permit_world(r, e) < 0)
         return -1;
-    if (r->swap && (swap_recover(r->db, r->job, &swapped, e) < 0 ||
+    if (r->swap && (blocked_wait_backup(r, e) < 0 || swap_recover(r->db, r->job, &swapped, e) < 0 ||
                     db_lease_read(r->db, c->schema, c->sentinel, &r->lease, e) < 0))
         return -1;
     if (r->swap)

@@ -4,6 +4,7 @@
 
 #include "dump/verify.h"
 #include "journal/replay.h"
+#include "mysql/blockers.h"
 #include "mysql/sentinel.h"
 #include "restore/load.h"
 #include "restore/plan.h"
@@ -129,10 +130,32 @@ int swap_claim(const struct restore *r, struct err *e);
 /* Creates the shadow sentinel, moves the triggers, runs the one RENAME TABLE. On failure everything is as before. If
  * an answer was lost, r->db is a new connection afterwards. */
 int swap_in(struct restore *r, struct err *e);
+/* blocked.c: statements of a swap wait for locks of other sessions. Each time one has waited in vain it is found out for
+ * whom, as far as the server tells; idle sessions of the world's schema are ended where [restore] end_blockers and the
+ * privileges of this account allow it, and a backup is waited for as long as it lasts. What still blocks is reported at
+ * once, by job_note() and job->blocked. */
+struct blocked {
+    struct restore *r;
+    enum lock_wait wait; /* what the last attempt was seen to wait for */
+    mono_t since;        /* when it began */
+    unsigned tries;      /* left */
+    char reported[400];  /* the hint that was */
+};
+struct blocked blocked_begin(struct restore *r, unsigned tries);
+/* Before each attempt. */
+void blocked_try(struct blocked *b);
+/* The attempt failed with `e`: is there to be another one? Else e names who blocks, where that was it. */
+bool blocked_again(struct blocked *b, struct err *e);
+/* Waits for a backup that keeps tables from being made, replaced and dropped: before a step that does that. */
+int blocked_wait_backup(struct restore *r, struct err *e);
+
+/* Runs a statement on r->db as a long one: a second connection sees that the server works on it, which counts as
+ * progress, and what it waits for (b may be NULL). */
+int rename_exec(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
 /* One attempt at the RENAME (rename.c). It takes seconds for thousands of tables and minutes for more: as long as the
  * server works on it, that counts as progress. If its answer is lost, its outcome is looked up before it is reported
  * as failed; if it took place, r->db is a new connection, which holds the lease. */
-int rename_run(struct restore *r, const char *sql, size_t len, struct err *e);
+int rename_run(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
 /* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken place: a failure
  * here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct restore *r, struct err *e);

@@ -62,7 +62,7 @@ static bool is_saved(const struct restore *r, const struct target *t)
 #define GTID_MIXED 1785
 
 /* Locks by the first combination, from `*way` on, that the server accepts. */
-static int lock_plan(struct restore *r, size_t *way, struct err *e)
+static int lock_plan(struct restore *r, size_t *way, struct blocked *waits, struct err *e)
 {
     static const char *const ways[][2] = {
         {" WRITE", " WRITE"}, {" WRITE", " READ"}, {" READ", " READ"}};
@@ -78,7 +78,7 @@ static int lock_plan(struct restore *r, size_t *way, struct err *e)
             sql_ident(&b, t->name);
             buf_adds(&b, ways[*way][!t->memory]);
         }
-        rc = b.len ? db_exec_len(r->db, b.p, b.len, e) : 0;
+        rc = b.len ? rename_exec(r, b.p, b.len, waits, e) : 0;
         if (rc == 0 || e->num != GTID_MIXED)
             break;
     }
@@ -91,14 +91,13 @@ static int lock_plan(struct restore *r, size_t *way, struct err *e)
  * released before the swap. */
 static int lock_replaced(struct restore *r, struct err *e)
 {
-    int rc = 0;
+    int rc;
     size_t way = 0;
-    for (int i = 0; i < LOCK_TRIES; i++) {
-        rc = lock_plan(r, &way, e);
-        if (rc == 0 || !db_lock_busy(e)) /* busy: the game holds a lock, which will end */
-            break;
-        progress_at(r->job->progress, 0, 0);
-    }
+    struct blocked waits = blocked_begin(r, LOCK_TRIES);
+    do {
+        blocked_try(&waits);
+        rc = lock_plan(r, &way, &waits, e);
+    } while (rc < 0 && blocked_again(&waits, e));
     if (rc < 0)
         err_step(e, "locking the tables that are replaced");
     return rc;
@@ -226,13 +225,12 @@ static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
         add_rename(&b, r->job->cfg->sentinel, DB_OLD_SENTINEL);
     add_rename(&b, SHADOW_SENTINEL, r->job->cfg->sentinel);
     add_mark(&b, r, &r->made.upto);
-    int rc = -1;
-    for (int i = 0; i < RENAME_TRIES; i++) {
-        rc = rename_run(r, b.p, b.len, e);
-        if (rc == 0 || e->num != DB_LOCK_TIMEOUT) /* timeout: the game's lock will end */
-            break;
-        progress_at(r->job->progress, 0, 0);
-    }
+    struct blocked waits = blocked_begin(r, RENAME_TRIES);
+    int rc;
+    do {
+        blocked_try(&waits);
+        rc = rename_run(r, b.p, b.len, &waits, e);
+    } while (rc < 0 && blocked_again(&waits, e));
     if (rc < 0)
         err_step(e, "swapping the tables in");
     return rc;
@@ -342,6 +340,18 @@ static int announce(struct restore *r, struct err *e)
     return fence_check("swap", e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
 }
 
+/* A trigger is dropped under the lock of its table. What was moved already is moved again. */
+static int move_triggers(struct restore *r, const struct db_triggers *list, struct err *e)
+{
+    struct blocked waits = blocked_begin(r, LOCK_TRIES);
+    int rc;
+    do {
+        blocked_try(&waits);
+        rc = triggers_move(r, list, e);
+    } while (rc < 0 && blocked_again(&waits, e));
+    return rc;
+}
+
 /* Everything that can be refused is tested first; pending.json is written before the first trigger
  * is touched, and the supervisor knows the new nonce before it can appear in the sentinel. */
 int swap_in(struct restore *r, struct err *e)
@@ -364,7 +374,7 @@ int swap_in(struct restore *r, struct err *e)
         goto out;
     rc = announce(r, e);
     if (rc == 0)
-        rc = triggers_move(r, &triggers, e);
+        rc = move_triggers(r, &triggers, e);
     if (rc == 0)
         rc = rename_all(r, sentinel_there, e);
     r->conflict.to = next_second(); /* nobody wrote into the replaced tables after this */

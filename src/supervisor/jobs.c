@@ -34,7 +34,7 @@
 
 /* From the job's worker, in this order at its end. */
 enum packet_type {
-    JOB_EVENT, /* JSON: {"progress":{…}} or {"note":"…"}, for the status, the log and clients */
+    JOB_EVENT, /* JSON: {"progress":{…}} or {"note":"…"}, for the status, the log and clients; or {"blocked":{…}} */
     JOB_SWAPPING,      /* the nonce that is about to be swapped in */
     JOB_OUTCOME,       /* struct outcome */
     JOB_STEPPING_BACK, /* nothing */
@@ -203,6 +203,15 @@ static void child_swapping(void *arg, const char *nonce, uint64_t generation)
     worker_send_packet(*(const int *)a->emit_arg, JOB_SWAPPING, next, sizeof next);
 }
 
+/* Clients have read it as a note. */
+static void child_blocked(void *arg, const char *text, const char *hint)
+{
+    const struct action_context *a = arg;
+    json_auto_t *o =
+        json_pack("{s:{s:o, s:o}}", "blocked", "what", js_clean(text), "hint", js_clean(hint));
+    worker_send_json(*(const int *)a->emit_arg, JOB_EVENT, o);
+}
+
 static void child_stepping_back(void *arg)
 {
     worker_send_packet(*(const int *)arg, JOB_STEPPING_BACK, "", 0);
@@ -260,6 +269,7 @@ static int child_main(int fd, void *arg)
     a->emit = child_event;
     a->emit_arg = &fd;
     a->job.swapping = child_swapping;
+    a->job.blocked = child_blocked;
     a->stepping_back = child_stepping_back;
     out.failed = action_run(a, r, &result, &out.error) < 0;
     /* A role that was saved counts, whatever failed after it. */
@@ -633,6 +643,8 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     job_words(&r, words, sizeof words);
     snprintf(failed, sizeof failed, "%s failed", words);
     set_request(w, &(struct request){0});
+    if (request_swaps(&r))
+        notify_over(w, CONDITION_BLOCKED, "no restore waits for other sessions");
     json_decref(jobs.progress);
     jobs.progress = NULL;
     jobs.replaces_world = false;
@@ -762,6 +774,14 @@ json_t *jobs_message(struct world *w, bool *last)
         progress(w, part);
     else if ((part = json_object_get(o, "note")))
         log_line(LOG_NOTE_, "%s", json_string_value(part));
+    else if ((part = json_object_get(o, "blocked"))) {
+        notify_open(
+            w, CONDITION_BLOCKED, js_text(part, "hint"), /* the sessions; "what" counts seconds */
+            "the restore goes on as soon as it has the locks; players wait", js_text(part, "hint"),
+            "a restore waits for other sessions: %s", js_text(part, "what"));
+        json_decref(o);
+        o = NULL;
+    }
     return o;
 }
 

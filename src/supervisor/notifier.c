@@ -117,6 +117,7 @@ static const struct {
     [CONDITION_COLD] = {"standby_cold", EVENT_STANDBY},
     [CONDITION_LEFT] = {"standby_tables", EVENT_STANDBY},
     [CONDITION_PAUSE] = {"pause", EVENT_PAUSE},
+    [CONDITION_BLOCKED] = {"blocked", EVENT_WAITING},
 };
 
 /* With the same texts as the log and the alerts. */

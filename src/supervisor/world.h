@@ -69,6 +69,7 @@ enum condition_id {
     CONDITION_COLD,           /* … or does not keep the world loaded */
     CONDITION_LEFT,           /* a standby's server still has the tables of a world */
     CONDITION_PAUSE,          /* one without an end lasts too long */
+    CONDITION_BLOCKED,        /* a restore waits for sessions of others */
     CONDITIONS
 };
 

@@ -149,6 +149,7 @@ static void test_more_defaults(void **state)
     assert_true(c->restore_auto);
     assert_false(c->restore_all);
     assert_false(c->restore_new_server);
+    assert_false(c->restore_ends_none);
     assert_int_equal(c->restore_connections, 0);
     assert_int_equal(c->restore_stall, 60000);
     assert_int_equal(c->restore_lock_wait, 10000);
@@ -188,7 +189,8 @@ static void test_every_key(void **state)
             "[retention]\nkeep_last = 1\nkeep_within = 0\nkeep_hourly = 2\nkeep_daily = 0\n"
             "keep_weekly = 9\nkeep_before_shrink = 0\n[restore]\nauto = no\nscope = "
             "all\nconnections = 16\nstall = 5m\n"
-            "lock_wait = 1s\nnew_server = yes\n[journal]\nmode = off\ndir = /j\n"
+            "lock_wait = 1s\nend_blockers = never\nnew_server = yes\n[journal]\nmode = off\n"
+            "dir = /j\n"
             "[status]\ndir = /www//status/./\nflag = f\njson = j\nmetrics = m.prom\n"
             "[alert]\nrepeat = 1h\nevents = down , restored,disk\nmax_dump_age = 1s\n"
             "disk_low = 512MiB\n[control]\ndir = /run/c\n[progress]\nhost = 127.0.0.1\nuser = p\n"
@@ -212,6 +214,7 @@ static void test_every_key(void **state)
     assert_true(c->restore_new_server);
     assert_int_equal(c->journal, JOURNAL_OFF);
     assert_string_equal(c->journal_dir, "/j");
+    assert_true(c->restore_ends_none);
     assert_string_equal(c->status_dir, "/www/status");
     assert_string_equal(c->metrics_file, "m.prom");
     assert_int_equal(c->alert_events, EVENT_DOWN | EVENT_RESTORED | EVENT_DISK);

@@ -1,0 +1,184 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mysql/blockers.h"
+#include "restore/restore_int.h"
+
+#define SIDE_TIMEOUT_MS 5000
+#define NAMED 4 /* sessions; the others are counted */
+/* Does nothing, and waits as every change of tables does while a backup keeps them as they are. */
+#define HARMLESS "DROP TABLE IF EXISTS `" DB_OWN_PREFIX "none`"
+
+#define HINT_GRANT "worldkeeper --check prints the GRANT with which a restore sees and ends them"
+
+struct blocked blocked_begin(struct restore *r, unsigned tries)
+{
+    return (struct blocked){.r = r, .tries = tries};
+}
+
+void blocked_try(struct blocked *b)
+{
+    b->wait = LOCK_WAIT_UNKNOWN;
+    b->since = clock_mono();
+}
+
+/* Is it replaced, so that its lock is needed? */
+static bool is_replaced(void *arg, const char *table)
+{
+    const struct restore *r = arg;
+    const struct target *t = plan_find(&r->plan, table);
+    return (t && target_replaces(t)) || strcmp(table, r->job->cfg->sentinel) == 0;
+}
+
+/* ---- words ---- */
+
+/* "session 12 (game@10.0.0.7, schema galaxy, idle for 31 s, last: SELECT 1) holds a lock on table fleet" */
+static void add_session(struct buf *b, const struct blocker *s)
+{
+    buf_printf(b, "%ssession %lu (", b->len ? "; " : "", s->id);
+    if (s->seconds < 0)
+        buf_adds(b, "of another account, which this one may not see");
+    else
+        buf_printf(b, "%s, %s%.64s, %s for %" PRId64 " s", s->account,
+                   s->schema[0] ? "schema " : "no schema", s->schema, s->idle ? "idle" : "at work",
+                   s->seconds);
+    if (s->statement[0])
+        buf_printf(b, ", %s%.90s", s->idle ? "last: " : "", s->statement);
+    buf_adds(b, ") ");
+    if (s->why == BLOCKER_BACKUP)
+        buf_adds(b, "holds the lock of a backup or of FLUSH TABLES WITH READ LOCK");
+    else if (s->why == BLOCKER_HOLDS)
+        buf_printf(b, "holds a lock on table %.64s", s->table);
+    else
+        buf_adds(b, s->why == BLOCKER_OPEN ? "has a transaction open" : "uses the schema");
+}
+
+/* What is known of who blocks, and what can be typed. */
+static void compose(const struct blocked *b, const struct blockers *found, char text[512],
+                    char hint[400])
+{
+    SCOPED(buf_free) struct buf list = {0}, kill = {0}, clean = {0};
+    size_t shown = 0;
+    bool backup = b->wait == LOCK_WAIT_BACKUP;
+    for (size_t i = 0; i < found->count; i++) {
+        const struct blocker *s = &found->list[i];
+        backup |= found->told && s->why == BLOCKER_BACKUP;
+        if (shown++ < NAMED) {
+            add_session(&list, s);
+            buf_printf(&kill, "%sKILL %lu", kill.len ? "; " : "", s->id);
+        }
+    }
+    if (shown > NAMED)
+        buf_printf(&list, "; and %zu more", shown - NAMED);
+    text_clean(&clean, list.len ? list.p : "", 440);
+    /* Of a backup the other list says nothing. */
+    if (!found->told && backup)
+        snprintf(text, 512,
+                 "a backup or FLUSH TABLES WITH READ LOCK keeps tables as they are; which session "
+                 "that is the server does not tell this account");
+    else if (found->told || !list.len)
+        snprintf(text, 512, "%s",
+                 list.len      ? clean.p
+                 : found->told ? "the server names no session that holds a lock (XA RECOVER lists "
+                                 "prepared transactions, which may)"
+                               : "which session holds the lock the server does not tell this "
+                                 "account");
+    else
+        snprintf(text, 512, "which session holds the lock the server does not tell; it may be %s",
+                 clean.p);
+    if (backup)
+        snprintf(hint, 400, "wait for its end; %s%s",
+                 found->told && kill.len ? kill.p
+                                         : "SHOW FULL PROCESSLIST shows it to an administrator",
+                 found->told && kill.len ? " ends it where it was forgotten" : "");
+    else
+        snprintf(hint, 400, "%s%s" HINT_GRANT, kill.len ? kill.p : "",
+                 kill.len ? " in the server ends them; " : "");
+}
+
+/* ---- effects ---- */
+
+static struct db *open_side(const struct blocked *b, struct err *e)
+{
+    struct db_params p = b->r->job->db;
+    p.read_timeout = SIDE_TIMEOUT_MS;
+    p.schema = b->r->schema;
+    return db_open(&p, e);
+}
+
+static bool end_session(struct blocked *b, struct db *side, const struct blocker *s)
+{
+    SCOPED(buf_free) struct buf who = {0}, clean = {0};
+    struct err why = {0};
+    add_session(&who, s);
+    text_clean(&clean, who.p, 380);
+    /* 1094: it has ended by itself meanwhile. */
+    if (db_execf(side, &why, "KILL %lu", s->id) < 0 && why.num != 1094) {
+        job_note(b->r->job, "cannot end session %lu: %s", s->id, why.text);
+        return false;
+    }
+    result_warn(b->r, "%s, for which the swap waited, and was ended ([restore] end_blockers)",
+                clean.p);
+    job_note(b->r->job, "%s, for which the swap waits: ended ([restore] end_blockers = idle)",
+             clean.p);
+    return true;
+}
+
+static void report(struct blocked *b, const char *text, const char *hint)
+{
+    const struct job *job = b->r->job;
+    if (b->r->opt->drill ||
+        strcmp(b->reported, hint) == 0) /* the same sessions: text counts their seconds */
+        return;
+    snprintf(b->reported, sizeof b->reported, "%s", hint);
+    job_note(job, "the restore waits: %s; %s", text, hint);
+    if (job->blocked)
+        job->blocked(job->note_arg, text, hint);
+}
+
+bool blocked_again(struct blocked *b, struct err *e)
+{
+    SCOPED(blockers_free) struct blockers found = {0};
+    struct err why = {0};
+    char text[512], hint[400];
+    bool drill = b->r->opt->drill, may = !drill && !b->r->job->cfg->restore_ends_none,
+         backup = b->wait == LOCK_WAIT_BACKUP;
+    int64_t waited = mono_since(clock_mono(), b->since) / 1000;
+    size_t ended = 0;
+    if (!db_lock_busy(e))
+        return false;
+    progress_at(b->r->job->progress, 0, 0);
+    struct db *side = e->num == DB_LOCK_TIMEOUT ? open_side(b, &why) : NULL;
+    if (side && db_blockers(side, db_session(b->r->db), is_replaced, b->r, &found, &why) == 0) {
+        compose(b, &found, text, hint);
+        for (size_t i = 0; i < found.count && may; i++)
+            if (blockers_may_end(&found, i, b->wait, waited))
+                ended += end_session(b, side, &found.list[i]);
+        for (size_t i = 0; i < found.count; i++)
+            backup |= found.told && found.list[i].why == BLOCKER_BACKUP;
+        if (ended == 0 || ended < found.count)
+            report(b, text, hint);
+        err_step(e, "%.440s", text);
+        err_hint(e, "%s", hint);
+    }
+    db_close(side);
+    if (backup && !drill) /* as long as it lasts */
+        return true;
+    return b->tries > 0 && --b->tries > 0;
+}
+
+int blocked_wait_backup(struct restore *r, struct err *e)
+{
+    struct blocked b = blocked_begin(r, 2);
+    int rc;
+    do {
+        blocked_try(&b);
+        rc = rename_exec(r, HARMLESS, strlen(HARMLESS), &b, e);
+    } while (rc < 0 && blocked_again(&b, e));
+    if (rc < 0)
+        return err_step(e, "before any table is changed");
+    err_clear(e);
+    return 0;
+}
