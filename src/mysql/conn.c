@@ -49,6 +49,16 @@ struct db_rows {
 #define HINT_EXPIRED "ALTER USER … IDENTIFIED BY … PASSWORD EXPIRE NEVER"
 #define HINT_UNLOCK "ALTER USER … ACCOUNT UNLOCK"
 
+#define HINT_TEMPORARY                                                                             \
+    "a temporary table of the server itself is full: make room on the file system of its tmpdir "  \
+    "(SELECT @@tmpdir), or raise tmp_disk_table_size (MariaDB), temptable_max_mmap (MySQL)"
+#define HINT_COLLATION                                                                             \
+    "the definition is of a newer server, or of another brand: SHOW COLLATION and SHOW CHARACTER " \
+    "SET say what this one knows; give it the server that the dump is of, or a newer one"
+#define HINT_ALGORITHM                                                                             \
+    "the server may not change the table as it has to: SET GLOBAL alter_algorithm='DEFAULT' "      \
+    "(MariaDB), and take alter_algorithm out of its config file"
+
 /* The errors of the library (from 2000 on) and of the servers that mean more than that a statement
  * was refused: what class they are of, and what to do. */
 static const struct known_error {
@@ -113,6 +123,16 @@ static const struct known_error {
     {1286, ERR_QUERY, DB_ENGINE_HINT},
     {3161, ERR_QUERY, DB_ENGINE_HINT},
     {1290, ERR_QUERY, "the server is read-only; worldkeeper needs the one that takes writes"},
+    {1050, ERR_QUERY,
+     "something of that name is there already: SHOW FULL TABLES says whether it is a table or a "
+     "view; rename it, or drop it where nobody needs it"},
+    {1054, ERR_QUERY,
+     "the table or view was altered and has no such column: SHOW CREATE TABLE shows what is "
+     "there; worldkeeper --check says how one of its own has to be"},
+    {1273, ERR_QUERY, HINT_COLLATION},
+    {1115, ERR_QUERY, HINT_COLLATION},
+    {1845, ERR_QUERY, HINT_ALGORITHM},
+    {1846, ERR_QUERY, HINT_ALGORITHM},
     {3098, ERR_QUERY,
      "a server of MySQL Group Replication takes no rows in MEMORY tables: keep the world on a "
      "server that is no member"},
@@ -120,6 +140,32 @@ static const struct known_error {
      "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, "
      "or " DB_UNSET_FOR_GOOD("sql_require_primary_key", "OFF")},
 };
+
+/* Numbers with several meanings, which their texts tell apart: the first that fits goes before the hint above. */
+static const struct {
+    unsigned num;
+    const char *text, *hint;
+} variants[] = {
+    {1290, "NO_ENGINE_SUBSTITUTION", DB_ENGINE_HINT}, /* an engine is enforced */
+    {1290, "read-only", NULL},
+    {1290, "read_only", NULL},
+    {1290, "option",
+     "the server was started with the option that it names, and not for this: take it out of its "
+     "config file, or its command line, and restart it"},
+    {DB_TABLE_FULL, "(temporary)", HINT_TEMPORARY},
+    {DB_TABLE_FULL, "#sql", HINT_TEMPORARY},
+    {1184, "init_connect",
+     "the server runs init_connect in each new session, and it fails for this account: "
+     "SHOW GLOBAL VARIABLES LIKE 'init_connect'"},
+};
+
+static const char *hint_of(unsigned num, const char *text, const char *usual)
+{
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (variants[i].num == num && strstr(text, variants[i].text))
+            return variants[i].hint ? variants[i].hint : usual;
+    return usual;
+}
 
 static const struct known_error *known(unsigned num)
 {
@@ -189,12 +235,7 @@ static int fail_with(const struct db *db, unsigned num, const char *text, mono_t
                 : outside ? "this node is not in the primary component of its Galera cluster: "
                           : "",
                 text, num);
-    const char *hint = client_hint(num) ? client_hint(num) : known(num)->hint;
-    if (num == 1290 && strstr(text, "NO_ENGINE_SUBSTITUTION")) /* an engine is enforced */
-        hint = DB_ENGINE_HINT;
-    if (num == 1184 && strstr(text, "init_connect"))
-        hint = "the server runs init_connect in each new session, and it fails for this account: "
-               "SHOW GLOBAL VARIABLES LIKE 'init_connect'";
+    const char *hint = client_hint(num) ? client_hint(num) : hint_of(num, text, known(num)->hint);
     if (late && lost)
         hint = "SHOW PROCESSLIST in the server shows what it waits for";
     if (hint)
