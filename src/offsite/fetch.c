@@ -205,14 +205,17 @@ int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
 static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 {
     struct statvfs s;
-    char need[TEXT_SHORT], is[TEXT_SHORT];
+    char need[TEXT_SHORT], spare[TEXT_SHORT], is[TEXT_SHORT];
     if (fstatvfs(dirfd, &s) < 0)
         return err_sys(e, errno, "cannot ask for free space");
     uint64_t room = number_product(s.f_bavail, s.f_frsize);
     if (bytes == 0 || room >= number_sum(bytes, SPARE_BYTES))
         return 0;
-    err_set(e, ERR_NOSPACE, ENOSPC, "%s are to be fetched into %s, and there is room for %s",
-            text_size(bytes, need), dir, text_size(room, is));
+    err_set(
+        e, ERR_NOSPACE, ENOSPC,
+        "%s are to be fetched into %s, and %s have to stay free there for what the restore itself "
+        "writes; there is room for %s",
+        text_size(bytes, need), dir, text_size(SPARE_BYTES, spare), text_size(room, is));
     return err_hint(e, "make room there, or name a directory on a larger disk in the config");
 }
 

@@ -103,6 +103,7 @@ def test_a_part_that_needs_more_room_than_there_is(lost, liar):
     asked = Asked(liar, [f"{there}/w1-{number + 1:012}-{made + 1:013}.{0:012}-{10 ** 12 - 1:012}"])
     done = keeper.run("--restore", "--from", "offsite")
     assert done.rc != 0 and "931.3 GiB" in done.err and "there is room for" in done.err and not asked.asked, done
+    assert "16.0 MiB have to stay free" in done.err, done
 
 
 def test_only_names_that_are_signed(lost, liar, tmp):
