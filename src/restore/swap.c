@@ -162,6 +162,7 @@ int swap_save_conflicts(struct restore *r, struct err *e)
      * saved again. */
     for (size_t i = 0; i < r->plan.count && rc >= 0; i++) {
         struct target *t = &r->plan.list[i];
+        progress_at(r->job->progress, 0, 0);
         if (target_replaces(t) && manifest_table(&r->before, t->name))
             rc = measure(r, t, t->name, e);
     }
@@ -297,6 +298,7 @@ static int note_replaced(struct restore *r, struct err *e)
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
         struct buf lines = {0};
+        progress_at(r->job->progress, 0, 0);
         if (!target_replaces(t))
             continue;
         SCOPED(xfree) char *was = db_create_table(r->db, r->schema, t->name, e);
@@ -395,6 +397,7 @@ static int save_all_rows(struct restore *r, struct err *e)
     r->conflict.part = true;
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
+        progress_at(r->job->progress, 0, 0);
         int rc = target_replaces(t) ? measure(r, t, t->old, e) : 0;
         if (rc < 0)
             return -1;
@@ -415,15 +418,18 @@ static int save_all_rows(struct restore *r, struct err *e)
 }
 
 /* All tables that a restore made; the proof stays as long as pending.json needs it. */
-static int drop_own(struct db *db, const char *schema, bool keep_proof, struct err *e)
+static int drop_own(struct db *db, const char *schema, struct progress *p, bool keep_proof,
+                    struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
     if (db_own_tables(db, schema, &own, e) < 0)
         return -1;
     int rc = 0;
-    for (size_t i = 0; i < own.count && rc == 0; i++)
+    for (size_t i = 0; i < own.count && rc == 0; i++) {
+        progress_at(p, 0, 0);
         if (!keep_proof || strcmp(own.list[i].name, SWAP_PROOF) != 0)
             rc = drop_table(db, own.list[i].name, e);
+    }
     return rc;
 }
 
@@ -530,7 +536,7 @@ int swap_rehearse(struct restore *r, struct err *e)
         if (target_replaces(&r->plan.list[i]) &&
             measure(r, &r->plan.list[i], r->plan.list[i].old, e) < 0)
             return -1;
-    return drop_own(r->db, r->schema, true, e) < 0 ||
+    return drop_own(r->db, r->schema, r->job->progress, true, e) < 0 ||
                    raise_lease(r->db, r->schema, r->job->cfg->sentinel, r->generation, e) < 0 ||
                    all_names_back(r, e) < 0
                ? -1
@@ -544,7 +550,7 @@ int swap_tidy(struct restore *r, struct err *e)
     if (rc == 0)
         fault_point("restore.conflict_whole");
     if (rc == 0)
-        rc = drop_own(r->db, c->schema, true, e);
+        rc = drop_own(r->db, c->schema, r->job->progress, true, e);
     if (rc == 0)
         fault_point("restore.dropped");
     if (rc == 0)
@@ -777,7 +783,7 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     if (rc == 0 && p.there && !*swapped)
         rc = pending_remove(job->dirfd, e);
     if (rc == 0)
-        rc = drop_own(db, c->schema, *swapped, e);
+        rc = drop_own(db, c->schema, job->progress, *swapped, e);
     snprintf(made.nonce, sizeof made.nonce, "%s", p.nonce);
     snprintf(made.dump, sizeof made.dump, "%s", p.dump);
     /* The file goes last: whatever fails here is done by the next restore. */

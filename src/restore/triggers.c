@@ -44,6 +44,7 @@ int triggers_prove(struct restore *r, const struct db_triggers *list, struct err
     for (size_t i = 0; i < list->count; i++) {
         struct db_trigger t = list->list[i];
         const char *name = t.name, *shadow = plan_find(&r->plan, t.table)->shadow;
+        progress_at(r->job->progress, 0, 0);
         t.name = proof;
         if (drop(db, proof, e) == 0 && db_trigger_create(db, &t, shadow, e) == 0 &&
             drop(db, proof, e) == 0)
@@ -62,6 +63,7 @@ int triggers_move(struct restore *r, const struct db_triggers *list, struct err 
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct db_trigger *t = &list->list[i];
+        progress_at(r->job->progress, 0, 0);
         if (drop(r->db, t->name, e) == 0 &&
             db_trigger_create(r->db, t, plan_find(&r->plan, t->table)->shadow, e) == 0)
             continue;
