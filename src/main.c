@@ -145,11 +145,26 @@ static int set_config(struct options *o, char *path, struct err *e)
     return 0;
 }
 
+/* A local time that there is twice in the night in which clocks are set back: nobody can know which one is meant. */
+static int refuse_twice(const char *option, const char *text, bool to_come, struct err *e)
+{
+    char first[TEXT_SHORT], second[TEXT_SHORT];
+    wall_t both[2];
+    if (!text_time_twice(text, clock_wall(), to_come, both))
+        return 0;
+    err_set(e, ERR_USAGE, 0,
+            "--%s \"%.100s\" is two moments, since the clock is set back: %s and %s", option, text,
+            text_utc(both[0], first), text_utc(both[1], second));
+    return err_hint(e, "--%s %s, or --%s %s", option, first, option, second);
+}
+
 /* Resolved here, to UTC: a supervisor may have another time zone and runs the request later. */
 static int set_time(const char *option, char **out, const char *text, struct err *e)
 {
     char utc[TEXT_SHORT];
     wall_t at, now = clock_wall();
+    if (refuse_twice(option, text, false, e) < 0)
+        return -1;
     if (text_time_parse(text, now, &at) < 0 || at.ms > now.ms) {
         err_set(e, ERR_USAGE, 0, "--%s \"%.100s\" is no moment of the past", option, text);
         return err_hint(
@@ -258,6 +273,8 @@ static int read_until(struct request *r, struct err *e)
         return set_time("until", &r->until, text, e);
     if (r->pause_ms)
         return err_set(e, ERR_USAGE, 0, "--pause=DURATION and --until: one of the two");
+    if (refuse_twice("until", text, true, e) < 0)
+        return -1;
     if (text_time_to_come(text, now, &at) < 0) {
         err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is no moment that is to come", text);
         return err_hint(e, "\"2027-01-31 04:30\" (local time, or UTC with a Z after it), or 04:30");

@@ -502,11 +502,12 @@ int text_utc_ms_parse(const char *s, wall_t *out)
     return tm.tm_mday == day && out->ms <= CLOCK_WALL_MAX ? 0 : -1;
 }
 
+static const char *const dated[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
+                                    "%Y-%m-%d %H:%M", "%Y-%m-%d"};
+static const char *const timed[] = {"%H:%M:%S", "%H:%M"};
+
 int text_time_parse(const char *s, wall_t now, wall_t *out)
 {
-    static const char *const dated[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
-                                        "%Y-%m-%d %H:%M", "%Y-%m-%d"};
-    static const char *const timed[] = {"%H:%M:%S", "%H:%M"};
     int64_t ago;
     bool utc;
     if (s[0] == '-' && text_duration_parse(s + 1, &ago) == 0) {
@@ -538,6 +539,52 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
         return 0;
     }
     return -1;
+}
+
+/* Has the local clock shown this moment's time a second time? Zones are set back by half an hour to two hours. */
+static bool shown_twice(wall_t at, wall_t both[2])
+{
+    static const int steps[] = {1800, 3600, 7200};
+    time_t t = (time_t)(at.ms / 1000), u;
+    struct tm a, b;
+    localtime_r(&t, &a);
+    for (size_t i = 0; i < 2 * sizeof steps / sizeof *steps; i++) {
+        u = t + (i % 2 ? steps[i / 2] : -steps[i / 2]);
+        localtime_r(&u, &b);
+        if (a.tm_mday != b.tm_mday || a.tm_hour != b.tm_hour || a.tm_min != b.tm_min)
+            continue;
+        both[0] = (wall_t){(int64_t)(t < u ? t : u) * 1000};
+        both[1] = (wall_t){(int64_t)(t < u ? u : t) * 1000};
+        return true;
+    }
+    return false;
+}
+
+bool text_time_twice(const char *s, wall_t now, bool to_come, wall_t both[2])
+{
+    bool utc;
+    for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
+        struct tm tm = {0};
+        if (read_time(s, dated[i], &tm, &utc))
+            return !utc && shown_twice(time_of(&tm, false), both);
+    }
+    /* Of a time of day the one is meant that is nearest, today or the day before or after. */
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
+        for (int day = 0; day < 2; day++) {
+            struct tm tm;
+            time_t today = (time_t)(now.ms / 1000);
+            localtime_r(&today, &tm);
+            tm.tm_sec = 0;
+            if (!read_time(s, timed[i], &tm, &utc) || utc)
+                break;
+            tm.tm_mday += to_come ? day : -day;
+            wall_t at = time_of(&tm, false);
+            bool twice = shown_twice(at, both);
+            if (to_come ? (twice ? both[1] : at).ms > now.ms : (twice ? both[0] : at).ms <= now.ms)
+                return twice;
+        }
+    }
+    return false;
 }
 
 int text_time_to_come(const char *s, wall_t now, wall_t *out)

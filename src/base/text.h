@@ -78,6 +78,8 @@ int text_utc_ms_parse(const char *s, wall_t *out);
 int text_time_parse(const char *s, wall_t now, wall_t *out);
 /* One that lies ahead; "18:30[:05]" for the next such time. */
 int text_time_to_come(const char *s, wall_t now, wall_t *out);
+/* Is it a local time that the clock shows twice, since it is set back in between? Then `both` has the two moments. */
+bool text_time_twice(const char *s, wall_t now, bool to_come, wall_t both[2]);
 const char *text_utc_name(wall_t t, char out[TEXT_SHORT]);
 
 /* Appends `s` as one printable line: control, bidirectional and zero-width characters and invalid

@@ -218,3 +218,16 @@ def test_plain_lines_elsewhere(keeper):
     """In a pipe or a log file there are lines without control characters."""
     done = keeper.ok("--dump")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", done.out + done.err), done
+
+
+ZONE = "CET-1CEST,M3.5.0,M10.5.0/3"
+
+
+@pytest.mark.parametrize("args", [("--restore", "--at", "2025-10-26 02:30"), ("--pause", "--until", "2085-10-28 02:30"),
+                                  ("--rollup", "--until", "2025-10-26T02:30:00")])
+def test_a_local_time_that_there_is_twice(keeper, args):
+    """Nobody can know which one is meant: both are named, to be typed."""
+    done = keeper.run(*args, TZ=ZONE)
+    day = args[-1][:10]
+    assert done.rc == USAGE, done
+    assert f"{day}T00:30:00Z and {day}T01:30:00Z" in done.err and f"{args[1]} {day}T01:30:00Z" in done.err, done

@@ -399,6 +399,50 @@ static void test_time_to_come(void **state)
     }
 }
 
+/* On 2026-10-25 the clock goes from 03:00 back to 02:00, at 01:00 UTC. */
+static void test_times_shown_twice(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *now;
+        bool to_come, twice;
+    } cases[] = {
+        {"2026-10-25 02:30", "2026-10-26T00:00Z", false, true},
+        {"2026-10-25T02:30:00", "2026-10-24T00:00Z", true, true},
+        {"2026-10-25 02:30Z", "2026-10-26T00:00Z", false, false},
+        {"2026-10-25 03:00", "2026-10-26T00:00Z", false, false},
+        {"2026-10-25 01:59", "2026-10-26T00:00Z", false, false},
+        {"2026-10-25", "2026-10-26T00:00Z", false, false},
+        {"2026-03-29 02:30", "2026-10-26T00:00Z", false, false}, /* never shown */
+        {"02:30", "2026-10-25T00:40Z", false, true},             /* 02:40, the first time */
+        {"02:30", "2026-10-25T01:40Z", false, true},             /* … and the second */
+        {"02:30", "2026-10-25T00:10Z", true, true},              /* 02:10, the first time */
+        {"02:30", "2026-10-25T00:40Z", true, true},
+        {"02:30", "2026-10-24T23:00Z", true, true},
+        {"02:30", "2026-10-24T12:00Z", true, true},
+        {"02:30", "2026-10-24T12:00Z", false, false}, /* today's */
+        {"02:30", "2026-10-25T00:10Z", false, false}, /* yesterday's */
+        {"02:30", "2026-10-25T01:40Z", true, false},  /* tomorrow's */
+        {"02:30", "2026-10-26T00:10Z", false, true},  /* yesterday's */
+        {"-90m", "2026-10-25T01:40Z", false, false},
+        {"noon", "2026-10-25T01:40Z", false, false},
+    };
+    wall_t now, both[2], first;
+    setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+    tzset();
+    assert_int_equal(text_time_parse("2026-10-25T00:30Z", (wall_t){0}, &first), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(text_time_parse(cases[i].now, (wall_t){0}, &now), 0);
+        bool is = text_time_twice(cases[i].text, now, cases[i].to_come, both);
+        if (is != cases[i].twice)
+            fail_msg("%s at %s", cases[i].text, cases[i].now);
+        if (is) {
+            assert_int_equal(both[0].ms, first.ms);
+            assert_int_equal(both[1].ms, first.ms + 3600000);
+        }
+    }
+}
+
 /* Kept so that this list of letters is not itself what is looked for. */
 static const char masked[] = "B@O@SX,UI@U,ORONEX,RDDR";
 #define MASK 1
@@ -453,6 +497,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_time_to_come),
+        cmocka_unit_test(test_times_shown_twice),
         cmocka_unit_test(test_duration_parse),
         cmocka_unit_test(test_size_parse),
         cmocka_unit_test(test_duration_words),
