@@ -16,11 +16,11 @@
 #define RETRY_MAX_MS fault_wait(60000)
 #define PASSING_MS fault_wait(8000) /* three failures in a row: the server is not just going away */
 #define LAG_MIN_MS 2000             /* one proof per second, and until we look */
-#define GAP_PAUSE_MS fault_wait(10000) /* between two dumps that gaps cause, at first */
-#define UNABLE_RETRY_MS 300000         /* a server's settings change seldom */
-#define GAPS_KEPT 12u                  /* as many of them as fit into the state */
-#define END_MS 3000                    /* for the worker to write what it has read */
-#define EMPTIED_SHOWN 3u               /* tables named in one alert: their commands are long */
+#define GAP_PAUSE_MS fault_wait(10000)    /* between two dumps that gaps cause, at first */
+#define UNABLE_RETRY_MS fault_wait(60000) /* a GRANT, or another setting, is noticed so late */
+#define GAPS_KEPT 12u                     /* as many of them as fit into the state */
+#define END_MS 3000                       /* for the worker to write what it has read */
+#define EMPTIED_SHOWN 3u                  /* tables named in one alert: their commands are long */
 /* A recovery is believed after this time: a full disk still takes a little data, and a damaged log
  * can be read up to the damage. */
 #define SETTLED_MS fault_wait(10000)
@@ -99,6 +99,11 @@ static json_t *status_json(const struct world *w)
                           names[follower.state], "behind_seconds",
                           ms < 0 ? json_null() : json_real((double)ms / 1000), "gap", gap->on,
                           "reason", js_clean(gap->on ? gap->text : follower.reason));
+    if (follower.state == UNABLE) {
+        int64_t wait = mono_since(follower.next_start, clock_mono());
+        json_object_set_new(o, "looks_again",
+                            js_time((wall_t){clock_wall().ms + (wait > 0 ? wait : 0)}));
+    }
     if (follower.state == FOLLOWING) {
         js_set_clean(o, "file", follower.at.file);
         js_set_int(o, "pos", (int64_t)follower.at.pos);

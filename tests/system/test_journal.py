@@ -724,6 +724,16 @@ def test_without_the_right(make_world, make_keeper, logged):
     assert "REPLICATION SLAVE" in done.out
 
 
+def test_a_right_that_comes_later(make_world, make_keeper, logged):
+    """It is noticed by itself, soon; until then the status says when."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.server.account(USER, [keeper.world.schema], RIGHTS, "BINLOG MONITOR")
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "off" and journal(keeper)["looks_again"], "when it looks again")
+    keeper.server.account(USER, [keeper.world.schema])
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+
+
 def test_a_dump_by_name_and_journal_off_bring_the_dump(make_world, make_keeper, logged):
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
