@@ -202,8 +202,7 @@ static void note_counter(struct delta_table *f, const struct change *c)
     size_t field_len;
     const char *at = sql_tuple_field(c->tuple, c->len, (size_t)f->counter_at, &field_len);
     uint64_t value = at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
-    /* The highest value has no successor: a restore leaves the counter at what the rows require. */
-    if (value > f->counter && value < UINT64_MAX)
+    if (value > f->counter)
         f->counter = value;
 }
 
@@ -654,7 +653,8 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
 uint64_t replay_counter(const struct replay *r, const char *table)
 {
     const struct delta_table *t = delta_find(r->delta, table);
-    return t && t->counter ? t->counter + 1 : 0;
+    /* The highest value has no successor: there the servers' counter stays, and gives no number any more. */
+    return !t || !t->counter ? 0 : t->counter < UINT64_MAX ? t->counter + 1 : UINT64_MAX;
 }
 
 uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_t was)

@@ -8,6 +8,7 @@ import random
 import subprocess
 import time
 
+import pymysql
 import pytest
 from wk.binlog import MIXED, RESET
 from wk.crash import SWAPPED, go_on, stopped, wait_stopped
@@ -309,21 +310,20 @@ def test_a_counter_behind_many_columns(make_world, make_keeper, logged):
 
 
 def test_a_counter_that_came_to_its_end(make_world, make_keeper, logged):
-    """Behind the highest number there is no next one: a restore begins behind the rows there are, and so the
-    counter of the life after it is that life's."""
+    """Behind the highest number there is no next one, in the restored world as in the one before: numbers that were given
+    out are not given out again."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     world.sql("CREATE TABLE ticket (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY) ENGINE=MEMORY",
               "INSERT INTO ticket VALUES (1),(2),(3)")
     keeper.dump()
-    keeper.start(fault="dump.locked=kill")
     world.sql("INSERT INTO ticket VALUES (18446744073709551615)", "DELETE FROM ticket WHERE id>3")
-    crash(keeper)
-    world.sql("INSERT INTO ticket VALUES (NULL),(NULL)", "DELETE FROM ticket WHERE id>3")
     before = world.snapshot()
-    crash(keeper)
-    world.assert_is(before)
-    assert len(keeper.dumps()) == 1
+    crash_unwatched(keeper)
+    if not MYSQL:  # which shows no counter there
+        world.assert_is(before)
+    with pytest.raises(pymysql.err.Error):
+        world.sql("INSERT INTO ticket VALUES (NULL)")
 
 
 def test_rows_written_into_the_emptied_world_stay_out(make_world, make_keeper, logged):
