@@ -46,6 +46,8 @@ static const struct {
 const char *const local_own[] = {"wk_session", "wk_progress", "wk_stolen",
                                  "wk_put",     "wk_close",    NULL};
 
+const char *const local_bound[] = {"wk_session", "wk_progress", NULL};
+
 #define ROUTINE_BODY "MODIFIES SQL DATA\n"
 /* The session is read and the blob written in one statement: a session that begins to close has either all of a save or
  * none of it. In InnoDB that takes a lock, which READ COMMITTED would do without. A blob that was set aside had a seq that

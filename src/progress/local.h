@@ -18,6 +18,9 @@
 
 /* The tables and routines; ended by NULL. */
 extern const char *const local_own[];
+/* … and of them the tables whose rows hold for the locks of their moment alone: rows of another moment beside them
+ * would be sent under lock numbers that they do not have. */
+extern const char *const local_bound[];
 /* Makes what is missing. ERR_REFUSED: a table is there with another engine than `innodb` says. */
 int local_init(struct db *db, bool innodb, struct err *e);
 /* -1 with ERR_REFUSED and the way out if the tables are not there. */

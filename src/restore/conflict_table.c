@@ -12,6 +12,7 @@
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
+#include "progress/local.h"
 #include "restore/conflict_merge_int.h"
 #include "restore/load.h"
 #include "sql/literal.h"
@@ -176,6 +177,8 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
     t->ledger = ledger_of(m->job->cfg, name, &made);
     if (made)
         return leave_out(t, "totals of a ledger are made of the ledger's rows, not of these"), 0;
+    if (m->job->cfg->progress.lock_id && text_among(name, local_bound))
+        return leave_out(t, "its rows belong to locks of another moment in the central store"), 0;
     if (unfit(t))
         return 0;
     if (t->ledger && read_rolled_up(m, t, e) < 0)

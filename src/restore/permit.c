@@ -5,6 +5,7 @@
 #include "dump/writer.h"
 #include "mysql/account.h"
 #include "mysql/lease.h"
+#include "progress/local.h"
 #include "restore/restore_int.h"
 #include "sql/literal.h"
 
@@ -62,6 +63,15 @@ int permit_tables_known(const struct restore *r, struct err *e)
 {
     const struct names *tables = &r->opt->tables;
     for (size_t i = 0; i < tables->count; i++) {
+        if (r->swap && r->job->cfg->progress.lock_id && text_among(tables->list[i], local_bound)) {
+            err_set(
+                e, ERR_REFUSED, 0,
+                "table %s is not restored alone: its rows belong to the locks of their moment in "
+                "the central store",
+                tables->list[i]);
+            return err_hint(e, "--into=SCHEMA restores it beside the world, to be looked at; a "
+                               "restore of the whole world brings all of it");
+        }
         if (newest_with(&r->catalog, tables->list[i]))
             continue;
         err_set(e, ERR_NOTHING, 0, "table %s is in no intact dump", tables->list[i]);

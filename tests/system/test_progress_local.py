@@ -831,3 +831,16 @@ def test_check(memory):
     assert any("DELETE" in c["text"] for c in keeper.run("--check", "--json").result["checks"] if c["level"] == "fail")
     keeper.secret("central-password", "wrong")
     assert findings(keeper, "central store")[0]["level"] == "fail"
+
+
+@pytest.mark.parametrize("table", ["wk_session", "wk_progress"])
+def test_rows_of_another_moment(memory, table):
+    """They belong to the locks of their moment: neither is restored alone, but beside the world it can be looked at."""
+    memory.open("p1")
+    memory.put("p1/bag", "p1", b"one")
+    memory.keeper.dump()
+    memory.put("p1/bag", "p1", b"two")
+    before = memory.rows(), memory.sessions()
+    done = memory.keeper.run("--restore", f"--table={table}")
+    assert done.rc == REFUSED and "restored alone" in done.err and "--into" in done.err, done
+    assert (memory.rows(), memory.sessions()) == before
