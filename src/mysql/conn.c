@@ -290,6 +290,58 @@ int db_lock_wait(struct db *db, int64_t ms, struct err *e)
     return db_execf(db, e, "SET SESSION lock_wait_timeout=%d", (int)((ms + 999) / 1000));
 }
 
+/* A question goes with the statement only where that may be several. */
+static int set_and_ask(struct db *db, struct buf *sql, bool several, uint64_t *packet,
+                       struct err *e)
+{
+    if (!several)
+        return db_exec_len(db, sql->p, sql->len, e);
+    buf_adds(sql, ";SELECT @@max_allowed_packet");
+    struct db_rows *r = db_select_len(db, "u", sql->p, sql->len, e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        *packet = db_uint(r, 0);
+    db_rows_end(r);
+    return got;
+}
+
+static int set_restricted(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    SCOPED(buf_free) struct buf ask = {0}, differs = {0}, set = {0};
+    enum server_word word;
+    for (size_t i = 0; session_restricted(i, &differs, &set, &word); i++)
+        buf_printf(&ask, "%s%s", i ? "," : "SELECT CONCAT(",
+                   word == SERVER_WORDS || db_word(db, word) ? differs.p : "0");
+    buf_addc(&ask, ')');
+    SCOPED(xfree) char *found = db_one(db, ask.p, &why);
+    for (size_t i = 0;
+         found && session_restricted(i, &differs, &set, &word) && found[i] && !db_unanswered(&why);
+         i++)
+        if (found[i] == '1')
+            db_exec_len(db, set.p, set.len, &why);
+    return db_unanswered(&why) ? err_pass(e, &why) : 0;
+}
+
+static int session_setup(struct db *db, bool several, bool small, uint64_t *packet, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    bool mariadb = db_is_mariadb(db), missing[SESSION_SETTINGS] = {false};
+    size_t from = 0, next = 0;
+    int rc = 0;
+    while (rc == 0 && !session_ends(next)) {
+        from = next;
+        session_statement(&sql, &next, small, mariadb, missing);
+        rc = set_and_ask(db, &sql, several, packet, e);
+        if (rc == 0 || !session_missing(missing, e))
+            continue;
+        err_clear(e);
+        next = from;
+        rc = 0;
+    }
+    return rc < 0 || mariadb ? rc : set_restricted(db, e);
+}
+
 static int no_tls(const struct db *db, struct err *e)
 {
     return fail_with(db, CLIENT_TLS_FAILED, "the server offers no TLS", clock_mono(),

@@ -80,6 +80,12 @@ static const struct setting {
 };
 
 enum { COUNT = sizeof settings / sizeof *settings };
+_Static_assert(COUNT <= SESSION_SETTINGS, "SESSION_SETTINGS");
+
+bool session_ends(size_t next)
+{
+    return next >= COUNT;
+}
 
 /* What MySQL lets only a session with SESSION_VARIABLES_ADMIN change: numbers, changed only where they differ. Without
  * the privilege they stay: --check says when that matters. */
@@ -100,8 +106,8 @@ enum { RESTRICTED = sizeof restricted / sizeof *restricted };
     900 /* bytes of a statement that each server takes: max_allowed_packet is at least 1024 */
 
 /* The settings from `*next` on: all, or with `small` as many as fit. */
-static void set_statement(struct buf *b, size_t *next, bool small, bool mariadb,
-                          const bool missing[COUNT])
+void session_statement(struct buf *b, size_t *next, bool small, bool mariadb,
+                       const bool missing[SESSION_SETTINGS])
 {
     buf_clear(b);
     buf_adds(b, "SET NAMES binary");
@@ -116,9 +122,9 @@ static void set_statement(struct buf *b, size_t *next, bool small, bool mariadb,
 }
 
 /* Notes the variable that the server does not have; false: it complains about none of ours. */
-static bool note_missing(bool missing[COUNT], const struct err *e)
+bool session_missing(bool missing[SESSION_SETTINGS], const struct err *e)
 {
-    for (size_t i = 0; i < COUNT && e->num == DB_NO_VARIABLE; i++) {
+    for (size_t i = 0; i < COUNT && e->num == 1193; i++) {
         char quoted[TEXT_SHORT * 2];
         snprintf(quoted, sizeof quoted, "'%s'", settings[i].name);
         if (!missing[i] && strstr(e->text, quoted))
@@ -127,55 +133,14 @@ static bool note_missing(bool missing[COUNT], const struct err *e)
     return false;
 }
 
-/* A question goes with the statement only where that may be several. */
-static int set_and_ask(struct db *db, struct buf *sql, bool several, uint64_t *packet,
-                       struct err *e)
+bool session_restricted(size_t i, struct buf *differs, struct buf *set, enum server_word *word)
 {
-    if (!several)
-        return db_exec_len(db, sql->p, sql->len, e);
-    buf_adds(sql, ";SELECT @@max_allowed_packet");
-    struct db_rows *r = db_select_len(db, "u", sql->p, sql->len, e);
-    int got;
-    while ((got = db_next(r, e)) == 1)
-        *packet = db_uint(r, 0);
-    db_rows_end(r);
-    return got;
-}
-
-static int set_restricted(struct db *db, struct err *e)
-{
-    struct err why = {0};
-    SCOPED(buf_free) struct buf sql = {0};
-    for (size_t i = 0; i < RESTRICTED; i++) {
-        buf_adds(&sql, i ? "," : "SELECT CONCAT(");
-        if (restricted[i].word == SERVER_WORDS || db_word(db, restricted[i].word))
-            buf_printf(&sql, "@@SESSION.%s<>%s", restricted[i].name, restricted[i].value);
-        else
-            buf_addc(&sql, '0');
-    }
-    buf_addc(&sql, ')');
-    SCOPED(xfree) char *differs = db_one(db, sql.p, &why);
-    for (size_t i = 0; differs && i < strnlen(differs, RESTRICTED) && !db_unanswered(&why); i++)
-        if (differs[i] == '1')
-            db_execf(db, &why, "SET SESSION %s=%s", restricted[i].name, restricted[i].value);
-    return db_unanswered(&why) ? err_pass(e, &why) : 0;
-}
-
-int session_setup(struct db *db, bool several, bool small, uint64_t *packet, struct err *e)
-{
-    SCOPED(buf_free) struct buf sql = {0};
-    bool mariadb = db_is_mariadb(db), missing[COUNT] = {false};
-    size_t from = 0, next = 0;
-    int rc = 0;
-    while (rc == 0 && next < COUNT) {
-        from = next;
-        set_statement(&sql, &next, small, mariadb, missing);
-        rc = set_and_ask(db, &sql, several, packet, e);
-        if (rc == 0 || !note_missing(missing, e))
-            continue;
-        err_clear(e);
-        next = from;
-        rc = 0;
-    }
-    return rc < 0 || mariadb ? rc : set_restricted(db, e);
+    if (i >= RESTRICTED)
+        return false;
+    buf_clear(differs);
+    buf_clear(set);
+    buf_printf(differs, "@@SESSION.%s<>%s", restricted[i].name, restricted[i].value);
+    buf_printf(set, "SET SESSION %s=%s", restricted[i].name, restricted[i].value);
+    *word = restricted[i].word;
+    return true;
 }
