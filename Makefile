@@ -370,6 +370,17 @@ takeover-torture: $(BIN)
 	  WK_TAKEOVER_ONLY="$(TAKEOVER_ONLY)" \
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k test_torture test_takeover_torture.py) || exit 1; done
 
+## make changes     CHANGES losses after random changes of definitions, on each kind of server, with a binary log and without;
+##                  the same again with CHANGES_SEED
+CHANGES ?= 2000
+CHANGES_SEED ?=
+CHANGES_SERVERS ?= mariadb mysql
+.PHONY: changes
+changes: $(BIN)
+	for kind in $(CHANGES_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
+	  WK_CHANGES=$(CHANGES) WK_SEED=$(CHANGES_SEED) \
+	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 test_restore_changes.py) || exit 1; done
+
 ## make soak        a game that writes for SOAK_SECONDS, and faults at random
 SOAK_SECONDS ?= 28800
 .PHONY: soak
@@ -408,7 +419,7 @@ nightly:
 	+$(MAKE) lint
 	scripts/tsan.sh
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle
-	+$(MAKE) kills kills-follow ledger-torture progress-torture takeover-torture faults soak mutants
+	+$(MAKE) kills kills-follow changes ledger-torture progress-torture takeover-torture faults soak mutants
 
 ## make mutants     does the suite notice the mistakes of tests/mutants? each is built and tested
 .PHONY: mutants

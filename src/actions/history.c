@@ -44,6 +44,21 @@ static const char *const of_dump[] = {"dump=name", "rows",   "bytes=file_size", 
                          *const of_rollup[] = {"ledgers", NULL},
                          *const of_write_back[] = {"sent", "stolen", "stale", "released", NULL};
 
+/* "table a (definition), table b (view)": tables that came back as the dump defines them, and where what stood in their
+ * place is. */
+static void add_as_dumped(json_t *o, const json_t *result)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(result, "as_dumped"), i, t)
+    {
+        buf_printf(&b, "%stable %s (%s)", i ? ", " : "", js_text(t, "table"), js_text(t, "was"));
+    }
+    js_set_clean(o, "as_dumped", b.p ? b.p : "");
+    js_set_clean(o, "as_dumped_file", js_text(result, "as_dumped_file"));
+}
+
 json_t *history_fields(const struct request *r, const json_t *result, const struct err *e)
 {
     const char *const *fields = r->action == ACTION_DUMP                          ? of_dump
@@ -79,6 +94,8 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
             js_set_int(o, "damaged", (int64_t)json_array_size(list) - whole);
         }
     }
+    if (js_text(result, "as_dumped_file")[0])
+        add_as_dumped(o, result);
     if (r->tables)
         js_set_clean(o, "only", r->tables);
     if (r->from)

@@ -45,6 +45,7 @@ enum change_kind {
     CHANGE_MARKER,   /* the sentinel's row was written: tuple (only on request) */
     CHANGE_UNKNOWN_TABLE, /* rows of an unknown table, or such a table may be part of the world now */
     CHANGE_EXISTS,        /* CREATE TABLE IF NOT EXISTS: the table existed, or is new since then */
+    CHANGE_DEFINED, /* a definition changed, and no row, column or primary key: deed, sql, at */
 };
 
 struct change {
@@ -61,7 +62,9 @@ struct change {
     const char *why;
     const struct statement_summary *deed; /* GAP, SWAP: what a statement did to whole tables; NULL:
                                           nothing of that kind */
-    bool definitions;                     /* GAP: the tables' definitions are not those listed */
+    const char *sql;                      /* of the statement of `deed`, not terminated */
+    size_t sql_len;
+    bool definitions; /* GAP: the tables' definitions are not those listed */
 };
 
 /* -1 stops the source; the callback keeps the reason. */

@@ -294,8 +294,22 @@ static int give_statement(struct decode *d, const struct event *ev,
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
     snprintf(why, sizeof why, "a statement that row changes do not follow: %s", brief);
     return give(d, mark ? CHANGE_SWAP : CHANGE_GAP,
-                &(struct change){
-                    .why = why, .definitions = true, .deed = known ? &deed : NULL, .mark = mark});
+                &(struct change){.why = why,
+                                 .definitions = true,
+                                 .deed = known ? &deed : NULL,
+                                 .sql = ev->query.sql,
+                                 .sql_len = ev->query.len,
+                                 .mark = mark});
+}
+
+/* A new key or another option changes no row, but rows of before may not fit it. */
+static int give_definition(struct decode *d, const struct event *ev)
+{
+    struct statement_summary deed;
+    if (!statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed))
+        return 0;
+    return give(d, CHANGE_DEFINED,
+                &(struct change){.deed = &deed, .sql = ev->query.sql, .sql_len = ev->query.len});
 }
 
 static int take_query(struct decode *d, const struct event *ev)
@@ -324,6 +338,7 @@ static int take_query(struct decode *d, const struct event *ev)
     case STATEMENT_ARRIVAL:
         return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
     case STATEMENT_NONE:
+        return give_definition(d, ev);
     case STATEMENT_BEGIN:
     case STATEMENT_END:
         break;

@@ -504,7 +504,8 @@ static const struct {
     {"state", "{state}[: {reason}]"},
     {"loss", "{reason}"},
     {"restore", "[{dump}][ from {from}][: {rows:n} rows][ in {seconds:s}][; down for "
-                "{outage_seconds:s}][; {lost}][; FAILED: {error}]"},
+                "{outage_seconds:s}][; {lost}][; as the dump defines it: {as_dumped}, see "
+                "{as_dumped_file}][; FAILED: {error}]"},
     {"dump", "[{dump}][: {rows:n} rows][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
     {"drill", "[{dump}][: {rows:n} rows][ in {seconds:s}][; FAILED: {error}]"},
     {"verify", "[{whole:n} whole, {damaged:n} damaged][; FAILED: {error}]"},

@@ -43,6 +43,7 @@ static void free_table(struct delta_table *t)
     for (size_t i = 0; t->taken && i < DELTA_SPANS; i++)
         buf_free(&t->taken[i].joined);
     free(t->taken);
+    free(t->taken_out);
     free(t);
 }
 

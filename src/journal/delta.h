@@ -97,6 +97,9 @@ typedef int delta_rows_fn(void *arg, const char *tuples, size_t len, uint64_t ro
 int delta_finish(struct delta_table *t, bool loose, size_t block, delta_rows_fn *fn, void *arg,
                  struct err *e);
 
+/* Forgets all base rows: they are read once more, from the first one on. No change may come between the two. */
+void delta_base_again(struct delta_table *t);
+
 /* For a table with a primary key that holds its base already, what has to be done to it in this order; delta_finish()
  * with `loose` gives all rows that were put there. Keys are tuples of the key's columns in the table's order. */
 enum delta_part {

@@ -23,6 +23,8 @@ static int base_row(struct delta_table *t, const struct delta_key *k, bool loose
     if (!r || (t->form == DELTA_WHOLE && r->count >= 0))
         return 1;
     if (t->form == DELTA_WHOLE) { /* as many of the equal rows are dropped as were deleted */
+        t->taken_out = xgrow(t->taken_out, t->taken_out_count, sizeof *t->taken_out);
+        t->taken_out[t->taken_out_count++] = r->number;
         t->spent += ++r->count == 0;
         return 0;
     }
@@ -42,6 +44,20 @@ int delta_base(struct delta_table *t, const char *tuple, size_t len, bool loose,
     if (refuse_loose(t, loose, e) < 0 || delta_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
         return -1;
     return base_row(t, &k, loose, &changed, e);
+}
+
+void delta_base_again(struct delta_table *t)
+{
+    t->taken_count = 0;
+    for (size_t i = 0; i < t->taken_out_count; i++) {
+        struct delta_row *r = delta_rows_at(t, t->taken_out[i]);
+        t->spent -= r->count-- == 0;
+    }
+    t->taken_out_count = 0;
+    for (size_t i = 0; i < t->count && t->form != DELTA_WHOLE; i++) {
+        struct delta_row *r = delta_rows_at(t, i);
+        r->seen = r->given = false;
+    }
 }
 
 static struct delta_span tuple_of(const struct delta_table *t, const struct delta_row *r)

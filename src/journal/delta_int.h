@@ -69,11 +69,13 @@ struct delta_table {
     size_t bytes_len, bytes_room;
     uint32_t *places; /* offsets of the rows, by their numbers */
     size_t count, room;
-    uint8_t *tags;   /* open addressing: of each slot 8 bits of the hash; 0: free */
-    uint32_t *slots; /* for each slot the offset of its row */
-    size_t mask;     /* slots - 1 */
-    size_t used;     /* of bytes_len; the rest belonged to rows that moved or shrank */
-    size_t spent;    /* rows that can be forgotten */
+    uint8_t *tags;       /* open addressing: of each slot 8 bits of the hash; 0: free */
+    uint32_t *slots;     /* for each slot the offset of its row */
+    size_t mask;         /* slots - 1 */
+    size_t used;         /* of bytes_len; the rest belonged to rows that moved or shrank */
+    size_t spent;        /* rows that can be forgotten */
+    uint32_t *taken_out; /* no primary key: numbers of the rows whose count a base row raised */
+    size_t taken_out_count;
     bool truncated;
     uint64_t written;
     /* Of replay.c: */

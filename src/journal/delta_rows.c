@@ -270,4 +270,5 @@ void delta_rows_clear(struct delta_table *t)
     t->slots = NULL;
     t->count = t->room = t->mask = 0;
     t->bytes_len = t->bytes_room = t->used = t->spent = 0;
+    t->taken_out_count = 0;
 }

@@ -560,6 +560,7 @@ static int take(void *arg, const struct change *c)
         return end_group(f, c) < 0 ? -1 : put(f, c);
     case CHANGE_TABLE:
     case CHANGE_CUT:
+    case CHANGE_DEFINED:
         break;
     }
     return put(f, c);

@@ -350,6 +350,30 @@ static void end_group(struct run *r, const struct change *c)
     r->group.open = false;
 }
 
+/* Also behind a gap: they made the definitions that are there now. */
+static void note_statement(struct run *r, const struct change *c)
+{
+    struct replay *out = r->out;
+    const struct statement_summary *d = c->deed;
+    size_t len = c->sql_len < REPLAY_STATEMENT_MAX ? c->sql_len : REPLAY_STATEMENT_MAX;
+    for (size_t i = 0; d && !out->to_loss && i < d->count && i < STATEMENT_DEED_TABLES &&
+                       out->statement_count < REPLAY_STATEMENTS;
+         i++) {
+        out->statements = xgrow(out->statements, out->statement_count, sizeof *out->statements);
+        out->statements[out->statement_count++] =
+            (struct replay_statement){xstrdup(d->tables[i]->name), xstrndup(c->sql, len), c->at};
+    }
+}
+
+static void forget_statements(struct replay *r)
+{
+    for (size_t i = 0; i < r->statement_count; i++) {
+        free(r->statements[i].table);
+        free(r->statements[i].sql);
+    }
+    free(r->statements);
+}
+
 static int take(void *arg, const struct change *c)
 {
     struct run *r = arg;
@@ -389,7 +413,11 @@ static int take(void *arg, const struct change *c)
     case CHANGE_SWAP:
         take_swap(r, c->mark);
         break;
+    case CHANGE_DEFINED:
+        note_statement(r, c);
+        break;
     case CHANGE_GAP:
+        note_statement(r, c);
         if (r->phase == PHASE_WORLD && !r->group.rejected)
             gap(r, "%s", c->why);
         break;
@@ -555,6 +583,7 @@ static int read_log(struct run *r, struct err *e)
 static void forget(struct run *r)
 {
     delta_free(r->out->delta);
+    forget_statements(r->out);
     *r->out = (struct replay){.delta = delta_new()};
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
     if (r->s->after)
@@ -669,5 +698,6 @@ uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_
 void replay_free(struct replay *r)
 {
     delta_free(r->delta);
+    forget_statements(r);
     *r = (struct replay){0};
 }

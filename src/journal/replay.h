@@ -47,8 +47,19 @@ struct replay_source {
     struct progress *progress; /* counts bytes of both sources; may be NULL */
 };
 
+/* What changed the definition of a table, up to the loss; `sql` as it was logged, in its session's schema and character
+ * set. Only from the server's log: segments do not have it. */
+struct replay_statement {
+    char *table, *sql;
+    wall_t at;
+};
+#define REPLAY_STATEMENTS 200u      /* more are not noted */
+#define REPLAY_STATEMENT_MAX 65536u /* longer ones are cut */
+
 struct replay {
     struct delta *delta;
+    struct replay_statement *statements;
+    size_t statement_count;
     struct db_binlog_pos upto; /* after the last group that counts; no GTID */
     struct replay_place place; /* of `upto`; number 0: no segment has it */
     bool all_files;            /* no segment is left that does not continue those that were read */

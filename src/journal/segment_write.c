@@ -464,6 +464,7 @@ int segment_put(struct segment_writer *w, const struct change *c, struct err *e)
     case CHANGE_MARKER:
     case CHANGE_UNKNOWN_TABLE:
     case CHANGE_EXISTS:
+    case CHANGE_DEFINED:
         break;
     }
     return 0;

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "restore/import.h"
+#include "restore/redefined.h"
 #include "restore/restore_int.h"
 #include "restore/shadow_table.h"
 #include "store/proof.h"
@@ -45,21 +46,6 @@ static int load_planned(struct restore *r, struct err *e)
     return rc;
 }
 
-/* What takes the place of these tables is made like them, so that they must still be so at the swap. */
-static int note_planned(struct restore *r, struct err *e)
-{
-    for (size_t i = 0; i < r->plan.count && r->swap; i++) {
-        struct target *t = &r->plan.list[i];
-        if (t->skip || !t->live)
-            continue;
-        SCOPED(xfree) char *now = db_create_table(r->db, r->schema, t->name, e);
-        if (!now)
-            return -1;
-        t->planned = shadow_definition_hash(now, strlen(now));
-    }
-    return 0;
-}
-
 /* Loads r->m. The dump is opened once, and everything is read from this open file. */
 static int load_own(struct restore *r, struct err *e)
 {
@@ -76,7 +62,7 @@ static int load_own(struct restore *r, struct err *e)
     int rc = !r->file || plan_from_manifest(&r->plan, m, e) < 0 ||
                      permit_tables_planned(r, m->name, e) < 0 ||
                      plan_finish(&r->plan, r->db, e) < 0 || ledgers_plan(r, e) < 0 ||
-                     note_planned(r, e) < 0
+                     redefined_note(r, e) < 0
                  ? -1
                  : catchup_read(r, e);
     if (rc == 0 && r->opt->copy && r->out->journal.gap[0])
@@ -194,7 +180,8 @@ static int nothing_intact(const struct restore *r, struct err *e)
                 text_utc(r->opt->at, t));
         return err_hint(e, "the oldest one is %s", r->catalog.list[r->catalog.count - 1].m.name);
     }
-    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu examined%s%s%s%.300s)",
+    err_set(e, ERR_NOTHING, 0,
+            "no dump of world %s in %s can be restored (%zu examined%s%s%s%.300s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
     return err_hint(e, "worldkeeper %s; worldkeeper --restore=PATH takes any mysqldump file",
@@ -268,7 +255,7 @@ static int load_newest(struct restore *r, struct err *e)
         plan_drop(&r->plan, r->db);
         skipped(r, c->m.name, e->text);
     }
-    if (refused.cls == ERR_REFUSED)
+    if (refused.cls != ERR_NONE)
         return err_pass(e, &refused);
     return earlier == r->catalog.count ? only_earlier(r, e) : nothing_intact(r, e);
 }
@@ -369,7 +356,7 @@ static int load_file(struct restore *r, struct err *e)
     if (import_plan(r->path_fd, path, &r->plan, listed, &report, e) < 0 ||
         permit_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
         ledgers_plan(r, e) < 0 || (!report.ends && refuse_cut(r, path, e) < 0) ||
-        permit_keep(r, e) < 0 || note_planned(r, e) < 0)
+        permit_keep(r, e) < 0 || redefined_note(r, e) < 0)
         return -1;
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
     return r->opt->dry_run ? 0 : load_statements(r, &report, e);

@@ -46,6 +46,32 @@ static bool index_fits(const char *was, const struct db_column *now)
            (now->type[n] == ')' || now->type[n] == ',');
 }
 
+/* Does a value of one type, written as a literal, mean the same in the other? Within these groups the server
+ * converts it, or says that it does not fit; others give another value in silence, as a number does of a binary
+ * string, and a time of another day. */
+static bool type_fits(const char *was, const char *now)
+{
+    static const char *const groups[][12] = {
+        {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "numeric", NULL},
+        {"float", "double", NULL},
+        {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", NULL},
+        {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", NULL},
+    };
+    size_t a = strcspn(was, "( ,\n"), b = strcspn(now, "( ,\n");
+    if (a == b && strncasecmp(was, now, a) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        bool from = false, to = false;
+        for (const char *const *t = groups[i]; *t; t++) {
+            from |= strlen(*t) == a && strncasecmp(*t, was, a) == 0;
+            to |= strlen(*t) == b && strncasecmp(*t, now, b) == 0;
+        }
+        if (from && to)
+            return i != 1 || strncasecmp(now, "double", 6) == 0; /* FLOAT would round a DOUBLE */
+    }
+    return false;
+}
+
 int column_map_advise(struct err *e)
 {
     return err_hint(
@@ -65,7 +91,9 @@ int column_map_check(const struct target *t, struct err *e)
         }
         bool was_index = was && (text_starts(was, "enum(") || text_starts(was, "set("));
         bool is_index = c->encoding == DB_INDEX;
-        if ((!was_index && !is_index) || (was_index && is_index && index_fits(was, c)))
+        bool fits = was_index || is_index ? was_index && is_index && index_fits(was, c)
+                                          : !was || type_fits(was, c->type);
+        if (fits)
             continue;
         err_set(e, ERR_REFUSED, 0,
                 "column %s of table %s is %s now, which would give its values another meaning",

@@ -4,6 +4,7 @@
 #include "base/thread_group.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
+#include "restore/redefined.h"
 #include "restore/restore_int.h"
 
 /* More connections gain little: the server does not parallelize its work on one table. */
@@ -51,7 +52,7 @@ static void pool_fail(struct load_pool *p, const struct err *e)
 }
 
 /* Read, loaded, counted: all by one thread, so that no table waits for another. */
-static int load_table(struct load_pool *p, struct loader *l, size_t table, struct err *e)
+static int load_once(struct load_pool *p, struct loader *l, size_t table, struct err *e)
 {
     struct verify_part *part = verify_part_open(p->r->file, table, e);
     if (!part)
@@ -60,6 +61,23 @@ static int load_table(struct load_pool *p, struct loader *l, size_t table, struc
     verify_part_close(part);
     const struct target *t = plan_find(&p->r->plan, p->r->m->tables[table].name);
     return rc == 0 && t ? loader_check(l, t, p->r->opt->drill, e) : rc;
+}
+
+/* Rows that do not fit the present definition of their table are loaded again as the dump defines it. */
+static int load_table(struct load_pool *p, struct loader *l, size_t table, struct err *e)
+{
+    const char *name = p->r->m->tables[table].name;
+    struct target *t = plan_find(&p->r->plan, name);
+    struct err why;
+    int rc = load_once(p, l, table, e);
+    if (rc == 0 || !t || !redefined_helps(&p->r->plan, t, e))
+        return rc;
+    why = *e;
+    if (redefined_begin(l, t, &p->r->m->tables[table], &why, e) < 0)
+        return -1;
+    rc = load_once(p, l, table, e);
+    /* This server does not take the dump's definition: the way out is the one of the first error. */
+    return rc < 0 && t->unfit ? err_pass(e, &why) : rc;
 }
 
 /* The largest table of those that are here, or begin to be; of a dump that is on its way the next to come if there is

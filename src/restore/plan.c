@@ -142,7 +142,7 @@ int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e)
 
 bool plan_defines(const struct plan *p, const struct target *t)
 {
-    return !t->live || !t->live->memory || p->into || (p->as_dumped && t->memory);
+    return !t->live || !t->live->memory || p->into || t->as_dumped || (p->as_dumped && t->memory);
 }
 
 void target_add_column(struct target *t, const char *name)
@@ -277,6 +277,8 @@ void plan_forget_columns(struct target *t)
     for (size_t i = 0; i < t->column_count; i++)
         free(t->columns[i]);
     free(t->columns);
+    t->columns = NULL;
+    t->column_count = 0;
 }
 
 void plan_clear(struct plan *p)
@@ -286,6 +288,8 @@ void plan_clear(struct plan *p)
         free(p->list[i].create);
         free(p->list[i].checks);
         free(p->list[i].generated);
+        free(p->list[i].misfit);
+        free(p->list[i].now);
         if (!p->into)
             free(p->list[i].shadow);
         free(p->list[i].name);

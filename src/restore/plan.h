@@ -28,6 +28,11 @@ struct target {
     bool raw;        /* its rows were loaded as foreign SQL: there is no content hash */
     bool refused;    /* with changes of the journal among its rows, which may be at fault */
     bool triggers;   /* live has triggers, which are moved at the swap */
+    bool as_dumped;  /* its rows do not fit the definition of live: it gets that of the dump */
+    bool in_way;     /* something that is no table has its name (a view): it gets another one */
+    char kept[64];   /* … this one */
+    char *misfit;    /* as_dumped: why they do not fit */
+    char *now;       /* CREATE TABLE of live; NULL: not read */
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t heap;       /* max_heap_table_size at the shadow's creation; 0: a durable table */
     uint64_t definition; /* shadow_definition_hash() of the dump's; 0: not read */
@@ -37,8 +42,8 @@ struct target {
     uint64_t rows, hash; /* loaded so far */
     uint64_t warnings;
     uint64_t conflict_rows, conflict_hash; /* the rows it replaces, as saved */
-    char *create;   /* mapped: the dump's CREATE TABLE, for the column types of that time */
-    char **columns; /* of this table's INSERTs, in their order */
+    char *create;                          /* mapped, as_dumped: the dump's CREATE TABLE */
+    char **columns;                        /* of this table's INSERTs, in their order */
     size_t column_count;
     bool *generated; /* foreign file: for each column of its definition */
     size_t defined;  /* number of these columns */
@@ -74,7 +79,8 @@ struct plan {
 struct target *plan_add(struct plan *p, const char *name, const char *engine);
 int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e);
 /* Is it created from the dump's definition, and not like the existing table? A restore after a loss
- * keeps ALTERs made since the dump; a restore by --at or --table reverts them. */
+ * keeps ALTERs made since the dump where the rows fit (redefined.h); a restore by --at or --table
+ * reverts them. */
 bool plan_defines(const struct plan *p, const struct target *t);
 /* After the last plan_add(): lists what is not in the dump; refuses what cannot work. */
 int plan_finish(struct plan *p, struct db *db, struct err *e);

@@ -10,6 +10,7 @@
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/server.h"
+#include "restore/redefined.h"
 #include "restore/restore_int.h"
 #include "restore/warm_int.h"
 
@@ -144,6 +145,7 @@ static int swap_world(struct restore *r, struct err *e)
     out->made = r->made;
     out->generation = r->generation;
     swap_result(r);
+    redefined_result(r);
     fault_point("restore.done");
     /* If the server crashed since, it has emptied the world again: success must not be reported. */
     if (db_server_id(r->db, &out->server, e) < 0)
@@ -295,6 +297,8 @@ static int run(const struct job *job, const struct restore_options *opt, struct 
     }
     out->took_ms = mono_since(clock_mono(), began);
     code_free(&r.code);
+    buf_free(&r.lost_triggers);
+    names_free(&r.lost_trigger_names);
     manifest_free(&r.before);
     replay_free(&r.journal);
     plan_free(&r.plan);

@@ -82,6 +82,8 @@ struct restore_result {
     struct server_id server;
     struct restore_conflict conflict;
     struct code_report code; /* what became of views, routines, triggers and events */
+    json_t *as_dumped;       /* redefined.h: array of {table, was, why, statements}; NULL: none */
+    char *as_dumped_file;    /* full path: what stood in their place */
     json_t *skipped;         /* array of {dump, reason} */
     json_t *plan;            /* tables with rows and what happens to each */
     struct {

@@ -40,6 +40,9 @@ struct restore {
     struct state_made made;  /* upto.file "": the dump alone, or some of its tables */
     char conflict_file[128]; /* for the rows of the replaced tables, if there are any */
     struct restore_conflict conflict;
+    bool kept_file;           /* redefined.h: it was written */
+    struct buf lost_triggers; /* that do not fit a table as the dump defines it: their texts, */
+    struct names lost_trigger_names; /* and their names */
 };
 
 /* permit.c: may the world be replaced? ERR_REFUSED. */
@@ -174,8 +177,9 @@ int swap_drop_shadows(struct db *db, const struct job *job, struct err *e);
  * renamed with it. */
 int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e);
 /* Creates every trigger once under a temporary name before the first real one is touched: a definer that we may not
- * use, or a body that no longer compiles, must not cost the game its trigger. */
-int triggers_prove(struct restore *r, const struct db_triggers *list, struct err *e);
+ * use, or a body that no longer compiles, must not cost the game its trigger. One that does not fit the definition
+ * that its table gets (redefined.h) is taken out of the list. */
+int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e);
 int triggers_move(struct restore *r, const struct db_triggers *list, struct err *e);
 /* Puts each trigger of `list` on the table it names; one that is not there is created again. */
 int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e);

@@ -20,6 +20,8 @@ void restore_result_free(struct restore_result *r)
     json_decref(r->skipped);
     json_decref(r->plan);
     json_decref(r->conflict.tables);
+    json_decref(r->as_dumped);
+    free(r->as_dumped_file);
     free(r->conflict.file);
     code_report_free(&r->code);
     *r = (struct restore_result){0};
@@ -85,6 +87,10 @@ json_t *restore_json(const struct restore_result *r)
     json_object_set_new(o, "replicas", r->replicas < 0 ? json_null() : json_integer(r->replicas));
     if (r->warning[0])
         js_set_clean(o, "warning", r->warning);
+    if (r->as_dumped) {
+        json_object_set(o, "as_dumped", r->as_dumped);
+        json_object_set_new(o, "as_dumped_file", js_clean(r->as_dumped_file));
+    }
     json_t *code = code_json(&r->code);
     if (code)
         json_object_set_new(o, "definitions", code);
@@ -124,7 +130,9 @@ void result_plan(struct restore *r)
             continue; /* not requested */
         json_t *o = json_pack("{s:o, s:I, s:b, s:b}", "table", js_clean(t->name), "rows",
                               (json_int_t)rows, "restored", !t->skip, "triggers", t->triggers);
-        const char *why = t->why      ? t->why
+        const char *why = t->why ? t->why
+                          : t->as_dumped
+                              ? "as the dump defines it: its rows do not fit the present definition"
                           : t->mapped ? "its columns changed; rows go by column name"
                                       : NULL;
         if (why)

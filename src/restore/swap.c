@@ -16,6 +16,7 @@
 #include "binlog/statement.h"
 #include "restore/conflict.h"
 #include "restore/constraints.h"
+#include "restore/redefined.h"
 #include "restore/restore_int.h"
 #include "restore/shadow_table.h"
 #include "store/pending.h"
@@ -220,6 +221,8 @@ static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
             continue;
         if (t->live)
             add_rename(&b, t->name, t->old);
+        else if (t->in_way)
+            add_rename(&b, t->name, t->kept);
         add_rename(&b, t->shadow, t->name);
     }
     if (sentinel_there)
@@ -311,7 +314,7 @@ static int note_replaced(struct restore *r, struct err *e)
         }
         if (db_is_mariadb(r->db))
             continue;
-        constraints_lines(&lines, was);
+        constraints_lines(&lines, t->as_dumped && t->create ? t->create : was);
         free(t->checks);
         t->checks = lines.len ? lines.p : NULL;
         if (!t->checks)
@@ -372,7 +375,8 @@ int swap_in(struct restore *r, struct err *e)
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, &old);
     if (note_replaced(r, e) < 0 || triggers_replaced(r, &triggers, e) < 0 ||
-        triggers_prove(r, &triggers, e) < 0 || note_pending(r, &triggers, e) < 0)
+        triggers_prove(r, &triggers, e) < 0 || redefined_keep(r, e) < 0 ||
+        note_pending(r, &triggers, e) < 0)
         goto out;
     rc = announce(r, e);
     if (rc == 0)
@@ -651,7 +655,9 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
     SCOPED(db_tables_free) struct db_tables all = {0}, own = {0};
     char old[64], fresh[64];
     int rc = 0;
-    if (list_tables(db, c->schema, &all, &own, e) < 0)
+    SCOPED(names_free) struct names others = {0};
+    if (list_tables(db, c->schema, &all, &own, e) < 0 ||
+        redefined_names(db, c->schema, &others, e) < 0)
         return -1;
     for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
         const char *name = p->tables.list[i];
@@ -664,7 +670,7 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
             rc = rename_one(db, name, fresh, e);
         if (has_old && rc == 0)
             rc = rename_one(db, old, name, e);
-        else if (!here && !has_old && db_table_find(&own, fresh))
+        else if (!here && !has_old && !names_has(&others, name) && db_table_find(&own, fresh))
             rc = rename_one(db, fresh, name, e);
     }
     if (rc == 0 && db_table_find(&own, DB_OLD_SENTINEL) && !db_table_find(&all, c->sentinel))

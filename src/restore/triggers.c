@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "mysql/account.h"
+#include "restore/redefined.h"
 #include "restore/restore_int.h"
 #include "sql/literal.h"
 
@@ -37,18 +38,33 @@ static void hint_definer(struct db *db, const char *definer, struct err *e)
     db_hint_server(db, privileges, e);
 }
 
-int triggers_prove(struct restore *r, const struct db_triggers *list, struct err *e)
+/* Takes one out of the list, in which the others keep their order. */
+static void leave_out(struct restore *r, struct db_triggers *list, size_t i, const struct err *why)
+{
+    SCOPED(db_triggers_free) struct db_triggers out = {xcalloc(1, sizeof *out.list), 1};
+    out.list[0] = list->list[i];
+    redefined_without(r, out.list, why);
+    list->count--;
+    memmove(list->list + i, list->list + i + 1, (list->count - i) * sizeof *list->list);
+}
+
+int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e)
 {
     struct db *db = r->db;
     char proof[] = DB_OWN_PREFIX "trigger";
     for (size_t i = 0; i < list->count; i++) {
         struct db_trigger t = list->list[i];
-        const char *name = t.name, *shadow = plan_find(&r->plan, t.table)->shadow;
+        const struct target *of = plan_find(&r->plan, t.table);
+        const char *name = t.name;
         progress_at(r->job->progress, 0, 0);
         t.name = proof;
-        if (drop(db, proof, e) == 0 && db_trigger_create(db, &t, shadow, e) == 0 &&
+        if (drop(db, proof, e) == 0 && db_trigger_create(db, &t, of->shadow, e) == 0 &&
             drop(db, proof, e) == 0)
             continue;
+        if (e->cls == ERR_QUERY && e->num != DB_LOG_NEEDS_SUPER && redefined(&r->plan, of)) {
+            leave_out(r, list, i--, e);
+            continue;
+        }
         err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
         if (e->num == DB_LOG_NEEDS_SUPER)
             err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));

@@ -528,8 +528,8 @@ static void adopt_state(struct world *w, enum action job, const struct state *sa
  * texts are left out. */
 static void keep_last_restore(struct world *w)
 {
-    static const char *const texts[] = {"conflict_tables", "passed_over", "definitions", "warning",
-                                        NULL};
+    static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
+                                        "definitions", "warning",         NULL};
     struct state *s = &w->a->state;
     json_auto_t *o = json_copy(w->last_restore);
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -549,10 +549,10 @@ static void record_restore(struct world *w, const json_t *result, bool ok)
 {
     static const char *const always[] = {
         "dump", "rows", "seconds", "lost_seconds", "lost_seconds_max", "restored_to"};
-    static const char *const if_there[] = {"only",          "conflict_rows", "conflict_file",
-                                           "conflict_from", "conflict_to",   "conflict_tables",
-                                           "definitions",   "lost",          "warning",
-                                           "journal"};
+    static const char *const if_there[] = {"only",          "conflict_rows",  "conflict_file",
+                                           "conflict_from", "conflict_to",    "conflict_tables",
+                                           "definitions",   "lost",           "warning",
+                                           "as_dumped",     "as_dumped_file", "journal"};
     const char *warning = js_text(result, "warning");
     SCOPED(buf_free) struct buf skipped = {0};
     size_t i;

@@ -230,6 +230,32 @@ static void add_what(struct words *out, const char *front, const char *text)
         snprintf(out->what + n, sizeof out->what - n, "%s%.400s", front, text);
 }
 
+/* Tables that are as the dump defines them: what makes of them again what they were. */
+static void as_dumped(const json_t *restored, struct words *out)
+{
+    SCOPED(buf_free) struct buf all = {0}, file = {0};
+    char rest[sizeof out->todo];
+    size_t i, k;
+    json_t *t, *sql;
+    if (!js_text(restored, "as_dumped_file")[0])
+        return;
+    buf_shell(&file, js_text(restored, "as_dumped_file"));
+    json_array_foreach(json_object_get(restored, "as_dumped"), i, t)
+    {
+        json_array_foreach(json_object_get(t, "statements"), k, sql)
+        {
+            buf_printf(&all, "%s%s;", all.len ? " " : "", json_string_value(sql));
+        }
+    }
+    snprintf(rest, sizeof rest, "%s", out->todo);
+    bool nothing_else = strcmp(rest, "nothing") == 0, fits = all.len && all.len < 300;
+    SET(out->todo,
+        "apply the changes of definitions again, once the rows fit them%s%s (%.250s has all that "
+        "stood there)%s%.400s",
+        fits ? ": " : "", fits ? all.p : "", file.p, nothing_else ? "" : " - and ",
+        nothing_else ? "" : rest);
+}
+
 /* What was lost comes first, then what was kept aside, then what needs a hand: players ask in this order. */
 static void restored(const struct words_facts *f, struct words *out)
 {
@@ -258,6 +284,7 @@ static void restored(const struct words_facts *f, struct words *out)
     SET(out->todo, "%s", after_loss(r, &loss));
     if (set_aside(r, &aside))
         set_aside_words(&aside, &loss, out);
+    as_dumped(r, out);
     /* Events are restored disabled. The statements that enable them are shown if all of them fit. */
     const char *enable = js_text(json_object_get(r, "definitions"), "enable");
     char rest[sizeof out->todo];

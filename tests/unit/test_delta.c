@@ -598,6 +598,39 @@ static void test_no_key(void **state)
     assert_int_equal(f.rows, 4);
 }
 
+/* A table that is loaded twice: the second reading of its base comes to the same as one alone. */
+static void test_base_again(void **state)
+{
+    (void)state;
+    struct delta_table *t = begin(0);
+    ins(t, "(1,'a')");
+    del(t, "(3,'c')");
+    del(t, "(3,'c')");
+    del(t, "(5,'e')");
+    for (int i = 0; i < 3; i++) {
+        dropped(t, "(3,'c')");
+        dropped(t, "(5,'e')");
+        dropped(t, "(3,'c')");
+        stays(t, "(3,'c')");
+        delta_base_again(t);
+    }
+    finish_refused(t, false, ERR_DAMAGED,
+                   "table t: row (3,'c') went or changed, but is not in the base");
+    dropped(t, "(3,'c')");
+    dropped(t, "(3,'c')");
+    dropped(t, "(5,'e')");
+    comes_to(t, "(1,'a')|");
+    t = begin(1);
+    upd(t, "(1,'a')", "(1,'A')");
+    del(t, "(2,'b')");
+    dropped(t, "(1,'a')");
+    base_refused(t, "(1,'a')", "table t: row 1 is in the base twice");
+    delta_base_again(t);
+    dropped(t, "(1,'a')");
+    dropped(t, "(2,'b')");
+    comes_to(t, "(1,'A')|");
+}
+
 static void test_no_key_loose(void **state)
 {
     (void)state;
@@ -1646,6 +1679,7 @@ int main(void)
         cmocka_unit_test_teardown(test_truncate, halt),
         cmocka_unit_test_teardown(test_no_key, halt),
         cmocka_unit_test_teardown(test_no_key_loose, halt),
+        cmocka_unit_test_teardown(test_base_again, halt),
         cmocka_unit_test_teardown(test_no_key_truncate, halt),
         cmocka_unit_test_teardown(test_blocks, halt),
         cmocka_unit_test_teardown(test_tables, halt),

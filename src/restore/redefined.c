@@ -1,0 +1,262 @@
+#include "restore/redefined.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/js.h"
+#include "journal/delta.h"
+#include "restore/restore_int.h"
+#include "restore/shadow_table.h"
+#include "sql/literal.h"
+
+#define KEPT_PREFIX "worldkeeper_kept_" /* not DB_OWN_PREFIX: nothing of ours drops it */
+#define NAMED 3                         /* tables in the warning */
+
+/* ---- what stands in the place of a table ---- */
+
+int redefined_names(struct db *db, const char *schema, struct names *out, struct err *e)
+{
+    return db_names_select(db,
+                           "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA=? "
+                           "AND TABLE_TYPE NOT IN ('BASE TABLE','SYSTEM VERSIONED')",
+                           DB_ARGS(schema), out, e);
+}
+
+static int note_in_way(struct restore *r, struct err *e)
+{
+    SCOPED(names_free) struct names taken = {0};
+    if (redefined_names(r->db, r->schema, &taken, e) < 0)
+        return -1;
+    for (size_t i = 0; i < taken.count; i++) {
+        struct target *t = plan_find(&r->plan, taken.list[i]);
+        if (!t || t->skip || t->live)
+            continue;
+        if (!r->opt->into) {
+            t->in_way = true;
+            continue;
+        }
+        err_set(e, ERR_REFUSED, 0, "schema %s has a view or a sequence %s already", r->schema,
+                taken.list[i]);
+        return err_hint(e, "name an empty or new schema with --into");
+    }
+    return 0;
+}
+
+int redefined_note(struct restore *r, struct err *e)
+{
+    for (size_t i = 0; i < r->plan.count && r->swap; i++) {
+        struct target *t = &r->plan.list[i];
+        if (t->skip || !t->live)
+            continue;
+        t->now = db_create_table(r->db, r->schema, t->name, e);
+        if (!t->now)
+            return -1;
+        t->planned = shadow_definition_hash(t->now, strlen(t->now));
+    }
+    return note_in_way(r, e);
+}
+
+/* ---- does the dump's definition help? ---- */
+
+bool redefined_differs(const struct plan *p, const struct target *t)
+{
+    return !p->into && t->live && t->definition && t->planned && t->definition != t->planned;
+}
+
+bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e)
+{
+    return !t->skip && redefined_differs(p, t) && !plan_defines(p, t) && !db_lock_busy(e) &&
+           (e->cls == ERR_REFUSED || e->cls == ERR_QUERY);
+}
+
+int redefined_begin(struct loader *l, struct target *t, const struct manifest_table *mt,
+                    const struct err *why, struct err *e)
+{
+    struct delta_table *changes = l->delta ? delta_find(l->delta, t->name) : NULL;
+    if (db_exec_with(l->s.db, "DROP TABLE IF EXISTS ??", DB_ARGS(t->shadow), e) < 0)
+        return err_step(e, "table %s", t->name);
+    if (changes)
+        delta_base_again(changes);
+    *l->rows -= t->rows;
+    t->rows = t->hash = t->warnings = 0;
+    t->created = t->mapped = t->refused = t->unfit = false;
+    plan_forget_columns(t);
+    t->misfit = xstrdup(why->text);
+    t->as_dumped = true;
+    t->memory = strcasecmp(mt->engine, "MEMORY") == 0;
+    return 0;
+}
+
+bool redefined(const struct plan *p, const struct target *t)
+{
+    return !t->skip && t->created && redefined_differs(p, t) && plan_defines(p, t);
+}
+
+/* It is back though somebody dropped or renamed it: of a world that was lost, not where a person asks for it. */
+static bool came_back(const struct restore *r, const struct target *t)
+{
+    const struct plan *p = &r->plan;
+    bool others = false;
+    for (size_t i = 0; i < p->count && !others; i++)
+        others = !p->list[i].skip && p->list[i].live;
+    return !t->skip && t->created && !t->live && !t->in_way && others && !p->into &&
+           !r->out->over_living && restore_to_now(r->opt);
+}
+
+static const char *what_was(const struct restore *r, const struct target *t)
+{
+    return redefined(&r->plan, t)                ? "definition"
+           : !t->skip && t->created && t->in_way ? "view"
+           : came_back(r, t)                     ? "nothing"
+                                                 : NULL;
+}
+
+/* ---- what is kept ---- */
+
+void redefined_without(struct restore *r, const struct db_trigger *t, const struct err *why)
+{
+    struct buf *b = &r->lost_triggers;
+    buf_printf(b, "\n-- trigger %s of table %s, which it does not fit: ", t->name, t->table);
+    text_clean(b, why->text, 500);
+    buf_addc(b, '\n');
+    db_trigger_sql(b, t, t->table);
+    buf_adds(b, ";\n");
+    names_add(&r->lost_trigger_names, t->name);
+}
+
+/* Of the journal's statements those on this table. */
+static void add_statements(const struct restore *r, const struct target *t, struct buf *b)
+{
+    const struct replay *j = &r->journal;
+    char at[TEXT_SHORT];
+    for (size_t i = 0; i < j->statement_count; i++)
+        if (strcmp(j->statements[i].table, t->name) == 0)
+            buf_printf(b, "-- %s\n%s;\n", text_utc(j->statements[i].at, at), j->statements[i].sql);
+}
+
+static void describe(const struct restore *r, const struct target *t, const char *was,
+                     struct buf *b)
+{
+    bool view = strcmp(was, "view") == 0;
+    SCOPED(buf_free) struct buf name = {0};
+    text_clean(&name, t->name, 256);
+    buf_printf(b, "\n-- table %s ", name.p);
+    if (view)
+        buf_printf(b, "took the place of a view (or sequence), which is called %s now", t->kept);
+    else if (t->now)
+        buf_adds(b, "is as the dump defines it");
+    else
+        buf_adds(b, "is back, which had been dropped or renamed since the dump");
+    if (t->misfit) {
+        buf_adds(b, "; its rows did not fit: ");
+        text_clean(b, t->misfit, 800);
+    }
+    if (t->now)
+        buf_printf(b, ".\n-- It was:\n%s;\n", t->now);
+    else
+        buf_adds(b, ".\n");
+    struct db_definition d = {0};
+    struct err ignored;
+    if (view && db_definition(r->db, r->schema, DEFINITION_VIEW, t->name, &d, &ignored) == 0 &&
+        d.sql)
+        buf_printf(b, "-- It was:\n%s;\n", d.sql);
+    db_definition_free(&d);
+    size_t before = b->len;
+    add_statements(r, t, b);
+    if (b->len == before)
+        buf_adds(b, "-- No statement that changed it was read in the binary log.\n");
+}
+
+static void file_name(const struct restore *r, char out[64])
+{
+    snprintf(out, 64, "replaced-%06" PRIu64 ".sql", r->generation);
+}
+
+int redefined_keep(struct restore *r, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    char file[64];
+    bool any = false;
+    buf_printf(&b,
+               "-- What stood in the place of tables that a restore of dump %s put back as the "
+               "dump defines them,\n-- and the statements of the binary log that made it so.\n",
+               r->made.dump);
+    for (size_t i = 0; i < r->plan.count; i++) {
+        struct target *t = &r->plan.list[i];
+        const char *was = what_was(r, t);
+        if (!was)
+            continue;
+        if (t->in_way)
+            snprintf(t->kept, sizeof t->kept, KEPT_PREFIX "%06" PRIu64 "_%06zu", r->generation, i);
+        describe(r, t, was, &b);
+        any = true;
+    }
+    if (!any)
+        return 0;
+    buf_add(&b, r->lost_triggers.p ? r->lost_triggers.p : "", r->lost_triggers.len);
+    file_name(r, file);
+    if (file_commit(r->job->dirfd, file, b.p, b.len, 0600, e) < 0)
+        return err_step(e, "keeping what stands in the place of restored tables");
+    r->kept_file = true;
+    return 0;
+}
+
+/* ---- what is said ---- */
+
+static json_t *entry(const struct restore *r, const struct target *t, const char *was)
+{
+    const struct replay *j = &r->journal;
+    json_t *o = json_pack("{s:o, s:s, s:o}", "table", js_clean(t->name), "was", was, "statements",
+                          json_array());
+    js_set_clean(o, "why",
+                 t->misfit           ? t->misfit
+                 : t->kept[0]        ? "something that is no table has its name"
+                 : r->plan.as_dumped ? "asked for: the table as it was then"
+                 : t->now            ? "of a durable engine: replaced as a whole"
+                                     : "dropped or renamed since the dump");
+    if (t->kept[0])
+        json_object_set_new(o, "kept", json_string(t->kept));
+    for (size_t i = 0; i < j->statement_count; i++)
+        if (strcmp(j->statements[i].table, t->name) == 0)
+            json_array_append_new(json_object_get(o, "statements"), js_clean(j->statements[i].sql));
+    return o;
+}
+
+void redefined_result(struct restore *r)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    char file[64];
+    size_t n = 0;
+    if (!r->kept_file)
+        return;
+    file_name(r, file);
+    r->out->as_dumped = json_array();
+    r->out->as_dumped_file = xasprintf("%s/%s", r->job->cfg->dump_dir, file);
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        const char *was = what_was(r, t);
+        if (!was)
+            continue;
+        json_array_append_new(r->out->as_dumped, entry(r, t, was));
+        if (n++ >= NAMED)
+            continue;
+        buf_adds(&b, n > 1 ? ", table " : "table ");
+        text_clean(&b, t->name, 64);
+        buf_printf(&b, " (%s%s)",
+                   t->kept[0] ? "in place of a view, now "
+                   : t->now   ? "of another definition"
+                              : "dropped or renamed since",
+                   t->kept);
+    }
+    if (n > NAMED)
+        buf_printf(&b, " and %zu more", n - NAMED);
+    for (size_t i = 0; i < r->lost_trigger_names.count && i < NAMED; i++) {
+        buf_adds(&b, i ? ", trigger " : ", without trigger ");
+        text_clean(&b, r->lost_trigger_names.list[i], 64);
+    }
+    result_warn(r, "as the dump defines it, not as it was: %s; what stood there is in %.200s", b.p,
+                r->out->as_dumped_file);
+}
