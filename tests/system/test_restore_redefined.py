@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from wk.keeper import DONE
 from wk.server import MYSQL
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
@@ -78,8 +79,74 @@ def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged
     if logged:
         assert change[-1 if case != "view" else 0].split()[0] in "".join(entry["statements"])
         assert all(s in kept for s in entry["statements"])
+        assert f"{entry['statements'][-1]};" in keeper.log().partition("HINT: apply the changes")[2]
     assert "table t" in told["warning"] and told["as_dumped_file"] in told["warning"], told
     with open(os.path.join(keeper.dumps_dir, "history.jsonl"), encoding="utf-8") as f:
         (record,) = [r for r in map(json.loads, f) if r["kind"] == "restore"]
     assert record["as_dumped"] == f"table t ({entry['was']})" and record["as_dumped_file"] == told["as_dumped_file"]
     assert "table t (" in keeper.ok("--history").out
+
+
+def lost_behind_a_view(doomed, victim):
+    """A table whose name a view has, a loss, and a restore that is killed right before the RENAME."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.world.sql("DROP TABLE mark", "CREATE VIEW mark AS SELECT 7 AS seven")
+    victim.crash()
+    assert doomed.run("--restore", fault="restore.before_rename=kill").rc != DONE
+    return before
+
+
+def view_kept(doomed, before, told):
+    now = doomed.world.snapshot()
+    kept = [name for name in now if "kept" in name]
+    assert {k: v for k, v in now.items() if k not in kept} == before
+    assert kept and all(doomed.world.sql(f"SELECT seven FROM `{name.split()[1]}`") == ((7,),) for name in kept)
+    assert told["as_dumped"][0]["was"] in ("view", "nothing", "definition")
+
+
+def test_a_view_and_a_kill_before_the_swap(doomed, victim):
+    """The next restore finds the view still in its place."""
+    before = lost_behind_a_view(doomed, victim)
+    view_kept(doomed, before, doomed.ok("--restore", "--json"))
+
+
+@pytest.mark.only("mariadb", why="a RENAME of MySQL is atomic")
+def test_a_view_and_half_a_swap(doomed, victim):
+    """A server that died when the view had its new name, and the table not yet its own."""
+    before = lost_behind_a_view(doomed, victim)
+    doomed.world.sql("RENAME TABLE mark TO worldkeeper_kept_000002_000003")
+    victim.crash()
+    doomed.ok("--restore")
+    now = doomed.world.snapshot()
+    assert now.pop("view worldkeeper_kept_000002_000003") and now == before
+
+
+@pytest.mark.each_server
+def test_a_trigger_that_does_not_fit(doomed, victim):
+    """It needs a column that the dump does not have: its text is kept, and the world is up without it. One that fits
+    stays."""
+    doomed.world.sql("CREATE DEFINER=keeper@localhost TRIGGER stays BEFORE UPDATE ON mark FOR EACH ROW SET NEW.id=NEW.id")
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.world.sql("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3, DROP COLUMN v",
+                     "CREATE DEFINER=keeper@localhost TRIGGER goes BEFORE INSERT ON mark FOR EACH ROW SET NEW.w=4")
+    victim.crash()
+    told = doomed.ok("--restore", "--json")
+    doomed.world.assert_is(before)
+    assert "trigger goes" in told["warning"] and "stays" not in told["warning"], told
+    with open(told["as_dumped_file"], encoding="utf-8") as f:
+        assert "SET NEW.w=4" in f.read()
+
+
+def test_no_room_for_the_file(doomed, victim):
+    """Nothing is replaced before what stands there is kept."""
+    doomed.dump()
+    doomed.world.sql("ALTER TABLE mark DROP COLUMN v")
+    victim.crash()
+    os.mkdir(os.path.join(doomed.dumps_dir, "replaced-000002.sql"))
+    done = doomed.run("--restore")
+    assert done.rc != DONE and "keeping what stands in the place" in done.err, done
+    os.rmdir(os.path.join(doomed.dumps_dir, "replaced-000002.sql"))
+    doomed.ok("--restore")
+    assert doomed.world.marked() == 1
