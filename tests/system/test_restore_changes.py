@@ -154,7 +154,7 @@ class Change:
             [f"ALTER TABLE {t} DEFAULT CHARACTER SET latin1, COMMENT='x'"],
             [f"DELETE FROM {t} WHERE id>5" if "id" in columns else f"DELETE FROM {t}", f"ALTER TABLE {t} MAX_ROWS=6"],
             [f"DELETE FROM {t} WHERE {c} IS NULL", f"ALTER TABLE {t} ADD CONSTRAINT ch_{t}_{fresh} CHECK ({c} IS NOT NULL)"],
-            [f"UPDATE {t} SET {c}=1", f"ALTER TABLE {t} ADD CHECK ({c}=1)"],
+            [f"UPDATE {t} SET {c}=1", f"ALTER TABLE {t} ADD CHECK (CHAR_LENGTH({c})<3)"],
             [f"ALTER TABLE {t} ADD COLUMN {fresh} INT AS (CHAR_LENGTH({c})) " + ("VIRTUAL" if MYSQL else
              r.choice(["VIRTUAL", "PERSISTENT"]))],
             [f"ALTER TABLE {t} MODIFY {c} INT AS (1) " + ("STORED" if MYSQL else "PERSISTENT")],
