@@ -104,6 +104,7 @@ struct target *plan_add(struct plan *p, const char *name, const char *engine)
     t->shadow = p->into ? t->name : xasprintf(PLAN_SHADOW "%06zu", p->count);
     bool was_memory = strcasecmp(engine, "MEMORY") == 0;
     t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;
+    t->outlives = was_memory && t->live && !t->live->memory;
     t->why = skip_reason(p, t, engine);
     t->skip = t->why != NULL;
     note_name(p, p->count++);
@@ -175,6 +176,15 @@ static bool of_no_tables(const struct plan *p)
     return p->count > 0 && ours == p->count;
 }
 
+/* All of its MEMORY tables were given a durable engine since: they have their rows, and only the sentinel was lost. */
+static bool all_outlive(const struct plan *p)
+{
+    bool any = false;
+    for (size_t i = 0; i < p->count && !p->into && !p->only; i++)
+        any |= p->list[i].outlives;
+    return any;
+}
+
 bool plan_unfit(const struct plan *p)
 {
     bool unfit = p->unfit;
@@ -223,7 +233,7 @@ static int refuse_empty(const struct plan *p, struct err *e)
 
 int plan_finish(struct plan *p, struct db *db, struct err *e)
 {
-    if (!plan_wants_any(p) && !of_no_tables(p)) {
+    if (!plan_wants_any(p) && !of_no_tables(p) && !all_outlive(p)) {
         p->unfit = true;
         return refuse_empty(p, e);
     }

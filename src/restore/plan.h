@@ -22,6 +22,7 @@ struct target {
     bool skip;
     const char *why; /* why it is skipped (static text) */
     bool memory;     /* ENGINE=MEMORY, now or in the dump */
+    bool outlives;   /* … in the dump, and of a durable engine now: no restart empties it */
     bool mapped;     /* its columns changed since the dump: rows are inserted by column name */
     bool created;    /* the shadow table exists */
     bool unfit;      /* the dump's definition is refused, by us or by the server */

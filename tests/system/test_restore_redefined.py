@@ -10,6 +10,8 @@ from wk.server import MYSQL
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
 NOT_THERE = pytest.mark.only("mariadb", why="MySQL has neither ALTER IGNORE nor partitions of MEMORY tables")
 
+NO_LOG = ["--skip-log-bin"] if MYSQL else []
+
 # name: definition and rows of table t; what is done to it before the loss; True: with a log its rows fit all the same,
 # since the log has what made them fit.
 CASES = {
@@ -49,7 +51,7 @@ def prepared(make_server, make_world, make_keeper, tables, *options):
 def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged):
     """Whatever was done to one table, all others are as they were, the changes that were logged before it included."""
     tables, change, fits = CASES[case]
-    keeper = prepared(make_server, make_world, make_keeper, tables, *(LOG if logged else ["--skip-log-bin"] if MYSQL else []))
+    keeper = prepared(make_server, make_world, make_keeper, tables, *(LOG if logged else NO_LOG))
     world, dumped = keeper.world, keeper.world.snapshot()
     if logged:
         world.mark(5)
@@ -150,3 +152,17 @@ def test_no_room_for_the_file(doomed, victim):
     os.rmdir(os.path.join(doomed.dumps_dir, "replaced-000002.sql"))
     doomed.ok("--restore")
     assert doomed.world.marked() == 1
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_every_table_outlives_a_restart_now(make_server, make_world, make_keeper, logged):
+    """With another engine none of them was emptied: only the sentinel is made again."""
+    world = make_world("empty", make_server(*(LOG if logged else NO_LOG)))
+    world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO t VALUES (1)")
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    world.sql("ALTER TABLE t ENGINE=InnoDB", "INSERT INTO t VALUES (2)")
+    before = world.snapshot()
+    world.server.crash()
+    keeper.start()
+    world.assert_is(before)
