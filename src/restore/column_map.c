@@ -124,6 +124,31 @@ static bool letters_fit(const char *was, const char *now)
            (strcmp(was, "utf8mb3") == 0 && strcmp(now, "utf8mb4") == 0);
 }
 
+/* Is the column NOT NULL in this CREATE TABLE? Types without quotes only. */
+static bool not_null(const char *create, const char *column)
+{
+    static const char word[] = " NOT NULL";
+    const char *type = db_float_scale_type(create, column);
+    return type && memmem(type, strcspn(type, "'\n"), word, sizeof word - 1);
+}
+
+int column_map_nulls(const struct target *t, const char *create, size_t len, struct err *e)
+{
+    SCOPED(xfree) char *text = xstrndup(create, len);
+    for (size_t i = 0; i < t->live->column_count && t->now; i++) {
+        const struct db_column *c = &t->live->columns[i];
+        bool makes_up = c->counter || strncasecmp(c->type, "timestamp", 9) == 0;
+        if (!makes_up || !db_float_scale_type(text, c->name) || not_null(text, c->name) ||
+            !not_null(t->now, c->name))
+            continue;
+        err_set(e, ERR_REFUSED, 0,
+                "column %s of table %s is NOT NULL now, and a NULL would become another value",
+                c->name, t->name);
+        return column_map_advise(e);
+    }
+    return 0;
+}
+
 int column_map_letters(const struct target *t, const char *create, size_t len, struct err *e)
 {
     SCOPED(xfree) char *text = xstrndup(create, len);

@@ -344,7 +344,8 @@ static int take_item(struct loader *l, const struct format_item *item, struct er
             return -1;
         t = l->target;
         if (t && !plan_defines(l->s.plan, t) &&
-            column_map_letters(t, item->sql, item->sql_len, e) < 0)
+            (column_map_letters(t, item->sql, item->sql_len, e) < 0 ||
+             column_map_nulls(t, item->sql, item->sql_len, e) < 0))
             return -1;
         l->changes = l->delta && t ? delta_find(l->delta, item->table) : NULL;
         if (t && shadow_scale_off(&l->s, t, item->sql, item->sql_len, &l->scale, e) < 0)

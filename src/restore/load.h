@@ -65,6 +65,9 @@ int column_map_check(const struct target *t, struct err *e);
 /* Do the text columns of an existing table have the character sets of the dump's definition? Bytes
  * are restored, and in another character set they mean other letters. ERR_REFUSED. */
 int column_map_letters(const struct target *t, const char *create, size_t len, struct err *e);
+/* A TIMESTAMP or AUTO_INCREMENT column that is NOT NULL now and was not in the dump's definition: the server makes up a
+ * value for a NULL. ERR_REFUSED. */
+int column_map_nulls(const struct target *t, const char *create, size_t len, struct err *e);
 /* Adds the hint for such errors; returns -1. */
 int column_map_advise(struct err *e);
 

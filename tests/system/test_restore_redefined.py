@@ -89,6 +89,20 @@ def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged
     assert "table t (" in keeper.ok("--history").out
 
 
+@pytest.mark.each_server
+@pytest.mark.parametrize("was, now", [("TIMESTAMP NULL", "TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP"),
+                                      ("INT", "INT NOT NULL AUTO_INCREMENT, ADD KEY (c)")])
+def test_a_null_becomes_no_other_value(doomed, victim, was, now):
+    """For a NULL these columns make a value up, and no error says so."""
+    doomed.world.sql(f"CREATE TABLE n (id INT PRIMARY KEY, c {was}) ENGINE=MEMORY", "INSERT INTO n VALUES (1,NULL)")
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.world.sql("DELETE FROM n", f"ALTER TABLE n MODIFY c {now}")
+    victim.crash()
+    assert [t["table"] for t in doomed.ok("--restore", "--json")["as_dumped"]] == ["n"]
+    doomed.world.assert_is(before)
+
+
 def lost_behind_a_view(doomed, victim):
     """A table whose name a view has, a loss, and a restore that is killed right before the RENAME."""
     doomed.dump()
