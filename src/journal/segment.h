@@ -24,8 +24,8 @@
 #define SEGMENT_FORMAT 1
 #define SEGMENT_FORMAT_MAC 2 /* frames end in MACs */
 #define SEGMENT_NAME_MAX 64
-/* The largest number of a segment: what a store or a directory names beyond it is nobody's. */
-#define SEGMENT_NUMBER_MAX UINT64_C(999999999999)
+/* The largest number of a segment: what a directory names beyond it is nobody's. */
+#define SEGMENT_NUMBER_MAX UINT64_C(999999999999999999)
 #define SEGMENT_SUFFIX ".journal"
 
 /* A binlog position between two groups. `point.gtid` is that of the group before it. */

@@ -268,7 +268,7 @@ static void put_together(struct copies *c)
 static bool read_part_name(const char *s, struct copy_part *p)
 {
     uint64_t made;
-    bool good = *s++ == '-' && number_digits(&s, SEGMENT_NUMBER_MAX, &p->number) && *s++ == '-' &&
+    bool good = *s++ == '-' && number_digits(&s, COPY_NUMBER_MAX, &p->number) && *s++ == '-' &&
                 number_digits(&s, CLOCK_WALL_MAX, &made) && *s++ == '.' &&
                 number_digits(&s, COPY_PLACE_MAX, &p->from) && *s++ == '-' &&
                 number_digits(&s, COPY_PLACE_MAX, &p->to) && p->from < p->to;

@@ -17,6 +17,9 @@
 
 #define COPY_NAME_MAX 400
 #define COPY_TRIES 9u
+/* The largest number of a segment that is believed of a store: far above any that a world reaches, and far enough below
+ * SEGMENT_NUMBER_MAX for all that are to come. */
+#define COPY_NUMBER_MAX UINT64_C(999999999999)
 #define COPY_PLACE_MAX UINT64_C(999999999999) /* bytes: a part that ends behind it is nobody's */
 
 struct copy_dump {

@@ -193,11 +193,11 @@ static void unlist_arriving(struct restore *r)
             r->catalog.list[i].m = (struct manifest){.generation = 0};
 }
 
-/* A drill that failed, unless that says nothing of a restore: no answer came, another session was in the way, or the
- * scratch schema was refused (num 0: rehearsal.c). Returns -1. */
+/* A drill that failed, unless that says nothing of a restore: no answer came, or another session was in the way. Returns
+ * -1. */
 static int say_of_a_restore(const struct restore *r, struct err *e)
 {
-    bool proves = !db_unanswered(e) && e->cls != ERR_BUSY && (e->cls != ERR_DENIED || e->num);
+    bool proves = !db_unanswered(e) && e->cls != ERR_BUSY;
     return r->opt->drill && proves ? err_step(e, "a restore would fail") : -1;
 }
 
