@@ -134,7 +134,7 @@ debian_sources() {
     own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     # shellcheck disable=SC2016 # apt fills these in
     known=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | sort -u)
-    awk -v s="$suite" '$2 == s' <<<"$known" | grep -q . || known=$(awk -v own="$own" -v s="$suite" \
+    [ -n "$(awk -v s="$suite" '$2 == s' <<<"$known")" ] || known=$(awk -v own="$own" -v s="$suite" \
         'own != "" && ($2 == own || index($2, own "-") == 1) { $2 = s substr($2, length(own) + 1); print }' <<<"$known")
     awk -v s="$suite" '$2 == s || (s != "sid" && ($2 == s "-updates" || $2 == s "-security"))' <<<"$known"
 }

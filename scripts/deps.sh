@@ -97,7 +97,8 @@ done
 drop_unknown() {
     local package rest=()
     for package in "${missing[@]}"; do
-        if [[ " $optional " == *" $package "* ]] && ! apt-cache policy "$package" | grep -q '^  Candidate: [^(]'; then
+        # Not piped into grep -q: that ends at the first match, and apt-cache, which then cannot write, fails.
+        if [[ " $optional " == *" $package "* && $(apt-cache policy "$package") != *'Candidate: '[^\(]* ]]; then
             printf 'deps: this Debian has no %s: going on without it\n' "$package"
         else
             rest+=("$package")
