@@ -96,6 +96,7 @@ void changes_take(struct changes *m, const struct change *c, const char *from, c
     case CHANGE_CUT:
     case CHANGE_MARKER:
     case CHANGE_UNKNOWN_TABLE:
+    case CHANGE_DEFINED:
     case CHANGE_EXISTS:
         abort();
     }

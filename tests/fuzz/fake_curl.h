@@ -95,12 +95,12 @@ static void easy_cleanup(CURL *h)
     (void)h;
 }
 
-static CURLcode global_init_mem(long flags, curl_malloc_callback m, curl_free_callback f,
+static CURLcode global_init_mem(long flags, curl_malloc_callback m, curl_free_callback release,
                                 curl_realloc_callback r, curl_strdup_callback s,
                                 curl_calloc_callback c)
 {
     (void)m;
-    (void)f;
+    (void)release;
     (void)r;
     (void)s;
     (void)c;

@@ -12,6 +12,7 @@ static const char *const change_names[] = {
     [CHANGE_CUT] = "cut",           [CHANGE_LOST] = "lost",
     [CHANGE_SWAP] = "swap",         [CHANGE_GAP] = "gap",
     [CHANGE_MARKER] = "marker",     [CHANGE_UNKNOWN_TABLE] = "unknown table",
+    [CHANGE_EXISTS] = "exists",     [CHANGE_DEFINED] = "defined",
 };
 
 #endif
