@@ -96,6 +96,9 @@ static bool read_object(struct reader *r, struct grant *g)
             g->routine = routines[i][1];
     if (!read_part(r, &g->schema) || !reader_punct(r, ".") || !read_part(r, &g->object))
         return false;
+    /* No server grants one table of every schema: what is not understood is not guessed. */
+    if (g->object && !g->schema)
+        return false;
     /* "*" is no name, which is what tells them apart */
     g->on = g->routine  ? GRANT_ROUTINE
             : g->object ? GRANT_TABLE
@@ -166,30 +169,27 @@ void grants_free(struct grants *g)
     *g = (struct grants){0};
 }
 
-/* LIKE with \ as the escape character, as the server compares schema names. */
+/* LIKE with \ as the escape character, as the server compares schema names. A % needs to be tried only
+ * for the newest one: whatever an earlier one leaves, the newest one can take as well. */
 static bool like(const char *s, const char *p)
 {
-    for (; *p; p++, s++) {
+    const char *after = NULL, *from = NULL; /* the newest %, and where the rest was last tried */
+    while (*s) {
+        const char *next = p + (*p == '\\' && p[1]);
         if (*p == '%') {
-            while (p[1] == '%')
-                p++;
-            do {
-                if (like(s, p + 1))
-                    return true;
-            } while (*s++);
+            after = ++p;
+            from = s;
+        } else if (*p == '_' || (*p && *s == *next)) {
+            p = next + 1;
+            s++;
+        } else if (after) {
+            p = after;
+            s = ++from;
+        } else {
             return false;
         }
-        if (*p == '_') {
-            if (!*s)
-                return false;
-            continue;
-        }
-        if (*p == '\\' && p[1])
-            p++;
-        if (*s != *p)
-            return false;
     }
-    return *s == '\0';
+    return p[strspn(p, "%")] == '\0';
 }
 
 bool grant_matches(const struct grants *g, const struct grant *row, const char *schema)

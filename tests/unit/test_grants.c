@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "sql/grants.h"
@@ -190,6 +191,70 @@ static void test_cut_lines(void **state)
     grants_free(&g);
 }
 
+/* A name for "*" in front of the dot is no grant of any server. */
+static void test_every_schema(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"GRANT SELECT ON *.`z`" ME,
+                                        "GRANT EXECUTE ON FUNCTION *.`z`" ME,
+                                        "REVOKE SELECT ON *.`z` FROM `k`@`localhost`"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct grants g = {0};
+        assert_int_equal(grants_add(&g, lines[i]), -1);
+        assert_false(grants_have_table(&g, "w", "z", "SELECT"));
+        for (size_t k = 0; k < g.count; k++)
+            assert_false(grant_matches(&g, &g.list[k], "w"));
+        grants_free(&g);
+    }
+}
+
+/* Patterns as LIKE reads them; the last ones would take years if each % were tried with each other. */
+static void test_like(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern, *name;
+        bool is;
+    } cases[] = {
+        {"%", "w", true},
+        {"%", "", true},
+        {"w%", "w", true},
+        {"%w", "w", true},
+        {"%w", "wx", false},
+        {"a%b%c", "a1b2c", true},
+        {"a%b%c", "abcbc", true},
+        {"a%b%c", "ab", false},
+        {"a%bc", "abbbc", true},
+        {"%ab_", "ababx", true},
+        {"%_", "", false},
+        {"__", "w", false},
+        {"a\\_b", "a_b", true},
+        {"a\\_b", "axb", false},
+        {"%\\%%", "a%b", true},
+        {"%\\%%", "ab", false},
+        {"%\\_1", "w_1_1", true},
+        {"a\\", "a\\", true},
+        {"a%\\", "abc\\", true},
+        {"w", "w1", false},
+        {"w1", "w", false},
+        {"w_%", "w1", true},
+        {"a%%b", "ab", true},
+        {"a%_%b", "ab", false},
+        {"%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%ab",
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+        {"%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a",
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *schema = xstrdup(cases[i].pattern);
+        struct grant row = {.on = GRANT_SCHEMA, .schema = schema};
+        struct grants g = {.list = &row, .count = 1};
+        if (grant_matches(&g, &row, cases[i].name) != cases[i].is)
+            fail_msg("%s and %s", cases[i].pattern, cases[i].name);
+        free(schema);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +267,8 @@ int main(void)
         cmocka_unit_test(test_pattern),
         cmocka_unit_test(test_rubbish),
         cmocka_unit_test(test_cut_lines),
+        cmocka_unit_test(test_every_schema),
+        cmocka_unit_test(test_like),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
