@@ -8,6 +8,22 @@
 
 #define ROWS_IN_TABLES "{rows:n} row{rows:+}[ in {tables:p} table{tables:+}]"
 
+/* Texts of a list come from a server, a file or another process, too: cleaned as draw_text() does. */
+static void add_item(struct buf *b, const json_t *text)
+{
+    text_clean(b, json_is_string(text) ? json_string_value(text) : "?", 4000);
+}
+
+static void show_items(const char *before, const json_t *list)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        buf_clear(&b);
+        add_item(&b, json_array_get(list, i));
+        printf("%s: %s\n", before, b.p);
+    }
+}
+
 static void show_warning(const json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -260,7 +276,8 @@ static void show_restore(const json_t *o)
         buf_clear(&line);
         json_array_foreach(list, k, name)
         {
-            buf_printf(&line, "%s%s", k ? "; " : "", json_string_value(name));
+            buf_adds(&line, k ? "; " : "");
+            add_item(&line, name);
         }
         if (json_array_size(list) > (i ? 2 : 0))
             printf("  %s: %s\n", lists[i][1], line.p);
@@ -343,10 +360,8 @@ static void show_check(const json_t *o)
 /* What was there already is not listed: only what is new in the server. */
 static void show_init(const json_t *o)
 {
-    const json_t *made = json_object_get(o, "ledgers");
     draw_line(o, "sentinel {sentinel}: {did}; generation {generation:n}[; round {round:n}]");
-    for (size_t i = 0; i < json_array_size(made); i++)
-        printf("made: %s\n", json_string_value(json_array_get(made, i)));
+    show_items("made", json_object_get(o, "ledgers"));
 }
 
 static void show_new_round(const json_t *o)
@@ -370,8 +385,6 @@ static void show_rollup(const json_t *o)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *l = json_array_get(list, i);
         if (js_flag(o, "verify")) {
-            const json_t *problems = json_object_get(l, "problems"),
-                         *unknown = json_object_get(l, "unknown");
             if (json_object_get(l, "error")) /* then nothing is known */
                 draw_line(l, "{name}: FAILED: {error}");
             else
@@ -379,10 +392,8 @@ static void show_rollup(const json_t *o)
                     l, "{name}: {rolled_up:n} row{rolled_up:+} of {keys:n} key{keys:+} in totals, "
                        "{file_rows:n} in "
                        "{files:n} file{files:+}, {rows:n} in the ledger");
-            for (size_t k = 0; k < json_array_size(problems); k++)
-                printf("  WRONG: %s\n", json_string_value(json_array_get(problems, k)));
-            for (size_t k = 0; k < json_array_size(unknown); k++)
-                printf("  not known: %s\n", json_string_value(json_array_get(unknown, k)));
+            show_items("  WRONG", json_object_get(l, "problems"));
+            show_items("  not known", json_object_get(l, "unknown"));
         } else if (js_flag(l, "ok"))
             draw_line(
                 l,

@@ -564,6 +564,32 @@ static void test_times_are_cleaned(void **state)
     SEES("?[2J: x\n");
 }
 
+/* Lists of texts, in which a supervisor says what a server or a file said. */
+static void test_lists_are_cleaned(void **state)
+{
+    (void)state;
+#define EVIL "[\"a\\u001b]0;x\\u0007\",\"b\\u001b[2J\\n\",\"c\\u009b31m\",7]"
+    static const char *const results[][2] = {
+        {"init", "{\"sentinel\":\"s\",\"ledgers\":" EVIL "}"},
+        {"rollup", "{\"verify\":true,\"ledgers\":[{\"problems\":" EVIL "}]}"},
+        {"rollup", "{\"verify\":true,\"ledgers\":[{\"unknown\":" EVIL "}]}"},
+        {"restore", "{\"definitions\":{\"would_make\":" EVIL "}}"},
+        {"restore", "{\"definitions\":{\"left_out\":" EVIL "}}"},
+        {"restore", "{\"definitions\":{\"failed\":" EVIL "}}"},
+        {"restore", "{\"definitions\":{\"own_definer\":" EVIL "}}"},
+    };
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        result_of(results[i][0], results[i][1]);
+        SEES("a?]0;x?");
+        SEES("b?[2J?");
+        SEES("c?31m");
+        SEES_NOT("\033");
+        SEES_NOT("\a");
+        SEES_NOT("\xc2\x9b");
+    }
+#undef EVIL
+}
+
 /* Whatever is missing or of a wrong type: no crash, some line or none. */
 static void test_holes(void **state)
 {
@@ -696,6 +722,7 @@ int main(void)
         TEST(test_check_wraps),
         TEST(test_small_ones),
         TEST(test_times_are_cleaned),
+        TEST(test_lists_are_cleaned),
         TEST(test_holes),
         TEST(test_error),
         TEST(test_json),
