@@ -70,6 +70,21 @@ void option_line(struct option_search *s, const char *line, size_t len)
     buf_add(&s->value, value.s, value.len);
 }
 
+/* Returns the length of a line without the comment at its end, which begins with any # outside of quotes. */
+static size_t before_comment(const char *line, size_t len)
+{
+    char quote = '\0';
+    for (size_t i = 0; i < len; i++) {
+        if (line[i] == '#' && !quote)
+            return i;
+        if (line[i] == '\\' && quote)
+            i++;
+        else if (strchr("'\"", line[i]) && (!quote || quote == line[i]))
+            quote = quote ? '\0' : line[i];
+    }
+    return len;
+}
+
 /* [mysqld], [server], [mariadb-10.11] and the like; neither [mysqld_safe] nor [mariadb-dump]. */
 static bool is_server_group(struct part p)
 {
@@ -151,7 +166,7 @@ static void read_file(struct option_search *s, const char *path, unsigned depth)
         else if (*line.s == '!')
             include(s, line, depth);
         else if (ours)
-            option_line(s, line.s, line.len);
+            option_line(s, line.s, before_comment(line.s, line.len));
     }
 }
 

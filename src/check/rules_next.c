@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "check/option_file.h"
@@ -18,7 +19,7 @@ static bool is_on(const char *v)
 
 static bool is_off(const char *v)
 {
-    return !is_on(v);
+    return strcasecmp(v, "OFF") == 0 || strcmp(v, "0") == 0 || strcasecmp(v, "FALSE") == 0;
 }
 
 static bool is_row(const char *v)
@@ -42,27 +43,26 @@ static bool is_not_zero(const char *v)
 }
 
 static const struct need {
-    const char *name, *wanted;   /* wanted: as SQL and as in the option file */
+    const char *name;
     const char *usual, *mariadb; /* without any setting, in MySQL and in MariaDB */
     bool (*good)(const char *value);
     const char *when;      /* it matters: the word of a fact, maybe with "!" before it */
     bool journal;          /* needed by the journal, not by the restore itself */
     const char *else_what; /* completes "after a restart …, and " */
 } needs[] = {
-    {"log_bin_trust_function_creators", "1", "OFF", "OFF", is_on, "trust_needed", false,
+    {"log_bin_trust_function_creators", "OFF", "OFF", is_on, "trust_needed", false,
      "no restore can move this world's triggers over or make its functions (1419)"},
-    {"enforce_storage_engine", "NULL", "", "", is_memory, "mariadb", false,
+    {"enforce_storage_engine", "", "", is_memory, "mariadb", false,
      "no MEMORY table can be made (1286)"},
-    {"sql_require_primary_key", "0", "OFF", "OFF", is_off, "key_refused", false,
+    {"sql_require_primary_key", "OFF", "OFF", is_off, "key_refused", false,
      "no restore can make a table that has no key (3750)"},
-    {"read_only", "0", "OFF", "OFF", is_off, "!may_write", false, "nothing can be restored (1290)"},
-    {"super_read_only", "0", "OFF", "OFF", is_off, "!mariadb", false,
-     "nothing can be restored (1290)"},
-    {"binlog_format", "ROW", "ROW", "MIXED", is_row, "log_used", true,
+    {"read_only", "OFF", "OFF", is_off, "!may_write", false, "nothing can be restored (1290)"},
+    {"super_read_only", "OFF", "OFF", is_off, "!mariadb", false, "nothing can be restored (1290)"},
+    {"binlog_format", "ROW", "MIXED", is_row, "log_used", true,
      "what is played after a restore is not in the log as rows"},
-    {"binlog_row_image", "FULL", "FULL", "FULL", is_full, "log_used", true,
+    {"binlog_row_image", "FULL", "FULL", is_full, "log_used", true,
      "what is played after a restore is not in the log with all columns"},
-    {"server_id", "1", "1", "1", is_not_zero, "log_used", true,
+    {"server_id", "1", "1", is_not_zero, "log_used", true,
      "nobody may read the log of what is played after a restore"},
 };
 
@@ -80,7 +80,7 @@ static void search_files(struct check *c, struct option_search *s)
     SCOPED(names_free) struct names told = {0};
     for (const char *const *f = usual; *f; f++)
         option_file(s, *f);
-    if (!c->mariadb || db_names_select(c->db, FILES_READ, DB_ARGS(""), &told, NULL) < 0)
+    if (!c->mariadb || db_names_select(c->db, FILES_READ, DB_ARGS(NULL), &told, NULL) < 0)
         return;
     for (size_t i = 0; i < told.count; i++) {
         char *slash = strrchr(told.list[i], '/');
@@ -114,6 +114,14 @@ static void search_arguments(struct check *c, struct option_search *s)
             option_line(s, p + 2, strlen(p) - 2);
 }
 
+/* Are the files here the server's? In a container it has files of its own, and usually a name of its own. */
+static bool is_this_machine(struct check *c)
+{
+    char host[sizeof c->server.hostname] = "";
+    gethostname(host, sizeof host - 1);
+    return check_is(c, "local") && strcmp(host, c->server.hostname) == 0;
+}
+
 /* Was it set at run time, so that the next server's value may be another? Then that value, NULL if it cannot be known
  * from here. */
 static bool set_at_run_time(struct check *c, const struct need *n, char **then)
@@ -133,7 +141,7 @@ static bool set_at_run_time(struct check *c, const struct need *n, char **then)
                                      "SELECT VARIABLE_VALUE FROM "
                                      "performance_schema.persisted_variables WHERE VARIABLE_NAME=?",
                                      DB_ARGS(n->name), NULL);
-    if (*then || !check_is(c, "local"))
+    if (*then || !is_this_machine(c))
         return true;
     SCOPED(option_search_free) struct option_search s = {.name = n->name};
     search_files(c, &s);
@@ -149,7 +157,7 @@ static bool set_at_run_time(struct check *c, const struct need *n, char **then)
 
 #define LOST "{next_name} = {next_now} was set at run time: after a restart of the server "
 #define BOTH                                                                                       \
-    "SET GLOBAL {next_name}={next_wanted}; and {next_name} = {next_wanted} under [mysqld] in "     \
+    "SET GLOBAL {next_name}={next_now}; and {next_name} = {next_now} under [mysqld] in "           \
     "the server's my.cnf"
 
 static const struct check_rule next[] = {
@@ -162,7 +170,7 @@ static const struct check_rule next[] = {
      LOST "it is {next_then}, and {next_else}", BOTH},
     {"next start", "mariadb", CHECK_FAIL, LOST "it is {next_then}, and {next_else}", BOTH},
     {"next start", NULL, CHECK_FAIL, LOST "it is {next_then}, and {next_else}",
-     "SET PERSIST {next_name}={next_wanted}; or {next_name} = {next_wanted} under [mysqld] in the "
+     "SET PERSIST {next_name}={next_now}; or {next_name} = {next_now} under [mysqld] in the "
      "server's my.cnf"},
 };
 
@@ -206,7 +214,6 @@ void check_next_server(struct check *c)
             check_word(c, "next_name", "%s", n->name);
             check_word(c, "next_now", "%s", now ? now : "NULL");
             check_word(c, "next_then", "%s", then ? then : "");
-            check_word(c, "next_wanted", "%s", n->wanted);
             check_word(c, "next_else", "%s", n->else_what);
             check_fact(c, "next_unknown", !then);
             check_fact(c, "next_bad_usual", !n->good(c->mariadb ? n->mariadb : n->usual));

@@ -559,7 +559,7 @@ static void add_server(const struct check *c, struct names *list, enum server_pr
         names_add(list, name);
 }
 
-/* Global privileges that worlds need: for the journal, and to restore triggers. Other worlds' triggers may be root's. */
+/* Global privileges that worlds need: for the journal, on this kind of server, and to restore triggers. Other worlds' triggers may be root's. */
 static void server_needs(struct check *c, struct buf *out)
 {
     SCOPED(names_free) struct names list = {0};
@@ -572,6 +572,10 @@ static void server_needs(struct check *c, struct buf *out)
     }
     if (!c->cfg->restore_binlog || c->world_count > 1)
         add_server(c, &list, MAY_SKIP_LOG);
+    if (check_is(c, "@sql_require_primary_key"))
+        add_server(c, &list, MAY_LEAVE_KEYS);
+    if (check_is(c, "node"))
+        add_server(c, &list, MAY_LEAVE_CLUSTER);
     for (size_t i = 0; i < c->world_count; i++) {
         const struct check_world *w = &c->worlds[i];
         if (is_kept(c, i) && w->triggers && log_is_strict(c))

@@ -2,8 +2,8 @@
  *
  * Client libraries verify in different ways. MariaDB's Connector/C 3.4 logs in to a server whose certificate it cannot
  * verify, and compares a fingerprint afterwards. Therefore OpenSSL asks us, whichever library has called it: each
- * context that is made between peer_begin() and peer_end() verifies by peer_judge(), and a handshake that ends without
- * its consent ends the connection. Both happen before a library can send anything through the connection.
+ * context that is made between peer_begin() and peer_end() calls back into peer.c for each certificate, and a handshake
+ * that ends with none accepted ends the connection. Both happen before a library can send anything through the connection.
  *
  * Per thread; nothing of it may be used by two threads at once. */
 #ifndef WK_MYSQL_PEER_H

@@ -2,6 +2,7 @@
 
 #include "mysql/account.h"
 #include "mysql/server.h"
+#include "mysql/session.h"
 #include "sql/literal.h"
 
 #define NEEDS_PRIVILEGE 1227
@@ -19,6 +20,17 @@ static void add_lease_table(struct buf *b, const char *schema, const char *senti
     sql_ident2(b, schema, name);
 }
 
+/* Executes one statement that must not wait: a backup may hold all tables locked (FLUSH TABLES WITH READ LOCK), and a
+ * statement that waits for a lock makes the game's statements wait after it. */
+static int run_at_once(struct db *db, const struct buf *sql, struct err *why)
+{
+    struct err ignored;
+    int rc = db_lock_wait(db, 0, why) < 0 ? -1 : db_exec_len(db, sql->p, sql->len, why);
+    if (rc == 0 || !db_unanswered(why))
+        db_exec(db, "SET SESSION lock_wait_timeout=" SESSION_LOCK_WAIT, &ignored);
+    return rc;
+}
+
 /* The server looks at the definer first, then at the columns: there is none of this name, so that no trigger is ever
  * made. The lease table is ours, small, and seldom read. */
 enum db_proof db_prove_definer(struct db *db, const char *schema, const char *sentinel,
@@ -26,7 +38,6 @@ enum db_proof db_prove_definer(struct db *db, const char *schema, const char *se
 {
     static const int refusals[] = {NEEDS_PRIVILEGE, DB_LOG_NEEDS_SUPER, 0};
     SCOPED(buf_free) struct buf b = {0};
-    struct err ignored;
     *why = (struct err){0};
     buf_adds(&b, "CREATE DEFINER=");
     db_account_quote(&b, definer);
@@ -35,9 +46,7 @@ enum db_proof db_prove_definer(struct db *db, const char *schema, const char *se
     buf_adds(&b, " BEFORE INSERT ON ");
     add_lease_table(&b, schema, sentinel);
     buf_adds(&b, " FOR EACH ROW SET NEW.worldkeeper_no_such_column=1");
-    if (db_lock_wait(db, 0, why) == 0)
-        db_exec_len(db, b.p, b.len, why);
-    db_exec(db, "SET SESSION lock_wait_timeout=DEFAULT", &ignored);
+    run_at_once(db, &b, why);
     return why->num == NO_COLUMN ? DB_PROVEN : refuted_by(why, refusals);
 }
 
@@ -45,13 +54,12 @@ enum db_proof db_prove_write(struct db *db, const char *schema, const char *sent
                              struct err *why)
 {
     static const int refusals[] = {READ_ONLY, 0};
-    SCOPED(buf_free) struct buf table = {0};
+    SCOPED(buf_free) struct buf b = {0};
     *why = (struct err){0};
-    add_lease_table(&table, schema, sentinel);
-    if (db_exec_with(db, "UPDATE $ SET generation=generation WHERE FALSE", DB_ARGS(table.p), why) ==
-        0)
-        return DB_PROVEN;
-    return refuted_by(why, refusals);
+    buf_adds(&b, "UPDATE ");
+    add_lease_table(&b, schema, sentinel);
+    buf_adds(&b, " SET generation=generation WHERE FALSE");
+    return run_at_once(db, &b, why) == 0 ? DB_PROVEN : refuted_by(why, refusals);
 }
 
 enum db_proof db_prove_log_status(struct db *db, struct err *why)

@@ -1,7 +1,7 @@
 /* Proofs of privileges, for --check: SHOW GRANTS says what was granted, not what a server of this version makes of it.
  * Each statement is the one for which the privilege is needed, in a form that changes nothing: the server refuses it
  * for want of the privilege, or afterwards for another reason, or there is nothing that it would change. None waits
- * for a lock. */
+ * for a lock, except for a second in MySQL, which is the shortest there. */
 #ifndef WK_MYSQL_PROVE_H
 #define WK_MYSQL_PROVE_H
 

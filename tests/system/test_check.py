@@ -421,6 +421,10 @@ def settings(keeper):
     return [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "settings"]
 
 
+def found_in_all(keeper):
+    return [(c["name"], c["level"]) for c in checks(keeper.run("--check", "--json"))]
+
+
 def test_servers_that_take_no_writes(make_keeper, world):
     """read_only is told as what it is for this account, with the way out."""
     keeper = make_keeper(world).init()
@@ -432,6 +436,11 @@ def test_servers_that_take_no_writes(make_keeper, world):
         server.sql(f"GRANT {'CONNECTION_ADMIN' if MYSQL else 'READ_ONLY ADMIN'} ON *.* TO {USER}@localhost")
         assert settings(keeper)[0]["level"] == "note"
         keeper.dump()
+        before = found_in_all(keeper)
+        backup = server.admin()
+        backup.cursor().execute("FLUSH TABLES WITH READ LOCK")  # not waited for until the session is given up
+        assert found_in_all(keeper) == before
+        backup.close()
         if MYSQL:
             server.sql("SET GLOBAL super_read_only=ON")
             assert settings(keeper)[0]["level"] == "fail"

@@ -123,6 +123,16 @@ def test_only_names_that_are_signed(lost, liar, tmp):
     assert late(keeper) == 1 and not asked.asked, asked.asked
 
 
+def test_signed_parts_where_there_is_no_key(lost, liar, tmp):
+    """A new machine to which nobody has brought the HMAC key: the journal comes back with its dump, not the dump alone."""
+    keeper = lost({"dump": {"hmac_key_file": secret_file(os.path.join(tmp, "hmac"), "3f" * 32 + "\n")}})
+    keeper.configure({"dump": {"hmac_key_file": None}})
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore", "--from", "offsite")
+    assert late(keeper) == 1
+
+
 def test_sizes_that_do_not_fit(lost, liar):
     """A manifest whose copy is larger than its dump: nothing of it is fetched, and what it would fill is said to be
     damaged."""

@@ -85,6 +85,11 @@ static void log_strict(void)
     script("SELECT @@global.log_bin_trust_function_creators", "0");
 }
 
+static void key_required(void)
+{
+    script("SELECT @@global.sql_require_primary_key", "1");
+}
+
 static void test_needed(void **state)
 {
     (void)state;
@@ -253,6 +258,10 @@ static void test_too_much(void **state)
          CHECK_WARN, "rights", "superfluous: ALL PRIVILEGES ON *.*; GRANT OPTION ON *.*",
          "REVOKE ALL PRIVILEGES ON *.* FROM " US "; REVOKE GRANT OPTION ON *.* FROM " US
          "; GRANT SELECT, INSERT,"},
+        {MYSQL_9, "SHOW GRANTS", "GRANT ALL PRIVILEGES ON *.* TO " US, 0, CHECK_WARN, "rights",
+         "superfluous: ALL PRIVILEGES ON *.*",
+         "GRANT REPLICATION SLAVE, REPLICATION CLIENT, SESSION_VARIABLES_ADMIN ON *.* TO " US ";",
+         .change = key_required},
         {MARIA, "SHOW GRANTS",
          "GRANT FILE, BINLOG MONITOR, REPLICATION SLAVE ON *.* TO " US "\n" OURS, 0, CHECK_WARN,
          "rights", "superfluous: FILE ON *.*", "REVOKE FILE ON *.* FROM " US ";"},

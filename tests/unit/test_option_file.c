@@ -57,7 +57,7 @@ static void test_files(void **state)
                   parts);
     mkdir(parts, 0755);
     put(dir, "my.cnf", text);
-    put(parts, "b.cnf", "[mariadb-10.11]\n# read_only=OFF\n  read-only = TWO\n");
+    put(parts, "b.cnf", "[mariadb-10.11]\n# read_only=OFF\n  read-only = TWO  # until Monday\n");
     put(parts, "a.cnf", "[mysqld]\nread_only = ONE\n");
     put(parts, "c.txt", "[mysqld]\nread_only = THREE\n");
     SCOPED(option_search_free) struct option_search s = {.name = "read_only"};
