@@ -456,8 +456,9 @@ static void warn_ignored(const struct action_context *a)
                  a->ignored.text);
 }
 
-/* --new-round --from FILE: three actions. What can be refused of the file is refused before the round begins; a failure
- * after that leaves the new round with the tables as they were. */
+/* --new-round --from FILE: four actions. What can be refused of the file is refused before the round begins; a failure
+ * after that leaves the new round with the tables as they were. The last one makes the dump that a loss restores: the
+ * first of the round is of the tables that the file replaced. */
 static int new_round_from(struct action_context *a, struct request *r, json_t **result,
                           struct err *e)
 {
@@ -471,17 +472,34 @@ static int new_round_from(struct action_context *a, struct request *r, json_t **
     load.dry_run = false;
     if (carry_out(a, &load, &loaded, e) < 0) {
         json_decref(loaded);
+        if (!e->hint[0])
+            err_hint(e, "worldkeeper --restore=%s --force loads it", file);
         return err_step(e, "the new round has begun, but %s is not in it", file);
     }
+    json_object_del(loaded, "hint");
     json_object_set_new(*result, "restored", loaded);
+    struct request dump = {.action = ACTION_DUMP, .force = true};
+    json_auto_t *dumped = NULL;
+    int rc = carry_out(a, &dump, &dumped, e);
+    if (rc < 0 && e->cls != ERR_BUSY) /* a supervisor that makes it already */
+        return err_step(e, "the new round has begun with %s, but it has no dump yet", file);
+    if (rc == 0)
+        json_object_set(*result, "first", json_object_get(dumped, "name"));
     return 0;
+}
+
+/* As choice_find() tells a file from a dump. */
+static bool is_file(const char *s)
+{
+    size_t n = strlen(s);
+    return strchr(s, '/') || (n > 4 && strcmp(s + n - 4, ".sql") == 0) ||
+           (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
 }
 
 /* In place of a path that is relative to this directory. */
 static void resolve(char **path)
 {
-    SCOPED(xfree) char *here =
-        *path && **path != '/' && strchr(*path, '/') ? getcwd(NULL, 0) : NULL;
+    SCOPED(xfree) char *here = *path && **path != '/' && is_file(*path) ? getcwd(NULL, 0) : NULL;
     if (!here)
         return;
     char *full = xasprintf("%s/%s", here, *path);

@@ -1,4 +1,6 @@
 /* --from offsite: what lies in the store on another machine. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,6 +9,7 @@
 #include "base/js.h"
 #include "offsite/fetch.h"
 #include "offsite/manifests.h"
+#include "store/round.h"
 
 static int open_store(struct action_context *a, const struct request *r, struct fetch *f,
                       struct err *e)
@@ -120,7 +123,8 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
 {
     struct fetch *f = &from->fetch;
     const struct manifest *m = &from->dump.m;
-    uint64_t round = here->round;
+    uint64_t round = here->round > f->round ? here->round : f->round;
+    size_t earlier = 0;
     int is = 0;
     for (size_t i = 0; is == 0 && i < f->there.dump_count; i++) {
         const struct copy_dump *d = &f->there.dumps[i];
@@ -131,11 +135,23 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
             return -1;
         if (from->dump.intact && m->round > round)
             round = m->round;
-        if (from->dump.intact && m->round < round && restore_newest(r->dump))
+        if (from->dump.intact && m->round < round && restore_newest(r->dump)) {
+            if (earlier++ == 0)
+                snprintf(from->name, sizeof from->name, "%s", m->name);
             continue;
+        }
         is = try_one(a, r, until, from, here, beside, e);
     }
-    if (is == 0)
+    if (is == 0 && earlier) {
+        err_set(e, ERR_NOTHING, 0,
+                "no dump of the current round (%" PRIu64 ") in %s; dumps of earlier rounds are "
+                "taken only by name",
+                round, remote_shown(f->t.store));
+        err_hint(e,
+                 "if the newest one of the round before is wanted: worldkeeper --%s=%s --from "
+                 "offsite",
+                 action_name(r->action), from->name);
+    } else if (is == 0)
         err_set(e, ERR_NOTHING, 0, "no dump%s%s in %s that can be used", r->dump ? " " : "",
                 r->dump ? r->dump : "", remote_shown(f->t.store));
     return is == 1 ? 0 : -1;
@@ -151,6 +167,9 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
         choose(a, r, until, from, &here, beside, e) < 0 ||
         fetch_segments(f, &from->dump.m, e) < 0 ||
         (r->action == ACTION_RESTORE && !r->into && fetch_above(f, &a->state.generation, e) < 0))
+        return -1;
+    /* What is dumped here after it is of the newest round, whichever one was restored by name. */
+    if (request_swaps(r) && f->round > here.round && round_begin(a->job.dirfd, f->round, "", e) < 0)
         return -1;
     if (f->passed.cls != ERR_NONE)
         action_note(a, f->passed.text);

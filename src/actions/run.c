@@ -60,14 +60,33 @@ static int begin_round(struct action_context *a, struct init *in, const char *no
                        uint64_t *generation, struct err *e)
 {
     uint64_t last = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
+    if (in->sentinel.rows == 1 && in->sentinel.generation > last)
+        last = in->sentinel.generation;
     if (a->state.generation > last)
         last = a->state.generation;
     *generation = last + 1;
-    if (round_begin(a->job.dirfd, in->catalog.round + 1, nonce, e) < 0)
+    /* What has dumps without a number has had its first round. */
+    bool unnumbered = in->catalog.round == 0 && in->catalog.count > 0;
+    uint64_t number = in->catalog.round + 1 + unnumbered;
+    if (round_begin(a->job.dirfd, number, nonce, e) < 0)
         return -1;
-    in->begun = in->catalog.round + 1;
+    in->begun = a->state.round = number;
     fault_point("round.begun");
     return 0;
+}
+
+/* Another world than that of the dumps here, which must not come back over it. It keeps its nonce, by which whoever made
+ * it may know it. */
+static int adopt_foreign(struct action_context *a, struct init *in, struct err *e)
+{
+    const struct config *c = a->cfg;
+    const char *nonce = in->sentinel.nonce;
+    uint64_t generation = in->sentinel.generation;
+    if (in->catalog.count &&
+        (begin_round(a, in, nonce, &generation, e) < 0 ||
+         db_sentinel_renew(in->db, c->schema, c->sentinel, nonce, generation, e) < 0))
+        return -1;
+    return action_remember(a, nonce, generation, &in->server, e);
 }
 
 /* A sentinel row is there: it is ours, or refused. */
@@ -79,8 +98,10 @@ static int init_adopt(struct action_context *a, struct init *in, bool force, str
     if (in->sentinel.rows > 1)
         return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours",
                        a->cfg->sentinel, in->sentinel.rows);
-    if (ours || force)
+    if (ours)
         return action_remember(a, nonce, in->sentinel.generation, &in->server, e);
+    if (force)
+        return adopt_foreign(a, in, e);
     err_set(e, ERR_REFUSED, 0, "there is a sentinel already, and %s",
             a->state.known ? "its nonce is not ours: another world or keeper"
                            : "nothing in [dump] dir knows it: somebody else may keep this world");
@@ -120,6 +141,12 @@ static int init_create(struct action_context *a, struct init *in, bool force, st
     return action_remember(a, nonce, generation, &in->server, e);
 }
 
+/* What ledgers and progress need in the schema. */
+static int init_parts(struct action_context *a, json_t **made, json_t **skipped, struct err *e)
+{
+    return action_init_ledgers(a, made, skipped, e) < 0 ? -1 : action_init_progress(a, e);
+}
+
 static int action_init(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -130,9 +157,7 @@ static int action_init(struct action_context *a, const struct request *r, json_t
     if (rc == 0)
         rc = there ? init_adopt(a, &in, r->force, e) : init_create(a, &in, r->force, e);
     if (rc == 0)
-        rc = action_init_ledgers(a, &made, &skipped, e);
-    if (rc == 0)
-        rc = action_init_progress(a, e);
+        rc = init_parts(a, &made, &skipped, e);
     if (rc == 0) {
         /* Nothing else asks for it before this machine is a standby. */
         struct err grant = {0};
@@ -212,6 +237,7 @@ static int new_round(struct action_context *a, struct init *in, json_t **result,
 {
     char last[DUMP_NAME_MAX];
     SCOPED(manifest_free) struct manifest first = {0};
+    json_auto_t *made = NULL, *skipped = NULL;
     if (init_read(a, in, e) < 0 || (in->sentinel.rows > 0 && init_adopt(a, in, false, e) < 0))
         return -1;
     if (in->sentinel.rows == 0 && !in->no_table) {
@@ -224,6 +250,8 @@ static int new_round(struct action_context *a, struct init *in, json_t **result,
     if (keep_last_dump(a, in, last, e) < 0 || adopt_round(a, in, e) < 0)
         return -1;
     struct dump_options opt = {.accept_shrink = true, .nonce = a->state.nonce};
+    if (in->sentinel.rows == 0 && init_parts(a, &made, &skipped, e) < 0)
+        return -1;
     *result = json_pack("{s:I, s:s?, s:n, s:I, s:o}", "round", (json_int_t)in->begun, "last",
                         last[0] ? last : NULL, "first", "generation",
                         (json_int_t)a->state.generation, "state", state_json(&a->state));

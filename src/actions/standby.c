@@ -2,6 +2,7 @@
  * (the role in state.json), and is written before anything that follows from it, so that each can be repeated
  * after a kill at any point. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -79,6 +80,26 @@ static int need_word(struct action_context *a, const struct request *r, const st
                        "--promote --by-hand --force");
 }
 
+static int nothing_to_take(const struct action_context *a, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    if (catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
+        return -1;
+    size_t i = 0;
+    while (i < c.count && !(c.list[i].intact && c.list[i].earlier))
+        i++;
+    if (i == c.count)
+        return err_set(e, ERR_NOTHING, 0, "the store has no dump of world %s", a->cfg->name);
+    err_set(e, ERR_NOTHING, 0,
+            "the store has no dump of the current round (%" PRIu64 ") of world %s: the other "
+            "machine began it, and stored none",
+            c.round, a->cfg->name);
+    return err_hint(e,
+                    "the newest dump of the round before can be loaded beside it: worldkeeper "
+                    "--restore=%s --into SCHEMA",
+                    c.list[i].m.name);
+}
+
 /* Whoever watches knows when it is over: then dumps and uploads begin. */
 static int take_over(struct action_context *a, const struct request *r, struct pull *p,
                      json_t **result, struct err *e)
@@ -95,7 +116,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
                                              &handed_over, &ignored, e) < 0)
         return err_step(e, "reading what the store has");
     if (!p->newest.name[0])
-        return err_set(e, ERR_NOTHING, 0, "the store has no dump of world %s", a->cfg->name);
+        return nothing_to_take(a, e);
     if (need_word(a, r, p, handed_over, &ignored, e) < 0)
         return -1;
     fault_point("promote.fetched");

@@ -102,7 +102,7 @@ static void describe_table(const struct catalog *dumps, const char *name, struct
     snprintf(out->name, sizeof out->name, "%s", clean.p);
     for (size_t i = 0; i < dumps->count && !out->dump[0]; i++) {
         const struct catalog_entry *c = &dumps->list[i];
-        const struct manifest_table *t = c->intact ? manifest_table(&c->m, name) : NULL;
+        const struct manifest_table *t = catalog_usable(c) ? manifest_table(&c->m, name) : NULL;
         if (!t)
             continue;
         snprintf(out->dump, sizeof out->dump, "%s", c->m.name);

@@ -22,6 +22,7 @@
 #include "base/number.h"
 #include "journal/archive.h"
 #include "offsite/manifests.h"
+#include "offsite/rounds.h"
 #include "store/proof.h"
 
 #define SPARE_BYTES (16u << 20) /* that must stay free */
@@ -48,7 +49,9 @@ int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct prog
     if (cfg->offsite.identity_file &&
         age_identities_file(cfg->offsite.identity_file, &f->t.identities, e) < 0)
         return err_step(e, "[offsite] identity_file");
-    return remote_open(cfg, &f->t.store, e) == REMOTE_OK ? fetch_again(f, e) : -1;
+    if (remote_open(cfg, &f->t.store, e) != REMOTE_OK || fetch_again(f, e) < 0)
+        return -1;
+    return rounds_read(&f->t, cfg->name, &f->round, e) == REMOTE_OK ? 0 : -1;
 }
 
 void fetch_close(struct fetch *f)
@@ -122,6 +125,7 @@ int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e)
             catalog_free(out);
             return -1;
         }
+    catalog_judge_rounds(out, f->round);
     return 0;
 }
 

@@ -16,6 +16,7 @@ struct fetch {
     struct progress *progress; /* NULL is allowed */
     struct transfer t;
     struct copies there;
+    uint64_t round; /* the highest that the store knew of when it was opened (rounds.h) */
     /* The journal is damaged, in the store or here, and was fetched as far as it is good. */
     struct err passed;
 };

@@ -28,6 +28,7 @@ struct upload {
     struct err fenced; /* ERR_NONE: what is in the store is this machine's, and may be changed */
     size_t read;       /* so many dumps there need not be looked at again */
     bool unsaved;      /* what was read is not remembered yet */
+    uint64_t round;    /* that the store is known to know of (rounds.h) */
     bool doubted;      /* what is not vouched for was taken out of the list */
     struct buf doubts;
     struct upload_segment *segments; /* as they were seen last, at … */

@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "offsite/rounds.h"
 #include "store/catalog.h"
 #include "store/retention.h"
 
@@ -276,6 +277,13 @@ static enum remote_result tidy(struct upload *u, const struct choice *c, struct 
     return got;
 }
 
+static enum remote_result send_round(struct upload *u, uint64_t number, struct err *e)
+{
+    enum remote_result got = rounds_write(&u->t, u->cfg->name, number, e);
+    u->round = got == REMOTE_OK ? number : u->round;
+    return got;
+}
+
 enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
 {
     SCOPED(catalog_free) struct catalog local = {0};
@@ -296,10 +304,13 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         return REMOTE_STOPPED;
     choose(u, &local, &c);
     const struct catalog_entry *next = next_dump(u, &c);
-    if (u->fenced.cls || !u->owner.generation || !(next || upload_tidy_due(u)))
+    bool begun = local.round > 1 && local.round > u->round;
+    if (u->fenced.cls || !u->owner.generation || !(next || begun || upload_tidy_due(u)))
         return REMOTE_OK;
-    *more = next || !upload_fresh(u);
+    *more = next || begun || !upload_fresh(u);
     if (!upload_fresh(u))
         return REMOTE_OK;
+    if (begun)
+        return send_round(u, local.round, e);
     return next ? send_dump(u, next, e) : tidy(u, &c, e);
 }

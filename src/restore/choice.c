@@ -175,10 +175,15 @@ static int nothing_intact(const struct restore *r, struct err *e)
 {
     const json_t *first = json_array_get(r->out->skipped, 0);
     char t[TEXT_SHORT];
+    size_t oldest = r->catalog.count;
+    while (oldest > 1 && r->catalog.list[oldest - 1].earlier)
+        oldest--;
     if (r->opt->at.ms && !first && r->catalog.count) {
-        err_set(e, ERR_NOTHING, 0, "no dump of world %s is as old as %s", r->job->cfg->name,
-                text_utc(r->opt->at, t));
-        return err_hint(e, "the oldest one is %s", r->catalog.list[r->catalog.count - 1].m.name);
+        err_set(e, ERR_NOTHING, 0, "no dump of world %s%s is as old as %s", r->job->cfg->name,
+                oldest < r->catalog.count ? "'s current round" : "", text_utc(r->opt->at, t));
+        return err_hint(e, "the oldest one%s is %s",
+                        oldest < r->catalog.count ? " of this round" : "",
+                        r->catalog.list[oldest - 1].m.name);
     }
     err_set(e, ERR_NOTHING, 0,
             "no dump of world %s in %s can be restored (%zu examined%s%s%s%.300s)",
@@ -189,14 +194,31 @@ static int nothing_intact(const struct restore *r, struct err *e)
                                      : "--dump takes one of a living world");
 }
 
-static int only_earlier(const struct restore *r, struct err *e)
+/* `damaged`: dumps of the current round that cannot be used. */
+static int only_earlier(const struct restore *r, size_t damaged, struct err *e)
 {
+    const struct catalog_entry *newest = NULL;
+    for (size_t i = 0; i < r->catalog.count && !newest; i++)
+        if (r->catalog.list[i].earlier && r->catalog.list[i].intact)
+            newest = &r->catalog.list[i];
+    if (!newest)
+        return nothing_intact(r, e);
     err_set(e, ERR_NOTHING, 0,
-            "no dump of the current round (%" PRIu64 ") of world %s in %s: the %zu there are of "
-            "earlier rounds, which are restored only by name",
-            r->catalog.round, r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count);
-    return err_hint(e, "worldkeeper --list shows them; worldkeeper --restore=%s takes the newest",
-                    r->catalog.list[0].m.name);
+            "no %sdump of the current round (%" PRIu64 ") of world %s in %s; dumps of earlier "
+            "rounds are restored only by name",
+            damaged ? "intact " : "", r->catalog.round, r->job->cfg->name, r->job->cfg->dump_dir);
+    return err_hint(e,
+                    "if the newest one of the round before is wanted: worldkeeper --restore=%s; "
+                    "worldkeeper --list shows all",
+                    newest->m.name);
+}
+
+/* The world that was lost was made of this dump, which somebody has named: it is its own past, whatever its round. */
+static bool is_origin(const struct restore *r, const struct catalog_entry *c)
+{
+    const struct state *s = r->opt->state;
+    return s && s->known && c->intact && strcmp(s->made.nonce, s->nonce) == 0 &&
+           strcmp(s->made.dump, c->m.name) == 0;
 }
 
 /* The dump with the changes since, or without those that do not fit it. */
@@ -221,10 +243,10 @@ static int load_newest(struct restore *r, struct err *e)
 {
     struct err refused = {0};
     unsigned skip = r->opt->skip;
-    size_t earlier = 0;
+    size_t earlier = 0, later = 0;
     for (size_t i = 0; i < r->catalog.count; i++) {
         const struct catalog_entry *c = &r->catalog.list[i];
-        if (c->earlier) {
+        if (c->earlier && !is_origin(r, c)) {
             earlier++;
             continue;
         }
@@ -232,8 +254,10 @@ static int load_newest(struct restore *r, struct err *e)
             skipped(r, c->m.name, c->reason);
             continue;
         }
-        if (is_later(r, &c->m))
+        if (is_later(r, &c->m)) {
+            later++;
             continue;
+        }
         if (skip) {
             skip--;
             skipped(r, c->m.name, "two restores of it made no progress");
@@ -257,7 +281,8 @@ static int load_newest(struct restore *r, struct err *e)
     }
     if (refused.cls != ERR_NONE)
         return err_pass(e, &refused);
-    return earlier == r->catalog.count ? only_earlier(r, e) : nothing_intact(r, e);
+    return earlier && !later ? only_earlier(r, r->catalog.count - earlier, e)
+                             : nothing_intact(r, e);
 }
 
 /* ERR_NOTHING: it does not exist or is not intact. One that only failed to load can be tried again by name. */

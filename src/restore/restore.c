@@ -184,6 +184,7 @@ static void list_arriving(struct restore *r)
     c->list[at] = (struct catalog_entry){.m = *m, .intact = true};
     if (m->generation > c->generation)
         c->generation = m->generation;
+    catalog_judge_rounds(c, 0);
 }
 
 static void unlist_arriving(struct restore *r)

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "journal/segment_store.h"
+#include "store/round.h"
 
 #define ASIDE "set-aside"
 #define LOCK_MS 30000
@@ -192,6 +193,12 @@ int pull_step(struct pull *p, struct err *e)
     SCOPED(catalog_free) struct catalog here = {0};
     if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)
         return -1;
+    /* Before its first dump is stored: no promotion and no warm copy takes one of the round before. */
+    if (p->fetch.round > here.round) {
+        if (round_begin(p->dirfd, p->fetch.round, "", e) < 0)
+            return -1;
+        catalog_judge_rounds(&here, p->fetch.round);
+    }
     int fetched = bring_newest(p, &here, e);
     if (fetched == 1) {
         catalog_free(&here);

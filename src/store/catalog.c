@@ -166,17 +166,17 @@ int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, str
     return load_dir(fd, world, out, e);
 }
 
-/* A manifest that nobody vouches for must not end the round of all others; one of a damaged dump still says which round it
- * is, so that its damage leads back to no earlier round. */
-static void find_round(int dirfd, struct catalog *c)
+/* A manifest that nobody vouches for must not end the round of all others. One of a dump that is damaged, cut off or
+ * missing still says which round it is, so that its loss leads back to no earlier round. */
+void catalog_judge_rounds(struct catalog *c, uint64_t known)
 {
-    struct round begun;
-    round_read(dirfd, &begun);
-    c->round = begun.number;
-    memcpy(c->round_nonce, begun.nonce, sizeof c->round_nonce);
-    for (size_t i = 0; i < c->count; i++)
-        if ((c->list[i].intact || c->list[i].damaged) && c->list[i].m.round > c->round)
-            c->round = c->list[i].m.round;
+    c->round = known > c->round ? known : c->round;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct manifest *m = &c->list[i].m;
+        bool ours = m->signature == SIGNATURE_UNASKED || m->signature == SIGNATURE_GOOD;
+        if (ours && m->round > c->round)
+            c->round = m->round;
+    }
     for (size_t i = 0; i < c->count; i++)
         c->list[i].earlier = c->list[i].m.round < c->round;
 }
@@ -191,7 +191,10 @@ int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *
     out->sequence = rejected.sequence;
     if (load_dir(dirfd, world, out, e) < 0)
         return -1;
-    find_round(dirfd, out);
+    struct round begun;
+    round_read(dirfd, &begun);
+    memcpy(out->round_nonce, begun.nonce, sizeof out->round_nonce);
+    catalog_judge_rounds(out, begun.number);
     return 0;
 }
 

@@ -31,6 +31,8 @@ struct catalog {
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e);
 /* The same for rejected/. */
 int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, struct err *e);
+/* Sets `round` and each `earlier` by the manifests and by what is `known` besides. Pure. catalog_load() has done it. */
+void catalog_judge_rounds(struct catalog *c, uint64_t known);
 /* May a dump be chosen by whoever does not name it? */
 bool catalog_usable(const struct catalog_entry *c);
 void catalog_free(struct catalog *c);

@@ -18,6 +18,10 @@ int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason,
     char at[TEXT_SHORT];
     wall_t now = clock_wall();
     SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
+    struct pin is;
+    pin_read(dirfd, name, &is);
+    if (is.kind > kind) /* it holds longer */
+        return 0;
     json_t *o = json_pack("{s:i, s:s, s:s, s:I}", "format", 1, "kind", kinds[kind], "since",
                           text_utc(now, at), "since_unix", (json_int_t)(now.ms / 1000));
     js_set_clean(o, "reason", reason);

@@ -24,7 +24,7 @@ struct pin {
     char reason[400]; /* what happened after the dump */
 };
 
-/* Creates or replaces the pin of dump `name`, durably. */
+/* Creates or replaces the pin of dump `name`, durably; not by one that ends earlier. */
 int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason, struct err *e);
 /* A file that is missing, unreadable or not signed as it must be is no pin: kind PIN_NONE. */
 void pin_read(int dirfd, const char *name, struct pin *out);

@@ -5,6 +5,7 @@
 #include "base/js.h"
 #include "base/text.h"
 #include "store/kept.h"
+#include "store/state.h"
 
 #define ROUND_FILE "round.json"
 #define ROUND_BYTES 4096
@@ -17,11 +18,15 @@ void round_read(int dirfd, struct round *out)
     /* Without its signature, as before a key was set, the number still counts: a higher one restores nothing, and the
      * manifests know a lower one. The nonce would make another's world ours. */
     bool ours = kept_load(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored) == 1;
-    if (!ours && kept_load_unsigned(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored) != 1)
-        return;
+    if (!ours)
+        kept_load_unsigned(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored);
     out->number = (uint64_t)js_within(o, "round", 1, ROUND_MAX, 0);
     if (ours)
         js_copy(o, "nonce", out->nonce, sizeof out->nonce);
+    /* The file may have been lost or damaged while the round has no dump yet. */
+    struct state s;
+    if (state_load(dirfd, &s, &ignored) == 0 && s.round > out->number)
+        out->number = s.round;
 }
 
 int round_begin(int dirfd, uint64_t number, const char *nonce, struct err *e)

@@ -2,8 +2,9 @@
  * earlier rounds stay in the directory, are listed as such, and are restored only by name: nothing that chooses a dump by
  * itself takes one.
  *
- * The number of the current round is in round.json in the dump directory, written before the sentinel is made, and in each
- * manifest; the higher one counts. Without the file, as on a standby or a new machine, the manifests say it. */
+ * The number of the current round is in round.json in the dump directory, written before the sentinel is made, in
+ * state.json, in each manifest, and in the store (offsite/rounds.h); the highest one counts. The first round is 1, and that
+ * of dumps from before there were rounds is 0. */
 #ifndef WK_STORE_ROUND_H
 #define WK_STORE_ROUND_H
 
@@ -14,7 +15,7 @@
 #define ROUND_MAX INT64_C(999999999)
 
 struct round {
-    uint64_t number; /* 0: none was begun here, or the file is not one of ours (kept.h) */
+    uint64_t number; /* 0: none was begun here */
     char nonce
         [33]; /* of the sentinel that it was begun with: that one is ours, whoever was killed before he noted it */
 };

@@ -9,6 +9,7 @@
 #include "base/js.h"
 #include "base/text.h"
 #include "store/kept.h"
+#include "store/round.h"
 
 #define STATE_MAX (64u << 10)
 
@@ -22,6 +23,7 @@ static const struct js_field fields[] = {
     STATE(SHOWN, "nonce", nonce, NULL),
     STATE(TEXT, "next_nonce", next, NULL),
     STATE(NUMBER, "generation", generation, NULL, 0, DB_GENERATION_MAX),
+    STATE(NUMBER, "round", round, NULL, 0, ROUND_MAX),
     STATE(NUMBER, "alive_at", alive_at, NULL, 0, CLOCK_WALL_MAX),
     STATE(FLAG, "paused", paused, NULL),
     STATE(NUMBER, "pause_until", pause_until, NULL, 0, CLOCK_WALL_MAX),

@@ -36,6 +36,7 @@ struct state {
     char nonce[33];
     char next[33]; /* a restore may have swapped this one in, and was not heard of again; or "" */
     uint64_t generation;
+    uint64_t round; /* that was begun last (round.h); 0: none by a version that notes it here */
     struct server_id server; /* at the last ALIVE */
     wall_t alive_at;
     wall_t gone_at;    /* the first proof since then that it was gone; ms 0: none. Not saved: a

@@ -272,8 +272,9 @@ static int child_main(int fd, void *arg)
     a->job.blocked = child_blocked;
     a->stepping_back = child_stepping_back;
     out.failed = action_run(a, r, &result, &out.error) < 0;
-    /* A role that was saved counts, whatever failed after it. */
-    out.new_state = a->state.role != role || (!out.failed && json_object_get(result, "state"));
+    /* A role, or a round, that was saved counts, whatever failed after it. */
+    out.new_state = a->state.role != role || ((!out.failed || r->action == ACTION_NEW_ROUND) &&
+                                              json_object_get(result, "state"));
     json_object_del(result, "state");
     out.state = a->state;
     out.dump = a->dumped;
@@ -461,14 +462,16 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
 
 /* ---- the end of --init and --new-round ---- */
 
-/* Dumps of the round before count no longer, and the journal begins anew. */
+/* Dumps of the round before count no longer, and the journal begins anew. A worker that was killed may have begun the round
+ * without a word of it. */
 static void round_ended(struct world *w, const struct manifest *first, const json_t *result,
                         const struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};
     struct err why;
+    bool begun = json_object_get(result, "round");
     prober_next(clock_mono());
-    if (!json_object_get(result, "round"))
+    if (!begun && !e)
         return;
     if (first->name[0]) {
         dump_done(w, first, result, e);
@@ -476,8 +479,10 @@ static void round_ended(struct world *w, const struct manifest *first, const jso
         world_log_err(w, LOG_ERROR_, "the dumps of the new round", &why);
     } else {
         dumps_load(w, &c);
+        begun |= !catalog_newest(&c, 0);
     }
-    follower_part.restart(w);
+    if (begun)
+        follower_part.restart(w);
 }
 
 /* ---- the end of a restore ---- */

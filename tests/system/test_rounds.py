@@ -1,9 +1,12 @@
 """Rounds: a new world in place of the old one, which never comes back over it by itself."""
 import glob
 import os
+import shutil
 
 import pytest
+from wk.follow import dump_and_follow
 from wk.keeper import DONE, NOTHING
+from wk.offsite import lose_machine, stored
 from wk.server import mysqldump
 
 pytestmark = pytest.mark.either_server
@@ -140,3 +143,143 @@ def test_dumps_of_version_0_2_are_of_the_round_that_goes_on(doomed):
         os.unlink(name)
     assert not any(earlier(doomed).values())
     doomed.ok("--restore", "--dry-run", "--force")
+
+
+@pytest.mark.parametrize("harm", ["no round.json", "damaged round.json", "only the manifest of its dump"])
+def test_a_lost_file_leads_back_to_no_earlier_round(doomed, victim, harm):
+    """The number of the round is in more than one place: none of them alone brings the old world back."""
+    old = doomed.dump()["name"]
+    load_new_round(doomed)
+    doomed.ok("--init")
+    noted = os.path.join(doomed.dumps_dir, "round.json")
+    if harm == "no round.json":
+        os.unlink(noted)
+    elif harm == "damaged round.json":
+        with open(noted, "w") as f:
+            f.write("{")
+    else:
+        new = doomed.dump()["name"]
+        for name in (noted, os.path.join(doomed.dumps_dir, "state.json"), os.path.join(doomed.dumps_dir, new + ".sql.gz")):
+            os.unlink(name)
+    assert earlier(doomed)[old]
+    victim.crash()
+    done = doomed.run("--restore", "--json")
+    assert done.rc == NOTHING and "--restore=" + old in done.json["error"]["hint"], done
+
+
+def test_a_world_that_is_adopted_by_force_is_a_new_round(doomed, victim):
+    """It has a sentinel of its own; the dumps here are of another world."""
+    old = doomed.dump()["name"]
+    load_new_round(doomed)
+    doomed.ok("--init")
+    doomed.world.sql("UPDATE worldkeeper_sentinel SET nonce=REPEAT('a',32)")
+    assert doomed.run("--init").rc != DONE
+    did = doomed.ok("--init", "--force", "--json")
+    assert did["round"] == 3, did
+    assert earlier(doomed)[old]
+    new = doomed.dump()
+    assert new["round"] == did["round"] and not earlier(doomed)[new["name"]]
+    assert new["generation"] == did["generation"]
+
+
+def test_a_loss_after_going_back_by_name(doomed, victim):
+    """The old round was restored by name, and is lost again before its next dump: it was made of that dump."""
+    old = doomed.dump()["name"]
+    before = doomed.world.snapshot()
+    load_new_round(doomed)
+    doomed.ok("--init")
+    victim.crash()
+    doomed.ok("--restore=" + old)
+    doomed.world.assert_is(before)
+    victim.crash()
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+    assert doomed.dump()["round"] == 2
+
+
+def test_a_moment_before_the_round(make_followed):
+    """--at never reaches into an earlier round, and says so."""
+    keeper = make_followed()
+    dump_and_follow(keeper)
+    old = keeper.newest()["name"]
+    at = keeper.world.sql("SELECT UTC_TIMESTAMP()")[0][0]
+    keeper.ok("--new-round")
+    done = keeper.run("--restore", "--at", at.strftime("%Y-%m-%dT%H:%M:%SZ"), "--force", "--json")
+    text = done.json["error"]["text"] + done.json["error"]["hint"]
+    assert done.rc == NOTHING and "current round" in text and old not in text, done
+
+
+def test_what_a_round_needs_is_made_in_a_dropped_schema(doomed):
+    """--new-round after a DROP DATABASE pins the newest dump, and makes what --init makes."""
+    old = doomed.dump()["name"]
+    load_new_round(doomed)
+    did = doomed.ok("--new-round", "--json")
+    assert did["last"] == old and earlier(doomed)[old] and not earlier(doomed)[did["first"]]
+    assert {d["name"]: d.get("pinned") for d in dumps(doomed)}[old]
+
+
+@pytest.mark.parametrize("point", ["round.dumped", "round.begun", "round.adopted"])
+def test_the_worker_of_a_running_supervisor_is_killed(doomed, victim, point):
+    """It finds out what was done, is UP, and makes the first dump of the round that was begun."""
+    old = doomed.dump()["name"]
+    doomed.start(fault=point + "=kill")
+    assert doomed.run("--new-round").rc != DONE
+    begun = point != "round.dumped"
+    if begun:
+        doomed.wait(lambda: any(not e for e in earlier(doomed).values()), "the first dump of the round")
+    doomed.wait(lambda: doomed.state() == "UP", "that it is UP")
+    assert earlier(doomed)[old] == begun
+    doomed.world.sql("INSERT INTO player (nick,points) VALUES ('afterwards',1)")
+    doomed.dump()
+    lose(doomed, victim)
+    assert "afterwards" in nicks(doomed)
+
+
+def test_from_a_file_with_a_running_supervisor(doomed, victim, tmp_path, monkeypatch):
+    """Named without a directory. The first dump is of what was loaded, not of the tables that it replaced."""
+    doomed.dump()
+    spare = doomed.world.schema + "_spare"
+    doomed.server.sql(f"CREATE DATABASE {spare}", f"CREATE TABLE {spare}.player LIKE {doomed.world.schema}.player",
+                      f"INSERT INTO {spare}.player (nick,points) VALUES ('from the file',1)")
+    mysqldump(doomed.server, spare, str(tmp_path / "good.sql"))
+    doomed.server.sql(f"DROP DATABASE {spare}")
+    doomed.start()
+    monkeypatch.setattr(doomed, "base", str(tmp_path))  # only the command's directory
+    doomed.ok("--new-round", "--from", "good.sql", "--json")
+    lose(doomed, victim)
+    assert nicks(doomed) == ["from the file"]
+
+
+def test_a_pin_of_a_round_outlasts_one_of_a_shrink(doomed):
+    """The last dump of a round was restored by name, and then its table lost its rows."""
+    doomed.world.sql("INSERT INTO player (nick,points) SELECT CONCAT('n',seq.n),1 FROM (WITH RECURSIVE s AS (SELECT 1 AS n "
+                     "UNION ALL SELECT n+1 FROM s WHERE n<900) SELECT n FROM s) seq",
+                     "INSERT INTO player (nick,points) SELECT CONCAT('m',nick),1 FROM player")
+    last = doomed.ok("--new-round", "--json")["last"]
+    doomed.ok("--restore=" + last, "--force")
+    doomed.world.sql("DELETE FROM player")
+    doomed.dump()
+    assert "the last dump of round" in {d["name"]: d.get("pinned") or "" for d in dumps(doomed)}[last]
+
+
+@pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test")
+def test_the_store_of_a_round_without_a_dump(make_followed, store):
+    """The machine ended before the first dump of the new round was stored. A bare machine does not take the old one by
+    itself, and what it dumps after it was named is of the new round."""
+    store.settings["offsite"]["identity_file"] = store.key
+    keeper = make_followed(settings=store.settings)
+    dump_and_follow(keeper)
+    old = stored(keeper)["newest"]
+    first = keeper.ok("--new-round", "--json")["first"]
+    stored(keeper)
+    lose_machine(keeper)
+    for name in glob.glob(os.path.join(store.path, "w1/dumps", first + ".*")):
+        os.unlink(name)
+    last = max(os.path.basename(n)[:-5] for n in glob.glob(os.path.join(store.path, "w1/dumps/*.json")))
+    assert all(d["earlier_round"] for d in keeper.ok("--list", "--from", "offsite", "--json")["dumps"])
+    done = keeper.run("--restore", "--from", "offsite", "--json")
+    assert done.rc == NOTHING and f"--restore={last} --from offsite" in done.json["error"]["hint"], done
+    done = keeper.run("--drill", "--from", "offsite")
+    assert done.rc == NOTHING, done
+    keeper.ok("--restore=" + old, "--from", "offsite")
+    assert keeper.dump()["round"] == 2

@@ -13,7 +13,7 @@ import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
 from wk.follow import LOG, dump_and_follow, following
-from wk.keeper import BINARY, DONE, FAILED, HELD, REFUSED, ROOT, USAGE, precise
+from wk.keeper import BINARY, DONE, FAILED, HELD, NOTHING, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
 from wk.util import PATIENCE, wait_for
@@ -537,3 +537,48 @@ def test_without_a_second_machine(make_followed, store):
     keeper.wait(lambda: any(r.get("dump") == named for r in keeper.ok("--history", "--json")["records"]),
                 "the dump in the history")
     assert restores(keeper) == []
+
+
+def test_a_new_round_at_the_standby(make_pair):
+    """Its dump and what came after it is what a promotion brings; the old round is there, and listed as such."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.world.mark(1)
+    wait_pulled(one, two)
+    did = one.ok("--new-round", "--json")
+    one.wait(lambda: following(one), "the journal of the new round")
+    one.world.sql("DELETE FROM player", "INSERT INTO player (nick,points) VALUES ('new',1)")
+    one.world.mark(2)
+    wait_pulled(one, two)
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+    two.ok("--promote", "--by-hand", "--force")
+    two.world.assert_is(before)
+    told = {d["name"]: d["earlier_round"] for d in two.ok("--list", "--json")["dumps"]}
+    assert told[did["first"]] is False and all(e for name, e in told.items() if name < did["first"]), told
+    own = two.dump()
+    assert own["round"] == did["round"], own
+
+
+def test_a_round_whose_first_dump_was_not_stored(make_pair, store):
+    """A promotion does not bring the old round: it can be loaded by name beside the world."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    wait_pulled(one, two)
+    two.stop()
+    first = one.ok("--new-round", "--json")["first"]
+    own_dump(one, first)
+    one.kill9()
+    one.server.kill9()
+    dumps = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "dumps")
+    for name in os.listdir(dumps):
+        if name.startswith(first):
+            os.remove(os.path.join(dumps, name))
+    two.start("STANDBY")
+    done = two.run("--promote", "--by-hand", "--force", "--json")
+    assert done.rc == NOTHING and "current round (2)" in done.json["error"]["text"], done
+    assert "--into SCHEMA" in done.json["error"]["hint"]
+    assert all(d["earlier_round"] for d in two.ok("--list", "--json")["dumps"])
