@@ -202,7 +202,7 @@ def test_a_moment_before_the_round(make_followed):
     keeper = make_followed()
     dump_and_follow(keeper)
     old = keeper.newest()["name"]
-    at = keeper.world.sql("SELECT UTC_TIMESTAMP()")[0][0]
+    at = keeper.world.sql("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND")[0][0]  # --at: to the end of its second
     keeper.ok("--new-round")
     done = keeper.run("--restore", "--at", at.strftime("%Y-%m-%dT%H:%M:%SZ"), "--force", "--json")
     text = done.json["error"]["text"] + done.json["error"]["hint"]
