@@ -245,44 +245,52 @@ int file_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+/* The mode of a temporary file until it gets its name: a web server may not know that it is not for everybody. */
+#define TEMP_MODE 0600
+
 /* Opens a fresh temporary name beside `name`; a stale one of a killed process is removed first. */
-static int open_temp(int dirfd, const char *temp, mode_t mode)
+static int open_temp(int dirfd, const char *temp)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    int fd = openat(dirfd, temp, flags, mode);
+    int fd = openat(dirfd, temp, flags, TEMP_MODE);
     if (fd < 0 && errno == EEXIST && unlinkat(dirfd, temp, 0) == 0)
-        fd = openat(dirfd, temp, flags, mode);
-    if (fd >= 0 && fchmod(fd, mode) < 0) {
-        int keep = errno;
-        close(fd);
-        errno = keep;
-        return -1;
-    }
+        fd = openat(dirfd, temp, flags, TEMP_MODE);
     return fd;
 }
 
 /* The file that was replaced the last time, if it is ours alone: the kernel grants a lease for writing only where
  * nobody else has it open. */
-static int open_replaced(int dirfd, const char *temp, mode_t mode)
+static int open_replaced(int dirfd, const char *temp)
 {
     struct stat st;
     int fd = openat(dirfd, temp, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     bool fit = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
-               st.st_uid == geteuid() && (st.st_mode & 07777) == mode &&
+               st.st_uid == geteuid() && (st.st_mode & 07777) == TEMP_MODE &&
                fcntl(fd, F_SETLEASE, F_WRLCK) == 0 && fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
     if (fd >= 0 && !fit)
         close(fd);
     return fit ? fd : -1;
 }
 
-/* Only a file changes places with the new one; anything else that lies there is replaced, or in the way. */
-static int put_in_place(int dirfd, const char *temp, const char *name, bool again)
+/* Lets the new file and the old one change places, and closes the old one to others. Returns false where the old one is
+ * not a file of ours alone, so that nothing was done. */
+static bool exchange(int dirfd, const char *temp, const char *name)
 {
     struct stat st;
-    if (again && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-        renameat2(dirfd, temp, dirfd, name, RENAME_EXCHANGE) == 0)
-        return 0;
-    return renameat(dirfd, temp, dirfd, name);
+    SCOPED(file_close) int old =
+        openat(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (old < 0 || fstat(old, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+        st.st_uid != geteuid() || renameat2(dirfd, temp, dirfd, name, RENAME_EXCHANGE) < 0)
+        return false;
+    if (fchmod(old, TEMP_MODE) < 0)
+        unlinkat(dirfd, temp, 0);
+    return true;
+}
+
+/* Anything but a file of ours that lies there is replaced, or in the way. */
+static int put_in_place(int dirfd, const char *temp, const char *name, bool again)
+{
+    return again && exchange(dirfd, temp, name) ? 0 : renameat(dirfd, temp, dirfd, name);
 }
 
 /* `AGAIN`: see file_republish(). */
@@ -295,13 +303,15 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
     SCOPED(xfree) char *temp =
         xasprintf(".%s.%d.new", name, (int)getpid()); /* two processes may write the same name */
     const char *failed = NULL;
-    int fd = how == AGAIN ? open_replaced(dirfd, temp, mode) : -1, why;
+    int fd = how == AGAIN ? open_replaced(dirfd, temp) : -1, why;
     if (fd < 0)
-        fd = open_temp(dirfd, temp, mode);
+        fd = open_temp(dirfd, temp);
     if (fd < 0)
         failed = "create";
     else if (file_write_all(fd, data, len) < 0 || (how == AGAIN && ftruncate(fd, (off_t)len) < 0))
         failed = "write";
+    else if (fchmod(fd, mode) < 0)
+        failed = "set the mode of";
     else if (how == DURABLE && fsync(fd) < 0)
         failed = "fsync";
     why = errno;

@@ -38,9 +38,9 @@ int file_publish(int dirfd, const char *name, const void *data, size_t len, mode
 int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                 struct err *e);
 /* As file_publish(), for what one process publishes every few seconds: the file that it replaces stays as the temporary
- * one, and is written anew the next time, unless somebody has it open then. To make a file and to delete one costs a
- * file system several times what the bytes do. file_sweep() removes it at the end. For a process that ignores
- * SIGIO, which whoever opens the temporary file may cause. */
+ * one, with mode 0600, and is written anew the next time, unless somebody has it open then. To make a file and to
+ * delete one costs a file system several times what the bytes do. file_sweep() removes it at the end. For a process
+ * that ignores SIGIO, which whoever opens the temporary file may cause. */
 int file_republish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                    struct err *e);
 /* Removes temporary files of either kind that killed processes left, for `name` (NULL: for any). */

@@ -1,12 +1,20 @@
 """The pages, in a real browser, of a live world whose server is killed."""
+import base64
 import json
 import os
 import re
+import stat
+import subprocess
 import time
+import urllib.error
+import urllib.request
 import xml.etree.ElementTree as xml
 
 import pytest
 from wk.browser import Browser, Site
+from wk.keeper import ROOT
+from wk.stores import account, answers, program
+from wk.util import DIE_WITH_US, end_process, free_port, tail, wait_for
 
 pytestmark = pytest.mark.any_server
 
@@ -174,3 +182,98 @@ def test_an_incident_in_the_feed(make_world, make_keeper, victim):
     keeper.wait(lambda: keeper.status()["updated"] > updated, "the next status")
     assert page(keeper, "incidents.atom") == first
     assert json.loads(page(keeper, "history.json"))["incidents"]
+
+
+PLAYERS = {"index.html", "players.html", "players.json", "players.js", "page.css", "badge.svg"}
+
+
+def manuals_lines(server):
+    """What worldkeeper(8) tells to put into the configuration of this web server."""
+    with open(os.path.join(ROOT, "etc/worldkeeper.8"), encoding="utf-8") as f:
+        text = f.read().split(".Sh PAGES")[1].split("\n.Sh ")[0]
+    return text.split(f"For {server}")[1].split(".Bd -literal -offset indent\n")[1].split(".Ed")[0].replace("\\e", "\\")
+
+
+@pytest.fixture
+def served(keeper):
+    """A status directory with each kind of file, with names of its own where there is a key for it."""
+    keeper.configure({"status": {"page": "yes", "json": "mine.json", "metrics": "mine.prom"}})
+    keeper.start(None)
+
+    def all_there():
+        names = os.listdir(keeper.status_dir)
+        spare = {name[1:].rsplit(".", 2)[0] for name in names if name.startswith(".")}
+        return {"mine.json", "mine.prom", "history.json", "status.html", "status.js", "incidents.atom", *PLAYERS} <= {*names} and \
+            {"mine.json", "mine.prom", "players.json"} <= spare
+    keeper.wait(all_there, lambda: str(os.listdir(keeper.status_dir)))
+    return keeper
+
+
+@pytest.mark.skipif(not program("apache2"), reason="no apache2")
+def test_players_get_their_own_files_only(served, tmp):
+    """Through Apache, with the lines of the manual: each file of the directory, with the login and without."""
+    port, base = free_port(), os.path.join(tmp, "apache")
+    os.mkdir(base)
+    for path in (tmp, served.status_dir, base):
+        os.chmod(path, 0o755)
+    users = os.path.join(base, "users")
+    with open(users, "w") as f:
+        f.write("admin:" + subprocess.run(["openssl", "passwd", "-apr1", "secret"], check=True, capture_output=True, text=True).stdout)
+    modules = "mpm_event authn_core authn_file authz_core authz_user auth_basic headers dir mime"
+    conf = os.path.join(base, "config")
+    with open(conf, "w") as f:
+        f.write("".join(f"LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so\n" for m in modules.split()) +
+                (f"User {account()}\n" if os.geteuid() == 0 else "") + f"ServerRoot {base}\nServerName localhost\n"
+                f"Listen 127.0.0.1:{port}\nPidFile {base}/pid\nErrorLog {base}/log\nDocumentRoot {served.status_dir}\n"
+                "TypesConfig /etc/mime.types\nDirectoryIndex index.html\n" +
+                manuals_lines("Apache").replace("/var/www/status", served.status_dir).replace("/etc/apache2/worldkeeper.htpasswd", users))
+    apache = subprocess.Popen([*DIE_WITH_US, program("apache2"), "-d", base, "-f", conf, "-DFOREGROUND"])
+
+    def status(name, login):
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}")
+        if login:
+            request.add_header("Authorization", "Basic " + base64.b64encode(b"admin:secret").decode())
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                return answer.status
+        except urllib.error.HTTPError as e:
+            return e.code
+    try:
+        wait_for(lambda: answers(port), lambda: "apache2: " + tail(os.path.join(base, "log")), timeout=60)
+        for name in ["", *os.listdir(served.status_dir), ".mine.json.1.new", ".mine.prom.1.new", "other"]:
+            hidden, players = name.startswith("."), not name or name in PLAYERS
+            assert status(name, False) == (403 if hidden else 200 if players else 401), name
+            if not hidden and name != "other":
+                assert status(name, True) == 200, name
+            elif hidden:
+                assert status(name, True) == 403, name
+    finally:
+        end_process(apache, 15)
+
+
+def test_spare_files_are_for_nobody(served):
+    """They are closed by their mode, whatever the web server is told."""
+    def closed():
+        modes = {}
+        for name in os.listdir(served.status_dir):
+            try:
+                modes[name] = stat.S_IMODE(os.stat(os.path.join(served.status_dir, name)).st_mode)
+            except FileNotFoundError:
+                pass
+        spare = {name: mode for name, mode in modes.items() if name.startswith(".")}
+        return spare and set(spare.values()) == {0o600} and {m for n, m in modes.items() if n not in spare} == {0o644}
+    wait_for(closed, lambda: str(os.listdir(served.status_dir)))
+
+
+def test_the_expression_for_nginx():
+    """Which of the directory's names its `location` asks a login for: all but those of players."""
+    places = re.findall(r"location ~ (\S+) \{", manuals_lines("nginx"))
+    assert len(places) == 2
+    dots, login = map(re.compile, places)
+    for name in ("", *PLAYERS):
+        assert not dots.search("/status/" + name) and not login.search("/status/" + name), name
+    for name in ("status.html", "mine.json", "history.json", "mine.prom", "incidents.atom", "status.js", "xpage.css", "page.css2"):
+        assert not dots.search("/status/" + name) and login.search("/status/" + name), name
+    for name in (".mine.json.1.new", ".players.json.1.new"):
+        assert dots.search("/status/" + name), name

@@ -123,7 +123,7 @@ static void test_commit(void **state)
         enum err_class cls;
         const char *says;
     } cases[] = {
-        {MODE, 1, EPERM, ERR_SYSTEM, "cannot create name"},
+        {MODE, 1, EPERM, ERR_SYSTEM, "cannot set the mode of name"},
         {WRITE, 1, ENOSPC, ERR_NOSPACE, "cannot write name"},
         {WRITE, 2, EIO, ERR_SYSTEM, "cannot write name"}, /* after the first few bytes */
         {SYNC, 1, EIO, ERR_SYSTEM, "cannot fsync name"},
