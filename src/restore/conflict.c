@@ -68,10 +68,12 @@ static int read_head(int fd, const char *name, struct conflict_file *out, struct
     out->counted = text_starts(head, MAGIC);
     if (!out->counted && !text_starts(head, OLD_MAGIC))
         return err_set(e, ERR_DAMAGED, 0, "%s is no file of rows that a restore replaced", name);
-    const char *line = strchr(head, '\n') + 1, *to = strstr(line, " to "),
-               *end = strchr(line, '\n');
-    if (text_starts(line, WRITTEN) && to && end && to < end) {
-        out->from = read_moment(line + strlen(WRITTEN), to);
+    const char *line = strchr(head, '\n') + 1, *end = strchr(line, '\n');
+    const char *from = text_starts(line, WRITTEN) ? line + strlen(WRITTEN) : NULL;
+    /* behind the first word: the line's own "from " must not begin what is looked for */
+    const char *to = from ? strstr(from, " to ") : NULL;
+    if (to && end && to < end) {
+        out->from = read_moment(from, to);
         out->to = read_moment(to + strlen(" to "), end);
     }
     return lseek(fd, 0, SEEK_SET) < 0 ? err_sys(e, errno, "cannot read %s", name) : 0;
@@ -103,15 +105,30 @@ void conflict_close(struct conflict_file *f)
     *f = (struct conflict_file){.fd = -1};
 }
 
-/* The rows of a table are adjacent; a file in which they are not was put together by somebody else. */
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The rows of a table are adjacent; a file in which they are not was put together by somebody else. Sorted
+ * once, as such a file may name millions of tables. */
+static int see_no_table_twice(const struct conflict_seen *seen, const char *name, struct err *e)
+{
+    SCOPED(xfree) const char **names = xcalloc(seen->count + 1, sizeof *names);
+    for (size_t i = 0; i < seen->count; i++)
+        names[i] = seen->tables[i].name;
+    qsort(names, seen->count, sizeof *names, by_name);
+    for (size_t i = 1; i < seen->count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return err_set(e, ERR_DAMAGED, 0, "%s: table %s is in it twice", name, names[i]);
+    return 0;
+}
+
 static int see_rows(struct conflict_seen *seen, const struct format_item *item, const char *name,
                     struct err *e)
 {
     struct conflict_table *t = seen->count ? &seen->tables[seen->count - 1] : NULL;
     if (!t || strcmp(t->name, item->table) != 0) {
-        for (size_t i = 0; i < seen->count; i++)
-            if (strcmp(seen->tables[i].name, item->table) == 0)
-                return err_set(e, ERR_DAMAGED, 0, "%s: table %s is in it twice", name, item->table);
         seen->tables = xgrow(seen->tables, seen->count, sizeof *seen->tables);
         t = &seen->tables[seen->count++];
         *t = (struct conflict_table){.name = xstrdup(item->table),
@@ -144,6 +161,8 @@ int conflict_read(int dirfd, const char *name, struct progress *progress, struct
         progress_at(progress, out->rows, gunzip_packed_bytes(f.in));
     }
     conflict_close(&f);
+    if (rc == 0)
+        rc = see_no_table_twice(out, name, e);
     if (rc < 0)
         conflict_seen_free(out);
     return rc;

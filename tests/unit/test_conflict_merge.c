@@ -79,6 +79,53 @@ static void test_cut(void **state)
     }
 }
 
+/* Times that are missing, or in another order: none is known, and nothing else is wrong. */
+static void test_odd_times(void **state)
+{
+    (void)state;
+#define MAGIC "-- worldkeeper conflict 2\n"
+#define REST A "-- worldkeeper end tables=1 rows=1\n"
+    static const char *const texts[] = {
+        MAGIC "-- written from to 2026-01-01T00:00:00Z\n" REST,
+        MAGIC "-- written from to\n" REST,
+        MAGIC "-- written from  to \n" REST,
+        MAGIC "-- written from 2026-01-01T00:00:00Z\n-- 1 to 2\n" REST,
+        MAGIC "-- 1 to 2 -- written from 3\n" REST,
+    };
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct conflict_seen seen;
+        struct err e;
+        if (read_text(texts[i], strlen(texts[i]), &seen, &e) < 0)
+            fail_msg("%s: %s", texts[i], e.text);
+        assert_int_equal(seen.from.ms, 0);
+        assert_int_equal(seen.to.ms, 0);
+        conflict_seen_free(&seen);
+    }
+#undef MAGIC
+#undef REST
+}
+
+/* 40,000 tables: each is looked for once, not in all before it. Only the last one is there twice. */
+static void test_many_tables(void **state)
+{
+    (void)state;
+    struct conflict_seen seen;
+    struct err e;
+    struct buf b = {0};
+    buf_adds(&b, OLD);
+    for (int i = 0; i < 40000; i++)
+        buf_printf(&b, "INSERT INTO `t%d` (`x`) VALUES\n(1);\n", i);
+    assert_int_equal(read_text(b.p, b.len, &seen, &e), 0);
+    assert_int_equal(seen.count, 40000);
+    assert_string_equal(seen.tables[39999].name, "t39999");
+    conflict_seen_free(&seen);
+    buf_adds(&b, "INSERT INTO `t7` (`x`) VALUES\n(1);\n");
+    assert_int_equal(read_text(b.p, b.len, &seen, &e), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    assert_non_null(strstr(e.text, "t7 is in it twice"));
+    buf_free(&b);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -192,6 +239,8 @@ int main(void)
         cmocka_unit_test_teardown(test_old, kit_clean),
         cmocka_unit_test_teardown(test_cut, kit_clean),
         cmocka_unit_test_teardown(test_refused, kit_clean),
+        cmocka_unit_test_teardown(test_odd_times, kit_clean),
+        cmocka_unit_test_teardown(test_many_tables, kit_clean),
         cmocka_unit_test(test_sets),
         cmocka_unit_test(test_values),
         cmocka_unit_test_teardown(test_numbers, kit_clean),
