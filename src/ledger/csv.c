@@ -25,7 +25,7 @@ static int damaged(struct err *e, const char *what)
 /* Fields have only lengths until their row is whole: its text moves when it grows. */
 static int end_field(struct csv_reader *r, struct err *e)
 {
-    if (r->count == CSV_FIELDS || r->row.len > CSV_ROW)
+    if (r->count == CSV_FIELDS)
         return damaged(e, "a row is too long");
     r->fields = xgrow(r->fields, r->count, sizeof *r->fields);
     r->fields[r->count++] = (struct csv_field){.len = r->row.len - r->begin, .quoted = r->quoted};
@@ -90,6 +90,9 @@ int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, vo
         } else {
             rc = feed_plain(r, c, e);
         }
+        /* after each byte: a field may have no end */
+        if (rc == 0 && r->row.len > CSV_ROW)
+            rc = damaged(e, "a row is too long");
     }
     return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -101,6 +102,27 @@ static void test_csv(void **state)
     expect("\"a\" \r\n", NULL);
 }
 
+/* A field without an end is refused at the limit, not when memory ends. Of the row nothing but its end is
+ * touched: the memory in front of it is never there. */
+static void test_row_without_end(void **state)
+{
+    (void)state;
+    size_t size = CSV_ROW + 4096u;
+    char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    for (int quoted = 0; quoted < 2; quoted++) {
+        struct csv_reader r = {.row = {.p = p, .len = CSV_ROW - 1, .cap = size},
+                               .state = quoted ? CSV_QUOTED : CSV_PLAIN,
+                               .quoted = quoted};
+        struct err e = {0};
+        assert_int_equal(csv_feed(&r, "x", 1, show, NULL, &e), 0);
+        assert_int_equal(csv_feed(&r, "x", 1, show, NULL, &e), -1);
+        assert_int_equal(e.cls, ERR_DAMAGED);
+    }
+    munmap(p, size);
+}
+
 static void test_text(void **state)
 {
     (void)state;
@@ -122,6 +144,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_row_without_end),
     };
     return cmocka_run_group_tests_name("ledger_files", tests, NULL, NULL);
 }
