@@ -12,6 +12,7 @@ struct head {
     struct definition *d;
     const char *copied; /* after the last token that was copied */
     bool external;      /* LANGUAGE other than SQL */
+    struct buf tokens;  /* those that were copied, with their kinds */
 };
 
 /* For messages, and for SQL. */
@@ -67,6 +68,14 @@ static const char *one_of(struct head *h, const char *const *words)
     return "";
 }
 
+/* No token has a NUL byte in it. */
+static void add_token(struct buf *out, const struct sql_token *t)
+{
+    buf_printf(out, "%d:", (int)t->kind);
+    buf_add(out, t->s, t->len);
+    buf_addc(out, '\0');
+}
+
 /* Copies a token to the head that will be written, with the blanks before it: servers store the
  * text of parameters and show it again. */
 static void copy(struct head *h, struct buf *out)
@@ -80,6 +89,7 @@ static void copy(struct head *h, struct buf *out)
     else
         buf_add(out, blank, n);
     buf_add(out, t->s, t->len);
+    add_token(&h->tokens, t);
     h->copied = t->s + t->len;
     reader_next(&h->r);
 }
@@ -418,6 +428,35 @@ static bool body_ends(struct head *h)
     return t.kind == SQL_END;
 }
 
+static void add_tokens(const struct head *h, const struct buf *written, struct buf *out)
+{
+    struct sql_text text = h->r.text;
+    struct sql_token t;
+    text.s = written->len ? written->p : "";
+    text.end = text.s + written->len;
+    text.why = NULL;
+    for (sql_next(&text, &t); t.kind != SQL_END; sql_next(&text, &t)) {
+        add_token(out, &t);
+        if (t.kind == SQL_BAD)
+            return;
+    }
+}
+
+/* The head is sent without its comments, and what stood on both sides of one may be something else
+ * together: what was written is read again as the server will, and must have the tokens that were
+ * checked. A trigger's is written from lists. */
+static bool reads_the_same(struct head *h)
+{
+    SCOPED(buf_free) struct buf again = {0};
+    if (h->d->kind == DEFINITION_TRIGGER)
+        return true;
+    add_tokens(h, &h->d->rest, &again);
+    add_tokens(h, &h->d->comment, &again);
+    return (again.len == h->tokens.len &&
+            (again.len == 0 || memcmp(again.p, h->tokens.p, again.len) == 0)) ||
+           wrong(h, "its head reads differently without its comments");
+}
+
 bool definition_read(const char *sql, size_t len, const struct definition_modes *modes,
                      struct definition *out, const char **why)
 {
@@ -441,8 +480,9 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
     if (good) {
         out->body = h.r.t.s;
         out->body_len = (size_t)(sql + len - h.r.t.s);
-        good = h.external ? external_ends(&h) : body_ends(&h);
+        good = (h.external ? external_ends(&h) : body_ends(&h)) && reads_the_same(&h);
     }
+    buf_free(&h.tokens);
     *why = h.r.text.why;
     return good;
 }

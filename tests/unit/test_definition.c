@@ -120,6 +120,11 @@ static void test_refused(void **state)
         "CREATE PROCEDURE `other`.`p`() SELECT 1",
         "CREATE PROCEDURE \"p\"() SELECT 1",
         "CREATE PROCEDURE 'p'() SELECT 1",
+        /* without their comments these are other texts */
+        "CREATE PROCEDURE `p`(a int --/**/) SELECT 1\n) DROP USER x",
+        "CREATE VIEW `v` (a --/**/) AS SELECT 1\n) AS SELECT 2",
+        "CREATE FUNCTION `f`(a int) RETURNS enum('a' --/**/) RETURN 1\n) RETURN 2",
+        "CREATE PROCEDURE `p`(a int _latin1/**/'x') SELECT 1",
         "CREATE PROCEDURE ``() SELECT 1",
         "CREATE PROCEDURE `p` SELECT 1",
         "CREATE TRIGGER `t` BEFORE INSERT ON `o`.`x` FOR EACH ROW SET @a=1",
