@@ -35,7 +35,7 @@ build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcu
 # The server's core package has no service and no system database: nothing starts, now or at boot.
 demo='mariadb-server-core mariadb-client'
 core='libcmocka-dev openssl strace procps mount util-linux systemd python3 python3-pytest python3-pytest-xdist
-      python3-pytest-timeout python3-pymysql python3-aiosmtpd age apache2-bin openssh-server'
+      python3-pytest-timeout python3-pymysql python3-aiosmtpd age apache2-bin openssh-server curl'
 tests='clang-format clang-tidy cppcheck shellcheck mandoc groff-base libxml2-utils binutils e2fsprogs
        chromium python3-yaml galera-4 php-cli php-mysql'
 # These come with services, which stay off: tests start the programs on ports of their own.

@@ -109,6 +109,16 @@ static int init_adopt(struct action_context *a, struct init *in, bool force, str
         e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
 }
 
+/* Nothing of the new round is there: the server refused its sentinel. */
+static int undo_round(struct action_context *a, struct init *in)
+{
+    struct err ignored;
+    if (in->begun)
+        round_begin(a->job.dirfd, in->catalog.round, in->catalog.round_nonce, &ignored);
+    in->begun = 0;
+    return -1;
+}
+
 /* No sentinel row is there: one is inserted, unless the world that had one was lost. Only a row that was deleted from its
  * table, in a server that was not restarted, is put back into the same round. */
 static int init_create(struct action_context *a, struct init *in, bool force, struct err *e)
@@ -137,7 +147,7 @@ static int init_create(struct action_context *a, struct init *in, bool force, st
     }
     if (db_sentinel_create(in->db, c->schema, c->sentinel, true, "", e) < 0 ||
         db_sentinel_insert(in->db, c->schema, c->sentinel, nonce, generation, "", e) < 0)
-        return -1;
+        return db_unanswered(e) ? -1 : undo_round(a, in);
     return action_remember(a, nonce, generation, &in->server, e);
 }
 
@@ -228,7 +238,7 @@ static int adopt_round(struct action_context *a, struct init *in, struct err *e)
     if (a->job.swapping)
         a->job.swapping(a->job.note_arg, nonce, generation);
     if (db_sentinel_renew(in->db, c->schema, c->sentinel, nonce, generation, e) < 0)
-        return -1;
+        return db_unanswered(e) ? -1 : undo_round(a, in);
     fault_point("round.adopted");
     return action_remember(a, nonce, generation, &in->server, e);
 }

@@ -177,8 +177,11 @@ void catalog_judge_rounds(struct catalog *c, uint64_t known)
         if (ours && m->round > c->round)
             c->round = m->round;
     }
-    for (size_t i = 0; i < c->count; i++)
-        c->list[i].earlier = c->list[i].m.round < c->round;
+    /* Of a manifest that cannot be read, or that nobody vouches for, the round is not known: it is skipped for that. */
+    for (size_t i = 0; i < c->count; i++) {
+        const struct catalog_entry *x = &c->list[i];
+        c->list[i].earlier = (x->intact || x->damaged) && x->m.round < c->round;
+    }
 }
 
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e)

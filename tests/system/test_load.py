@@ -119,24 +119,20 @@ SINCE = {"chat": "ALTER TABLE chat ADD UNIQUE (who)", "fleet": "ALTER TABLE flee
 @pytest.mark.each_server
 @BY_EACH_WAY
 def test_one_of_several_tables_cannot_be_loaded(make_server, make_world, make_keeper, way):
-    """A server's refusal of one table ends the restore with that table's name and the world as it was."""
+    """The server refuses the rows of one table, whose definition has changed: it alone is as the dump defines it."""
     server = make_server(*WAYS[way])
     world = make_world(on=server)
     keeper = make_keeper(world, settings(4)).init()
     world.sql("CREATE TABLE aaa LIKE chat", "INSERT INTO aaa SELECT * FROM chat")
     before = world.snapshot()
     keeper.dump()
-    lose(world)
-    world.sql("INSERT INTO mark VALUES (7,7)")
     for table, change in SINCE.items():
-        old = world.sql(f"SHOW CREATE TABLE {table}")[0][1]
-        world.sql(change)
-        present = world.snapshot()
-        done = keeper.run("--restore", "--force")
-        assert done.rc == FAILED and f"table {table}" in done.err, done
-        world.assert_is(present, table)
+        lose(world)
+        world.sql("INSERT INTO mark VALUES (7,7)", change)
+        done = keeper.ok("--restore", "--force", "--json")
+        assert [t["table"] for t in done["as_dumped"]] == [table], done
+        world.assert_is(before, table)
         nothing_left(keeper)
-        world.sql(f"DROP TABLE {table}", old)
     assert keeper.ok("--restore", "--force", "--json")["load"] == way
     world.assert_is(before)
 
