@@ -71,8 +71,8 @@ MUTANTS = [
              "    return (y->m.at.ms > x->m.at.ms) - (y->m.at.ms < x->m.at.ms);")],
            ["tests/system/test_restore_hand.py"]),
     Mutant("no-shadow-tables", "rows are put into the game's own tables, one table after the other",
-           [("src/restore/swap.c", "        if (t->live)\n            add_rename(&b, t->name, t->old);\n"
-             "        add_rename(&b, t->shadow, t->name);\n",
+           [("src/restore/swap.c", "        if (t->live)\n            add_rename(&b, t->name, t->old);\n        else if (t->in_way)\n"
+             "            add_rename(&b, t->name, t->kept);\n        add_rename(&b, t->shadow, t->name);\n",
              "        if (t->live) {\n"
              "            struct buf m = {0};\n"
              "            buf_adds(&m, \"DELETE FROM \");\n"
