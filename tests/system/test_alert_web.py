@@ -72,7 +72,7 @@ def test_chat_text_pings_nobody(make_world, make_keeper, http):
     quoted = "`" + name.replace("`", "``") + "`"
     world.sql(f"CREATE TABLE {quoted} (id INT) ENGINE=MEMORY",
               f"INSERT INTO {quoted} SELECT seq FROM seq_1_to_100")
-    keeper = make_keeper(world, http.settings(format="discord")).init()
+    keeper = make_keeper(world, {"dump": {"shrink_action": "reject"}, **http.settings(format="discord")}).init()
     keeper.dump()
     world.sql(f"DELETE FROM {quoted}")
     keeper.start()
