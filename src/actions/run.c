@@ -64,7 +64,9 @@ static int begin_round(struct action_context *a, struct init *in, const char *no
         last = in->sentinel.generation;
     if (a->state.generation > last)
         last = a->state.generation;
-    *generation = last + 1;
+    /* Of a world that was never kept here, another node of its cluster may have the generation already. */
+    bool kept = a->state.known || in->catalog.count > 0 || in->catalog.round > 0;
+    *generation = last + (kept || last == 0);
     /* What has dumps without a number has had its first round. */
     bool unnumbered = in->catalog.round == 0 && in->catalog.count > 0;
     uint64_t number = in->catalog.round + 1 + unnumbered;

@@ -95,7 +95,8 @@ bool redefined(const struct plan *p, const struct target *t)
     return !t->skip && t->created && redefined_differs(p, t) && plan_defines(p, t);
 }
 
-/* It is back though somebody dropped or renamed it: of a world that was lost, not where a person asks for it. */
+/* It is back though somebody dropped or renamed it: of a world that was lost, not where a person asks for it, and not on
+ * another machine, where it may never have been. */
 static bool came_back(const struct restore *r, const struct target *t)
 {
     const struct plan *p = &r->plan;
@@ -103,7 +104,7 @@ static bool came_back(const struct restore *r, const struct target *t)
     for (size_t i = 0; i < p->count && !others; i++)
         others = !p->list[i].skip && p->list[i].live;
     return !t->skip && t->created && !t->live && !t->in_way && others && !p->into &&
-           !r->out->over_living && restore_to_now(r->opt);
+           !r->opt->fetched && !r->opt->promotion && !r->out->over_living && restore_to_now(r->opt);
 }
 
 static const char *what_was(const struct restore *r, const struct target *t)

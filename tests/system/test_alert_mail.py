@@ -87,7 +87,7 @@ def test_text_in_any_alphabet(make_world, make_keeper, smtp):
     name = "Ő★ tábla\r\nBcc: victim@example.com\r\n\r\nx"
     world.sql(f"CREATE TABLE `{name}` (id INT) ENGINE=MEMORY",
               f"INSERT INTO `{name}` SELECT seq FROM seq_1_to_100")
-    keeper = make_keeper(world, smtp.settings()).init()
+    keeper = make_keeper(world, {"dump": {"shrink_action": "reject"}, **smtp.settings()}).init()
     keeper.dump()
     world.sql(f"DELETE FROM `{name}`")
     keeper.start()
