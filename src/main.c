@@ -472,8 +472,10 @@ static int new_round_from(struct action_context *a, struct request *r, json_t **
     load.dry_run = false;
     if (carry_out(a, &load, &loaded, e) < 0) {
         json_decref(loaded);
+        SCOPED(buf_free) struct buf quoted = {0};
+        buf_shell(&quoted, file);
         if (!e->hint[0])
-            err_hint(e, "worldkeeper --restore=%s --force loads it", file);
+            err_hint(e, "worldkeeper --restore=%s --force loads it", quoted.p);
         return err_step(e, "the new round has begun, but %s is not in it", file);
     }
     json_object_del(loaded, "hint");

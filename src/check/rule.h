@@ -133,7 +133,8 @@ void check_connect(struct check *c, const char *password); /* c->db: NULL if it 
 void check_prove_log(struct check *c, const char *password);
 void check_replication(struct check *c);
 void check_server(struct check *c); /* clock, settings, size limits, memory, journal */
-/* rules_next.c: what of these is gone when the server is restarted; after check_server() and check_privileges() */
+/* rules_next.c: which settings a restart of the server takes away. To be called after check_server() and
+ * check_privileges(), whose facts it uses. */
 void check_next_server(struct check *c);
 /* rules_privileges.c: privileges that the account lacks, and superfluous ones */
 void check_privileges(struct check *c);

@@ -380,7 +380,7 @@ static void journal_facts(struct check *c)
 #define CLOCK_LIMIT "2000" /* ms: certain even with the largest error */
 #define EPOCH_2024 1704067200000
 
-/* Although the server is read-only. */
+/* Returns whether the account may write although the server is read-only. */
 static bool may_write(struct check *c)
 {
     struct err why;

@@ -21,6 +21,7 @@ from wk.pool import Pool  # noqa: E402
 from wk.segments import Segments  # noqa: E402
 from wk.server import KIND, MYSQL, Server, server_user, use_memory  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
+from wk.stores import Liar  # noqa: E402
 from wk.util import end_process, tail, wait_for  # noqa: E402
 from wk.world import World  # noqa: E402
 
@@ -228,6 +229,14 @@ def victim(victim_server):
         victim_server.sigcont()
         if victim_server.process.poll() is not None:
             victim_server.process = None
+
+
+@pytest.fixture
+def liar(base):
+    """A store that breaks on request."""
+    one = Liar(base)
+    yield one
+    one.stop()
 
 
 @pytest.fixture(scope="session")

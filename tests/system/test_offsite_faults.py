@@ -19,7 +19,7 @@ from wk.crash import OFFSITE_POINTS
 from wk.follow import dump_and_follow
 from wk.keeper import sanitized
 from wk.offsite import AGE, files, lose_machine, manifests, off_site, open_age, segments, stored, wait_segments
-from wk.stores import SECRET, Liar
+from wk.stores import SECRET
 from wk.util import PATIENCE, peak_mib, wait_for
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
@@ -107,13 +107,6 @@ class World:
                         texts.append(f.read())
         for secret in self.secrets:
             assert not [t for t in texts if secret in t], secret
-
-
-@pytest.fixture
-def liar(base):
-    one = Liar(base)
-    yield one
-    one.stop()
 
 
 @pytest.fixture

@@ -6,18 +6,11 @@ import pytest
 from wk.follow import dump_and_follow
 from wk.keeper import built, signed
 from wk.offsite import lose_machine
-from wk.stores import Caller, Directory, Liar, secret_file
+from wk.stores import Caller, Directory, secret_file
 from wk.util import wait_for
 
 pytestmark = pytest.mark.any_server
 HUGE = 1 << 63
-
-
-@pytest.fixture
-def liar(base):
-    one = Liar(base)
-    yield one
-    one.stop()
 
 
 @pytest.fixture

@@ -52,13 +52,6 @@ def calls(tmp):
         assert one.close() == 0
 
 
-@pytest.fixture
-def liar(base):
-    one = Liar(base)
-    yield one
-    one.stop()
-
-
 def check(caller):
     """What --check says of the store: [(level, text)]."""
     done = subprocess.run([BINARY, "--config", caller.config, "--allow-root", "--check"], capture_output=True, text=True)

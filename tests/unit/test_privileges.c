@@ -103,7 +103,8 @@ static void test_super(void **state)
     }
 }
 
-/* What a hint says to grant is enough, in each version; nothing is not, nor is all of a schema. */
+/* In each version the privileges that a hint names are enough. No privilege at all is not enough, and neither are all
+ * privileges on a schema. */
 static void test_granted(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ MEMBERS = 40
 
 
 def settings_of(server):
-    """All settings of variables with a session scope that the server knows: whether it takes each is still open."""
+    """Lists the extreme values of all variables with a session scope that the server knows. It may refuse some of them."""
     if server.mysql:
         rows = server.sql(
             "SELECT m.VARIABLE_NAME, m.DATA_TYPE, m.MIN_VALUE, m.MAX_VALUE, NULL, g.VARIABLE_VALUE "
