@@ -254,7 +254,7 @@ ADMIN=admin@example.com
 END
     chmod 0600 "$old/settings.sh"
     echo UP >"$PW_FLAG"
-    if [ "$(id -u)" = 0 ]; then chown -R "$PW_USER" "$old" "$PW_FLAG"; fi
+    if [ "$(id -u)" = 0 ]; then chown -h -R "$PW_USER" "$old" "$PW_FLAG"; fi
     (pw_as_user "$old/dump.sh")
     pw_as_user "$old/cron.sh" "$old" >/dev/null 2>&1 </dev/null &
     PW_CRON=$!

@@ -22,6 +22,8 @@ Never overwrites a file, never prints a password, changes nothing of the old.
   --name NAME     name of the world (default: made from the schema's)
   --dumps DIR     where worldkeeper's dumps will be
                   (default: /var/lib/worldkeeper/NAME)
+  --owner USER    user that worldkeeper runs as, who gets what root writes
+                  (default: worldkeeper)
   --schema, --user, --host, --socket, --flag, --interval VALUE
                   what the scripts do not say, or not so that it is understood
   --old-dumps DIR where the scripts put their dumps
@@ -39,20 +41,21 @@ die() {
     exit 1
 }
 
-to=/etc/worldkeeper name='' dumps_to='' my_cnf='' dry_run=no dir='' old_given=''
+to=/etc/worldkeeper name='' dumps_to='' my_cnf='' dry_run=no dir='' old_given='' service=worldkeeper
 crontabs=()
 declare -A given=() # by config key: what an option says
 while [ $# -gt 0 ]; do
     case $1 in
     --to | --name | --dumps | --my-cnf | --crontab | --schema | --user | --host | --socket | --flag | \
-        --interval | --old-dumps)
+        --interval | --old-dumps | --owner)
         [ $# -ge 2 ] || die "$1 wants a value"
         case $1 in
         --schema | --user | --host | --socket | --flag | --interval) given[${1#--}]=$2 ;;
         --old-dumps) old_given=$2 ;;
         --to) to=$2 ;;
         --name) name=$2 ;;
-        --dumps) dumps_to=$2 ;;
+        --dumps) dumps_to=${2%/} ;;
+        --owner) service=$2 ;;
         --my-cnf) my_cnf=$2 ;;
         --crontab) crontabs+=("$2") ;;
         esac
@@ -80,7 +83,98 @@ done
 }
 [ -d "$dir" ] || die "$dir is no directory"
 dir=$(cd "$dir" && pwd)
-owner_home=$(getent passwd "$(stat -c %u "$dir")" | cut -d : -f 6)
+
+# ---------------------------------------------------------------------------------------------------
+# Files of other users
+# ---------------------------------------------------------------------------------------------------
+
+# as_user UID COMMAND...: root reads and makes another user's files with that user's privileges, so that a link leads no
+# further than its owner could go.
+as_user() {
+    local uid=$1 entry=''
+    shift
+    if [ "$EUID" != 0 ] || [ "$uid" = 0 ]; then
+        "$@"
+    elif entry=$(getent passwd "$uid"); then
+        setpriv --reuid="$uid" --regid="$(cut -d : -f 4 <<<"$entry")" --init-groups -- "$@"
+    else
+        setpriv --reuid="$uid" --regid=65534 --clear-groups -- "$@"
+    fi
+}
+
+name_of() { getent passwd "$1" | cut -d : -f 1 | grep . || printf 'user %s' "$1"; }
+
+# The scripts, and what they name, are read as whoever owns them.
+reader=$(stat -c %u "$dir")
+owner_home=$(getent passwd "$reader" | cut -d : -f 6) || owner_home=''
+readable() { as_user "$reader" test -r "$1"; }
+contents() { as_user "$reader" cat -- "$1"; }
+cannot_read() {
+    REPLY="$1: cannot be read"
+    if [ "$EUID" = 0 ] && [ "$reader" != 0 ]; then REPLY+=" by $(name_of "$reader"), who owns the scripts"; fi
+}
+
+# not_only_root: prints who makes files in the current directory if that is not root; returns 1 if it is.
+not_only_root() {
+    local uid mode
+    read -r uid mode < <(stat -c '%u %a' .)
+    if [ "$uid" = 0 ]; then
+        # In a sticky directory nobody replaces what root has made.
+        if [ $((8#$mode & 8#022)) = 0 ] || [ $((8#$mode & 8#1000)) != 0 ]; then return 1; fi
+        die "cannot write in $PWD: others than root can write there; chmod go-w $(printf %q "$PWD"), or another directory"
+    fi
+    [ "$uid" = "$service_uid" ] ||
+        die "cannot write in $PWD: $(name_of "$uid") owns it and can replace what is made there; another directory, or --owner"
+    printf '%s\n' "$uid"
+}
+
+# make_directory DIR: makes it and prints whose privileges are to make files in it: root's (0) if only root can put names
+# there and on the way there, else those of the service's user. Root goes down one directory at a time, so that a link
+# that it follows is one of its own.
+make_directory() (
+    if [ "$EUID" != 0 ]; then
+        mkdir -p -- "$1" && printf '%s\n' "$EUID"
+        exit
+    fi
+    rest=$1 links=0
+    case $rest in /*) ;; *) rest=$PWD/$rest ;; esac
+    cd -P /
+    while ! not_only_root; do
+        rest=${rest#"${rest%%[!/]*}"}
+        if [ -z "$rest" ]; then
+            printf '0\n'
+            exit
+        fi
+        part=${rest%%/*} rest=${rest#"${rest%%/*}"} here=${PWD%/}
+        case $part in
+        .) continue ;;
+        ..)
+            cd -P ..
+            continue
+            ;;
+        esac
+        if [ -L "./$part" ]; then
+            links=$((links + 1))
+            if [ "$(stat -c %u "./$part")" != 0 ] || [ "$links" -gt 40 ]; then
+                die "cannot write in $1: $here/$part is a link"
+            fi
+            target=$(readlink "./$part")
+            case $target in /*) cd -P / ;; esac
+            rest=$target$rest
+            continue
+        fi
+        [ -e "./$part" ] || mkdir -m 0755 -- "./$part"
+        if ! cd -P "./$part" || [ "$PWD" != "$here/$part" ]; then
+            die "cannot write in $1: $here/$part is not a directory"
+        fi
+    done
+    as_user "$service_uid" mkdir -p -- "$1"
+)
+
+# make_file UID PATH: from standard input, for its owner only, and only where nothing is.
+make_file() {
+    as_user "$1" sh -c 'umask 077 && set -C && exec cat >"$1"' sh "$2" || die "cannot write $2"
+}
 
 # What is found, by config key, and the lines of the report. Nothing is printed before all secrets
 # are known, so that none of them is.
@@ -119,7 +213,7 @@ sep=$'\x1f'     # between the words of a command
 # first_line FILE
 first_line() {
     local line=''
-    [ ! -r "$1" ] || IFS= read -r line <"$1" || true
+    IFS= read -r line < <(contents "$1" 2>/dev/null | tr -d '\0') || true
     printf '%s' "$line"
 }
 
@@ -133,7 +227,7 @@ substitute() {
         text=${text#<}
         scan_words "$text"
         REPLY=$unknown
-        if [ ${#scanned[@]} = 1 ] && [ -r "${scanned[0]}" ]; then REPLY=$(first_line "${scanned[0]}"); fi
+        if [ ${#scanned[@]} = 1 ] && readable "${scanned[0]}"; then REPLY=$(first_line "${scanned[0]}"); fi
         ;;
     *)
         local here=$place
@@ -653,7 +747,7 @@ php_known() {
     elif [[ $1 =~ $included ]]; then
         php_value "${BASH_REMATCH[3]}"
         case $REPLY in /*) ;; *) REPLY=${path%/*}/$REPLY ;; esac
-        if [ -r "$REPLY" ] && [ -z "${seen_file[$REPLY]:-}" ]; then php_lines "$REPLY"; fi
+        if [ -z "${seen_file[$REPLY]:-}" ] && readable "$REPLY"; then php_lines "$REPLY"; fi
         return 0
     else
         return 0
@@ -701,7 +795,7 @@ php_lines() {
             php_value "\"${BASH_REMATCH[1]}\""
             sentinel_found "$REPLY"
         fi
-    done <"$path"
+    done < <(contents "$path")
     place=$here
 }
 
@@ -723,8 +817,9 @@ php_command() {
     case $file in
     *"$unknown"*) note 'left out' "$place" 'php: which file it runs is known only when the script runs' ;;
     *)
-        if [ ! -r "$file" ]; then
-            note 'left out' "$place" "$file: cannot be read"
+        if ! readable "$file"; then
+            cannot_read "$file"
+            note 'left out' "$place" "$REPLY"
         elif [ -z "${seen_file[$file]:-}" ]; then
             local -a args=("$@")
             read_php "$file"
@@ -894,14 +989,15 @@ read_script() {
     /*) ;;
     *) path=$script_dir/$path ;;
     esac
-    [ -r "$path" ] || {
-        note 'left out' "${place:-$path}" "$path: cannot be read"
+    readable "$path" || {
+        cannot_read "$path"
+        note 'left out' "${place:-$path}" "$REPLY"
         return 0
     }
     seen_file[$path]=yes
     local outer_place=$place outer_script=$script outer_dir=$script_dir
     script=$path script_dir=${path%/*}
-    exec {fd}<"$path"
+    exec {fd}< <(contents "$path")
     local mine=$fd
     text='' here_end='' started=0
     while IFS= read -r line <&"$mine" || [ -n "$line" ]; do
@@ -1024,8 +1120,9 @@ read_cnf() {
     esac
     if [ -n "${seen_file[$file]:-}" ]; then return 0; fi
     seen_file[$file]=yes
-    [ -r "$file" ] || {
-        note 'left out' "$place" "option file $file: cannot be read"
+    readable "$file" || {
+        cannot_read "option file $file"
+        note 'left out' "$place" "$REPLY"
         return 0
     }
     while IFS= read -r line || [ -n "$line" ]; do
@@ -1061,7 +1158,7 @@ read_cnf() {
         ssl-ca) keep tls_ca "$value" "$place" "TLS authorities $value" ;;
         *) note 'left out' "$place" "${key%%=*}: not needed, or there is no such setting" ;;
         esac
-    done <"$file"
+    done < <(contents "$file")
     place=$here
 }
 
@@ -1105,9 +1202,9 @@ cron_every='' cron_interval=''
 
 # is_script FILE
 is_script() {
-    [ -f "$1" ] && [ -r "$1" ] || return 1
+    [ -f "$1" ] && readable "$1" || return 1
     case $1 in *.sh | *.bash) return 0 ;; esac
-    case $(head -c 64 "$1" | tr -d '\0' | head -n 1) in '#!'*sh*) return 0 ;; esac
+    case $(as_user "$reader" head -c 64 -- "$1" | tr -d '\0' | head -n 1) in '#!'*sh*) return 0 ;; esac
     return 1
 }
 
@@ -1132,26 +1229,39 @@ read_all() {
     done
 }
 
+# unpacked FILE: the text of an old dump; fails where it cannot be read or unpacked whole.
+unpacked() {
+    case $1 in
+    *.gz) contents "$1" | gzip -dc 2>/dev/null ;;
+    *) contents "$1" ;;
+    esac
+}
+
 # other_schema FILE: what it holds, as its first lines tell, in REPLY; empty: they do not, or it is ours.
 other_schema() {
     local file=$1 line
     REPLY=''
     while IFS= read -r line; do
         if [[ $line =~ ^--\ Host:.*Database:\ *([^[:space:]]+) ]]; then REPLY=${BASH_REMATCH[1]}; fi
-    done < <(case $file in *.gz) gzip -dc -- "$file" 2>/dev/null ;; *) cat -- "$file" ;; esac | head -c 2000 | tr -d '\0')
+    done < <(unpacked "$file" | head -c 2000 | tr -d '\0')
     [ "$REPLY" != "${found[schema]:-}" ] || REPLY=''
 }
 
 # newest_whole_dump: of the old dumps, in old_dump; each newer one that is not whole, or another world's,
 # is named.
-old_dump=''
+old_dump='' old_reader=''
 newest_whole_dump() {
     local place_of=${old_given:-$old_dumps} pattern=${old_pattern//"$unknown"/*} file last REPLY
     if [ -z "$place_of" ] || [ ! -d "$place_of" ]; then return 0; fi
-    [ -z "$old_given" ] || pattern='*'
+    if [ -n "$old_given" ]; then
+        pattern='*'
+        local reader
+        reader=$(stat -c %u -- "$old_given")
+    fi
+    old_reader=$reader
     while IFS= read -rd '' file; do
         file=${file#* }
-        case $file in *.gz) last=$(gzip -dc -- "$file" 2>/dev/null | tail -c 400) || last='' ;; *) last=$(tail -c 400 -- "$file") ;; esac
+        last=$(unpacked "$file" | tail -c 400 | tr -d '\0') || last=''
         other_schema "$file"
         if [ -n "$REPLY" ]; then
             note 'left out' "$file" "an old dump of $REPLY, which is another schema"
@@ -1165,7 +1275,7 @@ newest_whole_dump() {
             ;;
         *) note 'left out' "$file" 'an old dump that is not whole: it has no closing line, or gzip does not unpack it' ;;
         esac
-    done < <(find "$place_of" -maxdepth 1 -type f -name "$pattern" \( -name '*.sql' -o -name '*.sql.gz' -o -name '*.gz' \) \
+    done < <(as_user "$reader" find "$place_of" -maxdepth 1 -type f -name "$pattern" \( -name '*.sql' -o -name '*.sql.gz' -o -name '*.gz' \) \
         -printf '%T@ %p\0' | sort -zrn | head -zn 20)
     note 'by hand' "$place_of" 'no whole old dump: nothing can be restored before the first own one'
 }
@@ -1185,8 +1295,8 @@ understand() {
     [ "$uses_client" = yes ] || die "no mysqldump and no mysql is called in $dir: are these the scripts?"
     if [ -n "$my_cnf" ]; then
         [ -r "$my_cnf" ] || die "$my_cnf cannot be read"
-        read_cnf "$my_cnf"
-    elif [ -z "${found[password]:-}" ] && [ -r "$owner_home/.my.cnf" ]; then
+        reader=$EUID read_cnf "$my_cnf" # whoever started this has named it
+    elif [ -z "${found[password]:-}" ] && readable "$owner_home/.my.cnf"; then
         read_cnf "$owner_home/.my.cnf"
     fi
     if [ -z "${found[flag]:-}" ] && [ -n "$maybe_flag" ]; then
@@ -1299,7 +1409,8 @@ print_report() {
             for one in "${secrets[@]}"; do
                 if [ -n "$one" ]; then text=${text//"$one"/****}; fi
             done
-            printf '  %-22s %s\n' "$at" "${text//$unknown/...}"
+            text=${text//$unknown/...}
+            printf '  %-22s %s\n' "${at//[[:cntrl:]]/?}" "${text//[[:cntrl:]]/?}"
         done
     done
 }
@@ -1313,7 +1424,7 @@ refuse_unwritable() {
         esac
         [ "$key" != password ] || continue
         case ${found[$key]} in
-        *' ;'* | *' #'* | ' '* | *' ') die "the value of $key cannot be written in a config; no config written" ;;
+        *' ;'* | *' #'* | ' '* | *' ' | *[[:cntrl:]]*) die "the value of $key cannot be written in a config; no config written" ;;
         esac
     done
     if [ -d "$dumps_to" ] && [ "$dumps_to" -ef "${old_given:-${old_dumps:-/}}" ]; then
@@ -1327,52 +1438,64 @@ refuse_unwritable() {
     done
 }
 
+# write_old_dump: its copy where a restore can read it. Of directories that are there already, the owner and the mode stay
+# as they are.
+write_old_dump() {
+    local maker one
+    maker=$(make_directory "${dumps_to%/*}")
+    for one in "$dumps_to" "$dumps_to/imported"; do
+        if [ -d "$one" ]; then
+            maker=$(make_directory "$one")
+        else
+            as_user "$maker" mkdir -m 0700 -- "$one"
+            if [ "$maker" = 0 ]; then given_away=("$one" "${given_away[@]}"); fi
+            files+=("$one")
+        fi
+    done
+    old_copy=$dumps_to/imported/${old_dump##*/}
+    as_user "$old_reader" cat -- "$old_dump" | make_file "$maker" "$old_copy"
+    if [ "$maker" = 0 ]; then given_away=("$old_copy" "${given_away[@]}"); fi
+    files+=("$old_copy")
+}
+
 write_files() {
-    local place_is=new
+    local place_is=new maker given_away=() service_uid='' old_copy='' owner='' quoted
     if [ -e "$dumps_to" ]; then place_is=old; fi
-    mkdir -p "$to"
-    umask 077
-    set -o noclobber
+    if [ "$EUID" = 0 ]; then service_uid=$(id -u -- "$service" 2>/dev/null) || service_uid=''; fi
+    maker=$(make_directory "$to")
     files=("$config")
     if [ -n "${found[password]:-}" ]; then
-        printf '%s\n' "${found[password]}" >"$secret"
+        printf '%s\n' "${found[password]}" | make_file "$maker" "$secret"
         files+=("$secret")
     fi
-    config_text >"$config"
-    old_copy=''
-    if [ -n "$old_dump" ]; then
-        # Of directories that are there already, the owner and the mode stay as they are.
-        local one
-        mkdir -p "${dumps_to%/*}"
-        for one in "$dumps_to" "$dumps_to/imported"; do
-            if mkdir -m 0700 "$one" 2>/dev/null; then files+=("$one"); fi
-        done
-        old_copy=$dumps_to/imported/${old_dump##*/}
-        cat -- "$old_dump" >"$old_copy"
-        files+=("$old_copy")
-    fi
-    owner=''
-    if [ "$(id -u)" = 0 ] && id -u worldkeeper >/dev/null 2>&1; then
-        chown worldkeeper: "${files[@]}"
-        owner=', owned by user worldkeeper'
+    config_text | make_file "$maker" "$config"
+    if [ "$maker" = 0 ]; then given_away=("${files[@]}"); fi
+    if [ -n "$old_dump" ]; then write_old_dump; fi
+    if [ -n "$service_uid" ]; then
+        # From the inside out: up to here only root can put a name into the directory of each.
+        if [ ${#given_away[@]} -gt 0 ]; then chown -h -- "$service:" "${given_away[@]}"; fi
+        owner=", owned by user $service"
     fi
     echo "Written, mode 0600$owner: ${files[*]}"
-    if [ -z "$owner" ]; then echo "Give them to the user that worldkeeper runs as: chown worldkeeper: ${files[*]}"; fi
+    quoted=$(printf ' %q' "${files[@]}")
+    if [ -z "$owner" ]; then echo "Give them to the user that worldkeeper runs as: chown -h $service:$quoted"; fi
+    local run
+    run="runuser -u $service -- worldkeeper --config $(printf %q "$config")"
     echo Next:
     if [ "$place_is" = new ]; then
-        echo "  install -d -m 0700 -o worldkeeper -g worldkeeper $dumps_to"
+        echo "  install -d -m 0700 -o $service -g $(id -gn "$service" 2>/dev/null || echo "$service") $(printf %q "$dumps_to")"
     else
-        echo "  $dumps_to is there already, and stays as it is: user worldkeeper must be able to write in it"
+        echo "  $dumps_to is there already, and stays as it is: user $service must be able to write in it"
     fi
     cat <<END
-  runuser -u worldkeeper -- worldkeeper --config $config --check
-  runuser -u worldkeeper -- worldkeeper --config $config --init
+  $run --check
+  $run --init
   remove the cron lines named above, then: systemctl enable --now worldkeeper@$name
 END
     if [ -n "$old_copy" ]; then
         cat <<END
 A world that is lost before its first own dump comes back from the old one:
-  runuser -u worldkeeper -- worldkeeper --config $config --restore=$(printf '%q' "$old_copy")
+  $run --restore=$(printf '%q' "$old_copy")
 END
     fi
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Database servers to try things with: fetched into a directory of their own where this Debian has
 # them not, run privately, never installed as a service.
+#
+# shellcheck disable=SC2016 # what another user's shell is to expand
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -328,8 +330,11 @@ choose_port() {
     port=3310
     [ ! -s "$dir/port" ] || port=$(cat "$dir/port")
     while is_taken "$port"; do port=$((port + 1)); done
-    printf '%s\n' "$port" >"$dir/port"
+    printf '%s\n' "$port" | put port
 }
+
+# put NAME: standard input as that file of $dir. The server's user owns the directory and could have put a link there.
+put() { "${as[@]}" sh -c 'exec cat >"$1"' sh "$dir/$1"; }
 
 # $dir/kind is written when all is there: what was broken off before is made anew.
 make_data() {
@@ -341,16 +346,16 @@ make_data() {
     # Root has no password: nobody else is to reach the socket.
     chmod 0700 "$dir"
     [ ${#as[@]} = 0 ] || chown "$user:" "$dir"
-    : >"$dir/making"
+    put making </dev/null
     rm -rf --one-file-system "$dir/data" "$dir/tmp"
     "${as[@]}" mkdir "$dir/data" "$dir/tmp" ||
         die "the server will run as $user, who cannot reach $dir: choose a directory elsewhere"
-    "$here/scripts/servers.sh" install "$kind" "$dir/data" >"$dir/install.log" 2>&1 || {
-        tail -n 20 "$dir/install.log" >&2
+    "$here/scripts/servers.sh" install "$kind" "$dir/data" 2>&1 | put install.log || {
+        "${as[@]}" tail -n 20 "$dir/install.log" >&2
         die "cannot make $dir/data; $dir/install.log ends as above"
     }
     rm -f "$dir/data/auto.cnf"
-    printf '%s\n' "$kind" >"$dir/kind"
+    printf '%s\n' "$kind" | put kind
     rm "$dir/making"
 }
 
@@ -373,7 +378,7 @@ start() {
         [[ " $*" != *" --port="* ]] || break
     done
     greets || {
-        tail -n 20 "$dir/error.log" >&2
+        "${as[@]}" tail -n 20 "$dir/error.log" >&2
         die "the server ended; $dir/error.log ends as above"
     }
     server_words
@@ -384,31 +389,34 @@ start() {
 
 # Waits until it answers; 1: it has ended.
 begin() {
-    local n
-    [ ! -e "$dir/error.log" ] || mv "$dir/error.log" "$dir/error.log.old"
-    "${as[@]}" touch "$dir/error.log"
+    local n early
+    [ ! -e "$dir/error.log" ] || "${as[@]}" mv -f "$dir/error.log" "$dir/error.log.old"
+    early=$(mktemp) # what it says before it has its log
     (
         cd /
         umask 077
         exec setsid "$here/scripts/servers.sh" run "$kind" --bind-address=127.0.0.1 \
             --skip-name-resolve --port="$port" --tmpdir="$dir/tmp" "$@" --datadir="$dir/data" --socket="$dir/socket" \
             --pid-file="$dir/pid" --log-error="$dir/error.log"
-    ) </dev/null >>"$dir/error.log" 2>&1 &
+    ) </dev/null >"$early" 2>&1 &
     for ((n = 0; n < 600; n++)); do
-        ! greets || break
-        [ -n "$(jobs -r)" ] || return 1
+        if greets || [ -z "$(jobs -r)" ]; then break; fi
         sleep 0.2
     done
+    "${as[@]}" sh -c 'exec cat >>"$1"' sh "$dir/error.log" <"$early"
+    rm "$early"
+    [ -n "$(jobs -r)" ] || return 1
     greets || die "no answer after two minutes, see $dir/error.log; it still runs, as process $!"
 }
 
 stop() {
-    local pid n
+    local pid n user as
     dir=$(cd "$1" 2>/dev/null && pwd) || die "$1: no such directory"
     [ -e "$dir/kind" ] || die "$dir is nothing that start made"
     [ "$(cat "$dir/kind")" = "$kind" ] || die "$dir holds the data of another kind: $(cat "$dir/kind")"
     pid=$(server_pid) || die "no server runs on $dir"
-    kill "$pid" || die "process $pid is somebody else's: stop it as who started it"
+    choose_user
+    "${as[@]}" sh -c 'kill "$1"' sh "$pid" || die "process $pid is somebody else's: stop it as who started it"
     for ((n = 0; n < 600; n++)); do
         server_pid >/dev/null || return 0
         sleep 0.2
