@@ -13,6 +13,7 @@
 
 #include "actions/run.h"
 #include "check/check.h"
+#include "check/needed_grants.h"
 #include "actions/control.h"
 #include "base/file.h"
 #include "base/js.h"
@@ -67,6 +68,7 @@ static const struct option_row {
     {"renumber", no_argument, OPT_FLAG, AT(request.renumber), ACTION_APPLY},
     {"force", no_argument, OPT_FLAG, AT(request.force), ACTION_FORCE},
     {"by-hand", no_argument, OPT_FLAG, AT(request.by_hand), ACTION_BY_HAND},
+    {"grants", no_argument, OPT_FLAG, AT(request.grants), ACTION_GRANTS},
     {"unlock", no_argument, OPT_FLAG, AT(request.unlock), ACTION_UNLOCK},
     {"config", required_argument, OPT_CONFIG, 0, 0},
     {"world", required_argument, OPT_WORLD, 0, 0},
@@ -400,6 +402,8 @@ static int carry_out(struct action_context *a, const struct request *r, json_t *
                      struct err *e)
 {
     struct err asked = {0};
+    if (r->action == ACTION_CHECK && r->grants)
+        return check_grants(a->cfg, a->job.progress, result, e);
     if (r->action == ACTION_CHECK)
         return check_run(a->cfg, a->job.progress, result, e);
     if (action_is(r->action, ACTION_SUPERVISOR))

@@ -11,7 +11,8 @@ static const struct {
     [ACTION_NONE] = {"", 0},
     /* The supervisor logs in by itself, and opens the keys before it takes the lock. */
     [ACTION_RUN] = {"run", ACTION_WRITES},
-    [ACTION_CHECK] = {"check", ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET},
+    [ACTION_CHECK] = {"check",
+                      ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET | ACTION_GRANTS},
     [ACTION_INIT] = {"init", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                  ACTION_FORCE},
     [ACTION_NEW_ROUND] = {"new-round", ACTION_FROM | ACTION_WRITES | ACTION_LOGS_IN |

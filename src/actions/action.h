@@ -61,6 +61,7 @@ enum action_trait {
     ACTION_UNLOCK = 1 << 20,
     ACTION_FROM = 1 << 21,
     ACTION_BY_HAND = 1 << 22,
+    ACTION_GRANTS = 1 << 23,
 };
 
 /* As typed after "--", and as in JSON; "" for ACTION_NONE. */

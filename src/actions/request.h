@@ -15,6 +15,7 @@ struct request {
     bool force, accept_cut, with_code, dry_run;
     bool verify;          /* rollup: compare only */
     bool by_hand;         /* promote: a person decides */
+    bool grants;          /* check: only the statements for the account */
     bool unlock;          /* write-back: then all sessions are ended */
     bool apply, renumber; /* conflicts: of the file that `dump` names */
     bool automatic;       /* the supervisor's own: a client cannot ask for that */

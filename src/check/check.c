@@ -52,11 +52,13 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
     check_alerts(&c);
     *result = json_pack("{s:O}", "checks", c.list);
     unsigned failed = c.failed;
+    bool rights = check_is(&c, "missing_here");
     check_free(&c);
     if (!failed)
         return 0;
     err_set(e, ERR_SYSTEM, 0, "%u %s failed", failed, failed == 1 ? "check" : "checks");
-    return err_hint(e, "each failed one says above what to do");
+    return err_hint(e, "each failed one says above what to do%s",
+                    rights ? "; all GRANTs at once: worldkeeper --check --grants" : "");
 }
 
 /* The first failure in full, and the number of the others. */

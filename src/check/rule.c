@@ -167,11 +167,11 @@ static bool term_holds(struct check *c, const char *s, size_t len)
     return n[0] < n[1];
 }
 
-/* All terms of `when`, and then, only if they hold, the query: it costs a round trip. */
-static bool holds(struct check *c, const struct check_rule *r, unsigned found)
+/* All terms of `when`. */
+static bool all_hold(struct check *c, const char *when, unsigned found)
 {
     size_t len;
-    for (const char *s = r->when; s && *s; s += len + (s[len] == ' ')) {
+    for (const char *s = when; s && *s; s += len + (s[len] == ' ')) {
         bool negated = *s == '!';
         s += negated;
         len = strcspn(s, " ");
@@ -179,6 +179,19 @@ static bool holds(struct check *c, const struct check_rule *r, unsigned found)
         if (is == negated)
             return false;
     }
+    return true;
+}
+
+bool check_holds(struct check *c, const char *when)
+{
+    return all_hold(c, when, 0);
+}
+
+/* The query is asked only if all terms hold: it costs a round trip. */
+static bool holds(struct check *c, const struct check_rule *r, unsigned found)
+{
+    if (!all_hold(c, r->when, found))
+        return false;
     if (!r->query)
         return true;
     SCOPED(names_free) struct names names = {0};

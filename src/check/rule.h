@@ -111,6 +111,8 @@ void check_words_error(struct check *c, const char *error, const char *hint, con
 const char *check_text(struct check *c, const char *name);
 int64_t check_value(struct check *c, const char *name);
 bool check_is(struct check *c, const char *name);
+/* Do all terms of a `when` hold? */
+bool check_holds(struct check *c, const char *when);
 
 /* ---- facts and rules of each side ---- */
 
@@ -142,6 +144,12 @@ void check_privileges(struct check *c);
 bool check_may(const struct check *c, const char *privilege);
 bool check_may_server(const struct check *c, enum server_privilege p);
 bool check_routines_readable(const struct check *c); /* else some may exist unseen */
+/* Is it needed on the world's schema, with this config? */
+bool check_needs(const struct check *c, const struct schema_privilege *p);
+/* Appends one GRANT of what is missing on a schema, or, with `all`, of what is of use there. */
+void check_schema_grant(const struct check *c, struct buf *b, const char *schema, bool all);
+/* Adds the GRANTs that are missing to see the sessions that block a restore, and to end them. */
+void check_blocker_grants(struct check *c, struct names *out);
 /* Adds a world to c->worlds, and all that have a lease table. */
 void check_add_world(struct check *c, const char *schema);
 void check_add_leases(struct check *c);
@@ -152,6 +160,8 @@ void check_world(struct check *c);      /* sentinel, lease, tables, definitions 
 void check_ledgers(struct check *c);
 /* rules_progress.c: the local store of [progress], and the central one */
 void check_progress(struct check *c);
+/* Does [progress] name the world's own server and account? Then that account also calls the central store's routines. */
+bool check_central_here(const struct config *cfg);
 /* rules_elsewhere.c: the store of [offsite], the lease of [standby], alert channels and heartbeat */
 void check_offsite(struct check *c);
 void check_standby(struct check *c);

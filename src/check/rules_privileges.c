@@ -62,8 +62,8 @@ bool check_may_server(const struct check *c, enum server_privilege p)
     return server_may(&c->grants, c->version, p);
 }
 
-/* With this config. TRIGGER is optional, except for ledgers with request ids. */
-static bool is_needed(const struct check *c, const struct schema_privilege *p)
+/* TRIGGER is optional, except for ledgers with request ids. */
+bool check_needs(const struct check *c, const struct schema_privilege *p)
 {
     if (p->part)
         return ((p->part & PART_LEDGER) && c->cfg->ledger_count > 0) ||
@@ -88,7 +88,7 @@ static const char *text_of(const struct buf *b)
 /* One GRANT of what is missing on a schema. `all`, and if the row that applies to it, if any, is not for exactly
  * this name: of all that is of use, because a new row hides what the wider one (`game%`, `my_world`
  * with its wildcard) gives. */
-static void schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
+void check_schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
 {
     SCOPED(buf_free) struct buf list = {0}, pattern = {0}, account = {0};
     buf_adds(&pattern, "");
@@ -98,7 +98,7 @@ static void schema_grant(const struct check *c, struct buf *b, const char *schem
     all = all || (row && strcmp(row->schema, pattern.p) != 0);
     const struct schema_privilege *p;
     for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
-        if ((!p->why || is_needed(c, p)) && (all || !grants_have(&c->grants, schema, p->name)))
+        if ((!p->why || check_needs(c, p)) && (all || !grants_have(&c->grants, schema, p->name)))
             add_word(&list, p->name);
     buf_printf(b, "GRANT %s", text_of(&list));
     db_grant_target(b, &c->grants, schema, c->account.name);
@@ -117,7 +117,7 @@ bool check_routines_readable(const struct check *c)
 static void grant_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf grant = {0};
-    schema_grant(c, &grant, c->cfg->schema, false);
+    check_schema_grant(c, &grant, c->cfg->schema, false);
     check_word(c, "schema_grant", "%s", grant.p);
     check_word(c, "routine_grant", "GRANT %s ON %s TO %s;",
                server_privilege(c->version, MAY_READ_ROUTINES),
@@ -305,24 +305,40 @@ static bool has_lock_list(const struct check *c)
     return !c->mariadb || there;
 }
 
-static void blocker_facts(struct check *c)
+void check_blocker_grants(struct check *c, struct names *out)
 {
-    SCOPED(buf_free) struct buf server = {0}, tables = {0}, grant = {0};
+    SCOPED(buf_free) struct buf server = {0};
     const char *account = check_text(c, "account");
     for (size_t i = 0; i < FOR_BLOCKERS; i++) {
-        const char *word = for_blockers[i].privilege, *table = for_blockers[i].table;
-        if (!for_this_server(c, i))
-            continue;
-        if (!table && !grants_have(&c->grants, NULL, word) &&
+        const char *word = for_blockers[i].privilege;
+        if (for_this_server(c, i) && !for_blockers[i].table &&
+            !grants_have(&c->grants, NULL, word) &&
             !(strcmp(word, "PROCESS") != 0 && grants_have(&c->grants, NULL, "SUPER")))
             add_word(&server, word);
-        if (table && !grants_have_table(&c->grants, "performance_schema", table, word))
-            buf_printf(&tables, " GRANT SELECT ON performance_schema.%s TO %s;", table, account);
     }
-    if (server.len)
-        buf_printf(&grant, "GRANT %s ON *.* TO %s;", server.p, account);
-    buf_adds(&grant, tables.len ? tables.p + (server.len ? 0 : 1) : "");
-    check_word(c, "blockers_grant", "%s", text_of(&grant));
+    if (server.len) {
+        SCOPED(xfree) char *grant = xasprintf("GRANT %s ON *.* TO %s;", server.p, account);
+        names_add(out, grant);
+    }
+    for (size_t i = 0; i < FOR_BLOCKERS; i++) {
+        const char *word = for_blockers[i].privilege, *table = for_blockers[i].table;
+        if (!table || !for_this_server(c, i) ||
+            grants_have_table(&c->grants, "performance_schema", table, word))
+            continue;
+        SCOPED(xfree) char *grant =
+            xasprintf("GRANT SELECT ON performance_schema.%s TO %s;", table, account);
+        names_add(out, grant);
+    }
+}
+
+static void blocker_facts(struct check *c)
+{
+    SCOPED(names_free) struct names grants = {0};
+    SCOPED(buf_free) struct buf all = {0};
+    check_blocker_grants(c, &grants);
+    for (size_t i = 0; i < grants.count; i++)
+        buf_printf(&all, "%s%s", i ? " " : "", grants.list[i]);
+    check_word(c, "blockers_grant", "%s", text_of(&all));
     check_fact(c, "lock_list", has_lock_list(c));
 }
 
@@ -348,7 +364,7 @@ static void missing_facts(struct check *c)
     const struct schema_privilege *p;
     bool kept = c->cfg->standby.warm && state_standby(&c->state, c->cfg);
     for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
-        if (is_needed(c, p) && !check_may(c, p->name))
+        if (check_needs(c, p) && !check_may(c, p->name))
             buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", p->name,
                        p->why ? p->why : "request ids of ledgers");
     check_word(c, "missing_here", "%s", text_of(&missing));
@@ -460,6 +476,9 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     if (g->on == GRANT_SCHEMA && !grant_is_wide(&c->grants, g) &&
         grant_matches(&c->grants, g, check_text(c, "copy_schema")))
         return c->cfg->standby.warm || check_is(c, "copy_left");
+    if (g->on == GRANT_SCHEMA && strcmp(word, "EXECUTE") == 0 && check_central_here(c->cfg) &&
+        grant_matches(&c->grants, g, c->cfg->progress.schema))
+        return true;
     if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g))
         return false;
     for (size_t i = 1; i < c->world_count && g->on == GRANT_SCHEMA; i++)
@@ -469,7 +488,7 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     for (size_t i = 0;
          grant_matches(&c->grants, g, c->cfg->schema) && (p = schema_privilege(c->version, i)); i++)
         if (strcmp(p->name, word) == 0)
-            return !p->part || is_needed(c, p);
+            return !p->part || check_needs(c, p);
     return false;
 }
 
@@ -525,7 +544,7 @@ static bool suffices(const struct check *c, const struct grants *g, const char *
 {
     const struct schema_privilege *p;
     for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
-        if ((all ? p->why && !p->part : is_needed(c, p)) && !grants_have(g, schema, p->name))
+        if ((all ? p->why && !p->part : check_needs(c, p)) && !grants_have(g, schema, p->name))
             return false;
     return true;
 }
@@ -599,7 +618,7 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
     buf_adds(&sql, text_of(&x->last));
     for (size_t i = 0; i < c->world_count && x->text.len; i++)
         if (is_kept(c, i) && !row_suffices(c, c->worlds[i].schema)) {
-            schema_grant(c, &sql, c->worlds[i].schema, true);
+            check_schema_grant(c, &sql, c->worlds[i].schema, true);
             buf_addc(&sql, ' ');
         }
     if (all && x->text.len)

@@ -181,6 +181,17 @@ static void check_central(struct check *c)
     db_close(db);
 }
 
+bool check_central_here(const struct config *cfg)
+{
+    const struct config_mysql *world = &cfg->mysql, *other = &cfg->progress.server;
+    if (!cfg->progress.lock_id || !other->user || strcmp(world->user, other->user) != 0)
+        return false;
+    if (world->socket || other->socket)
+        return world->socket && other->socket && strcmp(world->socket, other->socket) == 0;
+    return world->host && other->host && strcmp(world->host, other->host) == 0 &&
+           world->port == other->port;
+}
+
 void check_progress(struct check *c)
 {
     struct err e = {0};

@@ -7,9 +7,11 @@
 #include "actions/worlds.h"
 
 /* Each begins a line with "  --"; what belongs to it is indented further. */
-static const char actions[] =
+static const char world_actions[] =
     "  --run              supervise in the foreground (default; systemd Type=notify)\n"
     "  --check            what is right, what is missing, how to fix it\n"
+    "       --grants         only the statements that give the account all that it\n"
+    "                        needs, for: | sudo mysql\n"
     "  --init             create sentinel and lease table, and what ledgers and\n"
     "                     progress need\n"
     "       --force          adopt the sentinel and lease table that are there\n"
@@ -66,7 +68,9 @@ static const char actions[] =
     "  --switch-over      hand the world over without loss: the game's writes stop,\n"
     "                     and what the store lacks is sent; then --promote on the\n"
     "                     other machine\n"
-    "  --test-alert       one message through each channel\n"
+    "  --test-alert       one message through each channel\n";
+
+static const char progress_actions[] =
     "  --write-back       send players' progress to the central store now\n"
     "       --unlock         then end all sessions and release their locks\n"
     "  --locks            the locks in the central store, and who holds each\n"
@@ -96,26 +100,32 @@ static bool names(const char *line, size_t len, const char *action)
     return false;
 }
 
+static void print_lines_of(const char *text, const char *action)
+{
+    bool its = false;
+    for (const char *line = text, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        size_t len = (size_t)(end - line);
+        if (strncmp(line, "  --", 4) == 0)
+            its = names(line, len, action);
+        if (its)
+            printf("%.*s\n", (int)len, line);
+    }
+}
+
 /* The lines of one action are cut out of the same text: there is no second one to keep up to date. */
 void help_print(enum action action)
 {
     const char *name = action_name(action);
-    bool its = false;
     if (action == ACTION_NONE) {
         printf("worldkeeper keeps the MEMORY tables of one game world alive.\n\n"
                "usage: worldkeeper [--config FILE | --world NAME] [ACTION] [OPTIONS]\n\n"
-               "actions (one):\n%s\n%s",
-               actions, options);
+               "actions (one):\n%s%s\n%s",
+               world_actions, progress_actions, options);
         return;
     }
     printf("usage: worldkeeper [--config FILE | --world NAME] --%s [OPTIONS]\n\n", name);
-    for (const char *line = actions, *end; *line; line = end + 1) {
-        end = strchr(line, '\n');
-        size_t len = (size_t)(end - line);
-        if (strncmp(line, "  --", 4) == 0)
-            its = names(line, len, name);
-        if (its)
-            printf("%.*s\n", (int)len, line);
-    }
+    print_lines_of(world_actions, name);
+    print_lines_of(progress_actions, name);
     printf("\n%s", options);
 }

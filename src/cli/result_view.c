@@ -322,8 +322,28 @@ static size_t mark_of(const json_t *c)
     return 1;
 }
 
+/* To be piped into a client: each line is a statement, or a comment that begins with "-- ". */
+static void show_grants(const json_t *list)
+{
+    if (json_array_size(list) == 0)
+        puts("-- the account has all privileges that this config uses");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *g = json_array_get(list, i);
+        for (const char *line = js_text(g, "why"); *line;) {
+            int len = (int)strcspn(line, "\n");
+            printf("-- %.*s\n", len, line);
+            line += len + (line[len] != '\0');
+        }
+        puts(js_text(g, "statement"));
+    }
+}
+
 static void show_check(const json_t *o)
 {
+    if (json_object_get(o, "grants")) {
+        show_grants(json_object_get(o, "grants"));
+        return;
+    }
     const json_t *list = json_object_get(o, "checks");
     size_t seen[MARKS] = {0}, width = 0;
     SCOPED(buf_free) struct buf b = {0}, head = {0};

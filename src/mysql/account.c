@@ -39,18 +39,16 @@ int db_account(struct db *db, struct db_account *out, struct err *e)
     return got;
 }
 
-int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e)
+static void begin_grants(struct db *db, struct grants *out, unsigned *unknown)
 {
     *out = (struct grants){0};
     *unknown = 0;
     out->literal = !db_is_mariadb(db) && db_variable_number(db, "partial_revokes") == 1;
-    /* MariaDB includes the privileges of active roles; in MySQL the roles must be named. */
-    SCOPED(xfree) char *roles =
-        db_is_mariadb(db) ? NULL : db_one(db, "SELECT CURRENT_ROLE()", NULL);
-    bool none = !roles || !roles[0] || strcmp(roles, "NONE") == 0;
-    struct db_rows *r = none ? db_select(db, "T*", "SHOW GRANTS", e)
-                             : db_select_with(db, "T*", "SHOW GRANTS FOR CURRENT_USER() USING $",
-                                              DB_ARGS(roles), e);
+}
+
+/* Takes the rows of a SHOW GRANTS. */
+static int read_grants(struct db_rows *r, struct grants *out, unsigned *unknown, struct err *e)
+{
     int got;
     while ((got = db_next(r, e)) == 1)
         if (db_value(r, 0) && grants_add(out, db_value(r, 0)) < 0)
@@ -59,6 +57,37 @@ int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *
     if (got < 0)
         grants_free(out);
     return got;
+}
+
+int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e)
+{
+    begin_grants(db, out, unknown);
+    /* MariaDB includes the privileges of active roles; in MySQL the roles must be named. */
+    SCOPED(xfree) char *roles =
+        db_is_mariadb(db) ? NULL : db_one(db, "SELECT CURRENT_ROLE()", NULL);
+    bool none = !roles || !roles[0] || strcmp(roles, "NONE") == 0;
+    struct db_rows *r = none ? db_select(db, "T*", "SHOW GRANTS", e)
+                             : db_select_with(db, "T*", "SHOW GRANTS FOR CURRENT_USER() USING $",
+                                              DB_ARGS(roles), e);
+    return read_grants(r, out, unknown, e);
+}
+
+/* SHOW GRANTS of an account that does not exist fails with one of these. */
+#define NO_GRANTS 1141
+#define NO_ACCOUNT 1449
+
+int db_grants_of(struct db *db, const char *account, struct grants *out, unsigned *unknown,
+                 struct err *e)
+{
+    SCOPED(buf_free) struct buf quoted = {0};
+    struct err why = {0};
+    begin_grants(db, out, unknown);
+    db_account_quote(&quoted, account);
+    int rc = read_grants(db_select_with(db, "T*", "SHOW GRANTS FOR $", DB_ARGS(quoted.p), &why),
+                         out, unknown, &why);
+    if (rc < 0 && (why.num == NO_GRANTS || why.num == NO_ACCOUNT))
+        return 0;
+    return rc < 0 ? err_pass(e, &why) : rc;
 }
 
 void db_account_quote(struct buf *b, const char *account)

@@ -15,6 +15,9 @@ int db_account(struct db *db, struct db_account *out, struct err *e);
 /* The account's privileges, including those of its active roles. *unknown counts lines that were
  * not understood. */
 int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e);
+/* The same of another account, user@host, for an administrator; without its roles. One that does not exist has none. */
+int db_grants_of(struct db *db, const char *account, struct grants *out, unsigned *unknown,
+                 struct err *e);
 
 /* user@host quoted for GRANT. */
 void db_account_quote(struct buf *b, const char *account);

@@ -223,11 +223,11 @@ static const struct schema_privilege on_schema[] = {
     {"CREATE ROUTINE", "wk_put and wk_close", PART_PROGRESS},
     {"ALTER ROUTINE", "making them again", PART_PROGRESS},
     {"EXECUTE", "calling them", PART_PROGRESS},
-    {"TRIGGER", NULL, PART_ALL},
-    {"SHOW VIEW", NULL, PART_ALL},
-    {"EVENT", NULL, PART_ALL},
+    {"TRIGGER", NULL, PART_ALL, "seeing triggers, and moving them over at the swap"},
+    {"SHOW VIEW", NULL, PART_ALL, "views in dumps"},
+    {"EVENT", NULL, PART_ALL, "events in dumps"},
     /* The last one: only MariaDB has it on a schema, as MAY_READ_ROUTINES says from when on. */
-    {"SHOW CREATE ROUTINE", NULL, PART_ALL},
+    {"SHOW CREATE ROUTINE", NULL, PART_ALL, "functions and procedures in dumps"},
 };
 
 const struct schema_privilege *schema_privilege(struct server_version v, size_t i)

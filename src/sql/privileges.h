@@ -55,7 +55,8 @@ struct schema_privilege {
         PART_ALL,
         PART_LEDGER = 1,
         PART_PROGRESS = 2
-    } part; /* only where the config has one of these */
+    } part;               /* only where the config has one of these */
+    const char *optional; /* what an optional one is for */
 };
 /* NULL: no more. Those that this version does not have are left out. */
 const struct schema_privilege *schema_privilege(struct server_version v, size_t i);

@@ -1,0 +1,142 @@
+"""--check --grants: piped once into an administrator's client, it leaves nothing for --check to ask for."""
+import itertools
+import re
+import subprocess
+
+import pytest
+
+from wk.keeper import DONE, REFUSED, USER
+from wk.server import MYSQL, client
+from wk.util import CANARY
+from wk.follow import LOG
+
+pytestmark = pytest.mark.each_server
+
+STRICT = ["--log-bin-trust-function-creators=0"]
+# What a world has, and what its config says of it.
+PARTS = {
+    "trigger of ours": (["CREATE DEFINER={us} TRIGGER t_ours BEFORE INSERT ON fleet FOR EACH ROW SET NEW.id=NEW.id"], {}),
+    "trigger of root": (["CREATE TRIGGER t_root BEFORE UPDATE ON fleet FOR EACH ROW SET NEW.id=NEW.id"], {}),
+    "trigger of nobody": (["CREATE USER gone@localhost", "GRANT ALL ON {schema}.* TO gone@localhost",
+                           "CREATE DEFINER=gone@localhost TRIGGER t_gone BEFORE DELETE ON fleet FOR EACH ROW SET @x=1",
+                           "DROP USER gone@localhost"], {}),
+    "journal": ([], {"journal": {"mode": "server"}}),
+    "no journal": ([], {"journal": {"mode": "off"}}),
+    "ledger": (["CREATE TABLE gold (id BIGINT AUTO_INCREMENT PRIMARY KEY, player INT, amount BIGINT, at DATETIME, "
+                "request BIGINT, KEY (at)) ENGINE=MEMORY"],
+               {"ledger gold": {"table": "gold", "key": "player", "value": "amount", "time": "at", "request": "request"}}),
+    "progress": ([], {"progress": {"socket": "{socket}", "user": USER, "password_file": "{password}", "lock_id": "g1"}}),
+    "function": (["CREATE FUNCTION twice(n INT) RETURNS INT DETERMINISTIC RETURN 2*n"], {}),
+    "without logging": ([], {"restore": {"binlog": "no"}}),
+    "no blockers": ([], {"restore": {"end_blockers": "never"}}),
+    "warm": ([], {"standby": {"warm": "yes"}, "offsite": {"url": "file://{dir}/store/", "plain": "yes"}}),
+}
+WORLDS = [(), *((p,) for p in PARTS), tuple(p for p in PARTS if p not in ("no journal", "no blockers")),
+          *itertools.combinations(("trigger of root", "trigger of nobody", "ledger", "no journal"), 2)]
+
+
+def naked(server, *names):
+    """Accounts that may log in and nothing else."""
+    for who in names or (f"'{USER}'@'localhost'", f"'{USER}'@'127.0.0.1'"):
+        server.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'")
+
+
+def filled(value, **words):
+    return {k: filled(v, **words) if isinstance(v, dict) else v.format(**words) for k, v in value.items()}
+
+
+def apply(keeper, script):
+    """What a person types: worldkeeper … | sudo mysql."""
+    done = subprocess.run([a for a in client(keeper.server, "", "mariadb") if a], input=script, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr + script
+    assert not done.stdout, done.stdout
+
+
+def asked_for(keeper):
+    """Findings about privileges. What only the server's my.cnf can change is none: a binary log that is off, and on
+    MariaDB a setting that is to outlive a restart."""
+    checks = keeper.run("--check", "--json").json["result"]["checks"]
+    return [c for c in checks if c["level"] != "ok" and "log_bin is off" not in c["text"] and (
+        MYSQL or c["name"] != "next start") and (
+        c["name"] == "rights" or re.search("GRANT|REVOKE|1419|SUPER", c["text"] + c["hint"]))]
+
+
+@pytest.mark.parametrize("parts", WORLDS, ids="+".join)
+@pytest.mark.parametrize("log", [True, False], ids=["log", "no log"])
+def test_one_pipe_is_enough(make_server, make_world, make_keeper, parts, log, tmp):
+    server = make_server(*(LOG if log else []), *STRICT)
+    world = make_world("small", server)
+    keeper = make_keeper(world)
+    naked(server)
+    for part in parts:
+        statements, settings = PARTS[part]
+        server.sql("DO 0", *[s.format(us=f"'{USER}'@'localhost'", schema=world.schema) for s in statements], schema=world.schema)
+        keeper.configure(filled(settings, socket=server.socket, password=keeper.password_file, dir=tmp))
+    script = keeper.ok("--check", "--grants").out
+    assert all(re.match("--( |$)|(GRANT|SET|USE) .*;$", line) for line in script.splitlines()), script
+    apply(keeper, script)
+    assert not asked_for(keeper), script
+    again = keeper.ok("--check", "--grants").out
+    # Whether a definer exists, or is a system user, only an administrator sees: that question stays.
+    assert not re.findall("^GRANT .*", again, re.M), again
+
+
+@pytest.mark.parametrize("schema", ["a b", "a`b", "a'b", "a\\\\b", "a;b", "a_b", "a%b", "játék", "a\"b", "--x", "$(x)"])
+def test_odd_names_survive_the_pipe(make_server, make_world, make_keeper, schema):
+    """… and the GRANT is for that schema alone: of a%b it would else be for others too."""
+    server = make_server(*LOG, *STRICT)
+    world = make_world("small", server, schema=schema)
+    keeper = make_keeper(world)
+    naked(server)
+    server.sql(PARTS["trigger of root"][0][0], schema=schema)
+    apply(keeper, keeper.ok("--check", "--grants").out)
+    assert not asked_for(keeper)
+    grants = " ".join(row[0] for row in server.sql(f"SHOW GRANTS FOR '{USER}'@'localhost'"))
+    assert ("SET_ANY_DEFINER" if MYSQL else "SET USER") in grants
+
+
+def test_a_session_with_other_settings_reads_it_the_same(make_server, make_world, make_keeper):
+    server = make_server(*LOG, *STRICT, "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "--character-set-server=latin1")
+    world = make_world("small", server, schema="a_'ö")
+    keeper = make_keeper(world)
+    naked(server)
+    server.sql(PARTS["trigger of root"][0][0], schema=world.schema)
+    apply(keeper, keeper.ok("--check", "--grants").out)
+    assert not asked_for(keeper)
+
+
+def test_an_account_with_all_of_it_gets_a_comment(make_world, make_keeper):
+    keeper = make_keeper(make_world("small"))
+    apply(keeper, keeper.ok("--check", "--grants").out)
+    again = keeper.ok("--check", "--grants").out
+    assert not [line for line in again.splitlines() if line.startswith("GRANT")], again
+
+
+def test_nothing_is_printed_without_a_session(make_world, make_keeper):
+    """What fails says so on the standard error, and the pipe gets nothing."""
+    keeper = make_keeper(make_world("small"))
+    keeper.secret("password", "another")
+    done = keeper.run("--check", "--grants")
+    assert done.rc != DONE and done.out == "" and "connection" in done.err, done
+    keeper.secret("password", CANARY)
+    keeper.server.sql(f"DROP USER '{USER}'@'localhost'", "CREATE USER ''@'localhost'")
+    try:
+        keeper.configure({"mysql": {"password_file": None}})
+        done = keeper.run("--check", "--grants")
+        assert done.rc != DONE and done.out == "" and "anonymous" in done.err, done
+    finally:
+        keeper.server.sql("DROP USER ''@'localhost'")
+
+
+def test_a_name_that_cannot_be_printed_is_refused(make_server, make_world, make_keeper):
+    server = make_server()
+    keeper = make_keeper(make_world("small", server, schema="a\u202eb"))
+    naked(server)
+    done = keeper.run("--check", "--grants")
+    assert done.rc == REFUSED and done.out == "" and "cannot be printed" in done.err, done
+
+
+def test_grants_go_with_check_only(make_world, make_keeper):
+    keeper = make_keeper(make_world("small"))
+    done = keeper.run("--dump", "--grants")
+    assert "--grants does not go with --dump" in done.err, done
