@@ -10,7 +10,7 @@ import pytest
 from wk.follow import dump_and_follow
 from wk.keeper import BINARY, ROOT
 from wk.stores import FETCHED, program
-from wk.util import PATIENCE
+from wk.util import PATIENCE, wait_for
 
 TESTER = program("ocf-tester")
 pytestmark = [pytest.mark.any_server, pytest.mark.skipif(
@@ -73,3 +73,58 @@ def test_the_tester_of_agents(make_followed, agent, tmp):
         assert agent("nothing", **settings).returncode == 3
     finally:
         agent("stop", **settings)
+
+
+ANSWER = """#!/bin/sh
+pid=$(cat "$0.pid")
+case "$* $(cat "/proc/$pid/stat" 2>/dev/null)" in
+*--status*') '[RS]*) echo '{"action":"status","state":"UP","pid":'"$pid"',"standby":{"role":"primary"}}' ;;
+esac
+"""
+
+
+@pytest.fixture
+def liar(agent, tmp):
+    """stop(user, pid): the agent's stop, where what answers as the supervisor names that process."""
+    program_, config = os.path.join(tmp, "worldkeeper"), os.path.join(tmp, "w.ini")
+    for path, text in ((program_, ANSWER), (config, "")):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(path, 0o755)
+
+    def stop(user, pid):
+        with open(program_ + ".pid", "w", encoding="utf-8") as f:
+            f.write(str(pid))
+        return agent("stop", config=config, binary=program_, user=user)
+    stop.looks_like_ours = ["worldkeeper", "--config", config, "--run"]
+    return stop
+
+
+@pytest.fixture
+def sleeper(request):
+    """A process of that user under that command line."""
+    def start(user, words):
+        child = subprocess.Popen(["bash", "-c", "exec -a \"$0\" perl -e 'sleep 900' -- \"$@\"", *words], user=user, start_new_session=True)
+        request.addfinalizer(lambda: (child.kill(), child.wait()))
+        wait_for(lambda: open(f"/proc/{child.pid}/cmdline", "rb").read().startswith(words[0].encode() + b"\0"), "it runs")
+        return child
+    return start
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this machine: not root, whom the agent runs as")
+@pytest.mark.parametrize("user, words, ends", [
+    ("nobody", None, True), ("", None, True),
+    ("nobody", ["sshd"], False), ("", ["sshd"], False),
+    ("nobody", ["worldkeeper", "--config", "/etc/other.ini", "--run"], False),
+    ("nobody", "root's", False),
+])
+def test_root_ends_only_the_supervisor(liar, sleeper, user, words, ends):
+    """What answers is the service's user: the process that it names is ended only as that user, and if it is a supervisor
+    of this config."""
+    owner = "root" if words == "root's" or not user else user
+    victim = sleeper(owner, liar.looks_like_ours if words in (None, "root's") else words)
+    done = liar(user, victim.pid)
+    if ends:
+        assert done.returncode == 0 and victim.wait(PATIENCE) == -signal.SIGTERM, done
+    else:
+        assert done.returncode == 1 and "is not that supervisor" in done.stderr and victim.poll() is None, done
