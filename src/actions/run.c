@@ -491,7 +491,8 @@ static int action_drill(struct action_context *a, const struct request *r, json_
     SCOPED(action_from_end) struct action_from from = {.name = ""};
     if (r->from && action_from_begin(a, r, (wall_t){0}, false, &from, e) < 0)
         return -1;
-    int rc = restore_drill(&a->job, from.name[0] ? from.name : r->dump, &a->state, &res, e);
+    const char *dump = from.name[0] ? from.name : r->dump;
+    int rc = restore_drill(&a->job, dump, r->from != NULL, &a->state, &res, e);
     *result = restore_json(&res);
     return rc;
 }

@@ -19,6 +19,8 @@
 #include "mysql/packet_limit.h"
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
+#include "journal/archive.h"
+#include "journal/segment_store.h"
 #include "dump/definitions.h"
 #include "dump/format.h"
 #include "dump/ledger_count.h"
@@ -539,6 +541,18 @@ static int write_dump(struct writing *w, const struct dump_options *opt, struct 
     return publish(w, e);
 }
 
+/* With mode = follow the follower deletes them. Without it there are some here where the store had them, and nobody else
+ * would. */
+static void trim_segments(const struct job *job)
+{
+    struct err why;
+    if (job->cfg->journal == JOURNAL_FOLLOW)
+        return;
+    SCOPED(file_close) int dirfd = archive_dir(job->cfg, false, &why);
+    if (dirfd >= 0 && segment_store_trim(job->cfg, dirfd, job->dirfd, &why) < 0)
+        job_note(job, "old journal segments could not be removed: %s", why.text);
+}
+
 int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
              struct err *e)
 {
@@ -566,6 +580,7 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     if (stored && !opt->keep_all) {
         unsigned removed;
         rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);
+        trim_segments(job);
         if (rc < 0)
             err_step(e, "the dump is stored, but old ones could not be removed");
         else

@@ -632,17 +632,23 @@ static int as_gap(struct run *r, const struct err *e)
 {
     char t[TEXT_SHORT];
     bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* their hints are short */
-    const char *sep = ours && e->hint[0] ? "; " : "", *hint = ours ? e->hint : "";
+    bool absent = e->cls == ERR_GAP || (e->cls == ERR_REFUSED && !r->s->all_unlogged);
+    bool foreign = r->s->another && absent; /* the server's own words would lead astray */
+    const char *of = foreign ? "" : "and of the server's log: ",
+               *why = foreign ? "this is another server by its host name or identity, and its log "
+                                "does not continue the dump"
+                              : e->text,
+               *hint = ours && !foreign ? e->hint : "", *sep = hint[0] ? "; " : "";
     if (db_unanswered(e) || e->cls == ERR_ABORTED || e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
     bool ended = r->out->gap[0]; /* at an earlier gap */
     if (!ended && r->out->damage[0])
-        gap(r, "%.300s; and of the server's log: %.200s%s%s", r->out->damage, e->text, sep, hint);
+        gap(r, "%.300s; %s%.200s%s%s", r->out->damage, of, why, sep, hint);
     else if (!ended && r->out->files_end.ms)
-        gap(r, "its files end at %s; and of the server's log: %.400s%s%s",
-            text_utc(r->out->files_end, t), e->text, sep, hint);
+        gap(r, "its files end at %s; %s%.400s%s%s", text_utc(r->out->files_end, t), of, why, sep,
+            hint);
     else if (!ended)
-        gap(r, "%s%s%s", e->text, sep, hint);
+        gap(r, "%s%s%s", why, sep, hint);
     if (!r->again)
         return 0;
     struct err ignored; /* part of a group is merged: read again, up to that group */

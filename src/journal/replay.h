@@ -43,7 +43,10 @@ struct replay_source {
     int archive_fd;    /* directory of segments; -1: none. Needs `m` */
     const struct replay_place
         *after; /* `from` is `upto` of an earlier replay, whose `place` this was; NULL: it is not */
-    bool elsewhere;            /* segments only: the log of this server has nothing of the world */
+    bool elsewhere; /* segments only: the log of this server has nothing of the world */
+    /* This server does not look like the one that the dump was taken from: its log has what follows only if it was
+     * moved here as well. */
+    bool another;
     struct progress *progress; /* counts bytes of both sources; may be NULL */
 };
 

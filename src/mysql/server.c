@@ -1,5 +1,6 @@
 #include "mysql/server.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,33 @@ bool server_restarted(const struct server_id *now, const struct server_id *then)
     bool other = now->pid && then->pid && now->pid != then->pid;
     bool counts_anew = now->connection && now->connection <= then->connection;
     return then->young && (other || counts_anew);
+}
+
+/* 8-4-4-4-12 hexadecimal digits: MySQL has one in its data directory; MariaDB's uid looks otherwise. */
+static bool is_uuid(const char *s)
+{
+    size_t i = 0;
+    for (; s[i]; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? s[i] != '-' : !isxdigit((unsigned char)s[i]))
+            return false;
+    }
+    return i == 36;
+}
+
+/* Both known and equal. */
+static bool match(const char *a, const char *b)
+{
+    return a[0] && strcmp(a, b) == 0;
+}
+
+bool server_same_place(const struct server_id *a, const struct server_id *b)
+{
+    if (is_uuid(a->uid) && is_uuid(b->uid))
+        return strcmp(a->uid, b->uid) == 0;
+    /* MariaDB without a network card calls itself "unknown". */
+    bool uid = match(a->uid, b->uid) && strcmp(a->uid, "unknown") != 0;
+    return match(a->datadir, b->datadir) && (match(a->hostname, b->hostname) || uid);
 }
 
 #define ID(kind, key, member, ...) JS_FIELD(struct server_id, kind, key, member, __VA_ARGS__)

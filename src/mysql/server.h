@@ -33,6 +33,12 @@ struct server_id {
  * outlive its first second: a server that is killed and restarted within one second has the same.
  * Within that second the process id decides, or a connection id that was used before. */
 bool server_restarted(const struct server_id *now, const struct server_id *then);
+/* Are both the same installation, whichever process? If both have a UUID (MySQL keeps one in its
+ * data directory), that decides. MariaDB's uid is a hash of a network card's address and the port:
+ * it changes after a reboot with other cards, and is the same for a second data directory on that
+ * port. There it takes the same data directory, and the same host name or uid. An unknown value
+ * matches nothing. */
+bool server_same_place(const struct server_id *a, const struct server_id *b);
 json_t *server_json(const struct server_id *s);
 void server_from_json(const json_t *o, struct server_id *out);
 int db_server_id(struct db *db, struct server_id *out, struct err *e);

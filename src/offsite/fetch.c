@@ -471,7 +471,7 @@ static int check_all_room(struct fetch *f, const struct manifest *m, struct err 
 {
     SCOPED(xfree) bool *spare = xcalloc(f->there.part_count + 1, sizeof *spare);
     struct stat dump, there;
-    if (f->cfg->journal != JOURNAL_FOLLOW || f->there.part_count == 0)
+    if (f->there.part_count == 0)
         return check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
     SCOPED(file_close) int dirfd = archive_dir(f->cfg, true, e);
     if (dirfd < 0)
@@ -585,7 +585,7 @@ int fetch_segments(struct fetch *f, const struct manifest *m, struct err *e)
 {
     const struct copies *c = &f->there;
     SCOPED(xfree) bool *spare = xcalloc(c->part_count + 1, sizeof *spare);
-    if (f->cfg->journal != JOURNAL_FOLLOW || c->part_count == 0)
+    if (c->part_count == 0)
         return 0;
     SCOPED(file_close) int dirfd = archive_dir(f->cfg, true, e);
     if (dirfd < 0 ||

@@ -59,7 +59,8 @@ int fetch_beside_settle(void *b, struct err *e);
 void fetch_beside_close(struct fetch_beside *b);
 /* All of it, into the dump directory. ERR_DAMAGED: the store has no good file of it. */
 int fetch_dump(struct fetch *f, const struct manifest *m, struct err *e);
-/* Of the journal all that comes after this dump; what is here already stays, and gets what it lacks. */
+/* Of the journal all that comes after this dump, whatever [journal] says; what is here already stays, and gets what it
+ * lacks. */
 int fetch_segments(struct fetch *f, const struct manifest *m, struct err *e);
 
 #endif

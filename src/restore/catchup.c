@@ -9,6 +9,7 @@
 
 #include "base/arrival.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/js.h"
 #include "binlog/stream.h"
 #include "mysql/schema.h"
@@ -18,6 +19,20 @@
 #define LATER_MS fault_wait(60000)
 #define LOOK_US 100000 /* at what has come of a dump that is on its way */
 
+/* With mode = off no server's log is read, but what the store has of the journal came with its dump. Asked before the
+ * dump's definitions are waited for, which need not have come yet. */
+static bool came_with_dump(const struct restore *r)
+{
+    SCOPED(archive_free) struct archive a = {0};
+    const struct manifest *m = r->m;
+    struct err none;
+    if (!r->opt->fetched || !m->end.file[0])
+        return false;
+    SCOPED(file_close) int dirfd = archive_dir(r->job->cfg, false, &none);
+    return dirfd >= 0 && archive_load(dirfd, m->world, &a, &none) == 0 &&
+           archive_find(&a, &m->end, m->log_created_at, &m->server) >= 0;
+}
+
 /* A dump chosen by name is restored as it is, and so is one that replaces a living world. A drill does
  * what a restore of a lost world would do now. */
 static bool wants_journal(const struct restore *r)
@@ -26,7 +41,7 @@ static bool wants_journal(const struct restore *r)
     if (r->opt->at.ms)
         return true;
     bool logged = r->m->end.file[0] || r->m->unlogged[0]; /* the reason is worth reporting */
-    bool any = mode == JOURNAL_AUTO ? logged : mode != JOURNAL_OFF;
+    bool any = mode == JOURNAL_AUTO ? logged : mode == JOURNAL_OFF ? came_with_dump(r) : true;
     return any && (!r->opt->into || r->opt->drill || r->opt->copy) && !r->out->over_living &&
            !r->dump_alone && restore_to_now(r->opt);
 }
@@ -154,8 +169,9 @@ static int replay_world(struct restore *r, struct err *e)
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
     SCOPED(db_tables_free) struct db_tables tables = {0}, then = {0};
     struct err why = {0};
+    struct server_id here;
     SCOPED(xfree) char *schema = db_schema_name(r->db, cfg->schema, e);
-    if (!schema && e->cls != ERR_REFUSED)
+    if ((!schema && e->cls != ERR_REFUSED) || db_server_id(r->db, &here, e) < 0)
         return -1;
     if (!schema) /* a new server without the schema: reading segments does not need it */
         schema = xstrdup(cfg->schema);
@@ -170,6 +186,7 @@ static int replay_world(struct restore *r, struct err *e)
                               .until = r->opt->at,
                               .archive_fd = archive_dir(cfg, false, &why),
                               .elsewhere = r->opt->promotion,
+                              .another = !server_same_place(&here, &r->m->server),
                               .progress = r->job->progress};
     if (s.archive_fd < 0 && why.num != ENOENT)
         job_note(r->job, "%s", why.text);
@@ -181,6 +198,8 @@ static int replay_world(struct restore *r, struct err *e)
         s.unlogged = able.reason;
     if (rc == 0 && able.silent == BINLOG_FED)
         s.all_unlogged = able.reason;
+    if (cfg->journal == JOURNAL_OFF && !r->opt->at.ms)
+        s.all_unlogged = "it is not read with [journal] mode = off";
     if (rc == 0 && (db_table_keys(r->db, schema, &tables, e) < 0 ||
                     read_definitions(r, &tables, &then, e) < 0))
         rc = -1;

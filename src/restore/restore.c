@@ -321,13 +321,14 @@ int restore_run(const struct job *job, const struct restore_options *opt,
     return rc;
 }
 
-int restore_drill(const struct job *job, const char *dump, const struct state *state,
+int restore_drill(const struct job *job, const char *dump, bool fetched, const struct state *state,
                   struct restore_result *out, struct err *e)
 {
     static const char drop[] = "DROP DATABASE IF EXISTS ??";
     char scratch[CONFIG_OWN_SCHEMA_MAX];
     config_own_schema(CONFIG_DRILL_SCHEMA, job->cfg, scratch);
-    struct restore_options opt = {.dump = dump, .into = scratch, .drill = true, .state = state};
+    struct restore_options opt = {
+        .dump = dump, .into = scratch, .drill = true, .fetched = fetched, .state = state};
     struct err last; /* first in case of a refusal: then the other sessions are logged as well */
     *out = (struct restore_result){.skipped = json_array(), .plan = json_array(), .replicas = -1};
     struct db *db = open_own(&job->db, e);

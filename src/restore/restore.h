@@ -112,8 +112,9 @@ void restore_result_free(struct restore_result *r);
 json_t *restore_json(const struct restore_result *r);
 
 /* The drill: restores a dump, the newest one with its journal, into a scratch schema, compares all
- * content with what was loaded, and a world that lives with it (live.c), and drops the schema. */
-int restore_drill(const struct job *job, const char *dump, const struct state *state,
+ * content with what was loaded, and a world that lives with it (live.c), and drops the schema. `fetched`: as in
+ * restore_options. */
+int restore_drill(const struct job *job, const char *dump, bool fetched, const struct state *state,
                   struct restore_result *out, struct err *e);
 /* Tidies up after an interrupted restore, if there is anything to tidy up, and drops what a standby kept loaded: for a
  * machine that has the world. */

@@ -147,7 +147,7 @@ int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *ou
     if (!w->place.number && m != &base->m)
         return warm_finding(w, WARM_BROKEN, "dump %s, of which it is, is not here any more",
                             w->dump);
-    SCOPED(file_close) int journal = c->journal == JOURNAL_OFF ? -1 : archive_dir(c, false, &why);
+    SCOPED(file_close) int journal = archive_dir(c, false, &why);
     int rc = WARM_READY;
     if (journal >= 0) {
         rc = archive_load(journal, c->name, &a, e) < 0 ? -1 : take_changes(w, m, journal, out, e);

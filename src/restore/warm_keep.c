@@ -48,8 +48,7 @@ static int look(struct warm_keeper *k, const struct job *job, const struct catal
         snprintf(k->refused, sizeof k->refused, "%s", newest);
     if (rc == WARM_BEHIND && !k->behind_since.ms)
         k->behind_since = clock_mono();
-    bool wait = rc == WARM_BEHIND && job->cfg->journal != JOURNAL_OFF &&
-                mono_since(clock_mono(), k->behind_since) < BEHIND_MS;
+    bool wait = rc == WARM_BEHIND && mono_since(clock_mono(), k->behind_since) < BEHIND_MS;
     warm_close(&w);
     return rc <= WARM_READY || wait || strcmp(k->refused, newest) == 0 ? rc : WARM_GONE;
 }

@@ -25,11 +25,11 @@ void pull_close(struct pull *p)
     p->open = false;
 }
 
-/* -1: there is no journal here. */
+/* -1: there is no journal here. What the store had of it is here whatever [journal] mode is. */
 static int journal_dir(const struct config *c)
 {
     struct err none;
-    return c->journal == JOURNAL_FOLLOW ? archive_dir(c, false, &none) : -1;
+    return archive_dir(c, false, &none);
 }
 
 /* ---- segments of another world ---- */

@@ -23,13 +23,6 @@ char verdict_letter(enum verdict v);      /* A E M F U S D, '-' for none */
 
 #define NONCE_LEN 32 /* hex digits of 128 bits */
 
-/* Are both the same installation, whichever process? If both have a UUID (MySQL keeps one in its
- * data directory), that decides. MariaDB's uid is a hash of a network card's address and the port:
- * it changes after a reboot with other cards, and is the same for a second data directory on that
- * port. There it takes the same data directory, and the same host name or uid. An unknown value
- * matches nothing. */
-bool server_same_place(const struct server_id *a, const struct server_id *b);
-
 /* What one probe saw, before expect_judge(). */
 struct observation {
     enum verdict

@@ -15,11 +15,12 @@ import pytest
 from test_ledger_world import gain, prepare
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import OFFSITE_POINTS, go_on, stopped, wait_stopped
-from wk.follow import another_server, dump_and_follow, live
+from wk.follow import LOG, another_server, dump_and_follow, live
 from wk.keeper import BINARY, DONE, NOT_WELL, REFUSED, USAGE, USER, Keeper
 from wk.offsite import (PLAIN, files, lose_machine, manifests, nothing_readable, off_site, open_age, parts, segments, stored,
                         wait_segments)
 from wk.progress import Central, made
+from wk.snapshot import snapshot
 from wk.stores import S3, Caller, Liar, Sshd
 from wk.util import PATIENCE, wait_for
 
@@ -111,6 +112,37 @@ def test_machine_is_lost(make_followed, store):
     stored(keeper)
     assert newest in [m["name"] for m in manifests(store)]
     nothing_readable(store)
+
+
+@pytest.mark.parametrize("journal", [{}, {"mode": "server"}, {"mode": "off"}], ids=["default", "server", "off"])
+def test_a_bare_machine_that_follows_nothing(make_followed, make_server, make_world, make_keeper, store, journal):
+    """What the store has of the journal is restored, whatever [journal] says there, and a drill says so before. This is
+    another server: no error of its log is told. Nobody follows, so dumps delete what is not needed any more."""
+    settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}}
+    keeper = make_followed(settings=settings)
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    keeper.kill9()
+    here = make_world("empty", on=make_server(*LOG), schema=keeper.world.schema)
+    bare = make_keeper(here, {**settings, "journal": {**journal, "keep": "1s"}})
+    bare.init()
+    bare.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    for done in bare.ok("--drill", "--from", "offsite", "--json"), bare.ok("--restore", "--from", "offsite", "--json"):
+        told = done["journal"]
+        assert told["used"] and told["filed"] == told["changes"] > 0, done
+        assert told["gap"].startswith("its files end at ") and "1236" not in told["gap"], done
+        assert ("mode = off" if journal.get("mode") == "off" else "this is another server") in told["gap"], done
+    assert snapshot(here.server, here.schema) == before
+    there = os.path.join(bare.dumps_dir, "journal")
+    fetched = os.listdir(there)
+    assert fetched
+    for _ in range(3):
+        bare.dump()
+    assert len(os.listdir(there)) <= 1, fetched
 
 
 @pytest.mark.parametrize("engine", ["memory", "innodb"])
