@@ -404,6 +404,13 @@ faults: $(BIN)
 	  WK_FAULT_CUTS=$${WK_FAULT_CUTS:-1000} WK_FAULT_KILLS=$${WK_FAULT_KILLS:-1000} \
 	  /usr/bin/python3 -m pytest -q -n $(FAULT_JOBS) -m "long or not long" $(FAULT_TESTS)
 
+## make models      the models of tests/models, with Spin: every state, and a counterexample without each rule; MODELS=--whole
+##                  takes larger bounds (tests/models/README.md)
+MODELS ?=
+.PHONY: models
+models:
+	tests/models/run.py $(MODELS)
+
 ## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine and on Debian 13, the core on
 ##                  sid and MariaDB 10.5, every state of the analyzer, races of threads, and all of the tests of which each
 ##                  run takes a share
@@ -418,6 +425,7 @@ nightly:
 	WK_KIND=mariadb-10.5 scripts/test.sh core
 	+$(MAKE) lint
 	scripts/tsan.sh
+	+$(MAKE) models MODELS=--whole
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle
 	+$(MAKE) kills kills-follow changes ledger-torture progress-torture takeover-torture faults soak mutants
 

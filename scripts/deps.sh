@@ -37,7 +37,7 @@ demo='mariadb-server-core mariadb-client'
 core='libcmocka-dev openssl strace procps mount util-linux systemd python3 python3-pytest python3-pytest-xdist
       python3-pytest-timeout python3-pymysql python3-aiosmtpd age apache2-bin openssh-server curl'
 tests='clang-format clang-tidy cppcheck shellcheck mandoc groff-base libxml2-utils binutils e2fsprogs
-       chromium python3-yaml galera-4 php-cli php-mysql'
+       chromium python3-yaml galera-4 php-cli php-mysql spin'
 # These come with services, which stay off: tests start the programs on ports of their own.
 services='openssh-server etcd-server prometheus prometheus-node-exporter prometheus-alertmanager'
 # Unpacked where the tests look for them (tests/system/wk/stores.py): installed, some thirty more packages come with

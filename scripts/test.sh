@@ -28,6 +28,7 @@ declare -A title=(
     [build]='build, release'
     [build-san]='build, sanitizers'
     [lint]='C: format, cppcheck, clang-tidy'
+    [models]='models of standby and swap: Spin'
     [shell]='shell: shellcheck'
     [man]='man page: mandoc, groff'
     [install]='make install'
@@ -46,12 +47,12 @@ declare -A title=(
     [scripts]='tests of the scripts, demo'
 )
 order=(build build-san install systemd unit-san unit-oracle fuzz system-mysql soak
-    system-san scripts faults system-oracle lint shell man)
+    system-san scripts faults system-oracle lint shell man models)
 # Tests wait, and leave processors idle. Beside the tests of a step run those that leave much of them, one after the
 # other, when both are asked for.
 declare -A beside=([system-mysql]=soak [system-san]='scripts faults system-oracle')
 # These only compute, and no other step needs them: behind the others, in all gaps.
-behind=(lint shell man)
+behind=(lint shell man models)
 
 case ${1:-} in
 --help)
@@ -148,6 +149,7 @@ run_shell() {
     mapfile -t files < <(find scripts .ci tests/scripts debian systemd etc -type f \( -name '*.sh' -o -path .ci/run -o -name 'worldkeeper.p[or]*' -o -name restart-worlds -o -path debian/tests/world -o -name '*.bash' \) | sort)
     shellcheck -x -P SCRIPTDIR "${files[@]}" && echo "clean: ${files[*]}"
 }
+run_models() { make -s models; }
 run_man() {
     local said
     mandoc -T lint -W warning etc/worldkeeper*.[78] || return 1
