@@ -65,6 +65,34 @@ def test_kubernetes():
     assert keeper["livenessProbe"]["exec"]["command"][:2] == keeper["readinessProbe"]["exec"]["command"][:2] == ["sh", "-c"]
 
 
+def test_the_server_of_both():
+    """Its log ends some day, its root comes from nowhere else, and a volume that cannot be written is noticed."""
+    c, (_, stateful) = compose()["services"]["db"], kubernetes()
+    db, keeper = stateful["spec"]["template"]["spec"]["containers"]
+    options = dict(o[2:].split("=") for o in db["args"])
+    assert 2 * 86400 <= int(options["binlog-expire-logs-seconds"]) <= 30 * 86400
+    assert c["environment"]["MARIADB_ROOT_HOST"] == "localhost"
+    for said, container in ((c["healthcheck"]["test"][1], db), (db["startupProbe"]["exec"]["command"][2], db),
+                            (keeper["startupProbe"]["exec"]["command"][2], keeper)):
+        seen = re.findall(r"\[ -w (\S+) \]", said)
+        assert seen and set(seen) <= set(mounts(container)), said
+
+
+@pytest.mark.parametrize("closed", [None, 0, 1])
+def test_a_volume_that_cannot_be_written(tmp_path, closed):
+    """What the probes of both containers run says so of each of their volumes."""
+    _, stateful = kubernetes()
+    for container in stateful["spec"]["template"]["spec"]["containers"]:
+        said = container["startupProbe"]["exec"]["command"][2]
+        places = re.findall(r"\[ -w (\S+) \]", said)
+        for number, place in enumerate(places):
+            here = tmp_path / container["name"] / str(number)
+            if number != closed:
+                here.mkdir(parents=True)
+            said = said.replace(place, str(here))
+        assert (subprocess.run(["sh", "-c", said]).returncode == 0) == (closed is None), said
+
+
 def test_they_agree(tmp_path):
     """User, paths, images and the health check are those of the image; its config is one that the program takes."""
     recipe, (_, stateful), c = text("Containerfile"), kubernetes(), compose()
@@ -76,7 +104,9 @@ def test_they_agree(tmp_path):
     assert (str(rights["runAsUser"]), str(rights["runAsGroup"])) == user.groups() and str(pod["securityContext"]["fsGroup"]) == user[2]
     assert db["image"] == c["services"]["db"]["image"] and db["args"] == c["services"]["db"]["command"]
     health = re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", recipe, re.M)[1]
-    assert keeper["readinessProbe"]["exec"]["command"][2] == health
+    ready, starts = (keeper[probe]["exec"]["command"][2] for probe in ("readinessProbe", "startupProbe"))
+    assert f"{ready} && {starts}" == health
+    assert {e["name"]: e["value"] for e in db["env"]} == c["services"]["db"]["environment"]
     credentials = re.search(r"^ENV CREDENTIALS_DIRECTORY=(\S+)$", recipe, re.M)[1]
     world = c["services"]["world"]
     assert world["secrets"][0]["target"] == f"{credentials}/mysql" and f"{credentials}/mysql" in mounts(keeper)
