@@ -1,5 +1,6 @@
 #include "restore/conflict_merge.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,19 +78,25 @@ static json_t *file_json(const struct merge *m, const struct conflict_seen *seen
                      "from", js_utc(seen->from), "to", js_utc(seen->to));
 }
 
+static void set_known(json_t *o, const char *key, int64_t n, bool known)
+{
+    json_object_set_new(o, key, known ? json_integer((json_int_t)n) : json_null());
+}
+
 /* Without a comparison its figures are left out: they are not known. */
 static json_t *table_json(const struct merge *m, const struct merge_table *t, uint64_t rows)
 {
     json_t *o = json_pack("{s:o, s:I}", "table", js_clean(t->name), "rows", (json_int_t)rows);
     uint64_t others = t->stage_rows - t->taken;
     bool known = m->db && !t->refused;
-    json_object_set_new(o, "new", known ? json_integer((json_int_t)others) : json_null());
-    json_object_set_new(o, "equal", known ? json_integer((json_int_t)t->equal) : json_null());
-    json_object_set_new(o, "taken", known ? json_integer((json_int_t)t->taken) : json_null());
+    set_known(o, "new", (int64_t)others, known);
+    set_known(o, "equal", (int64_t)t->equal, known);
+    set_known(o, "taken", (int64_t)t->taken, known);
     if (m->deed != MERGE_COMPARE) {
-        js_set_int(o, "inserted", (int64_t)t->inserted);
+        int64_t left = (int64_t)(t->refused ? rows : t->stage_rows - t->inserted);
+        set_known(o, "inserted", (int64_t)t->inserted, !t->unsure);
         js_set_int(o, "renumbered", (int64_t)t->renumbered);
-        js_set_int(o, "left", (int64_t)(t->refused ? rows : t->stage_rows - t->inserted));
+        set_known(o, "left", left, !t->unsure);
     }
     if (t->pairs && json_array_size(t->pairs))
         json_object_set(o, "numbers", t->pairs);
@@ -101,7 +108,9 @@ static json_t *table_json(const struct merge *m, const struct merge_table *t, ui
 static int end_table(struct merge *m, struct merge_table *t, json_t *tables, struct err *e)
 {
     int rc = merge_table_end(m, t, e);
-    if (rc == 0)
+    if (rc < 0)
+        snprintf(t->why, sizeof t->why, "%.500s", e->text);
+    if (rc == 0 || m->deed == MERGE_APPLY) /* rows of it may be in though it failed */
         json_array_append_new(tables, table_json(m, t, t->rows));
     merge_table_free(m, t);
     return rc;
@@ -257,9 +266,13 @@ static int apply_file(struct merge *m, json_t **out, struct err *e)
     json_object_set_new(*out, "renumber", json_boolean(m->renumber));
     for (const char *const *key = sums; *key; key++) {
         int64_t sum = 0;
-        for (size_t i = 0; i < json_array_size(tables); i++)
-            sum += js_number(json_array_get(tables, i), *key, 0);
-        js_set_int(*out, *key, sum);
+        bool known = true;
+        for (size_t i = 0; i < json_array_size(tables); i++) {
+            const json_t *t = json_array_get(tables, i);
+            known &= !json_is_null(json_object_get(t, *key));
+            sum += js_number(t, *key, 0);
+        }
+        set_known(*out, *key, sum, known);
     }
     json_object_set_new(*out, "tables", tables);
     if (m->numbers.count > before) {

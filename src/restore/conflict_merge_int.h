@@ -64,9 +64,14 @@ struct merge_table {
     struct buf insert;            /* pending INSERT into it */
     uint64_t rows, equal, stage_rows, stage_hash;
     const struct config_ledger *ledger; /* of which it is the table; NULL: of none */
-    uint64_t rolled_up;    /* ledger: ids up to this are in totals, or were passed; 0: none */
-    uint64_t taken, stuck; /* stuck: taken by a key that a new number does not change */
+    uint64_t rolled_up; /* ledger: ids up to this are in totals, or were passed; 0: none */
+    const char
+        *request; /* ledger: column of request ids, where rolled-up ones are known; else NULL */
+    /* Rows whose key is taken; of these those by a key that a new number does not change, and of these those whose request
+     * is in a total. */
+    uint64_t taken, stuck, repeated;
     uint64_t inserted, renumbered;
+    bool unsure;   /* `inserted` is not known: the connection broke */
     json_t *pairs; /* the first [old, new] */
     char why[512]; /* why it is left out or not renumbered */
     bool refused;  /* none of its rows can be inserted */

@@ -147,6 +147,16 @@ static int read_world(struct merge *m, struct merge_table *t, struct err *e)
     return rc;
 }
 
+/* Ids of requests that were rolled up stand in a table of their own, beside which a trigger refuses to insert them again. */
+static void note_request_column(const struct merge *m, struct merge_table *t)
+{
+    const struct config_ledger *l = t->ledger;
+    for (size_t i = 0; l && l->request && i < t->column_count; i++)
+        if (strcasecmp(t->picked.columns[i].name, l->request) == 0 &&
+            db_table_find(&m->live, LEDGER_OWN(l, "request")))
+            t->request = t->picked.columns[i].name;
+}
+
 /* While rows are put back no run may add to totals. */
 static int read_rolled_up(struct merge *m, struct merge_table *t, struct err *e)
 {
@@ -183,6 +193,7 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
         return 0;
     if (t->ledger && read_rolled_up(m, t, e) < 0)
         return -1;
+    note_request_column(m, t);
     progress_table(m->job->progress, name);
     return read_world(m, t, e);
 }
@@ -368,11 +379,29 @@ static int one_number(struct merge *m, const char *sql, const char *const *args,
     return one || e->cls == ERR_NONE ? 0 : -1;
 }
 
+/* The row of such a request is in a total, and the table's trigger refuses it: the whole statement would fail. */
+static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
+{
+    if (!t->request)
+        return 0;
+    if (db_exec_with(m->db,
+                     "INSERT IGNORE INTO " TAKEN " SELECT " ROWS "." KEY ",1 FROM " ROWS
+                     " JOIN ?? q ON q.?\?=" ROWS ".??",
+                     DB_ARGS(LEDGER_OWN(t->ledger, "request"), t->request, t->request), e) < 0)
+        return -1;
+    t->repeated = db_affected(m->db);
+    if (t->repeated)
+        snprintf(t->why, sizeof t->why,
+                 "%" PRIu64 " of its rows have a request id that is in a total of ledger %.100s",
+                 t->repeated, t->ledger->name);
+    return 0;
+}
+
 /* The keys that no new number changes come first, since the first classification of a row stays. */
 static int find_taken(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
 {
-    if (db_exec(m->db, "DELETE FROM " TAKEN, e) < 0 || note_keys(m, t, k, false, e) < 0 ||
-        note_keys(m, t, k, true, e) < 0)
+    if (db_exec(m->db, "DELETE FROM " TAKEN, e) < 0 || note_repeated(m, t, e) < 0 ||
+        note_keys(m, t, k, false, e) < 0 || note_keys(m, t, k, true, e) < 0)
         return -1;
     /* In a MEMORY ledger no total has a row whose id was passed: it counts as taken. */
     bool passed = t->ledger && t->live->memory && t->counter < t->column_count;
@@ -402,29 +431,69 @@ static uint64_t highest(const struct db_column *c)
     return 1u << 24; /* FLOAT: up to here it holds every integer exactly */
 }
 
-/* A number above those of the table, its counter and the rows to be inserted. */
-static int first_number(struct merge *m, const struct merge_table *t, uint64_t *out, struct err *e)
+/* The server's own numbers are `offset`, `offset` + `step`, …: games of several servers share a table's numbers so. */
+struct numbering {
+    uint64_t first, step;
+};
+
+/* The first of the server's numbers from `least` on; it ignores an offset above the step. Pure. */
+static uint64_t number_from(uint64_t least, uint64_t step, uint64_t offset)
+{
+    offset = offset > step ? 1 : offset;
+    if (least <= offset)
+        return offset;
+    uint64_t behind = (least - offset) % step;
+    return behind && least <= UINT64_MAX - step ? least + step - behind : least;
+}
+
+static int read_numbering(struct merge *m, struct numbering *out, uint64_t *offset, struct err *e)
+{
+    uint64_t step;
+    if (one_number(m, "SELECT @@auto_increment_increment", DB_ARGS(NULL), &step, e) < 0 ||
+        one_number(m, "SELECT @@auto_increment_offset", DB_ARGS(NULL), offset, e) < 0)
+        return -1;
+    out->step = step ? step : 1;
+    return 0;
+}
+
+/* Numbers above those of the table, its counter and the rows to be inserted. */
+static int find_numbering(struct merge *m, const struct merge_table *t, struct numbering *out,
+                          struct err *e)
 {
     const char *column = t->picked.columns[t->counter].name;
     struct db_figures f = {0};
-    uint64_t world = 0, rows = 0;
+    uint64_t world = 0, rows = 0, least, offset;
     if (one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM ??", DB_ARGS(column, t->name), &world, e) <
             0 ||
         one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM " ROWS, DB_ARGS(column), &rows, e) < 0 ||
-        db_figures(m->db, m->job->cfg->schema, t->name, &f, e) < 0)
+        db_figures(m->db, m->job->cfg->schema, t->name, &f, e) < 0 ||
+        read_numbering(m, out, &offset, e) < 0)
         return -1;
-    *out = (world > rows ? world : rows) + 1;
-    if (f.auto_increment > *out)
-        *out = f.auto_increment;
-    if (t->rolled_up >= *out)
-        *out = t->rolled_up + 1;
+    least = (world > rows ? world : rows) + 1;
+    if (f.auto_increment > least)
+        least = f.auto_increment;
+    if (t->rolled_up >= least)
+        least = t->rolled_up + 1;
+    out->first = number_from(least, out->step, offset);
     return 0;
+}
+
+/* Why some of them get no new number, though it was asked for. */
+static void say_stuck(struct merge_table *t)
+{
+    size_t at = strlen(t->why);
+    if (t->stuck > t->repeated)
+        snprintf(t->why + at, sizeof t->why - at,
+                 "%s%" PRIu64 " of its rows have a unique key besides the AUTO_INCREMENT one that "
+                 "another row has",
+                 at ? "; " : "", t->stuck - t->repeated);
 }
 
 /* Only rows whose AUTO_INCREMENT key is taken get a new number, and only if no other key stands against them. */
 static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
 {
-    uint64_t first, want = t->taken - t->stuck;
+    struct numbering by;
+    uint64_t want = t->taken - t->stuck;
     if (db_exec(m->db, "DELETE FROM " NUMBERS, e) < 0)
         return -1;
     t->renumbered = 0;
@@ -435,25 +504,21 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
                  "it has no AUTO_INCREMENT key, so that rows whose key is taken get no new one");
         return 0;
     }
-    if (t->stuck)
-        snprintf(t->why, sizeof t->why,
-                 "%" PRIu64 " of its rows have a unique key besides the AUTO_INCREMENT one that "
-                 "another row has",
-                 t->stuck);
+    say_stuck(t);
     if (want == 0)
         return 0;
-    if (first_number(m, t, &first, e) < 0)
+    if (find_numbering(m, t, &by, e) < 0)
         return -1;
     const struct db_column *c = &t->picked.columns[t->counter];
-    if (first > highest(c) || want > highest(c) - first + 1) {
+    if (by.first > highest(c) || want - 1 > (highest(c) - by.first) / by.step) {
         snprintf(t->why, sizeof t->why, "its column %.100s has no numbers left", c->name);
         return 0;
     }
     t->renumbered = want;
     return db_execf(m->db, e,
-                    "INSERT INTO " NUMBERS " SELECT n, %" PRIu64 "+ROW_NUMBER() OVER (ORDER BY n) "
-                    "FROM " TAKEN " WHERE NOT fixed",
-                    first - 1);
+                    "INSERT INTO " NUMBERS " SELECT n, %" PRIu64 "+%" PRIu64
+                    "*(ROW_NUMBER() OVER (ORDER BY n)-1) FROM " TAKEN " WHERE NOT fixed",
+                    by.first, by.step);
 }
 
 /* ---- inserting ---- */
@@ -461,6 +526,24 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
 #define INSERTABLE                                                                                 \
     " FROM " ROWS " LEFT JOIN " TAKEN " ON " TAKEN ".n=" ROWS "." KEY " LEFT JOIN " NUMBERS        \
     " ON " NUMBERS ".n=" ROWS "." KEY " WHERE (" TAKEN ".n IS NULL OR " NUMBERS ".n IS NOT NULL"
+
+/* 0 where nothing stays of a statement that fails. */
+static int count_rows(struct merge *m, const struct merge_table *t, uint64_t *out, struct err *e)
+{
+    *out = 0;
+    if (t->live->transactional)
+        return 0;
+    return one_number(m, "SELECT COUNT(*) FROM ??", DB_ARGS(t->name), out, e);
+}
+
+/* Of a statement that failed. The table is locked: nobody else has written since it was counted. */
+static void count_what_is_in(struct merge *m, struct merge_table *t, uint64_t before)
+{
+    struct err ignored;
+    uint64_t after;
+    t->unsure = count_rows(m, t, &after, &ignored) < 0;
+    t->inserted = t->unsure || after < before ? 0 : after - before;
+}
 
 /* IGNORE: a row that breaks a CHECK is left out and counted, and does not take the others with it. */
 static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
@@ -483,10 +566,16 @@ static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
         buf_adds(&b, i == t->counter ? ")" : "");
     }
     buf_adds(&b, INSERTABLE ")");
+    uint64_t before = 0;
+    if (count_rows(m, t, &before, e) < 0)
+        return -1;
     int rc = db_exec_len(m->db, b.p, b.len, e);
-    if (rc < 0)
+    if (rc < 0) {
         err_step(e, "putting rows into table %s", t->name);
-    t->inserted = rc == 0 ? db_affected(m->db) : 0;
+        count_what_is_in(m, t, before);
+    } else {
+        t->inserted = db_affected(m->db);
+    }
     uint64_t wanted = t->stage_rows - t->taken + t->renumbered;
     if (rc == 0 && t->inserted < wanted)
         snprintf(t->why, sizeof t->why,
@@ -521,10 +610,12 @@ static int note_numbers(struct merge *m, struct merge_table *t, struct err *e)
     buf_adds(&b, ") ORDER BY " ROWS "." KEY);
     struct db_rows *r = db_select(m->db, "DD", b.p, e);
     t->pairs = json_array();
+    uint64_t renumbered = 0;
     while ((got = db_next(r, e)) == 1) {
         const char *old = db_value(r, 0), *now = db_value(r, 1);
         if (!old)
             continue;
+        renumbered += now != NULL;
         if (now && json_array_size(t->pairs) < PAIRS_SHOWN)
             json_array_append_new(t->pairs,
                                   json_pack("[o, o]", number_json(old), number_json(now)));
@@ -532,7 +623,17 @@ static int note_numbers(struct merge *m, struct merge_table *t, struct err *e)
             merge_numbers_add(&m->numbers, t->name, column, old, now ? now : old);
     }
     db_rows_end(r);
+    if (got == 0)
+        t->renumbered = renumbered;
     return got;
+}
+
+static int lock(struct merge *m, const struct merge_table *t, struct err *e)
+{
+    if (!t->request)
+        return db_exec_with(m->db, "LOCK TABLES ?? WRITE", DB_ARGS(t->name), e);
+    return db_exec_with(m->db, "LOCK TABLES ?? WRITE, ?? AS q READ",
+                        DB_ARGS(t->name, LEDGER_OWN(t->ledger, "request")), e);
 }
 
 /* The lock keeps others from writing between checking keys, inserting, and finding which rows were
@@ -541,7 +642,7 @@ static int apply_rows(struct merge *m, struct merge_table *t, const struct keys 
 {
     struct err ignored;
     size_t before = m->numbers.count;
-    if (db_exec_with(m->db, "LOCK TABLES ?? WRITE", DB_ARGS(t->name), e) < 0)
+    if (lock(m, t, e) < 0)
         return -1;
     int rc = find_taken(m, t, k, e);
     if (rc == 0)

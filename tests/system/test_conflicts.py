@@ -519,6 +519,8 @@ def test_a_statement_that_fails_halfway(saved):
                     "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT='not now'; END IF; END")
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber")
     assert done.rc == FAILED and "table player" in done.err and "not now" in done.err, done
+    assert done.out.startswith("5 rows put into the world"), done
+    assert re.search(r"^player +3 +0 +1 +1 +2 .*not now", done.out, re.M), done
     assert saved.world.value("SELECT COUNT(*) FROM player WHERE nick LIKE 'Új%'") == 1
     saved.world.sql("DROP TRIGGER t", "UPDATE player SET points=77 WHERE nick LIKE 'Új%'")
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--json")
@@ -526,3 +528,25 @@ def test_a_statement_that_fails_halfway(saved):
     assert player["inserted"] == 1 and player["equal"] == 1, done
     assert saved.world.sql("SELECT points FROM player WHERE nick LIKE 'Új%'") == ((77,),)
     assert saved.world.value("SELECT points FROM player WHERE id=5000") == 3
+
+
+def test_new_numbers_follow_the_server_s_step(make_server, make_world, make_keeper):
+    """Games of several servers share the numbers of a table by auto_increment_increment: a number between would be given out
+    by another one."""
+    keeper = make_keeper(make_world(on=make_server("--auto-increment-increment=10", "--auto-increment-offset=3"))).init()
+    keeper.world.sql("CREATE TABLE tiny (id TINYINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY",
+                     "INSERT INTO tiny VALUES (3,1),(13,2),(231,3)")
+    keeper.dump()
+    keeper.server.crash()
+    keeper.world.sql("INSERT INTO tiny VALUES (3,7),(13,8)", "INSERT INTO player VALUES (3,'a',1,1),(13,'b',2,2),(2007,'c',3,3)")
+    keeper.ok("--restore")
+    (path,) = keeper.conflicts()
+    dry = keeper.run("--conflicts=" + path, "--apply", "--renumber", "--dry-run", "--json")
+    done = keeper.run("--conflicts=" + path, "--apply", "--renumber", "--json")
+    assert dry.rc == done.rc == DONE and dry.result["tables"] == done.result["tables"], done
+    assert {t["table"]: t["numbers"] for t in done.result["tables"]} == {
+        "player": [[3, 2013], [13, 2023]], "tiny": [[3, 233], [13, 243]]}, done
+    assert keeper.world.sql("SELECT id, v FROM tiny WHERE v>6 ORDER BY id") == ((233, 7), (243, 8))
+    assert keeper.world.sql("SELECT id FROM player WHERE nick IN ('a','b') ORDER BY id") == ((2013,), (2023,))
+    keeper.world.sql("INSERT INTO player (nick,points) VALUES ('next',1)")
+    assert keeper.world.value("SELECT id FROM player WHERE nick='next'") == 2033

@@ -3,7 +3,8 @@ import os
 
 import pytest
 from test_journal import LOG, crash, keep
-from test_ledger import ENGINES, make, totals
+from test_ledger import ENGINES, LEDGER, make, totals
+from test_ledger_check import PRIVILEGES
 from test_ledger_world import gain, prepare
 from wk.keeper import REFUSED, USER
 
@@ -180,6 +181,41 @@ def test_gains_of_the_emptied_world(doomed):
         done = keeper.run("--conflicts=" + name, "--apply", "--renumber", "--json")
         assert counts(world) == {key: xp + 5 * sum((k % 7, k % 2) == key for k in range(7)) for key, xp in wanted.items()}, done
         assert keeper.ok("--rollup", "--json")["ledgers"][0]["ignored"] == 0
+
+
+@pytest.mark.parametrize("order", ["first", "last", "all"])
+def test_a_request_that_was_rolled_up_and_came_again(doomed, order):
+    """Into the emptied world a game repeats a request whose row is in a total: that one is left out, by name, and the others
+    are put in, wherever it stands among them; --dry-run says so before."""
+    keeper, world = doomed, doomed.world
+    world.sql("CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT NOT NULL, mini INT NOT NULL, "
+              "xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL, UNIQUE KEY (token), KEY k USING BTREE "
+              "(player, mini, id)) ENGINE=MEMORY")
+    keeper.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "1h"}})
+    keeper.server.grant(USER + "@localhost", world.schema, PRIVILEGES)
+    keeper.init()
+
+    def pay(*tokens):
+        for token in tokens:
+            world.sql(f"INSERT INTO gains (player,mini,xp,at,token) VALUES (1,1,1,'2026-11-16 10:00:00','{token}')")
+    pay("a", "b")
+    keeper.ok("--rollup")
+    keeper.dump()
+    keeper.server.crash()
+    pay(*{"first": "Axy", "last": "xya", "all": "ab"}[order])
+    keeper.ok("--restore")
+    (path,) = keeper.conflicts()
+    again = 2 if order == "all" else 1
+    at_once, later = {"first": (1, 1), "last": (0, 2), "all": (0, 0)}[order]  # ids 1 and 2 were passed: those need new ones
+    for options, put_in, left in ((), at_once, again + later), (("--renumber",), later, again):
+        dry = keeper.run("--conflicts=" + path, "--apply", *options, "--dry-run", "--json")
+        done = keeper.run("--conflicts=" + path, "--apply", *options, "--json")
+        assert dry.rc == done.rc == REFUSED and dry.result["tables"] == done.result["tables"], (dry, done)
+        (gains,) = done.result["tables"]
+        assert gains["why"].startswith(f"{again} of its rows have a request id that is in a total of ledger xp"), done
+        assert (gains["inserted"], gains["left"]) == (put_in, left) and done.result["inserted"] == put_in, done
+    keeper.ok("--rollup")
+    assert world.value("SELECT CAST(SUM(xp) AS SIGNED) FROM xp_total") == 2 + at_once + later
 
 
 def counts_of(n):
