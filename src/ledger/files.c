@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <openssl/evp.h>
+
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
@@ -16,6 +18,7 @@
 
 #define MANIFEST_MAX 65536 /* bytes; ours have a few hundred */
 #define CHUNK 65536        /* of unpacked text */
+#define PIECE (1 << 20)    /* of a packed file */
 
 /* ---- names ---- */
 
@@ -190,43 +193,102 @@ static int read_row(void *arg, const struct csv_field *fields, unsigned count, s
     return r->fn ? r->fn(r->arg, fields, count, e) : 0;
 }
 
-/* Reads `file` to its end: its rows, the hash and the size. */
-static int read_all(int dirfd, const char *file, struct reading *r, char sha256[SHA256_HEX],
-                    uint64_t *size, struct err *e)
+/* The pieces of a file whose whole has been verified. */
+struct proven {
+    uint64_t size;
+    unsigned char (*pieces)[SHA256_BYTES]; /* of PIECE bytes each, the last one of fewer */
+};
+
+/* Returns the length of the next piece; 0: the end. */
+static int64_t read_piece(struct gunzip *g, char *data, struct err *e)
 {
-    SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, e);
-    struct gunzip *g = fd < 0 ? NULL : gunzip_open(fd, file, e);
+    int64_t n = 1, got = 0;
+    while (got < PIECE && (n = gunzip_read(g, data + got, (size_t)(PIECE - got), e)) > 0)
+        got += n;
+    return n < 0 ? -1 : got;
+}
+
+/* Reads size and SHA-256 of the packed file, without unpacking it. */
+static int prove_packed(int fd, const char *file, const struct ledger_file *f, struct proven *out,
+                        struct err *e)
+{
+    SCOPED(xfree) char *data = xcalloc(1, PIECE);
+    char sha256[SHA256_HEX];
+    struct gunzip *g = gunzip_open_plain(fd, file, e);
+    int64_t got = g ? 1 : -1;
+    uint64_t size = 0;
+    for (size_t i = 0; size <= f->size && got > 0 && (got = read_piece(g, data, e)) > 0; i++) {
+        out->pieces = xgrow(out->pieces, i, sizeof *out->pieces);
+        size += (uint64_t)got;
+        if (EVP_Digest(data, (size_t)got, out->pieces[i], NULL, EVP_sha256(), NULL) != 1)
+            got = err_set(e, ERR_SYSTEM, 0, "cannot hash %s", file);
+    }
+    if (got == 0)
+        gunzip_sha256(g, sha256);
+    gunzip_close(g);
+    if (got < 0)
+        return -1;
+    out->size = size;
+    if (got == 0 && size == f->size && strcmp(sha256, f->sha256) == 0)
+        return 0;
+    return err_set(e, ERR_DAMAGED, 0,
+                   "%s does not match its manifest: %s%" PRIu64 " bytes instead of %" PRIu64
+                   ", or another SHA-256",
+                   file, got == 0 ? "" : "more than ", got == 0 ? size : f->size, f->size);
+}
+
+static void piece_at(void *arg, uint64_t from, struct gunzip_part *part)
+{
+    const struct proven *p = arg;
+    part->length = p->size - from < PIECE ? (uint32_t)(p->size - from) : PIECE;
+    if (part->length)
+        memcpy(part->sha256, p->pieces[from / PIECE], SHA256_BYTES);
+}
+
+/* Unpacks and reads the rows; what is no longer as it was verified is not unpacked. */
+static int read_rows(int fd, const char *file, struct proven *proven, struct reading *r,
+                     struct err *e)
+{
+    struct gunzip *g = gunzip_open_part(fd, file, 0, proven->size, e);
     SCOPED(csv_free) struct csv_reader csv = {0};
     SCOPED(xfree) char *data = xcalloc(1, CHUNK);
     int64_t got = g ? 1 : -1;
+    if (g)
+        gunzip_prove(g, piece_at, proven);
     while (got > 0 && (got = gunzip_read(g, data, CHUNK, e)) > 0)
         if (csv_feed(&csv, data, (size_t)got, read_row, r, e) < 0)
             got = -1;
     if (got == 0 && !csv_whole(&csv))
         got = err_set(e, ERR_DAMAGED, 0, "%s ends in the middle of a row", file);
-    if (got == 0) {
-        gunzip_sha256(g, sha256);
-        *size = gunzip_packed_bytes(g);
-    }
     gunzip_close(g);
     return got < 0 ? -1 : 0;
+}
+
+/* Reads `file`, which has to have the size and the SHA-256 of `f`, before a byte of it is unpacked. */
+static int read_all(int dirfd, const char *file, const struct ledger_file *f, struct reading *r,
+                    struct err *e)
+{
+    struct proven proven = {0};
+    SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, e);
+    int rc = fd < 0 ? -1 : prove_packed(fd, file, f, &proven, e);
+    if (rc == 0)
+        rc = read_rows(fd, file, &proven, r, e);
+    free(proven.pieces);
+    return rc;
 }
 
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e)
 {
     SCOPED(xfree) char *file = with(f, LEDGER_FILES_GZIP);
-    char sha256[SHA256_HEX];
     struct reading r = {.fn = fn, .arg = arg};
-    uint64_t size;
-    if (read_all(dirfd, file, &r, sha256, &size, e) < 0)
+    if (read_all(dirfd, file, f, &r, e) < 0)
         return -1;
-    if (size == f->size && strcmp(sha256, f->sha256) == 0 && r.rows == f->rows)
+    if (r.rows == f->rows)
         return 0;
     return err_set(e, ERR_DAMAGED, 0,
-                   "%s does not match its manifest: %" PRIu64 " bytes and %" PRIu64
-                   " rows instead of %" PRIu64 " and %" PRIu64 ", or another SHA-256",
-                   file, size, r.rows, f->size, f->rows);
+                   "%s does not match its manifest: %" PRIu64 " rows instead of %" PRIu64, file,
+                   r.rows, f->rows);
 }
 
 /* ---- writing ---- */
@@ -281,14 +343,15 @@ int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, stru
 /* What was written must be what is read from the disk. */
 static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
-    char sha256[SHA256_HEX];
     struct reading r = {0};
-    struct stat st = {0};
-    if (read_all(w->dirfd, w->part, &r, sha256, &f->size, e) < 0)
-        return -1;
+    struct err why = {0};
+    struct stat st;
     if (fstat(w->fd, &st) < 0)
         return err_sys(e, errno, "cannot look at %s", w->part);
-    if (strcmp(sha256, f->sha256) != 0 || r.rows != f->rows || (uint64_t)st.st_size != f->size)
+    f->size = (uint64_t)st.st_size;
+    if (read_all(w->dirfd, w->part, f, &r, &why) < 0 && why.cls != ERR_DAMAGED)
+        return err_pass(e, &why);
+    if (why.cls == ERR_DAMAGED || r.rows != f->rows)
         return err_set(e, ERR_DAMAGED, 0,
                        "%s was read back from the disk with other content than was written",
                        w->part);

@@ -38,7 +38,8 @@ void ledger_files_free(struct ledger_files *f);
 int ledger_files_sweep(int dirfd, const char *ledger, struct err *e);
 /* Reads the manifest; ERR_DAMAGED, or ERR_REFUSED for one without a valid signature. */
 int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e);
-/* Reads the header and all rows, and proves size, SHA-256 and the number of rows. */
+/* Reads the header and all rows. Not a byte is unpacked before size and SHA-256 of the file were verified, nor a piece
+ * that has changed since then. The number of rows can only be verified at the end. */
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e);
 /* The manifest first: a file without one does not count. */

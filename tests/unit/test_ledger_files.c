@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "dir_kit.h"
 #include "ledger/files.h"
 
 static void test_names(void **state)
@@ -138,6 +139,131 @@ static void test_text(void **state)
     }
 }
 
+static int count_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+{
+    (void)fields;
+    (void)count;
+    (void)e;
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+/* A file of rows that do not get smaller when they are packed; `f` becomes that of its manifest. */
+static void write_file(uint64_t sequence, uint64_t rows, struct ledger_file *f)
+{
+    struct err e = {0};
+    struct buf text = {0};
+    uint64_t dice = sequence;
+    *f = (struct ledger_file){.sequence = sequence, .first = 1, .last = rows, .rows = rows};
+    buf_adds(&text, "id,a,b,c,d\r\n");
+    struct ledger_file_writer *w = ledger_file_begin(kit_dir, "xp", sequence, 1, &text, &e);
+    assert_non_null(w);
+    for (uint64_t id = 1; id <= rows; id++) {
+        buf_clear(&text);
+        buf_printf(&text, "%llu", (unsigned long long)id);
+        for (int i = 0; i < 4; i++) {
+            dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            buf_printf(&text, ",0x%016llx", (unsigned long long)dice);
+        }
+        buf_adds(&text, "\r\n");
+        assert_int_equal(ledger_file_write(w, &text, &e), 0);
+    }
+    buf_free(&text);
+    assert_int_equal(ledger_file_commit(w, f, &e), 0);
+    assert_int_equal(ledger_file_load(kit_dir, f, &e), 0);
+}
+
+static void expect_no_row(const struct ledger_file *f, const char *name, const void *data,
+                          size_t len)
+{
+    struct err e = {0};
+    unsigned rows = 0;
+    kit_put(name, data, len);
+    assert_int_equal(ledger_file_read(kit_dir, f, count_row, &rows, &e), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    assert_non_null(strstr(e.text, "SHA-256"));
+    assert_int_equal(rows, 0);
+}
+
+/* Whatever is in the place of a file that was written: no row of it is given to anybody. */
+static void test_other_bytes(void **state)
+{
+    (void)state;
+    struct ledger_file f, other;
+    struct err e = {0};
+    char name[LEDGER_FILE_NAME + 16], second[LEDGER_FILE_NAME + 16];
+    unsigned rows = 0;
+    write_file(1, 60000, &f); /* of several pieces */
+    write_file(2, 60000, &other);
+    snprintf(name, sizeof name, "%s" LEDGER_FILES_GZIP, f.name);
+    snprintf(second, sizeof second, "%s" LEDGER_FILES_GZIP, other.name);
+    assert_int_equal(ledger_file_read(kit_dir, &f, count_row, &rows, &e), 0);
+    assert_int_equal(rows, 60001);
+    size_t len, other_len;
+    char *good = kit_get(name, &len), *bad = kit_get(second, &other_len);
+    assert_true(len > 2u << 20);
+    expect_no_row(&f, name, bad, other_len);
+    expect_no_row(&f, name, "", 0);
+    expect_no_row(&f, name, good, len - 1);
+    for (size_t at = 0; at < len; at += len / 7) {
+        good[at] ^= 1;
+        expect_no_row(&f, name, good, len);
+        good[at] ^= 1;
+    }
+    char *longer = malloc(len + other_len);
+    assert_non_null(longer);
+    memcpy(longer, good, len);
+    memcpy(longer + len, bad, other_len);
+    expect_no_row(&f, name, longer, len + other_len);
+    kit_put(name, good, len);
+    rows = 0;
+    assert_int_equal(ledger_file_read(kit_dir, &f, count_row, &rows, &e), 0);
+    free(good);
+    free(bad);
+    free(longer);
+}
+
+struct swap {
+    const char *name, *data;
+    size_t len;
+    unsigned rows;
+};
+
+static int swap_at_first(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+{
+    struct swap *s = arg;
+    (void)fields;
+    (void)count;
+    (void)e;
+    if (s->rows++ == 0) {
+        int fd = openat(kit_dir, s->name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_int_equal(file_write_all(fd, s->data, s->len), 0);
+        close(fd);
+    }
+    return 0;
+}
+
+/* The file is overwritten once it was verified: only rows of the verified bytes are given. */
+static void test_bytes_that_change_between(void **state)
+{
+    (void)state;
+    struct ledger_file f, other;
+    char name[LEDGER_FILE_NAME + 16], second[LEDGER_FILE_NAME + 16];
+    write_file(1, 60000, &f);
+    write_file(2, 60000, &other);
+    snprintf(name, sizeof name, "%s" LEDGER_FILES_GZIP, f.name);
+    snprintf(second, sizeof second, "%s" LEDGER_FILES_GZIP, other.name);
+    struct swap s = {.name = name};
+    struct err e = {0};
+    char *data = kit_get(second, &s.len);
+    s.data = data;
+    assert_int_equal(ledger_file_read(kit_dir, &f, swap_at_first, &s, &e), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    assert_true(s.rows < 40000);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +271,8 @@ int main(void)
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_row_without_end),
+        cmocka_unit_test_teardown(test_other_bytes, kit_clean),
+        cmocka_unit_test_teardown(test_bytes_that_change_between, kit_clean),
     };
-    return cmocka_run_group_tests_name("ledger_files", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ledger_files", tests, kit_set_up, kit_tear_down);
 }
