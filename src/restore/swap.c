@@ -36,7 +36,7 @@
  *   RENAME                   half of it (MariaDB): undone; all of it: the new world stays, and from
  *                            here on the remaining steps are done
  *   views, routines, …       those that are missing are made
- *   conflict file whole      noted in pending.json: the old tables may be gone from here on
+ *   conflict file whole      noted in pending.json, also by a recovery: the old tables may be gone from here on
  *   old tables dropped       the new world, under a generation that the lease does not know
  *   lease, state             the new world, known as ours
  *   names of constraints     nothing but the file
@@ -433,6 +433,8 @@ static int drop_own(struct db *db, const char *schema, struct progress *p, bool 
         progress_at(p, 0, 0);
         if (!keep_proof || strcmp(own.list[i].name, SWAP_PROOF) != 0)
             rc = drop_table(db, own.list[i].name, e);
+        if (rc == 0)
+            fault_point("restore.table_dropped");
     }
     return rc;
 }
@@ -594,8 +596,7 @@ void swap_result(struct restore *r)
 /* After an interrupted restore all replaced rows are still in its old tables, unless the server was
  * restarted since: then they hold less than was saved before, and the rows of durable tables go to
  * a separate file. */
-static int save_left_over(struct db *db, const struct job *job, const struct pending *p,
-                          struct err *e)
+static int save_left_over(struct db *db, const struct job *job, struct pending *p, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
     struct server_id server;
@@ -629,7 +630,9 @@ static int save_left_over(struct db *db, const struct job *job, const struct pen
                  "%" PRIu64 " rows found in the tables that a restore replaced which was cut off "
                  "are saved in %s/%s",
                  rows, job->cfg->dump_dir, about.file);
-    return rc;
+    /* From here on some of the old tables may be gone: the file must not be written again from the others. */
+    p->conflict_whole = rc == 0 && n > 0;
+    return rc == 0 && n > 0 ? pending_save(job->dirfd, p, e) : rc;
 }
 
 static int rename_one(struct db *db, const char *from, const char *to, struct err *e)
@@ -694,8 +697,8 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
 }
 
 /* Whether the RENAME took place decides which way the rest is finished. */
-static int recover_pending(struct db *db, const struct job *job, const struct pending *p,
-                           bool *swapped, struct err *e)
+static int recover_pending(struct db *db, const struct job *job, struct pending *p, bool *swapped,
+                           struct err *e)
 {
     const struct config *c = job->cfg;
     struct db_sentinel now = {0};

@@ -88,6 +88,20 @@ def test_one_complete_file_whatever_kills_the_restore(lost, point):
     lost.world.assert_is(lost.before)
 
 
+def test_one_complete_file_when_the_tidying_up_is_killed_too(lost):
+    """What tidies up is killed after it has dropped one replaced table: the next one does not write the file anew from
+    the other tables."""
+    written = ["INSERT INTO chat VALUES (1,'early'),(2,'early')", "INSERT INTO fleet VALUES (1,1,1)"]
+    lost.world.sql(*written)
+    assert lost.run("--restore", fault="restore.renamed=kill").rc == -signal.SIGKILL
+    (path,) = lost.conflicts()
+    whole = text_of(path)
+    assert lost.run("--restore", "--force", fault="restore.table_dropped=kill").rc == -signal.SIGKILL
+    lost.ok("--restore", "--force")
+    assert path in lost.conflicts() and rows_in(path) == {"chat": 2, "fleet": 1}, whole
+    lost.world.assert_is(lost.before)
+
+
 def test_a_file_that_the_disk_gives_back_otherwise_stops_the_restore(lost):
     """The file counts like a dump: what was read back from the disk is what was written."""
     lost.world.sql("INSERT INTO chat VALUES (1,'early')")

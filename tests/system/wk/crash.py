@@ -11,7 +11,7 @@ DUMP_POINTS = ["dump.chosen", "dump.part_opened", "dump.listed", "dump.locked", 
 RESTORE_POINTS = ["restore.leased", "restore.chosen", "restore.shadows_created", "restore.loaded",
                   "restore.checked", "restore.conflict_saved", "restore.before_rename",
                   "restore.renamed", "restore.conflict_whole", "restore.sentinel_known",
-                  "restore.dropped", "restore.named", "restore.done"]
+                  "restore.table_dropped", "restore.dropped", "restore.named", "restore.done"]
 OFFSITE_POINTS = ["offsite.chosen", "offsite.sent", "offsite.file_stored", "offsite.manifest_sent"]
 PROMOTE_POINTS = ["promote.fetched", "restore.renamed", "promote.swapped"]
 DEMOTE_POINTS = ["demote.stepped_back", "aside.locked", "aside.saved", "aside.renamed"]
