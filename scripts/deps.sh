@@ -92,6 +92,7 @@ done
 [ -z "$with_stores" ] || [ "$(cat "$unpacked/.complete" 2>/dev/null)" = "$stores" ] || unpack=yes
 # Without it there is one kind of S3 less to try things with: no reason to stop.
 [ -z "$with_stores" ] || "$here/servers.sh" fetch radosgw || printf 'deps: going on without radosgw of Debian sid\n' >&2
+[ -z "$with_stores" ] || "$here/servers.sh" fetch mariadb-plugins || printf 'deps: going on without plugins of MariaDB\n' >&2
 
 # Drops from `missing` the optional packages that this Debian does not have.
 drop_unknown() {

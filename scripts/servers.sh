@@ -37,6 +37,9 @@ Kinds:
   mariadb-11.8  MariaDB of Debian 13 (trixie)
   mariadb-new   MariaDB of Debian sid
   radosgw       no database: the S3 server of Debian sid, for the tests; only fetch and root
+  mariadb-plugins
+                no database: what this Debian's MariaDB can load, such as metadata_lock_info, and
+                its core package does not have; only fetch and root
 
 What is fetched lies under /var/cache/worldkeeper/servers, or where WORLDKEEPER_SERVERS says. Started by
 root, servers run as user mysql where there is one, else as nobody; the data directory has to be theirs.
@@ -71,11 +74,15 @@ mysql) # and what scripts/oracle-client.sh builds with: fetching twice would tak
 mariadb-10.5) suite=bullseye packages=mariadb-server-core-10.5 ;;
 mariadb-11.8) suite=trixie packages=mariadb-server-core ;;
 mariadb-new) packages=mariadb-server-core ;;
-radosgw)
-    packages=radosgw
-    case $command in fetch | root) ;; *) die "radosgw is no database server: it can be fetched" ;; esac
+mariadb-plugins) # of the version that is installed: a server loads no others
+    packages=mariadb-server$(dpkg-query -W -f '=${Version}' mariadb-server-core 2>/dev/null || true)
     ;;
-*) die "no kind '$kind': there are mariadb, mysql, mariadb-10.5, mariadb-11.8, mariadb-new and radosgw" ;;
+radosgw) packages=radosgw ;;
+*) die "no kind '$kind': there are mariadb, mysql, mariadb-10.5, mariadb-11.8, mariadb-new, mariadb-plugins and radosgw" ;;
+esac
+case $kind-$command in
+radosgw-fetch | radosgw-root | mariadb-plugins-fetch | mariadb-plugins-root) ;;
+radosgw-* | mariadb-plugins-*) die "$kind is no database server: it can be fetched" ;;
 esac
 root=$roots/$kind
 
@@ -115,7 +122,13 @@ fetch() {
     remove_root "$new"
     trap 'remove_root "$new"' EXIT
     trap 'exit 1' HUP INT TERM
-    if is_set_up; then bootstrap "$new"; else unpack "$new"; fi
+    if is_set_up; then
+        bootstrap "$new"
+    elif [ "$kind" = mariadb-plugins ]; then
+        unpack_plugins "$new"
+    else
+        unpack "$new"
+    fi
     mkdir -p "$new/usr/lib/mysql/plugin" # MariaDB's core package has none
     printf '%s\n' "$packages" >"$new/.complete"
     remove_root "$root"
@@ -162,6 +175,18 @@ unpack() {
     done
     rm -rf "$own"
     [ "$kind" != radosgw ] || rm -rf "${1:?}/usr/share"
+}
+
+# Of one package of this Debian, without what it depends on: the server is there.
+unpack_plugins() {
+    mkdir -p "$1/debs"
+    (cd "$1/debs" && apt-get -qq -o APT::Sandbox::User=root -o Acquire::http::Timeout=30 -o Acquire::Retries=3 \
+        download "$packages") >"$root.log" 2>&1 9>&- || {
+        tail -n 20 "$root.log" >&2
+        die "apt-get could not fetch $kind; its output ends as above"
+    }
+    dpkg-deb --fsys-tarfile "$1"/debs/*.deb | tar -x -C "$1" ./usr/lib/mysql/plugin
+    rm -rf "$1/debs"
 }
 
 first_of() {

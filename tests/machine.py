@@ -80,7 +80,16 @@ def monitors(where):
     return all(shutil.which(name) for name in ("prometheus", "promtool", "prometheus-node-exporter", "prometheus-alertmanager"))
 
 
-STORES = os.path.join(os.environ.get("WORLDKEEPER_SERVERS", "/var/cache/worldkeeper/servers"), "stores")
+SERVERS = os.environ.get("WORLDKEEPER_SERVERS", "/var/cache/worldkeeper/servers")
+STORES = os.path.join(SERVERS, "stores")
+LOCK_LIST = "metadata_lock_info.so"  # MariaDB's list of who holds which lock
+# Debian's package mariadb-server has it, if that is installed or was fetched.
+PLUGINS = ("/usr/lib/mysql/plugin", os.path.join(SERVERS, "mariadb-plugins/usr/lib/mysql/plugin"))
+
+
+def plugins():
+    """The directory that has LOCK_LIST; None: there is none."""
+    return next((path for path in PLUGINS if os.path.exists(os.path.join(path, LOCK_LIST))), None)
 
 
 def there(*programs):
@@ -96,6 +105,8 @@ NEEDS = {
     "strace": ("no process may look into another here: no system call can be made to fail, no memory is measured", traces),
     "processors": ("one processor: nothing is done side by side", lambda where: (os.cpu_count() or 1) > 1),
     "galera": ("no library galera-4: no server is a node of a cluster", replicates),
+    "lock list": ("no metadata_lock_info of MariaDB (scripts/servers.sh fetch mariadb-plugins): no server lists its locks",
+                  lambda where: plugins() is not None),
     "chromium": ("no Chromium that runs here without a screen (Debian's chromium): the pages are looked at by nobody", browses),
     "prometheus": ("no Prometheus (Debian's prometheus, prometheus-node-exporter, prometheus-alertmanager): nobody scrapes the"
                    " metrics, no rule fires", monitors),
@@ -104,7 +115,7 @@ NEEDS = {
     "radosgw": ("no Ceph, neither installed nor unpacked: nothing is stored in a real S3",
                 there("radosgw", "ceph-mon", "ceph-osd")),
     "radosgw-new": ("no radosgw of Debian sid (scripts/servers.sh fetch radosgw): nothing is stored in another real S3",
-                    lambda where: os.path.exists(os.path.join(os.path.dirname(STORES), "radosgw/.complete"))),
+                    lambda where: os.path.exists(os.path.join(SERVERS, "radosgw/.complete"))),
     "root": ("neither root nor sudo: nothing that only root may do",
              lambda where: os.geteuid() == 0 or works("sudo", "-n", "true")),
     "chroot": ("no directory may be made the root here: nothing can be built with Oracle's client library",

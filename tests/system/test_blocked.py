@@ -1,9 +1,10 @@
 """Sessions of others that hold locks on the tables which a restore replaces: named, and ended where that is allowed;
 backups are waited for."""
+import machine
 import pytest
 from wk.crash import go_on, stopped
 from wk.keeper import USER
-from wk.server import MYSQL
+from wk.server import KIND, MYSQL
 from wk.util import CANARY, wait_for
 
 pytestmark = pytest.mark.each_server
@@ -84,7 +85,7 @@ def test_an_idle_session_of_the_game_is_ended(lost, sessions, victim, what):
     assert not [c for c in troubles(lost) if "restore waits" in c["what"]]
 
 
-@pytest.mark.only("mysql", why="MariaDB, without a plugin, never lists locks")
+@pytest.mark.only("mysql", why="MariaDB, without a plugin, lists no locks")
 def test_of_a_server_that_does_not_tell_who_holds_locks(lost, sessions, victim):
     victim.crash()
     grant(victim, "GRANT CONNECTION_ADMIN, PROCESS ON *.* TO {}")
@@ -176,3 +177,77 @@ def test_a_backup_is_waited_for(lost, sessions, victim, kind, when):
     backup.close()
     lost.wait_state("UP")
     lost.world.assert_is(lost.before)
+
+
+# -- MariaDB with the plugin metadata_lock_info ------------------------------------------------
+
+listed = pytest.mark.only("mariadb", why="a plugin lists who holds locks")
+
+
+@pytest.fixture
+def listing(lost, victim):
+    """The world's server forgets it once more, and lists locks from then on."""
+    if KIND != "mariadb" or not machine.plugins():
+        pytest.skip(machine.REASON + machine.NEEDS["lock list"][0])
+    victim.crash("--plugin-dir=" + machine.plugins(), "--plugin-load-add=metadata_lock_info")
+    assert victim.value("SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME='METADATA_LOCK_INFO'") == 1
+    return lost
+
+
+@listed
+@pytest.mark.parametrize("what", list(IDLE))
+def test_who_holds_the_lock_is_listed(listing, sessions, victim, what):
+    """It is named with its table, and it alone is ended: one with a transaction open on another table stays."""
+    grant(victim, *MAY_END)
+    bystander = sessions("SET autocommit=0", "INSERT IGNORE INTO durable VALUES (8)")
+    idle = sessions(*IDLE[what])
+    number = idle.thread_id()
+    done = listing.ok("--restore")
+    assert f"session {number} ({GAME}@" in done.err and "holds a lock on table fleet" in done.err, done
+    assert not victim.sessions(id=number) and alive(victim, bystander)
+    assert "may be" not in done.err and f"session {bystander.thread_id()} " not in done.err, done
+    listing.world.assert_is(listing.before)
+    found = [f for f in listing.run("--check", "--json").result["checks"] if f["name"] == "blockers"]
+    assert [(f["level"], "plugin" in f["text"] or "INSTALL" in f["text"]) for f in found] == [("ok", False)], found
+
+
+@listed
+def test_a_listed_session_of_another_schema(listing, sessions, victim):
+    grant(victim, *MAY_END)
+    victim.sql("CREATE DATABASE IF NOT EXISTS elsewhere", f"GRANT SELECT ON elsewhere.* TO '{GAME}'@'localhost'")
+    schema = listing.world.schema
+    other = sessions("SET autocommit=0", f"SELECT * FROM `{schema}`.durable", f"SELECT * FROM `{schema}`.fleet",
+                     schema="elsewhere")
+    done = listing.run("--restore")
+    assert done.rc == 1 and f"session {other.thread_id()} " in done.err and f"KILL {other.thread_id()}" in done.err, done
+    assert "holds a lock on table fleet" in done.err and alive(victim, other), done
+
+
+@listed
+@pytest.mark.parametrize("kind", [*BACKUPS, "tables"])
+def test_a_listed_backup_is_named(listing, sessions, victim, kind):
+    """With the KILL for one that was forgotten; it is waited for, and never ended."""
+    grant(victim, *MAY_END)
+    backup = sessions(*BACKUPS.get(kind, ["FLUSH TABLES fleet WITH READ LOCK"]), user="root")
+    number = backup.thread_id()
+    listing.start(state=None)
+    listing.wait(lambda: [c for c in troubles(listing) if f"session {number} (root@" in c["what"]
+                          and "holds the lock of a backup" in c["what"] and f"KILL {number}" in c["hint"]], "it is named")
+    assert alive(victim, backup) and "restore failed" not in listing.log()
+    backup.close()
+    listing.wait_state("UP")
+    listing.world.assert_is(listing.before)
+
+
+@listed
+def test_a_list_that_the_account_may_not_read_whole(listing, sessions, victim):
+    """Without PROCESS nothing is ended that is not known to be idle and of the world's schema; --check offers the GRANT."""
+    idle = sessions(*READS)
+    done = listing.run("--restore")
+    assert done.rc == 1 and "--check" in done.err and alive(victim, idle), done
+    assert f"{GAME}@" not in done.err, done
+    (found,) = [f for f in listing.run("--check", "--json").result["checks"] if f["name"] == "blockers"]
+    assert found["level"] == "note" and "GRANT PROCESS, CONNECTION ADMIN ON *.*" in found["hint"], found
+    victim.sql(*[s for s in found["hint"].split(";") if s.strip()])
+    listing.ok("--restore")
+    listing.world.assert_is(listing.before)
