@@ -77,11 +77,6 @@ mkdir -p "$out"
 # Sanitizers: any finding ends the program with an exit status that no test expects.
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-# A compiler that remembers, where there is one and it has a place to: what has not changed since another run is not
-# compiled again.
-if [ -z "${CC:-}" ] && ccache gcc -c -x c /dev/null -o "$out/probe.o" 2>/dev/null; then
-    export CC='ccache gcc' CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-fi
 # Each of pytest's workers reads all tests: compiled once before they begin, not by each of them at the same time. Not
 # below tests, which stays clean.
 unset PYTHONDONTWRITEBYTECODE
@@ -301,6 +296,12 @@ scripts/deps.sh "$([ -n "$few" ] && echo core || echo test-programs)" || {
     echo '0 passed, 1 failed'
     exit 1
 }
+
+# A compiler that remembers, where there is one and it has a place to: what has not changed since another run is not
+# compiled again.
+if [ -z "${CC:-}" ] && ccache gcc -c -x c /dev/null -o "$out/probe.o" 2>/dev/null; then
+    export CC='ccache gcc' CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+fi
 
 # Servers that cannot reach their files would fail one test after the other.
 tests/machine.py --way-out || {
