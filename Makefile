@@ -412,8 +412,8 @@ models:
 	tests/models/run.py $(MODELS)
 
 ## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine and on Debian 13, the core on
-##                  sid and MariaDB 10.5, every state of the analyzer, races of threads, and all of the tests of which each
-##                  run takes a share
+##                  sid and MariaDB 10.5, every state of the analyzer, races of threads, all of the tests of which each run
+##                  takes a share, and half an hour of each fuzzer
 .PHONY: nightly
 nightly:
 	scripts/clean-root.sh
@@ -428,6 +428,7 @@ nightly:
 	+$(MAKE) models MODELS=--whole
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle
 	+$(MAKE) kills kills-follow changes ledger-torture progress-torture takeover-torture faults soak mutants
+	+$(MAKE) fuzz FUZZ_SECONDS=1800
 
 ## make mutants     does the suite notice the mistakes of tests/mutants? each is built and tested
 .PHONY: mutants

@@ -148,6 +148,9 @@ static bool read_account_part(struct head *h, struct buf *out)
     buf_clear(out);
     if (!sql_token_name(t, out) && !sql_token_bytes(t, h->modes->plain_strings, out))
         return wrong(h, "its definer is no account");
+    /* Of another character set it would be another name in questions to the server, which are UTF-8. */
+    if (out->len == 0 || memchr(out->p, '\0', out->len) || !text_utf8_valid(out->p, out->len))
+        return wrong(h, "its definer is no account");
     reader_next(&h->r);
     return true;
 }
@@ -344,12 +347,21 @@ static bool copy_moment(struct head *h, struct buf *out)
            wrong(h, "its schedule is not one that a server writes");
 }
 
+static bool copy_unit(struct head *h, struct buf *out)
+{
+    static const char units[] =
+        "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND YEAR_MONTH DAY_HOUR DAY_MINUTE "
+        "DAY_SECOND HOUR_MINUTE HOUR_SECOND MINUTE_SECOND";
+    const struct sql_token *t = &h->r.t;
+    return t->kind == SQL_WORD && sql_find_word(units, t->s, t->len) && copy_kind(h, out, SQL_WORD);
+}
+
 static bool copy_schedule(struct head *h, struct buf *out)
 {
     if (copy_words(h, out, "AT"))
         return copy_moment(h, out);
     if (!copy_need(h, out, "EVERY") || !(copy_kind(h, out, SQL_NUMBER) || copy_moment(h, out)) ||
-        !copy_kind(h, out, SQL_WORD))
+        !copy_unit(h, out))
         return wrong(h, "its schedule is not one that a server writes");
     return (!copy_words(h, out, "STARTS") || copy_moment(h, out)) &&
            (!copy_words(h, out, "ENDS") || copy_moment(h, out));

@@ -13,7 +13,8 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const struct definition_modes usual = {0}, ansi = {.ansi_quotes = true},
-                                     oracle = {.ansi_quotes = true, .oracle = true};
+                                     oracle = {.ansi_quotes = true, .oracle = true},
+                                     bytes = {.bytes = true};
 
 /* NULL: refused. */
 static void expect(const char *sql, const struct definition_modes *modes, const char *want)
@@ -133,6 +134,8 @@ static void test_refused(void **state)
         "CREATE EVENT `o`.`e` ON SCHEDULE EVERY 1 DAY DO SELECT 1",
         "CREATE EVENT `e` ON SCHEDULE EVERY (SELECT 1) DAY DO SELECT 1",
         "CREATE EVENT `e` ON SCHEDULE AT NOW() DO SELECT 1",
+        "CREATE EVENT `e` ON SCHEDULE EVERY 1 DISABLE DO SELECT 1",
+        "CREATE DEFINER=''@'b' VIEW `v` AS SELECT 1",
         "CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY RENAME TO x DO SELECT 1",
         "CREATE ALGORITHM=MERGE FUNCTION `f`() RETURNS INT RETURN 1",
         "CREATE AGGREGATE PROCEDURE `f`() RETURN 1",
@@ -159,6 +162,9 @@ static void test_refused(void **state)
         expect(texts[i], &usual, NULL);
     expect("CREATE FUNCTION \"f\" RETURNS INT RETURN 1", &ansi, NULL);
     expect("CREATE PROCEDURE \"other\".\"p\"() SELECT 1", &ansi, NULL);
+    expect("CREATE DEFINER='\x95'@'b' VIEW `v` AS SELECT 1", &bytes, NULL);
+    expect("CREATE DEFINER='a'@'b\\0' VIEW `v` AS SELECT 1", &usual, NULL);
+    expect("CREATE DEFINER=x'00'@'b' VIEW `v` AS SELECT 1", &usual, NULL);
     struct definition d;
     const char *why;
     assert_false(definition_read("CREATE VIEW `v` AS SELECT 1 \0 x", 31, &usual, &d, &why));
