@@ -24,7 +24,6 @@
 
 #define NOT_READABLE 1236 /* the server's error for any failure to read its log */
 #define SAME_ID 4052
-#define INTERRUPTED 1317
 
 #define HEAD 512u /* the format description ends before this offset */
 /* No change of a MEMORY table is larger: the server ends an event at 8 KB, and a row, of which an
@@ -84,7 +83,7 @@ static int fail(struct binlog *b, const char *what, struct err *e)
     db_fail(b->db, b->began, what, &why);
     if (num == NOT_READABLE)
         judge_unreadable(b, mysql_error(b->db->my), &why);
-    if (num == SAME_ID || num == INTERRUPTED) /* nothing is wrong with the log */
+    if (num == SAME_ID || num == DB_INTERRUPTED) /* nothing is wrong with the log */
         why.cls = ERR_UNREACHABLE;
     if (num == 1227)
         err_hint(&why, "GRANT %s, %s ON *.* TO the account of [mysql] user",

@@ -19,7 +19,7 @@ struct writing {
 /* The query was interrupted or ran out of memory: that says nothing about the object. */
 static bool in_vain(const struct err *e)
 {
-    static const int nums[] = {1037 /* out of memory */, 1038, 1041, 1317 /* interrupted */, 0};
+    static const int nums[] = {1037 /* out of memory */, 1038, 1041, DB_INTERRUPTED, 0};
     return err_among(e, nums) || db_unanswered(e) || db_lock_busy(e);
 }
 

@@ -95,6 +95,7 @@ bool db_table_missing(const struct err *e);
 #define DB_TOO_LONG 1153 /* for max_allowed_packet */
 #define DB_LOCK_TIMEOUT 1205
 #define DB_LOG_NEEDS_SUPER 1419 /* creating a trigger with the binary log on */
+#define DB_INTERRUPTED 1317     /* by KILL QUERY */
 #define DB_DEADLOCK 1213 /* the other session took the same locks in another order and continues */
 
 /* Called before and after a thread other than the main one uses connections. */

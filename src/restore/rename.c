@@ -1,6 +1,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fence.h"
 #include "base/thread_group.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
@@ -13,6 +14,9 @@
 #define POLL_TIMEOUT_MS 5000
 #define SILENCE 20 /* consecutive polls that the server did not answer */
 #define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
+#define ASKING_MS 250 /* from the question to the statement that it was asked for */
+#define SHORTEST_MS (1000 + ASKING_MS)
+#define RENEWED_MS 20
 
 struct renaming {
     struct restore *restore;
@@ -20,6 +24,7 @@ struct renaming {
     size_t len;
     unsigned long session;
     struct blocked *blocked; /* hears what it waits for; or NULL */
+    enum lock_wait wait;     /* the same */
     struct db *side;         /* a second connection that polls the session; NULL: not open */
     struct thread_group thread;
     _Atomic bool done; /* then the members below are valid */
@@ -33,6 +38,39 @@ int64_t restore_swap_estimate(size_t tables, bool mariadb)
     int64_t n = (int64_t)tables, each = 2 * n;
     return mariadb ? each + 2 * n * n / 1000 : each;
 }
+
+/* ---- the fence ---- */
+
+static bool is_fenced(const struct restore *r)
+{
+    return fence_made() && !r->opt->drill;
+}
+
+/* A lock can be waited for in whole seconds only. A lease that lasts no second more is about to be renewed, or to end. */
+int rename_may(struct restore *r, struct err *e)
+{
+    int64_t left, wait = r->job->cfg->restore_lock_wait;
+    if (!is_fenced(r))
+        return 0;
+    while ((left = mono_since(fence_until(), clock_mono())) > 0 && left < SHORTEST_MS) {
+        progress_at(r->job->progress, 0, 0);
+        usleep(RENEWED_MS * 1000);
+    }
+    if (fence_check("swap", e) < 0)
+        return -1;
+    left = (left - ASKING_MS) / 1000 * 1000;
+    return db_lock_wait(r->db, wait < left ? wait : left, e);
+}
+
+/* The lease has ended, and the statement still waits for one of its locks: the limit holds for each of them. */
+static void stop_waiting(const struct renaming *r)
+{
+    struct err ignored;
+    if (is_fenced(r->restore) && !fence_open() && r->side && r->wait != LOCK_WAIT_UNKNOWN)
+        db_execf(r->side, &ignored, "KILL QUERY %lu", r->session);
+}
+
+/* ---- the statement ---- */
 
 static void statement_main(void *arg)
 {
@@ -85,8 +123,9 @@ static enum session poll_session(struct renaming *r, struct err *e)
         close_side(r);
     if (found == AT_WORK)
         progress_at(r->restore->job->progress, 0, 0);
+    r->wait = found == AT_WORK ? lock_wait_of(seen.state) : LOCK_WAIT_UNKNOWN;
     if (found == AT_WORK && r->blocked)
-        r->blocked->wait = lock_wait_of(seen.state);
+        r->blocked->wait = r->wait;
     return found;
 }
 
@@ -94,8 +133,10 @@ static void watch(void *arg)
 {
     struct renaming *r = arg;
     struct err ignored;
-    if (!r->done)
-        poll_session(r, &ignored);
+    if (r->done)
+        return;
+    poll_session(r, &ignored);
+    stop_waiting(r);
 }
 
 /* The server continues the statement even though its client is gone: waits for the end. */
@@ -152,19 +193,14 @@ static int find_outcome(struct renaming *r, struct err *e)
 /* Its answer may be lost. */
 static int run(struct renaming *r, struct err *e)
 {
+    r->done = false;
     thread_group_init(&r->thread);
-    if (thread_group_start(&r->thread, statement_main, r) != 0) /* no thread: not polled */
-        return db_exec_len(r->restore->db, r->sql, r->len, e);
-    thread_group_wait(&r->thread, WATCH_MS, watch, r);
-    if (r->rc < 0)
-        err_pass(e, &r->e);
-    return r->rc;
-}
-
-static void end(struct renaming *r)
-{
-    close_side(r);
+    if (thread_group_start(&r->thread, statement_main, r) == 0)
+        thread_group_wait(&r->thread, WATCH_MS, watch, r);
+    else /* no thread: not polled */
+        r->rc = db_exec_len(r->restore->db, r->sql, r->len, &r->e);
     thread_group_end(&r->thread);
+    return r->rc < 0 ? err_pass(e, &r->e) : 0;
 }
 
 int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
@@ -172,17 +208,38 @@ int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *
     struct renaming r = {
         .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
     int rc = run(&r, e);
-    end(&r);
+    close_side(&r);
+    return rc;
+}
+
+/* Where the lease lasts for less than [restore] lock_wait, several short attempts make a long one: each asks the fence. */
+static int run_fenced(struct renaming *r, struct err *e)
+{
+    struct restore *s = r->restore;
+    mono_t until = mono_add(clock_mono(), s->job->cfg->restore_lock_wait);
+    int rc;
+    do {
+        err_clear(e);
+        rc = rename_may(s, e) < 0 ? -1 : run(r, e);
+    } while (rc < 0 && is_fenced(s) && e->num == DB_LOCK_TIMEOUT &&
+             !mono_reached(clock_mono(), until));
+    if (rc < 0 && is_fenced(s) && e->num == DB_INTERRUPTED && !fence_open()) {
+        err_clear(e);
+        fence_check("swap", e);
+    }
     return rc;
 }
 
 int rename_run(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
 {
+    struct err ignored;
     struct renaming r = {
         .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
-    int rc = run(&r, e);
+    int rc = run_fenced(&r, e);
     if (rc < 0 && db_unanswered(e) && e->num != DB_LOCK_TIMEOUT)
         rc = find_outcome(&r, e);
-    end(&r);
+    close_side(&r);
+    if (is_fenced(s))
+        db_lock_wait(s->db, s->job->cfg->restore_lock_wait, &ignored);
     return rc;
 }

@@ -159,6 +159,10 @@ int rename_exec(struct restore *r, const char *sql, size_t len, struct blocked *
  * server works on it, that counts as progress. If its answer is lost, its outcome is looked up before it is reported
  * as failed; if it took place, r->db is a new connection, which holds the lease. */
 int rename_run(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
+/* Asks the fence of the world's lease, right before a statement that changes the world, and lets that statement wait for
+ * locks on r->db no longer than the lease lasts. ERR_REFUSED: this machine may not act. Does nothing in a drill, or
+ * without a lease. */
+int rename_may(struct restore *r, struct err *e);
 /* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken place: a failure
  * here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct restore *r, struct err *e);

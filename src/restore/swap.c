@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/fence.h"
 #include "base/js.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
@@ -342,7 +341,7 @@ static int announce(struct restore *r, struct err *e)
     if (r->job->swapping)
         r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
     fault_point("restore.before_rename");
-    return fence_check("swap", e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
+    return rename_may(r, e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
 }
 
 /* A trigger is dropped under the lock of its table. What was moved already is moved again. */

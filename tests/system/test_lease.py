@@ -457,6 +457,54 @@ def test_an_unlock_that_slept(primary, server):
     assert store.central.holder("p1") is None and store.central.holder("p2") == "gs-a"
 
 
+def waits_for_lock(server):
+    return server.sessions(info="RENAME TABLE%", state="Waiting%")
+
+
+@pytest.mark.either_server
+@pytest.mark.parametrize("how", ["stands still", "waits for two"])
+def test_a_swap_that_waited(primary, server, how):
+    """A restore is allowed to swap, and its RENAME waits for a lock until another machine has the world: it does not take
+    place. The machine stands still meanwhile; or it waits for a second lock, for as long as it did for the first."""
+    k = primary
+    k.configure({"restore": {"lock_wait": "5m", "end_blockers": "never"}})
+    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    k.configure({"standby": {"ttl": "8s"}})
+    k.start(fault="restore.before_rename=stop")
+    wait_for(lambda: k.run("--dump").rc == DONE, "a dump: on a slow machine such a lease comes and goes")
+    job = k.popen("--restore", "--force")
+    [restore] = wait_stopped(k, "restore.before_rename")
+    before = k.world.sql("SELECT nonce FROM worldkeeper_sentinel")
+    with contextlib.closing(server.admin()) as first, contextlib.closing(server.admin()) as second:
+        for session, table in ((first, "chat"), (second, "fleet")):
+            session.begin()
+            session.cursor().execute(f"SELECT COUNT(*) FROM {k.world.schema}.{table}")
+        if how == "waits for two":
+            for pid in k.pids():
+                if pid != restore and pid != job.pid:
+                    os.kill(pid, SIGSTOP)
+            os.kill(k.process.pid, SIGSTOP)
+        os.kill(restore, SIGCONT)
+        k.wait(lambda: waits_for_lock(server), "its RENAME waits")
+        if how == "stands still":
+            to_all(k, SIGSTOP)
+        else:
+            time.sleep(4)  # the lease goes on ending
+            first.rollback()
+        ok(k.other.call("prove"))
+        ok(k.other.call("open"))
+        take(k.other)
+        first.rollback()
+        second.rollback()
+    wait_for(lambda: not waits_for_lock(server), "it waits no more")
+    assert k.world.sql("SELECT nonce FROM worldkeeper_sentinel") == before
+    to_all(k, SIGCONT)
+    done = k.finish(job)
+    assert done.rc != DONE, done
+    k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
+    assert k.world.sql("SELECT nonce FROM worldkeeper_sentinel") == before
+
+
 def durable(checked):
     """How many tables of durable engines --check counts in the world."""
     return re.search(r"; (\d+) durable", checked.out).group(1)
