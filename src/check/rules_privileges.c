@@ -261,37 +261,19 @@ static void own_schema_facts(struct check *c, const char *prefix, const char *pr
 
 /* ---- [restore] end_blockers ---- */
 
-/* What it takes to see the sessions that block a restore, and to end them. */
-static const struct {
-    enum { MARIADB = 1, MYSQL = 2, WITHOUT_SCHEMA = 4 } of; /* … without performance_schema */
-    const char *privilege, *table;                          /* table NULL: on the whole server */
-} for_blockers[] = {
-    {MARIADB | WITHOUT_SCHEMA, "PROCESS", NULL},
-    {MARIADB, "CONNECTION ADMIN", NULL},
-    {MYSQL | WITHOUT_SCHEMA, "CONNECTION_ADMIN", NULL},
-    {MYSQL, "SELECT", "metadata_locks"},
-    {MYSQL, "SELECT", "threads"},
-    {MYSQL, "SELECT", "events_statements_current"},
-};
-#define FOR_BLOCKERS (sizeof for_blockers / sizeof *for_blockers)
-
-static bool for_this_server(struct check *c, size_t i)
+/* Of what it takes to see the sessions that block a restore, and to end them: does this server want that? */
+static bool for_blockers(struct check *c, enum server_privilege p)
 {
-    unsigned kind = c->mariadb                                   ? MARIADB
-                    : check_value(c, "@performance_schema") == 0 ? WITHOUT_SCHEMA
-                                                                 : MYSQL;
-    return (for_blockers[i].of & kind) != 0;
-}
-
-static bool for_blockers_is(struct check *c, const struct grant *g, const char *word)
-{
-    bool schema = g->schema && strcmp(g->schema, "performance_schema") == 0;
-    for (size_t i = 0; i < FOR_BLOCKERS && !c->cfg->restore_ends_none; i++) {
-        const char *table = for_blockers[i].table;
-        bool place = table ? g->on == GRANT_TABLE && schema && strcmp(g->object, table) == 0
-                           : g->on == GRANT_GLOBAL;
-        if (for_this_server(c, i) && place && strcmp(word, for_blockers[i].privilege) == 0)
-            return true;
+    bool schema = !c->mariadb && check_value(c, "@performance_schema") != 0;
+    switch ((int)p) {
+    case MAY_SEE_SESSIONS:
+        return !schema;
+    case MAY_LIST_LOCKS:
+    case MAY_LIST_THREADS:
+    case MAY_READ_STATEMENTS:
+        return schema;
+    case MAY_END_SESSIONS:
+        return true;
     }
     return false;
 }
@@ -308,27 +290,24 @@ static bool has_lock_list(const struct check *c)
 void check_blocker_grants(struct check *c, struct names *out)
 {
     SCOPED(buf_free) struct buf server = {0};
+    SCOPED(names_free) struct names tables = {0};
     const char *account = check_text(c, "account");
-    for (size_t i = 0; i < FOR_BLOCKERS; i++) {
-        const char *word = for_blockers[i].privilege;
-        if (for_this_server(c, i) && !for_blockers[i].table &&
-            !grants_have(&c->grants, NULL, word) &&
-            !(strcmp(word, "PROCESS") != 0 && grants_have(&c->grants, NULL, "SUPER")))
-            add_word(&server, word);
+    for (enum server_privilege p = 0; p < SERVER_PRIVILEGES; p++) {
+        const char *on = server_privilege_on(c->version, p),
+                   *name = server_privilege(c->version, p);
+        bool missing = for_blockers(c, p) && !check_may_server(c, p);
+        SCOPED(xfree) char *grant = xasprintf("GRANT %s ON %s TO %s;", name, on, account);
+        if (missing && strcmp(on, "*.*") == 0)
+            add_word(&server, name);
+        else if (missing)
+            names_add(&tables, grant);
     }
     if (server.len) {
         SCOPED(xfree) char *grant = xasprintf("GRANT %s ON *.* TO %s;", server.p, account);
         names_add(out, grant);
     }
-    for (size_t i = 0; i < FOR_BLOCKERS; i++) {
-        const char *word = for_blockers[i].privilege, *table = for_blockers[i].table;
-        if (!table || !for_this_server(c, i) ||
-            grants_have_table(&c->grants, "performance_schema", table, word))
-            continue;
-        SCOPED(xfree) char *grant =
-            xasprintf("GRANT SELECT ON performance_schema.%s TO %s;", table, account);
-        names_add(out, grant);
-    }
+    for (size_t i = 0; i < tables.count; i++)
+        names_add(out, tables.list[i]);
 }
 
 static void blocker_facts(struct check *c)
@@ -447,17 +426,23 @@ static bool is_used(struct check *c, enum server_privilege p)
         return others;
     case MAY_LEAVE_CLUSTER:
         return check_is(c, "node");
+    case MAY_SEE_SESSIONS:
+    case MAY_LIST_LOCKS:
+    case MAY_LIST_THREADS:
+    case MAY_READ_STATEMENTS:
+    case MAY_END_SESSIONS:
+        return for_blockers(c, p) && (others || !c->cfg->restore_ends_none);
     case SERVER_PRIVILEGES:
         break;
     }
     return false;
 }
 
-/* What only implies what is needed reaches further than that. */
-static bool useful_globally(struct check *c, const char *word)
+/* Of the server: on all of it, or on a table of its own. What only implies what is needed reaches further than that. */
+static bool useful_on_server(struct check *c, const struct grant *g, const char *word)
 {
     for (enum server_privilege p = 0; p < SERVER_PRIVILEGES; p++)
-        if (server_privilege_grants(c->version, p, word) && is_used(c, p))
+        if (server_privilege_grants(c->version, p, g->schema, g->object, word) && is_used(c, p))
             return true;
     return false;
 }
@@ -465,10 +450,10 @@ static bool useful_globally(struct check *c, const char *word)
 /* Does a world need this privilege where it is granted? What other worlds may need their own --check judges. */
 static bool is_useful(struct check *c, const struct grant *g, const char *word)
 {
-    if (for_blockers_is(c, g, word))
-        return true;
     if (g->on == GRANT_GLOBAL)
-        return useful_globally(c, word);
+        return useful_on_server(c, g, word);
+    if (g->on == GRANT_TABLE && useful_on_server(c, g, word))
+        return true;
     if (g->on == GRANT_TABLE && strcmp(g->schema, "mysql") == 0 && strcmp(g->object, "proc") == 0)
         return strcmp(word, "SELECT") == 0;
     if (g->schema && text_starts(g->schema, "worldkeeper") && strstr(g->schema, "drill"))

@@ -12,13 +12,24 @@ enum { MYSQL, MARIADB };
 
 /* ---- on the whole server ---- */
 
+/* A table that a privilege is granted on. */
+static const struct place {
+    const char *schema, *table, *quoted;
+} proc = {"mysql", "proc", "`mysql`.`proc`"},
+  locks = {"performance_schema", "metadata_locks", "`performance_schema`.`metadata_locks`"},
+  threads = {"performance_schema", "threads", "`performance_schema`.`threads`"},
+  statements = {"performance_schema", "events_statements_current",
+                "`performance_schema`.`events_statements_current`"};
+
 /* Of each privilege and vendor, the last row that the version has reached. `implied`: what stands for it, one or two
  * names. Tried on each version that is tested, with each privilege alone. */
 static const struct privilege {
     enum server_privilege privilege;
     bool mariadb;
     unsigned since;
-    const char *name, *on, *implied[2]; /* `on`: NULL for *.* */
+    const char *name;
+    const struct place *on; /* NULL for *.* */
+    const char *implied[2];
 } privileges[] = {
     {MAY_READ_LOG, MARIADB, 0, "REPLICATION SLAVE"},
     {MAY_READ_LOG, MYSQL, 0, "REPLICATION SLAVE"},
@@ -57,11 +68,19 @@ static const struct privilege {
      "SESSION_VARIABLES_ADMIN",
      NULL,
      {"SUPER", "SYSTEM_VARIABLES_ADMIN"}},
-    {MAY_READ_ROUTINES, MARIADB, 0, "SELECT", "`mysql`.`proc`", {"SELECT"}},
+    {MAY_READ_ROUTINES, MARIADB, 0, "SELECT", &proc, {"SELECT"}},
     {MAY_READ_ROUTINES, MARIADB, V(11, 3, 0), "SHOW CREATE ROUTINE", NULL, {"SELECT"}},
     {MAY_READ_ROUTINES, MYSQL, 0, "SELECT"},
     {MAY_READ_ROUTINES, MYSQL, V(8, 0, 20), "SHOW_ROUTINE", NULL, {"SELECT"}},
     {MAY_LEAVE_CLUSTER, MARIADB, 0, "SUPER"},
+    {MAY_SEE_SESSIONS, MARIADB, 0, "PROCESS"},
+    {MAY_SEE_SESSIONS, MYSQL, 0, "PROCESS"},
+    {MAY_LIST_LOCKS, MYSQL, 0, "SELECT", &locks, {"SELECT"}},
+    {MAY_LIST_THREADS, MYSQL, 0, "SELECT", &threads, {"SELECT"}},
+    {MAY_READ_STATEMENTS, MYSQL, 0, "SELECT", &statements, {"SELECT"}},
+    {MAY_END_SESSIONS, MARIADB, 0, "CONNECTION ADMIN", NULL, {"SUPER"}},
+    {MAY_END_SESSIONS, MARIADB, V(11, 0, 0), "CONNECTION ADMIN"},
+    {MAY_END_SESSIONS, MYSQL, 0, "CONNECTION_ADMIN", NULL, {"SUPER"}},
 };
 
 static const char *const uses[SERVER_PRIVILEGES] = {
@@ -76,6 +95,11 @@ static const char *const uses[SERVER_PRIVILEGES] = {
     [MAY_LEAVE_KEYS] = "Copies without a key, with sql_require_primary_key = ON",
     [MAY_READ_ROUTINES] = "Functions and procedures in dumps",
     [MAY_LEAVE_CLUSTER] = "Restores and drills on a Galera node",
+    [MAY_SEE_SESSIONS] = "Sessions that block a restore, without performance_schema",
+    [MAY_LIST_LOCKS] = "Those that hold its locks, with performance_schema",
+    [MAY_LIST_THREADS] = "Who they are",
+    [MAY_READ_STATEMENTS] = "Their last statements",
+    [MAY_END_SESSIONS] = "[restore] end_blockers = idle",
 };
 
 static const struct privilege *row_of(struct server_version v, enum server_privilege p)
@@ -97,7 +121,7 @@ const char *server_privilege(struct server_version v, enum server_privilege p)
 const char *server_privilege_on(struct server_version v, enum server_privilege p)
 {
     const struct privilege *row = row_of(v, p);
-    return row && row->on ? row->on : "*.*";
+    return row && row->on ? row->on->quoted : "*.*";
 }
 
 /* SHOW GRANTS of MariaDB and MySQL differ in this name, and grants.h has one of them. */
@@ -114,7 +138,8 @@ static bool has(const struct grants *g, const char *name)
 bool server_may(const struct grants *g, struct server_version v, enum server_privilege p)
 {
     const struct privilege *row = row_of(v, p);
-    if (!row || (!row->on && has(g, row->name)))
+    if (!row || (row->on ? grants_have_table(g, row->on->schema, row->on->table, row->name)
+                         : has(g, row->name)))
         return true;
     for (size_t i = 0; i < COUNT(row->implied); i++)
         if (row->implied[i] && has(g, row->implied[i]))
@@ -123,10 +148,15 @@ bool server_may(const struct grants *g, struct server_version v, enum server_pri
     return p == MAY_READ_ROUTINES && v.mariadb && grants_have_table(g, "mysql", "proc", "SELECT");
 }
 
-bool server_privilege_grants(struct server_version v, enum server_privilege p, const char *name)
+bool server_privilege_grants(struct server_version v, enum server_privilege p, const char *schema,
+                             const char *table, const char *name)
 {
     const struct privilege *row = row_of(v, p);
-    return row && !row->on && strcmp(in_grants(row->name), name) == 0;
+    const struct place *on = row ? row->on : NULL;
+    bool here =
+        on ? schema && table && strcmp(on->schema, schema) == 0 && strcmp(on->table, table) == 0
+           : !schema && !table;
+    return row && here && strcmp(in_grants(row->name), name) == 0;
 }
 
 void server_definer_privileges(struct server_version v, const char *definer, const char *denied,
@@ -158,7 +188,9 @@ static void add_version(struct buf *b, unsigned number)
 
 static void add_row(struct buf *b, const struct privilege *row)
 {
-    buf_printf(b, "%s%s", row->name, row->on ? " on mysql.proc" : "");
+    buf_adds(b, row->name);
+    if (row->on)
+        buf_printf(b, " on %s.%s", row->on->schema, row->on->table);
     for (size_t i = 0; i < COUNT(row->implied); i++)
         if (row->implied[i])
             buf_printf(b, " or %s", row->implied[i]);

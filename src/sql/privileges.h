@@ -23,17 +23,23 @@ enum server_privilege {
     MAY_LEAVE_KEYS,      /* SET sql_require_primary_key=0 */
     MAY_READ_ROUTINES,   /* SHOW CREATE of other accounts' routines */
     MAY_LEAVE_CLUSTER,   /* SET wsrep_on=0 */
+    MAY_SEE_SESSIONS,    /* other accounts' sessions and transactions */
+    MAY_LIST_LOCKS,      /* MySQL with performance_schema: who holds which lock, … */
+    MAY_LIST_THREADS,    /* … who that is, … */
+    MAY_READ_STATEMENTS, /* … and what it did last */
+    MAY_END_SESSIONS,    /* KILL of other accounts' sessions */
     SERVER_PRIVILEGES
 };
 
 /* The privilege to grant, as GRANT writes it; NULL: nothing is needed there in this version. */
 const char *server_privilege(struct server_version v, enum server_privilege p);
-/* What it is granted on: "*.*", except for routines of older MariaDB. */
+/* What it is granted on: "*.*", or a table of the server's own. */
 const char *server_privilege_on(struct server_version v, enum server_privilege p);
 /* Do the grants contain it, or another privilege that implies it in this version? True also where nothing is needed. */
 bool server_may(const struct grants *g, struct server_version v, enum server_privilege p);
-/* Is `name`, as grants.h has it, the privilege to grant for `p`? */
-bool server_privilege_grants(struct server_version v, enum server_privilege p, const char *name);
+/* Is `name`, as grants.h has it, on this table (NULL, NULL: on *.*) the privilege to grant for `p`? */
+bool server_privilege_grants(struct server_version v, enum server_privilege p, const char *schema,
+                             const char *table, const char *name);
 
 /* Which privileges it takes to make a trigger for this definer, `denied` being what the server said when it refused
  * that, or NULL; ended by -1. Which accounts are system users a server does not show; root is. */

@@ -7,6 +7,7 @@ import pytest
 
 from wk.keeper import DONE, ROOT, USER
 from wk.server import MYSQL, RIGHTS, version
+from wk.util import CANARY
 
 LOG = "REPLICATION SLAVE, " + ("REPLICATION CLIENT" if MYSQL else "BINLOG MONITOR")
 # What the man page's table says: rights on the schema, and on the server.
@@ -185,8 +186,13 @@ ELSEWHERE = {"Copies without a key, with sql_require_primary_key = ON",  # test_
              "Restores and drills on a Galera node"}  # test_galera.py
 
 
+END = "[restore] end_blockers = idle"
+BLOCKERS = ["Sessions that block a restore, without performance_schema", "Those that hold its locks, with performance_schema",
+            "Who they are", "Their last statements", END]
+
+
 def test_each_that_is_listed_is_tried():
-    assert set(by_version()) <= set(LISTED) | ELSEWHERE
+    assert set(by_version()) <= set(LISTED) | set(BLOCKERS) | ELSEWHERE
 
 
 def a_world_of_many_definers(make_server, make_world, make_keeper):
@@ -313,3 +319,52 @@ def test_a_check_changes_nothing(make_server, make_world, make_keeper):
     keeper.run("--check")
     assert server.sql("SHOW MASTER STATUS") == at
     keeper.world.assert_is(was)
+
+
+def blocked(keeper):
+    """A session of the game keeps the lost tables locked: does a restore find out which, see what it did where a server tells
+    that, and end it?"""
+    keeper.server.crash(*keeper.server.more)
+    keeper.server.account("gamer", [keeper.world.schema], server_rights="")
+    con = keeper.server.admin(keeper.world.schema, user="gamer", password=CANARY)
+    try:
+        with con.cursor() as cur:
+            for statement in ("SET autocommit=0", "SELECT * FROM durable", "SELECT * FROM player"):
+                cur.execute(statement)
+        done = keeper.run("--restore")
+    finally:
+        con.close()
+    return done.rc == DONE and f"session {con.thread_id()} (gamer@" in done.err, done
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("listing", ["with a list of locks", "without one"] if MYSQL else ["without one"])
+def test_check_offers_what_ending_sessions_needs(listing, make_server, make_world, make_keeper):
+    """If and only if a restore could not end the session that it waits for: with all that is listed, with all but one of
+    them, and with what is said to stand for that one in its place."""
+    listed, lists = by_version(), listing == "with a list of locks"
+    server = make_server(*(["--performance-schema=ON"] if lists else []))
+    keeper = make_keeper(make_world("small", server), {"restore": {"lock_wait": "1s"}}).init()
+    keeper.world.sql("CREATE TABLE durable (a INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO durable VALUES (1)")
+    keeper.dump()
+    every = {use: listed[use] for use in BLOCKERS if use in listed}
+    cases = {"all": [name for name, _ in every.values()]}
+    for use, (name, others) in every.items():
+        rest = [n for u, (n, _) in every.items() if u != use]
+        cases[use] = rest
+        cases.update({f"{other} in place of {name}": [*rest, other] for other in others})
+        if "SUPER" not in others and use == END:
+            cases["SUPER, which is not enough"] = [*rest, "SUPER"]
+    for what, rights in cases.items():
+        server.account(USER, [keeper.world.schema], RIGHTS, ", ".join(r for r in rights if " on " not in r) or None)
+        for right, table in (r.split(" on ") for r in rights if " on " in r):
+            server.sql(*(f"GRANT {right} ON {table} TO {USER}@'{host}'" for host in ("localhost", "127.0.0.1")))
+        keeper.server.crash(*server.more)
+        offered = [c for c in keeper.run("--check", "--json").json["result"]["checks"]
+                   if c["name"] == "blockers" and c["level"] == "note"]
+        works, done = blocked(keeper)
+        if "Their last statements" in cases and lists:
+            works = works and "last: SELECT * FROM player" in done.err
+        assert bool(offered) == (not works), (what, rights, offered, done)
+        needed = what in every and lists == (what not in BLOCKERS[:1]) or what == END or "not enough" in what
+        assert works != needed, (what, rights, done)

@@ -84,12 +84,14 @@ static void test_super(void **state)
         enum server_privilege privilege;
         const char *held; /* a letter for each version */
     } cases[] = {
-        {MAY_READ_LOG, "--- --- --- --"},      {MAY_ASK_LOG, "yyy --- yyy yy"},
-        {MAY_NAME_DEFINER, "yyy --- yyy yy"},  {MAY_NAME_SYSTEM, "yyy yyy --- --"},
-        {MAY_NAME_MISSING, "yyy yyy yyy yy"},  {MAY_SKIP_TRUST, "yyy yyy yyy yy"},
-        {MAY_SKIP_LOG, "yyy --- yyy yy"},      {MAY_WRITE_READ_ONLY, "yy- --- yyy yy"},
-        {MAY_LEAVE_KEYS, "yyy yyy yyy yy"},    {MAY_READ_ROUTINES, "--- --- --- --"},
-        {MAY_LEAVE_CLUSTER, "yyy yyy yyy yy"},
+        {MAY_READ_LOG, "--- --- --- --"},        {MAY_ASK_LOG, "yyy --- yyy yy"},
+        {MAY_NAME_DEFINER, "yyy --- yyy yy"},    {MAY_NAME_SYSTEM, "yyy yyy --- --"},
+        {MAY_NAME_MISSING, "yyy yyy yyy yy"},    {MAY_SKIP_TRUST, "yyy yyy yyy yy"},
+        {MAY_SKIP_LOG, "yyy --- yyy yy"},        {MAY_WRITE_READ_ONLY, "yy- --- yyy yy"},
+        {MAY_LEAVE_KEYS, "yyy yyy yyy yy"},      {MAY_READ_ROUTINES, "--- --- --- --"},
+        {MAY_LEAVE_CLUSTER, "yyy yyy yyy yy"},   {MAY_SEE_SESSIONS, "--- --- --- --"},
+        {MAY_LIST_LOCKS, "yyy yyy --- --"},      {MAY_LIST_THREADS, "yyy yyy --- --"},
+        {MAY_READ_STATEMENTS, "yyy yyy --- --"}, {MAY_END_SESSIONS, "yyy --- yyy yy"},
     };
     assert_int_equal(COUNT(cases), SERVER_PRIVILEGES);
     for (size_t i = 0; i < COUNT(cases); i++) {
