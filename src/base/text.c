@@ -381,12 +381,21 @@ bool text_utf8_valid(const char *s, size_t len)
     return true;
 }
 
-/* Is it one of those that are invisible or change how others are displayed? Control characters and line
- * ends, bidirectional controls, and characters without width (Unicode's
- * Default_Ignorable_Code_Point and the invisible format characters). `s`: a valid character. */
-static bool unprintable(const unsigned char *s, size_t len)
+/* `s`: a valid character of `len` bytes. */
+static uint32_t code_point(const unsigned char *s, size_t len)
 {
     static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t c = s[0] & lead[len];
+    for (size_t i = 1; i < len; i++)
+        c = c << 6 | (s[i] & 0x3f);
+    return c;
+}
+
+/* Is it one of those that are invisible or change how others are displayed? Control characters and line
+ * ends, bidirectional controls, and characters without width (Unicode's
+ * Default_Ignorable_Code_Point and the invisible format characters). */
+static bool unprintable(uint32_t c)
+{
     static const struct {
         uint32_t from, to;
     } ranges[] = {{0, 0x1f},          {0x7f, 0x9f},       {0xad, 0xad},      {0x34f, 0x34f},
@@ -394,9 +403,6 @@ static bool unprintable(const unsigned char *s, size_t len)
                   {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},  {0x3164, 0x3164},
                   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},  {0xfff0, 0xfffb},
                   {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
-    uint32_t c = s[0] & lead[len];
-    for (size_t i = 1; i < len; i++)
-        c = c << 6 | (s[i] & 0x3f);
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].from; i++)
         if (c <= ranges[i].to)
             return true;
@@ -420,12 +426,31 @@ void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max
             buf_adds(out, "...");
             return;
         }
-        if (n == 0 || unprintable(p + i, n))
+        if (n == 0 || unprintable(code_point(p + i, n)))
             buf_addc(out, '?');
         else
             buf_add(out, p + i, n);
         used += n ? n : 1;
         i += n ? n : 1;
+    }
+}
+
+void text_escape_json(struct buf *out, const char *json)
+{
+    const unsigned char *p = (const unsigned char *)json;
+    buf_add(out, "", 0);
+    for (size_t len = strlen(json); len > 0;) {
+        size_t n = utf8_char(p, len);
+        uint32_t c = n ? code_point(p, n) : *p;
+        n = n ? n : 1;
+        if (c > 0xffff && unprintable(c))
+            buf_printf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+        else if (unprintable(c))
+            buf_printf(out, "\\u%04x", c);
+        else
+            buf_add(out, (const char *)p, n);
+        p += n;
+        len -= n;
     }
 }
 

@@ -87,6 +87,9 @@ const char *text_utc_name(wall_t t, char out[TEXT_SHORT]);
 void text_clean(struct buf *out, const char *s, size_t max);
 /* The same of bytes with zeros among them. */
 void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max);
+/* Appends JSON without line ends in which each character that text_clean() replaces is written as \uXXXX: the same
+ * value, of which nothing moves a cursor or hides on a terminal. */
+void text_escape_json(struct buf *out, const char *json);
 bool text_utf8_valid(const char *s, size_t len);
 void text_hex(const unsigned char *data, size_t len, char *out /* 2*len+1 */);
 /* Is it exactly `len` hex digits as text_hex() writes them? */

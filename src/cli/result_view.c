@@ -322,19 +322,27 @@ static size_t mark_of(const json_t *c)
     return 1;
 }
 
+#define GRANT_MAX                                                                                  \
+    (1u << 20) /* bytes; a name has 64 characters, a list of columns thousands of names */
+
 /* To be piped into a client: each line is a statement, or a comment that begins with "-- ". */
 static void show_grants(const json_t *list)
 {
+    SCOPED(buf_free) struct buf b = {0};
     if (json_array_size(list) == 0)
         puts("-- the account has all privileges that this config uses");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *g = json_array_get(list, i);
         for (const char *line = js_text(g, "why"); *line;) {
-            int len = (int)strcspn(line, "\n");
-            printf("-- %.*s\n", len, line);
+            size_t len = strcspn(line, "\n");
+            buf_clear(&b);
+            text_clean_bytes(&b, line, len, 4000);
+            printf("-- %s\n", b.p);
             line += len + (line[len] != '\0');
         }
-        puts(js_text(g, "statement"));
+        buf_clear(&b);
+        text_clean(&b, js_text(g, "statement"), GRANT_MAX);
+        puts(b.p);
     }
 }
 

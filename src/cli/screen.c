@@ -100,6 +100,7 @@ static void add_rate(struct buf *b, const char *before, const struct measure *m)
     if (m->ms < RATE_AFTER_MS || (m->bytes <= 0 && m->rows <= 0))
         return;
     double rate = (double)(m->bytes > 0 ? m->bytes : m->rows) * 1000.0 / (double)m->ms;
+    rate = rate < 1e18 ? rate : 1e18; /* what is beyond UINT64_MAX has no defined conversion */
     if (m->bytes > 0)
         buf_printf(b, "%s%s/s", before, text_size((uint64_t)rate, t));
     else
@@ -314,8 +315,9 @@ void screen_json(enum action action, const json_t *result, const struct err *e, 
         js_set_clean(why, "hint", e->hint);
         json_object_set_new(o, "error", why);
     }
-    char *s = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    puts(s ? s : "{}");
-    free(s);
+    SCOPED(xfree) char *s = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    SCOPED(buf_free) struct buf b = {0};
+    text_escape_json(&b, s ? s : "{}");
+    puts(b.p);
     fflush(stdout);
 }

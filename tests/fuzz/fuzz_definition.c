@@ -53,6 +53,8 @@ static bool same(const struct sql_token *a, const struct sql_token *b, bool name
 static void leave_out_state(struct tokens *t, size_t behind)
 {
     size_t at = t->count - behind, from = at;
+    if (!t->list)
+        return;
     static const char *const states[] = {"REPLICA", "SLAVE", "ON", "DISABLE"};
     if (at > 0 && sql_is(&t->list[at - 1], "ENABLE")) {
         from = at - 1;
@@ -97,13 +99,14 @@ static void judge_tokens(const char *sql, const struct definition *d, const stru
     size_t behind = event ? comment.count + 1 : 0, n = rest.count + behind;
     demand(event || comment.count == 0);
     if (event) {
+        demand(in.count > behind && out.count > behind);
         leave_out_state(&in, behind);
         leave_out_state(&out, behind);
     }
     demand(n < in.count && n < out.count);
     for (size_t i = 1; i <= n; i++)
-        demand(
-            same(&in.list[in.count - i], &out.list[out.count - i], d->kind == DEFINITION_TRIGGER));
+        demand(same(&in.list[in.count - i], &out.list[out.count - i],
+                    d->kind == DEFINITION_TRIGGER || (event && i == 1))); /* DO is written anew */
     free(in.list);
     free(out.list);
     free(rest.list);

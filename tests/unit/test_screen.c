@@ -665,6 +665,41 @@ static void test_json(void **state)
     json_decref(o);
 }
 
+/* JSON is read by people, too: what a terminal obeys or hides is escaped, in keys as well, and the value is the same. */
+static void test_json_on_a_terminal(void **state)
+{
+    (void)state;
+    static const char all[] = "\xc2\x9b"
+                              "31m\x7f\xe2\x80\xae\xf3\xa0\x81\x81 \xc3\xa4\xf0\x9f\x98\x80";
+    json_t *o = json_object();
+    json_object_set_new(o, all, json_string(all));
+    capture_files(1, 0);
+    screen_json(ACTION_DUMP, o, NULL, 0);
+    end();
+#define SHOWN "\"\\u009b31m\\u007f\\u202e\\udb40\\udc41 \xc3\xa4\xf0\x9f\x98\x80\""
+    assert_string_equal(cap.shown[0].p,
+                        "{\"action\":\"dump\",\"ok\":true,\"exit\":0,\"result\":{" SHOWN ":" SHOWN
+                        "}}\n");
+#undef SHOWN
+    json_t *again = parse(cap.shown[0].p);
+    assert_true(json_equal(json_object_get(again, "result"), o));
+    json_decref(again);
+    json_decref(o);
+}
+
+/* Each line of the grants is a comment or a statement, whatever names are in them. */
+static void test_grants(void **state)
+{
+    (void)state;
+    json_t *o = json_pack("{s:[{s:s, s:s}]}", "grants", "why", "a\r\033[2J\nb", "statement",
+                          "GRANT x\n\033[2J;");
+    capture_files(0, 0);
+    screen_result(ACTION_CHECK, o);
+    end();
+    assert_string_equal(cap.shown[0].p, "-- a??[2J\n-- b\nGRANT x??[2J;\n");
+    json_decref(o);
+}
+
 /* --status --json has the keys of status.json beside those of every answer; without a supervisor an
  * error like any other. */
 static void test_json_status(void **state)
@@ -726,7 +761,9 @@ int main(void)
         TEST(test_holes),
         TEST(test_error),
         TEST(test_json),
-        TEST(test_json_status),
+        cmocka_unit_test(test_json_status),
+        TEST(test_json_on_a_terminal),
+        TEST(test_grants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
