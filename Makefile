@@ -85,21 +85,29 @@ CFLAGS_ALL   := -std=c11 $(WARN) $(HARD) $(MODE) $(CFLAGS)
 LDFLAGS_ALL  := $(if $(filter -fPIE,$(PIE)),-pie,-no-pie) -Wl,-z,relro,-z,now -Wl,-z,noexecstack $(CET) -Wl,--as-needed $(MODE) $(LDFLAGS)
 LIBS  := $(shell pkg-config --libs $(PKGS)) -ldl -pthread
 
-SRC  := $(sort $(wildcard src/*.c src/*/*.c))
+# The daemon has nothing of worldkeeper-setup, which starts other programs.
+SETUP_SRC := $(sort $(wildcard src/setup/*.c))
+SETUP_OBJ := $(SETUP_SRC:%.c=$(BUILD)/%.o)
+SETUP := $(BUILD)/worldkeeper-setup
+SRC  := $(filter-out $(SETUP_SRC),$(sort $(wildcard src/*.c src/*/*.c)))
 OBJ  := $(SRC:%.c=$(BUILD)/%.o)
 BIN  := $(BUILD)/worldkeeper
 # Unit tests bring a clock of their own and no main.
-UNIT_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/base/clock.o,$(OBJ))
+UNIT_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/base/clock.o,$(OBJ)) $(filter-out $(BUILD)/src/setup/main.o,$(SETUP_OBJ))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .PHONY: all help unit unit-build unit-run lint format install clean
-all: $(BIN)
+all: $(BIN) $(SETUP)
 
 help:
 	@sed -n 's/^## //p' Makefile
 
 $(BIN): $(OBJ) $(COV_OBJ) $(SAN_OBJ)
+	$(CC) $(LDFLAGS_ALL) $(BIN_SAN) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
+
+# Of the daemon it takes what it needs.
+$(SETUP): $(SETUP_OBJ) $(COV_OBJ) $(SAN_OBJ) $(BUILD)/worldkeeper.a
 	$(CC) $(LDFLAGS_ALL) $(BIN_SAN) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
 
 $(BUILD)/%.o: %.c Makefile $(BUILT_ANEW)
@@ -150,21 +158,23 @@ lint:
 	$(if $(OF_12),clang-format --dry-run --Werror $(CHECKED),@echo 'left out: clang-format and clang-tidy, which are of LLVM $(LLVM) and not 14, as in Debian 12')
 	cppcheck --quiet -j$$(nproc) --std=c11 --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit tests/bench tests/tools tests/fuzz
-	$(if $(OF_12),+$(MAKE) --no-print-directory -s -k -j$$(nproc) $(SRC:%=tidy/%))
+	$(if $(OF_12),+$(MAKE) --no-print-directory -s -k -j$$(nproc) $(SRC:%=tidy/%) $(SETUP_SRC:%=tidy/%))
 
 # How many states of a function clang's analyzer looks at: its own number. A fifth of it takes a third of the time, a
 # twentieth an eighth.
 ANALYZER_NODES ?= 225000
 
-.PHONY: $(SRC:%=tidy/%)
-$(SRC:%=tidy/%): tidy/%:
+.PHONY: $(SRC:%=tidy/%) $(SETUP_SRC:%=tidy/%)
+$(SRC:%=tidy/%) $(SETUP_SRC:%=tidy/%): tidy/%:
 	@tests/tidy.sh $* $(ANALYZER_NODES) -std=c11 $(CPPFLAGS_ALL)
 
 format:
 	clang-format -i $(CHECKED)
 
-install: $(BIN)
+install: $(BIN) $(SETUP)
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/worldkeeper
+	install -D -m 0755 $(SETUP) $(DESTDIR)$(PREFIX)/bin/worldkeeper-setup
+	install -D -m 0644 etc/worldkeeper-setup.8 $(DESTDIR)$(PREFIX)/share/man/man8/worldkeeper-setup.8
 	install -D -m 0644 etc/worldkeeper.8 $(DESTDIR)$(PREFIX)/share/man/man8/worldkeeper.8
 	install -D -m 0644 etc/worldkeeper-ledger.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-ledger.7
 	install -D -m 0644 etc/worldkeeper-progress.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-progress.7
@@ -199,7 +209,7 @@ deb:
 clean:
 	rm -rf build
 
--include $(OBJ:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
+-include $(OBJ:.o=.d) $(SETUP_OBJ:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
 
 # Everything in tests/bench is a program of one file.
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))

@@ -162,13 +162,17 @@ static void schema_grants(struct check *c, struct needed_grants *out)
 static void other_schema(struct check *c, const char *schema, const char *privileges,
                          const char *why, const char *lost, struct needed_grants *out)
 {
-    SCOPED(buf_free) struct buf missing = {0}, target = {0};
+    SCOPED(buf_free) struct buf missing = {0}, target = {0}, pattern = {0};
     db_missing_privileges(&missing, &c->grants, schema, privileges);
     if (!missing.len)
         return;
     db_grant_target(&target, &c->grants, schema, c->account.name);
-    /* All of them: a new row hides what a wider one gives. */
-    SCOPED(xfree) char *sql = xasprintf("GRANT %s%s;", privileges, target.p);
+    buf_adds(&pattern, "");
+    grants_pattern(&c->grants, &pattern, schema);
+    const struct grant *row = grants_row(&c->grants, schema, check_text(c, "account"));
+    /* A new row hides what a wider one gives: then it is all of them. */
+    bool own_row = row && strcmp(row->schema, pattern.p) == 0;
+    SCOPED(xfree) char *sql = xasprintf("GRANT %s%s;", own_row ? missing.p : privileges, target.p);
     add(out, sql, why, lost, NULL);
 }
 

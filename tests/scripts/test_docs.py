@@ -149,3 +149,10 @@ def test_hints_that_set_a_variable_say_what_keeps_it():
             for literal in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*(?:\w+\s*)?)+', f.read().replace("\\\n", "")):
                 if "SET GLOBAL" in literal:
                     assert re.search("my\\.cnf|config file|PERSIST", literal), (path, literal)
+
+
+def test_the_options_of_setup_are_in_its_man_page_and_no_others():
+    shown = set(re.findall(r"--([a-z][a-z-]+)", subprocess.run(
+        [os.path.join(ROOT, "build/release/worldkeeper-setup"), "--help"], capture_output=True, text=True, check=True).stdout))
+    options = read("etc/worldkeeper-setup.8").split(".Sh OPTIONS")[1].split(".Sh FILES")[0]
+    assert shown == {o for line in re.findall(r"^\.It Fl .*", options, re.M) for o in re.findall(r"Fl -([a-z-]+)", line)}

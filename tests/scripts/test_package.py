@@ -59,7 +59,8 @@ def test_lintian_finds_nothing(package):
 def test_what_is_in_it(package, tmp_path):
     subprocess.run(["dpkg-deb", "-x", deb(package), tmp_path], check=True)
     names = {os.path.relpath(os.path.join(d, f), tmp_path) for d, _, files in os.walk(tmp_path) for f in files}
-    assert {"usr/bin/worldkeeper", "usr/lib/systemd/system/worldkeeper@.service", "usr/lib/systemd/system/worldkeeper.target",
+    assert {"usr/bin/worldkeeper", "usr/bin/worldkeeper-setup", "usr/share/man/man8/worldkeeper-setup.8.gz",
+            "usr/lib/systemd/system/worldkeeper@.service", "usr/lib/systemd/system/worldkeeper.target",
             "usr/lib/sysusers.d/worldkeeper.conf", "usr/share/man/man8/worldkeeper.8.gz",
             "usr/share/man/man7/worldkeeper-ledger.7.gz", "usr/share/man/man7/worldkeeper-progress.7.gz",
             "usr/share/man/man7/worldkeeper-offsite.7.gz",

@@ -1,0 +1,275 @@
+#include "setup/account.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "actions/worlds.h"
+#include "base/file.h"
+#include "mysql/account.h"
+#include "sql/literal.h"
+#include "setup/talk.h"
+
+#define NAME_LONGEST 32 /* of an account, on MySQL */
+#define SECRET_BYTES 24
+#define SECRET_FILE_MAX 4096
+
+void account_free(struct account *a)
+{
+    free(a->user);
+    free(a->host);
+    free(a->name);
+    free(a->password_file);
+    *a = (struct account){0};
+}
+
+/* ---- which ---- */
+
+/* How an account logs in; "" if it does not exist. malloc; NULL: error. */
+static char *plugin_of(struct setup *s, const char *user, const char *host, struct err *e)
+{
+    char *plugin = db_one_with(s->db, "SELECT plugin FROM mysql.user WHERE User=? AND Host=?",
+                               DB_ARGS(user, host), e);
+    return plugin || e->cls != ERR_NONE ? plugin : xstrdup("");
+}
+
+static bool is_socket_plugin(const char *plugin)
+{
+    return strcmp(plugin, "unix_socket") == 0 || strcmp(plugin, "auth_socket") == 0;
+}
+
+static bool has_socket_login(struct setup *s)
+{
+    SCOPED(xfree) char *there =
+        !s->params.socket ? NULL
+                          : db_one(s->db,
+                                   "SELECT 1 FROM information_schema.PLUGINS WHERE PLUGIN_NAME IN "
+                                   "('unix_socket','auth_socket') AND PLUGIN_STATUS='ACTIVE'",
+                                   NULL);
+    return there != NULL;
+}
+
+/* This machine as the server names it. */
+static char *host_of(struct setup *s, struct err *e)
+{
+    if (s->params.socket)
+        return xstrdup("localhost");
+    return db_one(s->db, "SELECT SUBSTRING_INDEX(USER(),'@',-1)", e);
+}
+
+struct users {
+    const char *user;
+    bool used;
+};
+
+static void see_world(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct users *u = arg;
+    (void)path;
+    (void)why;
+    u->used |= cfg && strcmp(cfg->mysql.user, u->user) == 0;
+}
+
+/* Each world has an account of its own: one that is stolen then opens one world. */
+static bool used_by_another(struct setup *s, const char *user)
+{
+    struct users u = {.user = user};
+    struct err ignored;
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    worlds_each(dir, see_world, &u, &ignored);
+    return u.used;
+}
+
+static int finish_choice(struct setup *s, struct account *a, const char *plugin, struct err *e)
+{
+    a->there = plugin[0] != '\0';
+    a->name = xasprintf("%s@%s", a->user, a->host);
+    if (a->there && !a->by_socket && access(a->password_file, F_OK) < 0) {
+        err_set(e, ERR_REFUSED, 0, "account %s is there, and %s with its password is not", a->name,
+                a->password_file);
+        return err_hint(e, "put its password into that file, or drop the account");
+    }
+    (void)s;
+    return 0;
+}
+
+int account_choose(struct setup *s, const char *world, struct account *out, struct err *e)
+{
+    *out = (struct account){.host = host_of(s, e)};
+    if (!out->host)
+        return -1;
+    SCOPED(xfree) char *plugin = plugin_of(s, s->x.user, out->host, e);
+    if (!plugin)
+        return -1;
+    if (has_socket_login(s) && (!plugin[0] || is_socket_plugin(plugin)) &&
+        !used_by_another(s, s->x.user)) {
+        out->user = xstrdup(s->x.user);
+        out->by_socket = true;
+        return finish_choice(s, out, plugin, e);
+    }
+    out->user = xasprintf("%.*s", NAME_LONGEST, world);
+    SCOPED(xfree) char *longer = xasprintf("worldkeeper_%s", world);
+    if (strlen(longer) <= NAME_LONGEST) {
+        free(out->user);
+        out->user = xstrdup(longer);
+    }
+    out->password_file = setup_config_path(s, world, ".password");
+    SCOPED(xfree) char *own = plugin_of(s, out->user, out->host, e);
+    return own ? finish_choice(s, out, own, e) : -1;
+}
+
+int account_of(struct setup *s, const struct config *cfg, struct account *out, struct err *e)
+{
+    *out = (struct account){
+        .user = xstrdup(cfg->mysql.user),
+        .host = host_of(s, e),
+        .by_socket = !cfg->mysql.password_file,
+        .password_file = cfg->mysql.password_file ? xstrdup(cfg->mysql.password_file) : NULL};
+    if (!out->host)
+        return -1;
+    SCOPED(xfree) char *plugin = plugin_of(s, out->user, out->host, e);
+    return plugin ? finish_choice(s, out, plugin, e) : -1;
+}
+
+/* ---- privileges ---- */
+
+/* On the world's own schemas nothing can be declined. */
+static bool is_wide(const struct needed_grant *g)
+{
+    return g->lost && (strstr(g->sql, " ON *.* ") || strstr(g->sql, " ON performance_schema.") ||
+                       strstr(g->sql, " ON `mysql`.") || text_starts(g->sql, "SET "));
+}
+
+static void show_grant(const struct needed_grant *g)
+{
+    talk_show(g->why, "  -- ");
+    talk_say("\n");
+    talk_show(g->sql, "  ");
+    talk_say("\n");
+}
+
+static void drop(struct needed_grants *n, size_t i)
+{
+    free(n->list[i].sql);
+    free(n->list[i].why);
+    free(n->list[i].only_if);
+    memmove(&n->list[i], &n->list[i + 1], (n->count - i - 1) * sizeof *n->list);
+    n->count--;
+}
+
+/* Those with one reason are asked for together. */
+int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
+{
+    SCOPED(xfree) char *asked = NULL;
+    bool grant = true;
+    for (size_t i = 0; i < n->count;) {
+        const struct needed_grant *g = &n->list[i];
+        if (is_wide(g) && (!asked || strcmp(asked, g->lost) != 0)) {
+            free(asked);
+            asked = xstrdup(g->lost);
+            talk_say("On the whole server, for: %.*s. Without: %s.\n", (int)strcspn(g->why, "\n;"),
+                     g->why, g->lost);
+            grant = !s->own_schema_only;
+            if (grant && talk_yes("Grant it?", true, &grant, e) < 0)
+                return -1;
+        }
+        if (is_wide(g) && !grant) {
+            talk_say("  declined: %s\n", g->sql);
+            drop(n, i);
+            continue;
+        }
+        i++;
+    }
+    return 0;
+}
+
+/* The statement that takes one of ours back; NULL: a setting, which stays. */
+static char *reverse(const char *sql)
+{
+    static const char to[] = " TO `", grant[] = "GRANT ";
+    const char *at = NULL;
+    for (const char *p = sql; (p = strstr(p, to)); p++)
+        at = p;
+    if (!text_starts(sql, grant) || !at)
+        return NULL;
+    const char *rest = sql + strlen(grant);
+    return xasprintf("REVOKE %.*s FROM `%s", (int)(at - rest), rest, at + strlen(to));
+}
+
+/* ---- the account itself ---- */
+
+/* Made once: a second run takes the password that is there. */
+static int password(struct setup *s, const struct account *a, struct buf *out, struct err *e)
+{
+    unsigned char raw[SECRET_BYTES];
+    char text[2 * SECRET_BYTES + 1];
+    out->secret = true;
+    SCOPED(file_close) int fd = open(a->password_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        if (file_read_fd(fd, a->password_file, SECRET_FILE_MAX, out, e) < 0)
+            return -1;
+        out->len = strcspn(out->p ? out->p : "", "\r\n");
+        out->p[out->len] = '\0';
+        return 0;
+    }
+    if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
+        return err_sys(e, errno, "no random bytes");
+    text_hex(raw, sizeof raw, text);
+    buf_reserve(out, sizeof text);
+    buf_adds(out, text);
+    explicit_bzero(raw, sizeof raw);
+    explicit_bzero(text, sizeof text);
+    SCOPED(xfree) char *line = xasprintf("%s\n", out->p);
+    int rc = effect_file(&s->x, a->password_file, line, 0400, true, true, e);
+    explicit_bzero(line, strlen(line));
+    return rc;
+}
+
+static int create(struct setup *s, const struct account *a, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {.secret = true}, shown = {0}, secret = {0};
+    SCOPED(buf_free) struct buf quoted = {0};
+    db_account_quote(&quoted, a->name);
+    buf_printf(&shown, "CREATE USER %s IDENTIFIED ", quoted.p);
+    if (!a->by_socket) {
+        if (password(s, a, &secret, e) < 0)
+            return -1;
+        buf_reserve(&sql, shown.len + 2 * secret.len + 32);
+        buf_printf(&sql, "%sBY ", shown.p);
+        sql_string(&sql, secret.p, secret.len);
+        buf_addc(&sql, ';');
+        buf_adds(&shown, "BY '(in the password file)';");
+    } else if (db_is_mariadb(s->db)) {
+        buf_adds(&shown, "VIA unix_socket;");
+    } else {
+        buf_adds(&shown, "WITH auth_socket");
+        if (strcmp(a->user, s->x.user) != 0) {
+            buf_adds(&shown, " AS ");
+            sql_string(&shown, s->x.user, strlen(s->x.user));
+        }
+        buf_addc(&shown, ';');
+    }
+    if (!s->dry && made_note(&s->x.made, MADE_ACCOUNT, a->name, NULL, NULL, e) < 0)
+        return -1;
+    return effect_sql(&s->x, sql.len ? sql.p : shown.p, shown.p, NULL, e);
+}
+
+int account_make(struct setup *s, const struct account *a, const struct needed_grants *n,
+                 struct err *e)
+{
+    if (!a->there && create(s, a, e) < 0)
+        return -1;
+    bool ours = !a->there || made_has(&s->x.made, MADE_ACCOUNT, a->name);
+    for (size_t i = 0; i < n->count; i++) {
+        /* With the account its privileges go. */
+        SCOPED(xfree) char *back = ours ? NULL : reverse(n->list[i].sql);
+        if (s->dry)
+            show_grant(&n->list[i]);
+        else if (effect_sql(&s->x, n->list[i].sql, NULL, back, e) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,107 @@
+/* The session of an administrator of the server. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "config/config.h"
+#include "setup/setup.h"
+#include "setup/talk.h"
+
+#define TIMEOUT_CONNECT 10000 /* ms */
+#define TIMEOUT_READ 300000   /* ms: a survey of many tables */
+#define TRIES 3
+
+char *setup_path(const struct setup *s, const char *path)
+{
+    return xasprintf("%s%s", s->root, path);
+}
+
+char *setup_config_path(const struct setup *s, const char *name, const char *end)
+{
+    return xasprintf("%s/etc/worldkeeper/%s%s", s->root, name, end);
+}
+
+/* Where servers have their socket on Debian, and where they have it when nothing is said. */
+static const char *find_socket(void)
+{
+    static const char *const usual[] = {"/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock",
+                                        "/tmp/mysql.sock"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (access(usual[i], F_OK) == 0)
+            return usual[i];
+    return usual[0];
+}
+
+static bool is_denied(const struct err *e)
+{
+    return e->cls == ERR_DENIED || e->num == 1698 || e->num == 1045;
+}
+
+static int ask_login(struct setup *s, struct err *e)
+{
+    SCOPED(xfree) char *user = NULL;
+    talk_say("The server does not let %s in without a password. An administrator's login is "
+             "needed; it is not "
+             "stored.\n",
+             s->params.user);
+    if (talk_ask("Administrator of the server", s->params.user, &user, e) < 0)
+        return -1;
+    s->admin = xstrdup(user); /* for as long as the process lives */
+    s->params.user = s->admin;
+    buf_free(&s->password);
+    if (talk_secret("Password", "--admin-password-file FILE", &s->password, e) < 0)
+        return -1;
+    s->params.password = s->password.p;
+    return 0;
+}
+
+/* CREATE USER and GRANT OPTION show whether it is one. */
+static int judge_admin(struct setup *s, struct err *e)
+{
+    SCOPED(xfree) char *may = db_one(s->db,
+                                     "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES "
+                                     "WHERE PRIVILEGE_TYPE='CREATE USER'",
+                                     e);
+    if (!may)
+        return -1;
+    if (strcmp(may, "0") != 0)
+        return 0;
+    err_set(e, ERR_DENIED, 0, "%s is no administrator of this server: it may not make accounts",
+            s->params.user);
+    return err_hint(e, "worldkeeper-setup --admin NAME names one who may");
+}
+
+int setup_connect(struct setup *s, struct err *e)
+{
+    if (s->admin_password_file && file_read_secret(s->admin_password_file, &s->password, e) < 0)
+        return -1;
+    bool here = !s->host || config_is_here(s->host);
+    s->params = (struct db_params){.socket = s->host     ? NULL
+                                             : s->socket ? s->socket
+                                                         : find_socket(),
+                                   .host = s->host,
+                                   .port = s->port,
+                                   .user = s->admin ? s->admin : "root",
+                                   .password = s->password.p,
+                                   .tls_ca = s->tls_ca,
+                                   .tls = here ? TLS_PREFERRED : TLS_VERIFY,
+                                   .connect_timeout = TIMEOUT_CONNECT,
+                                   .read_timeout = TIMEOUT_READ};
+    for (unsigned i = 0; !(s->db = db_open(&s->params, e)); i++) {
+        if (!is_denied(e) || !talk_asks() || i == TRIES) {
+            err_hint(e,
+                     "worldkeeper-setup --socket PATH or --host NAME says where the server is; "
+                     "--admin NAME and --admin-password-file FILE, how an administrator logs in");
+            return err_step(e, "no session with the server");
+        }
+        if (i > 0)
+            talk_say("%s\n", e->text);
+        err_clear(e);
+        if (ask_login(s, e) < 0)
+            return -1;
+    }
+    err_clear(e);
+    s->x.db = s->db;
+    return judge_admin(s, e);
+}

@@ -1,0 +1,171 @@
+#include "setup/answers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "setup/talk.h"
+
+#define LOCAL_MAIL "smtp://localhost"
+#define MAIL_SECRET ".smtp-password"
+#define WEB_SECRET ".webhook"
+
+void answers_free(struct answers *a)
+{
+    draft_free(&a->draft);
+    buf_free(&a->mail_password);
+    buf_free(&a->webhook);
+}
+
+int answers_check(const char *text, struct config **cfg, struct err *e)
+{
+    char path[64];
+    SCOPED(file_close) int fd = memfd_create("config", MFD_CLOEXEC);
+    if (fd < 0 || fchmod(fd, 0600) < 0 || file_write_all(fd, text, strlen(text)) < 0)
+        return err_sys(e, errno, "cannot hold the config in memory");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return config_load(path, cfg, e);
+}
+
+/* Would the daemon take these answers? If not, says why. */
+static bool accepted(const struct draft *p)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    struct config *cfg = NULL;
+    struct err why = {0};
+    draft_config(p, &text);
+    bool good = answers_check(text.p, &cfg, &why) == 0;
+    config_free(cfg);
+    if (!good) {
+        const char *at = strstr(why.text, ": "); /* after the file's name, which is none */
+        talk_say("%s\n", at ? at + 2 : why.text);
+    }
+    return good;
+}
+
+/* Asks until the daemon would take the answer; what an option says is not asked. */
+static int ask_value(struct draft *p, char **out, const char *question, const char *given,
+                     const char *def, struct err *e)
+{
+    for (;;) {
+        free(*out);
+        *out = NULL;
+        if (given || !talk_asks())
+            *out = xstrdup(given ? given : def);
+        else if (talk_ask(question, def, out, e) < 0)
+            return -1;
+        if (accepted(p))
+            return 0;
+        if (given || !talk_asks())
+            return err_set(e, ERR_USAGE, 0, "%s: \"%s\" cannot be used, as said above", question,
+                           *out);
+    }
+}
+
+/* ---- mail and webhook ---- */
+
+static int ask_mail_login(struct setup *s, struct answers *a, struct err *e)
+{
+    struct draft *p = &a->draft;
+    if (strcmp(p->mail_url, LOCAL_MAIL) == 0 || !talk_asks() || s->mail)
+        return 0;
+    if (talk_ask("User at that mail server (Enter: none)", "", &p->mail_user, e) < 0)
+        return -1;
+    if (!p->mail_user[0])
+        return 0;
+    p->mail_password_file = setup_config_path(s, p->name, MAIL_SECRET);
+    return talk_secret("Password there, for a file that only the service can read", "--mail",
+                       &a->mail_password, e);
+}
+
+static int ask_mail(struct setup *s, struct answers *a, struct err *e)
+{
+    struct draft *p = &a->draft;
+    char host[256] = "localhost";
+    gethostname(host, sizeof host - 1);
+    p->mail_url = xstrdup(s->smtp ? s->smtp : LOCAL_MAIL);
+    p->mail_from = xasprintf("worldkeeper@%s", host);
+    const char *server = s->smtp ? s->smtp : s->mail ? LOCAL_MAIL : NULL;
+    if (ask_value(p, &p->mail_to, "Mail address for alerts", s->mail, "root@localhost", e) < 0 ||
+        ask_value(p, &p->mail_url, "Mail server", server, LOCAL_MAIL, e) < 0)
+        return -1;
+    return ask_mail_login(s, a, e);
+}
+
+static int ask_webhook(struct setup *s, struct answers *a, struct err *e)
+{
+    struct draft *p = &a->draft;
+    int rc = s->webhook_file
+                 ? file_read_secret(s->webhook_file, &a->webhook, e)
+                 : talk_secret("URL of the webhook, for a file that only the service can read",
+                               "--webhook-file FILE", &a->webhook, e);
+    if (rc < 0)
+        return -1;
+    p->webhook_file = setup_config_path(s, p->name, WEB_SECRET);
+    const char *url = a->webhook.p, *def = strstr(url, "slack")     ? "slack"
+                                           : strstr(url, "discord") ? "discord"
+                                                                    : "json";
+    return ask_value(p, &p->webhook_format, "Format: json, slack or discord", s->webhook_format,
+                     def, e);
+}
+
+static int ask_alerts(struct setup *s, struct answers *a, struct err *e)
+{
+    if (s->mail || s->webhook_file) {
+        if (s->mail && ask_mail(s, a, e) < 0)
+            return -1;
+        return s->webhook_file ? ask_webhook(s, a, e) : 0;
+    }
+    for (;;) {
+        SCOPED(xfree) char *how = NULL;
+        if (talk_ask("Alerts by mail, by webhook, or none", "none", &how, e) < 0)
+            return -1;
+        if (strcmp(how, "none") == 0)
+            return 0;
+        if (strcmp(how, "mail") == 0)
+            return ask_mail(s, a, e);
+        if (strcmp(how, "webhook") == 0)
+            return ask_webhook(s, a, e);
+        talk_say("mail, webhook or none\n");
+    }
+}
+
+/* ---- all of them ---- */
+
+static int ask_status(struct setup *s, struct draft *p, struct err *e)
+{
+    if (ask_value(p, &p->status_dir,
+                  "Status directory for the homepage, an absolute path (Enter: none)",
+                  s->status_dir, "", e) < 0)
+        return -1;
+    if (!p->status_dir[0])
+        return 0;
+    p->page = s->page;
+    return s->page || !talk_asks()
+               ? 0
+               : talk_yes("A status page for players in it?", true, &p->page, e);
+}
+
+int answers_ask(struct setup *s, const char *world, const struct survey_schema *schema,
+                const struct account *account, struct answers *a, struct err *e)
+{
+    struct draft *p = &a->draft;
+    SCOPED(xfree) char *below = xasprintf("/var/lib/worldkeeper/%s", world);
+    *p = (struct draft){.name = xstrdup(world),
+                        .schema = xstrdup(schema->name),
+                        .socket = s->params.socket ? xstrdup(s->params.socket) : NULL,
+                        .host = s->params.socket ? NULL : xstrdup(s->params.host),
+                        .port = s->port,
+                        .tls_ca = !s->params.socket && s->tls_ca ? xstrdup(s->tls_ca) : NULL,
+                        .user = xstrdup(account->user),
+                        .password_file =
+                            account->password_file ? xstrdup(account->password_file) : NULL,
+                        .dump_dir = setup_path(s, below)};
+    if (!accepted(p))
+        return err_set(e, ERR_CONFIG, 0, "world %s cannot be kept with such a config", world);
+    return ask_status(s, p, e) < 0 || ask_alerts(s, a, e) < 0 ? -1 : 0;
+}

@@ -1,0 +1,21 @@
+/* The questions about a new world, and the config that follows. */
+#ifndef WK_SETUP_ANSWERS_H
+#define WK_SETUP_ANSWERS_H
+
+#include "config/config.h"
+#include "setup/account.h"
+#include "setup/setup.h"
+
+struct answers {
+    struct draft draft;
+    struct buf mail_password, webhook; /* secrets, for files of their own */
+};
+void answers_free(struct answers *a);
+
+/* Asks; options answer first. */
+int answers_ask(struct setup *s, const char *world, const struct survey_schema *schema,
+                const struct account *account, struct answers *a, struct err *e);
+/* Reads the text of a config as the daemon would. */
+int answers_check(const char *text, struct config **cfg, struct err *e);
+
+#endif

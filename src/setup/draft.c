@@ -1,0 +1,179 @@
+#include "setup/draft.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_LENGTH 32
+#define DEFAULT_PORT 3306
+#define HELD_DAYS                                                                                  \
+    3 /* of the binary log: longer than anything of ours needs, and the disk does not fill */
+
+void draft_free(struct draft *p)
+{
+    char **texts[] = {&p->name,          &p->schema,
+                      &p->socket,        &p->host,
+                      &p->tls_ca,        &p->user,
+                      &p->password_file, &p->dump_dir,
+                      &p->status_dir,    &p->mail_to,
+                      &p->mail_from,     &p->mail_url,
+                      &p->mail_user,     &p->mail_password_file,
+                      &p->webhook_file,  &p->webhook_format};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(*texts[i]);
+    *p = (struct draft){0};
+}
+
+char *draft_name(const char *schema)
+{
+    struct buf b = {0};
+    for (; *schema && b.len < NAME_MAX_LENGTH; schema++) {
+        char c = (char)tolower((unsigned char)*schema);
+        bool taken = (c >= 'a' && c <= 'z') || text_is_digit(c) || (b.len && strchr("_-", c));
+        if (taken)
+            buf_addc(&b, c);
+        else if (b.len && b.p[b.len - 1] != '-' && (c & 0x80) == 0)
+            buf_addc(&b, '-');
+    }
+    while (b.len && b.p[b.len - 1] == '-')
+        b.p[--b.len] = '\0';
+    if (!b.len)
+        buf_adds(&b, "world");
+    return b.p;
+}
+
+/* ---- the config ---- */
+
+static void section(struct buf *out, const char *name)
+{
+    buf_printf(out, "%s[%s]\n", out->len ? "\n" : "", name);
+}
+
+static void key(struct buf *out, const char *name, const char *value)
+{
+    if (value && *value)
+        buf_printf(out, "%s = %s\n", name, value);
+}
+
+static void alerts(const struct draft *p, struct buf *out)
+{
+    if (p->mail_to && *p->mail_to) {
+        section(out, "alert.smtp");
+        key(out, "url", p->mail_url);
+        key(out, "from", p->mail_from);
+        key(out, "to", p->mail_to);
+        key(out, "user", p->mail_user);
+        key(out, "password_file", p->mail_password_file);
+        if (strcmp(p->mail_url, "smtp://localhost") == 0)
+            key(out, "starttls", "preferred");
+    }
+    if (p->webhook_file && *p->webhook_file) {
+        section(out, "alert.webhook");
+        key(out, "url_file", p->webhook_file);
+        key(out, "format",
+            p->webhook_format && strcmp(p->webhook_format, "json") != 0 ? p->webhook_format : NULL);
+    }
+}
+
+void draft_config(const struct draft *p, struct buf *out)
+{
+    buf_printf(
+        out,
+        "# World %s. All keys, with their defaults: worldkeeper(8), and example.ini beside it.\n",
+        p->name);
+    section(out, "world");
+    key(out, "name", p->name);
+    key(out, "schema", p->schema);
+    section(out, "mysql");
+    key(out, "socket", p->socket);
+    if (!p->socket) {
+        key(out, "host", p->host);
+        if (p->port != DEFAULT_PORT)
+            buf_printf(out, "port = %u\n", p->port);
+    }
+    key(out, "user", p->user);
+    key(out, "password_file", p->password_file);
+    key(out, "tls_ca", p->tls_ca);
+    section(out, "dump");
+    key(out, "dir", p->dump_dir);
+    if (p->status_dir && *p->status_dir) {
+        section(out, "status");
+        key(out, "dir", p->status_dir);
+        if (p->page)
+            key(out, "page", "yes");
+    }
+    alerts(p, out);
+}
+
+/* ---- the server's options ---- */
+
+/* Takes ownership of `line` and `now`. */
+static void option(struct draft_options *o, const char *reason, char *line, char *now, bool restart)
+{
+    o->list[o->count++] =
+        (struct draft_option){.line = line, .reason = reason, .now = now, .restart = restart};
+}
+
+static char *global(const char *line, bool running)
+{
+    return running ? xasprintf("SET GLOBAL %s;", line) : NULL;
+}
+
+/* A log that is off has no settings to change now: they are those of the server after its restart. */
+static void log_options(const struct draft_server *s, struct draft_options *out)
+{
+    const char *days = server_word(s->version, WORD_LOG_HELD_DAYS),
+               *held = days ? days : server_word(s->version, WORD_LOG_HELD);
+    if (!s->logs)
+        option(out, "the journal: without a binary log what is played after the last dump is lost",
+               xstrdup("log_bin = binlog"), NULL, true);
+    if (!s->row_format)
+        option(out, "the journal needs each changed row in the log; sessions keep what they have",
+               xstrdup("binlog_format = ROW"), global("binlog_format=ROW", s->logs), false);
+    if (!s->full_image)
+        option(out, "the journal needs all columns of each changed row",
+               xstrdup("binlog_row_image = FULL"), global("binlog_row_image=FULL", s->logs), false);
+    if (held && s->held == 0) {
+        int64_t keep = HELD_DAYS * (days ? 1 : INT64_C(86400));
+        SCOPED(xfree) char *now = xasprintf("%s=%" PRId64, held, keep);
+        option(out, "the binary log is never deleted: it would fill the disk",
+               xasprintf("%s = %" PRId64, held, keep), global(now, s->logs), false);
+    }
+    if (!s->trusts && s->makes_code)
+        option(out,
+               "with a binary log, restores can make triggers and functions only with this (1419)",
+               xstrdup("log_bin_trust_function_creators = 1"), NULL, false);
+}
+
+void draft_server_options(const struct draft_server *s, struct draft_options *out)
+{
+    uint64_t wanted = 16u << 20;
+    *out = (struct draft_options){.count = 0};
+    log_options(s, out);
+    /* A power of two with room for the largest table to double, as --check has it. */
+    while (wanted < 2 * s->largest)
+        wanted *= 2;
+    if (s->heap < wanted && s->largest * 4 > s->heap * 3)
+        option(out,
+               "a MEMORY table is full at the limit that it was made with; a restart gives it the "
+               "server's",
+               xasprintf("max_heap_table_size = %" PRIu64, wanted),
+               xasprintf("SET GLOBAL max_heap_table_size=%" PRIu64 ";", wanted), false);
+}
+
+void draft_server_file(const struct draft_options *o, const char *world, struct buf *out)
+{
+    buf_printf(out, "# For world %s, written by worldkeeper-setup.\n[mysqld]\n", world);
+    for (size_t i = 0; i < o->count; i++)
+        buf_printf(out, "# %s\n%s\n", o->list[i].reason, o->list[i].line);
+}
+
+void draft_options_free(struct draft_options *o)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        free(o->list[i].line);
+        free(o->list[i].now);
+    }
+    o->count = 0;
+}

@@ -1,0 +1,57 @@
+/* What the answers amount to, as text: the config, drop-ins, statements. Pure. */
+#ifndef WK_SETUP_DRAFT_H
+#define WK_SETUP_DRAFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "sql/versions.h"
+
+/* Answers; NULL or "": none. Paths of secrets are those of files that setup writes. */
+struct draft {
+    char *name, *schema;
+    char *socket, *host, *tls_ca;
+    unsigned port;
+    char *user, *password_file;
+    char *dump_dir, *status_dir;
+    bool page;
+    char *mail_to, *mail_from, *mail_url, *mail_user, *mail_password_file;
+    char *webhook_file, *webhook_format;
+};
+void draft_free(struct draft *p);
+
+/* A world's name made of a schema's: 1 to 32 of a-z, 0-9, "_" and "-"; malloc. */
+char *draft_name(const char *schema);
+/* Only the keys that are required, or that differ from their defaults. */
+void draft_config(const struct draft *p, struct buf *out);
+
+/* What the server says of itself. */
+struct draft_server {
+    struct server_version version;
+    bool logs; /* log_bin */
+    bool row_format, full_image;
+    int64_t
+        held; /* how long the log is kept, in the unit of its variable; 0: for ever; -1: unknown */
+    bool trusts;      /* log_bin_trust_function_creators */
+    bool makes_code;  /* the world has triggers or functions */
+    uint64_t heap;    /* max_heap_table_size */
+    uint64_t largest; /* data of the largest MEMORY table */
+};
+/* Lines for an option file of the server: `reason`, and `now`, the statement that sets it in the running server, NULL where
+ * only a restart does. */
+struct draft_option {
+    char *line;
+    const char *reason;
+    char *now;
+    bool restart;
+};
+struct draft_options {
+    struct draft_option list[8];
+    size_t count;
+};
+void draft_server_options(const struct draft_server *s, struct draft_options *out);
+void draft_server_file(const struct draft_options *o, const char *world, struct buf *out);
+void draft_options_free(struct draft_options *o);
+
+#endif

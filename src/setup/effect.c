@@ -1,0 +1,210 @@
+#include "setup/effect.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "setup/talk.h"
+
+extern char **environ;
+
+#define FILE_LARGEST (1u << 20)
+
+/* ---- directories and files ---- */
+
+static int make_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e)
+{
+    if (made_note(&x->made, MADE_DIR, path, NULL, NULL, e) < 0)
+        return -1;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_sys(e, errno, "cannot make directory %s", path);
+    if ((ours && geteuid() == 0 && lchown(path, x->uid, x->gid) < 0) || chmod(path, mode) < 0)
+        return err_sys(e, errno, "cannot set owner and mode of %s", path);
+    fault_point("setup.done");
+    return 0;
+}
+
+int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode)
+                   ? 0
+                   : err_set(e, ERR_REFUSED, 0, "%s is there and is no directory", path);
+    SCOPED(xfree) char *parent = xstrdup(path);
+    char *slash = strrchr(parent, '/');
+    if (slash && slash != parent) {
+        *slash = '\0';
+        if (effect_dir(x, parent, 0755, false, e) < 0)
+            return -1;
+    }
+    if (!x->dry && make_dir(x, path, mode, ours, e) < 0)
+        return -1;
+    talk_say("%s directory %s (mode %04o%s%s)\n", x->dry ? "would make" : "made", path,
+             (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "");
+    return 0;
+}
+
+static void digest(const char *text, char out[65])
+{
+    unsigned char sum[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    EVP_Digest(text, strlen(text), sum, &len, EVP_sha256(), NULL);
+    text_hex(sum, 32, out);
+}
+
+/* 1: it has this text; 0: it has another; -1: there is none. */
+static int compare_file(const char *path, const char *text)
+{
+    SCOPED(buf_free) struct buf there = {0};
+    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (file_read_fd(fd, path, FILE_LARGEST, &there, NULL) < 0)
+        return 0;
+    return strcmp(there.p ? there.p : "", text) == 0;
+}
+
+/* Written beside it, given away and renamed: nobody ever sees a part of it, or a secret with another owner. */
+static int write_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
+                      struct err *e)
+{
+    SCOPED(xfree) char *fresh = xasprintf("%s.new", path);
+    unlink(fresh);
+    SCOPED(file_close) int fd =
+        open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, errno, "cannot create %s", fresh);
+    fault_point("setup.begun");
+    bool done = file_write_all(fd, text, strlen(text)) == 0 &&
+                (!ours || geteuid() != 0 || fchown(fd, x->uid, x->gid) == 0) &&
+                fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(fresh, path) == 0;
+    if (done) {
+        fault_point("setup.done");
+        return 0;
+    }
+    err_sys(e, errno, "cannot write %s", path);
+    unlink(fresh);
+    return -1;
+}
+
+int effect_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
+                bool secret, struct err *e)
+{
+    char sum[65];
+    int there = compare_file(path, text);
+    if (there >= 0) {
+        if (there == 0)
+            talk_say("%s is there with another text, and stays as it is\n", path);
+        return 0;
+    }
+    digest(text, sum);
+    if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
+                    write_file(x, path, text, mode, ours, e) < 0))
+        return -1;
+    talk_say("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
+             (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
+             !x->dry || secret ? "" : ":");
+    if (x->dry && !secret)
+        talk_show(text, "    ");
+    return 0;
+}
+
+/* ---- statements ---- */
+
+int effect_sql(struct effects *x, const char *sql, const char *shown, const char *undo,
+               struct err *e)
+{
+    shown = shown ? shown : sql;
+    if (!x->dry && ((undo && made_note(&x->made, MADE_STATEMENT, shown, NULL, undo, e) < 0) ||
+                    db_exec(x->db, sql, e) < 0))
+        return err_step(e, "%s", shown);
+    fault_point("setup.done");
+    talk_say("%s %s\n", x->dry ? "would type" : "typed", shown);
+    return 0;
+}
+
+/* ---- programs ---- */
+
+static int wait_for(pid_t pid, const char *what, struct err *e)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_sys(e, errno, "cannot wait for %s", what);
+    if (!WIFEXITED(status))
+        return err_set(e, ERR_SYSTEM, 0, "%s was ended by signal %d", what, WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+int effect_run(struct effects *x, const char *const *argv, struct err *e)
+{
+    SCOPED(buf_free) struct buf command = {0};
+    for (size_t i = 0; argv[i]; i++) {
+        buf_adds(&command, i ? " " : "");
+        buf_shell(&command, argv[i]);
+    }
+    talk_say("%s %s\n", x->dry ? "would run" : "running", command.p);
+    if (x->dry)
+        return 0;
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_sys(e, errno, "cannot start %s", argv[0]);
+    if (pid == 0) {
+        execvp(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    int rc = wait_for(pid, argv[0], e);
+    return rc == 127 ? err_set(e, ERR_SYSTEM, 0, "cannot start %s", argv[0]) : rc;
+}
+
+static bool become(const struct effects *x)
+{
+    return geteuid() != 0 || x->uid == 0 ||
+           (initgroups(x->user, x->gid) == 0 && setgid(x->gid) == 0 && setuid(x->uid) == 0);
+}
+
+static void be_keeper(const struct effects *x, const char *const *argv, bool quiet)
+{
+    int null = quiet ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    if (null >= 0 && (dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0))
+        _exit(126);
+    if (!become(x) || chdir("/") < 0)
+        _exit(126);
+    fexecve(x->program, (char *const *)(uintptr_t)argv, environ);
+    _exit(127);
+}
+
+int effect_keeper(struct effects *x, const char *config, const char *const *options, bool quiet,
+                  struct err *e)
+{
+    const char *argv[16] = {"worldkeeper", "--config", config};
+    SCOPED(buf_free) struct buf command = {0};
+    buf_adds(&command, "worldkeeper --config ");
+    buf_shell(&command, config);
+    for (size_t i = 0; options[i] && i + 4 < sizeof argv / sizeof *argv; i++) {
+        argv[3 + i] = options[i];
+        buf_addc(&command, ' ');
+        buf_shell(&command, options[i]);
+    }
+    if (!quiet)
+        talk_say("%s %s (as %s)\n", x->dry ? "would run" : "running", command.p, x->user);
+    if (x->dry)
+        return 0;
+    if (x->program < 0)
+        return err_set(e, ERR_SYSTEM, 0, "there is no program worldkeeper beside this one");
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_sys(e, errno, "cannot start worldkeeper");
+    if (pid == 0)
+        be_keeper(x, argv, quiet);
+    return wait_for(pid, "worldkeeper", e);
+}

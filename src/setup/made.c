@@ -1,0 +1,130 @@
+#include "setup/made.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/js.h"
+
+#define FORMAT 1
+#define RECORD_MAX (1u << 20)
+
+static const char *const kinds[MADE_KINDS] = {
+    [MADE_DIR] = "directory",       [MADE_FILE] = "file",         [MADE_ACCOUNT] = "account",
+    [MADE_STATEMENT] = "statement", [MADE_SENTINEL] = "sentinel", [MADE_SERVICE] = "service",
+};
+
+const char *made_kind_name(enum made_kind kind)
+{
+    return kinds[kind];
+}
+
+enum made_kind made_kind_of(const json_t *thing)
+{
+    unsigned i = 0;
+    while (i < MADE_KINDS && strcmp(kinds[i], js_text(thing, "kind")) != 0)
+        i++;
+    return (enum made_kind)i;
+}
+
+/* The record's directory, and its name in there, which is a part of m->path. */
+static int open_dir(const struct made *m, bool make, const char **name, struct err *e)
+{
+    char *slash = strrchr(m->path, '/');
+    SCOPED(xfree) char *dir = xstrndup(m->path, (size_t)(slash - m->path));
+    *name = slash + 1;
+    return file_dir(dir, make ? FILE_MAKE : 0, 0755, e);
+}
+
+static int read_record(struct made *m, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    struct err why = {0};
+    const char *name;
+    SCOPED(file_close) int dirfd = open_dir(m, false, &name, &why);
+    if (dirfd < 0 || file_read_private(dirfd, name, RECORD_MAX, &text, &why) < 0)
+        return why.num == ENOENT ? 0 : err_pass(e, &why);
+    json_auto_t *o = json_loadb(text.p, text.len, 0, NULL);
+    json_t *list = json_object_get(o, "made");
+    if (js_number(o, "format", 0) != FORMAT || !json_is_array(list))
+        return err_set(e, ERR_REFUSED, 0, "%s is no record of this version of worldkeeper-setup",
+                       m->path);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (made_kind_of(json_array_get(list, i)) == MADE_KINDS)
+            return err_set(e, ERR_REFUSED, 0, "%s names a thing of an unknown kind", m->path);
+    json_decref(m->list);
+    m->list = json_incref(list);
+    return 0;
+}
+
+int made_open(struct made *m, const char *path, bool dry, struct err *e)
+{
+    *m = (struct made){.path = xstrdup(path), .list = json_array(), .dry = dry};
+    return read_record(m, e);
+}
+
+static int save(const struct made *m, struct err *e)
+{
+    const char *name;
+    if (m->dry)
+        return 0;
+    SCOPED(file_close) int dirfd = open_dir(m, true, &name, e);
+    if (dirfd < 0)
+        return -1;
+    json_auto_t *o = json_pack("{s:i, s:O}", "format", FORMAT, "made", m->list);
+    SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
+    int rc = json_array_size(m->list) ? file_commit(dirfd, name, text, strlen(text), 0600, e)
+                                      : file_remove(dirfd, name, e);
+    fault_point("setup.noted");
+    return rc;
+}
+
+static json_t *find(const struct made *m, enum made_kind kind, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(m->list); i++) {
+        json_t *o = json_array_get(m->list, i);
+        if (made_kind_of(o) == kind && strcmp(js_text(o, "name"), name) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+bool made_has(const struct made *m, enum made_kind kind, const char *name)
+{
+    return find(m, kind, name) != NULL;
+}
+
+int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
+              const char *undo, struct err *e)
+{
+    json_t *o = find(m, kind, name);
+    if (o && (!sum || strcmp(js_text(o, "sum"), sum) == 0))
+        return 0;
+    if (!o) {
+        o = json_pack("{s:s, s:s}", "kind", kinds[kind], "name", name);
+        if (!o)
+            return err_set(e, ERR_REFUSED, 0, "a %s has a name that is not UTF-8", kinds[kind]);
+        json_array_append_new(m->list, o);
+    }
+    if (sum)
+        json_object_set_new(o, "sum", json_string(sum));
+    if (undo)
+        json_object_set_new(o, "undo", json_string(undo));
+    return save(m, e);
+}
+
+int made_forget(struct made *m, size_t i, struct err *e)
+{
+    json_array_remove(m->list, i);
+    return save(m, e);
+}
+
+void made_free(struct made *m)
+{
+    free(m->path);
+    json_decref(m->list);
+    *m = (struct made){0};
+}

@@ -1,0 +1,39 @@
+/* What worldkeeper-setup has made for a world, in the order in which it did: NAME.setup beside the config. A thing is noted
+ * before it is made, so that --undo knows of it whenever setup is killed. */
+#ifndef WK_SETUP_MADE_H
+#define WK_SETUP_MADE_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "base/text.h"
+
+enum made_kind {
+    MADE_DIR,       /* name: path */
+    MADE_FILE,      /* name: path; sum: SHA-256 of its text */
+    MADE_ACCOUNT,   /* name: user@host */
+    MADE_STATEMENT, /* name: the statement; undo: the one that takes it back, "": nothing does */
+    MADE_SENTINEL,  /* name: of the table in the world's schema, with its lease table */
+    MADE_SERVICE,   /* name: of the unit */
+    MADE_KINDS
+};
+
+struct made {
+    char *path; /* of the record */
+    json_t *list;
+    bool dry; /* nothing is written */
+};
+
+/* Reads the record, if there is one. -1: it cannot be read, or is of a newer version. */
+int made_open(struct made *m, const char *path, bool dry, struct err *e);
+/* Notes a thing unless it is noted already. `sum` replaces an earlier one; either text may be NULL. */
+int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
+              const char *undo, struct err *e);
+bool made_has(const struct made *m, enum made_kind kind, const char *name);
+/* Forgets the i-th thing, which is gone. */
+int made_forget(struct made *m, size_t i, struct err *e);
+enum made_kind made_kind_of(const json_t *thing);
+const char *made_kind_name(enum made_kind kind);
+void made_free(struct made *m);
+
+#endif

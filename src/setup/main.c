@@ -1,0 +1,361 @@
+/* worldkeeper-setup: options, and the choice of schemas. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actions/worlds.h"
+#include "base/js.h"
+#include "base/number.h"
+#include "setup/setup.h"
+#include "setup/talk.h"
+
+#define SERVICE_USER "worldkeeper"
+#define PORT "3306"
+
+static const char help[] =
+    "worldkeeper-setup finds game worlds in MEMORY tables and puts them under the care of\n"
+    "worldkeeper: account, config, directories, first dump, drill, service. It asks first.\n"
+    "\n"
+    "usage: worldkeeper-setup [OPTIONS]\n"
+    "       worldkeeper-setup --undo NAME\n"
+    "\n"
+    "  --yes                  take the defaults, ask nothing\n"
+    "  --dry-run              say each statement, file and command, and do nothing\n"
+    "  --undo NAME            remove what was made for that world, but no dumps\n"
+    "\n"
+    "the server, and an administrator's login, which is never stored:\n"
+    "  --socket PATH          default: /run/mysqld/mysqld.sock\n"
+    "  --host NAME, --port N, --tls-ca FILE\n"
+    "  --admin USER           default: root\n"
+    "  --admin-password-file FILE\n"
+    "\n"
+    "answers:\n"
+    "  --schema NAME          the schema to keep, or all\n"
+    "  --name NAME            of the world; default: made from the schema's\n"
+    "  --no-global            decline all privileges on the whole server\n"
+    "  --no-server-file       write no option file of the server\n"
+    "  --status-dir DIR       for the homepage;  --page: with a page for players\n"
+    "  --mail ADDRESS         alerts by mail;  --smtp URL: not by this machine's server\n"
+    "  --webhook-file FILE    alerts to the URL in it;  --webhook-format FORMAT\n"
+    "  --service-user NAME    who the service runs as; default: worldkeeper\n"
+    "  --root DIR             make all files below it (images, trials)\n"
+    "  --version, -V  --help, -h\n"
+    "\n"
+    "exit status: 0 done; 1 failed, what was done is listed, a second run continues;\n"
+    "2 bad usage; 4 refused for safety\n";
+
+enum { OPT_TEXT = 256 };
+
+static const struct text_option {
+    const char *name;
+    size_t offset; /* of a const char * in struct setup */
+} texts[] = {
+#define AT(member) offsetof(struct setup, member)
+    {"undo", AT(undo)},
+    {"socket", AT(socket)},
+    {"host", AT(host)},
+    {"tls-ca", AT(tls_ca)},
+    {"admin", AT(admin)},
+    {"admin-password-file", AT(admin_password_file)},
+    {"schema", AT(schema)},
+    {"name", AT(name)},
+    {"status-dir", AT(status_dir)},
+    {"mail", AT(mail)},
+    {"smtp", AT(smtp)},
+    {"webhook-file", AT(webhook_file)},
+    {"webhook-format", AT(webhook_format)},
+    {"service-user", AT(service_user)},
+    {"root", AT(root)},
+};
+static const struct flag_option {
+    const char *name;
+    size_t offset; /* of a bool */
+} flags[] = {
+    {"yes", AT(yes)},
+    {"dry-run", AT(dry)},
+    {"no-global", AT(own_schema_only)},
+    {"no-server-file", AT(no_server_file)},
+    {"page", AT(page)},
+#undef AT
+};
+#define TEXTS (sizeof texts / sizeof *texts)
+#define FLAGS (sizeof flags / sizeof *flags)
+
+static int read_port(const char *text, unsigned *out, struct err *e)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (!text_is_digit(text[0]) || *end || n < 1 || n > 65535)
+        return err_set(e, ERR_USAGE, 0, "--port %.40s: 1 to 65535", text);
+    *out = (unsigned)n;
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct setup *s, struct err *e)
+{
+    struct option longs[TEXTS + FLAGS + 4] = {{0}};
+    size_t n = 0;
+    int opt;
+    for (size_t i = 0; i < TEXTS; i++)
+        longs[n++] = (struct option){texts[i].name, required_argument, NULL, OPT_TEXT + (int)i};
+    for (size_t i = 0; i < FLAGS; i++)
+        longs[n++] =
+            (struct option){flags[i].name, no_argument, NULL, OPT_TEXT + (int)TEXTS + (int)i};
+    longs[n++] = (struct option){"port", required_argument, NULL, 'p'};
+    longs[n++] = (struct option){"help", no_argument, NULL, 'h'};
+    longs[n++] = (struct option){"version", no_argument, NULL, 'V'};
+    while ((opt = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
+        if (opt == 'h' || opt == 'V') {
+            fputs(opt == 'h' ? help : "worldkeeper-setup " WK_VERSION "\n", stdout);
+            exit(0);
+        }
+        if (opt == 'p') {
+            if (read_port(optarg, &s->port, e) < 0)
+                return -1;
+        } else if (opt >= OPT_TEXT && (size_t)opt < OPT_TEXT + TEXTS) {
+            *(const char **)(void *)((char *)s + texts[opt - OPT_TEXT].offset) = optarg;
+        } else if (opt >= OPT_TEXT) {
+            *(bool *)((char *)s + flags[(size_t)opt - OPT_TEXT - TEXTS].offset) = true;
+        } else {
+            err_set(e, ERR_USAGE, 0, "bad option");
+            return err_hint(e, "worldkeeper-setup --help lists the options");
+        }
+    }
+    if (optind < argc)
+        return err_set(e, ERR_USAGE, 0, "stray word '%s'", argv[optind]);
+    if (s->socket && s->host)
+        return err_set(e, ERR_USAGE, 0, "--socket and --host: one of the two");
+    if (s->root[0] && s->root[0] != '/')
+        return err_set(e, ERR_USAGE, 0, "--root %s: an absolute path", s->root);
+    return 0;
+}
+
+/* ---- who the service is ---- */
+
+static int make_user(struct setup *s, struct err *e)
+{
+    const char *const argv[] = {"systemd-sysusers", "worldkeeper.conf", NULL};
+    if (s->x.dry)
+        return effect_run(&s->x, argv, e);
+    if (effect_run(&s->x, argv, e) == 0 && getpwnam(SERVICE_USER))
+        return 0;
+    err_set(e, ERR_SYSTEM, 0, "there is no user %s for the service", s->service_user);
+    return err_hint(e,
+                    "useradd --system --home-dir /var/lib/worldkeeper --shell /usr/sbin/nologin %s",
+                    s->service_user);
+}
+
+static int find_user(struct setup *s, struct err *e)
+{
+    bool root = geteuid() == 0;
+    if (!root && !s->root[0] && !s->dry) {
+        err_set(
+            e, ERR_REFUSED, 0,
+            "setting a world up writes to /etc and makes an account of the server: only root can");
+        return err_hint(e,
+                        "sudo worldkeeper-setup; or --dry-run, which only shows what it would do");
+    }
+    const struct passwd *own = root || s->service_user ? NULL : getpwuid(geteuid());
+    s->x.user = s->service_user = s->service_user ? s->service_user
+                                  : own           ? xstrdup(own->pw_name)
+                                                  : SERVICE_USER;
+    const struct passwd *p = getpwnam(s->service_user);
+    if (!p && strcmp(s->service_user, SERVICE_USER) == 0) {
+        if (make_user(s, e) < 0)
+            return -1;
+        p = getpwnam(s->service_user);
+    }
+    if (!p && !s->dry)
+        return err_set(e, ERR_USAGE, 0, "there is no user %s", s->service_user);
+    if (p && !root && p->pw_uid != geteuid() && !s->dry)
+        return err_set(e, ERR_REFUSED, 0, "only root can set a world up for user %s",
+                       s->service_user);
+    s->x.uid = p ? p->pw_uid : 0;
+    s->x.gid = p ? p->pw_gid : 0;
+    return 0;
+}
+
+/* The daemon that was installed with us. */
+static int open_program(void)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 32);
+    if (n <= 0)
+        return -1;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    strcpy(slash ? slash + 1 : path, "worldkeeper");
+    return open(path, O_PATH | O_CLOEXEC);
+}
+
+/* ---- which schemas ---- */
+
+struct kept {
+    const char *schema;
+    char *world;
+};
+
+static void see_world(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct kept *k = arg;
+    (void)path;
+    (void)why;
+    if (cfg && !k->world && strcmp(cfg->schema, k->schema) == 0)
+        k->world = xstrdup(cfg->name);
+}
+
+/* The world that keeps it by now; malloc, NULL: none. */
+static char *kept_by(struct setup *s, const char *schema)
+{
+    struct kept k = {.schema = schema};
+    struct err ignored;
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    worlds_each(dir, see_world, &k, &ignored);
+    return k.world;
+}
+
+static void show_schemas(struct setup *s)
+{
+    talk_say("Schemas with MEMORY tables:\n");
+    for (size_t i = 0; i < s->survey.count; i++) {
+        SCOPED(buf_free) struct buf line = {0};
+        SCOPED(xfree) char *world = kept_by(s, s->survey.list[i].name);
+        survey_show(&s->survey.list[i], &line);
+        talk_say("  %zu. %s", i + 1, line.p);
+        if (world)
+            talk_say("     kept already, as world %s\n", world);
+    }
+}
+
+static int find_schema(const struct setup *s, const char *word)
+{
+    char *end;
+    for (size_t i = 0; i < s->survey.count; i++)
+        if (strcmp(s->survey.list[i].name, word) == 0)
+            return (int)i;
+    unsigned long n = strtoul(word, &end, 10);
+    return text_is_digit(word[0]) && !*end && n >= 1 && n <= s->survey.count ? (int)n - 1 : -1;
+}
+
+/* Sets chosen[i]. A word is a name or a number of the list. 0: not understood. */
+static int choose(const struct setup *s, const char *answer, bool *chosen)
+{
+    int any = 0;
+    if (strcmp(answer, "all") == 0) {
+        memset(chosen, true, s->survey.count * sizeof *chosen);
+        return 1;
+    }
+    int whole = find_schema(s, answer); /* a name may contain a "," */
+    SCOPED(xfree) char *words = xstrdup(whole < 0 ? answer : "");
+    if (whole >= 0)
+        return chosen[whole] = true;
+    char *rest = NULL;
+    for (char *word = strtok_r(words, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
+        int i = find_schema(s, word);
+        if (i < 0)
+            return 0;
+        chosen[i] = true;
+        any = 1;
+    }
+    return any;
+}
+
+static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
+{
+    for (;;) {
+        SCOPED(xfree) char *answer = NULL;
+        const char *def = s->survey.count == 1 ? "1" : "all";
+        if (s->schema)
+            answer = xstrdup(s->schema);
+        else if (talk_ask("Which are to be kept? Numbers, or all: one world each", def, &answer,
+                          e) < 0)
+            return -1;
+        if (choose(s, answer, chosen))
+            return 0;
+        memset(chosen, 0, s->survey.count * sizeof *chosen);
+        talk_say("there is no \"%s\" in the list\n", answer);
+        if (s->schema || !talk_asks())
+            return err_set(e, ERR_USAGE, 0, "schema \"%s\" has no MEMORY tables, or is not there",
+                           answer);
+    }
+}
+
+static int set_up(struct setup *s, struct err *e)
+{
+    if (setup_connect(s, e) < 0 || survey_read(s->db, &s->survey, e) < 0)
+        return -1;
+    if (s->survey.count == 0) {
+        err_set(e, ERR_NOTHING, 0,
+                "no schema of this server has MEMORY tables: there is no world to keep");
+        return err_hint(e, "CREATE TABLE … ENGINE=MEMORY makes one");
+    }
+    show_schemas(s);
+    SCOPED(xfree) bool *chosen = xcalloc(s->survey.count, sizeof *chosen);
+    if (ask_schemas(s, chosen, e) < 0)
+        return -1;
+    size_t count = 0;
+    for (size_t i = 0; i < s->survey.count; i++)
+        count += chosen[i];
+    if (count > 1 && s->name)
+        return err_set(e, ERR_USAGE, 0, "--name names one world, and %zu schemas were chosen",
+                       count);
+    const char *given = s->name;
+    for (size_t i = 0; i < s->survey.count; i++) {
+        SCOPED(xfree) char *world = kept_by(s, s->survey.list[i].name);
+        if (!chosen[i])
+            continue;
+        s->name = given ? given : world; /* a world that is kept is continued with */
+        if (setup_world(s, &s->survey.list[i], e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void show_error(const struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0}, hint = {0};
+    text_clean(&text, e->text, sizeof e->text);
+    text_clean(&hint, e->hint, sizeof e->hint);
+    fprintf(stderr, "worldkeeper-setup: %s\n", text.p ? text.p : "failed");
+    if (hint.len)
+        fprintf(stderr, "HINT: %s\n", hint.p);
+}
+
+int main(int argc, char **argv)
+{
+    struct setup s = {.root = "", .port = 3306, .password = {.secret = true}, .x = {.program = -1}};
+    struct err e = {0};
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* the administrator's password is in memory */
+    prctl(PR_SET_DUMPABLE, 0);
+    umask(0022);
+    signal(SIGPIPE, SIG_IGN);
+    js_begin();
+    int rc = parse(argc, argv, &s, &e);
+    talk_open(s.yes || (s.dry && !isatty(STDIN_FILENO)));
+    s.x.dry = s.dry;
+    if (rc == 0)
+        rc = find_user(&s, &e);
+    if (rc == 0) {
+        SCOPED(xfree) char *systemd = setup_path(&s, "/run/systemd/system");
+        s.systemd = access(systemd, F_OK) == 0;
+        s.x.program = open_program();
+        rc = s.undo ? setup_undo(&s, s.undo, &e) : set_up(&s, &e);
+    }
+    if (rc < 0)
+        show_error(&e);
+    made_free(&s.x.made);
+    survey_free(&s.survey);
+    db_close(s.db);
+    buf_free(&s.password);
+    return rc < 0 ? err_exit(e.cls) : 0;
+}

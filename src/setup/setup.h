@@ -1,0 +1,44 @@
+/* worldkeeper-setup: from nothing to a watched world.
+ *
+ * It asks first, then does: account and privileges, directories, config, drop-ins, a test message; then, where systemd runs,
+ * sentinel, first dump, drill, check and the service. Each step is noted (made.h) before it is done, leaves what is there
+ * already, and can be done again: after a failure a second run continues. The service is started last. */
+#ifndef WK_SETUP_SETUP_H
+#define WK_SETUP_SETUP_H
+
+#include "base/err.h"
+#include "mysql/conn.h"
+#include "setup/effect.h"
+#include "setup/draft.h"
+#include "setup/survey.h"
+
+struct setup {
+    /* Options; NULL: not given. */
+    const char *root; /* everything is made below it; "": the machine itself */
+    const char *socket, *host, *tls_ca, *admin, *admin_password_file;
+    unsigned port;
+    const char *schema, *name, *undo, *from_cron;
+    const char *status_dir, *mail, *smtp, *webhook_file, *webhook_format;
+    const char *service_user;
+    bool yes, dry, own_schema_only, no_server_file, page;
+
+    struct buf password; /* the administrator's: asked for or read, never written */
+    struct db_params params;
+    struct db *db;
+    struct survey survey;
+    struct effects x;
+    bool systemd;
+};
+
+/* admin.c: opens s->db; asks for an administrator's login if there is no other way in. */
+int setup_connect(struct setup *s, struct err *e);
+/* world.c: sets one world up, or continues with one that was. */
+int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e);
+/* undo.c: removes what was made for the world, but no dumps. */
+int setup_undo(struct setup *s, const char *name, struct err *e);
+
+/* paths: below s->root; malloc */
+char *setup_path(const struct setup *s, const char *path);
+char *setup_config_path(const struct setup *s, const char *name, const char *end);
+
+#endif

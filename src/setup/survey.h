@@ -1,0 +1,30 @@
+/* Which schemas have MEMORY tables, and what a newcomer should know of each before one is kept. */
+#ifndef WK_SETUP_SURVEY_H
+#define WK_SETUP_SURVEY_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "mysql/conn.h"
+
+struct survey_schema {
+    char *name;
+    unsigned tables, durable, views, triggers, functions;
+    unsigned keyless; /* MEMORY tables without a primary key */
+    uint64_t rows, bytes;
+    char *largest; /* MEMORY table; its data and what it may take, 0: unknown */
+    uint64_t largest_bytes, largest_room;
+};
+struct survey {
+    struct survey_schema *list;
+    size_t count;
+};
+
+/* In the order of their names, without those of the server itself. `db` is an administrator's. */
+int survey_read(struct db *db, struct survey *out, struct err *e);
+/* One line of text each; appended. */
+void survey_show(const struct survey_schema *s, struct buf *out);
+void survey_free(struct survey *s);
+
+#endif

@@ -1,0 +1,142 @@
+#include "setup/talk.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define LINE_MAX_SHOWN 2000
+
+static bool without_questions;
+
+void talk_open(bool yes)
+{
+    without_questions = yes;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+bool talk_asks(void)
+{
+    return !without_questions;
+}
+
+static void put_lines(const char *text, const char *indent)
+{
+    while (*text) {
+        SCOPED(buf_free) struct buf line = {0}, clean = {0};
+        size_t len = strcspn(text, "\n");
+        buf_adds(&line, "");
+        buf_add(&line, text, len);
+        buf_adds(&clean, "");
+        text_clean(&clean, line.p, LINE_MAX_SHOWN);
+        printf("%s%s", len ? indent : "", clean.p);
+        text += len;
+        if (*text) {
+            putchar('\n');
+            text++;
+        }
+    }
+    fflush(stdout);
+}
+
+void talk_say(const char *fmt, ...)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    put_lines(b.p, "");
+}
+
+void talk_show(const char *text, const char *indent)
+{
+    put_lines(text, indent);
+}
+
+static int nobody(const char *question, struct err *e)
+{
+    err_set(e, ERR_ABORTED, 0, "nobody answers the question: %s", question);
+    return err_hint(
+        e, "worldkeeper-setup --yes takes the defaults; worldkeeper-setup --help lists the "
+           "options that answer questions");
+}
+
+int talk_ask(const char *question, const char *def, char **answer, struct err *e)
+{
+    SCOPED(xfree) char *line = NULL;
+    size_t size = 0;
+    *answer = NULL;
+    if (without_questions) {
+        *answer = xstrdup(def);
+        return 0;
+    }
+    if (*def)
+        talk_say("%s [%s]: ", question, def);
+    else
+        talk_say("%s: ", question);
+    ssize_t n = getline(&line, &size, stdin);
+    if (n < 0 || line[n - 1] != '\n') /* a line that was cut off is no answer */
+        return nobody(question, e);
+    line[n - 1] = '\0';
+    char *from = line + strspn(line, " \t\r");
+    for (char *end = from + strlen(from); end > from && strchr(" \t\r", end[-1]);)
+        *--end = '\0';
+    *answer = xstrdup(*from ? from : def);
+    return 0;
+}
+
+int talk_yes(const char *question, bool def, bool *answer, struct err *e)
+{
+    for (;;) {
+        SCOPED(xfree) char *text = NULL;
+        if (talk_ask(question, def ? "Y/n" : "y/N", &text, e) < 0)
+            return -1;
+        bool same = strcmp(text, "Y/n") == 0 || strcmp(text, "y/N") == 0;
+        *answer = same ? def : strchr("yY", text[0]) != NULL;
+        if (same || strchr("yYnN", text[0]))
+            return 0;
+        talk_say("y or n\n");
+    }
+}
+
+/* ---- secrets ---- */
+
+static struct termios before;
+
+/* Whoever interrupts the question gets the echo back. */
+static void restore_echo(int sig)
+{
+    tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+int talk_secret(const char *question, const char *option, struct buf *answer, struct err *e)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    answer->secret = true;
+    if (without_questions || tcgetattr(STDIN_FILENO, &before) < 0) {
+        err_set(e, ERR_USAGE, 0, "%s: secrets are asked on a terminal only", question);
+        return err_hint(e, "worldkeeper-setup %s", option);
+    }
+    struct termios quiet = before;
+    quiet.c_lflag &= ~(tcflag_t)ECHO;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], restore_echo);
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    talk_say("%s (not shown): ", question);
+    int c;
+    buf_reserve(answer, 256);
+    buf_adds(answer, "");
+    while ((c = getchar()) != EOF && c != '\n')
+        buf_addc(answer, (char)c);
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], SIG_DFL);
+    talk_say("\n");
+    return c == EOF ? nobody(question, e) : 0;
+}

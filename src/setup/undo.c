@@ -1,0 +1,194 @@
+/* --undo: what was made is removed, the newest first; dumps and whatever was changed since stay. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/js.h"
+#include "mysql/account.h"
+#include "setup/setup.h"
+#include "setup/talk.h"
+#include "sql/literal.h"
+
+#define FILE_LARGEST (1u << 20)
+
+/* 1: gone, or not there; 0: it stays; -1. */
+static int remove_file(struct setup *s, const char *path, const char *sum, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {.secret = true};
+    unsigned char raw[EVP_MAX_MD_SIZE];
+    char now[65];
+    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return 1;
+    if (fd < 0)
+        return err_sys(e, errno, "cannot open %s", path);
+    if (file_read_fd(fd, path, FILE_LARGEST, &text, e) < 0)
+        return -1;
+    EVP_Digest(text.p ? text.p : "", text.len, raw, NULL, EVP_sha256(), NULL);
+    text_hex(raw, 32, now);
+    if (strcmp(now, sum) != 0) {
+        talk_say("%s was changed since, and stays\n", path);
+        return 0;
+    }
+    if (!s->dry && unlink(path) < 0)
+        return err_sys(e, errno, "cannot remove %s", path);
+    talk_say("%s file %s\n", s->dry ? "would remove" : "removed", path);
+    return 1;
+}
+
+static int remove_dir(struct setup *s, const char *path, struct err *e)
+{
+    if (s->dry) {
+        talk_say("would remove directory %s, if it is empty\n", path);
+        return 1;
+    }
+    if (rmdir(path) == 0) {
+        talk_say("removed directory %s\n", path);
+        return 1;
+    }
+    if (errno == ENOENT)
+        return 1;
+    if (errno == ENOTEMPTY || errno == EEXIST) {
+        talk_say("directory %s is not empty, and stays\n", path);
+        return 1; /* it is no longer ours to remove */
+    }
+    return err_sys(e, errno, "cannot remove directory %s", path);
+}
+
+static int type(struct setup *s, const char *sql, struct err *e)
+{
+    return effect_sql(&s->x, sql, NULL, NULL, e) < 0 ? -1 : 1;
+}
+
+static int drop_account(struct setup *s, const char *name, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    buf_adds(&sql, "DROP USER IF EXISTS ");
+    db_account_quote(&sql, name);
+    buf_addc(&sql, ';');
+    return type(s, sql.p, e);
+}
+
+/* Both tables say only that the world is kept; its dumps can be restored without them. */
+static int drop_sentinel(struct setup *s, const char *table, const char *schema, struct err *e)
+{
+    SCOPED(xfree) char *lease = xasprintf("%s_lease", table);
+    SCOPED(buf_free) struct buf sql = {0};
+    buf_adds(&sql, "DROP TABLE IF EXISTS ");
+    sql_ident2(&sql, schema, table);
+    buf_adds(&sql, ", ");
+    sql_ident2(&sql, schema, lease);
+    buf_addc(&sql, ';');
+    return type(s, sql.p, e);
+}
+
+static int stop_service(struct setup *s, const char *unit, struct err *e)
+{
+    const char *const argv[] = {"systemctl", "disable", "--now", unit, NULL};
+    int rc = effect_run(&s->x, argv, e);
+    return rc == 0  ? 1
+           : rc < 0 ? -1
+                    : err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
+}
+
+/* A revoked privilege that somebody else revoked before is gone as well. */
+static int take_back(struct setup *s, const char *sql, struct err *e)
+{
+    struct err why = {0};
+    if (type(s, sql, &why) == 1)
+        return 1;
+    if (why.cls == ERR_QUERY || why.num == 1141) {
+        talk_say("%s\n", why.text);
+        return 1;
+    }
+    return err_pass(e, &why);
+}
+
+static int remove_one(struct setup *s, const json_t *o, struct err *e)
+{
+    const char *name = js_text(o, "name");
+    switch (made_kind_of(o)) {
+    case MADE_DIR:
+        return remove_dir(s, name, e);
+    case MADE_FILE:
+        return remove_file(s, name, js_text(o, "sum"), e);
+    case MADE_ACCOUNT:
+        return drop_account(s, name, e);
+    case MADE_STATEMENT:
+        return take_back(s, js_text(o, "undo"), e);
+    case MADE_SENTINEL:
+        return drop_sentinel(s, name, js_text(o, "undo"), e);
+    case MADE_SERVICE:
+        return stop_service(s, name, e);
+    case MADE_KINDS:
+        break;
+    }
+    return 0;
+}
+
+static bool needs_server(const struct made *m)
+{
+    bool any = false;
+    for (size_t i = 0; i < json_array_size(m->list); i++) {
+        enum made_kind kind = made_kind_of(json_array_get(m->list, i));
+        any |= kind == MADE_ACCOUNT || kind == MADE_STATEMENT || kind == MADE_SENTINEL;
+    }
+    return any;
+}
+
+/* The directory of the record is needed for as long as there is a record: directories come last. */
+static int remove_all(struct setup *s, bool directories, unsigned *failed)
+{
+    struct made *m = &s->x.made;
+    for (size_t i = json_array_size(m->list); i-- > 0;) {
+        struct err e = {0};
+        json_t *o = json_array_get(m->list, i);
+        if ((made_kind_of(o) == MADE_DIR) != directories)
+            continue;
+        int rc = remove_one(s, o, &e);
+        if (rc < 0) {
+            talk_say("%s\n", e.text);
+            ++*failed;
+            /* What is running is ended before anything that it uses goes. */
+            if (made_kind_of(o) == MADE_SERVICE)
+                return -1;
+            continue;
+        }
+        if (rc == 1 && !s->dry && !directories && made_forget(m, i, &e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int setup_undo(struct setup *s, const char *name, struct err *e)
+{
+    unsigned failed = 0;
+    bool go = true;
+    SCOPED(xfree) char *record = setup_config_path(s, name, ".setup");
+    struct made *m = &s->x.made;
+    if (made_open(m, record, s->dry, e) < 0)
+        return -1;
+    if (json_array_size(m->list) == 0) {
+        err_set(e, ERR_USAGE, 0, "%s is not there: worldkeeper-setup made nothing for a world %s",
+                record, name);
+        return err_hint(e, "ls /etc/worldkeeper lists the worlds");
+    }
+    if (talk_yes("Stop the supervisor of that world, and remove what was made for it? Dumps stay.",
+                 true, &go, e) < 0)
+        return -1;
+    if (!go || (needs_server(m) && setup_connect(s, e) < 0))
+        return go ? -1 : 0;
+    if (remove_all(s, false, &failed) == 0 && !failed) {
+        /* Without the record nothing is left to continue: what stays was changed by others. */
+        if (!s->dry && unlink(m->path) < 0 && errno != ENOENT)
+            return err_sys(e, errno, "cannot remove %s", m->path);
+        remove_all(s, true, &failed);
+    }
+    return failed ? err_set(e, ERR_SYSTEM, 0,
+                            "%u of them could not be removed; a second run continues", failed)
+                  : 0;
+}

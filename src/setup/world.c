@@ -1,0 +1,442 @@
+/* One world, from its questions to its service. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "binlog/stream.h"
+#include "mysql/sentinel.h"
+#include "mysql/server.h"
+#include "setup/answers.h"
+#include "setup/setup.h"
+#include "setup/talk.h"
+
+#define UP_PATIENCE 90                          /* seconds until a new service is up */
+#define SUPERVISED(rc) ((rc) == 0 || (rc) == 1) /* exit status of --status: the world is up */
+
+struct world {
+    struct setup *s;
+    struct effects *x;
+    const struct survey_schema *schema;
+    char *name, *config_path;
+    bool known; /* its config is there: nothing is asked that it answers */
+    struct answers answers;
+    struct buf text; /* of a new config */
+    struct config *cfg;
+    struct account account;
+    struct needed_grants grants;
+    struct draft_options options; /* that the server lacks */
+    char *server_file;            /* where these may be written; NULL: nowhere here */
+    bool write_server_file;
+};
+
+static void world_free(struct world *w)
+{
+    free(w->name);
+    free(w->config_path);
+    answers_free(&w->answers);
+    buf_free(&w->text);
+    config_free(w->cfg);
+    account_free(&w->account);
+    needed_grants_free(&w->grants);
+    draft_options_free(&w->options);
+    free(w->server_file);
+    made_free(&w->x->made);
+}
+
+/* ---- questions ---- */
+
+static int ask_name(struct world *w, struct err *e)
+{
+    SCOPED(xfree) char *def = draft_name(w->schema->name);
+    for (;;) {
+        free(w->name);
+        w->name = NULL;
+        if (w->s->name)
+            w->name = xstrdup(w->s->name);
+        else if (talk_ask("Name of the world", def, &w->name, e) < 0)
+            return -1;
+        SCOPED(xfree) char *same = draft_name(w->name);
+        if (strcmp(same, w->name) == 0)
+            return 0;
+        talk_say("a name has 1 to 32 of a-z, 0-9, _ and -, and begins with a letter or digit\n");
+        if (w->s->name || !talk_asks())
+            return err_set(e, ERR_USAGE, 0, "\"%s\" is no name of a world", w->name);
+    }
+}
+
+/* What a config says counts more than any answer. */
+static int take_config(struct world *w, struct err *e)
+{
+    if (config_load(w->config_path, &w->cfg, e) < 0)
+        return -1;
+    if (strcmp(w->cfg->schema, w->schema->name) != 0) {
+        err_set(e, ERR_REFUSED, 0, "%s keeps schema %s, not %s", w->config_path, w->cfg->schema,
+                w->schema->name);
+        return err_hint(e, "worldkeeper-setup --name NAME names another world");
+    }
+    talk_say("%s is there: what it says stays, what is missing beside it is added.\n",
+             w->config_path);
+    return account_of(w->s, w->cfg, &w->account, e);
+}
+
+static int make_config(struct world *w, struct err *e)
+{
+    if (account_choose(w->s, w->name, &w->account, e) < 0 ||
+        answers_ask(w->s, w->name, w->schema, &w->account, &w->answers, e) < 0)
+        return -1;
+    draft_config(&w->answers.draft, &w->text);
+    return answers_check(w->text.p, &w->cfg, e);
+}
+
+static int64_t number(struct db *db, const char *name)
+{
+    return db_variable_number(db, name);
+}
+
+static bool is_variable(struct db *db, const char *name, const char *value)
+{
+    SCOPED(xfree) char *v = db_variable(db, name);
+    return v && strcasecmp(v, value) == 0;
+}
+
+/* What the journal and the next start of the server need of its option files. */
+static void look_at_server(struct world *w)
+{
+    static const char *const dirs[] = {"/etc/mysql/mariadb.conf.d", "/etc/mysql/mysql.conf.d",
+                                       "/etc/mysql/conf.d", "/etc/my.cnf.d"};
+    struct db *db = w->s->db;
+    struct server_version v = db_version(db);
+    const char *days = server_word(v, WORD_LOG_HELD_DAYS);
+    struct draft_server is = {.version = v,
+                              .logs = number(db, "log_bin") == 1,
+                              .row_format = is_variable(db, "binlog_format", "ROW"),
+                              .full_image = is_variable(db, "binlog_row_image", "FULL"),
+                              .held = number(db, days ? days : server_word(v, WORD_LOG_HELD)),
+                              .trusts = number(db, "log_bin_trust_function_creators") == 1,
+                              .makes_code = w->schema->triggers > 0 || w->schema->functions > 0,
+                              .heap = (uint64_t)number(db, "max_heap_table_size"),
+                              .largest = w->schema->largest_bytes};
+    draft_server_options(&is, &w->options);
+    for (size_t i = v.mariadb ? 0 : 1; i < sizeof dirs / sizeof *dirs && !w->server_file; i++) {
+        SCOPED(xfree) char *dir = setup_path(w->s, dirs[i]);
+        if (w->s->params.socket && access(dir, F_OK) == 0)
+            w->server_file = xasprintf("%s/90-worldkeeper-%s.cnf", dir, w->name);
+    }
+}
+
+static int ask_server_file(struct world *w, struct err *e)
+{
+    bool restart = false;
+    if (!w->options.count || w->s->no_server_file)
+        return 0;
+    talk_say("\nWhat the server lacks, as lines under [mysqld] of an option file:\n");
+    for (size_t i = 0; i < w->options.count; i++) {
+        talk_say("  %s   (%s)\n", w->options.list[i].line, w->options.list[i].reason);
+        restart |= w->options.list[i].restart;
+    }
+    if (restart)
+        talk_say("A binary log begins with a restart of the server, which empties all MEMORY "
+                 "tables. That is harmless "
+                 "once the world is supervised and has its first dump: it is then restored by "
+                 "itself. Until the restart "
+                 "setup goes on without it.\n");
+    if (!w->server_file) {
+        talk_say("The server's option files are not on this machine, or not where Debian has them: "
+                 "write these lines there yourself.\n");
+        return 0;
+    }
+    SCOPED(xfree) char *question = xasprintf("Write them to %s?", w->server_file);
+    return talk_yes(question, true, &w->write_server_file, e);
+}
+
+static int ask_all(struct world *w, struct err *e)
+{
+    if (ask_name(w, e) < 0)
+        return -1;
+    w->config_path = setup_config_path(w->s, w->name, ".ini");
+    w->known = access(w->config_path, F_OK) == 0;
+    if ((w->known ? take_config(w, e) : make_config(w, e)) < 0)
+        return -1;
+    SCOPED(xfree) char *record = setup_config_path(w->s, w->name, ".setup");
+    if (made_open(&w->x->made, record, w->s->dry, e) < 0 ||
+        needed_grants_for(w->cfg, w->s->db, w->account.name, &w->grants, e) < 0)
+        return -1;
+    look_at_server(w);
+    talk_say("\nAccount %s, %s, %s.\n", w->account.name,
+             w->account.by_socket ? "which logs in by the server's socket without a password"
+                                  : "with a password in a file",
+             w->account.there ? "is there" : "is made");
+    for (size_t i = 0; i < w->grants.count; i++) {
+        talk_show(w->grants.list[i].why, "  -- ");
+        talk_say("\n  %s\n", w->grants.list[i].sql);
+    }
+    if (account_ask(w->s, &w->grants, e) < 0)
+        return -1;
+    return ask_server_file(w, e);
+}
+
+/* ---- steps 2 to 4 ---- */
+
+static int make_dirs(struct world *w, struct err *e)
+{
+    struct effects *x = w->x;
+    SCOPED(xfree) char *etc = setup_path(w->s, "/etc/worldkeeper");
+    if (effect_dir(x, etc, 0755, false, e) < 0 ||
+        effect_dir(x, w->cfg->dump_dir, 0700, true, e) < 0)
+        return -1;
+    if (w->cfg->journal_dir && w->cfg->journal == JOURNAL_FOLLOW &&
+        !text_starts(w->cfg->journal_dir, w->cfg->dump_dir) &&
+        effect_dir(x, w->cfg->journal_dir, 0700, true, e) < 0)
+        return -1;
+    return w->cfg->status_dir ? effect_dir(x, w->cfg->status_dir, 0755, true, e) : 0;
+}
+
+static int make_secret(struct world *w, const char *path, const struct buf *secret, struct err *e)
+{
+    if (!secret->len)
+        return 0;
+    SCOPED(buf_free) struct buf line = {.secret = true};
+    buf_reserve(&line, secret->len + 2);
+    buf_printf(&line, "%s\n", secret->p);
+    return effect_file(w->x, path, line.p, 0400, true, true, e);
+}
+
+/* The unit may write to its state directory only. */
+static int make_unit(struct world *w, struct err *e)
+{
+    SCOPED(xfree) char *state = setup_path(w->s, "/var/lib/worldkeeper/");
+    SCOPED(buf_free) struct buf paths = {0}, text = {0};
+    const char *const dirs[] = {w->cfg->dump_dir, w->cfg->status_dir,
+                                w->cfg->journal == JOURNAL_FOLLOW ? w->cfg->journal_dir : NULL};
+    if (!w->s->systemd)
+        return 0;
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (dirs[i] && !text_starts(dirs[i], state) &&
+            !(i == 2 && text_starts(dirs[i], w->cfg->dump_dir)))
+            buf_printf(&paths, "ReadWritePaths=\"%s\"\n", dirs[i]);
+    if (!paths.len)
+        return 0;
+    SCOPED(xfree) char *below = xasprintf("/etc/systemd/system/worldkeeper@%s.service.d", w->name);
+    SCOPED(xfree) char *dir = setup_path(w->s, below);
+    SCOPED(xfree) char *file = xasprintf("%s/setup.conf", dir);
+    buf_printf(&text, "[Service]\n%s", paths.p);
+    return effect_dir(w->x, dir, 0755, false, e) < 0
+               ? -1
+               : effect_file(w->x, file, text.p, 0644, false, false, e);
+}
+
+static int make_server_file(struct world *w, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    if (!w->write_server_file)
+        return 0;
+    draft_server_file(&w->options, w->name, &text);
+    if (effect_file(w->x, w->server_file, text.p, 0644, false, false, e) < 0)
+        return -1;
+    for (size_t i = 0; i < w->options.count; i++)
+        if (w->options.list[i].now && effect_sql(w->x, w->options.list[i].now, NULL, NULL, e) < 0)
+            return -1;
+    return 0;
+}
+
+/* A message that nobody gets is no alert. */
+static int test_alert(struct world *w, struct err *e)
+{
+    static const char *const options[] = {"--test-alert", NULL};
+    bool arrived = true;
+    if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
+        return 0;
+    int rc = effect_keeper(w->x, w->config_path, options, false, e);
+    if (rc < 0 ||
+        (rc == 0 && !w->s->dry && talk_yes("Did the test message arrive?", true, &arrived, e) < 0))
+        return -1;
+    if (rc == 0 && arrived)
+        return 0;
+    err_set(e, ERR_SYSTEM, 0, "the test message did not arrive");
+    return err_hint(e, "edit the [alert.…] sections of %s, then run worldkeeper-setup again",
+                    w->config_path);
+}
+
+static int prepare(struct world *w, struct err *e)
+{
+    const struct draft *p = &w->answers.draft;
+    if (make_dirs(w, e) < 0 || account_make(w->s, &w->account, &w->grants, e) < 0 ||
+        make_secret(w, p->mail_password_file, &w->answers.mail_password, e) < 0 ||
+        make_secret(w, p->webhook_file, &w->answers.webhook, e) < 0 ||
+        (!w->known && effect_file(w->x, w->config_path, w->text.p, 0644, false, false, e) < 0))
+        return -1;
+    return make_unit(w, e) < 0 || make_server_file(w, e) < 0 || test_alert(w, e) < 0 ? -1 : 0;
+}
+
+/* ---- step 5 ---- */
+
+static int keeper(struct world *w, const char *option, struct err *e)
+{
+    const char *const options[] = {option, NULL};
+    int rc = effect_keeper(w->x, w->config_path, options, false, e);
+    return rc <= 0
+               ? rc
+               : err_set(e, ERR_SYSTEM, 0, "worldkeeper %s failed with exit status %d", option, rc);
+}
+
+static int status(struct world *w)
+{
+    static const char *const options[] = {"--status", "--quiet", NULL};
+    struct err ignored;
+    return effect_keeper(w->x, w->config_path, options, true, &ignored);
+}
+
+static int first_dump(struct world *w, struct err *e)
+{
+    struct err why = {0};
+    struct db_sentinel is = {0};
+    bool there = db_sentinel_read(w->s->db, w->cfg->schema, w->cfg->sentinel, &is, &why) == 0;
+    if (!there && !w->s->dry &&
+        made_note(&w->x->made, MADE_SENTINEL, w->cfg->sentinel, NULL, w->cfg->schema, e) < 0)
+        return -1;
+    return keeper(w, "--init", e) < 0 || keeper(w, "--dump", e) < 0 || keeper(w, "--drill", e) < 0
+               ? -1
+               : 0;
+}
+
+static int start_service(struct world *w, struct err *e)
+{
+    SCOPED(xfree) char *unit = xasprintf("worldkeeper@%s", w->name);
+    const char *const reload[] = {"systemctl", "daemon-reload", NULL};
+    const char *const enable[] = {"systemctl", "enable", "--now", unit, NULL};
+    int rc = effect_run(w->x, reload, e);
+    if (rc == 0 && !w->s->dry)
+        rc = made_note(&w->x->made, MADE_SERVICE, unit, NULL, NULL, e);
+    if (rc == 0)
+        rc = effect_run(w->x, enable, e);
+    if (rc > 0) {
+        err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
+        return err_hint(e, "journalctl -u %s says why", unit);
+    }
+    for (unsigned i = 0; rc == 0 && !w->s->dry && !SUPERVISED(status(w)); i++) {
+        if (i == UP_PATIENCE) {
+            err_set(e, ERR_SYSTEM, 0, "%s does not report the world as up", unit);
+            return err_hint(e, "journalctl -u %s says why", unit);
+        }
+        sleep(1);
+    }
+    return rc;
+}
+
+/* ---- what to know ---- */
+
+/* An administrator's session says what the server lacks, and not what was declined. */
+static bool was_declined(struct world *w)
+{
+    struct needed_grants left = {0};
+    struct err ignored = {0};
+    bool declined = false;
+    needed_grants_for(w->cfg, w->s->db, w->account.name, &left, &ignored);
+    for (size_t i = 0; i < left.count; i++)
+        declined |= left.list[i].lost && text_starts(left.list[i].lost, "no journal");
+    needed_grants_free(&left);
+    return declined;
+}
+
+static void say_journal(struct world *w)
+{
+    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites is = {0};
+    struct err why = {0};
+    if (w->cfg->journal == JOURNAL_OFF || was_declined(w))
+        is.reason = xstrdup("no journal is kept");
+    else if (binlog_prerequisites(w->s->db, w->cfg->schema, &is, &why) < 0)
+        is.reason = xstrdup(why.text);
+    if (!is.reason)
+        talk_say("  a restart, crash or kill of the server: restored by itself, with all that was "
+                 "acknowledged\n");
+    else
+        talk_say(
+            "  a restart, crash or kill of the server: restored by itself from the newest dump\n"
+            "Not yet:\n  what was played after that dump: %s\n",
+            is.reason);
+}
+
+static void say_known(struct world *w)
+{
+    talk_say("\nWorld %s is protected against:\n", w->name);
+    say_journal(w);
+    if (!w->cfg->offsite.url)
+        talk_say("Not yet, and in worldkeeper-offsite(7):\n  the loss of this machine's disk "
+                 "([offsite] url)\n");
+    if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
+        talk_say("Nobody is told when it is lost: [alert.smtp] or [alert.webhook] in %s\n",
+                 w->config_path);
+    talk_say("\nWorth knowing:\n"
+             "  worldkeeper --world %s --status       what it does now\n"
+             "  worldkeeper --world %s --list         its dumps, and the times that --restore --at "
+             "reaches\n"
+             "  worldkeeper --world %s --pause=1h     before planned work on the server\n",
+             w->name, w->name, w->name);
+}
+
+/* As far as containers go: their entry point starts the daemon. */
+static void say_how_to_start(struct world *w)
+{
+    SCOPED(buf_free) struct buf path = {0};
+    buf_shell(&path, w->config_path);
+    talk_say(
+        "\nsystemd does not run here: the world is prepared, and nothing is started. As user %s:\n",
+        w->x->user);
+    static const char *const steps[] = {"init", "dump", "drill", "run"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        talk_say("  worldkeeper --config %s --%s\n", path.p, steps[i]);
+}
+
+/* ---- all of it ---- */
+
+static int carry_out(struct world *w, struct err *e)
+{
+    if (prepare(w, e) < 0)
+        return -1;
+    if (!w->s->systemd) {
+        say_how_to_start(w);
+        return 0;
+    }
+    if (!w->s->dry && w->known && SUPERVISED(status(w)))
+        talk_say("The world is supervised, and up.\n");
+    else if (first_dump(w, e) < 0 || start_service(w, e) < 0)
+        return -1;
+    static const char *const check[] = {"--check", "--quiet", NULL};
+    int rc = effect_keeper(w->x, w->config_path, check, false, e);
+    if (rc < 0)
+        return -1;
+    if (!w->s->dry)
+        say_known(w);
+    return rc == 0 ? 0 : err_set(e, ERR_SYSTEM, 0, "--check names what is left to do, as above");
+}
+
+static void say_done(struct world *w)
+{
+    size_t n = json_array_size(w->x->made.list);
+    if (w->s->dry || n == 0)
+        return;
+    talk_say("\nDone so far (a second run continues; worldkeeper-setup --undo %s removes it):\n",
+             w->name);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(w->x->made.list, i);
+        talk_say("  %s %s\n", made_kind_name(made_kind_of(o)),
+                 json_string_value(json_object_get(o, "name")));
+    }
+}
+
+int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e)
+{
+    struct world w = {.s = s, .x = &s->x, .schema = schema};
+    bool go = true;
+    talk_say("\n== %s\n", schema->name);
+    int rc = ask_all(&w, e);
+    if (rc == 0)
+        rc = talk_yes(s->dry ? "\nShow what would be done?" : "\nDo it?", true, &go, e);
+    if (rc == 0 && !go)
+        talk_say("Nothing was done.\n");
+    else if (rc == 0 && (rc = carry_out(&w, e)) < 0)
+        say_done(&w);
+    world_free(&w);
+    return rc;
+}

@@ -1,0 +1,545 @@
+"""worldkeeper-setup: the conversation, what it makes, that it can be repeated and undone, and what a failure leaves."""
+import glob
+import json
+import os
+import re
+import stat
+import subprocess
+
+import pytest
+
+from wk.follow import LOG
+from wk.server import MYSQL, Server
+from wk.setup import SETUP, Machine
+from wk.sinks import Http, Smtp
+from wk.util import CANARY, ident, wait_for
+
+pytestmark = pytest.mark.either_server
+
+ENTER = ""
+WHICH, NAME, STATUS = "Which are to be kept[^\n]*: $", "Name of the world[^\n]*: $", "Status directory[^\n]*: $"
+PAGE, ALERTS, GRANT = "A status page[^\n]*: $", "Alerts by[^\n]*: $", "Grant it[^\n]*: $"
+DO, WRITE, ARRIVED = "(Do it|Show what)[^\n]*: $", "Write them[^\n]*: $", "Did the test[^\n]*: $"
+USER, SECRET = "Administrator[^\n]*: $", "Password[^\n]*: $"
+CONFIG = "etc/worldkeeper/galaxy.ini"
+
+
+@pytest.fixture
+def make_machine(tmp):
+    made = []
+
+    def make(server, **more):
+        os.chmod(tmp, 0o755)
+        made.append(Machine(os.path.join(tmp, f"m{len(made)}"), server, **more))
+        return made[-1]
+    yield make
+    for machine in made:
+        machine.destroy()
+
+
+@pytest.fixture
+def galaxy(make_server, make_world):
+    """galaxy(options…) -> a server with one world of that name, with a trigger of root's."""
+    def make(*options, schema="galaxy"):
+        server = make_server(*(options or LOG))
+        make_world("small", server, schema=schema).sql(
+            "CREATE TRIGGER born BEFORE INSERT ON fleet FOR EACH ROW SET NEW.x=COALESCE(NEW.x,0)")
+        return server
+    return make
+
+
+def accounts(server):
+    return sorted(server.sql("SELECT CONCAT(User,'@',Host) FROM mysql.user"))
+
+
+def rows(server, schema="galaxy"):
+    return server.value(f"SELECT COUNT(*) FROM {ident(schema)}.player")
+
+
+def answer_all(machine, **given):
+    """Enter at each question, and what is given by name in its place; until the program ends."""
+    known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE,
+             "do": DO, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
+             "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
+    options = given.pop("options", ())
+    screen = machine.screen(*options)
+    asked = []
+    try:
+        while screen.read_until("|".join(f"(?P<{k}>{v})" for k, v in known.items())) is not None:
+            last = screen.text[:screen.seen].rpartition("\n")[2]
+            name = next(k for k, v in known.items() if re.search(v, last))
+            asked.append(name)
+            screen.type(given.get(name, ENTER))
+        screen.end()
+    finally:
+        if screen.rc is None:
+            screen.kill()
+    screen.asked = asked
+    return screen
+
+
+def findings(machine, world="galaxy"):
+    """What --check says of it beside ok, by name."""
+    checks = json.loads(machine.keeper(world, "--check", "--json").stdout)["result"]["checks"]
+    return {c["name"]: c for c in checks if c["level"] in ("warn", "fail")}
+
+
+# -- the whole way ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.each_server
+def test_enter_is_enough(galaxy, make_machine):
+    """Each question has a sensible answer: the world is supervised, dumped, drilled and followed, and survives a crash."""
+    server = galaxy()
+    machine = make_machine(server)
+    screen = answer_all(machine)
+    assert screen.rc == 0, screen.text
+    assert screen.asked[:4] == ["which", "name", "status", "alerts"] and screen.asked[-1] == "do", screen.asked
+    assert set(screen.asked[4:-1]) <= {"grant", "write"}
+    assert machine.calls() == ["daemon-reload", "enable --now worldkeeper@galaxy"]
+    values = [line for line in machine.read(CONFIG).splitlines() if " = " in line]
+    login = ["password_file"] if MYSQL else []
+    assert [v.split(" = ")[0] for v in values] == ["name", "schema", "socket", "user", *login, "dir"]
+    assert f"socket = {server.socket}" in values and not re.search("^# .*=", machine.read(CONFIG), re.M)
+    assert "drill passed" in screen.text and "with all that was acknowledged" in screen.text
+    assert "--status" in screen.text and "--list" in screen.text and "--pause" in screen.text
+    assert set(findings(machine)) <= {"alerts", "next start", "binary log"}, findings(machine)
+    before = rows(server)
+    server.crash()
+    wait_for(lambda: rows(server) == before, "the world to come back")
+
+
+@pytest.mark.each_server
+def test_again_changes_nothing(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    first = answer_all(machine)
+    assert first.rc == 0, first.text
+    files, kept, users = machine.files(), machine.read(CONFIG), accounts(server)
+    again = answer_all(machine)
+    assert again.rc == 0 and "is supervised, and up" in again.text, again.text
+    assert not re.search("^(made|typed|wrote)", again.text, re.M), again.text
+    assert (machine.read(CONFIG), accounts(server)) == (kept, users)
+    dumps = r"\.(sql\.gz|json|proof)$|/(journal|alerts|rejected|history|tmp).*"
+    assert [f for f in machine.files() if not re.search(dumps, f)] == [f for f in files if not re.search(dumps, f)]
+
+
+@pytest.mark.each_server
+def test_a_second_run_adds_what_is_missing(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    assert machine.run("--yes").returncode == 0
+    user = re.search("^user = (.*)$", machine.read(CONFIG), re.M)[1]
+    server.sql(f"REVOKE TRIGGER ON galaxy.* FROM '{user}'@'localhost'")
+    done = machine.run("--yes")
+    assert done.returncode == 0 and "typed GRANT TRIGGER ON `galaxy`.*" in done.stdout, done
+    assert "rights" not in findings(machine)
+
+
+def test_without_systemd_it_stops_before_it_starts(galaxy, make_machine):
+    """It says how to start, and what it says works."""
+    server = galaxy()
+    machine = make_machine(server, systemd=False)
+    done = machine.run("--yes")
+    assert done.returncode == 0 and "systemd does not run here" in done.stdout, done
+    assert not server.sql("SHOW TABLES FROM galaxy LIKE 'worldkeeper%'")
+    assert not glob.glob(machine.path("var/lib/worldkeeper/galaxy/*"))
+    steps = re.findall(r"^  worldkeeper --config \S+ (--\w+)$", done.stdout, re.M)
+    assert steps == ["--init", "--dump", "--drill", "--run"]
+    for step in steps[:3]:
+        assert machine.keeper("galaxy", step).returncode == 0
+
+
+@pytest.mark.each_server
+def test_several_schemas_are_a_world_each(galaxy, make_world, make_machine):
+    """Each has an account of its own: that of one opens one world."""
+    server = galaxy()
+    make_world("small", server, schema="Nebula 2")
+    machine = make_machine(server)
+    screen = answer_all(machine, which="1, 2")
+    assert screen.rc == 0, screen.text
+    users = [re.search("^user = (.*)$", machine.read(f"etc/worldkeeper/{w}.ini"), re.M)[1] for w in ("galaxy", "nebula-2")]
+    assert len(set(users)) == 2
+    assert "rights" not in findings(machine) and "rights" not in findings(machine, "nebula-2")
+    grants = " ".join(r[0] for r in server.sql(f"SHOW GRANTS FOR '{users[1]}'@'localhost'"))
+    assert "galaxy" not in grants
+    secret = machine.path("etc/worldkeeper/nebula-2.password")
+    assert stat.S_IMODE(os.stat(secret).st_mode) == 0o400
+    with open(secret) as f:
+        assert f.read().strip() not in screen.text
+
+
+@pytest.mark.parametrize("schema", ["a`b", "a'b;c", "játék", "--x", "a%b", "Ünnep", "#", "a\"b"])
+def test_odd_names_of_schemas(galaxy, make_machine, schema):
+    server = galaxy(schema=schema)
+    machine = make_machine(server)
+    done = machine.run("--yes", "--name", "w")
+    if done.returncode == 2:  # a config cannot hold this name
+        assert "config" in done.stderr or "schema" in done.stdout
+        assert machine.files() == ["etc", *[f for f in machine.files() if "mysql" in f or "systemd" in f or f.startswith("run")]]
+        return
+    assert done.returncode == 0, done
+    assert "rights" not in findings(machine, "w") and "triggers" not in findings(machine, "w")
+
+
+# -- what is asked ---------------------------------------------------------------------------------------
+
+
+def test_answers_that_cannot_be_are_asked_for_again(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    screen = machine.talk((WHICH, "7"), (WHICH, "nothing"), (WHICH, "1"), (NAME, "Bad Name"), (NAME, "-x"),
+                          (NAME, "g1"), (STATUS, "relative/dir"), (STATUS, machine.path("srv/status")), (PAGE, "what"),
+                          (PAGE, "y"), (ALERTS, "pigeon"), (ALERTS, "none"), (DO, "n"),
+                          options=["--no-global", "--no-server-file", "--dry-run"])
+    assert 'there is no "7"' in screen.text and "mail, webhook or none" in screen.text and "y or n" in screen.text, screen.text
+    assert screen.text.count("Name of the world") == 3 and screen.text.count("Status directory") == 2
+
+
+def test_the_end_of_the_input_is_no_answer(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server)
+    done = machine.run()
+    assert done.returncode == 1 and "nobody answers the question" in done.stderr and "--yes" in done.stderr, done
+    screen = machine.talk((WHICH, "1"), (NAME, "\x04"))
+    assert screen.rc == 1 and "nobody answers" in screen.text, screen.text
+    assert (machine.files(), accounts(server)) == before
+
+
+def test_no_is_an_answer(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server)
+    screen = answer_all(machine, do="n")
+    assert screen.rc == 0 and "Nothing was done" in screen.text, screen.text
+    assert (machine.files(), accounts(server)) == before
+
+
+@pytest.mark.each_server
+def test_privileges_on_the_server_can_be_declined(galaxy, make_machine):
+    """It says what is lost, and does not claim what cannot be."""
+    server = galaxy()
+    machine = make_machine(server)
+    server.sql("DROP TRIGGER galaxy.born")
+    screen = answer_all(machine, grant="n")
+    assert "Without: no journal" in screen.text and "declined: GRANT REPLICATION SLAVE" in screen.text, screen.text
+    assert "no journal is kept" in screen.text and "all that was acknowledged" not in screen.text
+    user = re.search("^user = (.*)$", machine.read(CONFIG), re.M)[1]
+    grants = " ".join(r[0] for r in server.sql(f"SHOW GRANTS FOR '{user}'@'localhost'"))
+    assert not re.search(r"GRANT (?!USAGE)[^`]* ON \*\.\*", grants), grants
+    again = answer_all(machine)
+    assert again.rc == 0 and "all that was acknowledged" not in screen.text
+    assert "rights" not in findings(machine) and "journal" not in findings(machine)
+
+
+def test_a_dry_run_says_all_and_does_nothing(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server)
+    screen = answer_all(machine, options=["--dry-run"], status=machine.path("srv/status"))
+    assert screen.rc == 0, screen.text
+    assert (machine.files(), accounts(server)) == before and not machine.calls()
+    for said in ("would type CREATE USER", "GRANT SELECT, INSERT", CONFIG, "schema = galaxy", "ReadWritePaths=",
+                 "would run systemctl enable --now worldkeeper@galaxy", "--init", "--dump", "--drill", "--check"):
+        assert said in screen.text, said
+    assert machine.run("--dry-run").returncode == 0
+    assert (machine.files(), accounts(server)) == before
+
+
+# -- an administrator's login -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked(galaxy):
+    """A server that lets an administrator in only by a password."""
+    server = galaxy()
+    server.sql("DROP USER IF EXISTS boss@localhost", f"CREATE USER boss@localhost IDENTIFIED BY '{CANARY}'",
+               "GRANT ALL ON *.* TO boss@localhost WITH GRANT OPTION")
+    return server
+
+
+def everything(machine):
+    """The text of all files."""
+    text = b""
+    for name in machine.files():
+        if os.path.isfile(machine.path(name)):
+            with open(machine.path(name), "rb") as f:
+                text += f.read()
+    return text
+
+
+def test_an_administrators_password_is_neither_shown_nor_stored(locked, make_machine):
+    machine = make_machine(locked)
+    screen = machine.screen("--admin", "boss")
+    try:
+        assert screen.read_until(USER) is not None, screen.text
+        screen.type(ENTER)
+        assert screen.read_until(SECRET) is not None
+        wait_for(lambda: not screen.echoes(), "the echo to be off")
+        screen.type("wrong-one")
+        assert screen.read_until(USER) is not None, screen.text
+        assert screen.echoes()
+        screen.type("boss")
+        assert screen.read_until(SECRET) is not None
+        screen.type(CANARY)
+        while screen.read_until("|".join((WHICH, NAME, STATUS, ALERTS, GRANT, WRITE, DO))) is not None:
+            screen.type(ENTER)
+        assert screen.end() == 0, screen.text
+    finally:
+        if screen.rc is None:
+            screen.kill()
+    assert CANARY not in screen.text and "wrong-one" not in screen.text
+    assert CANARY.encode() not in everything(machine)
+
+
+def test_an_interrupted_question_for_a_password_leaves_the_echo_on(locked, make_machine):
+    screen = make_machine(locked).screen("--admin", "boss")
+    try:
+        assert screen.read_until(USER) is not None, screen.text
+        screen.type(ENTER)
+        assert screen.read_until(SECRET) is not None
+        wait_for(lambda: not screen.echoes(), "the echo to be off")
+        os.write(screen.fd, b"\x03")
+        wait_for(screen.echoes, "the echo to be on again")
+    finally:
+        screen.kill()
+
+
+@pytest.mark.each_server
+def test_a_login_by_file_and_by_network(locked, make_machine, tmp):
+    machine = make_machine(locked)
+    path = os.path.join(tmp, "boss")
+    with open(path, "w") as f:
+        f.write(CANARY + "\n")
+    os.chmod(path, 0o600)
+    locked.sql("CREATE USER boss@'127.0.0.1' IDENTIFIED BY '" + CANARY + "'",
+               "GRANT ALL ON *.* TO boss@'127.0.0.1' WITH GRANT OPTION")
+    argv = [SETUP, "--root", machine.root, "--host", "127.0.0.1", "--port", str(locked.port), "--service-user", machine.user,
+            "--admin", "boss", "--admin-password-file", path, "--yes"]
+    done = subprocess.run(argv, env=machine.environment(), cwd=machine.base, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done
+    config = machine.read(CONFIG)
+    assert "host = 127.0.0.1" in config and f"port = {locked.port}" in config and "password_file = " in config
+    assert CANARY not in done.stdout and CANARY.encode() not in everything(machine)
+    assert "rights" not in findings(machine)
+
+
+def test_who_is_no_administrator_is_told_so(locked, make_machine, tmp):
+    path = os.path.join(tmp, "player")
+    with open(path, "w") as f:
+        f.write(CANARY + "\n")
+    os.chmod(path, 0o600)
+    locked.sql(f"CREATE USER player@localhost IDENTIFIED BY '{CANARY}'", "GRANT SELECT ON galaxy.* TO player@localhost")
+    done = make_machine(locked).run("--yes", "--admin", "player", "--admin-password-file", path)
+    assert done.returncode == 1 and "is no administrator" in done.stderr and "HINT" in done.stderr, done
+    done = make_machine(locked).run("--yes", "--admin", "nobody-knows")
+    assert done.returncode == 1 and "--admin NAME" in done.stderr, done
+
+
+# -- alerts, status, the server's options -------------------------------------------------------------------
+
+
+def test_a_test_message_by_webhook(galaxy, make_machine, tmp):
+    server = galaxy()
+    machine = make_machine(server)
+    hook = Http().start()
+    try:
+        url = f"http://127.0.0.1:{hook.port}/{CANARY}"
+        screen = machine.screen()
+        try:
+            while (shown := screen.read_until("|".join((WHICH, NAME, STATUS, ALERTS, "URL of[^\n]*: $", "Format[^\n]*: $", GRANT,
+                                                        WRITE, DO, ARRIVED)))) is not None:
+                last = shown.rpartition("\n")[2]
+                screen.type("webhook" if "Alerts by" in last else url if "URL of" in last else ENTER)
+            assert screen.end() == 0, screen.text
+        finally:
+            if screen.rc is None:
+                screen.kill()
+        assert hook.requests and CANARY not in screen.text
+        path = machine.path("etc/worldkeeper/galaxy.webhook")
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o400 and CANARY not in machine.read(CONFIG)
+    finally:
+        hook.stop()
+
+
+def test_a_test_message_that_does_not_arrive_starts_nothing(galaxy, make_machine, tmp):
+    server = galaxy()
+    machine = make_machine(server)
+    hook = Http().start()
+    path = os.path.join(tmp, "hook")
+    with open(path, "w") as f:
+        f.write(f"http://127.0.0.1:{hook.port}/x\n")
+    os.chmod(path, 0o600)
+    hook.mode = 500
+    try:
+        done = machine.run("--yes", "--webhook-file", path)
+        assert done.returncode == 1 and "did not arrive" in done.stderr and "Done so far" in done.stdout, done
+        assert not machine.calls()
+        hook.mode = "ok"
+        done = machine.run("--yes")
+        assert done.returncode == 0 and hook.requests, done
+    finally:
+        hook.stop()
+
+
+def test_a_test_message_by_mail(galaxy, make_machine, base):
+    server = galaxy()
+    machine = make_machine(server)
+    mail = Smtp(base).start()
+    try:
+        done = machine.run("--yes", "--mail", "admin@example.net", "--smtp", f"smtp://127.0.0.1:{mail.port}")
+        assert done.returncode in (0, 1), done
+        assert "admin@example.net" in machine.read(CONFIG)
+    finally:
+        mail.stop()
+
+
+def test_a_status_directory_and_its_page(galaxy, make_machine):
+    """The unit may write there, and the page is there."""
+    server = galaxy()
+    machine = make_machine(server)
+    status = machine.path("srv/status")
+    done = machine.run("--yes", "--status-dir", status, "--page")
+    assert done.returncode == 0, done
+    assert f'ReadWritePaths="{status}"' in machine.read("etc/systemd/system/worldkeeper@galaxy.service.d/setup.conf")
+    wait_for(lambda: os.path.exists(os.path.join(status, "status.json")), "the status")
+    assert stat.S_IMODE(os.stat(status).st_mode) == 0o755
+
+
+def test_the_servers_options(galaxy, make_machine, base):
+    """Without a binary log it offers one, says what a restart costs, and goes on; a server takes the lines."""
+    server = galaxy("--log-bin-trust-function-creators=0", *(["--skip-log-bin"] if MYSQL else []))
+    machine = make_machine(server)
+    screen = answer_all(machine)
+    assert screen.rc == 0 and "empties all MEMORY tables" in screen.text, screen.text
+    assert "what was played after that dump" in screen.text
+    name = "mysql.conf.d" if MYSQL else "mariadb.conf.d"
+    text = machine.read(f"etc/mysql/{name}/90-worldkeeper-galaxy.cnf")
+    lines = [line for line in text.splitlines() if " = " in line and not line.startswith("#")]
+    assert text.startswith("# For world galaxy") and "[mysqld]" in text and "log_bin = binlog" in lines, text
+    assert any(line.startswith(("expire_logs_days", "binlog_expire_logs_seconds")) for line in lines) or MYSQL
+    other = Server(base, *["--" + line.replace(" = ", "=") for line in lines]).start()
+    try:
+        assert other.value("SELECT @@log_bin") == 1 and other.value("SELECT @@binlog_format") == "ROW"
+        assert other.value("SELECT @@log_bin_trust_function_creators") == 1
+    finally:
+        other.destroy()
+
+
+# -- undo and failures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.each_server
+def test_undo_removes_what_was_made_but_no_dumps(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server), server.sql("SHOW TABLES FROM galaxy")
+    assert machine.run("--yes", "--status-dir", machine.path("srv/status")).returncode == 0
+    dumps = glob.glob(machine.path("var/lib/worldkeeper/galaxy/*.sql.gz"))
+    shown = machine.run("--undo", "galaxy", "--dry-run")
+    assert shown.returncode == 0 and "would type DROP USER" in shown.stdout, shown
+    assert os.path.exists(machine.path(CONFIG))
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0, done
+    assert "disable --now worldkeeper@galaxy" in machine.calls()
+    assert (accounts(server), server.sql("SHOW TABLES FROM galaxy")) == before[1:]
+    assert dumps and all(map(os.path.exists, dumps))
+    left = [f for f in machine.files() if f not in before[0] and not f.startswith(("var", "srv"))]
+    assert not left, left
+    again = machine.run("--undo", "galaxy", "--yes")
+    assert again.returncode == 2 and "made nothing for a world galaxy" in again.stderr, again
+
+
+def test_undo_keeps_what_was_changed_since(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    assert machine.run("--yes").returncode == 0
+    with open(machine.path(CONFIG), "a") as f:
+        f.write("# mine\n")
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0 and "was changed since, and stays" in done.stdout, done
+    assert machine.read(CONFIG).endswith("# mine\n")
+
+
+def test_undo_revokes_what_an_account_of_others_was_granted(galaxy, make_machine, tmp):
+    """… and leaves the account."""
+    server = galaxy()
+    machine = make_machine(server)
+    server.sql(f"CREATE USER worldkeeper_galaxy@localhost IDENTIFIED BY '{CANARY}'",
+               "GRANT SELECT, TRIGGER ON galaxy.* TO worldkeeper_galaxy@localhost")
+    if MYSQL:  # no login by socket: the account with a password is the one that is taken
+        machine.etc("worldkeeper")
+        with open(machine.path("etc/worldkeeper/galaxy.password"), "w") as f:
+            f.write(CANARY + "\n")
+    else:
+        server.sql(f"CREATE USER '{machine.user}'@localhost IDENTIFIED BY '{CANARY}'")
+        refused = machine.run("--yes")
+        assert refused.returncode == 4 and "its password is not" in refused.stderr, refused
+        machine.etc("worldkeeper")
+        with open(machine.path("etc/worldkeeper/galaxy.password"), "w") as f:
+            f.write(CANARY + "\n")
+    secret = machine.path("etc/worldkeeper/galaxy.password")
+    os.chmod(secret, 0o400)
+    if os.geteuid() == 0:
+        subprocess.run(["chown", machine.user, secret], check=True)
+    before = sorted(r[0] for r in server.sql("SHOW GRANTS FOR worldkeeper_galaxy@localhost"))
+    assert (done := machine.run("--yes")).returncode == 0, done
+    assert (done := machine.run("--undo", "galaxy", "--yes")).returncode == 0, done
+    assert sorted(r[0] for r in server.sql("SHOW GRANTS FOR worldkeeper_galaxy@localhost")) == before
+
+
+def test_a_failure_lists_what_was_done_and_a_second_run_continues(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server)
+    open(os.path.join(machine.fake, "broken"), "w").close()
+    done = machine.run("--yes")
+    assert done.returncode == 1 and "systemctl failed" in done.stderr and "HINT" in done.stderr, done
+    assert re.search(r"Done so far.*account .*file .*galaxy\.ini.*sentinel", done.stdout, re.S), done
+    os.unlink(os.path.join(machine.fake, "broken"))
+    done = machine.run("--yes")
+    assert done.returncode == 0 and "all that was acknowledged" in done.stdout, done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["setup.noted", "setup.done"])
+def test_killed_at_each_step_it_can_be_continued_or_undone(galaxy, make_machine, point):
+    """Nothing is active before the end, and the record knows of all that there is."""
+    server = galaxy()
+    clean = accounts(server)
+    for n in range(1, 100):
+        machine = make_machine(server, systemd=False)
+        os.makedirs(machine.path("var/lib/worldkeeper"))
+        files = machine.files()
+        killed = machine.run("--yes", WORLDKEEPER_FAULT=f"{point}#{n}=kill")
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -9, killed
+        if n % 2:
+            done = machine.run("--yes")
+            assert done.returncode == 0, done
+            assert machine.keeper("galaxy", "--init").returncode == 0
+            server.sql("DROP TABLE galaxy.worldkeeper_sentinel, galaxy.worldkeeper_sentinel_lease")
+        undone = machine.run("--undo", "galaxy", "--yes")
+        assert undone.returncode in (0, 2), undone
+        assert accounts(server) == clean
+        left = [f for f in machine.files() if f not in files and not f.startswith(("var", "srv"))]
+        assert not [f for f in left if f not in ("etc/worldkeeper",)], left
+    assert n > 1
+    machine.run("--undo", "galaxy", "--yes")
+
+
+def test_no_world_no_server_no_root(make_server, make_machine, make_world):
+    server = make_server(*LOG)
+    machine = make_machine(server)
+    done = machine.run("--yes")
+    assert done.returncode == 5 and "there is no world to keep" in done.stderr, done
+    done = subprocess.run([SETUP, "--socket", "/nowhere", "--root", machine.root, "--service-user", machine.user, "--yes"],
+                          env=machine.environment(), text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1 and "no session with the server" in done.stderr and "--socket PATH" in done.stderr, done
+    make_world("small", server, schema="galaxy")
+    done = machine.run("--yes", "--schema", "other")
+    assert done.returncode == 2 and "has no MEMORY tables" in done.stderr, done
+    if os.geteuid() != 0:
+        done = subprocess.run([SETUP, "--yes"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        assert done.returncode == 4 and "only root can" in done.stderr, done

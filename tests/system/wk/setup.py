@@ -1,0 +1,184 @@
+"""worldkeeper-setup in a pseudo-terminal: what it asks, what is typed, and a machine below a directory for what it makes."""
+import contextlib
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import termios
+import time
+
+from .keeper import BINARY
+from .util import PATIENCE
+
+SETUP = os.path.join(os.path.dirname(BINARY), "worldkeeper-setup")
+# What systemctl does for setup: it starts the supervisor as the service's user, notes what it was told, and ends it.
+SYSTEMCTL = r"""#!/bin/sh
+echo "$*" >>"$FAKE/calls"
+case $1 in
+enable)
+    world=${3#worldkeeper@}
+    [ ! -e "$FAKE/broken" ] || exit 1
+    RUNTIME_DIRECTORY=$FAKE/run $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
+        </dev/null >>"$FAKE/log" 2>&1 &
+    echo $! >"$FAKE/$world.pid"
+    ;;
+disable)
+    world=${3#worldkeeper@}
+    if [ -e "$FAKE/$world.pid" ]; then kill "$(cat "$FAKE/$world.pid")" || true; fi
+    ;;
+esac
+exit 0
+"""
+
+
+class Screen:
+    """One run. `script` are pairs: a pattern that is waited for, and the line that is typed then."""
+
+    def __init__(self, argv, env, cwd):
+        self.text = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                os.chdir(cwd)
+                os.execvpe(argv[0], argv, env)
+            finally:
+                os._exit(127)
+        self.rc = None
+
+    def read_until(self, pattern):
+        """Waits for it in what was shown since the last such wait; gives that. None: the program ended before."""
+        deadline = time.monotonic() + PATIENCE * 3
+        while not (found := re.search(pattern, self.text[self.seen:], re.S)):
+            assert time.monotonic() < deadline, f"no {pattern!r} in: {self.text[self.seen:]}"
+            if not select.select([self.fd], [], [], 1)[0]:
+                continue
+            try:
+                more = os.read(self.fd, 65536)
+            except OSError:  # the other end is gone
+                more = b""
+            if not more:
+                return None
+            self.text += more.decode("utf-8", "replace").replace("\r\n", "\n")
+        shown = self.text[self.seen:self.seen + found.end()]
+        self.seen += found.end()
+        return shown
+
+    seen = 0
+
+    def type(self, line):
+        os.write(self.fd, (line + "\n").encode())
+
+    def echoes(self):
+        return bool(termios.tcgetattr(self.fd)[3] & termios.ECHO)
+
+    def end(self):
+        """Reads the rest; gives the exit status."""
+        self.read_until(r"\Z(?!)")
+        self.rc = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.fd)
+        return self.rc
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+
+class Machine:
+    """A root below `base`, with a service user, and systemctl if wanted."""
+
+    def __init__(self, base, server, systemd=True):
+        self.base, self.server = base, server
+        self.root = os.path.join(base, "root")
+        self.fake = os.path.join(base, "fake")
+        self.user = "nobody" if os.geteuid() == 0 else subprocess.run(
+            ["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+        for path in (self.root, self.fake, os.path.join(self.fake, "bin"), os.path.join(self.fake, "run")):
+            os.makedirs(path, exist_ok=True)
+            os.chmod(path, 0o755)
+        shutil.copy(BINARY, os.path.join(self.fake, "worldkeeper"))  # where the service's user can reach it
+        if os.geteuid() == 0:
+            shutil.chown(os.path.join(self.fake, "run"), self.user)
+            with open(os.path.join(self.fake, "log"), "w"):
+                pass
+        os.chmod(os.path.join(self.fake, "run"), 0o700)
+        self.etc("mysql/mariadb.conf.d" if not server.mysql else "mysql/mysql.conf.d")
+        if systemd:
+            os.makedirs(os.path.join(self.root, "run/systemd/system"))
+            os.makedirs(os.path.join(self.root, "etc/systemd/system"), exist_ok=True)
+            path = os.path.join(self.fake, "bin/systemctl")
+            with open(path, "w") as f:
+                f.write(SYSTEMCTL)
+            os.chmod(path, 0o755)
+
+    def etc(self, below):
+        os.makedirs(os.path.join(self.root, "etc", below), exist_ok=True)
+
+    def environment(self, **more):
+        as_user = ["setpriv", "--reuid", self.user, "--regid", "nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+        env = {"PATH": os.path.join(self.fake, "bin") + ":" + os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb",
+               "FAKE": self.fake, "FAKE_ROOT": self.root, "FAKE_BINARY": os.path.join(self.fake, "worldkeeper"),
+               "FAKE_AS": " ".join(as_user), "FAKE_MORE": "", "RUNTIME_DIRECTORY": os.path.join(self.fake, "run")}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+            if name in os.environ:
+                env[name] = os.environ[name]
+        return {**env, **more}
+
+    def argv(self, *options):
+        return [SETUP, "--root", self.root, "--socket", self.server.socket, "--service-user", self.user, *options]
+
+    def screen(self, *options, **more):
+        return Screen(self.argv(*options), self.environment(**more), self.base)
+
+    def talk(self, *answers, options=(), **more):
+        """Types each answer at the next question; gives the screen after its end."""
+        screen = self.screen(*options, **more)
+        try:
+            for pattern, line in answers:
+                assert screen.read_until(pattern) is not None, f"ended before {pattern!r}: {screen.text}"
+                screen.type(line)
+            screen.end()
+        finally:
+            if screen.rc is None:
+                screen.kill()
+        return screen
+
+    def run(self, *options, **more):
+        """Without a terminal."""
+        return subprocess.run(self.argv(*options), env=self.environment(**more), cwd=self.base, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=PATIENCE * 3)
+
+    def path(self, below):
+        return os.path.join(self.root, below)
+
+    def read(self, below):
+        with open(self.path(below), encoding="utf-8") as f:
+            return f.read()
+
+    def calls(self):
+        try:
+            with open(os.path.join(self.fake, "calls")) as f:
+                return f.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def files(self):
+        """Everything below the root."""
+        return sorted(os.path.relpath(os.path.join(d, n), self.root)
+                      for d, dirs, names in os.walk(self.root) for n in [*dirs, *names])
+
+    def keeper(self, world, *options):
+        """worldkeeper over the world that was set up, as its user."""
+        env = self.environment()
+        return subprocess.run([*env["FAKE_AS"].split(), os.path.join(self.fake, "worldkeeper"), "--config",
+                               self.path(f"etc/worldkeeper/{world}.ini"), *options],
+                              env=env, cwd=self.base, text=True, capture_output=True, timeout=PATIENCE * 3)
+
+    def destroy(self):
+        for name in os.listdir(self.fake):
+            if name.endswith(".pid"):
+                with open(os.path.join(self.fake, name)) as f, contextlib.suppress(ProcessLookupError):
+                    os.kill(int(f.read()), signal.SIGTERM)
