@@ -211,7 +211,9 @@ static int password(struct setup *s, const struct account *a, struct buf *out, s
     if (fd >= 0) {
         if (file_read_fd(fd, a->password_file, SECRET_FILE_MAX, out, e) < 0)
             return -1;
-        out->len = strcspn(out->p ? out->p : "", "\r\n");
+        if (!out->p)
+            return err_set(e, ERR_CONFIG, 0, "%s is empty", a->password_file);
+        out->len = strcspn(out->p, "\r\n");
         out->p[out->len] = '\0';
         return 0;
     }

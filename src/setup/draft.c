@@ -117,7 +117,7 @@ static void option(struct draft_options *o, const char *reason, char *line, char
 
 static char *global(const char *line, bool running)
 {
-    return running ? xasprintf("SET GLOBAL %s;", line) : NULL;
+    return running ? xasprintf("SET @@GLOBAL.%s;", line) : NULL;
 }
 
 /* A log that is off has no settings to change now: they are those of the server after its restart. */
@@ -159,7 +159,7 @@ void draft_server_options(const struct draft_server *s, struct draft_options *ou
                "a MEMORY table is full at the limit that it was made with; a restart gives it the "
                "server's",
                xasprintf("max_heap_table_size = %" PRIu64, wanted),
-               xasprintf("SET GLOBAL max_heap_table_size=%" PRIu64 ";", wanted), false);
+               xasprintf("SET @@GLOBAL.max_heap_table_size=%" PRIu64 ";", wanted), false);
 }
 
 void draft_server_file(const struct draft_options *o, const char *world, struct buf *out)

@@ -148,8 +148,9 @@ static int wait_for(pid_t pid, const char *what, struct err *e)
 int effect_run(struct effects *x, const char *const *argv, struct err *e)
 {
     SCOPED(buf_free) struct buf command = {0};
-    for (size_t i = 0; argv[i]; i++) {
-        buf_adds(&command, i ? " " : "");
+    buf_shell(&command, argv[0]);
+    for (size_t i = 1; argv[i]; i++) {
+        buf_addc(&command, ' ');
         buf_shell(&command, argv[i]);
     }
     talk_say("%s %s\n", x->dry ? "would run" : "running", command.p);

@@ -192,9 +192,10 @@ static int open_program(void)
     if (n <= 0)
         return -1;
     path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    strcpy(slash ? slash + 1 : path, "worldkeeper");
-    return open(path, O_PATH | O_CLOEXEC);
+    const char *slash = strrchr(path, '/');
+    SCOPED(xfree) char *daemon =
+        xasprintf("%.*sworldkeeper", slash ? (int)(slash + 1 - path) : 0, path);
+    return open(daemon, O_PATH | O_CLOEXEC);
 }
 
 /* ---- which schemas ---- */

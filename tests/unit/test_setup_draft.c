@@ -1,0 +1,184 @@
+/* What worldkeeper-setup makes of answers: names, the config, the server's options. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "setup/draft.h"
+
+/* ---- names ---- */
+
+static void test_names(void **state)
+{
+    static const char *const names[][2] = {
+        {"galaxy", "galaxy"},
+        {"Galaxy_7", "galaxy_7"},
+        {"my game", "my-game"},
+        {"a  b", "a-b"},
+        {"--x", "x"},
+        {"_x", "x"},
+        {"x--", "x"},
+        {"7", "7"},
+        {"", "world"},
+        {"###", "world"},
+        {"játék", "jtk"},
+        {"a.b;c", "a-b-c"},
+        {"abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklmnopqrstuvwxyz012345"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *name = draft_name(names[i][0]);
+        assert_string_equal(name, names[i][1]);
+        char *again = draft_name(name); /* a name of a world stays as it is */
+        assert_string_equal(again, name);
+        free(name);
+        free(again);
+    }
+}
+
+/* ---- the config ---- */
+
+#define HEAD                                                                                       \
+    "# World g. All keys, with their defaults: worldkeeper(8), and example.ini beside it.\n\n"
+
+static struct draft smallest(void)
+{
+    return (struct draft){.name = xstrdup("g"),
+                          .schema = xstrdup("game"),
+                          .socket = xstrdup("/s"),
+                          .port = 3306,
+                          .user = xstrdup("keeper"),
+                          .dump_dir = xstrdup("/d")};
+}
+
+static void expect(struct draft *d, const char *text)
+{
+    struct buf b = {0};
+    draft_config(d, &b);
+    assert_string_equal(b.p, text);
+    buf_free(&b);
+    draft_free(d);
+}
+
+static void test_only_what_differs(void **state)
+{
+    (void)state;
+    struct draft d = smallest();
+    expect(&d, HEAD "[world]\nname = g\nschema = game\n\n[mysql]\nsocket = /s\nuser = keeper\n\n"
+                    "[dump]\ndir = /d\n");
+}
+
+static void test_network_and_channels(void **state)
+{
+    (void)state;
+    struct draft d = smallest();
+    free(d.socket);
+    d.socket = NULL;
+    d.host = xstrdup("db");
+    d.port = 3307;
+    d.password_file = xstrdup("/p");
+    d.status_dir = xstrdup("/w");
+    d.page = true;
+    d.mail_to = xstrdup("a@b");
+    d.mail_from = xstrdup("w@b");
+    d.mail_url = xstrdup("smtp://localhost");
+    d.webhook_file = xstrdup("/h");
+    d.webhook_format = xstrdup("slack");
+    expect(&d, HEAD
+           "[world]\nname = g\nschema = game\n\n[mysql]\nhost = db\nport = 3307\nuser = keeper\n"
+           "password_file = /p\n\n[dump]\ndir = /d\n\n[status]\ndir = /w\npage = yes\n\n"
+           "[alert.smtp]\nurl = smtp://localhost\nfrom = w@b\nto = a@b\nstarttls = preferred\n\n"
+           "[alert.webhook]\nurl_file = /h\nformat = slack\n");
+}
+
+/* ---- the server's options ---- */
+
+static const struct draft_server good = {.version = {true, 101119},
+                                         .logs = true,
+                                         .row_format = true,
+                                         .full_image = true,
+                                         .held = 86400,
+                                         .trusts = true,
+                                         .makes_code = true,
+                                         .heap = 64u << 20,
+                                         .largest = 1u << 20};
+
+static void expect_options(const struct draft_server *s, const char *lines, const char *now,
+                           bool restart)
+{
+    struct draft_options o;
+    struct buf said = {0}, typed = {0};
+    bool any = false;
+    draft_server_options(s, &o);
+    buf_adds(&said, "");
+    buf_adds(&typed, "");
+    for (size_t i = 0; i < o.count; i++) {
+        buf_printf(&said, "%s\n", o.list[i].line);
+        buf_printf(&typed, "%s", o.list[i].now ? o.list[i].now : "");
+        any |= o.list[i].restart;
+    }
+    assert_string_equal(said.p, lines);
+    assert_string_equal(typed.p, now);
+    assert_int_equal(any, restart);
+    buf_free(&said);
+    buf_free(&typed);
+    draft_options_free(&o);
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    struct draft_server s = good;
+    expect_options(&s, "", "", false);
+    s.logs = false;
+    expect_options(&s, "log_bin = binlog\n", "", true);
+    s.row_format = false; /* of a log that is off nothing is set now */
+    s.held = 0;
+    expect_options(&s,
+                   "log_bin = binlog\nbinlog_format = ROW\nbinlog_expire_logs_seconds = 259200\n",
+                   "", true);
+    s = good;
+    s.row_format = false;
+    s.held = 0;
+    expect_options(&s, "binlog_format = ROW\nbinlog_expire_logs_seconds = 259200\n",
+                   "SET @@GLOBAL.binlog_format=ROW;SET @@GLOBAL.binlog_expire_logs_seconds=259200;",
+                   false);
+    s.version = (struct server_version){true, 100523};
+    s.row_format = true;
+    expect_options(&s, "expire_logs_days = 3\n", "SET @@GLOBAL.expire_logs_days=3;", false);
+    s = good;
+    s.held = -1; /* not known */
+    expect_options(&s, "", "", false);
+    s.trusts = false;
+    expect_options(&s, "log_bin_trust_function_creators = 1\n", "", false);
+    s.makes_code = false;
+    expect_options(&s, "", "", false);
+}
+
+static void test_room_for_tables(void **state)
+{
+    (void)state;
+    struct draft_server s = good;
+    s.heap = 16u << 20;
+    s.largest = 12u << 20; /* three quarters */
+    expect_options(&s, "", "", false);
+    s.largest++;
+    expect_options(&s, "max_heap_table_size = 33554432\n",
+                   "SET @@GLOBAL.max_heap_table_size=33554432;", false);
+    s.largest = 100u << 20;
+    expect_options(&s, "max_heap_table_size = 268435456\n",
+                   "SET @@GLOBAL.max_heap_table_size=268435456;", false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_only_what_differs),
+        cmocka_unit_test(test_options),         cmocka_unit_test(test_network_and_channels),
+        cmocka_unit_test(test_room_for_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
