@@ -114,6 +114,25 @@ static int use_schema(struct restore *r, struct err *e)
 
 /* ---- the order of things ---- */
 
+/* Sessions that have ended since then are open again, and nobody closes them: what they save the central store refuses, but
+ * to a game they are logins that go on. */
+static void warn_of_sessions(struct restore *r)
+{
+    const struct target *t = plan_find(&r->plan, "wk_session");
+    bool to_loss = r->out->journal.used && r->out->journal.whole;
+    if (!r->job->cfg->progress.lock_id || to_loss || !t || !target_replaces(t))
+        return;
+    SCOPED(xfree) char *open =
+        db_one_with(r->db, "SELECT NULLIF(COUNT(*),0) FROM ??.wk_session WHERE state='open'",
+                    DB_ARGS(r->schema), NULL);
+    if (open)
+        result_warn(r,
+                    "%s session%s of players in wk_session are of an earlier moment, and may have "
+                    "ended since: worldkeeper --release=KEY ends one, worldkeeper --write-back "
+                    "--unlock all of them before the game starts",
+                    open, strcmp(open, "1") == 0 ? "" : "s");
+}
+
 /* From loaded shadow tables to a world. Conflict rows are saved before the last look at what is replaced: saving
  * takes as long as there are rows, and the RENAME has to follow that look at once. */
 static int swap_world(struct restore *r, struct err *e)
@@ -146,6 +165,7 @@ static int swap_world(struct restore *r, struct err *e)
     out->generation = r->generation;
     swap_result(r);
     redefined_result(r);
+    warn_of_sessions(r);
     fault_point("restore.done");
     /* If the server crashed since, it has emptied the world again: success must not be reported. */
     if (db_server_id(r->db, &out->server, e) < 0)

@@ -35,6 +35,8 @@ struct report {
     uint64_t sessions, unsent, stolen;
     int64_t oldest_ms; /* -1: nothing is unsent */
     char first[200];
+    bool
+        none_held; /* when blobs were refused last, this game server had no lock at all in the central store */
     /* Since the report before; `ran`: all that was unsent was looked at. */
     bool ran;
     uint64_t sent, set_aside, released;
@@ -161,6 +163,17 @@ static bool world_ready(struct child *c)
     return false;
 }
 
+/* A store of another game server, or an empty one, refuses everything, and so does one in which others have all locks. */
+static void look_for_locks(struct child *c)
+{
+    struct local_sessions held;
+    struct err ignored;
+    if (central_held(c->run.central, c->w->cfg->progress.lock_id, &held, &ignored) < 0)
+        return;
+    c->report.none_held = held.count == 0;
+    free(held.list);
+}
+
 /* For a tick at most: however much is unsent, and however slowly it may be sent, sessions go on ending, and this game
  * server is seen to live. */
 static int send_some(struct child *c, enum write_back_scope scope, struct err *e)
@@ -172,6 +185,8 @@ static int send_some(struct child *c, enum write_back_scope scope, struct err *e
     c->report.released += c->run.done.released;
     if (c->run.done.stolen || c->run.done.stale)
         c->next_figures = clock_mono();
+    if (c->run.done.stolen && rc == 0)
+        look_for_locks(c);
     return rc;
 }
 
@@ -282,13 +297,22 @@ static void restart(struct world *w)
 
 static void judge_stolen(struct world *w, const struct report *r)
 {
+    static const char each[] = "SELECT blob_key, lock_key, seq, why, stolen_at FROM wk_stolen; "
+                               "then DELETE the rows that are dealt with: worldkeeper-progress(7)",
+                      all[] =
+                          "this game server has no lock there: if [progress] names another store "
+                          "than players log in by, correct it; then "
+                          "INSERT IGNORE INTO wk_progress (blob_key,lock_key,lock_seq,seq,sent_seq,"
+                          "changed_at,`blob`) SELECT blob_key,lock_key,lock_seq,seq,0,changed_at,"
+                          "`blob` FROM wk_stolen WHERE why='stolen' ORDER BY seq DESC; "
+                          "DELETE FROM wk_stolen WHERE why='stolen'; "
+                          "sends them again (worldkeeper-progress(7))";
     char key[CONDITION_KEY];
     snprintf(key, sizeof key, "%" PRIu64, r->stolen);
     if (r->stolen)
         notify_open(w, CONDITION_STOLEN, key,
                     "they are set aside in table wk_stolen, with the reason; all others are sent",
-                    "SELECT blob_key, lock_key, seq, why, stolen_at FROM wk_stolen; then DELETE "
-                    "the rows that are dealt with: worldkeeper-progress(7)",
+                    r->none_held ? all : each,
                     "%" PRIu64 " blob%s of players' progress may no longer be sent to the central "
                     "store, first %s",
                     r->stolen, r->stolen == 1 ? "" : "s", r->first);

@@ -1,4 +1,5 @@
 """The local store of players' progress, and how it is written back to the central one."""
+import re
 import time
 
 import pytest
@@ -745,6 +746,67 @@ def test_the_same_number_in_an_older_world(fallible):
     done = keeper.ok("--write-back", "--json")
     assert done["stale"] == 1 and store.stolen() == {("a", 2): ("stale", b"2, another")}
     assert store.central.blobs()["a"] == (2, b"2, sent")
+
+
+def test_sessions_that_ended_since_the_dump(fallible):
+    """Restored without the journal they are open again: named, with the way out. Nothing that they save gets over what the
+    central store has by then, whoever has the lock, and nobody loses one by them."""
+    store, keeper = fallible, fallible.keeper
+    keeper.configure({"journal": {"mode": "off"}})
+    for key in "pqr":
+        store.open(key)
+        store.put(f"of {key}", key, b"dumped")
+    keeper.dump()
+    for key in "pqr":
+        store.put(f"of {key}", key, b"later")
+        store.close(key)
+    assert keeper.ok("--write-back", "--json")["released"] == 3
+    theirs = store.central.acquire("p", "gs-b")[1]  # plays elsewhere, and has saved there
+    store.central.call("wk_load", "p", "gs-b", theirs)
+    assert store.central.call("wk_save", "of p", "p", "gs-b", theirs, 3, b"elsewhere")[0][0] == "saved"
+    again = store.central.acquire("q")[1]           # plays here again; r has not been seen since
+    store.world.sql(f"REPLACE INTO wk_session (lock_key,lock_seq) VALUES ('q',{again})")
+    keeper.server.crash()
+    done = keeper.ok("--restore", "--json")
+    assert done["warning"].startswith("3 sessions of players in wk_session are of an earlier moment"), done
+    assert store.sessions() == dict.fromkeys("pqr", "open")
+    for key in "pqr":
+        for _ in range(5):
+            store.put(f"of {key}", key, b"stale")
+    assert keeper.ok("--write-back", "--json")["stolen"] == 3
+    newest = {"of p": (3, b"elsewhere"), "of q": (2, b"later"), "of r": (2, b"later")}
+    assert store.central.blobs() == newest
+    assert keeper.run("--release=p").rc == REFUSED  # the lock of another; the session here is ended
+    assert store.sessions() == dict.fromkeys("qr", "open") and store.central.holder("p") == "gs-b"
+    keeper.ok("--write-back", "--unlock")
+    assert store.sessions() == {} and store.central.holder("p") == "gs-b" and store.central.holder("q") is None
+    assert store.central.blobs() == newest
+
+
+def test_another_central_store_after_a_reload(memory, server):
+    """It knows none of the locks, and refuses all: that is named, and once the config is right again the blobs go to the right
+    one by the statements of the hint, the newest of each."""
+    store, keeper = memory, memory.keeper
+    keeper.configure({"progress": {"write_back": "1s"}})
+    other = Central(server)
+    server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
+    store.open("p1")
+    keeper.start()
+    store.put("a", "p1", b"sent")
+    keeper.wait(lambda: store.central.blobs() == {"a": (1, b"sent")}, "the first save")
+    keeper.reload({"progress": {"schema": other.schema}})
+    for text in b"old", b"new":
+        store.put("a", "p1", text)
+        keeper.wait(lambda: (b"a", text) in store.world.sql("SELECT blob_key,`blob` FROM wk_stolen"), "it to be refused")
+    store.put("b", "p1", b"too")
+    (trouble,) = keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "3 blobs" in t["what"]
+                                      and "has no lock there" in t["hint"]], "the way out")
+    keeper.reload({"progress": {"schema": store.central.schema}})
+    store.put("b", "p1", b"last")
+    store.world.sql(*re.findall(r"(INSERT IGNORE [^;]*|DELETE FROM [^;]*);", trouble["hint"]))
+    keeper.wait(lambda: store.central.blobs() == {"a": (3, b"new"), "b": (2, b"last")}, "the newest of each")
+    keeper.wait(lambda: not keeper.status()["troubles"], "its end")
+    assert store.stolen() == {} and other.blobs() == {}
 
 
 def test_a_month_later(fallible):
