@@ -216,6 +216,22 @@ int central_beat(struct db *db, const char *lock_id, struct err *e)
     return call(db, &sql, outcome, NULL, e);
 }
 
+int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anonymous,
+                  struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    int got;
+    call_begin(&sql, "wk_bound", NULL, lock_id);
+    buf_addc(&sql, ')');
+    struct db_rows *r = db_select_len(db, "tI", sql.p, sql.len, e);
+    while ((got = db_next(r, e)) == 1) {
+        *bound = strcmp(db_text(r, 0), "bound") == 0;
+        *anonymous = db_value(r, 1) ? db_int(r, 1) : 0;
+    }
+    db_rows_end(r);
+    return got;
+}
+
 /* The first call may be the first that wants the lock: it is wanted for 0 ms at the next. */
 int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
                            char outcome[16], struct err *e)

@@ -56,6 +56,10 @@ int central_release(struct db *db, const char *lock_id, const struct local_sessi
 int central_release_all(struct db *db, const char *lock_id, const struct local_session *list,
                         size_t count, size_t *released, struct err *e);
 int central_beat(struct db *db, const char *lock_id, struct err *e);
+/* Is the lock_id bound to this account? An error if it is bound to others. *anonymous: how many accounts log in there under
+ * any name, 0 also if that is not known. */
+int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anonymous,
+                  struct err *e);
 /* Takes a lock that anybody may hold, and releases it: "released" or "busy". */
 int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
                            char outcome[16], struct err *e);

@@ -6,7 +6,11 @@
 -- It is applied by an account that stays: the routines run with its privileges (SQL SECURITY DEFINER). Game servers and
 -- worldkeeper itself need EXECUTE and nothing else, so nobody gets at a lock or a blob except by these routines:
 --
---   GRANT EXECUTE ON progress.* TO 'game'@'10.0.0.%';
+--   GRANT EXECUTE ON progress.* TO 'gs_a'@'10.0.0.1';
+--
+-- A lock_id is believed until it is bound to the account of its game server, and to the one that worldkeeper has there:
+--
+--   CALL wk_bind('gs-a', 'gs_a', '10.0.0.1');
 --
 -- For a program that has no mysql client: DELIMITER // in the first line that is no comment; every statement ends with //
 -- at the end of a line, and // is nowhere else.
@@ -18,9 +22,10 @@
 --   done. A connection that is lost in a call means: unknown; the same call, repeated, says. A call that was killed (KILL QUERY,
 --   a time limit) may leave its transaction open: ROLLBACK or close the connection, then repeat.
 -- * 1213 (deadlock, conflict of two Galera nodes) is repeated inside; when it still comes out, repeat the call.
--- * Times are UTC, by the clock of the server; DATETIME(3).
+-- * Times are UTC, by the clock of the server; DATETIME(3). A session's own @@timestamp is taken back where others depend on it.
 -- * On MariaDB RENAME TABLE puts a temporary table of any schema in the place of wk_lock, for its session, without asking for
---   privileges here. Each routine drops such tables first; nothing is logged of it.
+--   privileges here. Each routine that decides something drops such tables first; nothing is logged of it. wk_save, where time
+--   counts most, drops only those of the tables that it uses.
 -- * On Galera each call first waits until its node has applied all that was committed in the cluster before.
 -- * On Galera a commit may be rolled back after it has won, and what it wrote be applied again (a replay). That is a success,
 --   but a ROW_COUNT() of it is lost, and so are rows that it put into InnoDB's temporary tables. So no answer depends on them:
@@ -44,7 +49,8 @@ SET @wk_sql_mode = @@sql_mode, @wk_client = @@character_set_client, @wk_results 
 SET NAMES utf8mb4 //
 SET sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION' //
 
--- locked_at: since when lock_id has it. wanted_at: the first `busy` since. touched: see above.
+-- locked_at: since when lock_id has it. wanted_at: the first `busy` since. touched: see above. account: the login that took it,
+-- under a lock_id that was bound to it; NULL: it was bound to none; '': that is to be asked again.
 CREATE TABLE IF NOT EXISTS wk_lock (
     lock_key  VARBINARY(64) NOT NULL,
     lock_seq  BIGINT UNSIGNED NOT NULL,
@@ -52,6 +58,7 @@ CREATE TABLE IF NOT EXISTS wk_lock (
     locked_at DATETIME(3) NULL,
     wanted_at DATETIME(3) NULL,
     touched   BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    account   VARBINARY(1024) NULL,
     PRIMARY KEY (lock_key)
 ) ENGINE=InnoDB //
 
@@ -89,6 +96,60 @@ CREATE TABLE IF NOT EXISTS wk_takeover (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB //
 
+-- Who may be which game server: a row binds a lock_id to an account, whose password the server has checked. host: a pattern
+-- of LIKE, of what USER() shows behind the @. Written by wk_bind and wk_unbind only, which see to locks that are held, too.
+CREATE TABLE IF NOT EXISTS wk_account (
+    lock_id VARBINARY(64) NOT NULL,
+    `user`  VARBINARY(512) NOT NULL,
+    host    VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL,
+    PRIMARY KEY (lock_id, `user`, host),
+    KEY wk_account_user (`user`)
+) ENGINE=InnoDB //
+
+-- A table of an earlier version has no wk_lock.account. The routines of that version do not ask for it.
+SET @wk_add = (SELECT IF(COUNT(*) = 0, 'ALTER TABLE wk_lock ADD account VARBINARY(1024) NULL', 'DO 0')
+                 FROM information_schema.COLUMNS
+                WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'wk_lock' AND COLUMN_NAME = 'account') //
+PREPARE wk_add FROM @wk_add //
+EXECUTE wk_add //
+DEALLOCATE PREPARE wk_add //
+
+-- Refuses a lock_id that is bound to other accounts, and any other lock_id to an account that is bound. Where neither is bound,
+-- each account may use it, and p_account is NULL; otherwise it is USER().
+-- USER() is the name of the login and where it came from, also in a routine, where CURRENT_USER() is the definer. It is the name
+-- of the account that was authenticated, unless that is an anonymous one.
+-- For the routines below, in their transaction. The rows are read with a lock: no view is opened that could be older than a
+-- row which is locked later (1020).
+-- SQL SECURITY INVOKER, as in all routines that game servers shall not call: they lack the privileges for what it does.
+/*!80000 DROP PROCEDURE IF EXISTS wk_claim */ //
+CREATE /*M! OR REPLACE */ PROCEDURE wk_claim(p_lock_id VARBINARY(65), OUT p_account VARBINARY(1024))
+    READS SQL DATA SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_host VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci DEFAULT SUBSTRING_INDEX(USER(), '@', -1);
+    DECLARE v_user VARBINARY(512) DEFAULT LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(v_host) - 1);
+    DECLARE v_bound, v_ours BOOL;
+    DECLARE v_text VARCHAR(128) CHARACTER SET utf8mb4;
+    SELECT EXISTS (SELECT 1 FROM wk_account WHERE lock_id = p_lock_id LOCK IN SHARE MODE)
+           OR EXISTS (SELECT 1 FROM wk_account WHERE `user` = v_user LOCK IN SHARE MODE),
+           EXISTS (SELECT 1 FROM wk_account
+                    WHERE lock_id = p_lock_id AND `user` = v_user AND v_host LIKE host LOCK IN SHARE MODE)
+      INTO v_bound, v_ours;
+    IF v_bound AND NOT v_ours THEN
+        SET v_text = LEFT(CONCAT('this account may not use this lock_id (wk_account): ', USER()), 128);
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_text;
+    END IF;
+    SET p_account = IF(v_bound, USER(), NULL);
+END //
+
+-- How many anonymous accounts the server has; NULL: who calls this may not look.
+/*!80000 DROP PROCEDURE IF EXISTS wk_anonymous */ //
+CREATE /*M! OR REPLACE */ PROCEDURE wk_anonymous(OUT p_count INT)
+    READS SQL DATA SQL SECURITY INVOKER
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION SET p_count = NULL;
+    SELECT COUNT(*) INTO p_count FROM mysql.user WHERE `User` = '';
+END //
+
 -- wk_acquire(lock_key, lock_id, takeover_ms): outcome, lock_seq, holder, held_ms, wanted_ms
 -- locked, mine, taken: lock_seq is ours, holder is lock_id, held_ms is 0, wanted_ms how long it had been wanted (NULL: it was not).
 -- After `mine` it is still wanted as before: who takes its own lock again and again does not keep others out.
@@ -113,8 +174,10 @@ BEGIN
     DECLARE v_now DATETIME(3);
     DECLARE v_rounds INT DEFAULT 0;
     DECLARE v_busy, v_queue BOOL;
+    DECLARE v_account VARBINARY(1024);
     /*M! SET SESSION wsrep_retry_autocommit=0; */
-    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover; */
+    /*M! IF @@secure_timestamp = 'NO' THEN */ SET SESSION timestamp=DEFAULT; /*M! END IF; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
     IF COALESCE(LENGTH(p_lock_key), 0) NOT BETWEEN 1 AND 64 OR COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64
        OR p_takeover_ms < 0 THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
@@ -141,6 +204,7 @@ BEGIN
                GREATEST(TIMESTAMPDIFF(MICROSECOND, GREATEST(s.seen_at, l.locked_at), UTC_TIMESTAMP(3)) DIV 1000, 0)
           INTO v_now, v_seq, v_holder, v_held, v_wanted, v_unseen
           FROM wk_lock l LEFT JOIN wk_server s ON s.lock_id = l.lock_id WHERE l.lock_key = p_lock_key;
+        CALL wk_claim(p_lock_id, v_account);
         SET v_busy = COALESCE(v_holder <> p_lock_id, FALSE) AND NOT COALESCE(COALESCE(v_wanted, 0) >= p_takeover_ms, FALSE)
                      AND NOT COALESCE(v_unseen >= p_takeover_ms, FALSE);
         IF v_busy AND v_wanted IS NOT NULL THEN
@@ -169,8 +233,8 @@ BEGIN
             DO SLEEP(RAND() * LEAST(0.05 * POW(2, v_rounds), 0.4));
         ELSEIF v_seq IS NULL THEN
             SET v_seq = v_stamp + 1, v_now = UTC_TIMESTAMP(3);
-            INSERT IGNORE INTO wk_lock (lock_key, lock_seq, lock_id, locked_at)
-            VALUES (p_lock_key, v_seq, p_lock_id, v_now);
+            INSERT IGNORE INTO wk_lock (lock_key, lock_seq, lock_id, locked_at, account)
+            VALUES (p_lock_key, v_seq, p_lock_id, v_now, v_account);
             IF ROW_COUNT() = 1 THEN
                 SET v_outcome = 'locked';
             END IF;
@@ -181,7 +245,7 @@ BEGIN
                 SET v_outcome = 'busy', v_wanted = 0;
             END IF;
         ELSE
-            UPDATE wk_lock SET lock_seq = GREATEST(lock_seq, v_stamp) + 1, lock_id = p_lock_id, locked_at = v_now,
+            UPDATE wk_lock SET lock_seq = GREATEST(lock_seq, v_stamp) + 1, lock_id = p_lock_id, locked_at = v_now, account = v_account,
                    wanted_at = IF(v_holder = p_lock_id, wanted_at, NULL)
              WHERE lock_key = p_lock_key AND lock_seq = v_seq AND lock_id <=> v_holder;
             IF ROW_COUNT() = 1 THEN
@@ -209,8 +273,9 @@ CREATE /*M! OR REPLACE */ PROCEDURE wk_load(p_lock_key VARBINARY(65), p_lock_id 
 BEGIN
     DECLARE v_tries INT DEFAULT 0;
     DECLARE v_done BOOL DEFAULT FALSE;
+    DECLARE v_account VARBINARY(1024);
     /*M! SET SESSION wsrep_retry_autocommit=0; */
-    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
     IF COALESCE(LENGTH(p_lock_key), 0) NOT BETWEEN 1 AND 64 OR COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64
        OR p_lock_seq IS NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'wk_load: lock_key and lock_id are 1 to 64 bytes, lock_seq is not NULL';
@@ -224,7 +289,8 @@ BEGIN
             IF v_tries >= 5 THEN RESIGNAL; END IF;
         END;
         COMMIT;
-        /*M! SET STATEMENT wsrep_sync_wait=3 FOR */
+        /*M! SET STATEMENT wsrep_sync_wait=1 FOR */ START TRANSACTION;
+        CALL wk_claim(p_lock_id, v_account);
         UPDATE wk_blob SET lock_seq = p_lock_seq
          WHERE lock_key = p_lock_key AND lock_seq <> p_lock_seq
            AND (SELECT lock_id = p_lock_id AND lock_seq = p_lock_seq FROM wk_lock WHERE lock_key = p_lock_key
@@ -248,7 +314,7 @@ END //
 /*!80000 DROP PROCEDURE IF EXISTS wk_save_step */ //
 CREATE /*M! OR REPLACE */ PROCEDURE wk_save_step(p_blob_key VARBINARY(64), p_lock_key VARBINARY(64), p_lock_id VARBINARY(64),
     p_lock_seq BIGINT UNSIGNED, p_seq BIGINT UNSIGNED, p_blob LONGBLOB, OUT p_outcome VARCHAR(8) CHARACTER SET ascii)
-    MODIFIES SQL DATA SQL SECURITY DEFINER
+    MODIFIES SQL DATA SQL SECURITY INVOKER
 this: BEGIN
     DECLARE v_ours INT;
     SELECT COUNT(*) INTO v_ours FROM wk_lock
@@ -275,8 +341,9 @@ CREATE /*M! OR REPLACE */ PROCEDURE wk_save(p_blob_key VARBINARY(65), p_lock_key
 BEGIN
     DECLARE v_outcome VARCHAR(8) CHARACTER SET ascii;
     DECLARE v_tries INT DEFAULT 0;
+    DECLARE v_account VARBINARY(1024);
     /*M! SET SESSION wsrep_retry_autocommit=0; */
-    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_account; */
     IF COALESCE(LENGTH(p_blob_key), 0) NOT BETWEEN 1 AND 64 OR COALESCE(LENGTH(p_lock_key), 0) NOT BETWEEN 1 AND 64
        OR COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64 OR p_lock_seq IS NULL OR p_seq IS NULL OR p_blob IS NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'wk_save: keys and lock_id are 1 to 64 bytes, no argument is NULL';
@@ -293,13 +360,14 @@ BEGIN
         /*M! SET STATEMENT wsrep_sync_wait=1 FOR */ START TRANSACTION;
         UPDATE wk_blob SET seq = p_seq, saved_at = UTC_TIMESTAMP(3), `blob` = p_blob
          WHERE blob_key = p_blob_key AND lock_key = p_lock_key AND lock_seq = p_lock_seq AND seq < p_seq
-           AND (SELECT lock_id = p_lock_id AND lock_seq = p_lock_seq FROM wk_lock WHERE lock_key = p_lock_key
-                LOCK IN SHARE MODE);
+           AND (SELECT lock_id = p_lock_id AND lock_seq = p_lock_seq AND (account IS NULL OR account = USER())
+                  FROM wk_lock WHERE lock_key = p_lock_key LOCK IN SHARE MODE);
         IF ROW_COUNT() = 1 THEN
             SET v_outcome = 'saved';
         ELSE
             COMMIT;
             START TRANSACTION;
+            CALL wk_claim(p_lock_id, v_account);
             CALL wk_save_step(p_blob_key, p_lock_key, p_lock_id, p_lock_seq, p_seq, p_blob, v_outcome);
             IF v_outcome = 'saved' THEN
                 INSERT INTO wk_blob (blob_key, lock_key, lock_seq, seq, saved_at, `blob`)
@@ -328,8 +396,9 @@ BEGIN
     DECLARE v_lock_seq, v_seq BIGINT UNSIGNED;
     DECLARE v_blob LONGBLOB;
     DECLARE v_end BOOL DEFAULT FALSE;
+    DECLARE v_account VARBINARY(1024);
     /*M! SET SESSION wsrep_retry_autocommit=0; */
-    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
     /*M! SET STATEMENT wsrep_sync_wait=1 FOR */
     SELECT COUNT(*), COUNT(*) - COUNT(DISTINCT blob_key) + COALESCE(SUM(NOT COALESCE(
                LENGTH(blob_key) BETWEEN 1 AND 64 AND LENGTH(lock_key) BETWEEN 1 AND 64 AND lock_seq REGEXP '^[0-9]{1,20}$'
@@ -367,6 +436,7 @@ BEGIN
         END;
         COMMIT;
         START TRANSACTION;
+        CALL wk_claim(p_lock_id, v_account);
         SET v_end = FALSE, v_first = 'same';
         OPEN saves;
         saving: LOOP
@@ -407,6 +477,8 @@ BEGIN
     SELECT v_outcome AS outcome, v_blob_key AS blob_key;
 END //
 
+-- A session may do with its own wk_sent what it likes, also give its columns other types, or make them computed ones. What decides
+-- (all but the bytes of the blobs) is therefore read from it once, into a table that the session cannot reach before it is used.
 -- Thousands of blobs at a time, each decided as wk_save does, in one transaction. One round trip for each of the three, or
 -- for all of them together with CLIENT_MULTI_STATEMENTS:
 --   CALL wk_send_open();                                     makes the session's table wk_sent, empty
@@ -419,7 +491,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE wk_send_open()
     MODIFIES SQL DATA SQL SECURITY DEFINER
 BEGIN
     COMMIT;
-    DROP TEMPORARY TABLE IF EXISTS wk_sent, wk_refused;
+    DROP TEMPORARY TABLE IF EXISTS wk_sent;
     CREATE TEMPORARY TABLE wk_sent (
         blob_key VARBINARY(64) NOT NULL,
         lock_key VARBINARY(64) NOT NULL,
@@ -428,11 +500,6 @@ BEGIN
         `blob`   LONGBLOB NOT NULL,
         PRIMARY KEY (blob_key)
     ) ENGINE=InnoDB;
-    CREATE TEMPORARY TABLE wk_refused (
-        outcome  VARCHAR(8) CHARACTER SET ascii NOT NULL,
-        blob_key VARBINARY(64) NOT NULL,
-        seq      BIGINT UNSIGNED NULL
-    ) ENGINE=/*M! MEMORY */ /*!80000 InnoDB */;
 END //
 
 /*!80000 DROP PROCEDURE IF EXISTS wk_send */ //
@@ -441,11 +508,28 @@ CREATE /*M! OR REPLACE */ PROCEDURE wk_send(p_lock_id VARBINARY(65))
 BEGIN
     DECLARE v_tries, v_new, v_equal, v_ours INT DEFAULT 0;
     DECLARE v_done BOOL DEFAULT FALSE;
+    DECLARE v_account VARBINARY(1024);
     /*M! SET SESSION wsrep_retry_autocommit=0; */
-    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
     IF COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64 THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'wk_send: lock_id is 1 to 64 bytes';
     END IF;
+    COMMIT;
+    DROP TEMPORARY TABLE IF EXISTS wk_named, wk_refused;
+    CREATE TEMPORARY TABLE wk_named (
+        blob_key VARBINARY(64) NOT NULL,
+        lock_key VARBINARY(64) NOT NULL,
+        lock_seq BIGINT UNSIGNED NOT NULL,
+        seq      BIGINT UNSIGNED NOT NULL,
+        PRIMARY KEY (blob_key)
+    ) ENGINE=InnoDB;
+    CREATE TEMPORARY TABLE wk_refused (
+        outcome  VARCHAR(8) CHARACTER SET ascii NOT NULL,
+        blob_key VARBINARY(64) NOT NULL,
+        seq      BIGINT UNSIGNED NULL
+    ) ENGINE=/*M! MEMORY */ /*!80000 InnoDB */;
+    INSERT INTO wk_named SELECT blob_key, lock_key, lock_seq, seq FROM wk_sent;
+    COMMIT;
     WHILE NOT v_done DO
     BEGIN
         DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
@@ -457,34 +541,35 @@ BEGIN
         COMMIT;
         /*M! SET STATEMENT wsrep_sync_wait=1 FOR */
         SELECT COALESCE(SUM(b.blob_key IS NULL), 0), COALESCE(SUM(b.seq = s.seq), 0) INTO v_new, v_equal
-          FROM wk_sent s LEFT JOIN wk_blob b ON b.blob_key = s.blob_key;
+          FROM wk_named s LEFT JOIN wk_blob b ON b.blob_key = s.blob_key;
         COMMIT;
         START TRANSACTION;
+        CALL wk_claim(p_lock_id, v_account);
         DELETE FROM wk_refused;
-        SELECT COUNT(*) INTO v_ours FROM wk_sent s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key FOR UPDATE;
+        SELECT COUNT(*) INTO v_ours FROM wk_named s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key FOR UPDATE;
         IF v_new > 0 THEN
-            UPDATE wk_sent s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key SET l.touched = l.touched + 1
+            UPDATE wk_named s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key SET l.touched = l.touched + 1
              WHERE l.lock_id = p_lock_id AND l.lock_seq = s.lock_seq;
         END IF;
         IF v_equal > 0 THEN
             INSERT INTO wk_refused
-            SELECT 'stale', s.blob_key, b.seq FROM wk_sent s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key
-                   STRAIGHT_JOIN wk_blob b ON b.blob_key = s.blob_key
+            SELECT 'stale', s.blob_key, b.seq FROM wk_named s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key
+                   STRAIGHT_JOIN wk_blob b ON b.blob_key = s.blob_key STRAIGHT_JOIN wk_sent t ON t.blob_key = s.blob_key
              WHERE l.lock_id = p_lock_id AND l.lock_seq = s.lock_seq AND b.lock_key = s.lock_key AND b.lock_seq = s.lock_seq
-               AND b.seq = s.seq AND b.`blob` <> s.`blob`;
+               AND b.seq = s.seq AND b.`blob` <> t.`blob`;
         END IF;
         INSERT INTO wk_blob (blob_key, lock_key, lock_seq, seq, saved_at, `blob`)
-        SELECT s.blob_key, s.lock_key, s.lock_seq, s.seq, UTC_TIMESTAMP(3), s.`blob`
-          FROM wk_sent s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key
+        SELECT s.blob_key, s.lock_key, s.lock_seq, s.seq, UTC_TIMESTAMP(3), t.`blob`
+          FROM wk_named s STRAIGHT_JOIN wk_lock l ON l.lock_key = s.lock_key STRAIGHT_JOIN wk_sent t ON t.blob_key = s.blob_key
          WHERE l.lock_id = p_lock_id AND l.lock_seq = s.lock_seq
         ON DUPLICATE KEY UPDATE
-            `blob` = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, s.`blob`, wk_blob.`blob`),
+            `blob` = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, t.`blob`, wk_blob.`blob`),
             saved_at = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, UTC_TIMESTAMP(3), wk_blob.saved_at),
             seq = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, s.seq, wk_blob.seq);
         INSERT INTO wk_refused
         SELECT IF(b.seq IS NULL OR b.lock_key <> s.lock_key OR b.lock_seq <> s.lock_seq OR l.lock_key IS NULL
                   OR NOT (l.lock_id <=> p_lock_id) OR l.lock_seq <> s.lock_seq, 'stolen', 'stale'), s.blob_key, b.seq
-          FROM wk_sent s LEFT JOIN wk_lock l ON l.lock_key = s.lock_key LEFT JOIN wk_blob b ON b.blob_key = s.blob_key
+          FROM wk_named s LEFT JOIN wk_lock l ON l.lock_key = s.lock_key LEFT JOIN wk_blob b ON b.blob_key = s.blob_key
          WHERE b.seq IS NULL OR b.lock_key <> s.lock_key OR b.lock_seq <> s.lock_seq OR l.lock_key IS NULL
             OR NOT (l.lock_id <=> p_lock_id) OR l.lock_seq <> s.lock_seq OR b.seq <> s.seq;
         COMMIT;
@@ -502,8 +587,9 @@ CREATE /*M! OR REPLACE */ PROCEDURE wk_release(p_lock_key VARBINARY(65), p_lock_
 BEGIN
     DECLARE v_outcome VARCHAR(8) CHARACTER SET ascii;
     DECLARE v_tries, v_held INT DEFAULT 0;
+    DECLARE v_account VARBINARY(1024);
     /*M! SET SESSION wsrep_retry_autocommit=0; */
-    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
     IF COALESCE(LENGTH(p_lock_key), 0) NOT BETWEEN 1 AND 64 OR COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64
        OR p_lock_seq IS NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'wk_release: lock_key and lock_id are 1 to 64 bytes, lock_seq is not NULL';
@@ -518,7 +604,8 @@ BEGIN
         END;
         COMMIT;
         /*M! SET STATEMENT wsrep_sync_wait=1 FOR */ START TRANSACTION;
-        UPDATE wk_lock SET lock_id = NULL, locked_at = NULL, wanted_at = NULL
+        CALL wk_claim(p_lock_id, v_account);
+        UPDATE wk_lock SET lock_id = NULL, locked_at = NULL, wanted_at = NULL, account = NULL
          WHERE lock_key = p_lock_key AND lock_id = p_lock_id AND lock_seq = p_lock_seq;
         IF ROW_COUNT() = 1 THEN
             SET v_outcome = 'released';
@@ -537,12 +624,16 @@ END //
 CREATE /*M! OR REPLACE */ PROCEDURE wk_beat(p_lock_id VARBINARY(65))
     MODIFIES SQL DATA SQL SECURITY DEFINER
 BEGIN
+    DECLARE v_account VARBINARY(1024);
     DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
     /*M! SET SESSION wsrep_retry_autocommit=0; */
+    /*M! IF @@secure_timestamp = 'NO' THEN */ SET SESSION timestamp=DEFAULT; /*M! END IF; */
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
     IF COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64 THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'wk_beat: lock_id is 1 to 64 bytes';
     END IF;
     COMMIT;
+    CALL wk_claim(p_lock_id, v_account);
     INSERT INTO wk_server (lock_id, seen_at) VALUES (p_lock_id, UTC_TIMESTAMP(3))
     ON DUPLICATE KEY UPDATE seen_at = UTC_TIMESTAMP(3);
     COMMIT;
@@ -566,6 +657,66 @@ BEGIN
      ORDER BY l.lock_key;
     COMMIT;
 END //
+
+-- wk_bind(lock_id, user, host): outcome = bound. For an administrator. Locks that this lock_id holds are asked for at each save
+-- until they are taken again.
+/*!80000 DROP PROCEDURE IF EXISTS wk_bind */ //
+CREATE /*M! OR REPLACE */ PROCEDURE wk_bind(p_lock_id VARBINARY(65), p_user VARBINARY(513),
+    p_host VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci)
+    MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_anonymous INT;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    IF COALESCE(LENGTH(p_lock_id), 0) NOT BETWEEN 1 AND 64 OR COALESCE(LENGTH(p_user), 0) NOT BETWEEN 1 AND 512
+       OR COALESCE(CHAR_LENGTH(p_host), 0) NOT BETWEEN 1 AND 255 OR p_host LIKE '%/%' THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
+            'wk_bind: lock_id is 1 to 64 bytes, user is not empty, host is a pattern such as 10.0.0.% (no netmask)';
+    END IF;
+    CALL wk_anonymous(v_anonymous);
+    IF v_anonymous > 0 THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
+            'wk_bind: drop the anonymous accounts first (mysql.user, User empty): they log in under any name';
+    END IF;
+    START TRANSACTION;
+    INSERT INTO wk_account (lock_id, `user`, host) VALUES (p_lock_id, p_user, p_host) ON DUPLICATE KEY UPDATE host = p_host;
+    UPDATE wk_lock SET account = '' WHERE lock_id = p_lock_id;
+    COMMIT;
+    SELECT 'bound' AS outcome;
+END //
+
+-- wk_unbind(lock_id, user, host): outcome = unbound, none. Ends what wk_bind did with the same arguments.
+/*!80000 DROP PROCEDURE IF EXISTS wk_unbind */ //
+CREATE /*M! OR REPLACE */ PROCEDURE wk_unbind(p_lock_id VARBINARY(65), p_user VARBINARY(513),
+    p_host VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci)
+    MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_rows INT;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    START TRANSACTION;
+    DELETE FROM wk_account WHERE lock_id = p_lock_id AND `user` = p_user AND host = p_host;
+    SET v_rows = ROW_COUNT();
+    UPDATE wk_lock SET account = '' WHERE lock_id = p_lock_id;
+    COMMIT;
+    SELECT IF(v_rows = 1, 'unbound', 'none') AS outcome;
+END //
+
+-- wk_bound(lock_id): outcome = bound, open; anonymous: accounts of the server that log in under any name (NULL: not known)
+/*!80000 DROP PROCEDURE IF EXISTS wk_bound */ //
+CREATE /*M! OR REPLACE */ PROCEDURE wk_bound(p_lock_id VARBINARY(65))
+    READS SQL DATA SQL SECURITY DEFINER
+BEGIN
+    DECLARE v_account VARBINARY(1024);
+    DECLARE v_anonymous INT;
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_lock, wk_blob, wk_server, wk_takeover, wk_account; */
+    COMMIT;
+    CALL wk_claim(p_lock_id, v_account);
+    CALL wk_anonymous(v_anonymous);
+    COMMIT;
+    SELECT IF(v_account IS NULL, 'open', 'bound') AS outcome, v_anonymous AS anonymous;
+END //
+
+-- Locks that were taken while routines of another version were there, which do not ask.
+UPDATE wk_account a STRAIGHT_JOIN wk_lock l ON l.lock_id = a.lock_id SET l.account = '' //
 
 SET character_set_client = @wk_client, character_set_results = @wk_results, collation_connection = @wk_connection,
     sql_mode = @wk_sql_mode //

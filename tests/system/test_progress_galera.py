@@ -74,6 +74,34 @@ def test_any_node_knows_what_was_answered_by_another(three):
         assert one.call("wk_release", "p1", "gs-b", new) == "free", n
 
 
+def test_a_binding_counts_on_every_node(central, cluster, three):
+    """As soon as wk_bind was answered on one of them; and what the holder's own account does is not in the way."""
+    game, seq = three[0], three[0].call("wk_acquire", "p1", "gs-a", None)[1]
+    assert game.rows("wk_load", "p1", "gs-a", seq)[0][0] == "none"
+    assert game.call("wk_save", "b1", "p1", "gs-a", seq, 1, b"x") == "saved"
+    central.server.account("gs_b", [central.schema], "EXECUTE", None)
+    for node in cluster.nodes[1:]:
+        node.sql("SET SESSION wsrep_sync_wait=1", "SELECT COUNT(*) FROM mysql.global_priv")
+    thieves = [Client(node, central.schema, user="gs_b") for node in cluster.nodes]
+    for n in range(1, 25):
+        binds, thief, one = cluster.nodes[n % 3], thieves[(n + 1) % 3], three[(n + 2) % 3]
+        assert binds.sql("CALL wk_bind('gs-a','game','localhost')", schema=central.schema) == (("bound",),)
+        for name, *args in (("wk_save", "b1", "p1", "gs-a", seq, 999, b"y"), ("wk_load", "p1", "gs-a", seq),
+                            ("wk_acquire", "p1", "gs-a", 0), ("wk_release", "p1", "gs-a", seq), ("wk_send", "gs-a")):
+            if name == "wk_send":
+                thief.rows("wk_send_open")
+                thief.sql(f"INSERT INTO wk_sent VALUES ('b1','p1',{seq},999,'y')")
+            with pytest.raises(pymysql.err.MySQLError, match="may not use this lock_id"):
+                patient(thief.rows, name, *args)
+        assert patient(one.call, "wk_save", "b1", "p1", "gs-a", seq, 2 * n, b"x") == "saved", n
+        assert thief.rows("wk_send_open") == ()
+        assert cluster.nodes[(n + 1) % 3].sql("CALL wk_unbind('gs-a','game','localhost')", schema=central.schema) == (("unbound",),)
+        assert patient(thief.call, "wk_save", "b1", "p1", "gs-a", seq, 2 * n + 1, b"x") == "saved", n
+    for thief in thieves:
+        thief.close()
+    assert wait_same(cluster, central)
+
+
 def test_a_crowd_over_all_nodes(central, cluster):
     """Conflicts of nodes: every number once, and a first save of the old holder never beside the new holder's load."""
     got = []
@@ -217,7 +245,9 @@ def test_a_node_is_killed_and_comes_back(central, cluster):
 
 
 def test_torture_over_three_nodes(cluster, central, tmp):
-    """One of them is killed in the middle and comes back."""
+    """One of them is killed in the middle and comes back; each game server is bound to the account."""
+    for n in range(5):
+        central.bind(f"gs-{n}", "game", "%")
     torture = Torture(central, tmp, str(time.time_ns()), endpoints=[n.socket for n in cluster.nodes])
     node, there = cluster.nodes[1], threading.Event()
     with ThreadPoolExecutor(1) as pool:  # the node ends with the thread that starts it: not that one

@@ -1,4 +1,6 @@
 """The central store of players' progress on a private server, and accounts that may only call its routines."""
+import os
+import re
 import subprocess
 
 import pymysql
@@ -6,7 +8,7 @@ import pymysql
 from .keeper import BINARY
 from .util import CANARY
 
-TABLES = ("wk_lock", "wk_blob", "wk_server", "wk_takeover")
+OLD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "progress-central-0.2.0.sql")
 
 
 def schema_sql(changes=()):
@@ -16,6 +18,17 @@ def schema_sql(changes=()):
         assert sql.count(old) == 1, (sql.count(old), old)
         sql = sql.replace(old, new)
     return sql
+
+
+def old_sql():
+    """The schema as 0.2.0 printed it."""
+    with open(OLD, encoding="utf-8") as f:
+        return f.read()
+
+
+def statements(sql):
+    """As a program reads it that knows no DELIMITER: they end with // at the end of a line."""
+    return [s for s in re.split(r"//$", re.sub(r"^(--|DELIMITER).*\n", "", sql, flags=re.M), flags=re.M) if s.strip()]
 
 
 def apply(server, schema, sql=None):
@@ -64,6 +77,16 @@ class Central:
         server.sql(f"DROP DATABASE IF EXISTS {schema}", f"CREATE DATABASE {schema}")
         apply(server, schema, sql)
         server.account("game", [schema], "EXECUTE", None)
+
+    def account(self, name, *lock_ids):
+        """Another game server's, bound to these; with `client(user=name)` it logs in."""
+        self.server.account(name, [self.schema], "EXECUTE", None)
+        for lock_id in lock_ids:
+            self.bind(lock_id, name)
+        return self.client(user=name)
+
+    def bind(self, lock_id, user, host="localhost"):
+        assert self.sql(f"CALL wk_bind('{lock_id}','{user}','{host}')") == (("bound",),)
 
     def client(self, **more):
         self.open.append(Client(self.server, self.schema, **more))
