@@ -7,6 +7,7 @@
 #include "check/rule.h"
 #include "mysql/packet_limit.h"
 #include "progress/central.h"
+#include "sql/literal.h"
 
 static const struct check_rule local[] = {
     /* A full MEMORY table is noticed by players first: their saves fail. */
@@ -54,10 +55,19 @@ static const struct check_rule central[] = {
      "enforce_storage_engine = {central_enforced} there: no blobs can be written back, which takes "
      "a temporary table of InnoDB (1290)",
      "on that server: " DB_UNSET_FOR_GOOD("enforce_storage_engine", "NULL"), true},
-    {"central store", "central_writes", CHECK_WARN,
-     "this account may write tables without the routines ({central_writes}): a mistake of a game "
-     "server can overwrite what belongs to another",
-     "revoke it: EXECUTE is all that is needed", true},
+    {"central store", "central_more", CHECK_WARN,
+     "this account may do more than call routines ({central_more}): with it a game server can "
+     "change what it has not locked",
+     "as an administrator there: {central_revoke}", true},
+    {"central store", "central_unread", CHECK_WARN,
+     "what else this account may do there is not known: {central_unread}", NULL, true},
+    {"central store", "central_anonymous", CHECK_WARN,
+     "that server has {central_anonymous:count} anonymous account{central_anonymous:+}: who logs "
+     "in "
+     "with one has any name, also that of another game server",
+     "as an administrator there: SELECT host FROM mysql.user WHERE user=''; and DROP USER ''@'…' "
+     "for each",
+     true},
     {"central store", "packet_small", CHECK_FAIL,
      "the largest blob has {largest:size}, max_allowed_packet there is {central_packet:size}: it "
      "cannot be sent",
@@ -65,8 +75,18 @@ static const struct check_rule central[] = {
     {"central store", "central_clock_off", CHECK_NOTE,
      "its clock and ours differ by {central_clock_off:time}: takeovers use its clock only", NULL,
      true},
+    {"central store", "!found central_old", CHECK_NOTE,
+     "its routines are of an earlier version: whoever may call them can save as lock_id "
+     "{progress.lock_id}",
+     "apply what worldkeeper --sql=progress-central prints, as an administrator there"},
+    {"central store", "!found central_open", CHECK_NOTE,
+     "lock_id {progress.lock_id} is bound to no account: any game server can save as this one",
+     "where each game server has an account of its own, as an administrator there: CALL "
+     "{progress.schema:name}.wk_bind({central_binding}); the same for the game's account; "
+     "worldkeeper-progress(7), Accounts"},
     {"central store", "!found", CHECK_OK,
-     "{central_version}, {central_latency} ms away; lock_id {progress.lock_id}"},
+     "{central_version}, {central_latency} ms away; lock_id {progress.lock_id}, bound to "
+     "{central_account}"},
 };
 
 /* 0 if the server gives none; an error shows in a finding of its own. */
@@ -106,6 +126,160 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
 
 /* ---- the central one ---- */
 
+/* What the server does not let anybody change with it: names, sessions and routines of others are seen. */
+static bool only_shows(const char *privilege)
+{
+    static const char *const words[] = {
+        "EXECUTE",   "PROCESS",        "SHOW DATABASES", "SLAVE MONITOR",
+        "SHOW VIEW", "BINLOG MONITOR", "SHOW_ROUTINE",   "SHOW CREATE ROUTINE"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(privilege, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Does the row reach the central store's tables and routines, or those in which the server keeps accounts? */
+static bool reaches(const struct check *c, const struct grants *g, const struct grant *row)
+{
+    const char *const schemas[] = {c->cfg->progress.schema, "mysql"};
+    if (row->on == GRANT_GLOBAL || row->on == GRANT_PROXY)
+        return true;
+    for (size_t i = 0; i < 2; i++)
+        if (row->on == GRANT_SCHEMA ? grants_row(g, schemas[i], row->grantee) == row
+                                    : row->on != GRANT_ROLE && strcmp(row->schema, schemas[i]) == 0)
+            return true;
+    return false;
+}
+
+static void add_name(struct buf *b, const char *name)
+{
+    if (name)
+        sql_ident(b, name);
+    else
+        buf_addc(b, '*');
+}
+
+/* What the account may do there beyond EXECUTE: for people, and as the statements that take it away. */
+struct more {
+    struct buf text, revoke;
+    const char
+        *role; /* MySQL shows what this one adds as the account's own; NULL: none is active */
+};
+
+static void object_of(struct buf *b, const struct grant *row)
+{
+    if (row->on == GRANT_PROXY) {
+        buf_adds(b, row->schema);
+        return;
+    }
+    buf_adds(b, row->routine ? row->routine : "");
+    add_name(b, row->schema);
+    buf_addc(b, '.');
+    add_name(b, row->object);
+}
+
+/* Adds one privilege of a row, once however often it is seen. */
+static void add_more(struct more *m, const struct grant *row, const char *word)
+{
+    SCOPED(buf_free) struct buf object = {0}, own = {0}, role = {0};
+    object_of(&object, row);
+    buf_printf(&own, "REVOKE %s ON %s FROM %s;", word, object.p, row->grantee);
+    buf_printf(&role, "REVOKE %s ON %s FROM %s;", word, object.p, m->role ? m->role : row->grantee);
+    if (m->revoke.len && (strstr(m->revoke.p, own.p) || strstr(m->revoke.p, role.p)))
+        return;
+    buf_printf(&m->text, "%s%s ON %s", m->text.len ? ", " : "", word, object.p);
+    buf_printf(&m->revoke, "%s%s", m->revoke.len ? " " : "", role.p);
+    if (strcmp(word, "ALL PRIVILEGES") == 0 && row->on == GRANT_SCHEMA)
+        buf_printf(&m->revoke, " GRANT EXECUTE ON %s TO %s;", object.p,
+                   m->role ? m->role : row->grantee);
+}
+
+/* MySQL's partial revokes may have taken it away again, for both schemas. */
+static bool is_left(const struct check *c, const struct grants *g, const struct grant *row,
+                    const char *privilege)
+{
+    return row->on != GRANT_GLOBAL || grants_have(g, c->cfg->progress.schema, privilege) ||
+           grants_have(g, "mysql", privilege);
+}
+
+static void add_row(const struct check *c, struct more *m, const struct grants *g,
+                    const struct grant *row)
+{
+    for (size_t i = 0; i < row->count; i++)
+        if (!only_shows(row->privileges[i]) && is_left(c, g, row, row->privileges[i]))
+            add_more(m, row, row->privileges[i]);
+    for (size_t i = 0; i < row->partials; i++)
+        add_more(m, row, row->partial[i]);
+    if (row->option && row->on != GRANT_PROXY)
+        add_more(m, row, "GRANT OPTION");
+}
+
+/* With one role active, or with none (NULL). */
+static int grants_with(struct check *c, struct db *db, const char *role, struct more *m,
+                       struct err *e)
+{
+    SCOPED(grants_free) struct grants g = {0};
+    unsigned unknown = 0;
+    if (db_exec_with(db, "SET ROLE $", DB_ARGS(role ? role : "NONE"), e) < 0 ||
+        db_grants(db, &g, &unknown, e) < 0)
+        return -1;
+    m->role = db_is_mariadb(db) ? NULL : role;
+    for (size_t i = 0; i < g.count; i++)
+        if (!g.list[i].revoke && reaches(c, &g, &g.list[i]))
+            add_row(c, m, &g, &g.list[i]);
+    if (unknown)
+        return err_set(e, ERR_QUERY, 0, "lines of SHOW GRANTS are of an unknown kind");
+    return 0;
+}
+
+/* Whoever it has it from: its own grants, PUBLIC's, and those of each of its roles, as SET ROLE makes one active. The last
+ * thing that is asked over this connection, which is left with another role. */
+static void grant_facts(struct check *c, struct db *db)
+{
+    SCOPED(names_free) struct names roles = {0};
+    struct more m = {0};
+    struct err e = {0};
+    int rc = grants_with(c, db, NULL, &m, &e);
+    if (rc == 0)
+        rc = db_roles(db, &roles, &e);
+    for (size_t i = 0; i < roles.count && rc == 0; i++)
+        rc = grants_with(c, db, roles.list[i], &m, &e);
+    check_word(c, "central_more", "%s", m.text.len ? m.text.p : "");
+    check_word(c, "central_revoke", "%s", m.revoke.len ? m.revoke.p : "");
+    check_word(c, "central_unread", "%s", e.text);
+    buf_free(&m.text);
+    buf_free(&m.revoke);
+}
+
+/* Whose lock_id it is. */
+static void binding_facts(struct check *c, struct db *db, const struct names *routines)
+{
+    struct err e = {0};
+    struct db_account account;
+    bool bound = false, old = !names_has(routines, "wk_bound");
+    int64_t anonymous = 0;
+    check_word(c, "central_account", "%s", "");
+    check_word(c, "central_binding", "%s", "");
+    if (db_account(db, &account, &e) == 0) {
+        SCOPED(buf_free) struct buf b = {0};
+        char *at = strrchr(account.name, '@');
+        check_word(c, "central_account", "%s", account.name);
+        sql_string(&b, c->cfg->progress.lock_id, strlen(c->cfg->progress.lock_id));
+        buf_addc(&b, ',');
+        sql_string(&b, account.name, at ? (size_t)(at - account.name) : strlen(account.name));
+        buf_addc(&b, ',');
+        /* A netmask is no pattern; the account's own host holds anyway. */
+        const char *host = at && !strchr(at, '/') ? at + 1 : "%";
+        sql_string(&b, host, strlen(host));
+        check_word(c, "central_binding", "%s", b.p);
+    }
+    if (!old && central_bound(db, c->cfg->progress.lock_id, &bound, &anonymous, &e) < 0)
+        check_word(c, "central_broken", "%s", e.text);
+    check_fact(c, "central_old", old);
+    check_fact(c, "central_open", !old && !bound);
+    check_number(c, "central_anonymous", anonymous);
+}
+
 /* What a game server meets there: it calls what the write-back calls, and takes the time of two round trips. */
 static void central_facts(struct check *c, struct db *db)
 {
@@ -134,16 +308,6 @@ static void central_facts(struct check *c, struct db *db)
     int64_t packet = number(db, "SELECT @@max_allowed_packet");
     check_number(c, "central_packet", packet);
     check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);
-    /* What it may do on the tables themselves. */
-    static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "ALTER", "DROP"};
-    SCOPED(grants_free) struct grants g = {0};
-    SCOPED(buf_free) struct buf writes = {0};
-    unsigned unknown;
-    if (db_grants(db, &g, &unknown, &e) == 0)
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (grants_have(&g, c->cfg->progress.schema, words[i]))
-                buf_printf(&writes, "%s%s", writes.len ? ", " : "", words[i]);
-    check_word(c, "central_writes", "%s", writes.len ? writes.p : "");
 }
 
 /* Over a connection of its own, as the write-back opens it. */
@@ -174,8 +338,11 @@ static void check_central(struct check *c)
             if (!names_has(&there, routines[i]))
                 buf_printf(&missing, "%s%s", missing.len ? ", " : "", routines[i]);
         check_word(c, "central_missing", "%s", missing.len ? missing.p : "");
-        if (!missing.len)
+        if (!missing.len) {
             central_facts(c, db);
+            binding_facts(c, db, &there);
+            grant_facts(c, db);
+        }
     }
     CHECK_RULES(c, central);
     db_close(db);

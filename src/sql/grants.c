@@ -28,11 +28,12 @@ static void add_privilege(struct grant *g, const char *s)
     g->privileges[g->count++] = privilege;
 }
 
-/* "SELECT (a), LOCK TABLES". A privilege for some columns does not count: worldkeeper reads and writes whole rows. */
+/* "SELECT (a), LOCK TABLES". A privilege for some columns is none of the others: worldkeeper reads and writes whole rows. */
 static bool read_privileges(struct reader *r, struct grant *g)
 {
     SCOPED(buf_free) struct buf privilege = {0};
     do {
+        const char *from = r->t.s;
         buf_clear(&privilege);
         buf_adds(&privilege, "");
         for (; r->t.kind == SQL_WORD && !reader_at(r, "ON"); reader_next(r)) {
@@ -42,6 +43,8 @@ static bool read_privileges(struct reader *r, struct grant *g)
         if (r->t.kind == SQL_OPEN) {
             while (r->t.kind != SQL_CLOSE && r->t.kind != SQL_END && r->t.kind != SQL_BAD)
                 reader_next(r);
+            g->partial = xgrow(g->partial, g->partials, sizeof *g->partial);
+            g->partial[g->partials++] = xstrndup(from, (size_t)(r->t.s + r->t.len - from));
             reader_next(r);
         } else {
             add_privilege(g, privilege.p);
@@ -137,6 +140,9 @@ static void grant_free(struct grant *g)
     for (size_t i = 0; i < g->count; i++)
         free(g->privileges[i]);
     free(g->privileges);
+    for (size_t i = 0; i < g->partials; i++)
+        free(g->partial[i]);
+    free(g->partial);
     free(g->schema);
     free(g->object);
     free(g->grantee);

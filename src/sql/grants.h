@@ -24,6 +24,8 @@ struct grant {
     char *grantee;       /* "`user`@`host`", "`role`", "PUBLIC" */
     char **privileges;   /* upper case, one spelling each; "ALL PRIVILEGES" is not expanded */
     size_t count;
+    char **partial; /* for some columns only, as written: "UPDATE (`a`, `b`)" */
+    size_t partials;
 };
 struct grants {
     struct grant *list;

@@ -6,6 +6,7 @@ import pytest
 from wk.keeper import DONE, FAILED, REFUSED, USAGE, USER
 from wk.progress import Central, made, refused
 from wk.relay import Wire
+from wk.server import MYSQL
 from wk.util import wait_for
 
 pytestmark = pytest.mark.either_server
@@ -253,7 +254,7 @@ def test_check_of_the_central_server(keeper, make_server):
     assert "READ UNCOMMITTED" in found[0]["text"] and "REPEATABLE READ" in found[0]["hint"]
     assert "63.5 KiB" in found[1]["text"] and "64.0 KiB" in found[1]["text"]
     far.sql("SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET GLOBAL max_allowed_packet=1048576")
-    assert [c["level"] for c in findings(keeper, "central store")] == ["ok"]
+    assert [c["level"] for c in findings(keeper, "central store")] == ["note"], "bound to no account"
 
 
 def test_many_blobs(store):
@@ -879,7 +880,7 @@ def test_check(memory):
     """Both stores are looked at: what is missing there and here, what is too much, and what does not fit."""
     keeper, central = memory.keeper, memory.central
     store, local = findings(keeper, "central store"), findings(keeper, "local store")
-    assert [c["level"] for c in store + local] == ["ok", "ok"], (store, local)
+    assert [c["level"] for c in store + local] == ["note", "ok"], (store, local)
     assert "63.5 KiB" in local[0]["text"] and "gs-a" in store[0]["text"]
     central.server.grant("gs@localhost", central.schema, "UPDATE")
     assert "UPDATE" in findings(keeper, "central store")[0]["text"]
@@ -893,6 +894,94 @@ def test_check(memory):
     assert any("DELETE" in c["text"] for c in keeper.run("--check", "--json").result["checks"] if c["level"] == "fail")
     keeper.secret("central-password", "wrong")
     assert findings(keeper, "central store")[0]["level"] == "fail"
+
+
+MORE = ["SELECT ON {}.*", "INSERT ON {}.*", "CREATE ON {}.*", "DROP ON {}.*", "ALTER ON {}.*", "TRIGGER ON {}.*", "INDEX ON {}.*",
+        "REFERENCES ON {}.*", "EVENT ON {}.*", "LOCK TABLES ON {}.*", "CREATE TEMPORARY TABLES ON {}.*", "CREATE VIEW ON {}.*",
+        "CREATE ROUTINE ON {}.*", "ALTER ROUTINE ON {}.*", "DELETE ON {}.wk_blob", "TRIGGER ON {}.wk_lock",
+        "SELECT (`blob`) ON {}.wk_blob", "ALTER ROUTINE ON PROCEDURE {}.wk_save", "CREATE USER ON *.*", "CREATE ROUTINE ON *.*",
+        "SUPER ON *.*", "FILE ON *.*", "UPDATE ON mysql.*", "SELECT ON mysql.user", "ALL PRIVILEGES ON {}.*"]
+LEVELS = ["UPDATE ON *.*", "UPDATE ON {}.*", "UPDATE ON {}.wk_lock", "UPDATE (`lock_id`) ON {}.wk_lock",
+          "ALTER ROUTINE ON PROCEDURE {}.wk_save"]
+PUBLIC = pytest.mark.only("mariadb", why="PUBLIC")
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("how, grant", [
+    *(("account", g) for g in MORE), *((how, g) for how in ("account", "role", "idle role") for g in LEVELS),
+    *(pytest.param("PUBLIC", g, marks=PUBLIC) for g in LEVELS[1:])])
+def test_check_sees_what_breaks_the_promise(memory, grant, how):
+    """Whatever level it is granted on, and to whom; and its hint takes it away, and nothing else."""
+    keeper, central = memory.keeper, memory.central
+    server, who = central.server, "gs@localhost"
+    to = {"account": who, "PUBLIC": "PUBLIC"}.get(how, "wk_role")
+    words = grant.format(central.schema if "{}.wk" in grant or "PROCEDURE" in grant else
+                         "`" + central.schema.replace("_", "\\_") + "`")
+    try:
+        if "role" in how:
+            server.sql("DROP ROLE IF EXISTS wk_role", "CREATE ROLE wk_role", f"GRANT wk_role TO {who}")
+        if how == "role":
+            server.sql(f"SET DEFAULT ROLE wk_role {'TO' if MYSQL else 'FOR'} {who}")
+        server.sql(f"GRANT {words} TO {to}")
+        (found,) = [c for c in findings(keeper, "central store") if c["level"] != "note"]
+        privilege = grant.split(" ON ")[0].split(" (")[0]
+        assert found["level"] == "warn" and len(re.findall(rf"(\(|, ){privilege}\b", found["text"])) == 1, found
+        server.sql(*[s for s in found["hint"].split(": ", 1)[1].split(";") if s.strip()])
+        assert [c["level"] for c in findings(keeper, "central store")] == ["note"]
+        assert keeper.ok("--write-back", "--json")["sent"] == 0, "it may still call the routines"
+    finally:
+        if "role" in how:
+            server.sql("DROP ROLE IF EXISTS wk_role")
+        if how == "PUBLIC":
+            server.sql("REVOKE ALL PRIVILEGES, GRANT OPTION FROM PUBLIC")
+        server.account("gs", [], "EXECUTE", server_rights=None)
+
+
+@pytest.mark.each_server
+def test_check_of_what_does_no_harm(memory):
+    """EXECUTE from wherever it comes, and what only shows things; a grant on another schema."""
+    server = memory.central.server
+    try:
+        server.sql("GRANT EXECUTE, PROCESS, SHOW DATABASES ON *.* TO gs@localhost", "GRANT ALL ON other.* TO gs@localhost",
+                   f"GRANT EXECUTE ON PROCEDURE {memory.central.schema}.wk_save TO gs@localhost")
+        assert [c["level"] for c in findings(memory.keeper, "central store")] == ["note"]
+        server.sql(server.granting("gs@localhost", memory.central.schema, "EXECUTE") + " WITH GRANT OPTION")
+        (found,) = findings(memory.keeper, "central store")
+        assert "GRANT OPTION" in found["text"]
+    finally:
+        server.account("gs", [], "EXECUTE", server_rights=None)
+
+
+@pytest.mark.each_server
+def test_check_of_whose_lock_id_it_is(memory):
+    """Of a store that cannot bind it, of one where nobody has, and of one where it is bound: to us, or to another account."""
+    keeper, central = memory.keeper, memory.central
+    (found,) = findings(keeper, "central store")
+    memory.open("p1")
+    memory.put("a", "p1", b"x")
+    binds = re.search(r"CALL (\S+\([^)]*\))", found["hint"])[1]
+    assert found["level"] == "note" and "any game server" in found["text"]
+    central.server.sql(f"CALL {binds}")
+    (found,) = findings(keeper, "central store")
+    assert found["level"] == "ok" and "bound to gs@localhost" in found["text"]
+    assert keeper.ok("--write-back", "--json")["sent"] == 1
+    anonymous = "''@'127.0.0.9'"
+    try:
+        central.server.sql(f"CREATE USER {anonymous} IDENTIFIED BY 'x'")
+        (found,) = findings(keeper, "central store")
+        assert found["level"] == "warn" and "1 anonymous account:" in found["text"]
+    finally:
+        central.server.sql(f"DROP USER {anonymous}")
+    central.server.sql("CALL wk_bind('gs-a','another','%')", "CALL wk_unbind('gs-a','gs','localhost')", schema=central.schema)
+    found = findings(keeper, "central store")[0]
+    assert found["level"] == "fail" and "may not use this lock_id" in found["text"]
+    memory.put("a", "p1", b"y")
+    done = keeper.run("--write-back")
+    assert done.rc == FAILED and "may not use this lock_id" in done.err and memory.stolen() == {}
+    central.server.sql(f"DROP PROCEDURE {central.schema}.wk_bound", f"DELETE FROM {central.schema}.wk_account")
+    (found,) = findings(keeper, "central store")
+    assert found["level"] == "note" and "earlier version" in found["text"]
+    assert keeper.ok("--write-back", "--json")["sent"] == 1, "a store of an earlier version serves as before"
 
 
 @pytest.mark.parametrize("table", ["wk_session", "wk_progress"])

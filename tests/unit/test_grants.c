@@ -97,6 +97,8 @@ static void test_tables_columns_routines(void **state)
              "GRANT EXECUTE ON LIBRARY `w`.`l`" ME, "GRANT EXECUTE ON PACKAGE BODY `w`.`b`" ME);
     assert_int_equal(g.list[0].count, 1);
     assert_string_equal(g.list[0].privileges[0], "INSERT");
+    assert_int_equal(g.list[0].partials, 1);
+    assert_string_equal(g.list[0].partial[0], "SELECT (`user`, `a``,b)`)");
     assert_false(grants_have_table(&g, "mysql", "user", "SELECT"));
     assert_true(grants_have_table(&g, "mysql", "proc", "SELECT"));
     assert_false(grants_have(&g, "mysql", "SELECT"));
