@@ -1,6 +1,8 @@
 /* Options and the choice of an action; everything else is elsewhere. */
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -350,36 +352,84 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
     return check_combination(o, e) < 0 ? -1 : read_until(&o->request, e);
 }
 
-/* The service cannot read files and directories that root creates. Only what writes is refused: looking does no harm. */
+/* ---- root ---- */
+
+/* Appends the command as it was typed, each option of it: one that is left out could turn it into another one, such as the
+ * restore of everything in place of a look at one table. Values are as they were read, so that times stay what they
+ * were. The config is left to hint_command(). */
+static void retype(const struct options *o, struct buf *b)
+{
+    const struct request *r = &o->request;
+    buf_printf(b, "worldkeeper --%s", action_name(r->action));
+    if (r->dump) {
+        buf_addc(b, '=');
+        buf_shell(b, r->dump);
+    }
+    if (r->pause_ms && !r->until)
+        buf_printf(b, "=%lldms", (long long)r->pause_ms);
+    if (r->verify)
+        buf_adds(b, " --verify");
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct option_row *row = &rows[i];
+        const void *member = (const char *)o + row->offset;
+        bool flag = row->kind == OPT_FLAG;
+        bool text = row->kind == OPT_TEXT || row->kind == OPT_TABLE || row->kind == OPT_TIME ||
+                    row->kind == OPT_SINCE;
+        if (flag && *(const bool *)member && strcmp(row->name, "allow-root") != 0)
+            buf_printf(b, " --%s", row->name);
+        if (text && *(char *const *)member) {
+            buf_printf(b, " --%s ", row->name);
+            buf_shell(b, *(char *const *)member);
+        }
+    }
+}
+
+/* Sets the hint to that command, for the service's user. One that is too long for a hint would be cut off, and be another
+ * one. */
+static int hint_as_user(const struct options *o, struct err *e)
+{
+    SCOPED(buf_free) struct buf command = {0};
+    retype(o, &command);
+    if (command.len > sizeof e->hint / 2)
+        return err_hint(e, "add --allow-root, or type the same as the service's user");
+    return err_hint(e, "add --allow-root, or as the service's user: %s", command.p);
+}
+
+/* For good: what the process makes from now on is the service's. */
+static int become(const struct stat *owner)
+{
+    const struct passwd *p = getpwuid(owner->st_uid);
+    gid_t group = p ? p->pw_gid : owner->st_gid;
+    bool alone = p ? initgroups(p->pw_name, group) == 0 : setgroups(0, NULL) == 0;
+    return alone && setgid(group) == 0 && setuid(owner->st_uid) == 0 ? 0 : -1;
+}
+
+/* The service cannot read files and directories that root creates: root's actions that write are carried out as the user
+ * who owns the dumps. Only what writes: looking does no harm. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
     struct stat st = {0};
     if (geteuid() != 0 || o->allow_root || !request_writes(&o->request))
         return 0;
-    bool run = o->request.action == ACTION_RUN;
-    int fd = run ? -1 : file_dir(c->dump_dir, 0, 0, e);
+    if (o->request.action == ACTION_RUN) {
+        SCOPED(xfree) char *start = hint_start(c);
+        err_set(e, ERR_REFUSED, 0, "refusing to supervise as root");
+        return err_hint(e, "add --allow-root, or: %s", start);
+    }
+    int fd = file_dir(c->dump_dir, 0, 0, e);
     bool known = fd >= 0 && fstat(fd, &st) == 0;
     if (fd >= 0)
         close(fd);
-    if (run)
-        err_set(e, ERR_REFUSED, 0, "refusing to supervise as root");
-    else if (!known && e->num != ENOENT)
+    if (!known && e->num != ENOENT)
         return -1;
-    else if (!known)
-        err_set(e, ERR_REFUSED, 0, "refusing to make directory %s as root", c->dump_dir);
-    else if (st.st_uid != 0)
+    if (known && (st.st_uid == 0 || become(&st) == 0))
+        return 0;
+    if (known)
         err_set(e, ERR_REFUSED, 0, "refusing to act as root on the dumps of uid %u",
                 (unsigned)st.st_uid);
     else
-        return 0;
-    if (o->request.action == ACTION_RUN) {
-        SCOPED(xfree) char *start = hint_start(c);
-        err_hint(e, "add --allow-root, or: %s", start);
-    } else {
-        err_hint(e, "add --allow-root, or as the service's user: worldkeeper --%s",
-                 action_name(o->request.action));
-    }
-    return -1;
+        err_set(e, ERR_REFUSED, 0, "refusing to make directory %s as root", c->dump_dir);
+    return hint_as_user(o, e);
 }
 
 static void on_event(void *arg, const json_t *o)

@@ -1,6 +1,8 @@
 """No secret leaves its file, and nobody else gets at the players' data."""
 import gzip
 import os
+import re
+import shlex
 import stat
 import subprocess
 import threading
@@ -8,7 +10,7 @@ import threading
 import pytest
 
 from wk.follow import crash
-from wk.keeper import DONE, REFUSED, USER
+from wk.keeper import DONE, FAILED, REFUSED, ROOT, USER
 from wk.relay import impostor
 from wk.util import CANARY, PATIENCE
 
@@ -281,25 +283,75 @@ def test_root_is_refused_unless_allowed(keeper):
     assert done.returncode == REFUSED and "--allow-root" in done.stderr, done
 
 
-def test_root_leaves_nothing_that_the_service_cannot_use(keeper):
-    """Root's actions on the files of another user, or where there are none yet, need --allow-root too;
-    looking never does."""
+def test_root_leaves_nothing_that_the_service_cannot_use(make_world, make_keeper, tmp):
+    """Root's actions on the files of another user are that user's: each file that they make is. With --allow-root it is
+    root's. Where there is no directory yet nobody knows whose it will be."""
     if os.geteuid() != 0:
         return
+    keeper = make_keeper(make_world("small"))
 
     def as_root(*args):
         return subprocess.run([a for a in keeper.command(*args) if a != "--allow-root"],
                               capture_output=True, text=True, timeout=PATIENCE, env=keeper.environment())
-    assert as_root("--dump").returncode == DONE  # all of it is root's: nobody else's service
-    os.chown(keeper.dumps_dir, 65534, 65534)
-    for action in ("--dump", "--init", "--restore", "--drill"):
-        done = as_root(action)
-        assert done.returncode == REFUSED and "the dumps of uid 65534" in done.stderr, done
-    assert as_root("--list").returncode == DONE and as_root("--verify").returncode == DONE
+    for path in (keeper.dumps_dir, keeper.status_dir, keeper.control_dir, keeper.password_file, keeper.config_path):
+        os.chown(path, 65534, 65534)
+    for action in ("--init", "--dump", "--restore=latest", "--verify", "--list", "--check"):
+        done = as_root(action, *(["--force"] if "restore" in action else []))
+        assert done.returncode in (DONE, FAILED) and "root" not in done.stderr.split("HINT")[0], done
+        assert action == "--check" or done.returncode == DONE, done
+    made = [os.path.join(d, n) for d, dirs, names in os.walk(keeper.dumps_dir) for n in [*dirs, *names]]
+    assert len(made) > 3 and {os.stat(path).st_uid for path in made} == {65534}, made
     gone = os.path.join(keeper.base, "gone")
     keeper.configure({"dump": {"dir": gone}})
     done = as_root("--init")
     assert done.returncode == REFUSED and gone in done.stderr and not os.path.exists(gone), done
+
+
+def options_by_action():
+    """{action: the options that it takes}, as src/main.c and src/actions/action.c say."""
+    with open(os.path.join(ROOT, "src/main.c"), encoding="utf-8") as f:
+        rows = re.findall(r'\{"([a-z-]+)", (no|required|optional)_argument, (OPT_\w+), [^,]+,\s*(\w+)\}', f.read())
+    with open(os.path.join(ROOT, "src/actions/action.c"), encoding="utf-8") as f:
+        actions = re.findall(r'\[ACTION_\w+\] = \{"([a-z-]+)",\s*([^}]*)\}', f.read())
+    assert len(rows) > 40 and len(actions) > 20
+    return {name: [(row, kind) for row, _, kind, trait in rows if trait.startswith("ACTION_") and re.search(rf"\b{trait}\b", traits)]
+            for name, traits in actions if "ACTION_WRITES" in traits and name != "run"}
+
+
+# What stands for an option's value; of these together an action refuses some.
+VALUES = {"from": "/a b/x.sql", "into": "it's", "table": "p q", "at": "-3m", "until": "-3m", "since": "7d"}
+APART = {("from", "dry-run")}
+
+
+def test_a_suggested_command_keeps_every_option(keeper):
+    """Each action with all options that it takes, alone and all together: what a refusal says to type is what was typed. A
+    restore of everything in place of a look at one table would be a loss."""
+    if os.geteuid() != 0:
+        return
+    keeper.configure({"dump": {"dir": os.path.join(keeper.base, "gone")}})
+    for action, options in options_by_action().items():
+        alone = [[o] for o in options]
+        pairs = [[a, b] for a in options for b in options if a < b]
+        every = [o for o in options if not any(o[0] == b for a, b in APART)]
+        for chosen in [[], *alone, *pairs, every]:
+            names = {o for o, _ in chosen}
+            if any({a, b} <= names for a, b in APART) or ("renumber" in names and "apply" not in names):
+                continue
+            typed = [f"--{action}"] + [w for o, kind in chosen for w in (
+                [f"--{o}"] if kind == "OPT_FLAG" else [f"--{o}", VALUES[o]])]
+            done = subprocess.run([a for a in keeper.command("--quiet", *typed) if a != "--allow-root"], capture_output=True,
+                                  text=True, timeout=PATIENCE, env=keeper.environment())
+            assert done.returncode == REFUSED, (typed, done)
+            words = shlex.split(done.stderr.rpartition("as the service's user: ")[2])
+            said = words[len(words) - words[::-1].index("worldkeeper"):]
+            assert said[:2] == ["--config", keeper.config_path], (typed, done.stderr)
+            rest = said[2:]
+            for option, kind in chosen:
+                assert f"--{option}" in rest, (typed, done.stderr)
+                if kind not in ("OPT_FLAG", "OPT_TIME", "OPT_SINCE"):
+                    assert rest[rest.index(f"--{option}") + 1] == VALUES[option], (typed, done.stderr)
+            assert f"--{action}" in rest and "--quiet" in rest
+            assert len([w for w in rest if w.startswith("--")]) == len(chosen) + 2, (typed, done.stderr)
 
 
 def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
