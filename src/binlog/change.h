@@ -46,6 +46,8 @@ enum change_kind {
     CHANGE_UNKNOWN_TABLE, /* rows of an unknown table, or such a table may be part of the world now */
     CHANGE_EXISTS,        /* CREATE TABLE IF NOT EXISTS: the table existed, or is new since then */
     CHANGE_DEFINED, /* a definition changed, and no row, column or primary key: deed, sql, at */
+    CHANGE_CREATED, /* the table scope->tables[0] is new, and empty: scope, create, why, at */
+    CHANGE_UNREAD, /* table: one row or more of it changed, in a form that cannot be read; after the gap that says so */
 };
 
 struct change {
@@ -65,6 +67,11 @@ struct change {
     const char *sql;                      /* of the statement of `deed`, not terminated */
     size_t sql_len;
     bool definitions; /* GAP: the tables' definitions are not those listed */
+    /* GAP: it concerns only these tables; UNKNOWN_TABLE: what the statement did; NULL: not known */
+    const struct statement_scope *scope;
+    bool unmissed; /* GAP: of tables that no dump has, which are gone */
+    const char *
+        create; /* CREATED: the table's CREATE TABLE, as SHOW CREATE TABLE has it; NULL: not known */
 };
 
 /* -1 stops the source; the callback keeps the reason. */

@@ -61,17 +61,16 @@ static int give(struct decode *d, enum change_kind kind, struct change *c)
     return d->fn(d->arg, c);
 }
 
-static int gap(struct decode *d, bool definitions, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+static int gap(struct decode *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static int gap(struct decode *d, bool definitions, const char *fmt, ...)
+static int gap(struct decode *d, const char *fmt, ...)
 {
     char why[640];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    return give(d, CHANGE_GAP, &(struct change){.why = why, .definitions = definitions});
+    return give(d, CHANGE_GAP, &(struct change){.why = why});
 }
 
 /* ---- maps ---- */
@@ -176,6 +175,15 @@ static int introduce(struct decode *d, struct seen *s)
     return give(d, CHANGE_TABLE, &(struct change){.table = &s->pub});
 }
 
+/* The table is no longer as it was listed, and the log may not have said so: until it is listed again nothing of it can
+ * be read. Rows of other tables can. */
+static int give_misfit(struct decode *d, const struct seen *s, const char *why)
+{
+    struct statement_scope scope = {.count = 1, .tables = {{.table = s->t, .deed = SCOPE_ARRIVED}}};
+    snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", s->t->name);
+    return give(d, CHANGE_GAP, &(struct change){.why = why, .definitions = true, .scope = &scope});
+}
+
 /* Learns what its rows look like; there is no image where that is unknown. */
 static int begin_table(struct decode *d, struct seen *s, const struct event_map *map)
 {
@@ -189,9 +197,7 @@ static int begin_table(struct decode *d, struct seen *s, const struct event_map 
     row_image_close(s->image);
     s->image = row_image_open(map, s->t, &e);
     s->misfit = !s->image;
-    /* The table is no longer as it was listed, and the log may not have said so: until it is listed
-     * again nothing of it can be read. */
-    return s->misfit ? gap(d, true, "%s", e.text) : 0;
+    return s->misfit ? give_misfit(d, s, e.text) : 0;
 }
 
 static int take_map(struct decode *d, const struct event_map *map)
@@ -210,7 +216,7 @@ static int take_map(struct decode *d, const struct event_map *map)
         s = NULL;
     if (s && begin_table(d, s, map) < 0)
         return -1;
-    put_map(d, map->table_id, s && s->image ? s : NULL);
+    put_map(d, map->table_id, s && (s->image || s->misfit) ? s : NULL);
     return 0;
 }
 
@@ -253,7 +259,7 @@ static int take_images(struct decode *d, struct seen *s, const struct event_rows
     while (rc == 0 && d->rows && at && at < end)
         at = take_change(d, s, rows, at, end, &rc, &e);
     if (rc == 0 && !at)
-        rc = gap(d, false, "table %s: %s", s->t->name, e.text);
+        rc = gap(d, "table %s: %s", s->t->name, e.text);
     return rc;
 }
 
@@ -264,9 +270,11 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
         return 0;
     const struct map *map = find_map(d, rows->table_id);
     if (!map && rows->len)
-        rc = gap(d, false, "changed rows of an unknown table");
+        rc = gap(d, "changed rows of an unknown table");
     else if (map && map->seen && map->seen->image) /* a later map of it may have been no fit */
         rc = take_images(d, map->seen, rows);
+    else if (map && map->seen && rows->len)
+        rc = give(d, CHANGE_UNREAD, &(struct change){.table = &map->seen->pub});
     if (rows->ends)
         d->map_count = 0;
     return rc;
@@ -284,22 +292,50 @@ static int take_truncate(struct decode *d, const struct db_table *t)
     return d->rows ? give(d, CHANGE_TRUNCATE, &(struct change){.table = &s->pub}) : 0;
 }
 
+static void renew(struct decode *d, const struct db_table *t)
+{
+    struct seen *s = t ? seen_of(d, t) : NULL;
+    if (!s)
+        return;
+    row_image_close(s->image);
+    s->image = NULL;
+    s->misfit = false;
+}
+
 /* `mark`: it carries the mark of a restore, which a game can write as well; else NULL. */
 static int give_statement(struct decode *d, const struct event *ev,
                           const struct statement_mark *mark)
 {
     struct statement_summary deed;
+    struct statement_scope scope;
     char brief[120], why[200];
     bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
     snprintf(why, sizeof why, "a statement that row changes do not follow: %s", brief);
-    return give(d, mark ? CHANGE_SWAP : CHANGE_GAP,
+    bool certain =
+        !mark && statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
+    bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;
+    if (created) /* its rows have the form that is listed now, or say that they do not */
+        renew(d, scope.tables[0].table);
+    return give(d,
+                mark      ? CHANGE_SWAP
+                : created ? CHANGE_CREATED
+                          : CHANGE_GAP,
                 &(struct change){.why = why,
+                                 .scope = certain ? &scope : NULL,
                                  .definitions = true,
                                  .deed = known ? &deed : NULL,
                                  .sql = ev->query.sql,
                                  .sql_len = ev->query.len,
                                  .mark = mark});
+}
+
+static int give_arrival(struct decode *d, const struct event *ev)
+{
+    struct statement_scope scope;
+    bool certain =
+        statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
+    return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){.scope = certain ? &scope : NULL});
 }
 
 /* A new key or another option changes no row, but rows of before may not fit it. */
@@ -336,7 +372,7 @@ static int take_query(struct decode *d, const struct event *ev)
     case STATEMENT_EXISTS:
         return give(d, CHANGE_EXISTS, &(struct change){.table = &seen_of(d, st.table)->pub});
     case STATEMENT_ARRIVAL:
-        return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
+        return give_arrival(d, ev);
     case STATEMENT_NONE:
         return give_definition(d, ev);
     case STATEMENT_BEGIN:
@@ -384,10 +420,10 @@ static int take_format(struct decode *d, const struct binlog_position *p, const 
         return 0;
     set_place(d, p, ev);
     if (d->rotated &&
-        gap(d, false, "the server had closed its binary log and wrote none until its restart") < 0)
+        gap(d, "the server had closed its binary log and wrote none until its restart") < 0)
         return -1;
     if (p->broke_off &&
-        gap(d, false,
+        gap(d,
             "the log breaks off in the middle of an event, after which more was written: a "
             "statement had no room in max_binlog_stmt_cache_size, or in the server's tmpdir") < 0)
         return -1;
@@ -406,9 +442,9 @@ static int take_event(struct decode *d, const struct binlog_position *p, const s
     case EVENT_QUERY:
         return take_query(d, ev);
     case EVENT_UNREADABLE:
-        return gap(d, false, "an event of type %.100s, which cannot be read", ev->name);
+        return gap(d, "an event of type %.100s, which cannot be read", ev->name);
     case EVENT_LOST:
-        return gap(d, false, "the server says that changes are missing from its log");
+        return gap(d, "the server says that changes are missing from its log");
     case EVENT_SKIPPED:
     case EVENT_ROTATE:
     case EVENT_STOP:

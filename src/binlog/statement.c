@@ -79,11 +79,12 @@ static bool may_be_ours(const struct statement_world *world, const char *schema)
            (other_set(schema) && holds_other_letters(world->schema, strlen(world->schema)));
 }
 
-bool statement_read_table(const struct statement_world *world, struct words *w, const char *from,
-                          const struct db_table **table)
+bool statement_read_name(const struct statement_world *world, struct words *w, const char *from,
+                         const struct db_table **table, bool *ours)
 {
     char schema[sizeof w->word], name[sizeof w->word];
     *table = NULL;
+    *ours = false;
     if (!words_next(w) || !words_name(w))
         return false;
     snprintf(name, sizeof name, "%s", w->word);
@@ -96,6 +97,7 @@ bool statement_read_table(const struct statement_world *world, struct words *w, 
     }
     if (!is_schema(world, from))
         return from == schema ? !may_be_ours(world, schema) : strcasecmp(from, world->schema) != 0;
+    *ours = true;
     *table = db_table_find(world->tables, name);
     bool fold = world->tables->any_case && !other_set(name);
     for (size_t i = 0; fold && i < world->tables->count && !*table; i++)
@@ -107,6 +109,13 @@ bool statement_read_table(const struct statement_world *world, struct words *w, 
         if (strcasecmp(world->tables->list[i].name, name) == 0)
             return false;
     return true;
+}
+
+bool statement_read_table(const struct statement_world *world, struct words *w, const char *from,
+                          const struct db_table **table)
+{
+    bool ours;
+    return statement_read_name(world, w, from, table, &ours);
 }
 
 /* As whole words: `s1` is not in `s10`. */

@@ -68,6 +68,26 @@ struct statement_summary {
 bool statement_summary(const struct statement_world *w, const char *from, const char *sql,
                        size_t len, struct statement_summary *out);
 
+/* The tables of the world that a statement may have changed, in the order in which it names them, where that is
+ * certain: rows and columns of all others are as they were. */
+#define STATEMENT_SCOPE_TABLES 16u
+struct statement_scope {
+    size_t count;
+    struct scope_table {
+        char name[256];
+        const struct db_table *table; /* NULL: not in the list of the world's tables */
+        enum scope_deed {
+            SCOPE_ALTERED,
+            SCOPE_CREATED, /* is there now, and empty; IF NOT EXISTS: or was there before */
+            SCOPE_DROPPED, /* or renamed */
+            SCOPE_ARRIVED, /* a table of another name has this one now, with its rows */
+        } deed;
+    } tables[STATEMENT_SCOPE_TABLES];
+};
+/* ALTER, CREATE, DROP and RENAME TABLE. False: it is not certain, or the sentinel or shadow tables are among them. */
+bool statement_scope(const struct statement_world *w, const char *from, const char *sql, size_t len,
+                     struct statement_scope *out);
+
 /* Are these the same name if case does not matter (lower_case_table_names)? Pure. */
 bool statement_same_name(const char *a, const char *b);
 

@@ -42,9 +42,11 @@ void words_mask(const char *sql, size_t len, struct buf *out);
 
 /* ---- statement.c ---- */
 
-/* A table's name at `w`, optionally qualified by its schema; `from` is the default schema. False
- * where it is unclear which table that is: quoted in another way, or equal except for case, which
- * may not matter here. */
+/* A table's name at `w`, optionally qualified by its schema; `from` is the default schema. Afterwards w->word is the
+ * name alone. *ours: it is in the world's schema; *table is NULL if the list does not have it. False where it is
+ * unclear which table that is: quoted in another way, or equal except for case, which may not matter here. */
+bool statement_read_name(const struct statement_world *world, struct words *w, const char *from,
+                         const struct db_table **table, bool *ours);
 bool statement_read_table(const struct statement_world *world, struct words *w, const char *from,
                           const struct db_table **table);
 

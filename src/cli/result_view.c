@@ -259,6 +259,7 @@ static void show_restore(const json_t *o)
     const json_t *journal = json_object_get(o, "journal");
     show_journal(journal, js_text(o, "moment")[0]
                               ? "  the journal ends in that second, and all before it is in: {gap}"
+                          : js_flag(journal, "part") ? "  not all of the journal is restored: {gap}"
                           : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
                                                      : "  the journal is left out: {gap}");
     show_losses(o);

@@ -63,6 +63,22 @@ static int by_place(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The order of columns within the key does not matter for identifying a row. */
+static void set_key(struct delta_table *t, const unsigned *key, size_t keys)
+{
+    free(t->key);
+    free(t->ends);
+    t->keys = keys;
+    t->key = xcalloc(keys + 1, sizeof *t->key);
+    if (keys > 0) {
+        memcpy(t->key, key, keys * sizeof *key);
+        qsort(t->key, keys, sizeof *t->key, by_place);
+    }
+    t->want = keys > 0 ? t->key[keys - 1] + 1 : 0;
+    t->ends = xcalloc(t->want + 1, sizeof *t->ends);
+    t->form = keys == 0 ? DELTA_WHOLE : t->want == keys ? DELTA_FIRST : DELTA_APART;
+}
+
 struct delta_table *delta_table(struct delta *f, const char *name, const unsigned *key, size_t keys)
 {
     struct delta_table *t = delta_find(f, name);
@@ -71,15 +87,7 @@ struct delta_table *delta_table(struct delta *f, const char *name, const unsigne
     t = xcalloc(1, sizeof *t);
     t->secret = &f->secret;
     t->name = xstrdup(name);
-    if (keys > 0) { /* the order of columns within the key does not matter for identifying a row */
-        t->keys = keys;
-        t->key = xcalloc(keys, sizeof *t->key);
-        memcpy(t->key, key, keys * sizeof *key);
-        qsort(t->key, keys, sizeof *t->key, by_place);
-        t->want = t->key[keys - 1] + 1;
-        t->ends = xcalloc(t->want, sizeof *t->ends);
-        t->form = t->want == keys ? DELTA_FIRST : DELTA_APART;
-    }
+    set_key(t, key, keys);
     f->list = xrealloc(f->list, (f->count + 1) * sizeof(struct delta_table *));
     f->list[f->count++] = t;
     return t;
@@ -325,6 +333,14 @@ void delta_truncate(struct delta_table *t)
     delta_rows_clear(t);
     t->written = 0;
     t->truncated = true;
+}
+
+void delta_anew(struct delta_table *t, const unsigned *key, size_t keys)
+{
+    set_key(t, key, keys);
+    t->fields = 0;
+    t->counter = 0;
+    delta_truncate(t);
 }
 
 /* ---- changes that are merged in a thread of their own ---- */

@@ -41,6 +41,9 @@ void delta_free(struct delta *f);
  * order; 0: no primary key. */
 struct delta_table *delta_table(struct delta *f, const char *name, const unsigned *key,
                                 size_t keys);
+/* It is another, empty table from now on, with this key: nothing of what was known of it counts. Nothing may be waiting
+ * (delta_drain()). */
+void delta_anew(struct delta_table *t, const unsigned *key, size_t keys);
 /* NULL: nothing in it changed. */
 struct delta_table *delta_find(const struct delta *f, const char *name);
 

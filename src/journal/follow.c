@@ -48,12 +48,20 @@ struct follower {
     struct db_binlog_pos listed; /* `tables` are those of this binlog position or of a later one */
     struct segment_store *keep;  /* NULL: no segments are written */
     struct segment_place from;
-    wall_t latest;       /* of a complete group */
-    bool first_group;    /* the first group is still to come: it must be the one after `from` */
-    bool list_again;     /* definitions changed in the group that is being read */
-    bool lost;           /* the log was read up to a loss, and to no restore since then */
-    bool unknown_tables; /* it contains rows of unknown tables, or such tables joined the world */
-    char nonce[33];      /* of the world, as far as the log was read and proven */
+    wall_t latest;        /* of a complete group */
+    bool first_group;     /* the first group is still to come: it must be the one after `from` */
+    bool list_again;      /* definitions changed in the group that is being read */
+    bool lost;            /* the log was read up to a loss, and to no restore since then */
+    bool unknown_tables;  /* it contains rows of unknown tables, or such tables joined the world */
+    struct names created; /* such tables that it created, empty */
+    bool unknown_rows;    /* and it did more to them */
+    struct names fresh;   /* tables that were created, and followed from then on */
+    struct names arrived; /* tables that came in another way, and so it was said */
+    struct names newcomers; /* tables that were listed, and whose creation is still to be read, … */
+    struct db_binlog_pos newcomers_by; /* … up to here, or they came in another way */
+    struct names dropped;              /* that the newest dump did not have, … */
+    struct db_binlog_pos dropped_at;   /* … the last of them here */
+    char nonce[33];                    /* of the world, as far as the log was read and proven */
     struct follow_gap *swap; /* a gap, unless a restore wrote the last mark; NULL: there is none */
     char swap_nonce[33];     /* in that mark */
     struct err *e;           /* why a change could not be processed */
@@ -180,8 +188,8 @@ static int put_gap(struct follower *f, const char *why, const struct change *c)
     return put(f, &gap);
 }
 
-/* `newcomer`: a table that was not there the last time; "": there is none. */
-static int list_tables(struct follower *f, char newcomer[256], struct err *e)
+/* Tables that were not there the last time become f->newcomers. */
+static int list_tables(struct follower *f, struct err *e)
 {
     struct db_tables now;
     struct db_binlog_pos at;
@@ -192,11 +200,12 @@ static int list_tables(struct follower *f, char newcomer[256], struct err *e)
         db_tables_free(&now);
         return -1;
     }
-    newcomer[0] = '\0';
-    for (size_t i = 0; i < now.count && !newcomer[0]; i++) {
+    for (size_t i = 0; i < now.count; i++) {
         const char *name = now.list[i].name;
-        if (!db_table_find(&f->tables, name) && !db_sentinel_own(f->a->cfg->sentinel, name))
-            snprintf(newcomer, 256, "%s", name);
+        if (db_table_find(&f->tables, name) || db_sentinel_own(f->a->cfg->sentinel, name))
+            continue;
+        names_add(&f->newcomers, name);
+        f->newcomers_by = at;
     }
     struct db_tables before = f->tables;
     f->tables = now;
@@ -378,6 +387,47 @@ static int check_position(struct follower *f, struct err *e)
 
 /* ---- segments ---- */
 
+static void names_drop(struct names *n, const char *name)
+{
+    for (size_t i = n->count; i-- > 0;)
+        if (strcmp(n->list[i], name) == 0) {
+            free(n->list[i]);
+            memmove(&n->list[i], &n->list[i + 1], (--n->count - i) * sizeof *n->list);
+        }
+}
+
+static struct db_binlog_pos place_of(const struct change *c)
+{
+    struct db_binlog_pos p = {.pos = c->pos};
+    snprintf(p.file, sizeof p.file, "%s", c->file);
+    return p;
+}
+
+/* Does the newest dump have one of these? `end`: where it ends; NULL: not wanted. */
+static bool newest_has(const struct follower *f, const struct names *tables,
+                       struct db_binlog_pos *end)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
+    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
+    bool has = false;
+    for (size_t i = 0; newest && i < tables->count && !has; i++)
+        has = manifest_table(&newest->m, tables->list[i]) != NULL;
+    if (newest && end)
+        *end = newest->m.end;
+    return has;
+}
+
+/* Tables that were dropped while the dump was made may be in it, as of before. */
+static void judge_dropped(struct follower *f)
+{
+    struct db_binlog_pos end;
+    bool has = f->dropped.count && newest_has(f, &f->dropped, &end);
+    if (has && end.file[0] && db_binlog_pos_compare(&end, &f->dropped_at) < 0)
+        say_gap(f, "a table was dropped that the newest dump has", NULL);
+    names_free(&f->dropped);
+}
+
 /* The supervisor sends one message only. */
 static int receive(struct follower *f, struct err *e)
 {
@@ -387,6 +437,8 @@ static int receive(struct follower *f, struct err *e)
         return 0;
     struct packet dumped;
     bool any = worker_receive_packet(f->fd, &dumped, &closed);
+    if (any)
+        judge_dropped(f);
     return any && f->keep ? filed(f, segment_store_dumped(f->keep, e)) : 0;
 }
 
@@ -470,34 +522,132 @@ static void count_deleted(struct follower *f, const struct change *c)
     f->deleted.rows++;
 }
 
-/* Runs before the end of the group is stored: a table that was not there when the tables were
- * listed, because it is new in the world or had another engine then, discards the whole group. */
-static int end_group(struct follower *f, const struct change *c)
+/* ---- tables that come and go ---- */
+
+static bool dumped(const struct follower *f, const char *table)
 {
-    char newcomer[256], text[400];
-    bool unknown = f->unknown_tables;
-    f->complete = f->read;
-    if (!f->list_again && !unknown)
-        return 0;
-    f->list_again = f->unknown_tables = false;
-    if (list_tables(f, newcomer, f->e) < 0)
-        return -1;
-    if (!unknown || !newcomer[0])
-        return 0;
-    snprintf(text, sizeof text, "the creation of table %.255s, which is in no dump yet", newcomer);
-    return put_gap(f, text, c);
+    SCOPED(names_free) struct names one = {0};
+    names_add(&one, table);
+    return newest_has(f, &one, NULL);
 }
 
-/* A table that was listed before the statement existed before it; of others that is unknown. */
+/* Its changes are stored from here on, with its definition, so that no dump has to have it first. */
+static int put_created(struct follower *f, const char *name, const struct change *c)
+{
+    struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_CREATED}}};
+    struct err e;
+    SCOPED(xfree) char *create = f->keep ? db_create_table(f->db, f->schema, name, &e) : NULL;
+    if (f->keep && !create && db_unanswered(&e))
+        return err_pass(f->e, &e);
+    snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", name);
+    struct change made = *c;
+    made.kind = CHANGE_CREATED;
+    made.scope = &scope;
+    made.create = create; /* NULL: dropped meanwhile */
+    names_drop(&f->newcomers, name);
+    names_drop(&f->fresh, name);
+    names_add(&f->fresh, name);
+    return put(f, &made);
+}
+
+/* A table that the newest dump has was dropped before, or is replaced. */
+static int take_created(struct follower *f, const struct change *c)
+{
+    f->list_again = true;
+    if (dumped(f, c->scope->tables[0].name))
+        say_gap(f, c->why, c);
+    return put_created(f, c->scope->tables[0].name, c);
+}
+
+/* Nobody misses a table that was dropped and that no dump has. One that is being made may have it: receive(). */
+static bool is_missed(struct follower *f, const struct change *c)
+{
+    bool missed = !c->scope;
+    for (size_t i = 0; c->scope && i < c->scope->count; i++) {
+        const struct scope_table *t = &c->scope->tables[i];
+        names_drop(&f->fresh, t->name);
+        missed |= t->deed != SCOPE_DROPPED || dumped(f, t->name);
+        if (t->deed == SCOPE_ARRIVED)
+            names_add(&f->arrived, t->name);
+    }
+    for (size_t i = 0; !missed && i < c->scope->count; i++) {
+        names_drop(&f->newcomers, c->scope->tables[i].name);
+        names_add(&f->dropped, c->scope->tables[i].name);
+        f->dropped_at = place_of(c);
+    }
+    return missed;
+}
+
+static int take_gap(struct follower *f, const struct change *c)
+{
+    struct change gap = *c;
+    gap.unmissed = !is_missed(f, c);
+    if (!gap.unmissed)
+        say_gap(f, c->why, c);
+    return put(f, &gap);
+}
+
+/* Those that the group created are followed from there on. Others are new in the world in another way, if all was read
+ * that was logged when they were listed: their rows are in no dump. */
+static int take_newcomers(struct follower *f, const struct change *c)
+{
+    struct db_binlog_pos here = place_of(c);
+    struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_ARRIVED}}};
+    char text[400];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && !f->unknown_rows && i < f->created.count; i++)
+        if (names_has(&f->newcomers, f->created.list[i]))
+            rc = put_created(f, f->created.list[i], c);
+    for (size_t i = 0; i < f->arrived.count; i++)
+        names_drop(&f->newcomers, f->arrived.list[i]);
+    bool all_read = !f->newcomers_by.file[0] || db_binlog_pos_compare(&here, &f->newcomers_by) >= 0;
+    while (rc == 0 && all_read && f->newcomers.count) {
+        snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", f->newcomers.list[0]);
+        snprintf(text, sizeof text, "the creation of table %.255s, which is in no dump yet",
+                 f->newcomers.list[0]);
+        struct change gap = *c;
+        gap.scope = &scope;
+        names_drop(&f->newcomers, scope.tables[0].name);
+        rc = put_gap(f, text, &gap);
+    }
+    return rc;
+}
+
+/* Runs before the end of the group is stored. */
+static int end_group(struct follower *f, const struct change *c)
+{
+    f->complete = f->read;
+    bool again = f->list_again || f->unknown_tables;
+    f->list_again = f->unknown_tables = false;
+    if (again && list_tables(f, f->e) < 0)
+        return -1;
+    int rc = f->newcomers.count ? take_newcomers(f, c) : 0;
+    names_free(&f->created);
+    names_free(&f->arrived);
+    f->unknown_rows = false;
+    return rc;
+}
+
+static void take_unknown(struct follower *f, const struct change *c)
+{
+    bool created = c->scope && c->scope->count == 1 && c->scope->tables[0].deed == SCOPE_CREATED;
+    f->unknown_tables = true;
+    if (created)
+        names_add(&f->created, c->scope->tables[0].name);
+    else
+        f->unknown_rows = true;
+}
+
+/* A table that was listed before the statement existed before it, and so did one that the newest dump has, or whose
+ * creation was read. */
 static int take_existing(struct follower *f, const struct change *c)
 {
-    char text[400];
-    struct db_binlog_pos here = {.pos = c->pos};
-    snprintf(here.file, sizeof here.file, "%s", c->file);
-    if (f->listed.file[0] && db_binlog_pos_compare(&here, &f->listed) >= 0)
+    struct db_binlog_pos here = place_of(c);
+    const char *name = c->table->name;
+    bool listed = f->listed.file[0] && db_binlog_pos_compare(&here, &f->listed) >= 0;
+    if (listed || names_has(&f->fresh, name) || dumped(f, name))
         return 0;
-    snprintf(text, sizeof text, "the creation of table %.255s, unless it existed", c->table->name);
-    return put_gap(f, text, c);
+    return put_created(f, name, c);
 }
 
 static void count_change(struct follower *f, const struct change *c)
@@ -537,8 +687,9 @@ static int take(void *arg, const struct change *c)
         /* A restore undoes half a swap, which a crash left, by giving the tables their names back. */
         if (f->lost && strstr(c->why, DB_OWN_PREFIX))
             return 0;
-        say_gap(f, c->why, c);
-        break;
+        return take_gap(f, c);
+    case CHANGE_CREATED:
+        return take_created(f, c);
     case CHANGE_SWAP:
         f->lost = false;
         f->list_again = true; /* the supervisor dumps after its own restores */
@@ -549,7 +700,7 @@ static int take(void *arg, const struct change *c)
         forget_swap(f);
         break;
     case CHANGE_UNKNOWN_TABLE:
-        f->unknown_tables = true;
+        take_unknown(f, c);
         return 0;
     case CHANGE_EXISTS:
         return take_existing(f, c);
@@ -561,6 +712,7 @@ static int take(void *arg, const struct change *c)
     case CHANGE_TABLE:
     case CHANGE_CUT:
     case CHANGE_DEFINED:
+    case CHANGE_UNREAD:
         break;
     }
     return put(f, c);
@@ -663,7 +815,6 @@ static int begin(struct follower *f, struct err *e)
 
 static int prepare(struct follower *f, struct err *e)
 {
-    char ignored[256];
     struct db_sentinel now;
     f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
     if (!f->schema || first_marker(f, e) < 0)
@@ -675,8 +826,9 @@ static int prepare(struct follower *f, struct err *e)
             return -1;
         memcpy(f->nonce, now.nonce, sizeof f->nonce);
     }
-    if (list_tables(f, ignored, e) < 0 || open_keep(f, e) < 0 || begin(f, e) < 0)
+    if (list_tables(f, e) < 0 || open_keep(f, e) < 0 || begin(f, e) < 0)
         return -1;
+    names_free(&f->newcomers); /* all are, the first time */
     f->decode = decode_new(&f->world, &f->from.point, true, take, f);
     return 0;
 }
@@ -724,6 +876,11 @@ int follow_worker(int fd, void *arg)
         worker_send_packet(fd, FOLLOW_FAILED, &failure, sizeof failure);
     }
     forget_swap(&f);
+    names_free(&f.created);
+    names_free(&f.arrived);
+    names_free(&f.fresh);
+    names_free(&f.newcomers);
+    names_free(&f.dropped);
     decode_free(f.decode);
     db_tables_free(&f.tables);
     free(f.schema);

@@ -13,6 +13,7 @@
 #include "journal/archive.h"
 #include "binlog/decode.h"
 #include "journal/delta_int.h"
+#include "journal/replay_int.h"
 #include "sql/literal.h"
 
 #define HEARTBEAT_MS 1000
@@ -57,10 +58,12 @@ struct run {
         struct db_binlog_pos begins;
         wall_t at; /* those of no length, of segments, begin where it does, and earlier */
         char gap[sizeof((struct replay *)0)->gap]; /* why it cannot be followed; "": cut off */
+        char only[256];                            /* by this table; "": by all */
     } rejected[TRIES];
     size_t rejected_count;
     bool again;
-    bool plain; /* changes of segments are merged one at a time */
+    bool plain;        /* changes of segments are merged one at a time */
+    bool parts, fresh; /* as in the source, but for what an older version restored */
 
     bool first_gtid_seen;
     struct err unasked;         /* why the server could not say whether its log continues */
@@ -96,14 +99,15 @@ static void end_at_gap(struct run *r, const char *why)
     set_phase(r, PHASE_LOST);
 }
 
-/* The group that is being read: `gap` as in struct rejected. */
-static void reject(struct run *r, const char *gap)
+/* The group that is being read: `gap` and `only` as in struct rejected. */
+static void reject(struct run *r, const char *gap, const char *only)
 {
     if (r->rejected_count < TRIES) {
         struct rejected *g = &r->rejected[r->rejected_count++];
         g->begins = r->group.begins;
         g->at = r->group.at;
         snprintf(g->gap, sizeof g->gap, "%s", gap);
+        snprintf(g->only, sizeof g->only, "%s", only);
     }
     r->again = true;
     set_phase(r, PHASE_OVER);
@@ -118,9 +122,47 @@ static void gap(struct run *r, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     if (partly_merged(r))
-        reject(r, why);
+        reject(r, why, "");
     else
         end_at_gap(r, why);
+}
+
+static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *));
+
+/* A gap of one table. */
+static void table_gap(struct run *r, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void table_gap(struct run *r, const char *name, const char *fmt, ...)
+{
+    char why[sizeof r->out->gap];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    const struct replay_table *own = replay_table(r->out, name);
+    if (own && own->closed) /* as when the group that closed it is read once more */
+        return;
+    delta_waiting(r, delta_drain);
+    if (!r->parts)
+        gap(r, "%s", why);
+    else if (partly_merged(r))
+        reject(r, why, name);
+    else
+        replay_table_close(r->out, r->s->m, name, why, r->group.at);
+}
+
+/* What a statement did to tables is no gap for the others, if it is the first of its group. */
+static void take_gap(struct run *r, const struct change *c)
+{
+    bool fits = r->fresh && c->scope && !partly_merged(r) &&
+                replay_scope_fits(r->out, r->s->m, c->scope, r->parts);
+    delta_waiting(r, delta_drain);
+    if (fits)
+        replay_scope(r->out, r->s->m, c);
+    else if (c->scope && c->scope->count == 1 && c->scope->tables[0].deed != SCOPE_DROPPED)
+        table_gap(r, c->scope->tables[0].name, "%s", c->why);
+    else
+        gap(r, "%s", c->why);
 }
 
 /* ---- tables ---- */
@@ -162,31 +204,60 @@ static bool in_dump(struct run *r, const struct change_table *t)
         return true;
     const struct manifest_table *mt = manifest_table(r->s->m, t->name);
     if (t->gone)
-        gap(r, "table %s, which changed, is not there any more", t->name);
+        table_gap(r, t->name, "table %s, which changed, is not there any more", t->name);
     else if (!mt)
-        gap(r, "table %s is not in the dump", t->name);
+        table_gap(r, t->name, "table %s is not in the dump", t->name);
     else if (strcmp(mt->columns_hash, t->columns) != 0)
-        gap(r, "the columns of table %s are not those of the dump", t->name);
+        table_gap(r, t->name, "the columns of table %s are not those of the dump", t->name);
     else
         return true;
     return false;
 }
 
-/* NULL: there is a gap. Another segment lists the same table again. */
-static struct delta_table *find_table(struct run *r, struct change_table *t)
+static void set_counter(struct delta_table *f, const struct change_table *t)
 {
-    struct delta *d = r->out->delta;
-    if (t->user || !in_dump(r, t))
-        return t->user;
+    f->counter_at = t->counter;
+    f->counter_key = false;
+    for (size_t i = 0; i < t->key_count; i++)
+        f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
+}
+
+/* The first change of a table since it was created. */
+static void begin_fresh(struct run *r, struct replay_table *made, struct change_table *t)
+{
+    struct delta_table *f = delta_table(r->out->delta, t->name, t->key, t->key_count);
+    delta_waiting(r, delta_drain);
+    delta_anew(f, t->key, t->key_count);
+    set_counter(f, t);
+    made->changes = f;
+    snprintf(made->columns, sizeof made->columns, "%s", t->columns);
+}
+
+static struct delta_table *add_table(struct delta *d, const struct change_table *t)
+{
     struct delta_table *f = delta_find(d, t->name);
     if (!f) {
         f = delta_table(d, t->name, t->key, t->key_count);
-        f->counter_at = t->counter;
-        for (size_t i = 0; i < t->key_count; i++)
-            f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
+        set_counter(f, t);
     }
-    t->user = f;
     return f;
+}
+
+/* NULL: it is not followed, or there is a gap. Another segment lists the same table again. */
+static struct delta_table *find_table(struct run *r, struct change_table *t)
+{
+    struct replay_table *own = r->out->table_count ? replay_table(r->out, t->name) : NULL;
+    if (own && own->closed)
+        return NULL;
+    if (own && !own->changes)
+        begin_fresh(r, own, t);
+    if (own && strcmp(own->columns, t->columns) == 0)
+        return own->changes;
+    if (own)
+        table_gap(r, t->name, "the columns of table %s changed", t->name);
+    else if (!t->user && in_dump(r, t))
+        t->user = add_table(r->out->delta, t);
+    return own ? NULL : t->user;
 }
 
 /* ---- rows ---- */
@@ -226,14 +297,26 @@ static int delta_row(struct run *r, struct delta_table *f, const struct change *
 
 /* A contradiction that is reported late does not say which change caused it: everything is read
  * again, one change at a time. */
-static void contradiction(struct run *r, const struct err *e)
+static void contradiction(struct run *r, const char *name, const struct err *e)
 {
+    const struct replay_table *own = name ? replay_table(r->out, name) : NULL;
     if (r->filed && !r->plain) {
         r->plain = r->again = true;
         set_phase(r, PHASE_OVER);
+    } else if (own && !own->closed && r->parts) {
+        /* Rows of it came in a way that was not logged: it is in no dump, and nothing else depends on it. */
+        replay_table_close(r->out, r->s->m, name, e->text, r->group.at);
     } else {
         gap(r, "%s", e->text);
     }
+}
+
+/* Of a table that is followed no further. */
+static void count_left(struct run *r, const struct change *c)
+{
+    struct replay_table *t = replay_table(r->out, c->table->name);
+    if (t && t->closed && r->phase == PHASE_WORLD && !r->group.rejected)
+        t->left++;
 }
 
 static void take_row(struct run *r, const struct change *c)
@@ -242,13 +325,15 @@ static void take_row(struct run *r, const struct change *c)
     if (r->phase != PHASE_WORLD || r->group.rejected)
         return;
     struct delta_table *f = find_table(r, c->table);
-    if (!f)
+    if (!f) {
+        count_left(r, c);
         return;
+    }
     int rc = delta_row(r, f, c, &e);
     note_counter(f, c);
     r->out->changes++;
     if (rc < 0)
-        contradiction(r, &e);
+        contradiction(r, c->table->name, &e);
 }
 
 /* ---- loss and restore ---- */
@@ -263,7 +348,12 @@ static void set_nonce(struct run *r, const char *nonce)
  * changes up to here lead to the same world. */
 static void take_swap(struct run *r, const struct statement_mark *mark)
 {
-    if (r->phase != PHASE_LOST || !r->s->m || !same_place(&mark->upto, &r->out->upto)) {
+    bool same = r->phase == PHASE_LOST && r->s->m && same_place(&mark->upto, &r->out->upto);
+    if (!same && r->fresh && r->out->table_count) { /* it may have ended at the first of them */
+        r->parts = r->fresh = false;
+        r->again = true;
+        set_phase(r, PHASE_OVER);
+    } else if (!same) {
         gap(r, "dump %s was restored meanwhile", mark->dump);
     } else if (r->s->unlogged && !r->filed) {
         gap(r, "%s", r->s->unlogged);
@@ -324,7 +414,9 @@ static void begin_group(struct run *r, const struct change *c)
         const struct rejected *g = &r->rejected[i];
         if (!same_place(&g->begins, &r->group.begins) || g->at.ms != r->group.at.ms)
             continue;
-        if (g->gap[0])
+        if (g->only[0] && r->parts)
+            replay_table_close(r->out, r->s->m, g->only, g->gap, r->group.at);
+        else if (g->gap[0])
             end_at_gap(r, g->gap);
         else
             r->group.rejected = true;
@@ -350,19 +442,25 @@ static void end_group(struct run *r, const struct change *c)
     r->group.open = false;
 }
 
+static void note_table(struct replay *out, const char *table, const struct change *c)
+{
+    size_t len = c->sql_len < REPLAY_STATEMENT_MAX ? c->sql_len : REPLAY_STATEMENT_MAX;
+    if (out->to_loss || out->statement_count == REPLAY_STATEMENTS)
+        return;
+    out->statements = xgrow(out->statements, out->statement_count, sizeof *out->statements);
+    out->statements[out->statement_count++] =
+        (struct replay_statement){xstrdup(table), xstrndup(c->sql, len), c->at};
+}
+
 /* Also behind a gap: they made the definitions that are there now. */
 static void note_statement(struct run *r, const struct change *c)
 {
-    struct replay *out = r->out;
     const struct statement_summary *d = c->deed;
-    size_t len = c->sql_len < REPLAY_STATEMENT_MAX ? c->sql_len : REPLAY_STATEMENT_MAX;
-    for (size_t i = 0; d && !out->to_loss && i < d->count && i < STATEMENT_DEED_TABLES &&
-                       out->statement_count < REPLAY_STATEMENTS;
-         i++) {
-        out->statements = xgrow(out->statements, out->statement_count, sizeof *out->statements);
-        out->statements[out->statement_count++] =
-            (struct replay_statement){xstrdup(d->tables[i]->name), xstrndup(c->sql, len), c->at};
-    }
+    const struct statement_scope *s = c->scope;
+    for (size_t i = 0; s && c->sql && i < s->count; i++)
+        note_table(r->out, s->tables[i].name, c);
+    for (size_t i = 0; !s && d && i < d->count && i < STATEMENT_DEED_TABLES; i++)
+        note_table(r->out, d->tables[i]->name, c);
 }
 
 static void forget_statements(struct replay *r)
@@ -372,6 +470,41 @@ static void forget_statements(struct replay *r)
         free(r->statements[i].sql);
     }
     free(r->statements);
+}
+
+static bool is_fresh(const struct run *r, const char *name)
+{
+    return r->fresh && r->s->m && !manifest_table(r->s->m, name);
+}
+
+static void take_created(struct run *r, const struct change *c)
+{
+    const char *name = c->scope->tables[0].name;
+    if (!is_fresh(r, name)) {
+        take_gap(r, c);
+        return;
+    }
+    delta_waiting(r, delta_drain);
+    replay_table_open(r->out, name, c->create, c->at);
+}
+
+/* Of a table that is new there may be no row yet. */
+static void meet_table(struct run *r, struct change_table *t)
+{
+    const struct replay_table *own = replay_table(r->out, t->name);
+    if (!own)
+        find_table(r, t);
+}
+
+/* Created unless it existed: it did if the dump has it, or if its creation was read before. */
+static void take_existing(struct run *r, const struct change *c)
+{
+    const char *name = c->table->name;
+    const struct replay_table *own = replay_table(r->out, name);
+    if (!is_fresh(r, name))
+        meet_table(r, c->table);
+    else if (!own)
+        replay_table_open(r->out, name, NULL, c->at);
 }
 
 static int take(void *arg, const struct change *c)
@@ -384,9 +517,19 @@ static int take(void *arg, const struct change *c)
         begin_group(r, c);
         break;
     case CHANGE_TABLE:
+        if (r->phase == PHASE_WORLD)
+            meet_table(r, c->table);
+        break;
     case CHANGE_EXISTS:
         if (r->phase == PHASE_WORLD)
-            find_table(r, c->table);
+            take_existing(r, c);
+        break;
+    case CHANGE_CREATED:
+        if (r->phase == PHASE_WORLD && !r->group.rejected)
+            take_created(r, c);
+        break;
+    case CHANGE_UNREAD:
+        count_left(r, c);
         break;
     case CHANGE_INSERT:
     case CHANGE_DELETE:
@@ -400,7 +543,7 @@ static int take(void *arg, const struct change *c)
         break;
     case CHANGE_CUT: /* the log continues without the end of the group: it did not happen */
         if (r->phase == PHASE_WORLD && partly_merged(r))
-            reject(r, "");
+            reject(r, "", "");
         r->group.open = false;
         break;
     case CHANGE_LOST:
@@ -419,7 +562,7 @@ static int take(void *arg, const struct change *c)
     case CHANGE_GAP:
         note_statement(r, c);
         if (r->phase == PHASE_WORLD && !r->group.rejected)
-            gap(r, "%s", c->why);
+            take_gap(r, c);
         break;
     case CHANGE_MARKER:
     case CHANGE_UNKNOWN_TABLE:
@@ -443,7 +586,7 @@ static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *
 {
     struct err e;
     if (how(r->out->delta, &e) < 0)
-        contradiction(r, &e);
+        contradiction(r, NULL, &e);
 }
 
 /* True: it was read to its end, or far enough. What cannot be read is reported as damage. */
@@ -584,6 +727,7 @@ static void forget(struct run *r)
 {
     delta_free(r->out->delta);
     forget_statements(r->out);
+    replay_tables_free(r->out);
     *r->out = (struct replay){.delta = delta_new()};
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
     if (r->s->after)
@@ -657,7 +801,7 @@ static int as_gap(struct run *r, const struct err *e)
 
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e)
 {
-    struct run r = {.s = s, .out = out, .now = clock_wall()};
+    struct run r = {.s = s, .out = out, .now = clock_wall(), .parts = s->parts, .fresh = s->fresh};
     struct err before;
     int rc = 0, tries = 0;
     *out = (struct replay){0};
@@ -705,5 +849,6 @@ void replay_free(struct replay *r)
 {
     delta_free(r->delta);
     forget_statements(r);
+    replay_tables_free(r);
     *r = (struct replay){0};
 }

@@ -29,12 +29,14 @@ enum segment_op {
     SEGMENT_TRUNCATE, /* table */
     SEGMENT_LOST,     /* seconds since 1970 */
     SEGMENT_SWAP,     /* seconds, text: JSON of the mark */
-    SEGMENT_GAP,      /* seconds, text: why */
+    SEGMENT_GAP,      /* seconds, text: why; LF, JSON of the tables that it concerns, if not all */
     SEGMENT_SUMMARY,  /* text: JSON, padded with blanks: the summary */
     SEGMENT_MAC,      /* 32 bytes at the end of the frame's body; stripped before parsing */
+    SEGMENT_TABLES, /* seconds, text: JSON of a table that was created, or of tables that were defined otherwise, or are gone */
 };
-#define SEGMENT_GTID 1u /* the group's GTID is here, */
-#define SEGMENT_NEXT 2u /* or follows that of the group before */
+#define SEGMENT_SQL_MAX 16384u /* longer statements are cut */
+#define SEGMENT_GTID 1u        /* the group's GTID is here, */
+#define SEGMENT_NEXT 2u        /* or follows that of the group before */
 #define SEGMENT_BEHIND 4u
 
 /* What one operation means depends on those before it. */
@@ -67,6 +69,8 @@ struct segment_parser {
     bool have_head, finalized;
     struct statement_mark mark;
     char text[640];
+    struct statement_scope scope;
+    json_t *scope_texts; /* texts of the last SEGMENT_GAP or _TABLES */
 };
 /* One operation from `*at`. 1: a change, in `c`; 2: nothing to report; 0: malformed. */
 int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c);
@@ -79,6 +83,8 @@ bool segment_head_read(const char *text, size_t len, struct segment_head *h);
 json_t *segment_sum_json(const struct segment_sum *s);
 bool segment_sum_read(const char *text, size_t len, struct segment_sum *s);
 json_t *segment_table_json(const struct change_table *t);
+/* What happened to which tables, and by which statement; NULL: it is not text. */
+json_t *segment_tables_json(const struct change *c);
 json_t *segment_mark_json(const struct statement_mark *m);
 void segment_note(struct segment_sum *s, const struct change *c);
 

@@ -146,6 +146,40 @@ json_t *segment_table_json(const struct change_table *t)
                      "counter", t->counter);
 }
 
+/* A definition changed in a way that changes no row: of these only the names are known. */
+static json_t *names_json(const struct change *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; c->scope && i < c->scope->count; i++)
+        json_array_append_new(
+            list, json_pack("[s, i]", c->scope->tables[i].name, (int)c->scope->tables[i].deed));
+    for (size_t i = 0; !c->scope && c->deed && i < c->deed->count && i < STATEMENT_DEED_TABLES; i++)
+        json_array_append_new(list,
+                              json_pack("[s, i]", c->deed->tables[i]->name, (int)SCOPE_ALTERED));
+    return list;
+}
+
+/* As it was logged, if that is text and short enough. */
+static json_t *sql_json(const char *sql, size_t len)
+{
+    SCOPED(buf_free) struct buf clean = {0};
+    if (len <= SEGMENT_SQL_MAX && text_utf8_valid(sql, len) && !memchr(sql, 0, len))
+        return json_stringn(sql, len);
+    text_clean_bytes(&clean, sql, len, SEGMENT_SQL_MAX);
+    return json_stringn(clean.p, clean.len);
+}
+
+json_t *segment_tables_json(const struct change *c)
+{
+    json_t *o = json_pack("{s:b, s:b, s:o}", "created", c->kind == CHANGE_CREATED, "gone",
+                          c->unmissed, "tables", names_json(c));
+    if (c->sql_len)
+        json_object_set_new(o, "sql", sql_json(c->sql, c->sql_len));
+    if (c->create)
+        json_object_set_new(o, "create", json_string(c->create));
+    return o;
+}
+
 json_t *segment_mark_json(const struct statement_mark *m)
 {
     return json_pack("{s:o, s:o, s:o, s:I}", "dump", js_clean(m->dump), "nonce", js_clean(m->nonce),
@@ -412,6 +446,54 @@ static int read_row(struct segment_parser *p, enum segment_op op, struct cursor 
 }
 
 /* LOST, SWAP and GAP, which may stand between groups too. */
+/* Into p->scope and the texts of the change; false: it is not what segment_tables_json() makes. */
+static bool read_tables(struct segment_parser *p, const char *s, size_t len, struct change *c)
+{
+    const json_t *list, *name;
+    size_t i;
+    json_decref(p->scope_texts);
+    p->scope_texts = json_loadb(s, len, 0, NULL);
+    p->scope = (struct statement_scope){0};
+    list = json_object_get(p->scope_texts, "tables");
+    json_array_foreach(list, i, name)
+    {
+        const char *text = json_string_value(json_array_get(name, 0));
+        json_int_t deed = json_integer_value(json_array_get(name, 1));
+        if (i == STATEMENT_SCOPE_TABLES || !text || !text[0] ||
+            strlen(text) >= sizeof p->scope.tables[0].name || deed < SCOPE_ALTERED ||
+            deed > SCOPE_ARRIVED)
+            return false;
+        snprintf(p->scope.tables[i].name, sizeof p->scope.tables[i].name, "%s", text);
+        p->scope.tables[i].deed = (enum scope_deed)deed;
+        p->scope.count++;
+    }
+    c->scope = &p->scope;
+    c->sql = json_string_value(json_object_get(p->scope_texts, "sql"));
+    c->sql_len = c->sql ? strlen(c->sql) : 0;
+    if (!c->sql_len)
+        c->sql = NULL;
+    c->create = json_string_value(json_object_get(p->scope_texts, "create"));
+    return p->scope.count > 0;
+}
+
+/* No event that a moment is looked for by. */
+static int read_definition(struct segment_parser *p, struct cursor *in, struct change *c)
+{
+    uint64_t second = number(in);
+    size_t len;
+    const char *s = text(in, &len);
+    if (in->broken || second >= (uint64_t)SECONDS_MAX || !read_tables(p, s, len, c))
+        return 0;
+    bool created = js_flag(p->scope_texts, "created");
+    if (created && p->scope.count != 1)
+        return 0;
+    c->at.ms = (int64_t)second * 1000;
+    c->unmissed = js_flag(p->scope_texts, "gone");
+    c->kind = created ? CHANGE_CREATED : c->unmissed ? CHANGE_GAP : CHANGE_DEFINED;
+    c->why = created ? "it was created anew" : "it was dropped";
+    return 1;
+}
+
 static int read_event(struct segment_parser *p, enum segment_op op, struct cursor *in,
                       struct change *c)
 {
@@ -423,6 +505,10 @@ static int read_event(struct segment_parser *p, enum segment_op op, struct curso
     c->at.ms = (int64_t)second * 1000;
     c->kind = op == SEGMENT_LOST ? CHANGE_LOST : op == SEGMENT_SWAP ? CHANGE_SWAP : CHANGE_GAP;
     c->mark = &p->mark;
+    const char *lf = op == SEGMENT_GAP ? memchr(s, '\n', len) : NULL;
+    if (lf && !read_tables(p, lf + 1, len - (size_t)(lf + 1 - s), c))
+        return 0;
+    len = lf ? (size_t)(lf - s) : len;
     snprintf(p->text, sizeof p->text, "%.*s", (int)(len < sizeof p->text ? len : 0), s);
     c->why = p->text;
     if (op == SEGMENT_SWAP) {
@@ -492,6 +578,9 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     case SEGMENT_GAP:
         rc = read_event(p, op, &in, c);
         break;
+    case SEGMENT_TABLES:
+        rc = read_definition(p, &in, c);
+        break;
     case SEGMENT_SUMMARY:
         rc = read_summary(p, &in);
         break;
@@ -510,5 +599,6 @@ void segment_parser_free(struct segment_parser *p)
     for (size_t i = 0; i < p->count; i++)
         free_table(p->tables[i]);
     free(p->tables);
+    json_decref(p->scope_texts);
     *p = (struct segment_parser){0};
 }

@@ -389,14 +389,34 @@ static int put_rows(struct segment_writer *w, const struct change *c, enum segme
     return put_row(w, op, c, c->tuple, c->len, e) < 0 ? -1 : flush_large(w, e);
 }
 
+static int put_gap(struct segment_writer *w, const struct change *c, bool part, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    text_clean(&text, c->why, 600);
+    SCOPED(xfree) char *tables = NULL;
+    if (part) {
+        json_t *o = segment_tables_json(c);
+        tables = o ? json_dumps(o, JSON_COMPACT) : NULL;
+        json_decref(o);
+        if (!tables)
+            return no_text(w->name, e);
+        buf_addc(&text, '\n');
+        buf_adds(&text, tables);
+    }
+    segment_put_text(&w->body, text.p, text.len);
+    return 0;
+}
+
 /* Between groups it stands after all that came before it. Within one, a gap discards what the group
- * held, and only the first gap gives the reason. */
+ * held, and only the first gap gives the reason; but one of a single table discards nothing, and neither does one of some
+ * tables before the group has changes. */
 static int put_event(struct segment_writer *w, const struct change *c, enum segment_op op,
                      struct err *e)
 {
-    if (c->kind == CHANGE_GAP && w->s.open) {
-        if (w->dropped)
-            return 0;
+    bool part = c->scope && (!w->s.open || w->empty || c->scope->count == 1);
+    if (w->s.open && w->dropped && (op == SEGMENT_GAP || op == SEGMENT_TABLES))
+        return 0;
+    if (op == SEGMENT_GAP && w->s.open && !part) {
         if (drop_group(w, e) < 0)
             return -1;
         w->dropped = true;
@@ -406,14 +426,12 @@ static int put_event(struct segment_writer *w, const struct change *c, enum segm
     open_group(w);
     put_op(w, op);
     segment_put_number(&w->body, (uint64_t)(c->at.ms / 1000));
-    if (c->kind == CHANGE_GAP) {
-        SCOPED(buf_free) struct buf clean = {0};
-        text_clean(&clean, c->why, 600);
-        segment_put_text(&w->body, clean.p, clean.len);
-    } else if (c->kind == CHANGE_SWAP) {
-        if (put_json(&w->body, w->name, segment_mark_json(c->mark), 0, e) < 0)
-            return -1;
-    }
+    if (op == SEGMENT_TABLES)
+        return put_json(&w->body, w->name, segment_tables_json(c), 0, e);
+    if (op == SEGMENT_GAP && put_gap(w, c, part, e) < 0)
+        return -1;
+    if (op == SEGMENT_SWAP && put_json(&w->body, w->name, segment_mark_json(c->mark), 0, e) < 0)
+        return -1;
     struct change noted = *c; /* one that its end has shown is where it begins, too */
     if (w->s.open) {
         noted.file = w->begins.point.file;
@@ -459,12 +477,15 @@ int segment_put(struct segment_writer *w, const struct change *c, struct err *e)
     case CHANGE_SWAP:
         return put_event(w, c, SEGMENT_SWAP, e);
     case CHANGE_GAP:
-        return put_event(w, c, SEGMENT_GAP, e);
+        return put_event(w, c, c->unmissed ? SEGMENT_TABLES : SEGMENT_GAP, e);
+    case CHANGE_CREATED:
+    case CHANGE_DEFINED:
+        return put_event(w, c, SEGMENT_TABLES, e);
     case CHANGE_TABLE:
     case CHANGE_MARKER:
     case CHANGE_UNKNOWN_TABLE:
     case CHANGE_EXISTS:
-    case CHANGE_DEFINED:
+    case CHANGE_UNREAD:
         break;
     }
     return 0;

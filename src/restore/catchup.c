@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -59,6 +60,7 @@ void catchup_figures(struct restore *r)
     out->journal.last = j->last;
     out->journal.gap_at = j->gap_at;
     out->journal.upto = j->upto;
+    out->journal.part = j->part;
     memcpy(out->journal.gap, j->gap, sizeof j->gap);
 }
 
@@ -86,7 +88,7 @@ static void keep_figures(struct restore *r)
 static void forget_journal(struct restore *r)
 {
     replay_free(&r->journal);
-    r->out->journal.used = r->out->journal.whole = false;
+    r->out->journal.used = r->out->journal.whole = r->out->journal.part = false;
 }
 
 static void leave_journal_out(struct restore *r, const char *why)
@@ -184,6 +186,8 @@ static int replay_world(struct restore *r, struct err *e)
                               .then = &then,
                               .known = r->opt->state ? r->opt->state->nonce : NULL,
                               .until = r->opt->at,
+                              .fresh = !r->opt->copy,
+                              .parts = !r->opt->copy && !r->opt->at.ms,
                               .archive_fd = archive_dir(cfg, false, &why),
                               .elsewhere = r->opt->promotion,
                               .another = !server_same_place(&here, &r->m->server),
@@ -205,6 +209,10 @@ static int replay_world(struct restore *r, struct err *e)
         rc = -1;
     if (rc == 0)
         rc = replay_read(&s, &r->journal, e);
+    if (rc == 0)
+        rc = fresh_define(r, schema, &tables, e);
+    if (rc == 0)
+        replay_finish(&r->journal, r->m, &tables);
     if (s.archive_fd >= 0)
         close(s.archive_fd);
     return rc;
@@ -294,6 +302,29 @@ static int refuse_gap(const struct restore *r, struct err *e)
     return -1;
 }
 
+/* What is known of single tables stays true, and comes after it. */
+static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
+{
+    struct replay *j = &r->journal;
+    char text[sizeof j->gap];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    SCOPED(xfree) char *both = xasprintf("%s%s%s", text, j->part ? "; " : "", j->gap);
+    snprintf(j->gap, sizeof j->gap, "%s", both);
+    if (!j->part || at.ms < j->gap_at.ms)
+        j->gap_at = at;
+    j->part = false;
+}
+
+static bool doubtless(const struct restore *r)
+{
+    return !r->journal.gap[0] || r->journal.part;
+}
+
 /* Gaps that were seen in the log while the server was up, and may no longer be visible in it. They are behind the
  * dump that was the newest then, and so behind each older one. Names of dumps are in their order. */
 static void recall_gap(struct restore *r)
@@ -303,13 +334,11 @@ static void recall_gap(struct restore *r)
     size_t i;
     json_array_foreach(list, i, gap)
     {
-        if (!json_is_true(json_object_get(gap, "log")) || r->journal.gap[0] ||
-            strcmp(js_text(gap, "dump"), r->m->name) < 0)
-            continue;
-        snprintf(r->journal.gap, sizeof r->journal.gap,
-                 "what the log has is not known to be all: it could not be read on (%s)",
-                 js_text(gap, "why"));
-        r->journal.gap_at = js_moment(gap, "at");
+        if (json_is_true(json_object_get(gap, "log")) && doubtless(r) &&
+            strcmp(js_text(gap, "dump"), r->m->name) >= 0)
+            doubt(r, js_moment(gap, "at"),
+                  "what the log has is not known to be all: it could not be read on (%s)",
+                  js_text(gap, "why"));
     }
     json_decref(list);
 }
@@ -319,13 +348,11 @@ static void doubt_small_cache(struct restore *r)
 {
     static const char name[] = "max_binlog_stmt_cache_size";
     int64_t most = db_is_mariadb(r->db) ? -1 : db_variable_number(r->db, name);
-    if (r->journal.gap[0] || most < 0 || most == INT64_MAX)
-        return;
-    snprintf(r->journal.gap, sizeof r->journal.gap,
-             "what the log has is not known to be all: %s is %" PRId64
-             ", and after a statement that has no room in it a restarted MySQL keeps nothing",
-             name, most);
-    r->journal.gap_at = r->journal.last;
+    if (doubtless(r) && most >= 0 && most != INT64_MAX)
+        doubt(r, r->journal.last,
+              "what the log has is not known to be all: %s is %" PRId64
+              ", and after a statement that has no room in it a restarted MySQL keeps nothing",
+              name, most);
 }
 
 /* Nothing in the log shows that somebody loaded a dump by hand, which is of a world that we know. */
@@ -336,13 +363,11 @@ static void doubt_later_life(struct restore *r)
     int64_t lost = j->lost_at.ms - r->out->server.ahead_ms + LATER_MS;
     char t[TEXT_SHORT];
     bool known = st && st->known && j->to_loss && j->lost_at.ms;
-    if (j->gap[0] || r->opt->drill || !known || st->alive_at.ms <= lost)
-        return;
-    snprintf(
-        r->journal.gap, sizeof r->journal.gap,
-        "a world was alive after that loss, at %s, and the log does not show where it came from",
-        text_utc(st->alive_at, t));
-    r->journal.gap_at = j->last;
+    if (doubtless(r) && !r->opt->drill && known && st->alive_at.ms > lost)
+        doubt(r, j->last,
+              "a world was alive after that loss, at %s, and the log does not show where it came "
+              "from",
+              text_utc(st->alive_at, t));
 }
 
 /* Reading it comes before any doubt about it: most doubts depend on where it ends. */
@@ -363,6 +388,8 @@ static int use_journal(struct restore *r, struct err *e)
     }
     if (why)
         leave_journal_out(r, why);
+    else if (fresh_plan(r, e) < 0)
+        return -1;
     else
         keep_figures(r);
     return refuse_gap(r, e);
@@ -385,6 +412,7 @@ int catchup_read(struct restore *r, struct err *e)
         job_note(r->job, "%s: %s",
                  r->opt->at.ms   ? "up to the moment before what ends the journal in that second"
                  : r->opt->drill ? "the journal is not whole"
+                 : r->out->journal.part ? "not all of the journal is restored"
                  : r->out->journal.used ? "the journal ends before the loss"
                                         : "the journal is left out",
                  r->out->journal.gap);

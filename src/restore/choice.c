@@ -39,6 +39,8 @@ static int load_planned(struct restore *r, struct err *e)
         return -1;
     progress_phase(progress, "loading", r->plan.rows, 0);
     int rc = load_pool_run(r, e);
+    if (rc == 0)
+        rc = fresh_load(r, e);
     if (rc == 0 && is_arriving(r))
         rc = r->opt->arriving->settle(r->opt->arriving->arg, e);
     if (rc == 0)

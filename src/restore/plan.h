@@ -30,6 +30,7 @@ struct target {
     bool refused;    /* with changes of the journal among its rows, which may be at fault */
     bool triggers;   /* live has triggers, which are moved at the swap */
     bool as_dumped;  /* its rows do not fit the definition of live: it gets that of the dump */
+    bool fresh;      /* it came since the dump: its rows are those of the journal, on top of none */
     bool in_way;     /* something that is no table has its name (a view): it gets another one */
     char kept[64];   /* … this one */
     char *misfit;    /* as_dumped: why they do not fit */
@@ -43,8 +44,8 @@ struct target {
     uint64_t rows, hash; /* loaded so far */
     uint64_t warnings;
     uint64_t conflict_rows, conflict_hash; /* the rows it replaces, as saved */
-    char *create;                          /* mapped, as_dumped: the dump's CREATE TABLE */
-    char **columns;                        /* of this table's INSERTs, in their order */
+    char *create;   /* mapped, as_dumped: the dump's CREATE TABLE; fresh: the table's */
+    char **columns; /* of this table's INSERTs, in their order */
     size_t column_count;
     bool *generated; /* foreign file: for each column of its definition */
     size_t defined;  /* number of these columns */

@@ -77,6 +77,7 @@ struct restore_result {
         bool unsynced;    /* a crash of the server's machine may lose the end of its log */
         struct db_binlog_pos upto;
         char gap[640]; /* why it is not whole */
+        bool part;     /* of tables that the gap names; all others are restored up to the loss */
     } journal;
     struct state_made made; /* nonce: of the restored world; "" for --into and --dry-run */
     struct server_id server;

@@ -77,6 +77,14 @@ int catchup_read(struct restore *r, struct err *e);
 /* Notes what of the journal is in what is restored. */
 void catchup_figures(struct restore *r);
 
+/* fresh.c: tables that came since the dump, and are restored from their creation on. */
+/* After replay_read(): finds the definition of each; one without is given up. `now`: the world's tables. */
+int fresh_define(struct restore *r, const char *schema, const struct db_tables *now, struct err *e);
+/* Adds them to the plan. */
+int fresh_plan(struct restore *r, struct err *e);
+/* After load_pool_run(). One that the server refuses is left out, and said so: it is in no dump. */
+int fresh_load(struct restore *r, struct err *e);
+
 /* load_pool.c: loads r->file over several connections at once, one table each at a time, the largest first, while
  * another thread reads the rest (header, definitions, trailer) into r->code. The caller's thread reports progress. If
  * any part fails, the whole load fails.

@@ -52,6 +52,8 @@ static json_t *journal_json(const struct restore_result *r)
                   r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
     if (r->journal.gap[0])
         js_set_clean(o, "gap", r->journal.gap);
+    if (r->journal.part)
+        json_object_set_new(o, "part", json_true());
     if (r->journal.used && r->made.nonce[0])
         json_object_set_new(o, "nonce", json_string(r->made.nonce));
     return o;
@@ -133,6 +135,7 @@ void result_plan(struct restore *r)
         const char *why = t->why ? t->why
                           : t->as_dumped
                               ? "as the dump defines it: its rows do not fit the present definition"
+                          : t->fresh  ? "not in the dump; from the journal, since it was created"
                           : t->mapped ? "its columns changed; rows go by column name"
                                       : NULL;
         if (why)

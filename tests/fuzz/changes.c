@@ -53,11 +53,27 @@ static void see_row(struct changes *m, const struct change *c, const char *from,
     see(m, c->tuple, c->len);
 }
 
+static void see_scope(struct changes *m, const struct change *c)
+{
+    promise(c->scope->count > 0 && c->scope->count <= STATEMENT_SCOPE_TABLES);
+    for (size_t i = 0; i < c->scope->count; i++) {
+        const struct scope_table *t = &c->scope->tables[i];
+        promise(t->name[0] && strlen(t->name) < sizeof t->name && !t->table);
+        promise(t->deed <= SCOPE_ARRIVED);
+        see_text(m, t->name);
+    }
+    promise(!c->sql == !c->sql_len);
+    see(m, c->sql ? c->sql : "", c->sql_len);
+    see_text(m, c->create ? c->create : "");
+}
+
 static void see_event(struct changes *m, const struct change *c)
 {
-    m->marks++;
+    m->marks += !c->unmissed;
     if (c->kind == CHANGE_GAP)
         see_text(m, c->why);
+    if (c->scope)
+        see_scope(m, c);
     if (c->kind != CHANGE_SWAP)
         return;
     see_text(m, c->mark->dump);
@@ -92,12 +108,16 @@ void changes_take(struct changes *m, const struct change *c, const char *from, c
     case CHANGE_GAP:
         see_event(m, c);
         break;
+    case CHANGE_CREATED:
+    case CHANGE_DEFINED:
+        see_scope(m, c);
+        break;
     case CHANGE_UPDATE:
     case CHANGE_CUT:
     case CHANGE_MARKER:
     case CHANGE_UNKNOWN_TABLE:
-    case CHANGE_DEFINED:
     case CHANGE_EXISTS:
+    case CHANGE_UNREAD:
         abort();
     }
 }

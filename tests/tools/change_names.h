@@ -13,6 +13,7 @@ static const char *const change_names[] = {
     [CHANGE_SWAP] = "swap",         [CHANGE_GAP] = "gap",
     [CHANGE_MARKER] = "marker",     [CHANGE_UNKNOWN_TABLE] = "unknown table",
     [CHANGE_EXISTS] = "exists",     [CHANGE_DEFINED] = "defined",
+    [CHANGE_CREATED] = "created",   [CHANGE_UNREAD] = "unread",
 };
 
 #endif

@@ -1,0 +1,186 @@
+/* The tables that a replay does not follow from the dump to its end. Pure. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "journal/delta_int.h"
+#include "journal/replay_int.h"
+
+#define NAMED 3u /* in the gap */
+
+struct replay_table *replay_table(const struct replay *r, const char *name)
+{
+    for (size_t i = 0; i < r->table_count; i++)
+        if (strcmp(r->tables[i].name, name) == 0)
+            return &r->tables[i];
+    return NULL;
+}
+
+static struct replay_table *find_or_add(struct replay *r, const struct manifest *m,
+                                        const char *name)
+{
+    struct replay_table *t = replay_table(r, name);
+    if (t)
+        return t;
+    r->tables = xgrow(r->tables, r->table_count, sizeof *r->tables);
+    t = &r->tables[r->table_count++];
+    *t = (struct replay_table){.name = xstrdup(name), .fresh = !m || !manifest_table(m, name)};
+    return t;
+}
+
+static void clear(struct replay_table *t)
+{
+    if (t->changes)
+        delta_truncate(t->changes);
+    t->changes = NULL;
+    free(t->create);
+    t->create = NULL;
+}
+
+static void forget_table(struct replay *r, struct replay_table *t)
+{
+    clear(t);
+    free(t->name);
+    *t = r->tables[--r->table_count];
+}
+
+/* Only the first reason counts, and its moment: what was played in a table that is new is lost from its creation on. */
+void replay_table_close(struct replay *r, const struct manifest *m, const char *name,
+                        const char *why, wall_t at)
+{
+    struct replay_table *t = find_or_add(r, m, name);
+    if (t->closed)
+        return;
+    clear(t);
+    t->closed = true;
+    t->at = t->at.ms ? t->at : at;
+    snprintf(t->why, sizeof t->why, "%s", why);
+}
+
+void replay_give_up(struct replay *r, struct replay_table *t, const char *why)
+{
+    replay_table_close(r, NULL, t->name, why, t->at);
+}
+
+void replay_table_open(struct replay *r, const char *name, const char *create, wall_t at)
+{
+    struct replay_table *t = find_or_add(r, NULL, name);
+    clear(t);
+    t->closed = false;
+    t->at = at;
+    t->left = 0;
+    t->create = create ? xstrdup(create) : NULL;
+}
+
+/* An ALTER of a table that is new, and was empty until then, is part of its creation. */
+static bool still_empty(const struct replay_table *t)
+{
+    return t && t->fresh && !t->closed && !t->changes;
+}
+
+bool replay_scope_fits(const struct replay *r, const struct manifest *m,
+                       const struct statement_scope *scope, bool parts)
+{
+    for (size_t i = 0; i < scope->count && !parts; i++) {
+        const struct scope_table *s = &scope->tables[i];
+        bool known = m && !manifest_table(m, s->name) &&
+                     (s->deed == SCOPE_DROPPED || s->deed == SCOPE_CREATED ||
+                      (s->deed == SCOPE_ALTERED && still_empty(replay_table(r, s->name))));
+        if (!known)
+            return false;
+    }
+    return m != NULL;
+}
+
+static void take_deed(struct replay *r, const struct manifest *m, const struct scope_table *s,
+                      const struct change *gap)
+{
+    struct replay_table *t = replay_table(r, s->name);
+    bool fresh = !manifest_table(m, s->name);
+    if (fresh && s->deed == SCOPE_CREATED) {
+        replay_table_open(r, s->name, NULL, gap->at);
+    } else if (fresh && s->deed == SCOPE_DROPPED) {
+        if (t)
+            forget_table(r, t);
+    } else if (s->deed == SCOPE_ALTERED && still_empty(t)) {
+        clear(t);
+    } else {
+        replay_table_close(r, m, s->name, gap->why, gap->at);
+    }
+}
+
+void replay_scope(struct replay *r, const struct manifest *m, const struct change *gap)
+{
+    for (size_t i = 0; i < gap->scope->count; i++)
+        take_deed(r, m, &gap->scope->tables[i], gap);
+}
+
+/* ---- what is said of it ---- */
+
+/* On this server, in a schema that has tables of the dump, one that is not there is no loss. */
+static bool is_gone(const struct replay_table *t, const struct manifest *m,
+                    const struct db_tables *now)
+{
+    bool any = false;
+    for (size_t i = 0; m && i < m->table_count && !any; i++)
+        any = db_table_find(now, m->tables[i].name) != NULL;
+    return t->fresh && any && !db_table_find(now, t->name);
+}
+
+static void describe(struct buf *b, const struct replay_table *t)
+{
+    char at[TEXT_SHORT];
+    SCOPED(buf_free) struct buf name = {0};
+    text_clean(&name, t->name, 64);
+    if (t->fresh)
+        buf_printf(b, "table %s, which is in no dump yet, comes without its rows (%.200s", name.p,
+                   t->why);
+    else
+        buf_printf(b, "table %s is as it was at %s, before what came then (%.200s", name.p,
+                   text_utc(t->at, at), t->why);
+    if (t->left)
+        buf_printf(b, "; at least %" PRIu64 " changes since are left out", t->left);
+    buf_addc(b, ')');
+}
+
+void replay_finish(struct replay *r, const struct manifest *m, const struct db_tables *now)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    size_t closed = 0;
+    bool from_start = r->gap[0] && r->gap_at.ms == 0;
+    for (size_t i = 0; i < r->table_count; i++) {
+        const struct replay_table *t = &r->tables[i];
+        if (!t->closed || is_gone(t, m, now))
+            continue;
+        if (!from_start && (r->gap_at.ms == 0 || t->at.ms < r->gap_at.ms))
+            r->gap_at = t->at;
+        if (++closed > NAMED)
+            continue;
+        buf_adds(&b, closed > 1 ? "; " : "");
+        describe(&b, t);
+    }
+    if (!closed)
+        return;
+    if (closed > NAMED)
+        buf_printf(&b, "; and %zu tables more", closed - NAMED);
+    char before[sizeof r->gap];
+    memcpy(before, r->gap, sizeof before);
+    if (before[0])
+        snprintf(r->gap, sizeof r->gap, "%.300s; %s", before, b.p);
+    else
+        snprintf(r->gap, sizeof r->gap, "%s", b.p);
+    r->part = !before[0];
+    r->gap_is_group |= r->part;
+}
+
+void replay_tables_free(struct replay *r)
+{
+    for (size_t i = 0; i < r->table_count; i++) {
+        free(r->tables[i].name);
+        free(r->tables[i].create);
+    }
+    free(r->tables);
+    r->tables = NULL;
+    r->table_count = 0;
+}

@@ -1,0 +1,217 @@
+"""Tables that come, go and change between two dumps: what concerns one table ends the changes of that one only, and a
+table that is in no dump yet is restored from its creation on."""
+import json
+import os
+import random
+
+import pytest
+from wk.binlog import place
+from wk.follow import all_comes_back, crash, dump_and_follow, following, journal, lose_disk
+from wk.util import wait_for
+
+pytestmark = pytest.mark.each_server
+
+SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
+FRESH = "CREATE TABLE fresh (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20)) ENGINE=MEMORY"
+
+
+def read_up(keeper):
+    """Waits until the journal has everything that was logged by now."""
+    here = place(keeper.server)
+    keeper.wait(lambda: (lambda j: (j.get("file") or "", j.get("pos") or 0) >= here)(journal(keeper)), "the journal")
+
+
+@pytest.fixture(params=["server", "follow"])
+def kept(request, make_followed):
+    """A keeper that follows, with one dump."""
+    keeper = make_followed(settings={"journal": {"mode": request.param}})
+    dump_and_follow(keeper)
+    return keeper
+
+
+@pytest.fixture
+def undumped(make_followed):
+    """One that takes no dump of its own after the first."""
+    keeper = make_followed()
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    following(keeper)
+    return keeper
+
+
+# -- tables that no dump has -------------------------------------------------------------------
+
+def test_a_scratch_table_ends_nothing(kept):
+    """Created, filled, dropped, again and again: no dump is taken for it, and nothing is lost."""
+    world = kept.world
+    for n in range(3):
+        world.sql("CREATE TABLE scratch (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO scratch VALUES (1),(2)")
+        read_up(kept)
+        world.mark(n + 2)
+        world.sql("DELETE FROM scratch WHERE id=1", "DROP TABLE scratch")
+        read_up(kept)
+        world.mark(n + 7)
+    before = world.snapshot()
+    assert len(kept.dumps()) == 1
+    told = crash(kept)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost" and told["journal"]["whole"], told
+    assert "cannot go on" not in kept.log(), kept.log()
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_scratch_tables_of_one_name_and_many_forms(kept, quick):
+    """Each is another table with other columns and another key; the last one is there at the loss, with its rows."""
+    world = kept.world
+    for key, columns in ("id", "id INT PRIMARY KEY, v INT"), ("v", "id INT, v INT PRIMARY KEY"), ("none", "id INT"):
+        world.sql(f"CREATE TABLE scratch ({columns}, kind CHAR(9) DEFAULT '{key}') ENGINE=MEMORY",
+                  "INSERT INTO scratch (id) VALUES (5)" if key != "v" else "INSERT INTO scratch (id,v) VALUES (5,6),(5,7)")
+        if not quick:
+            read_up(kept)
+        if key != "none":
+            world.sql("DROP TABLE scratch")
+        world.mark(5)
+    world.sql("INSERT INTO scratch (id) VALUES (5),(6)", "DELETE FROM scratch WHERE id=6")
+    read_up(kept)
+    before = world.snapshot()
+    told = crash(kept)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost", told
+
+
+NEW = {
+    "no rows": [FRESH],
+    "rows": [FRESH, "INSERT INTO fresh (v) VALUES ('a'),('b'),('c')", "DELETE FROM fresh WHERE v='b'",
+             "UPDATE fresh SET v='d' WHERE v='a'", "DELETE FROM fresh WHERE v='c'"],
+    "like": ["CREATE TABLE fresh LIKE mark", "INSERT INTO fresh VALUES (7,8)"],
+    "moved": [FRESH, "INSERT INTO fresh SELECT id, nick FROM player", "DELETE FROM player"],
+    "if not exists": [FRESH.replace("TABLE", "TABLE IF NOT EXISTS"), "INSERT INTO fresh (v) VALUES ('a')",
+                      FRESH.replace("TABLE", "TABLE IF NOT EXISTS"), "INSERT INTO fresh (v) VALUES ('b')"],
+    "altered before its rows": [FRESH, "ALTER TABLE fresh ADD w INT NOT NULL DEFAULT 3", "INSERT INTO fresh (v) VALUES ('a')"],
+    "an index": [FRESH, "INSERT INTO fresh (v) VALUES ('a')", "CREATE INDEX i ON fresh (v)", "INSERT INTO fresh (v) VALUES ('b')"],
+    "emptied": [FRESH, "INSERT INTO fresh (v) VALUES ('a'),('b')", "TRUNCATE fresh", "INSERT INTO fresh (v) VALUES ('c')"],
+    "a trigger": [FRESH, "CREATE DEFINER=keeper@localhost TRIGGER fresh_t BEFORE INSERT ON fresh FOR EACH ROW SET NEW.v='t'",
+                  "INSERT INTO fresh (v) VALUES ('a')"],
+    "digits": ["CREATE TABLE fresh (id INT PRIMARY KEY, f FLOAT(7,3)) ENGINE=MEMORY", "INSERT INTO fresh VALUES (1, 16.789)"],
+    "a bad name": ["CREATE TABLE `fr``esh ü` (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO `fr``esh ü` VALUES (1)"],
+}
+
+
+@pytest.mark.parametrize("how", NEW)
+def test_a_table_that_no_dump_has(kept, how):
+    """Its definition is on the server, and all of its rows are in the log."""
+    world = kept.world
+    world.mark(2)
+    world.sql(*NEW[how])
+    world.mark(3)
+    read_up(kept)
+    before = world.snapshot()
+    told = crash(kept)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost" and told["journal"]["whole"], told
+
+
+@pytest.mark.parametrize("how", [h for h in NEW if h not in ("altered before its rows", "a trigger")])
+def test_a_table_that_no_dump_has_and_the_disk_is_lost(make_followed, how):
+    """Segments have its definition, too."""
+    keeper = make_followed()
+    dump_and_follow(keeper)
+    keeper.world.mark(2)
+    keeper.world.sql(*NEW[how])
+    keeper.world.mark(3)
+    told = all_comes_back(keeper)
+    assert told["journal"]["gap"].startswith("its files end at") and "table" not in told["journal"]["gap"], told
+
+
+@pytest.mark.parametrize("how", ["rows", "moved", "no rows"])
+def test_a_moment_after_a_table_came(kept, how):
+    """--at goes to it without a dump in between."""
+    world = kept.world
+    world.mark(2)
+    world.sql(*NEW[how])
+    read_up(kept)
+    before = {k: v for k, v in world.snapshot().items() if "fresh" not in k or k.startswith("rows")}
+    moment = world.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%sZ')")
+    wait_for(lambda: world.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%sZ')") > moment, "the next second")
+    world.sql("UPDATE mark SET v=99", "INSERT INTO fresh VALUES (99999, '9')")
+    read_up(kept)
+    kept.ok("--restore", "--at", moment, "--force")
+    now = world.snapshot()
+    assert {k: v for k, v in now.items() if k in before} == before
+
+
+LOST = {
+    "altered": [FRESH, "INSERT INTO fresh (v) VALUES ('a')", "ALTER TABLE fresh ADD w INT"],
+    "rows without the log": [FRESH, "SET sql_log_bin=0", "INSERT INTO fresh (v) VALUES ('a')", "SET sql_log_bin=1",
+                             "UPDATE fresh SET v='b'"],
+    "another engine": [FRESH.replace("MEMORY", "InnoDB"), "INSERT INTO fresh (v) VALUES ('a')", "ALTER TABLE fresh ENGINE=MEMORY"],
+    "renamed": [FRESH, "INSERT INTO fresh (v) VALUES ('a')", "RENAME TABLE fresh TO renamed"],
+    "not logged": ["SET sql_log_bin=0", FRESH, "SET sql_log_bin=1", "INSERT INTO fresh (v) VALUES ('a')"],
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_a_table_that_no_dump_has_and_the_log_does_not_have_whole(undumped, how):
+    """All others are as they were at the loss; of this one it is said that its rows are lost."""
+    world = undumped.world
+    world.mark(2)
+    world.sql(*LOST[how])
+    world.mark(3)
+    others = {k: v for k, v in world.snapshot().items() if "fresh" not in k and "renamed" not in k}
+    read_up(undumped)
+    rows = world.sql("SELECT * FROM fresh") if how == "another engine" else None
+    told = crash(undumped)
+    now = world.snapshot()
+    assert {k: v for k, v in now.items() if "fresh" not in k and "renamed" not in k} == others
+    if rows and told["journal"]["whole"]:  # it was of MEMORY already when it was looked for: then all of it is known
+        assert world.sql("SELECT * FROM fresh") == rows
+        return
+    assert not told["journal"]["whole"] and told["lost"] != "nothing lost", told
+    name = "renamed" if how == "renamed" else "fresh"
+    assert f"table {name}, which is in no dump yet, comes without its rows" in told["journal"]["gap"], told
+    assert world.sql(f"SELECT COUNT(*) FROM {name}") == ((0,),)
+
+
+# -- tables that a dump has --------------------------------------------------------------------
+
+CHANGED = {
+    "altered": ["ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3"],
+    "column dropped": ["ALTER TABLE mark DROP COLUMN v"],
+    "dropped": ["DROP TABLE mark"],
+    "renamed": ["RENAME TABLE mark TO mark2"],
+    "renamed by alter": ["ALTER TABLE mark RENAME TO mark2"],
+    "made again": ["DROP TABLE mark", "CREATE TABLE mark (id INT PRIMARY KEY, v INT) ENGINE=MEMORY", "INSERT INTO mark VALUES (1,2)"],
+    "replaced": ["CREATE TABLE mark_new LIKE mark", "INSERT INTO mark_new SELECT * FROM mark",
+                 "RENAME TABLE mark TO mark_old, mark_new TO mark", "DROP TABLE mark_old"],
+}
+
+
+def is_touched(key):
+    return key.split()[-1].startswith("mark") or "kept" in key
+
+
+@pytest.mark.parametrize("how", CHANGED)
+@pytest.mark.parametrize("disk", [False, True])
+def test_others_go_on_when_one_table_changes(undumped, how, disk):
+    """Its own rows are those of the moment before, and what came then is named and counted."""
+    world = undumped.world
+    world.sql("UPDATE mark SET v=88")
+    marked = world.sql("SELECT * FROM mark ORDER BY id")
+    world.sql(*CHANGED[how])
+    if how in ("altered", "column dropped"):
+        world.sql("INSERT INTO mark (id) VALUES (50),(51)", "DELETE FROM mark WHERE id=50")
+    world.sql("UPDATE player SET points=points+1", "INSERT INTO chat VALUES (77,'later')")
+    others = {k: v for k, v in world.snapshot().items() if not is_touched(k)}
+    read_up(undumped)
+    undumped.segments.wait_all()
+    told = lose_disk(undumped) if disk else crash(undumped)
+    now = world.snapshot()
+    assert {k: v for k, v in now.items() if not is_touched(k)} == others, told
+    assert not told["journal"]["whole"] and told["lost"] != "nothing lost", told
+    assert "table mark is as it was at" in told["journal"]["gap"], told
+    if how in ("altered", "column dropped"):
+        assert "at least 3 changes since are left out" in told["journal"]["gap"], told
+    if how != "made again" or disk:
+        columns = "id" if how == "column dropped" and not disk and "as_dumped" not in told else "id, v"
+        assert world.sql(f"SELECT {columns} FROM mark ORDER BY id") == tuple(
+            row[:1] if columns == "id" else row for row in marked)
