@@ -380,15 +380,18 @@ takeover-torture: $(BIN)
 	  WK_TAKEOVER_ONLY="$(TAKEOVER_ONLY)" \
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k test_torture test_takeover_torture.py) || exit 1; done
 
-## make changes     CHANGES losses after random changes of definitions, on each kind of server, with a binary log and without;
-##                  the same again with CHANGES_SEED
+## make changes     CHANGES losses after random changes of definitions, under random settings of the next server and with
+##                  sessions that hold locks, on each kind of server, with a binary log and without; a run that was
+##                  ended goes on where it was (CHANGES_STATE; remove that file for another one), the same again with
+##                  CHANGES_SEED
 CHANGES ?= 2000
 CHANGES_SEED ?=
 CHANGES_SERVERS ?= mariadb mysql
+CHANGES_STATE ?= $(abspath $(BUILD))/changes.json
 .PHONY: changes
 changes: $(BIN)
 	for kind in $(CHANGES_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
-	  WK_CHANGES=$(CHANGES) WK_SEED=$(CHANGES_SEED) \
+	  WK_CHANGES=$(CHANGES) WK_SEED=$(CHANGES_SEED) WK_CHANGES_MIXED=yes WK_CHANGES_STATE=$(CHANGES_STATE) \
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 test_restore_changes.py) || exit 1; done
 
 ## make soak        a game that writes for SOAK_SECONDS, and faults at random

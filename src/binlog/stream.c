@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
+#include "mysql/account.h"
 #include "mysql/conn_int.h"
 #include "sql/privileges.h"
 
@@ -76,6 +77,19 @@ static void judge_unreadable(struct binlog *b, const char *text, struct err *e)
     }
 }
 
+/* By a session of its own: of the one that was refused nothing more can be asked. */
+static void hint_privileges(const struct binlog *b, struct err *e)
+{
+    static const int needed[] = {MAY_READ_LOG, MAY_ASK_LOG, -1};
+    struct db_params p = b->params;
+    struct err ignored;
+    struct db *db = db_open(&p, &ignored);
+    err_hint(e, "worldkeeper --check prints the GRANT");
+    if (db)
+        db_hint_server(db, needed, e);
+    db_close(db);
+}
+
 static int fail(struct binlog *b, const char *what, struct err *e)
 {
     unsigned num = mysql_errno(b->db->my);
@@ -86,9 +100,7 @@ static int fail(struct binlog *b, const char *what, struct err *e)
     if (num == SAME_ID || num == DB_INTERRUPTED) /* nothing is wrong with the log */
         why.cls = ERR_UNREACHABLE;
     if (num == 1227)
-        err_hint(&why, "GRANT %s, %s ON *.* TO the account of [mysql] user",
-                 server_privilege(db_version(b->db), MAY_READ_LOG),
-                 server_privilege(db_version(b->db), MAY_ASK_LOG));
+        hint_privileges(b, &why);
     return err_pass(e, &why);
 }
 

@@ -394,8 +394,8 @@ static void report_shrunk(struct world *w, const json_t *shrunk)
              kept ? text_duration(kept, t) : "");
     if (!todo.len)
         buf_printf(&todo,
-                   "; if that was not intended: worldkeeper --restore=%s --table NAME brings a "
-                   "table back as it was in that dump",
+                   "; if that was not intended, this brings table NAME back as it was in that "
+                   "dump: worldkeeper --restore=%s --table NAME",
                    before);
     notify_open(w, CONDITION_SHRUNK, what.p, doing, todo.p + strlen("; "), "%s", what.p);
 }

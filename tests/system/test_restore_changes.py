@@ -2,19 +2,27 @@
 touched are as they were; each other one has its present definition, or that of the dump, and then that is said.
 
 WK_SEED=N repeats a run, WK_CHANGES says how many worlds there are (`make changes`). World number n has the seed N+n, so
-that it can be had alone: WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no."""
+that it can be had alone: WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no.
+
+WK_CHANGES_MIXED=yes: the servers that come next have other settings too, and sessions that hold locks on the emptied
+tables. WK_CHANGES_STATE=FILE: what was done is kept there, and a run that was ended goes on behind it, with its seed."""
+import json
 import os
 import random
 import re
 
 import pymysql
 import pytest
+from test_blocked import GAME, LISTS_LOCKS, MAY_END, grant
 from wk.keeper import USER
 from wk.server import MYSQL
+from wk.settings import LEFT_OUT, settings_of
 from wk.snapshot import snapshot, table_rows
-from wk.util import ident
+from wk.util import CANARY, ident
 
 SEED = int(os.environ.get("WK_SEED") or random.randrange(10 ** 9))
+MIXED = os.environ.get("WK_CHANGES_MIXED") == "yes"
+STATE = os.environ.get("WK_CHANGES_STATE")
 CASES = int(os.environ.get("WK_CHANGES", "24"))
 HOW = os.environ.get("WK_CHANGES_LOG", "")
 TOGETHER = 6  # worlds that die with one server
@@ -41,7 +49,14 @@ class Change:
         self.seed, self.logged, self.world, self.keeper = seed, logged, world, keeper
         self.rand = random.Random(f"{seed}/changes")
         self.done, self.stages, self.number = [], {"a": [], "b": []}, 0
-        self.aside = world.schema + "_ref"
+        self.aside, self.under, self.holder = world.schema + "_ref", [], None
+
+    def hold(self):
+        """A session of the game that has read the emptied tables and idles: the restore waits for it."""
+        self.holder = con = self.world.server.admin(self.world.schema, user=GAME, password=CANARY)
+        with con.cursor() as cur:
+            for statement in ("SET autocommit=0", "SELECT * FROM bank", "SELECT * FROM calm"):
+                cur.execute(statement)
 
     def about(self):
         log = "yes" if self.logged else "no"
@@ -219,9 +234,14 @@ class Change:
     # -- after the loss ---------------------------------------------------------------------------
 
     def restore(self, automatic):
+        """None: it failed, as --check had said of the server's settings."""
         if not automatic:
             done = self.keeper.run("--restore", "--json")
-            assert done.rc == 0, (self.about(), done)
+            if done.rc and self.under:
+                checked = self.keeper.run("--check", "--json").json["result"]["checks"]
+                if any(c["level"] == "fail" for c in checked):
+                    return None
+            assert done.rc == 0, (self.about(), self.under, done)
             return done.result
         self.keeper.start(None)
         try:
@@ -280,32 +300,89 @@ class Change:
         return how
 
 
+class Campaign:
+    """What was done of a run, on the disk where that is wanted."""
+
+    def __init__(self, logged):
+        self.key = f"{'mysql' if MYSQL else 'mariadb'}, {'with' if logged else 'without'} a log"
+        self.all = {}
+        if STATE and os.path.exists(STATE):
+            with open(STATE, encoding="utf-8") as f:
+                self.all = json.load(f)
+        self.mine = self.all.setdefault(self.key, {"seed": SEED, "losses": 0, "up": 0, "settings": 0, "sessions": 0, "tables": {}})
+
+    def keep(self):
+        if STATE:
+            with open(STATE + ".new", "w", encoding="utf-8") as f:
+                json.dump(self.all, f, indent=1)
+            os.rename(STATE + ".new", STATE)
+
+
+def other_settings(server, rand):
+    """Some that this server takes, as the one that starts after a crash may have them."""
+    taken, known = [], [s for s in settings_of(server) if s.name not in LEFT_OUT]
+    for setting in rand.sample(known, rand.randint(1, 4)):
+        try:
+            server.sql(f"SET GLOBAL {setting.name}={setting.value}")
+            taken.append(f"{setting.name}={setting.value}")
+        except pymysql.err.Error:
+            pass
+    return taken
+
+
+def mix(server, worlds):
+    """What else the next server brings; each world says what it met."""
+    rand = random.Random(f"{worlds[0].seed}/mixed")
+    server.account(GAME, [w.world.schema for w in worlds], server_rights="")
+    grant(server, *MAY_END)
+    for w in worlds:
+        if rand.random() < 0.5:
+            w.hold()
+    under = other_settings(server, rand) if rand.random() < 0.6 else []
+    for w in worlds:
+        w.under = under
+
+
 @pytest.mark.each_server
 @pytest.mark.parametrize("logged", [True, False])
 def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
     if HOW and (HOW == "yes") != logged:
         return
-    server = make_server(*(LOG if logged else NO_LOG))
-    counts, n = {}, 0
-    print(f"WK_SEED={SEED} WK_CHANGES={CASES}")
+    server = make_server(*(LOG if logged else NO_LOG), *(LISTS_LOCKS if MIXED else []))
+    campaign = Campaign(logged)
+    seed, told = campaign.mine["seed"], campaign.mine
+    print(f"WK_SEED={seed} WK_CHANGES={CASES}; done before: {told['losses']}")
     cases = (CASES + 1) // 2 if not HOW else CASES
-    for first in range(0, cases, TOGETHER):
+    for first in range(told["losses"], cases, TOGETHER):
         worlds = []
         for k in range(first, min(first + TOGETHER, cases)):
             world = make_world("empty", server)
-            worlds.append(Change(SEED + k, logged, world, make_keeper(
-                world, {"dump": {"shrink_limit": "100%"}, "journal": {"mode": "server"} if logged else {}},
-                account=False)))
+            settings = {"dump": {"shrink_limit": "100%"}, "journal": {"mode": "server"} if logged else {}}
+            worlds.append(Change(seed + k, logged, world, make_keeper(
+                world, {**settings, "restore": {"lock_wait": "1s"}} if MIXED else settings, account=False)))
         server.account(USER, [w.world.schema for w in worlds])
         for w in worlds:
             w.build()
             w.play()
         server.crash()
+        if MIXED:
+            mix(server, worlds)
         for w in worlds:
-            n += 1
-            for how in w.check(w.restore(w.seed % AUTOMATIC == 0)):
-                counts[how] = counts.get(how, 0) + 1
+            back = w.restore(w.seed % AUTOMATIC == 0 and not w.under)
+            told["losses"] += 1
+            told["up"] += back is not None
+            told["settings"] += bool(w.under)
+            told["sessions"] += w.holder is not None
+            for how in w.check(back) if back is not None else ["named by --check before"]:
+                told["tables"][how] = told["tables"].get(how, 0) + 1
+            campaign.keep()
         for w in worlds:
+            if w.holder and w.holder.open:
+                w.holder.close()
             w.keeper.destroy()
+        if any(w.under for w in worlds):
+            server.crash()  # takes the settings away
+        for w in worlds:
             server.sql(f"DROP DATABASE {ident(w.world.schema)}", f"DROP DATABASE {ident(w.aside)}")
-    print(f"{n} losses, all UP; tables: {counts}")
+    print(f"{told['losses']} losses, {told['up']} UP, {told['settings']} under other settings, {told['sessions']} with sessions "
+          f"that held locks; tables: {told['tables']}")
