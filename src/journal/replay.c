@@ -361,6 +361,7 @@ static void take_swap(struct run *r, const struct statement_mark *mark)
         set_phase(r, PHASE_WORLD);
         r->out->to_loss = false;
         r->out->gap[0] = '\0';
+        replay_tables_restored(r->out);
         set_nonce(r, mark->nonce);
     }
 }
@@ -472,6 +473,14 @@ static void forget_statements(struct replay *r)
     free(r->statements);
 }
 
+/* The gap that said so may be of before a restore. */
+static void take_unread(struct run *r, const struct change *c)
+{
+    if (r->phase == PHASE_WORLD && !r->group.rejected)
+        table_gap(r, c->table->name, "the rows of table %s have another form now", c->table->name);
+    count_left(r, c);
+}
+
 static bool is_fresh(const struct run *r, const char *name)
 {
     return r->fresh && r->s->m && !manifest_table(r->s->m, name);
@@ -529,7 +538,7 @@ static int take(void *arg, const struct change *c)
             take_created(r, c);
         break;
     case CHANGE_UNREAD:
-        count_left(r, c);
+        take_unread(r, c);
         break;
     case CHANGE_INSERT:
     case CHANGE_DELETE:

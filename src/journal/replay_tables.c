@@ -73,6 +73,13 @@ void replay_table_open(struct replay *r, const char *name, const char *create, w
     t->create = create ? xstrdup(create) : NULL;
 }
 
+void replay_tables_restored(struct replay *r)
+{
+    for (size_t i = r->table_count; i-- > 0;)
+        if (!r->tables[i].fresh)
+            forget_table(r, &r->tables[i]);
+}
+
 /* An ALTER of a table that is new, and was empty until then, is part of its creation. */
 static bool still_empty(const struct replay_table *t)
 {

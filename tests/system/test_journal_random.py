@@ -155,10 +155,14 @@ class Case:
         picture, self.gap = self.picture(), None
         self.halt()
         if may_stumble and self.rand.random() < 0.15:
-            self.gap = self.script.gap()
-            self.world.sql(*self.gap)
+            statements, touched = self.script.gap()
+            self.gap = statements if touched != "" else None
+            self.world.sql(*statements)
             self.keeper.configure({"dump": {"method": "auto"}})  # what came may have no key: no fuzzy dump
             self.change()
+            if touched is not None:  # all but that table go on
+                picture = tuple({k: v if k.partition(" ")[2] == touched else later[k] for k, v in now.items()}
+                                for now, later in zip(picture, self.picture()))
         self.player.close()
         return picture
 

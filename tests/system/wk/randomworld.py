@@ -421,15 +421,14 @@ class RandomWorld:
         ]
 
     def gap(self):
-        """Statements of one session that end the journal: what changes behind the first of them cannot be
-        had from it."""
+        """Statements of one session that row changes do not follow, and what they end: None: the whole journal, what
+        changes behind the first of them cannot be had from it; a table: only its changes; "": nothing."""
         n, t = self.rand.randrange(10 ** 9), self.rand.choice(self.tables)
         return self.rand.choice((
-            [f"ALTER TABLE {t.sql} AUTO_INCREMENT=7"],
-            [f"RENAME TABLE {t.sql} TO elsewhere, elsewhere TO {t.sql}"],
-            [f"CREATE TABLE fresh{n} (a INT) ENGINE=MEMORY", f"INSERT INTO fresh{n} VALUES (1)"],
-            ["SET SESSION binlog_format=STATEMENT", self.note("'a statement'"),
-             "SET SESSION binlog_format=ROW"],
+            ([f"ALTER TABLE {t.sql} AUTO_INCREMENT=7"], t.name),
+            ([f"RENAME TABLE {t.sql} TO elsewhere, elsewhere TO {t.sql}"], t.name),
+            ([f"CREATE TABLE fresh{n} (a INT) ENGINE=MEMORY", f"INSERT INTO fresh{n} VALUES (1)"], ""),
+            (["SET SESSION binlog_format=STATEMENT", self.note("'a statement'"), "SET SESSION binlog_format=ROW"], None),
         ))
 
     def settle(self):
