@@ -31,8 +31,8 @@ def test_torture(victim, tmp):
         shutil.rmtree(f"{tmp}/{n}")
 
 
-OURS = """           AND (SELECT lock_id = p_lock_id AND lock_seq = p_lock_seq FROM wk_lock WHERE lock_key = p_lock_key
-                LOCK IN SHARE MODE);"""
+OURS = """           AND (SELECT lock_id = p_lock_id AND lock_seq = p_lock_seq AND (account IS NULL OR account = USER())
+                  FROM wk_lock WHERE lock_key = p_lock_key LOCK IN SHARE MODE);"""
 IN_SAVE = """         WHERE blob_key = p_blob_key AND lock_key = p_lock_key AND lock_seq = p_lock_seq AND seq < p_seq
 """
 # (mistake, [(what stands there, what stands there instead)])
