@@ -26,7 +26,7 @@ def central(server):
 
 
 @pytest.fixture
-def victim(central):
+def holder(central):
     """gs-a, whose account is bound to it, with a blob under a lock: (its client, the lock's number)."""
     game = central.account("gs_a", "gs-a")
     seq = game.call("wk_acquire", "p1", "gs-a", None)[1]
@@ -66,9 +66,9 @@ def send(client, lock_id, *rows):
 
 # ---- whose lock_id it is
 
-def test_no_game_server_is_another_one(central, victim):
+def test_no_game_server_is_another_one(central, holder):
     """What wk_locks shows is of no use to others: each call under it is refused, and nothing is changed."""
-    game, seq = victim
+    game, seq = holder
     thief = central.account("gs_b", "gs-b")
     ((key, number, lock_id, *_),) = thief.rows("wk_locks")
     assert (key, number, lock_id) == (b"p1", seq, b"gs-a")
@@ -99,10 +99,10 @@ def test_without_a_binding_all_is_as_before(central):
     assert game.call("wk_release", "p1", "gs-a", seq) == "released"
 
 
-def test_what_is_bound_is_bound_both_ways(central, victim):
+def test_what_is_bound_is_bound_both_ways(central, holder):
     """The account of gs-a calls itself nothing else, so that wk_takeover names the one who did it; gs-a and the keeper of its
     world have an account each."""
-    game, seq = victim
+    game, seq = holder
     keeper = central.account("keeper_a", "gs-a")
     for client in (game, keeper):
         assert client.call("wk_bound", "gs-a") == ("bound", 0)
@@ -147,7 +147,7 @@ def test_a_binding_counts_at_once(central):
 def test_names_of_accounts_are_no_patterns(central, bound, other):
     """Neither wildcards, nor case, nor an @ in it make two accounts one."""
     def account(name):
-        who = f"{central.server.admin().escape(name)}@'localhost'"
+        who = f"'{pymysql.converters.escape_string(name)}'@'localhost'"
         central.server.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'",
                            f"GRANT EXECUTE ON {central.schema}.* TO {who}")
         made.append(who)
@@ -316,8 +316,8 @@ def test_columns_that_are_computed(central, change):
 
 
 @pytest.mark.only("mariadb", why="RENAME TABLE of a temporary table without privileges")
-def test_a_table_of_one_s_own_in_the_place_of_wk_account(central, victim):
-    game, seq = victim
+def test_a_table_of_one_s_own_in_the_place_of_wk_account(central, holder):
+    game, seq = holder
     thief = central.account("gs_b", "gs-b")
     central.sql("CREATE DATABASE IF NOT EXISTS own")
     central.server.grant("'gs_b'@'localhost'", "own", "ALL")
@@ -358,6 +358,16 @@ def test_times_are_the_server_s(central):
     ((wanted, seen),) = central.sql("SELECT ABS(TIMESTAMPDIFF(DAY, (SELECT wanted_at FROM wk_lock), UTC_TIMESTAMP())), "
                                     "ABS(TIMESTAMPDIFF(DAY, (SELECT seen_at FROM wk_server), UTC_TIMESTAMP()))")
     assert wanted == seen == 0
+
+
+@pytest.mark.only("mariadb", why="secure_timestamp")
+@pytest.mark.parametrize("who", ["YES", "SUPER"])
+def test_servers_on_which_no_session_has_a_clock(make_server, who):
+    """There is nothing to take back, and it is not tried."""
+    central = Central(make_server("--secure-timestamp=" + who))
+    game = central.client()
+    assert game.call("wk_acquire", "p1", "gs-a", None)[0] == "locked" and game.call("wk_beat", "gs-a") == "ok"
+    central.close()
 
 
 # ---- from a store of 0.2.0
@@ -437,10 +447,8 @@ def test_an_update_that_is_cut_off(server, killed):
 
 
 @pytest.mark.parametrize("until", ["ALTER", "EXECUTE", "PROCEDURE wk_save(", "PROCEDURE wk_bind("])
-def test_a_server_that_dies_in_the_update(victim_server, until):
-    server = victim_server
-    if server.process is None:
-        server.start()
+def test_a_server_that_dies_in_the_update(victim, until):
+    server = victim
     central = Central(server, sql=old_sql())
     seq = session(central.client(), "open")
     con = server.admin(central.schema)
@@ -462,10 +470,10 @@ def test_a_server_that_dies_in_the_update(victim_server, until):
     fresh.close()
 
 
-def test_an_older_schema_applied_over_it(central, victim):
+def test_an_older_schema_applied_over_it(central, holder):
     """By an older worldkeeper: it binds nothing, until the newer one is applied again; then all is bound, also what was locked
     meanwhile."""
-    game, seq = victim
+    game, seq = holder
     thief = central.account("gs_b", "gs-b")
     apply(central.server, central.schema, old_sql())
     assert thief.call("wk_acquire", "p1", "gs-a", 0)[0] == "mine", "the older one asks nobody"
