@@ -288,7 +288,7 @@ FUZZ_SECONDS ?= 120
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_HELP := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/fuzz_% tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 # What a target stands in for: the server that a restore talks to.
-FUZZ_LINK_dump := -Wl,--wrap=mysql_real_query -Wl,--wrap=mysql_use_result -Wl,--wrap=mysql_errno -Wl,--wrap=db_is_mariadb -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw
+FUZZ_LINK_dump := -Wl,--wrap=mysql_real_query -Wl,--wrap=mysql_use_result -Wl,--wrap=mysql_errno -Wl,--wrap=db_is_mariadb -Wl,--wrap=db_word -Wl,--wrap=db_warnings -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw -Wl,--wrap=loader_empty -Wl,--wrap=loader_recount -Wl,--wrap=shadow_alter
 FUZZ_LINK_answer := -lcurl
 FUZZ_LINK_list := -lcurl
 # Leaks would be looked for each time, since a thread of the target's own allocates too; the replay finds them.

@@ -63,6 +63,7 @@ static const struct option_row {
     {"at", required_argument, OPT_TIME, AT(request.at), ACTION_AT},
     {"until", required_argument, OPT_TEXT, AT(request.until), ACTION_UNTIL}, /* see read_until() */
     {"since", required_argument, OPT_SINCE, AT(request.since), ACTION_SINCE},
+    {"charset", required_argument, OPT_TEXT, AT(request.charset), ACTION_CHARSET},
     {"accept-cut", no_argument, OPT_FLAG, AT(request.accept_cut), ACTION_ACCEPT_CUT},
     {"with-code", no_argument, OPT_FLAG, AT(request.with_code), ACTION_WITH_CODE},
     {"dry-run", no_argument, OPT_FLAG, AT(request.dry_run), ACTION_DRY_RUN},

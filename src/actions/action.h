@@ -62,6 +62,7 @@ enum action_trait {
     ACTION_FROM = 1 << 21,
     ACTION_BY_HAND = 1 << 22,
     ACTION_GRANTS = 1 << 23,
+    ACTION_CHARSET = 1 << 24,
 };
 
 /* As typed after "--", and as in JSON; "" for ACTION_NONE. */

@@ -21,6 +21,7 @@ static const struct field {
     {"into", TEXT, offsetof(struct request, into), ACTION_INTO},
     {"at", TEXT, offsetof(struct request, at), ACTION_AT},
     {"tables", TEXT, offsetof(struct request, tables), ACTION_TABLE},
+    {"charset", TEXT, offsetof(struct request, charset), ACTION_CHARSET},
     {"until", TEXT, offsetof(struct request, until), ACTION_UNTIL},
     {"since", TEXT, offsetof(struct request, since), ACTION_SINCE},
     {"force", FLAG, offsetof(struct request, force), ACTION_FORCE},

@@ -447,6 +447,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
                                   .at = at,
                                   .force = r->force,
                                   .accept_cut = r->accept_cut,
+                                  .charset = r->charset,
                                   .with_code = r->with_code,
                                   .dry_run = r->dry_run,
                                   .automatic = r->automatic,

@@ -313,7 +313,7 @@ static void rebuild_facts(struct check *c)
         SCOPED(xfree) char *create = t->memory || c->cfg->dump_all
                                          ? db_create_table(c->db, c->cfg->schema, t->name, NULL)
                                          : NULL;
-        bool good = !create || sql_table_read(create, strlen(create), false, &read, &why) == 0;
+        bool good = !create || sql_table_read(create, strlen(create), 0, &read, &why) == 0;
         if (create && good)
             sql_table_free(&read);
         if (!good && refused++ == 0)

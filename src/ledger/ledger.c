@@ -199,7 +199,7 @@ static int read_ledger(struct db *db, struct ledger *l, struct err *e)
                        "[ledger %s]: table %s is ENGINE=%s; a ledger is MEMORY or InnoDB",
                        l->cfg->name, table, l->table.engine);
     SCOPED(xfree) char *create = db_create_table(db, l->schema, table, e);
-    return create && sql_table_read(create, strlen(create), false, &l->def, e) == 0 &&
+    return create && sql_table_read(create, strlen(create), 0, &l->def, e) == 0 &&
                    find_columns(l, e) == 0
                ? find_indexes(db, l, e)
                : -1;

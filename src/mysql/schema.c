@@ -372,7 +372,7 @@ int db_create_table_read(const char *create, size_t len, bool mariadb, struct db
 {
     SCOPED(sql_table_free) struct sql_table t = {0};
     *out = (struct db_table){0};
-    if (sql_table_read(create, len, false, &t, NULL) < 0)
+    if (sql_table_read(create, len, 0, &t, NULL) < 0)
         return -1;
     out->name = xstrdup(t.name);
     out->engine = xstrdup("");

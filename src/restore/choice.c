@@ -11,9 +11,11 @@
 #include "restore/redefined.h"
 #include "restore/restore_int.h"
 #include "restore/shadow_table.h"
+#include "sql/insert.h"
 #include "store/proof.h"
 
 #define SKIPPED_MAX 20 /* skipped dumps that are named */
+#define NAMED 5        /* tables and sequences that a warning names */
 
 /* ---- loading one dump of ours ---- */
 
@@ -146,9 +148,11 @@ static void keep_finding(struct restore *r, int rc, const struct err *e)
 /* A name without a slash is a file only if it looks like one; dumps are named without an ending. */
 static bool is_path(const char *s)
 {
-    size_t n = strlen(s);
-    return strchr(s, '/') || (n > 4 && strcmp(s + n - 4, ".sql") == 0) ||
-           (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
+    static const char *const endings[] = {".gz",  ".xz",  ".zst", ".bz2",
+                                          ".lz4", ".zip", ".7z",  NULL};
+    const char *ending = strrchr(s, '.');
+    return strchr(s, '/') || (ending && ending > s && strcmp(ending, ".sql") == 0) ||
+           (ending && text_among(ending, endings) && access(s, F_OK) == 0);
 }
 
 /* Was it not finished at the requested moment? Then it may have changes from after it. */
@@ -191,7 +195,7 @@ static int nothing_intact(const struct restore *r, struct err *e)
             "no dump of world %s in %s can be restored (%zu examined%s%s%s%.300s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
-    return err_hint(e, "worldkeeper %s; worldkeeper --restore=PATH takes any mysqldump file",
+    return err_hint(e, "worldkeeper %s; worldkeeper --restore=PATH takes a file of mysqldump",
                     r->catalog.count ? "--verify says what is wrong with each"
                                      : "--dump takes one of a living world");
 }
@@ -325,7 +329,8 @@ static int load_named(struct restore *r, struct err *e)
 /* ---- a file of another tool ---- */
 
 /* Loads its statements, in their order, on one connection. */
-static int load_statements(struct restore *r, const struct import_report *report, struct err *e)
+static int load_statements(struct restore *r, const struct import *in,
+                           const struct import_report *report, struct err *e)
 {
     _Atomic uint64_t rows = 0;
     struct loader l = {.s = {.db = r->db, .plan = &r->plan}, .rows = &rows};
@@ -334,7 +339,7 @@ static int load_statements(struct restore *r, const struct import_report *report
         return -1;
     int rc = loader_begin(&l, e);
     if (rc == 0)
-        rc = import_load(r->path_fd, r->opt->dump, report, &l, &r->code, e);
+        rc = import_load(in, report, &l, &r->code, e);
     if (rc == 0) {
         fault_point("restore.loaded");
         progress_phase(r->job->progress, "checking", 0, 0);
@@ -355,45 +360,87 @@ static int load_statements(struct restore *r, const struct import_report *report
 }
 
 /* In a file that was concatenated from several, each part has a closing line. */
-static int refuse_cut(struct restore *r, const char *path, struct err *e)
+static int judge_end(struct restore *r, const struct import_report *report, struct err *e)
 {
-    if (r->opt->accept_cut) {
-        result_warn(
-            r, "%.300s lacks a closing \"-- Dump completed\" line: rows after the cut are missing",
-            path);
+    const char *path = r->opt->dump;
+    if (report->ends)
         return 0;
+    if (!r->opt->accept_cut) {
+        err_set(e, ERR_REFUSED, 0,
+                "%s lacks a closing \"-- Dump completed\" line: it may be cut short", path);
+        return err_hint(e,
+                        "check its end (its last statement begins in line %" PRIu64
+                        "), and that of each part if it is several files in one; --accept-cut "
+                        "restores what there is of it",
+                        report->last_line);
     }
-    err_set(e, ERR_REFUSED, 0, "%s lacks a closing \"-- Dump completed\" line: it may be cut short",
-            path);
-    return err_hint(e, "check its end, and that of each part if it is several files in one; "
-                       "--accept-cut restores what there is of it");
+    if (report->cut_line)
+        result_warn(r,
+                    "%.300s ends within the statement of line %" PRIu64
+                    ": that one and what came after it are missing",
+                    path, report->cut_line);
+    else
+        result_warn(r,
+                    "%.300s has no closing line: all its statements were taken, up to the one of "
+                    "line %" PRIu64 "; whether more came after it is not known",
+                    path, report->last_line);
+    return 0;
+}
+
+/* What the file lacks is not in the world either, after a loss. */
+static void warn_of_others(struct restore *r, const struct import_report *report)
+{
+    SCOPED(buf_free) struct buf tables = {0}, sequences = {0};
+    const struct names *lacks = &r->plan.not_in_dump, *made = &report->sequences;
+    for (size_t i = 0; i < lacks->count && i < NAMED; i++) {
+        buf_adds(&tables, i ? ", " : "");
+        text_clean(&tables, lacks->list[i], 64);
+    }
+    for (size_t i = 0; i < made->count && i < NAMED; i++) {
+        buf_adds(&sequences, i ? ", " : "");
+        text_clean(&sequences, made->list[i], 64);
+    }
+    if (lacks->count && !r->opt->into)
+        result_warn(r,
+                    "the file lacks %zu of the world's MEMORY tables, which stay as they are: %s%s",
+                    lacks->count, tables.p, lacks->count > NAMED ? ", …" : "");
+    if (made->count)
+        result_warn(r, "sequences of the file are not restored: %s%s", sequences.p,
+                    made->count > NAMED ? ", …" : "");
 }
 
 /* The living world is dumped only once the file has been checked. */
 static int load_file(struct restore *r, struct err *e)
 {
     const char *path = r->opt->dump;
-    struct import_report report;
+    SCOPED(import_report_free) struct import_report report = {0};
+    struct import in = {.fd = r->path_fd,
+                        .name = path,
+                        .charset = r->opt->charset,
+                        .accept_cut = r->opt->accept_cut};
     fault_point("restore.chosen");
     progress_phase(r->job->progress, "reading", 0, 0);
-    if (plan_begin(r, e) < 0)
+    if (import_server(r->db, &in.server, e) < 0 || plan_begin(r, e) < 0)
         return -1;
-    r->plan.accept_cut = r->opt->accept_cut;
     struct code *listed = r->opt->dry_run && r->opt->with_code ? &r->code : NULL;
-    if (import_plan(r->path_fd, path, &r->plan, listed, &report, e) < 0 ||
+    if (import_plan(&in, &r->plan, listed, &report, e) < 0 ||
         permit_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
-        ledgers_plan(r, e) < 0 || (!report.ends && refuse_cut(r, path, e) < 0) ||
-        permit_keep(r, e) < 0 || redefined_note(r, e) < 0)
+        ledgers_plan(r, e) < 0 || judge_end(r, &report, e) < 0 || permit_keep(r, e) < 0 ||
+        redefined_note(r, e) < 0)
         return -1;
+    warn_of_others(r, &report);
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
-    return r->opt->dry_run ? 0 : load_statements(r, &report, e);
+    return r->opt->dry_run ? 0 : load_statements(r, &in, &report, e);
 }
 
 /* Else --force would first dump the living world, and retention could then delete the very dump that was meant. */
 int choice_find(struct restore *r, struct err *e)
 {
     const char *d = r->opt->dump;
+    const char *charset = r->opt->charset;
     bool newest = restore_newest(d), path = !newest && is_path(d);
+    if (charset && !path)
+        return err_set(e, ERR_USAGE, 0, "--charset is for a file of another tool: --restore=PATH");
     if (newest && !r->catalog.count)
         return nothing_intact(r, e);
     if (!path && permit_tables_known(r, e) < 0)
@@ -403,6 +450,9 @@ int choice_find(struct restore *r, struct err *e)
     if (r->opt->at.ms)
         return err_set(e, ERR_USAGE, 0,
                        "--at needs a dump of ours; %s does not know its place in a log", d);
+    if (charset && !sql_charset_safe(charset, strlen(charset)))
+        return err_set(e, ERR_USAGE, 0, "--charset \"%.40s\" cannot be read safely, or is none",
+                       charset);
     r->path_fd = file_open_path(d, e);
     return r->path_fd < 0 ? -1 : 0;
 }

@@ -185,13 +185,14 @@ static int finish_bulk(struct loader *l, struct err *e)
                                       t->name, taken, t->rows);
 }
 
-int loader_insert_raw(struct loader *l, const char *after_name, size_t len, struct err *e)
+int loader_insert_raw(struct loader *l, const char *verb, const char *after_name, size_t len,
+                      struct err *e)
 {
     struct target *t = l->target;
     if (!t)
         return 0;
     buf_clear(&l->text);
-    buf_adds(&l->text, "INSERT INTO ");
+    buf_adds(&l->text, verb);
     sql_ident(&l->text, t->shadow);
     buf_add(&l->text, after_name, len);
     if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_COMMAND))
@@ -202,6 +203,29 @@ int loader_insert_raw(struct loader *l, const char *after_name, size_t len, stru
     t->warnings += db_warnings(l->s.db);
     t->rows += db_affected(l->s.db);
     *l->rows += db_affected(l->s.db);
+    return 0;
+}
+
+int loader_recount(struct loader *l, struct err *e)
+{
+    for (size_t i = 0; i < l->s.plan->count; i++) {
+        struct target *t = &l->s.plan->list[i];
+        if (t->recount && t->created && !t->skip &&
+            db_count(l->s.db, l->s.plan->schema, t->shadow, &t->rows, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int loader_empty(struct loader *l, bool truncate, struct err *e)
+{
+    struct target *t = l->target;
+    if (!t)
+        return 0;
+    if (db_exec_with(l->s.db, truncate ? "TRUNCATE TABLE ??" : "DELETE FROM ??", DB_ARGS(t->shadow),
+                     e) < 0)
+        return err_step(e, "emptying table %s", t->name);
+    t->rows = 0;
     return 0;
 }
 

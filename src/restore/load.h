@@ -39,9 +39,14 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
 /* Loads a table of our own dump, from its CREATE TABLE to its last row, with the changes since.
  * ERR_GAP: the changes do not fit this dump. */
 int loader_part(struct loader *l, struct verify_part *part, struct err *e);
-/* Executes an INSERT whose values were not parsed; `after_name` is all that follows the table's
- * name. */
-int loader_insert_raw(struct loader *l, const char *after_name, size_t len, struct err *e);
+/* Executes an INSERT whose values were not parsed; `verb` such as "INSERT INTO ", `after_name` all that follows the
+ * table's name. */
+int loader_insert_raw(struct loader *l, const char *verb, const char *after_name, size_t len,
+                      struct err *e);
+/* Rows that were inserted by REPLACE or INSERT IGNORE are counted on the server. */
+int loader_recount(struct loader *l, struct err *e);
+/* Empties the shadow table, as the file does. */
+int loader_empty(struct loader *l, bool truncate, struct err *e);
 /* Adds the hashes of changed rows to *hash, as a dump sums those of its rows. */
 int loader_hash(const char *tuples, size_t len, uint64_t *hash, struct err *e);
 /* Adds rows of all columns to a table that is there, in blocks that `from` gives to `give`. t->rows is their

@@ -27,6 +27,9 @@ struct target {
     bool created;    /* the shadow table exists */
     bool unfit;      /* the dump's definition is refused, by us or by the server */
     bool raw;        /* its rows were loaded as foreign SQL: there is no content hash */
+    bool recount;    /* … by REPLACE or INSERT IGNORE: the server says how many there are */
+    bool fires;      /* foreign file: it has made a trigger on this table */
+    uint64_t counter; /* foreign file: the AUTO_INCREMENT that it sets */
     bool refused;    /* with changes of the journal among its rows, which may be at fault */
     bool triggers;   /* live has triggers, which are moved at the swap */
     bool as_dumped;  /* its rows do not fit the definition of live: it gets that of the dump */
@@ -67,7 +70,6 @@ struct plan {
     struct db_tables live;    /* all tables of the schema now */
     struct names not_in_dump; /* MEMORY tables that the dump does not have: left as they are */
     bool any_case;            /* this server compares table names without regard to case */
-    bool accept_cut;          /* foreign file: an incomplete last statement is left out */
     bool into;                /* loads into another schema, under the tables' own names */
     bool copy;                /* … what a promotion would load into the world's (warm.h) */
     bool shared;              /* a Galera node: durable tables belong to the cluster */

@@ -30,6 +30,7 @@ struct restore_options {
     wall_t at;           /* up to the last change in this second; ms 0: up to the loss */
     bool force, dry_run;
     bool accept_cut; /* accept a file without its closing line */
+    const char *charset; /* of the texts in a file of another tool; NULL: as it says */
     bool newest;     /* `dump` is the newest where it came from, and its journal is wanted */
     bool fetched;    /* from another machine: a world that is empty since --init is no living one */
     bool promotion;  /* a standby's: another machine's world, by dump and segments alone, takes the

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "dump/format.h"
@@ -277,4 +278,42 @@ int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf
     if (rc < 0)
         err_step(e, "giving columns of table %s their digits back", t->name);
     return rc;
+}
+
+/* ---- what a file alters ---- */
+
+/* Our own dumps take (M,D) off before the rows, and put them back afterwards: done here as in a restore of theirs. */
+static int alter_scale(const struct shadow_session *s, struct target *t,
+                       const struct sql_table *change, struct buf *scale, struct err *e)
+{
+    bool off = false, on = false;
+    for (size_t i = 0; i < change->column_count; i++) {
+        const char *type = change->columns[i].type;
+        bool real = strncasecmp(type, "float", 5) == 0 || strncasecmp(type, "double", 6) == 0;
+        off |= real && !strchr(type, '(');
+        on |= real && strchr(type, '(');
+    }
+    return off && !on ? shadow_scale_off(s, t, "", 0, scale, e)
+           : on       ? shadow_scale_on(s, t, scale, e)
+                      : 0;
+}
+
+int shadow_alter(const struct shadow_session *s, struct target *t, const struct sql_table *change,
+                 struct buf *scale, struct err *e)
+{
+    struct sql_table_how how = {.name = t->shadow, .mariadb = db_is_mariadb(s->db)};
+    SCOPED(buf_free) struct buf b = {0};
+    how.unnamed_checks = t->live && !how.mariadb;
+    int rc;
+    if (plan_defines(s->plan, t)) {
+        sql_alter_write(&b, change, &how);
+        rc = b.len ? alter(s, t, b.p, true, e) : 0;
+    } else {
+        rc = alter_scale(s, t, change, scale, e);
+        if (change->auto_increment)
+            buf_printf(&b, " AUTO_INCREMENT=%" PRIu64, change->auto_increment);
+        if (rc == 0 && b.len)
+            rc = alter(s, t, b.p, false, e);
+    }
+    return rc < 0 ? err_step(e, "altering table %s", t->name) : 0;
 }

@@ -34,6 +34,11 @@ int shadow_scale_off(const struct shadow_session *s, const struct target *t, con
 int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf *scale,
                     struct err *e);
 
+/* What a file of another tool alters after it has made the table. A shadow table that is like the living one keeps that
+ * definition, but for AUTO_INCREMENT; `scale` is kept as by shadow_scale_off(). */
+int shadow_alter(const struct shadow_session *s, struct target *t, const struct sql_table *change,
+                 struct buf *scale, struct err *e);
+
 /* Parses the dump's definition of a table; the caller frees `out`. ERR_DAMAGED: it is another
  * table's; ERR_REFUSED: it contains something that is not accepted from a dump. */
 int shadow_definition(const struct target *t, const char *create, size_t len, struct sql_table *out,

@@ -1,5 +1,7 @@
 #include "sql/insert.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -34,9 +36,68 @@ static void add(struct rows_reader *r, bool keep)
     next(r);
 }
 
+/* Bytes in hex, which are a string for the server: "(…)" after UNHEX. */
+static int read_unhex(struct rows_reader *r, bool keep)
+{
+    SCOPED(buf_free) struct buf digits = {0}, bytes = {0};
+    next(r);
+    if (r->t.kind != SQL_OPEN)
+        return -1;
+    next(r);
+    if (!sql_token_bytes(&r->t, false, &digits) || r->t.kind != SQL_STRING || digits.len % 2)
+        return -1;
+    for (size_t i = 0; i < digits.len; i += 2) {
+        if (!isxdigit((unsigned char)digits.p[i]) || !isxdigit((unsigned char)digits.p[i + 1]))
+            return -1;
+        buf_addc(&bytes,
+                 (char)(text_hex_value(digits.p[i]) << 4 | text_hex_value(digits.p[i + 1])));
+    }
+    next(r);
+    if (r->t.kind != SQL_CLOSE)
+        return -1;
+    if (keep) {
+        buf_adds(&r->out->rows, "_binary");
+        sql_text_literal(&r->out->rows, bytes.p ? bytes.p : "", bytes.len);
+    }
+    next(r);
+    return 0;
+}
+
+/* A number in bits: "(b'…', UNSIGNED)" after CONVERT. */
+static int read_convert(struct rows_reader *r, bool keep)
+{
+    SCOPED(buf_free) struct buf bytes = {0};
+    uint64_t n = 0;
+    next(r);
+    if (r->t.kind != SQL_OPEN)
+        return -1;
+    next(r);
+    if (r->t.kind != SQL_BITS || !sql_token_bytes(&r->t, false, &bytes) || bytes.len > 8)
+        return -1;
+    for (size_t i = 0; i < bytes.len; i++)
+        n = n << 8 | (unsigned char)bytes.p[i];
+    next(r);
+    if (!sql_is_punct(&r->t, ","))
+        return -1;
+    next(r);
+    if (!sql_is(&r->t, "UNSIGNED"))
+        return -1;
+    next(r);
+    if (r->t.kind != SQL_CLOSE)
+        return -1;
+    if (keep)
+        buf_printf(&r->out->rows, "%" PRIu64, n);
+    next(r);
+    return 0;
+}
+
 /* A number, a string, hex or bit digits, or NULL: nothing that could be a name. */
 static int read_literal(struct rows_reader *r, bool keep)
 {
+    if (sql_is(&r->t, "UNHEX"))
+        return read_unhex(r, keep);
+    if (sql_is(&r->t, "CONVERT"))
+        return read_convert(r, keep);
     if (r->t.kind == SQL_CHARSET) {
         if (!sql_charset_safe(r->t.s + 1, r->t.len - 1))
             return -1;
@@ -155,7 +216,7 @@ static int read_rows(struct rows_reader *r)
 {
     size_t rows = 0, empty = 0;
     /* INSERT … SELECT and … SET would be code, not data */
-    if (!sql_is(&r->t, "VALUES"))
+    if (!sql_is(&r->t, "VALUES") && !sql_is(&r->t, "VALUE"))
         return -1;
     do {
         if (rows++)
@@ -166,16 +227,18 @@ static int read_rows(struct rows_reader *r)
             return -1;
         empty += r->out->empty;
     } while (sql_is_punct(&r->t, ","));
+    r->out->row_count = rows;
     return r->t.kind == SQL_END && (empty == 0 || empty == rows) ? 0 : -1;
 }
 
-int sql_insert_read(const char *s, size_t len, const bool *leave_out, size_t count,
-                    struct sql_insert *out)
+int sql_insert_read(const char *s, size_t len, bool ansi_quotes, const bool *leave_out,
+                    size_t count, struct sql_insert *out)
 {
-    struct rows_reader r = {.text = {.s = s, .end = s + len, .binary = true},
-                            .leave_out = leave_out,
-                            .count = count,
-                            .out = out};
+    struct rows_reader r = {
+        .text = {.s = s, .end = s + len, .ansi_quotes = ansi_quotes, .binary = true},
+        .leave_out = leave_out,
+        .count = count,
+        .out = out};
     *out = (struct sql_insert){0};
     /* what is written is hardly ever longer than what was read */
     buf_reserve(&out->rows, len);

@@ -9,7 +9,8 @@
 /* Where an item of the list ends; a refusal ends it, too. */
 static bool at_end(const struct reader *r)
 {
-    return r->t.kind == SQL_CLOSE || sql_is_punct(&r->t, ",") || r->t.kind == SQL_BAD;
+    return r->t.kind == SQL_CLOSE || r->t.kind == SQL_END || r->t.kind == SQL_BAD ||
+           sql_is_punct(&r->t, ",");
 }
 
 /* Columns */
@@ -309,19 +310,37 @@ static void read_item(struct reader *r, struct sql_table *t)
         read_column(r, t);
 }
 
-int sql_table_read(const char *create, size_t len, bool plain_strings, struct sql_table *out,
+static struct sql_text text_of(const char *s, size_t len, unsigned modes)
+{
+    return (struct sql_text){.s = s,
+                             .end = s + len,
+                             .ansi_quotes = modes & SQL_ANSI_QUOTES,
+                             .plain_strings = modes & SQL_PLAIN_STRINGS};
+}
+
+static void begin(struct reader *r, struct sql_table *out)
+{
+    *out = (struct sql_table){0};
+    out->engine = reader_own(r, xstrdup(""));
+    reader_next(r);
+}
+
+static void read_table_name(struct reader *r, unsigned modes, struct sql_table *out)
+{
+    reader_text(r, reader_name, &out->name);
+    if ((modes & SQL_QUALIFIED) && reader_punct(r, "."))
+        reader_text(r, reader_name, &out->name);
+}
+
+int sql_table_read(const char *create, size_t len, unsigned modes, struct sql_table *out,
                    struct err *e)
 {
-    struct reader r = {.text = {.s = create, .end = create + len, .plain_strings = plain_strings},
-                       .of = out,
-                       .e = e};
-    *out = (struct sql_table){0};
-    out->engine = reader_own(&r, xstrdup(""));
-    reader_next(&r);
+    struct reader r = {.text = text_of(create, len, modes), .of = out, .e = e};
+    begin(&r, out);
     reader_need(&r, "CREATE TABLE");
     if (reader_at(&r, "IF"))
         reader_need(&r, "IF NOT EXISTS");
-    reader_text(&r, reader_name, &out->name);
+    read_table_name(&r, modes, out);
     reader_expect(&r, SQL_OPEN, NULL);
     do
         read_item(&r, out);
@@ -337,9 +356,52 @@ int sql_table_read(const char *create, size_t len, bool plain_strings, struct sq
     return -1;
 }
 
-char *sql_table_engine(const char *create, size_t len, bool plain_strings)
+/* True: it is an option, after which the next one may follow without a comma. A column that is added is refused: rows
+ * before it get a value of the server's. */
+static bool read_clause(struct reader *r, struct sql_table *t)
 {
-    struct sql_text text = {.s = create, .end = create + len, .plain_strings = plain_strings};
+    static const char *const added[] = {"PRIMARY", "UNIQUE",     "FULLTEXT", "SPATIAL", "KEY",
+                                        "INDEX",   "CONSTRAINT", "CHECK",    "FOREIGN", NULL};
+    if (reader_word(r, "ADD")) {
+        const char *const *a = added;
+        while (*a && !reader_at(r, *a))
+            a++;
+        if (*a || reader_at(r, "VECTOR KEY"))
+            read_item(r, t);
+        else
+            reader_refuse(r, "ADD");
+    } else if (reader_word(r, "MODIFY")) {
+        reader_word(r, "COLUMN");
+        read_column(r, t);
+    } else {
+        options_one(r, t);
+        return true;
+    }
+    return false;
+}
+
+int sql_alter_read(const char *alter, size_t len, unsigned modes, struct sql_table *out,
+                   struct err *e)
+{
+    struct reader r = {.text = text_of(alter, len, modes), .of = out, .e = e};
+    begin(&r, out);
+    reader_need(&r, "ALTER TABLE");
+    read_table_name(&r, modes, out);
+    do {
+        bool option = read_clause(&r, out);
+        if (!reader_punct(&r, ",") && r.t.kind != SQL_END && !option)
+            reader_refuse(&r, NULL);
+    } while (!r.refused && r.t.kind != SQL_END);
+    if (!r.refused)
+        return 0;
+    sql_table_free(out);
+    return -1;
+}
+
+/* MySQL 4 wrote TYPE. */
+char *sql_table_engine(const char *create, size_t len, unsigned modes)
+{
+    struct sql_text text = text_of(create, len, modes);
     struct sql_token t;
     struct buf engine = {0};
     unsigned named = 0, depth = 0;
@@ -348,7 +410,7 @@ char *sql_table_engine(const char *create, size_t len, bool plain_strings)
         /* a column may be called ENGINE, and partitions name theirs again */
         depth += t.kind == SQL_OPEN;
         depth -= t.kind == SQL_CLOSE && depth;
-        if (depth || !sql_is(&t, "ENGINE"))
+        if (depth || (!sql_is(&t, "ENGINE") && !sql_is(&t, "TYPE")))
             continue;
         if (sql_next(&text, &t) == SQL_PUNCT)
             sql_next(&text, &t);
@@ -475,6 +537,40 @@ static void write_constraint(struct buf *out, const struct sql_constraint *c,
     add_if(out, c->not_enforced && !how->mariadb, "NOT ENFORCED");
 }
 
+static bool knows(const struct sql_option *o, const struct sql_table_how *how)
+{
+    return o->brand != (how->mariadb ? SQL_MYSQL : SQL_MARIADB);
+}
+
+static void write_option(struct buf *out, const struct sql_option *o)
+{
+    add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as SHOW CREATE TABLE has it */
+    buf_printf(out, " %s%s", o->name, o->value ? "=" : "");
+    buf_adds(out, o->value ? o->value : "");
+}
+
+void sql_alter_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->column_count; i++) {
+        buf_adds(out, n++ ? ", MODIFY " : " MODIFY ");
+        write_column(out, &t->columns[i], how->mariadb);
+    }
+    for (size_t i = 0; i < t->key_count; i++) {
+        buf_adds(out, n++ ? ", ADD " : " ADD ");
+        write_key(out, &t->keys[i], how->mariadb);
+    }
+    for (size_t i = 0; i < t->constraint_count; i++) {
+        buf_adds(out, n++ ? ", ADD " : " ADD ");
+        write_constraint(out, &t->constraints[i], how);
+    }
+    for (size_t i = 0; i < t->option_count; i++)
+        if (knows(&t->options[i], how)) {
+            buf_adds(out, n++ ? "," : "");
+            write_option(out, &t->options[i]);
+        }
+}
+
 void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how)
 {
     /* the parenthesis opens with the first column, of which there is always one */
@@ -494,14 +590,9 @@ void sql_table_write(struct buf *out, const struct sql_table *t, const struct sq
         write_constraint(out, &t->constraints[i], how);
     }
     buf_adds(out, "\n)");
-    for (size_t i = 0; i < t->option_count; i++) {
-        const struct sql_option *o = &t->options[i];
-        if (o->brand == (how->mariadb ? SQL_MYSQL : SQL_MARIADB))
-            continue;
-        add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as SHOW CREATE TABLE has it */
-        buf_printf(out, " %s%s", o->name, o->value ? "=" : "");
-        buf_adds(out, o->value ? o->value : "");
-    }
+    for (size_t i = 0; i < t->option_count; i++)
+        if (knows(&t->options[i], how))
+            write_option(out, &t->options[i]);
     if (t->partitions) {
         buf_addc(out, '\n');
         buf_adds(out, t->partitions);

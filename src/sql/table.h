@@ -1,5 +1,5 @@
 /* A table's definition as a structure: parsed from a CREATE TABLE as SHOW CREATE TABLE and
- * mysqldump write it, and written by us. What was read is data; only the output of
+ * mysqldump write it, and written by us; and an ALTER TABLE of another tool's file in the same structure. What was read is data; only the output of
  * sql_table_write() goes to a server, so no second parser can disagree with this one. Whatever the
  * structure cannot hold is refused by name. Pure.
  *
@@ -74,16 +74,25 @@ struct sql_table {
     size_t text_count;
 };
 
-/* `plain_strings`: read as under NO_BACKSLASH_ESCAPES. ERR_REFUSED names what is not accepted;
- * nothing is to be freed then. */
-int sql_table_read(const char *create, size_t len, bool plain_strings, struct sql_table *out,
+/* How the text of a definition is read; 0: as servers write it. */
+enum sql_table_modes {
+    SQL_PLAIN_STRINGS = 1, /* as under NO_BACKSLASH_ESCAPES */
+    SQL_ANSI_QUOTES = 2,   /* as under ANSI_QUOTES */
+    SQL_QUALIFIED = 4,     /* the table's name may stand behind a schema's, which is dropped */
+};
+/* ERR_REFUSED names what is not accepted; nothing is to be freed then. */
+int sql_table_read(const char *create, size_t len, unsigned modes, struct sql_table *out,
                    struct err *e);
 void sql_table_free(struct sql_table *t);
+/* Reads an ALTER TABLE that modifies columns, adds keys and constraints, and sets options: what files of other tools have
+ * after a table's rows. The columns in `out` are those of MODIFY. ERR_REFUSED for any other clause. */
+int sql_alter_read(const char *alter, size_t len, unsigned modes, struct sql_table *out,
+                   struct err *e);
 
 /* The engine named in a definition, even in one that sql_table_read() refuses: it may show that
  * this is not a MEMORY table anyway. NULL: none or several are named, or the text contains
  * something that only some servers read. To be freed. */
-char *sql_table_engine(const char *create, size_t len, bool plain_strings);
+char *sql_table_engine(const char *create, size_t len, unsigned modes);
 
 struct sql_table_how {
     const char *name; /* the table's */
@@ -92,6 +101,9 @@ struct sql_table_how {
 };
 /* For a session in utf8mb4 without NO_BACKSLASH_ESCAPES and ANSI_QUOTES. */
 void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how);
+/* The clauses of what sql_alter_read() read, with a blank before them, to follow "ALTER TABLE `name`"; nothing if this
+ * server knows none of them. */
+void sql_alter_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how);
 
 /* NULL: no such column. Case-insensitive. */
 const struct sql_column *sql_table_column(const struct sql_table *t, const char *name);

@@ -16,6 +16,8 @@ void expression_now(struct reader *r, struct buf *out);
 
 /* DISK, MEMORY or DEFAULT. */
 void options_storage(struct reader *r, struct buf *out);
+/* One option: "NAME = value". */
+void options_one(struct reader *r, struct sql_table *t);
 /* All that follows the columns. */
 void options_read(struct reader *r, struct sql_table *t);
 

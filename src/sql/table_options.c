@@ -105,7 +105,7 @@ static struct sql_option *add_option(struct sql_table *t, const char *name)
 }
 
 /* "NAME = value"; the "=" may be missing. */
-static void read_option(struct reader *r, struct sql_table *t)
+void options_one(struct reader *r, struct sql_table *t)
 {
     size_t n = sizeof known_options / sizeof *known_options;
     const struct known_option *k = known_options;
@@ -309,7 +309,7 @@ void options_read(struct reader *r, struct sql_table *t)
         if (reader_at(r, "PARTITION"))
             reader_text(r, read_partitions, &t->partitions);
         else
-            read_option(r, t);
+            options_one(r, t);
     }
     /* Without ENGINE the server's default may be one in which CONNECTION has an effect. */
     for (size_t i = 0; i < t->option_count; i++)

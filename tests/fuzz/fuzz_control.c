@@ -171,7 +171,7 @@ static void take_request(const char *s, size_t len)
     demand(request_from_json(o, &again, &e) == 0);
     json_decref(o);
     demand(r.action == again.action && same(r.dump, again.dump) && same(r.into, again.into) &&
-           same(r.at, again.at));
+           same(r.at, again.at) && same(r.charset, again.charset));
     demand(r.force == again.force && r.accept_cut == again.accept_cut &&
            r.dry_run == again.dry_run && r.skip == again.skip && r.pause_ms == again.pause_ms &&
            !r.automatic && !again.automatic);

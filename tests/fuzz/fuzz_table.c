@@ -46,7 +46,7 @@ static void judge(const struct sql_table *t, bool mariadb)
     struct err e = {0};
     demand(t->name[0] && t->column_count > 0);
     write_as(&first, t, mariadb, false);
-    demand(sql_table_read(first.p, first.len, false, &again, &e) == 0);
+    demand(sql_table_read(first.p, first.len, 0, &again, &e) == 0);
     demand(again.column_count == t->column_count && again.key_count == t->key_count);
     demand(again.constraint_count == t->constraint_count);
     demand(again.auto_increment == t->auto_increment && strcmp(again.engine, t->engine) == 0);

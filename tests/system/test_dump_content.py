@@ -246,7 +246,7 @@ def test_files_of_others(keeper, other, tmp, sql):
     path = got(tmp, f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (1);\n{sql};\n"
                f"DROP DATABASE {OTHER};\n-- Dump completed\n")
     done = keeper.run("--restore=" + path, "--into=wk_into")
-    assert done.rc == REFUSED and "not one that mysqldump writes" in done.err, done
+    assert done.rc == REFUSED and "line 5: --restore does not take this statement" in done.err, done
     unharmed(keeper, other)
 
 
@@ -281,15 +281,26 @@ def test_worlds_that_look_odd(keeper, other):
 
 
 def test_what_is_passed_over_in_files_of_others(keeper, other, tmp):
-    """DROP, USE, LOCK and their like are left out, not run."""
-    path = got(tmp, f"DROP DATABASE {OTHER};\nUSE {OTHER};\n/*!40000 DROP TABLE {OTHER}.t */;\n"
-               f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
-               f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\nCREATE USER nobody@nowhere;\n"
+    """DROP DATABASE before its CREATE, USE, LOCK and their like are left out, not run."""
+    path = got(tmp, f"DROP DATABASE {OTHER};\nCREATE DATABASE {OTHER};\nUSE {OTHER};\n"
+               f"/*!40000 DROP TABLE {OTHER}.t */;\nSTOP ALL SLAVES;\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
+               f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\n"
                "CHANGE MASTER TO MASTER_LOG_FILE='no.000001', MASTER_LOG_POS=4;\n"
                "CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='no.000001', SOURCE_LOG_POS=4;\n"
                "DO SETVAL(`s`, 1, 0);\nINSERT INTO `t` () VALUES ();\nINSERT INTO `t` VALUES ();\n"
                "-- Dump completed\n")
     keeper.ok("--restore=" + path, "--into=wk_into")
     assert keeper.server.sql("SELECT * FROM wk_into.t") == ((7,), (None,), (None,))
+    unharmed(keeper, other)
+
+
+@pytest.mark.parametrize("sql", [f"DROP DATABASE {OTHER}", "CREATE USER nobody@nowhere", "SET GLOBAL max_connections=9",
+                                 f"ALTER TABLE {OTHER}.t ADD KEY (a)", f"DROP TABLE {OTHER}.t"])
+def test_what_the_stock_client_would_do_elsewhere(keeper, other, tmp, sql):
+    path = got(tmp, f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (7);\n{sql};\n"
+               "-- Dump completed\n")
+    done = keeper.run("--restore=" + path, "--into=wk_into")
+    assert done.rc == REFUSED and "line 5: " in done.err and "wk_into < " in done.err, done
     assert keeper.server.sql("SELECT COUNT(*) FROM mysql.user WHERE user='nobody'") == ((0,),)
+    assert keeper.server.sql("SHOW DATABASES LIKE 'wk_into'") in ((), (("wk_into",),))
     unharmed(keeper, other)

@@ -550,12 +550,12 @@ def test_a_cut_file_of_the_old_scripts(lost, tmp, suffix, make_world):
 
 @pytest.fixture
 def old_file(keeper, tmp):
-    """A mysqldump of the world as it is, and where its closing line begins."""
+    """A mysqldump of the world as it is, and where its end begins: what restores the session, and the closing line."""
     path = mysqldump(keeper.server, keeper.world.schema, os.path.join(tmp, "old.sql"))
     with open(path, "rb") as f:
         text = f.read()
     assert text.count(b"-- Dump completed") == 1
-    return path, text, text.index(b"-- Dump completed")
+    return path, text, text.rindex(b"UNLOCK TABLES;\n") + 15
 
 
 def write(path, text):
@@ -605,7 +605,7 @@ def test_two_files_in_one(keeper, make_world, old_file, tmp, cut):
         more = f.read()
     keeper.world.sql("CREATE TABLE second (id INT PRIMARY KEY) ENGINE=MEMORY")
     before = keeper.world.snapshot()
-    closing = more.index(b"-- Dump completed")
+    closing = more.rindex(b"UNLOCK TABLES;\n") + 15
     write(path, text + more[:closing] if cut == "the last" else text[:end] + more)
     for dry in ((), ("--dry-run",)):
         done = keeper.run("--restore=" + path, "--force", *dry)

@@ -35,7 +35,7 @@ static int rewrite(const char *text, size_t len, bool mariadb, bool plain, struc
     }
     write_for(out, &t, mariadb);
     sql_table_free(&t);
-    if (sql_table_read(out->p, out->len, false, &t, &e) < 0) {
+    if (sql_table_read(out->p, out->len, 0, &t, &e) < 0) {
         fprintf(stderr, "not read again: %s\n%s\n", e.text, out->p);
         abort();
     }

@@ -22,7 +22,7 @@ static int read_exact(const char *text, size_t len, const char *marks, struct sq
     memcpy(exact, text, len);
     for (size_t i = 0; i < n; i++)
         generated[i] = marks[i] == 'g';
-    int rc = sql_insert_read(exact, len, n ? generated : NULL, n, out);
+    int rc = sql_insert_read(exact, len, false, n ? generated : NULL, n, out);
     free(exact);
     return rc;
 }

@@ -58,7 +58,7 @@ static struct kit *kit(bool memory)
                            .scale = {0, 2},
                            .key = {&k->columns[1], &k->columns[2]},
                            .value = {&k->columns[3], &k->columns[4]}};
-    assert_int_equal(sql_table_read(definition, strlen(definition), false, &k->l.def, &e), 0);
+    assert_int_equal(sql_table_read(definition, strlen(definition), 0, &k->l.def, &e), 0);
     return k;
 }
 

@@ -254,7 +254,7 @@ static void test_deep(void **state)
 
 static void engine_of(const char *text, const char *want)
 {
-    char *engine = sql_table_engine(text, strlen(text), false);
+    char *engine = sql_table_engine(text, strlen(text), 0);
     if (want)
         assert_string_equal(engine, want);
     else

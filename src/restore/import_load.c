@@ -1,0 +1,350 @@
+/* The second pass over another tool's file: its statements on the world's tables are carried out, on the shadow tables,
+ * from what was read of them. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "restore/import.h"
+#include "restore/import_int.h"
+#include "sql/literal.h"
+
+#define INCORRECT_VALUE 1366
+#define UNKNOWN_COLLATION 1273
+#define UNKNOWN_CHARSET 1115
+
+struct loading {
+    struct import_pass pass;
+    struct loader *l;
+    struct code *code;
+    char sent[FOREIGN_SETTINGS][512]; /* what the server's session has; "?": not known */
+    struct buf scale;                 /* of the table that was altered last */
+};
+
+int import_server(struct db *db, struct import_server *out, struct err *e)
+{
+    SCOPED(xfree) char *mode = db_one(db, "SELECT @@GLOBAL.sql_mode", e);
+    SCOPED(xfree) char *zone = mode ? db_one(db, "SELECT @@GLOBAL.time_zone", e) : NULL;
+    if (!zone)
+        return -1;
+    out->version = db_version(db);
+    snprintf(out->mode, sizeof out->mode, "%s", mode);
+    snprintf(out->zone, sizeof out->zone, "%s", zone);
+    return 0;
+}
+
+/* ---- the session ---- */
+
+static int send_setting(struct loading *p, int setting, const char *value, struct err *e)
+{
+    struct db *db = p->l->s.db;
+    SCOPED(buf_free) struct buf mode = {0};
+    const char *checks = db_word(db, WORD_CHECKS);
+    switch (setting) {
+    case FOREIGN_NAMES:
+        return db_execf(db, e, "SET NAMES %s", value);
+    case FOREIGN_MODE:
+        foreign_modes(value, &mode);
+        return db_execf(db, e, "SET SESSION sql_mode='%s'", mode.p);
+    case FOREIGN_ZONE:
+        return db_execf(db, e, "SET SESSION time_zone='%s'", value);
+    default:
+        return checks ? db_exec_with(db, "SET SESSION $=$", DB_ARGS(checks, value), e) : 0;
+    }
+}
+
+/* The server's session becomes as the file's is before a statement that depends on it. Definitions are sent in UTF-8,
+ * whatever the character set of the rows. */
+static int send_settings(struct loading *p, bool rows, struct err *e)
+{
+    for (int i = rows ? 0 : FOREIGN_NAMES + 1; i < FOREIGN_SETTINGS; i++) {
+        const char *want = i == FOREIGN_NAMES ? import_names(&p->pass) : p->pass.session.now[i];
+        if (strcmp(p->sent[i], want) == 0)
+            continue;
+        if (send_setting(p, i, want, e) < 0)
+            return -1;
+        snprintf(p->sent[i], sizeof p->sent[i], "%s", want);
+    }
+    return 0;
+}
+
+/* Definitions are sent in UTF-8. */
+static void names_changed(struct loading *p)
+{
+    snprintf(p->sent[FOREIGN_NAMES], sizeof p->sent[FOREIGN_NAMES], "?");
+}
+
+/* ---- text that the server cannot store ---- */
+
+/* The bytes of "\xF3n" in a message, as far as they are escaped. */
+static size_t escaped_bytes(const char *s, char *out, size_t room)
+{
+    size_t n = 0;
+    while (n < room && s[0] == '\\' && s[1] == 'x' && isxdigit((unsigned char)s[2]) &&
+           isxdigit((unsigned char)s[3])) {
+        out[n++] = (char)(text_hex_value(s[2]) << 4 | text_hex_value(s[3]));
+        s += 4;
+    }
+    return n;
+}
+
+/* Do they begin with a whole character of UTF-8? */
+static bool is_character(const char *bytes, size_t n)
+{
+    for (size_t len = 1; len <= n && len <= 4; len++)
+        if (text_utf8_valid(bytes, len))
+            return n > 0;
+    return false;
+}
+
+/* "for column `s`.`t`.`c` at row 3", "for column 'c' at row 3" */
+static void column_and_row(const char *message, char column[200], unsigned long *row)
+{
+    const char *end = strstr(message, " at row "), *s = end;
+    *row = end ? strtoul(end + 8, NULL, 10) : 0;
+    snprintf(column, 200, "?");
+    if (!end || end - message < 2)
+        return;
+    char quote = end[-1];
+    for (s = end - 2; s > message && *s != quote;)
+        s--;
+    snprintf(column, 200, "%.*s", (int)(end - s - 2), s + 1);
+}
+
+/* The server would store a question mark, or has refused the row in a strict mode. */
+static int refuse_text(struct loading *p, const struct import_seen *x, const struct target *t,
+                       const char *message, struct err *e)
+{
+    const char *names = import_names(&p->pass), *value = strstr(message, "value: '");
+    char bytes[16], column[200], hex[2 * sizeof bytes + 1] = "";
+    unsigned long row;
+    size_t n = value ? escaped_bytes(value + 8, bytes, sizeof bytes) : 0;
+    column_and_row(message, column, &row);
+    SCOPED(buf_free) struct buf clean = {0};
+    text_clean(&clean, column, 64);
+    bool utf8 = strncmp(names, "utf8", 4) == 0;
+    bool lacks = is_character(bytes, n) || (!utf8 && strcmp(names, "binary") != 0);
+    text_hex((const unsigned char *)bytes, n < 4 ? n : 4, hex);
+    err_set(e, ERR_REFUSED, 0,
+            "%s, line %llu: table %s, column %s, row %lu of the statement: byte%s %s %s",
+            p->pass.in->name, (unsigned long long)x->st->line, t->name, clean.p, row,
+            n > 1 ? "s" : "", hex,
+            lacks ? "is a character that the column's character set lacks"
+                  : "is no text in the character set that the file is read in");
+    if (lacks)
+        return err_hint(
+            e, "the stock client would store a question mark: give the column CHARACTER SET "
+               "utf8mb4, in the file too");
+    return err_hint(e, "it is read as %s; name the one that it is in, such as --charset=latin1",
+                    names);
+}
+
+/* After a statement: `rc` is its result. */
+static int judge_text(struct loading *p, const struct import_seen *x, const struct target *t,
+                      int rc, struct err *e)
+{
+    static const char incorrect[] = "Incorrect string value";
+    if (rc < 0 && e->num == INCORRECT_VALUE && strstr(e->text, incorrect)) {
+        SCOPED(xfree) char *message = xstrdup(strstr(e->text, incorrect));
+        return refuse_text(p, x, t, message, e);
+    }
+    if (rc < 0 || !db_warnings(p->l->s.db))
+        return rc;
+    SCOPED(xfree) char *message = NULL;
+    struct db_rows *rows = db_select(p->l->s.db, "tut", "SHOW WARNINGS", e);
+    int got;
+    while ((got = db_next(rows, e)) == 1)
+        if (!message && db_uint(rows, 1) == INCORRECT_VALUE &&
+            text_starts(db_text(rows, 2), incorrect))
+            message = db_dup(rows, 2);
+    db_rows_end(rows);
+    return got < 0 ? -1 : message ? refuse_text(p, x, t, message, e) : 0;
+}
+
+/* ---- definitions ---- */
+
+/* Names the column whose collation this server does not have. */
+static int explain_collation(const struct loading *p, const struct sql_table *table, struct err *e)
+{
+    const char *column = NULL, *name = NULL, *text = strchr(e->text, '\'');
+    if (e->num != UNKNOWN_COLLATION && e->num != UNKNOWN_CHARSET)
+        return -1;
+    for (size_t i = 0; i < table->column_count && text; i++) {
+        const struct sql_column *c = &table->columns[i];
+        const char *own[] = {c->collation, c->charset};
+        for (size_t k = 0; k < 2 && !column; k++)
+            if (own[k] && strncasecmp(text + 1, own[k], strlen(own[k])) == 0) {
+                column = c->name;
+                name = own[k];
+            }
+    }
+    for (size_t i = 0; i < table->option_count && text && !name; i++) {
+        const char *value = table->options[i].value;
+        if (value && *value && strncasecmp(text + 1, value, strlen(value)) == 0)
+            name = value;
+    }
+    if (!name)
+        return -1;
+    SCOPED(buf_free) struct buf file = {0};
+    buf_shell(&file, p->pass.in->name);
+    err_step(e, "table %s, %s%s", table->name, column ? "column " : "its default",
+             column ? column : "");
+    return err_hint(e, "this server has no %s: sed 's/%s/%s/g' %s > NEW.sql, and restore that",
+                    name, name, e->num == UNKNOWN_CHARSET ? "utf8mb4" : "utf8mb4_unicode_ci",
+                    file.p);
+}
+
+/* Converts the definition to the form of our own dumps: quoted names, backslash escapes. */
+static int load_create(struct loading *p, const struct import_seen *x, struct err *e)
+{
+    SCOPED(sql_table_free) struct sql_table table = {0};
+    SCOPED(buf_free) struct buf sql = {0};
+    struct target *t = plan_find(p->l->s.plan, x->f.name.p);
+    if (!t || t->skip || t->created)
+        return 0;
+    if (sql_table_read(x->sql, x->len, x->modes, &table, e) < 0 || send_settings(p, false, e) < 0)
+        return -1;
+    struct sql_table_how how = {.name = t->name, .mariadb = db_is_mariadb(p->l->s.db)};
+    sql_table_write(&sql, &table, &how);
+    /* The file's own counter is set as the file sets it; a higher one of a ledger at the end. */
+    if (t->auto_increment == t->counter)
+        t->auto_increment = 0;
+    names_changed(p);
+    buf_clear(&p->scale);
+    if (loader_table(p->l, t->name, sql.p, sql.len, e) < 0)
+        return explain_collation(p, &table, e);
+    struct sql_table counter = {.auto_increment = table.auto_increment};
+    return !plan_defines(p->l->s.plan, t) && counter.auto_increment > 1
+               ? shadow_alter(&p->l->s, t, &counter, &p->scale, e)
+               : 0;
+}
+
+/* The target of a statement, which exists from here on; NULL without an error: it is left as it is. */
+static int table_of(struct loading *p, const struct import_seen *x, struct target **out,
+                    struct err *e)
+{
+    struct target *t = plan_find(p->l->s.plan, x->f.name.p);
+    *out = p->l->target = t && !t->skip ? t : NULL;
+    if (!*out)
+        return 0;
+    if (t->created || t->defined)
+        return t->created ? 0
+                          : err_set(e, ERR_DAMAGED, 0, "the file has changed while it was read");
+    names_changed(p);
+    return loader_table(p->l, t->name, "", 0, e);
+}
+
+static int load_alter(struct loading *p, const struct import_seen *x, struct err *e)
+{
+    SCOPED(sql_table_free) struct sql_table change = {0};
+    struct target *t;
+    if (table_of(p, x, &t, e) < 0 || !t)
+        return t ? -1 : 0;
+    if (sql_alter_read(x->sql, x->len, x->modes, &change, e) < 0 || send_settings(p, false, e) < 0)
+        return -1;
+    int rc = judge_text(p, x, t, shadow_alter(&p->l->s, t, &change, &p->scale, e), e);
+    names_changed(p);
+    return rc;
+}
+
+/* ---- rows ---- */
+
+static const char *verb_of(const struct foreign *f)
+{
+    return f->replace ? "REPLACE INTO " : f->ignore ? "INSERT IGNORE INTO " : "INSERT INTO ";
+}
+
+/* Values go to the server as they stand in the file, once they are seen to be nothing but values. */
+static int load_rows(struct loading *p, const struct import_seen *x, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    SCOPED(sql_insert_free) struct sql_insert rows = {0};
+    struct target *t;
+    if (table_of(p, x, &t, e) < 0 || !t)
+        return t ? -1 : 0;
+    /* Checked again: the file may have been changed since it was planned. */
+    if (import_rows(x, t, &rows) < 0)
+        return import_refuse(&p->pass, x, "not all of whose values are literals", e);
+    /* Without a column list the values are in the order of the file's own definition. The server
+     * will refuse a column that the table does not have. */
+    char *const *names = rows.listed ? rows.columns : t->columns;
+    size_t count = rows.listed ? rows.column_count : t->column_count;
+    bool list = rows.listed || t->defined || rows.empty;
+    buf_adds(&sql, list ? " (" : "");
+    for (size_t i = 0; i < count && !rows.empty; i++) {
+        buf_adds(&sql, i ? "," : "");
+        sql_ident(&sql, names[i]);
+    }
+    buf_adds(&sql, list ? ") VALUES " : " VALUES ");
+    buf_add(&sql, rows.rows.p, rows.rows.len);
+    t->recount |= x->f.ignore || x->f.replace;
+    if (send_settings(p, true, e) < 0)
+        return -1;
+    return judge_text(p, x, t, loader_insert_raw(p->l, verb_of(&x->f), sql.p, sql.len, e), e);
+}
+
+static int load_empty(struct loading *p, const struct import_seen *x, struct err *e)
+{
+    struct target *t;
+    if (table_of(p, x, &t, e) < 0 || !t)
+        return t ? -1 : 0;
+    return loader_empty(p->l, x->f.truncate, e);
+}
+
+static int load_code(struct loading *p, const struct import_seen *x, struct err *e)
+{
+    (void)e;
+    code_note_foreign(p->code, x->sql, x->len);
+    return 0;
+}
+
+/* What is not loaded was judged in the first pass. */
+static int load_statement(void *arg, struct import_seen *x, struct err *e)
+{
+    static int (*const loads[])(struct loading * p, const struct import_seen *x, struct err *e) = {
+        [FOREIGN_TABLE] = load_create, [FOREIGN_ROWS] = load_rows, [FOREIGN_EMPTY] = load_empty,
+        [FOREIGN_ALTER] = load_alter,  [FOREIGN_SET] = load_code,  [FOREIGN_CODE] = load_code,
+        [FOREIGN_DROP_SCHEMA] = NULL};
+    struct loading *p = arg;
+    int rc = loads[x->f.kind] ? loads[x->f.kind](p, x, e) : 0;
+    if (rc < 0 && !text_starts(e->text, p->pass.in->name))
+        import_step(&p->pass, x, e);
+    progress_at(p->l->s.plan->job->progress, *p->l->rows, 0);
+    return rc;
+}
+
+/* Names, modes and zone as all other code expects them. */
+static int restore_session(struct loading *p, struct err *e)
+{
+    const char *checks = db_word(p->l->s.db, WORD_CHECKS);
+    return db_reset_session(p->l->s.db, e) < 0 ||
+                   (checks && db_exec_with(p->l->s.db, "SET SESSION $=0", DB_ARGS(checks), e) < 0)
+               ? -1
+               : 0;
+}
+
+int import_load(const struct import *in, const struct import_report *report, struct loader *l,
+                struct code *code, struct err *e)
+{
+    struct import here = *in;
+    struct loading p = {
+        .pass = {.in = &here, .plan = l->s.plan, .only = report->schema[0] ? report->schema : NULL},
+        .l = l,
+        .code = code};
+    for (int i = 0; i < FOREIGN_SETTINGS; i++)
+        snprintf(p.sent[i], sizeof p.sent[i], "?");
+    if (report->utc)
+        snprintf(here.server.zone, sizeof here.server.zone, "+00:00");
+    /* A question mark is one warning among others. */
+    int rc = db_exec(l->s.db, "SET SESSION max_error_count=65535", e) < 0
+                 ? -1
+                 : import_pass(&p.pass, load_statement, &p, e);
+    if (restore_session(&p, rc < 0 ? NULL : e) < 0)
+        rc = -1;
+    if (rc == 0)
+        rc = loader_recount(l, e);
+    import_pass_free(&p.pass);
+    buf_free(&p.scale);
+    return rc;
+}

@@ -1,0 +1,370 @@
+#include "sql/foreign.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "sql/foreign_text.h"
+
+/* ---- tokens ---- */
+
+/* MariaDB skips the numbers that MySQL gave to its own features from 5.7 on. No server has the highest number: it marks
+ * MariaDB's sandbox. */
+static bool executes(struct server_version v, const struct sql_token *t, size_t *head)
+{
+    bool only_mariadb = t->s[2] == 'M';
+    size_t at = only_mariadb ? 4 : 3, from = at;
+    unsigned number = 0;
+    while (at < t->len && at - from < 6 && text_is_digit(t->s[at]))
+        number = 10 * number + (unsigned)(t->s[at++] - '0');
+    *head = at;
+    if (at == from)
+        return !only_mariadb || v.mariadb;
+    if (number >= 999999 || number > v.number || (only_mariadb && !v.mariadb))
+        return false;
+    return only_mariadb || !v.mariadb || number < 50700 || number > 99999;
+}
+
+/* A listed comment was entered by the tokenizer already, any other one is a token. */
+static void open_or_skip(struct foreign_text *x)
+{
+    struct sql_token *t = &x->t;
+    const char *close = memmem(t->s, (size_t)(x->text.end - t->s), "*/", 2);
+    struct sql_token whole = {.s = t->s, .len = (size_t)((close ? close : x->text.end) - t->s)};
+    size_t head;
+    bool runs = executes(x->server, &whole, &head);
+    x->text.s = runs || !close ? t->s + head : close + 2;
+    x->text.entered = runs;
+}
+
+void foreign_text_next(struct foreign_text *x)
+{
+    for (;;) {
+        sql_next(&x->text, &x->t);
+        if (x->t.kind == SQL_VERSION || x->t.kind == SQL_ENTER)
+            open_or_skip(x);
+        else if (x->t.kind != SQL_COMMENT && x->t.kind != SQL_LEAVE)
+            return;
+    }
+}
+
+void foreign_text_begin(struct foreign_text *x, const char *sql, size_t len,
+                        const struct foreign_reading *how)
+{
+    *x = (struct foreign_text){.text = {.s = sql,
+                                        .end = sql + len,
+                                        .ansi_quotes = how->ansi_quotes,
+                                        .plain_strings = how->plain_strings},
+                               .server = how->server};
+    foreign_text_next(x);
+}
+
+bool foreign_text_word(struct foreign_text *x, const char *word)
+{
+    bool is = sql_is(&x->t, word);
+    if (is)
+        foreign_text_next(x);
+    return is;
+}
+
+bool foreign_text_punct(struct foreign_text *x, const char *sign)
+{
+    bool is = sql_is_punct(&x->t, sign);
+    if (is)
+        foreign_text_next(x);
+    return is;
+}
+
+bool foreign_text_end(const struct foreign_text *x)
+{
+    return x->t.kind == SQL_END;
+}
+
+/* One of the words of a list such as "A B". */
+static bool one_of(struct foreign_text *x, const char *list)
+{
+    bool is = x->t.kind == SQL_WORD && sql_find_word(list, x->t.s, x->t.len);
+    if (is)
+        foreign_text_next(x);
+    return is;
+}
+
+static void if_exists(struct foreign_text *x)
+{
+    if (foreign_text_word(x, "IF")) {
+        foreign_text_word(x, "NOT");
+        foreign_text_word(x, "EXISTS");
+    }
+}
+
+/* The name is not read past, so that what follows it is left as it stands. */
+static bool last_of_name(struct foreign_text *x, struct buf *name)
+{
+    buf_clear(name);
+    return sql_token_name(&x->t, name);
+}
+
+/* "`t`", "`schema`.`t`". */
+static bool read_name(struct foreign_text *x, struct foreign *f)
+{
+    if (!last_of_name(x, &f->name))
+        return false;
+    struct sql_token after = sql_peek(&x->text);
+    if (!sql_is_punct(&after, "."))
+        return true;
+    buf_clear(&f->schema);
+    buf_add(&f->schema, f->name.p, f->name.len);
+    foreign_text_next(x);
+    foreign_text_next(x);
+    return last_of_name(x, &f->name);
+}
+
+static bool name_and_end(struct foreign_text *x, struct foreign *f)
+{
+    bool is = read_name(x, f);
+    if (is)
+        foreign_text_next(x);
+    return is && foreign_text_end(x);
+}
+
+/* ---- statements ---- */
+
+/* Those between CREATE and the kind of object; a definer is read by sql/definition.h. */
+static void before_kind(struct foreign_text *x)
+{
+    static const char kinds[] =
+        "VIEW TRIGGER FUNCTION PROCEDURE EVENT PACKAGE LIBRARY TABLE DATABASE SCHEMA SEQUENCE";
+    static const char fronts[] = "OR ALGORITHM DEFINER SQL AGGREGATE";
+    if (x->t.kind != SQL_WORD || !sql_find_word(fronts, x->t.s, x->t.len))
+        return;
+    while (x->t.kind != SQL_END && x->t.kind != SQL_BAD &&
+           !(x->t.kind == SQL_WORD && sql_find_word(kinds, x->t.s, x->t.len)))
+        foreign_text_next(x);
+}
+
+/* "`name` BEFORE INSERT ON `table`": the table is what counts here. */
+static bool trigger_table(struct foreign_text *x, struct foreign *f)
+{
+    while (!foreign_text_end(x) && x->t.kind != SQL_BAD)
+        if (foreign_text_word(x, "ON"))
+            return read_name(x, f);
+        else
+            foreign_text_next(x);
+    return false;
+}
+
+static enum foreign_kind create(struct foreign_text *x, struct foreign *f)
+{
+    bool replaces = sql_is(&x->t, "OR");
+    before_kind(x);
+    if (foreign_text_word(x, "TABLE")) {
+        if_exists(x);
+        return read_name(x, f) && !replaces ? FOREIGN_TABLE : FOREIGN_REFUSED;
+    }
+    if (one_of(x, "DATABASE SCHEMA")) {
+        if_exists(x);
+        return read_name(x, f) ? FOREIGN_MAKE_SCHEMA : FOREIGN_REFUSED;
+    }
+    if (foreign_text_word(x, "SEQUENCE")) {
+        if_exists(x);
+        return read_name(x, f) ? FOREIGN_SEQUENCE : FOREIGN_REFUSED;
+    }
+    if (foreign_text_word(x, "VIEW")) {
+        if_exists(x);
+        f->view = read_name(x, f);
+        return f->view ? FOREIGN_CODE : FOREIGN_REFUSED;
+    }
+    if (foreign_text_word(x, "TRIGGER")) {
+        f->trigger = trigger_table(x, f);
+        return f->trigger ? FOREIGN_CODE : FOREIGN_REFUSED;
+    }
+    return one_of(x, "FUNCTION PROCEDURE EVENT PACKAGE LIBRARY") ? FOREIGN_CODE : FOREIGN_REFUSED;
+}
+
+/* The comment that the whole statement stands in ends behind its rows. */
+static bool end_of_rows(struct foreign_text *x, struct foreign *f)
+{
+    f->rest = x->text.s;
+    f->end = x->text.end;
+    if (!x->text.entered)
+        return true;
+    while (f->end > f->rest && strchr(" \t\r\n", f->end[-1]))
+        f->end--;
+    bool closed = f->end - f->rest >= 2 && memcmp(f->end - 2, "*/", 2) == 0;
+    f->end -= closed ? 2 : 0;
+    return closed;
+}
+
+static enum foreign_kind rows(struct foreign_text *x, struct foreign *f)
+{
+    while (one_of(x, "LOW_PRIORITY HIGH_PRIORITY DELAYED"))
+        continue;
+    f->ignore = !f->replace && foreign_text_word(x, "IGNORE");
+    foreign_text_word(x, "INTO");
+    return read_name(x, f) && end_of_rows(x, f) ? FOREIGN_ROWS : FOREIGN_REFUSED;
+}
+
+static enum foreign_kind insert(struct foreign_text *x, struct foreign *f)
+{
+    return rows(x, f);
+}
+
+static enum foreign_kind replace(struct foreign_text *x, struct foreign *f)
+{
+    f->replace = true;
+    return rows(x, f);
+}
+
+static enum foreign_kind truncate_table(struct foreign_text *x, struct foreign *f)
+{
+    f->truncate = true;
+    foreign_text_word(x, "TABLE");
+    return name_and_end(x, f) ? FOREIGN_EMPTY : FOREIGN_REFUSED;
+}
+
+static enum foreign_kind delete_rows(struct foreign_text *x, struct foreign *f)
+{
+    return foreign_text_word(x, "FROM") && name_and_end(x, f) ? FOREIGN_EMPTY : FOREIGN_REFUSED;
+}
+
+/* Whether keys are kept up to date while rows come changes nothing in the end. */
+static enum foreign_kind alter(struct foreign_text *x, struct foreign *f)
+{
+    if (one_of(x, "DATABASE SCHEMA")) /* around the code of mysqldump: the character set */
+        return FOREIGN_NEUTRAL;
+    if (!foreign_text_word(x, "TABLE") || !read_name(x, f))
+        return FOREIGN_REFUSED;
+    struct foreign_text ahead = *x;
+    foreign_text_next(&ahead);
+    bool keys = one_of(&ahead, "DISABLE ENABLE") && foreign_text_word(&ahead, "KEYS") &&
+                foreign_text_end(&ahead);
+    return keys ? FOREIGN_NEUTRAL : FOREIGN_ALTER;
+}
+
+/* All of one schema, or of none. */
+static bool drop_tables(struct foreign_text *x, struct foreign *f)
+{
+    SCOPED(buf_free) struct buf first = {0};
+    if_exists(x);
+    do {
+        if (!read_name(x, f))
+            return false;
+        if (!f->names.count)
+            buf_adds(&first, f->schema.p ? f->schema.p : "");
+        if (strcmp(first.p, f->schema.p ? f->schema.p : "") != 0)
+            return false;
+        names_add(&f->names, f->name.p);
+        foreign_text_next(x);
+    } while (foreign_text_punct(x, ","));
+    one_of(x, "RESTRICT CASCADE");
+    return foreign_text_end(x);
+}
+
+static enum foreign_kind drop(struct foreign_text *x, struct foreign *f)
+{
+    if (foreign_text_word(x, "TABLE"))
+        return drop_tables(x, f) ? FOREIGN_DROP : FOREIGN_REFUSED;
+    if (one_of(x, "DATABASE SCHEMA")) {
+        if_exists(x);
+        return name_and_end(x, f) ? FOREIGN_DROP_SCHEMA : FOREIGN_REFUSED;
+    }
+    /* Before it is made again; what exists is never dropped (code.h). */
+    return one_of(x, "VIEW TRIGGER FUNCTION PROCEDURE EVENT PACKAGE LIBRARY SEQUENCE")
+               ? FOREIGN_NEUTRAL
+               : FOREIGN_REFUSED;
+}
+
+static enum foreign_kind use(struct foreign_text *x, struct foreign *f)
+{
+    return name_and_end(x, f) && !f->schema.len ? FOREIGN_USE : FOREIGN_REFUSED;
+}
+
+static enum foreign_kind set(struct foreign_text *x, struct foreign *f)
+{
+    (void)x, (void)f;
+    return FOREIGN_SET;
+}
+
+static enum foreign_kind neutral(struct foreign_text *x, struct foreign *f)
+{
+    (void)x, (void)f;
+    return FOREIGN_NEUTRAL;
+}
+
+static enum foreign_kind start(struct foreign_text *x, struct foreign *f)
+{
+    (void)f;
+    return one_of(x, "TRANSACTION SLAVE REPLICA ALL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+}
+
+static enum foreign_kind change(struct foreign_text *x, struct foreign *f)
+{
+    (void)f;
+    return one_of(x, "MASTER REPLICATION") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+}
+
+/* MariaDB's mysqldump, for a sequence that is not restored either. */
+static enum foreign_kind run(struct foreign_text *x, struct foreign *f)
+{
+    (void)f;
+    return one_of(x, "SETVAL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+}
+
+/* Of our own dumps: it sets a variable of the session (dump/format.c). */
+static enum foreign_kind own(struct foreign_text *x, struct foreign *f)
+{
+    (void)f;
+    foreign_text_word(x, "PREPARE");
+    return foreign_text_word(x, "worldkeeper") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+}
+
+static const struct statement {
+    const char *word;
+    enum foreign_kind (*read)(struct foreign_text *x, struct foreign *f);
+} statements[] = {
+    {"INSERT", insert},
+    {"REPLACE", replace},
+    {"CREATE", create},
+    {"SET", set},
+    {"ALTER", alter},
+    {"DROP", drop},
+    {"USE", use},
+    {"LOCK", neutral},
+    {"UNLOCK", neutral},
+    {"BEGIN", neutral},
+    {"COMMIT", neutral},
+    {"FLUSH", neutral},
+    {"START", start},
+    {"STOP", start},
+    {"CHANGE", change},
+    {"DO", run},
+    {"TRUNCATE", truncate_table},
+    {"DELETE", delete_rows},
+    {"PREPARE", own},
+    {"EXECUTE", own},
+    {"DEALLOCATE", own},
+};
+
+void foreign_read(const char *sql, size_t len, const struct foreign_reading *how,
+                  struct foreign *out)
+{
+    struct foreign_text x;
+    *out = (struct foreign){.end = sql + len};
+    buf_adds(&out->schema, "");
+    buf_adds(&out->name, "");
+    foreign_text_begin(&x, sql, len, how);
+    if (foreign_text_end(&x))
+        out->kind = FOREIGN_NEUTRAL;
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        if (sql_is(&x.t, statements[i].word)) {
+            foreign_text_next(&x);
+            out->kind = statements[i].read(&x, out);
+            return;
+        }
+}
+
+void foreign_free(struct foreign *f)
+{
+    buf_free(&f->schema);
+    buf_free(&f->name);
+    names_free(&f->names);
+}

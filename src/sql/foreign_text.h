@@ -1,0 +1,23 @@
+/* The tokens of a statement as one server executes it: comments are dropped, and a version comment is part of the text
+ * if this server reads it. Private to sql/foreign.c and sql/foreign_set.c. */
+#ifndef WK_SQL_FOREIGN_TEXT_H
+#define WK_SQL_FOREIGN_TEXT_H
+
+#include "sql/foreign.h"
+
+struct foreign_text {
+    struct sql_text text;
+    struct sql_token t; /* the next to read */
+    struct server_version server;
+};
+
+void foreign_text_begin(struct foreign_text *x, const char *sql, size_t len,
+                        const struct foreign_reading *how);
+void foreign_text_next(struct foreign_text *x);
+/* Each reads it if it is next. */
+bool foreign_text_word(struct foreign_text *x, const char *word);
+bool foreign_text_punct(struct foreign_text *x, const char *sign);
+/* Does the statement end here? */
+bool foreign_text_end(const struct foreign_text *x);
+
+#endif
