@@ -149,17 +149,26 @@ static int judge_text(struct loading *p, const struct import_seen *x, const stru
         SCOPED(xfree) char *message = xstrdup(strstr(e->text, incorrect));
         return refuse_text(p, x, t, message, e);
     }
-    if (rc < 0 || !db_warnings(p->l->s.db))
+    unsigned warnings = db_warnings(p->l->s.db), listed = 0;
+    if (rc < 0 || !warnings)
         return rc;
     SCOPED(xfree) char *message = NULL;
     struct db_rows *rows = db_select(p->l->s.db, "tut", "SHOW WARNINGS", e);
     int got;
-    while ((got = db_next(rows, e)) == 1)
+    while ((got = db_next(rows, e)) == 1 && ++listed)
         if (!message && db_uint(rows, 1) == INCORRECT_VALUE &&
             text_starts(db_text(rows, 2), incorrect))
             message = db_dup(rows, 2);
     db_rows_end(rows);
-    return got < 0 ? -1 : message ? refuse_text(p, x, t, message, e) : 0;
+    if (got < 0 || message)
+        return got < 0 ? -1 : refuse_text(p, x, t, message, e);
+    if (listed >= warnings)
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "%s, line %llu: the server gave %u warnings for table %s and lists %u: whether text was lost "
+            "is not known",
+            p->pass.in->name, (unsigned long long)x->st->line, warnings, t->name, listed);
+    return err_hint(e, DB_SET_FOR_GOOD("max_error_count", "65535"));
 }
 
 /* ---- definitions ---- */
@@ -336,8 +345,8 @@ int import_load(const struct import *in, const struct import_report *report, str
         snprintf(p.sent[i], sizeof p.sent[i], "?");
     if (report->utc)
         snprintf(here.server.zone, sizeof here.server.zone, "+00:00");
-    /* A question mark is one warning among others. */
-    int rc = db_exec(l->s.db, "SET SESSION max_error_count=65535", e) < 0
+    /* A question mark is one warning among others. MySQL wants a privilege for it, and lists more by default. */
+    int rc = db_is_mariadb(l->s.db) && db_exec(l->s.db, "SET SESSION max_error_count=65535", e) < 0
                  ? -1
                  : import_pass(&p.pass, load_statement, &p, e);
     if (restore_session(&p, rc < 0 ? NULL : e) < 0)

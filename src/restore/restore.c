@@ -287,8 +287,11 @@ static void hint_grant(struct restore *r, struct err *e)
         begin--;
     while (begin && *begin == ' ')
         begin++;
+    /* REPLACE and DELETE in a file of another tool; no other restore needs it beside the world. */
+    bool deletes = r->opt->into && begin && text_starts(begin, "DELETE command");
     SCOPED(xfree) char *denied = r->opt->copy    ? xstrdup(COPY_PRIVILEGES)
                                  : r->opt->drill ? xstrdup(DRILL_PRIVILEGES)
+                                 : deletes       ? xstrdup(SCRATCH_PRIVILEGES ", DELETE")
                                  : r->opt->into  ? xstrdup(SCRATCH_PRIVILEGES)
                                  : begin < end   ? xstrndup(begin, (size_t)(end - begin))
                                                  : NULL;

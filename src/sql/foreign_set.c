@@ -112,6 +112,7 @@ struct value {
     char text[512];
     struct variable from; /* name "": it is a literal */
     bool simple;          /* only such a value was read */
+    bool either;          /* IFNULL: `text` is for a variable that was never set */
 };
 
 /* Only what is assigned to a setting has to be understood. */
@@ -143,7 +144,7 @@ static bool literal(struct foreign_text *x, struct value *v)
 static void read_value(struct foreign_text *x, struct value *v)
 {
     *v = (struct value){.simple = true};
-    bool either = foreign_text_word(x, "IFNULL") && x->t.kind == SQL_OPEN;
+    bool either = v->either = foreign_text_word(x, "IFNULL") && x->t.kind == SQL_OPEN;
     if (either)
         foreign_text_next(x);
     if (sql_is_punct(&x->t, "@"))
@@ -193,7 +194,6 @@ static bool take(struct foreign_session *s, int setting, const char *text)
     return true;
 }
 
-/* A variable that was never set is NULL: the file's head is missing, and the setting stays as it is. */
 static bool assign(struct foreign_session *s, int setting, const struct value *v,
                    struct foreign_set *out)
 {
@@ -205,12 +205,12 @@ static bool assign(struct foreign_session *s, int setting, const struct value *v
         return setting_of(v->from.name) == setting &&
                (!v->from.global || take(s, setting, s->start[setting]));
     const struct foreign_saved *was = saved(s, v->from.name);
-    if (was && was->setting != setting)
+    if (!was && v->either)
+        return take(s, setting, v->text);
+    if (!was || was->setting != setting)
         return false;
-    out->restores |= was && strncasecmp(v->from.name, "OLD_", 4) == 0;
-    if (was)
-        return take(s, setting, was->value);
-    return true;
+    out->restores |= strncasecmp(v->from.name, "OLD_", 4) == 0;
+    return take(s, setting, was->value);
 }
 
 /* "NAMES utf8mb4 COLLATE …" */
@@ -251,6 +251,9 @@ static bool one(struct foreign_session *s, struct foreign_text *x, struct foreig
     }
     if (to.global)
         return among(to.name, replication);
+    /* A variable that was never set is NULL, which the server refuses. */
+    if (v.from.user && !v.either && !saved(s, v.from.name))
+        return false;
     if (setting >= 0) {
         /* mysqldump sets it around each definition, in files without a header too */
         s->any |= setting != FOREIGN_NAMES;
