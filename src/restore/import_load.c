@@ -165,7 +165,8 @@ static int judge_text(struct loading *p, const struct import_seen *x, const stru
     if (listed >= warnings)
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "%s, line %llu: the server gave %u warnings for table %s and lists %u: whether text was lost "
+            "%s, line %llu: the server gave %u warnings for table %s and lists %u: whether text "
+            "was lost "
             "is not known",
             p->pass.in->name, (unsigned long long)x->st->line, warnings, t->name, listed);
     return err_hint(e, DB_SET_FOR_GOOD("max_error_count", "65535"));

@@ -20,24 +20,24 @@ struct target {
     const struct db_table
         *live; /* as it is now; NULL: missing, created from the dump's definition */
     bool skip;
-    const char *why; /* why it is skipped (static text) */
-    bool memory;     /* ENGINE=MEMORY, now or in the dump */
-    bool outlives;   /* … in the dump, and of a durable engine now: no restart empties it */
-    bool mapped;     /* its columns changed since the dump: rows are inserted by column name */
-    bool created;    /* the shadow table exists */
-    bool unfit;      /* the dump's definition is refused, by us or by the server */
-    bool raw;        /* its rows were loaded as foreign SQL: there is no content hash */
-    bool recount;    /* … by REPLACE or INSERT IGNORE: the server says how many there are */
-    bool fires;      /* foreign file: it has made a trigger on this table */
+    const char *why;  /* why it is skipped (static text) */
+    bool memory;      /* ENGINE=MEMORY, now or in the dump */
+    bool outlives;    /* … in the dump, and of a durable engine now: no restart empties it */
+    bool mapped;      /* its columns changed since the dump: rows are inserted by column name */
+    bool created;     /* the shadow table exists */
+    bool unfit;       /* the dump's definition is refused, by us or by the server */
+    bool raw;         /* its rows were loaded as foreign SQL: there is no content hash */
+    bool recount;     /* … by REPLACE or INSERT IGNORE: the server says how many there are */
+    bool fires;       /* foreign file: it has made a trigger on this table */
     uint64_t counter; /* foreign file: the AUTO_INCREMENT that it sets */
-    bool refused;    /* with changes of the journal among its rows, which may be at fault */
-    bool triggers;   /* live has triggers, which are moved at the swap */
-    bool as_dumped;  /* its rows do not fit the definition of live: it gets that of the dump */
-    bool fresh;      /* it came since the dump: its rows are those of the journal, on top of none */
-    bool in_way;     /* something that is no table has its name (a view): it gets another one */
-    char kept[64];   /* … this one */
-    char *misfit;    /* as_dumped: why they do not fit */
-    char *now;       /* CREATE TABLE of live; NULL: not read */
+    bool refused;     /* with changes of the journal among its rows, which may be at fault */
+    bool triggers;    /* live has triggers, which are moved at the swap */
+    bool as_dumped;   /* its rows do not fit the definition of live: it gets that of the dump */
+    bool fresh;    /* it came since the dump: its rows are those of the journal, on top of none */
+    bool in_way;   /* something that is no table has its name (a view): it gets another one */
+    char kept[64]; /* … this one */
+    char *misfit;  /* as_dumped: why they do not fit */
+    char *now;     /* CREATE TABLE of live; NULL: not read */
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t heap;       /* max_heap_table_size at the shadow's creation; 0: a durable table */
     uint64_t definition; /* shadow_definition_hash() of the dump's; 0: not read */

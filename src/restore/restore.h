@@ -29,18 +29,18 @@ struct restore_options {
     struct names tables; /* only these; none: the whole world */
     wall_t at;           /* up to the last change in this second; ms 0: up to the loss */
     bool force, dry_run;
-    bool accept_cut; /* accept a file without its closing line */
+    bool accept_cut;     /* accept a file without its closing line */
     const char *charset; /* of the texts in a file of another tool; NULL: as it says */
-    bool newest;     /* `dump` is the newest where it came from, and its journal is wanted */
-    bool fetched;    /* from another machine: a world that is empty since --init is no living one */
-    bool promotion;  /* a standby's: another machine's world, by dump and segments alone, takes the
+    bool newest;         /* `dump` is the newest where it came from, and its journal is wanted */
+    bool fetched;   /* from another machine: a world that is empty since --init is no living one */
+    bool promotion; /* a standby's: another machine's world, by dump and segments alone, takes the
                       * place of whatever is in the schema */
-    bool copy;       /* loads the newest dump, with the journal, as a promotion would, and leaves
+    bool copy;      /* loads the newest dump, with the journal, as a promotion would, and leaves
                       * it as the copy of warm.h, in place of the one that is there */
-    bool with_code;  /* an operator accepts the dump's views, routines, … (code.h) */
-    bool automatic;  /* started by the supervisor after a proven loss */
-    bool drill;      /* set by restore_drill() */
-    unsigned skip;   /* number of newest dumps to skip */
+    bool with_code; /* an operator accepts the dump's views, routines, … (code.h) */
+    bool automatic; /* started by the supervisor after a proven loss */
+    bool drill;     /* set by restore_drill() */
+    unsigned skip;  /* number of newest dumps to skip */
     /* NULL: all dumps are here. If it proves damaged, no other one is tried: ERR_DAMAGED. */
     const struct restore_arriving *arriving;
     const struct state *state; /* has the last ALIVE, to recognize a living world */
