@@ -203,10 +203,9 @@ static int plan_alter(struct planning *p, const struct import_seen *x, struct er
         return 0; /* it is left as it is */
     if (!t || t->why == dropped_again)
         return import_refuse(&p->pass, x, "whose table the file does not make", e);
-    if (sql_alter_read(x->sql, x->len, x->modes, &change, e) < 0) {
-        import_step(&p->pass, x, e);
-        return import_hint_stock(p->pass.in, p->plan, e);
-    }
+    struct err why = {0};
+    if (sql_alter_read(x->sql, x->len, x->modes, &change, &why) < 0)
+        return import_refuse(&p->pass, x, why.text, e);
     bool memory =
         strcasecmp(change.engine, "MEMORY") == 0 || strcasecmp(change.engine, "HEAP") == 0;
     if (change.engine[0] && memory != t->memory)

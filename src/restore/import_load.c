@@ -11,6 +11,9 @@
 #include "sql/literal.h"
 
 #define INCORRECT_VALUE 1366
+#define INVALID_STRING 1300
+#define TRUNCATED 1265
+#define TOO_LONG 1406 /* the same in a strict mode */
 #define UNKNOWN_COLLATION 1273
 #define UNKNOWN_CHARSET 1115
 
@@ -77,15 +80,42 @@ static void names_changed(struct loading *p)
 
 /* ---- text that the server cannot store ---- */
 
-/* The bytes of "\xF3n" in a message, as far as they are escaped. */
-static size_t escaped_bytes(const char *s, char *out, size_t room)
+/* What it says of a statement's text; NULL: nothing. */
+struct complaint {
+    char *value;     /* "Incorrect string value: '\xF3n' for column `s`.`t`.`c` at row 3" */
+    char *invalid;   /* MySQL: "Invalid utf8mb4 character string: 'F36E'" */
+    char *truncated; /* … whose rest it drops, or that it refuses: "for column 'c' at row 3" */
+};
+
+static void free_complaint(struct complaint *c)
 {
-    size_t n = 0;
-    while (n < room && s[0] == '\\' && s[1] == 'x' && isxdigit((unsigned char)s[2]) &&
-           isxdigit((unsigned char)s[3])) {
-        out[n++] = (char)(text_hex_value(s[2]) << 4 | text_hex_value(s[3]));
-        s += 4;
-    }
+    free(c->value);
+    free(c->invalid);
+    free(c->truncated);
+}
+
+/* An error, or a warning among those of the statement. */
+static void note_complaint(struct complaint *c, unsigned num, const char *text)
+{
+    if (!c->value && num == INCORRECT_VALUE && strstr(text, "Incorrect string value"))
+        c->value = xstrdup(strstr(text, "Incorrect string value"));
+    if (!c->invalid && num == INVALID_STRING)
+        c->invalid = xstrdup(text);
+    if (!c->truncated && (num == TRUNCATED || num == TOO_LONG) && strstr(text, "for column"))
+        c->truncated = xstrdup(strstr(text, "for column"));
+}
+
+static bool is_hex(const char *s)
+{
+    return isxdigit((unsigned char)s[0]) && isxdigit((unsigned char)s[1]);
+}
+
+/* The bytes of "\xF3n", as far as they are escaped, or of "F36E". */
+static size_t bytes_of(const char *s, const char *front, char *out, size_t room)
+{
+    size_t n = 0, skip = strlen(front);
+    for (; n < room && strncmp(s, front, skip) == 0 && is_hex(s + skip); s += skip + 2)
+        out[n++] = (char)(text_hex_value(s[skip]) << 4 | text_hex_value(s[skip + 1]));
     return n;
 }
 
@@ -94,38 +124,38 @@ static bool is_character(const char *bytes, size_t n)
 {
     for (size_t len = 1; len <= n && len <= 4; len++)
         if (text_utf8_valid(bytes, len))
-            return n > 0;
+            return true;
     return false;
 }
 
-/* "for column `s`.`t`.`c` at row 3", "for column 'c' at row 3" */
-static void column_and_row(const char *message, char column[200], unsigned long *row)
+/* The last part of the name, and the row. */
+static unsigned long column_and_row(const char *message, char column[200])
 {
-    const char *end = strstr(message, " at row "), *s = end;
-    *row = end ? strtoul(end + 8, NULL, 10) : 0;
+    const char *end = strstr(message, " at row "), *s = end ? end - 2 : message;
     snprintf(column, 200, "?");
-    if (!end || end - message < 2)
-        return;
-    char quote = end[-1];
-    for (s = end - 2; s > message && *s != quote;)
+    if (!end || s <= message)
+        return 0;
+    while (s > message && *s != end[-1])
         s--;
     snprintf(column, 200, "%.*s", (int)(end - s - 2), s + 1);
+    return strtoul(end + 8, NULL, 10);
 }
 
-/* The server would store a question mark, or has refused the row in a strict mode. */
+/* The server would store a question mark or drop the rest of the text, or has refused the row in a strict mode. */
 static int refuse_text(struct loading *p, const struct import_seen *x, const struct target *t,
-                       const char *message, struct err *e)
+                       const struct complaint *c, struct err *e)
 {
-    const char *names = import_names(&p->pass), *value = strstr(message, "value: '");
+    const char *names = import_names(&p->pass), *text = c->value ? c->value : c->invalid;
     char bytes[16], column[200], hex[2 * sizeof bytes + 1] = "";
-    unsigned long row;
-    size_t n = value ? escaped_bytes(value + 8, bytes, sizeof bytes) : 0;
-    column_and_row(message, column, &row);
+    const char *value = strstr(text, ": '");
+    size_t n = value ? bytes_of(value + 3, c->value ? "\\x" : "", bytes, sizeof bytes) : 0;
+    unsigned long row = column_and_row(c->value ? c->value : c->truncated, column);
     SCOPED(buf_free) struct buf clean = {0};
     text_clean(&clean, column, 64);
-    bool utf8 = strncmp(names, "utf8", 4) == 0;
-    bool lacks = is_character(bytes, n) || (!utf8 && strcmp(names, "binary") != 0);
-    text_hex((const unsigned char *)bytes, n < 4 ? n : 4, hex);
+    bool utf8 = strncmp(names, "utf8", 4) == 0 || strcmp(names, "binary") == 0;
+    bool lacks = c->value && (!utf8 || is_character(bytes, n));
+    n = n < 4 ? n : 4;
+    text_hex((const unsigned char *)bytes, n, hex);
     err_set(e, ERR_REFUSED, 0,
             "%s, line %llu: table %s, column %s, row %lu of the statement: byte%s %s %s",
             p->pass.in->name, (unsigned long long)x->st->line, t->name, clean.p, row,
@@ -133,9 +163,8 @@ static int refuse_text(struct loading *p, const struct import_seen *x, const str
             lacks ? "is a character that the column's character set lacks"
                   : "is no text in the character set that the file is read in");
     if (lacks)
-        return err_hint(
-            e, "the stock client would store a question mark: give the column CHARACTER SET "
-               "utf8mb4, in the file too");
+        return err_hint(e, "the stock client would store a question mark: give the column "
+                           "CHARACTER SET utf8mb4, in the file too");
     return err_hint(e, "it is read as %s; name the one that it is in, such as --charset=latin1",
                     names);
 }
@@ -144,55 +173,57 @@ static int refuse_text(struct loading *p, const struct import_seen *x, const str
 static int judge_text(struct loading *p, const struct import_seen *x, const struct target *t,
                       int rc, struct err *e)
 {
-    static const char incorrect[] = "Incorrect string value";
-    if (rc < 0 && e->num == INCORRECT_VALUE && strstr(e->text, incorrect)) {
-        SCOPED(xfree) char *message = xstrdup(strstr(e->text, incorrect));
-        return refuse_text(p, x, t, message, e);
-    }
-    unsigned warnings = db_warnings(p->l->s.db), listed = 0;
-    if (rc < 0 || !warnings)
-        return rc;
-    SCOPED(xfree) char *message = NULL;
-    struct db_rows *rows = db_select(p->l->s.db, "tut", "SHOW WARNINGS", e);
+    SCOPED(free_complaint) struct complaint c = {0};
+    struct db *db = p->l->s.db;
+    unsigned warnings = db_warnings(db), listed = 0;
+    struct err why = {0};
     int got;
-    while ((got = db_next(rows, e)) == 1 && ++listed)
-        if (!message && db_uint(rows, 1) == INCORRECT_VALUE &&
-            text_starts(db_text(rows, 2), incorrect))
-            message = db_dup(rows, 2);
+    if (rc < 0)
+        note_complaint(&c, (unsigned)e->num, e->text);
+    if (rc < 0 ? !c.value && !c.truncated : !warnings)
+        return rc;
+    struct db_rows *rows = db_select(db, "tut", "SHOW WARNINGS", &why);
+    while ((got = db_next(rows, &why)) == 1 && ++listed)
+        note_complaint(&c, (unsigned)db_uint(rows, 1), db_text(rows, 2));
     db_rows_end(rows);
-    if (got < 0 || message)
-        return got < 0 ? -1 : refuse_text(p, x, t, message, e);
+    if (c.value || (c.invalid && c.truncated))
+        return refuse_text(p, x, t, &c, e);
+    if (rc < 0 || got < 0)
+        return rc < 0 ? rc : err_pass(e, &why);
     if (listed >= warnings)
         return 0;
     err_set(e, ERR_REFUSED, 0,
             "%s, line %llu: the server gave %u warnings for table %s and lists %u: whether text "
-            "was lost "
-            "is not known",
+            "was lost is not known",
             p->pass.in->name, (unsigned long long)x->st->line, warnings, t->name, listed);
     return err_hint(e, DB_SET_FOR_GOOD("max_error_count", "65535"));
 }
 
 /* ---- definitions ---- */
 
-/* Names the column whose collation this server does not have. */
+/* Is it the quoted name at the start of the text? */
+static bool quotes(const char *text, const char *name)
+{
+    size_t n = name ? strlen(name) : 0;
+    return n && strncasecmp(text + 1, name, n) == 0 && text[1 + n] == '\'';
+}
+
+/* Names the column whose collation or character set this server does not have. */
 static int explain_collation(const struct loading *p, const struct sql_table *table, struct err *e)
 {
-    const char *column = NULL, *name = NULL, *text = strchr(e->text, '\'');
-    if (e->num != UNKNOWN_COLLATION && e->num != UNKNOWN_CHARSET)
+    const char *text = strchr(e->text, '\''), *column = NULL, *name = NULL;
+    if ((e->num != UNKNOWN_COLLATION && e->num != UNKNOWN_CHARSET) || !text)
         return -1;
-    for (size_t i = 0; i < table->column_count && text; i++) {
+    for (size_t i = 0; i < table->column_count && !name; i++) {
         const struct sql_column *c = &table->columns[i];
-        const char *own[] = {c->collation, c->charset};
-        for (size_t k = 0; k < 2 && !column; k++)
-            if (own[k] && strncasecmp(text + 1, own[k], strlen(own[k])) == 0) {
-                column = c->name;
-                name = own[k];
-            }
+        column = c->name;
+        name = quotes(text, c->collation) ? c->collation
+               : quotes(text, c->charset) ? c->charset
+                                          : NULL;
     }
-    for (size_t i = 0; i < table->option_count && text && !name; i++) {
-        const char *value = table->options[i].value;
-        if (value && *value && strncasecmp(text + 1, value, strlen(value)) == 0)
-            name = value;
+    for (size_t i = 0; i < table->option_count && !name; i++) {
+        column = NULL;
+        name = quotes(text, table->options[i].value) ? table->options[i].value : NULL;
     }
     if (!name)
         return -1;

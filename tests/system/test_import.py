@@ -1,0 +1,251 @@
+"""Files of other tools, by path: what was lost or passed over in silence, and what a refusal says."""
+import os
+import subprocess
+
+import pytest
+from wk.keeper import DONE, FAILED, REFUSED
+from wk.server import MYSQL, client, mysqldump
+from wk.snapshot import assert_same, snapshot
+
+pytestmark = pytest.mark.third_on_mysql
+END = "-- Dump completed\n"
+KEYED = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `v` varchar(20) CHARACTER SET latin1\n) ENGINE=MEMORY;\n"
+
+
+@pytest.fixture
+def path(tmp):
+    return os.path.join(tmp, "file.sql")
+
+
+@pytest.fixture
+def into(doomed, victim):
+    """A schema beside the world, which the restores make."""
+    victim.grant("keeper@localhost", "wk_into")
+    yield "--into=wk_into"
+    victim.sql("DROP DATABASE IF EXISTS wk_into")
+
+
+def write(path, text):
+    with open(path, "wb") as f:
+        f.write(text if isinstance(text, bytes) else text.encode())
+    return "--restore=" + path
+
+
+def test_the_counter_that_phpmyadmin_sets(doomed, victim, path, into):
+    """Ids of deleted players are not given out again, in a table that is made and in one that is there."""
+    world = doomed.world
+    file = write(path, KEYED + "INSERT INTO `t` (`id`, `v`) VALUES\n(1, 'a'),\n(7, 'b');\nALTER TABLE `t`\n"
+                 "  ADD PRIMARY KEY (`id`),\n  ADD KEY `v` (`v`) USING BTREE;\n"
+                 "ALTER TABLE `t`\n  MODIFY `id` int NOT NULL AUTO_INCREMENT, AUTO_INCREMENT=501;\n" + END)
+    doomed.ok(file, into)
+    doomed.ok(file, "--force")
+    doomed.ok(file, "--force")
+    for schema in ("wk_into", world.schema):
+        victim.sql(f"INSERT INTO `{schema}`.t (v) VALUES ('c')")
+        assert victim.sql(f"SELECT id FROM `{schema}`.t ORDER BY id") == ((1,), (7,), (501,))
+        assert "KEY `v` (`v`) USING BTREE" in victim.sql(f"SHOW CREATE TABLE `{schema}`.t")[0][1]
+
+
+def test_what_stands_behind_the_rows_is_refused_by_name(doomed, path, into):
+    for sql in ("ALTER TABLE t DROP COLUMN v", "ALTER TABLE t CHANGE v w INT", "RENAME TABLE t TO u",
+                "ALTER TABLE t ENGINE=InnoDB", "/* c */ ALTER TABLE t ADD w INT", "UPDATE t SET v=1"):
+        done = doomed.run(write(path, KEYED + sql + ";\n" + END), into)
+        assert done.rc == REFUSED and "line 5" in done.err, done
+        assert sql in done.err or sql[8:] in done.err, done
+        assert f"wk_into < {path}" in done.err and "HINT" in done.err, done
+    done = doomed.run(write(path, KEYED + "DROP TABLE player;\n" + END), "--force")
+    assert done.rc == REFUSED and "drops table player, which is in the schema" in done.err, done
+    assert doomed.world.rows() > 0
+
+
+@pytest.mark.parametrize("there", ["the view", "nothing"])
+def test_a_memory_placeholder_of_a_view(doomed, victim, path, there):
+    """As mydumper writes it: the view stays where it is, and no table takes its place."""
+    world = doomed.world
+    world.sql("CREATE VIEW seen AS SELECT 1 AS a")
+    before = world.snapshot()
+    text = ("CREATE TABLE IF NOT EXISTS `seen` (\n  `a` int\n) ENGINE=MEMORY;\n"
+            "CREATE TABLE IF NOT EXISTS `bag` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `bag` VALUES (1);\n"
+            "DROP TABLE IF EXISTS `seen`;\nDROP VIEW IF EXISTS `seen`;\nCREATE VIEW `seen` AS SELECT 1 AS `a`;\n" + END)
+    if there == "nothing":
+        world.sql("DROP VIEW seen")
+    doomed.ok(write(path, text), "--force")
+    assert world.sql("SELECT * FROM bag") == ((1,),)
+    kinds = dict(world.sql(f"SELECT table_name, table_type FROM information_schema.tables WHERE table_schema='{world.schema}'"))
+    assert kinds.get("seen") == ("VIEW" if there == "the view" else None)
+    world.sql("DROP TABLE bag")
+    if there == "the view":
+        world.assert_is(before)
+    done = doomed.run(write(path, text.replace("DROP TABLE IF EXISTS `seen`;\n", "")), "--force")
+    assert done.rc == REFUSED and "line 9" in done.err and "a table of that name stands there" in done.err, done
+
+
+def test_text_in_a_character_set_that_the_file_does_not_say(doomed, victim, path, into):
+    rows = "INSERT INTO `t` VALUES (1,'plain'),(2,'ó');\n"
+    file = write(path, KEYED.encode() + rows.encode("latin1") + END.encode())
+    done = doomed.run(file, into)
+    assert done.rc == REFUSED and "line 5: table t, column v, row 2" in done.err and "byte f3" in done.err, done
+    assert "--charset=latin1" in done.err, done
+    one = doomed.run(write(path, KEYED.encode() + rows.replace("(1,'plain'),", "").encode("latin1") + END.encode()), into)
+    assert one.rc == REFUSED and "line 5: table t, column v, row 1" in one.err and "byte f3" in one.err, one
+    write(path, KEYED.encode() + rows.encode("latin1") + END.encode())
+    doomed.ok(file, into, "--charset=latin1")
+    assert victim.sql("SELECT HEX(v) FROM wk_into.t ORDER BY id") == (("706C61696E",), ("F3",))
+    done = doomed.run(write(path, KEYED + rows.replace("ó", "Ő") + END), "--into=wk_into2")
+    assert done.rc != DONE
+    victim.sql("DROP DATABASE wk_into")
+    for mode in ("", "SET sql_mode='';\n"):
+        done = doomed.run(write(path, KEYED + mode + rows.replace("ó", "Ő") + END), into)
+        assert done.rc == REFUSED and "bytes c590 is a character that the column's character set lacks" in done.err, done
+    done = doomed.run(write(path, b"CREATE TABLE t (a int COMMENT '\xe9') ENGINE=MEMORY;\n" + END.encode()), into)
+    assert done.rc == REFUSED and "not UTF-8" in done.err and "iconv" in done.err, done
+    done = doomed.run(file, into, "--charset=gbk")
+    assert done.rc == 2 and "--charset" in done.err, done
+    done = doomed.run("--restore", "--charset=latin1")
+    assert done.rc == 2 and "--restore=PATH" in done.err, done
+
+
+@pytest.mark.parametrize("option", ["--insert-ignore", "--replace", "--no-create-info", "--compatible=ansi", "--skip-opt",
+                                    "--dump-slave", "--skip-comments"])
+def test_options_of_mysqldump(doomed, victim, path, option):
+    world = doomed.world
+    if MYSQL and option in ("--compatible=ansi", "--skip-opt"):  # of a mysqldump that is MariaDB's
+        option = "--order-by-primary"
+    world.sql("ALTER TABLE player DROP ratio")
+    if option == "--replace":
+        victim.grant("keeper@localhost", world.schema, "DELETE")
+    before = world.snapshot()
+    if option == "--dump-slave":
+        text = mysqldump(victim, world.schema, path)
+        with open(text) as f:
+            head, _, rest = f.read().partition("DROP TABLE")
+        write(path, head + "STOP ALL SLAVES;\nDROP TABLE" + rest + "START ALL SLAVES;\n" + END)
+    else:
+        mysqldump(victim, world.schema, path, option)
+    victim.crash()
+    more = []
+    if option == "--compatible=ansi":  # which writes latin1, and does not say so
+        refused = doomed.run("--restore=" + path)
+        assert refused.rc == REFUSED and "--charset=latin1" in refused.err, refused
+        more = ["--charset=latin1"]
+    doomed.ok("--restore=" + path, *more)
+    world.assert_is(before)
+
+
+PACKERS = [("xz", ["xz", "-c"]), ("bz2", ["bzip2", "-c"]), ("zst", ["zstd", "-qc"])]
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("ending, packer", PACKERS, ids=[p[0] for p in PACKERS])
+def test_a_file_that_is_packed_in_another_way(doomed, path, into, ending, packer):
+    """It says what it is, and the command that makes text of it, which then is restored."""
+    write(path, KEYED + "INSERT INTO t VALUES (1,'a');\n" + END)
+    packed = f"{path}.{ending}"
+    heads = {"xz": b"\xfd7zXZ\0", "bz2": b"BZh9", "zst": b"\x28\xb5\x2f\xfd"}
+    try:
+        with open(packed, "wb") as f:
+            subprocess.run([*packer, path], stdout=f, check=True)
+        whole = True
+    except FileNotFoundError:  # the tool is not on each machine
+        write(packed, heads[ending] + b"\0" * 100)
+        whole = False
+    done = doomed.run("--restore=" + packed, into)
+    assert done.rc == REFUSED and "compressed with" in done.err, done
+    command = done.err.partition("HINT: ")[2].strip()
+    assert command == f"{packer[0] if ending != 'bz2' else 'bzip2'} -dc {packed} > {packed}.sql", done
+    if whole:
+        subprocess.run(command, shell=True, check=True)
+        doomed.ok(f"--restore={packed}.sql", into)
+
+
+@pytest.mark.any_server
+def test_a_file_of_windows(doomed, victim, path, into):
+    """UTF-16 says what it is; a mark before UTF-8 is skipped."""
+    text = KEYED + "INSERT INTO t VALUES (1,'a');\n" + END
+    for form in ("utf-16", "utf-16-le", "utf-16-be"):
+        done = doomed.run(write(path, text.encode(form)), into)
+        assert done.rc == REFUSED and "UTF-16" in done.err and "iconv -f UTF-16" in done.err, done
+    doomed.ok(write(path, text.replace("\n", "\r\n").encode("utf-8-sig")), into)
+    assert victim.sql("SELECT id, v FROM wk_into.t") == ((1, "a"),)
+
+
+def test_the_engine_of_mysql_4(doomed, victim, path, into):
+    """Another table's TYPE is none of the restore's business; that of a MEMORY table has a way out."""
+    old = "CREATE TABLE `old` (\n  `a` int\n) TYPE=MyISAM;\nINSERT INTO `old` VALUES (1);\n"
+    doomed.ok(write(path, old + KEYED + "INSERT INTO t VALUES (1,'a');\n" + END), into)
+    assert victim.sql("SELECT id, v FROM wk_into.t") == ((1, "a"),)
+    done = doomed.run(write(path, KEYED.replace("ENGINE=MEMORY", "TYPE=HEAP") + END), "--force")
+    assert done.rc == REFUSED and "option TYPE" in done.err and "sed 's/" in done.err, done
+
+
+def test_what_is_said_of_a_file_without_an_end(doomed, path, into):
+    """Of one that misses nothing it is not said that rows are missing."""
+    text = KEYED + "INSERT INTO t VALUES (1,'a');\n"
+    done = doomed.run(write(path, text), into)
+    assert done.rc == REFUSED and "line 5" in done.err and "--accept-cut" in done.err, done
+    warning = doomed.ok(write(path, text), into, "--accept-cut", "--json")["warning"]
+    assert "missing" not in warning and "up to the one of line 5" in warning, warning
+    doomed.world.server.sql("DROP DATABASE wk_into")
+    done = doomed.run(write(path, text + "INSERT INTO t VALUES (2,"), into)
+    assert done.rc == FAILED and "line 6" in done.err, done
+    warning = doomed.ok(write(path, text + "INSERT INTO t VALUES (2,"), into, "--accept-cut", "--json")["warning"]
+    assert "ends within the statement of line 6" in warning and "missing" in warning, warning
+
+
+def test_a_table_that_the_file_lacks(doomed, path):
+    """Its rows are not in the world after a loss, which the result says."""
+    done = doomed.ok(write(path, KEYED + "INSERT INTO t VALUES (1,'a');\n" + END), "--force", "--json")
+    assert "the file lacks" in done["warning"] and "player" in done["warning"] and "chat" in done["warning"], done
+
+
+def test_a_column_and_a_collation_that_are_not_here(doomed, path, into):
+    world = doomed.world
+    world.sql("CREATE TABLE t (id INT, v VARCHAR(20)) ENGINE=MEMORY")
+    text = "CREATE TABLE t (id INT, v VARCHAR(20), w INT) ENGINE=MEMORY;\n"
+    for rows in ("INSERT INTO t VALUES (1,'a',2);\n", "INSERT INTO t (id,w) VALUES (1,2);\n"):
+        done = doomed.run(write(path, text + rows + END), "--force")
+        assert done.rc == REFUSED and "line 2: table t of the world has no column w" in done.err, done
+        assert "HINT: add the column" in done.err, done
+    unknown = "utf8mb4_uca1400_ai_cs" if MYSQL else "utf8mb4_0900_ai_ci"
+    for text, where in ((f"CREATE TABLE u (a INT, b VARCHAR(9) COLLATE {unknown}) ENGINE=MEMORY;\n", "column b"),
+                        (f"CREATE TABLE u (a VARCHAR(9)) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4 COLLATE={unknown};\n",
+                         "its default")):
+        done = doomed.run(write(path, text + END), into)
+        assert done.rc != DONE and f"table u, {where}" in done.err and unknown in done.err, done
+        assert f"sed 's/{unknown}/utf8mb4_unicode_ci/g' {path} > NEW.sql" in done.err, done
+
+
+def test_rows_of_a_table_that_is_nowhere(doomed, path, into):
+    for goal in (into, "--force"):
+        done = doomed.run(write(path, "INSERT INTO nowhere VALUES (1);\n" + END), goal)
+        assert done.rc == REFUSED and "whose table the file does not make" in done.err and "no-create-info" in done.err, done
+
+
+def test_a_copy_of_a_dump_keeps_every_bit(doomed, victim, path, into):
+    """FLOAT(M,D) whose values have more digits: the dump's own ALTERs are carried out."""
+    world = doomed.world
+    world.sql("CREATE TABLE f (id INT PRIMARY KEY, a FLOAT, b DOUBLE(9,2)) ENGINE=MEMORY",
+              "INSERT INTO f VALUES (1,1.23456,1.25),(2,1.23457,2.5)",
+              "ALTER TABLE f MODIFY a FLOAT(7,3), ALGORITHM=" + ("INSTANT" if not MYSQL else "COPY"))
+    before = {k: v for k, v in world.snapshot().items() if k.endswith(" f")}
+    doomed.dump()
+    name = doomed.newest()["name"] + ".sql.gz"
+    with open(os.path.join(doomed.dumps_dir, name), "rb") as f:
+        packed = f.read()
+    write(path + ".gz", packed)
+    doomed.ok("--restore=" + path + ".gz", into)
+    assert_same(before, {k: v for k, v in snapshot(victim, "wk_into").items() if k.endswith(" f")}, "beside")
+    doomed.ok("--restore=" + path + ".gz", "--force")
+    assert_same(before, {k: v for k, v in world.snapshot().items() if k.endswith(" f")}, "over the world")
+
+
+def test_the_hint_is_a_command_that_runs(doomed, victim, path):
+    """The stock client's command of a refusal, as it is given."""
+    world = doomed.world
+    done = doomed.run(write(path, KEYED + "UPDATE t SET v=1;\n" + END), "--force")
+    command = done.err.partition("not all or nothing: ")[2].strip()
+    name = "mysql" if MYSQL else "mariadb"
+    assert command == f"{name} {world.schema} < {path}", done
+    stock = " ".join(client(victim, "", "mariadb")[:-1])
+    subprocess.run(command.replace(name + " ", stock + " ", 1), shell=True, check=True)
+    assert world.sql("SELECT COUNT(*) FROM t") == ((0,),)
