@@ -27,7 +27,8 @@ static const struct {
     [ACTION_RESTORE] = {"restore", ACTION_FROM | ACTION_WRITES | ACTION_LOGS_IN |
                                        ACTION_READS_DUMPS | ACTION_JOB | ACTION_INTO |
                                        ACTION_TABLE | ACTION_AT | ACTION_ACCEPT_CUT |
-                                       ACTION_CHARSET | ACTION_WITH_CODE | ACTION_DRY_RUN | ACTION_FORCE},
+                                       ACTION_CHARSET | ACTION_WITH_CODE | ACTION_DRY_RUN |
+                                       ACTION_FORCE},
     /* Only --apply writes. */
     [ACTION_CONFLICTS] = {"conflicts", ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                            ACTION_YIELDS | ACTION_SHOWN_FAILED |
