@@ -39,6 +39,11 @@ static const struct check_rule rules[] = {
     {"ledger", "wrong_timing", CHECK_FAIL,
      "[ledger {ledger}]: trigger {ledger}_request was made for another engine of the table",
      "DROP TRIGGER {ledger}_request, then worldkeeper --init", true},
+    {"ledger", "trigger_unsafe", CHECK_WARN,
+     "[ledger {ledger}]: trigger {ledger}_request, as an older version made it, also reads a view "
+     "in "
+     "the place of table {ledger}_request: its functions would run with worldkeeper's privileges",
+     "worldkeeper --init makes it again", true},
     {"ledger", "deleting", CHECK_WARN,
      "[ledger {ledger}]: triggers that run when rows of table {table:name} are deleted or updated: "
      "{deleting}. A rollup deletes rows, which fires those on DELETE; rows of a ledger are not "
@@ -147,6 +152,7 @@ static void request_facts(struct check *c, const struct ledger *l)
     check_word(c, "request", "%s", l->request ? l->request->name : "");
     check_fact(c, "request_not_unique", false);
     check_fact(c, "wrong_timing", false);
+    check_fact(c, "trigger_unsafe", ledger_trigger_current(c->db, l, &(struct err){0}) == 0);
     if (l->request) {
         ask(c, "unique_keys",
             "SELECT COUNT(*) FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE "
@@ -183,7 +189,7 @@ static void level_facts(struct check *c, const struct ledger *l)
     struct db_rows *r = db_select_with(
         c->db, "nTTn",
         "SELECT COUNT(*),MIN(level),MAX(level),COALESCE(MAX(level)-MIN(level)+1<>COUNT(*),0) FROM "
-        "??.?? WHERE amount IS NULL OR amount=amount",
+        "??.?? " DB_ONLY_TABLE " WHERE amount IS NULL OR amount=amount",
         DB_ARGS(l->schema, levels), &e);
     if (db_next(r, &e) == 1) {
         check_fact(c, "no_levels", db_uint(r, 0) == 0);
@@ -198,11 +204,13 @@ static void level_facts(struct check *c, const struct ledger *l)
     int64_t first = check_value(c, "first_level");
     check_fact(c, "first_odd", !check_is(c, "no_levels") && first != 0 && first != 1);
     ask(c, "double_level",
-        "SELECT level FROM ??.?? GROUP BY level HAVING COUNT(*)>1 ORDER BY level LIMIT 1",
+        "SELECT level FROM ??.?? " DB_ONLY_TABLE
+        " GROUP BY level HAVING COUNT(*)>1 ORDER BY level LIMIT 1",
         DB_ARGS(l->schema, levels));
     ask(c, "bad_amount",
-        "SELECT a.level FROM ??.?? a WHERE a.amount<=0 OR (a.amount IS NULL AND a.level<(SELECT "
-        "MAX(b.level) FROM ??.?? b)) ORDER BY a.level LIMIT 1",
+        "SELECT a.level FROM ??.?? a " DB_ONLY_TABLE
+        " WHERE a.amount<=0 OR (a.amount IS NULL AND a.level<(SELECT MAX(b.level) FROM ??.?? "
+        "b " DB_ONLY_TABLE ")) ORDER BY a.level LIMIT 1",
         DB_ARGS(l->schema, levels, l->schema, levels));
 }
 
@@ -212,9 +220,9 @@ static void rollup_facts(struct check *c, const struct ledger *l)
     check_word(c, "last_id", "%s", "");
     check_word(c, "ignored", "%s", "");
     if (l->made) {
-        ask(c, "last_id", "SELECT MAX(end_id) FROM ??.??",
+        ask(c, "last_id", "SELECT MAX(end_id) FROM ??.?? " DB_ONLY_TABLE,
             DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "rollup")));
-        ask(c, "ignored", "SELECT id FROM ??.?? WHERE what='ignored'",
+        ask(c, "ignored", "SELECT id FROM ??.?? " DB_ONLY_TABLE " WHERE what='ignored'",
             DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "mark")));
     }
     check_fact(c, "mixed", l->memory && l->made && !l->rollup.memory);

@@ -238,7 +238,10 @@ static const struct check_rule triggers[] = {
     {"triggers", "triggers definer_missing", CHECK_FAIL,
      "trigger {foreign_trigger} belongs to {definer}; a restore recreates it under that name, "
      "which takes {definer_missing}{definer_also}",
-     "GRANT {definer_missing} ON *.* TO {account};", true},
+     "make it again for an owner that is limited to this schema, such as {account}: SHOW CREATE "
+     "TRIGGER {foreign_trigger:name}, DROP TRIGGER, CREATE DEFINER={account} TRIGGER; or, which "
+     "amounts to root: GRANT {definer_missing} ON *.* TO {account};",
+     true},
     {"triggers", "triggers !found", CHECK_OK,
      "{triggers} on tables that a restore replaces; they move over at the swap"},
 };
@@ -464,7 +467,10 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     if (g->on == GRANT_SCHEMA && strcmp(word, "EXECUTE") == 0 && check_central_here(c->cfg) &&
         grant_matches(&c->grants, g, c->cfg->progress.schema))
         return true;
-    if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g))
+    if (g->on == GRANT_ROUTINE) /* the server grants these to who makes a routine */
+        return strcmp(g->schema, c->cfg->schema) == 0 &&
+               (strcmp(word, "ALTER ROUTINE") == 0 || strcmp(word, "EXECUTE") == 0);
+    if (grant_is_wide(&c->grants, g))
         return false;
     for (size_t i = 1; i < c->world_count && g->on == GRANT_SCHEMA; i++)
         if (grant_matches(&c->grants, g, c->worlds[i].schema)) /* its own --check judges it */
@@ -483,21 +489,59 @@ struct excess {
     struct buf text, sql, last;
 };
 
+/* " ON `schema`.*": what the row is for. */
+static void add_object(struct buf *b, const struct grant *g)
+{
+    buf_printf(b, " ON %s", g->routine ? g->routine : "");
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? g->schema : g->object;
+        buf_adds(b, i == 0 ? "" : ".");
+        if (name)
+            sql_ident(b, name);
+        else
+            buf_addc(b, '*');
+    }
+}
+
+/* ALL PRIVILEGES as a word, not all of them one by one. */
+static bool is_all(const struct grant *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (strcmp(g->privileges[i], "ALL PRIVILEGES") == 0)
+            return true;
+    return false;
+}
+
+/* Is the row for functions of the world's schema? Views call no procedures. */
+static bool reaches_functions(const struct check *c, const struct grant *g)
+{
+    return g->on == GRANT_GLOBAL ||
+           (g->on == GRANT_SCHEMA && grant_matches(&c->grants, g, c->cfg->schema)) ||
+           (g->on == GRANT_ROUTINE && strcmp(g->schema, c->cfg->schema) == 0 &&
+            !text_starts(g->routine, "PROCEDURE"));
+}
+
+/* Would such a function run with our privileges, once a view calls it? */
+static bool runs_functions(const struct check *c, const struct grant *g, const char *word)
+{
+    return strcmp(word, "EXECUTE") == 0 && reaches_functions(c, g);
+}
+
+/* Adds what the row has of such a kind to a finding. */
+static void add_found(struct excess *x, const struct grant *g, const char *word)
+{
+    buf_printf(&x->text, "%s%s", x->text.len ? "; " : "", word);
+    add_object(&x->text, g);
+}
+
 /* Adds what is superfluous in one row. */
 static void weigh(struct check *c, const struct grant *g, struct excess *x)
 {
     SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
     for (size_t i = 0; i < g->count; i++)
-        add_word(is_useful(c, g, g->privileges[i]) ? &kept : &list, g->privileges[i]);
-    buf_printf(&object, " ON %s", g->routine ? g->routine : "");
-    for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? g->schema : g->object;
-        buf_adds(&object, i == 0 ? "" : ".");
-        if (name)
-            sql_ident(&object, name);
-        else
-            buf_addc(&object, '*');
-    }
+        if (!runs_functions(c, g, g->privileges[i]))
+            add_word(is_useful(c, g, g->privileges[i]) ? &kept : &list, g->privileges[i]);
+    add_object(&object, g);
     if (list.len) {
         buf_printf(&x->text, "%s%s%s", x->text.len ? "; " : "", list.p, object.p);
         buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", list.p, object.p, g->grantee);
@@ -513,15 +557,6 @@ static void weigh(struct check *c, const struct grant *g, struct excess *x)
         buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", kept.p, object.p, g->grantee);
         buf_printf(&x->last, "GRANT %s%s TO %s; ", kept.p, object.p, g->grantee);
     }
-}
-
-/* ALL PRIVILEGES as a word, not all of them one by one. */
-static bool is_all(const struct grant *g)
-{
-    for (size_t i = 0; i < g->count; i++)
-        if (strcmp(g->privileges[i], "ALL PRIVILEGES") == 0)
-            return true;
-    return false;
 }
 
 /* Do these grants hold all that a world needs? `all`: with any config. */
@@ -617,10 +652,32 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
     buf_free(&x->last);
 }
 
-/* Two findings: of what is granted on this world's schema alone, and of what reaches further. */
+/* What amounts to root, and what lets functions of the game's account run as ours. */
+static void find_danger(struct check *c, const struct grant *g, struct excess *root,
+                        struct excess *run)
+{
+    bool in_mysql = g->on == GRANT_SCHEMA && grant_matches(&c->grants, g, "mysql");
+    for (size_t i = 0; i < g->count; i++) {
+        const char *word = g->privileges[i];
+        if ((g->on == GRANT_GLOBAL || in_mysql) &&
+            server_privilege_rules(c->version, in_mysql, word))
+            add_found(root, g, word);
+        if (runs_functions(c, g, word)) {
+            add_found(run, g, word);
+            buf_adds(&run->sql, "REVOKE EXECUTE");
+            add_object(&run->sql, g);
+            buf_printf(&run->sql, " FROM %s; ", g->grantee);
+        } else if (is_all(g) && reaches_functions(c, g)) {
+            add_found(run, g, word); /* revoked with what else is superfluous */
+        }
+    }
+}
+
+/* Two findings: of what is granted on this world's schema alone, and of what reaches further; and two of what is
+ * dangerous. */
 static void excess_facts(struct check *c)
 {
-    struct excess wide = {0}, here = {0};
+    struct excess wide = {0}, here = {0}, root = {0}, run = {0};
     bool all = false, limited = false;
     for (size_t i = 0; i < c->grants.count; i++) {
         const struct grant *g = &c->grants.list[i];
@@ -632,7 +689,15 @@ static void excess_facts(struct check *c)
         bool ours = g->on == GRANT_SCHEMA && !g->option && !grant_is_wide(&c->grants, g) &&
                     grant_matches(&c->grants, g, c->cfg->schema);
         weigh(c, g, ours ? &here : &wide);
+        find_danger(c, g, &root, &run);
     }
+    check_word(c, "like_root", "%s", text_of(&root.text));
+    check_word(c, "may_execute", "%s", text_of(&run.text));
+    check_word(c, "revoke_execute", "%.*s", (int)(run.sql.len ? run.sql.len - 1 : 0),
+               text_of(&run.sql));
+    buf_free(&root.text);
+    buf_free(&run.text);
+    buf_free(&run.sql);
     excess_words(c, "superfluous", "revoke_wide", &wide, all);
     excess_words(c, "too_much", "revoke_here", &here, false);
     check_fact(c, "limited", limited);
@@ -649,6 +714,20 @@ static const struct check_rule excesses[] = {
      "{revoke_wide}", true},
     {"rights", "too_much", CHECK_NOTE, "more than needed: {too_much}{others_kept}", "{revoke_here}",
      true},
+
+    /* The password of a daemon lies in a file; and code of the game's account must never run as root. */
+    {"rights", "like_root foreign_trigger", CHECK_WARN,
+     "amounts to root: {like_root}: who has this account can change every other one",
+     "for triggers, an owner that is limited to this schema does without: SHOW CREATE TRIGGER "
+     "{foreign_trigger:name}, DROP TRIGGER, CREATE DEFINER={account} TRIGGER",
+     true},
+    {"rights", "like_root !foreign_trigger", CHECK_WARN,
+     "amounts to root: {like_root}: who has this account can change every other one",
+     "worldkeeper(8), PRIVILEGES, lists what an account of its own for this world needs", true},
+    {"rights", "may_execute", CHECK_WARN,
+     "{may_execute}: a function that the game's account calls in a view would run as worldkeeper, "
+     "which needs to call none",
+     "{revoke_execute}", true},
 
     /* A limit that is reached during a restore ends it. */
     {"account", "limited", CHECK_WARN,

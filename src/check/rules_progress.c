@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "check/rule.h"
+#include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "progress/central.h"
 #include "sql/literal.h"
@@ -18,6 +19,12 @@ static const struct check_rule local[] = {
     {"local store", "!local_put", CHECK_FAIL,
      "routines wk_put and wk_close are not there, or this account may not see them",
      "worldkeeper --init makes them", true},
+    {"local store", "local_definer", CHECK_WARN,
+     "{local_definer} run with worldkeeper's privileges, as an older version made them: a view "
+     "that "
+     "the game's account puts in the place of their tables may call functions with these",
+     "worldkeeper --init makes them run with the privileges of the game's account, which needs "
+     "SELECT on wk_stolen for that"},
     {"local store", "local_stolen", CHECK_WARN,
      "{local_stolen:count} blob{local_stolen:+} in wk_stolen that may no longer be sent",
      "SELECT blob_key, lock_key, seq, why FROM wk_stolen; then DELETE those that are dealt with",
@@ -116,12 +123,20 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
                  number(db, "SELECT CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS WHERE "
                             "TABLE_SCHEMA=DATABASE() AND TABLE_NAME='wk_progress' AND "
                             "COLUMN_NAME='blob'"));
-    check_number(c, "local_stolen", number(db, "SELECT COUNT(*) FROM wk_stolen"));
-    check_number(c, "largest", number(db, "SELECT MAX(LENGTH(`blob`)) FROM wk_progress"));
+    check_number(c, "local_stolen", number(db, "SELECT COUNT(*) FROM wk_stolen " DB_ONLY_TABLE));
+    check_number(c, "largest",
+                 number(db, "SELECT MAX(LENGTH(`blob`)) FROM wk_progress " DB_ONLY_TABLE));
     check_fact(c, "local_put",
                number(db,
                       "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
                       "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME IN ('wk_put','wk_close')") == 2);
+    SCOPED(xfree) char *definer = db_one(
+        db,
+        "SELECT GROUP_CONCAT(ROUTINE_NAME ORDER BY ROUTINE_NAME DESC SEPARATOR ' and ') FROM "
+        "information_schema.ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME IN "
+        "('wk_put','wk_close') AND SECURITY_TYPE<>'INVOKER'",
+        NULL);
+    check_word(c, "local_definer", "%s", definer ? definer : "");
 }
 
 /* ---- the central one ---- */

@@ -268,7 +268,8 @@ static void show_restore(const json_t *o)
     static const char *const lists[][2] = {{"would_make", "would make"},
                                            {"left_out", "left out"},
                                            {"failed", "not restored"},
-                                           {"own_definer", "with worldkeeper's definer"}};
+                                           {"own_definer", "with worldkeeper's definer"},
+                                           {"may_execute", "may be executed by worldkeeper"}};
     SCOPED(buf_free) struct buf line = {0};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const json_t *list = json_object_get(made, lists[i][0]);

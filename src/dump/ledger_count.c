@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/number.h"
+#include "mysql/only_table.h"
 #include "sql/literal.h"
 
 /* The mark that a run leaves while rows of a piece may have been added and not yet deleted. */
@@ -92,8 +93,9 @@ static int count_durable(const struct config *cfg, const struct config_ledger *c
 {
     struct err why;
     SCOPED(xfree) char *rollup = xasprintf("%s_rollup", c->name);
-    SCOPED(xfree) char *sum = db_one_with(db, "SELECT COALESCE(SUM(`rows`),0) FROM ??.??",
-                                          DB_ARGS(cfg->schema, rollup), &why);
+    SCOPED(xfree) char *sum =
+        db_one_with(db, "SELECT COALESCE(SUM(`rows`),0) FROM ??.?? " DB_ONLY_TABLE,
+                    DB_ARGS(cfg->schema, rollup), &why);
     if (!sum)
         return db_unanswered(&why) ? err_pass(e, &why) : 0;
     struct manifest_ledger *l = find_or_add(m, c);

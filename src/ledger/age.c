@@ -64,8 +64,9 @@ int ledger_find_end(struct run *r, struct err *e)
     if (until < 0) {
         until = now - c->rollup_after;
         if (ledger_ask(r->db, &marked, e,
-                       "SELECT MAX(id) FROM %s WHERE what LIKE 'm%%' AND at<=%" PRId64, r->mark.p,
-                       until) < 0)
+                       "SELECT MAX(id) FROM %s " DB_ONLY_TABLE
+                       " WHERE what LIKE 'm%%' AND at<=%" PRId64,
+                       r->mark.p, until) < 0)
             return -1;
     }
     if (marked) {
@@ -97,8 +98,8 @@ int ledger_mark(struct db *db, struct ledger *l, struct err *e)
     sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
     return db_execf(db, e,
                     "INSERT INTO %s VALUES ('m%d',%" PRId64 ",%" PRIu64
-                    ") ON DUPLICATE KEY UPDATE id=IF(at<%" PRId64 ",%" PRIu64
-                    ",id),at=IF(at<%" PRId64 ",%" PRId64 ",at)",
-                    mark.p, (int)(now / step % MARKS), now, l->next_id - 1, now - step,
+                    "+" DB_ONLY_0("%s") ") ON DUPLICATE KEY UPDATE id=IF(at<%" PRId64 ",%" PRIu64
+                                        ",id),at=IF(at<%" PRId64 ",%" PRId64 ",at)",
+                    mark.p, (int)(now / step % MARKS), now, l->next_id - 1, mark.p, now - step,
                     l->next_id - 1, now - step, now);
 }

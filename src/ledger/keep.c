@@ -221,7 +221,7 @@ static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, s
     struct run *r = k->r;
     const char *id = r->l->cfg->id;
     SCOPED(buf_free) struct buf sql = {0};
-    sql_fill(&sql, "SELECT l.??$ FROM $ l WHERE l.?? IN (",
+    sql_fill(&sql, "SELECT l.??$ FROM $ l " DB_ONLY_TABLE " WHERE l.?? IN (",
              DB_ARGS(id, k->whole.p, r->table.p, id));
     for (size_t i = 0; i < count; i++)
         buf_printf(&sql, "%s%" PRIu64, i ? "," : "", list[i].id);
@@ -320,7 +320,8 @@ static int compare_rows(struct ledger_keep *k, struct err *e)
 /* How many rows are in totals, or will be: those of files that were interrupted. */
 static int rolled_up_before(struct ledger_keep *k, uint64_t *out, struct err *e)
 {
-    int rc = ledger_ask(k->r->db, out, e, "SELECT SUM(`rows`) FROM %s", k->r->rollup.p);
+    int rc =
+        ledger_ask(k->r->db, out, e, "SELECT SUM(`rows`) FROM %s " DB_ONLY_TABLE, k->r->rollup.p);
     *out += k->id_count;
     return rc;
 }
@@ -359,8 +360,10 @@ static int begin(struct ledger_keep *k, struct err *e)
     const char *name = r->l->cfg->name, *mark = r->mark.p;
     int dirfd = r->opt->dirfd, rc = 0;
     if (ledger_files_sweep(dirfd, name, e) < 0 ||
-        ledger_ask(r->db, &k->file, e, "SELECT id FROM %s WHERE what='file'", mark) < 0 ||
-        ledger_ask(r->db, &k->filed, e, "SELECT id FROM %s WHERE what='filed'", mark) < 0 ||
+        ledger_ask(r->db, &k->file, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'",
+                   mark) < 0 ||
+        ledger_ask(r->db, &k->filed, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'",
+                   mark) < 0 ||
         ledger_files_list(dirfd, name, &k->files, e) < 0)
         return -1;
     for (size_t i = 0; i < k->files.count && rc == 0; i++) {

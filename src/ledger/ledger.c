@@ -48,8 +48,9 @@ int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
 
 int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)
 {
-    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 ")", r->mark.p,
-                    what, clock_wall().ms, id);
+    return db_execf(r->db, e,
+                    "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 "+" DB_ONLY_0("%s") ")",
+                    r->mark.p, what, clock_wall().ms, id, r->mark.p);
 }
 
 /* ---- the columns and indexes of the ledger ---- */
@@ -213,7 +214,8 @@ static int refuse_left_over(struct db *db, const struct ledger *l, struct err *e
     uint64_t rows = 0;
     sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
     sql_ident2(&table, l->schema, l->cfg->table);
-    if (ledger_ask(db, &rows, e, "SELECT id FROM %s WHERE what='open'", mark.p) < 0) {
+    if (ledger_ask(db, &rows, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='open'", mark.p) <
+        0) {
         if (!db_table_missing(e))
             return -1;
         err_clear(e);
@@ -365,6 +367,32 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
     return there < 0 ? -1 : 0;
 }
 
+int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e)
+{
+    SCOPED(xfree) char *old =
+        db_one_with(db,
+                    "SELECT 1 FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? AND "
+                    "TRIGGER_NAME=? AND LOCATE('" DB_ONLY_TABLE "',ACTION_STATEMENT)=0",
+                    DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "request")), e);
+    return old ? 0 : e->cls == ERR_NONE ? 1 : -1;
+}
+
+/* Under a lock, so that no row comes in between. */
+static int make_trigger_again(struct db *db, const struct ledger *l, const struct buf *sql,
+                              struct err *e)
+{
+    struct err ignored;
+    int current = ledger_trigger_current(db, l, e);
+    if (current != 0)
+        return current < 0 ? -1 : 0;
+    int rc = db_exec_with(db, "LOCK TABLES ?? WRITE", DB_ARGS(l->cfg->table), e);
+    if (rc == 0)
+        rc = db_exec_with(db, "DROP TRIGGER ??", DB_ARGS(LEDGER_OWN(l->cfg, "request")), e);
+    if (rc == 0)
+        rc = db_exec_len(db, sql->p, sql->len, e);
+    return db_exec(db, "UNLOCK TABLES", rc < 0 ? &ignored : e) < 0 ? -1 : rc;
+}
+
 /* A view that is there is made once more: the columns may have changed. */
 static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct err *e)
 {
@@ -374,6 +402,8 @@ static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct 
     int there = sql.len ? is_there(db, l, i, name, e) : 1, rc = 0;
     if (there < 0 || (sql.len && (!there || beside[i].kind == VIEW)))
         rc = there < 0 ? -1 : db_exec_len(db, sql.p, sql.len, e);
+    else if (sql.len && beside[i].kind == TRIGGER)
+        rc = make_trigger_again(db, l, &sql, e);
     if (rc < 0)
         err_step(e, "[ledger %s]: %s cannot be made", l->cfg->name, name);
     else if (!there)
@@ -416,14 +446,18 @@ int ledger_figures(struct db *db, const struct ledger *l, struct ledger_figures 
     uint64_t in_rollup[2] = {0}, late[2] = {0}, first = 0;
     bool seen, ran = false;
     *out = (struct ledger_figures){0};
-    if (numbers(db, "U", "SELECT COUNT(*) FROM ??", l->cfg->table, &out->rows, &seen, e) < 0 ||
-        numbers(db, "UU", "SELECT COUNT(*),CAST(COALESCE(SUM(`rows`),0) AS UNSIGNED) FROM ??",
+    if (numbers(db, "U", "SELECT COUNT(*) FROM ?? " DB_ONLY_TABLE, l->cfg->table, &out->rows, &seen,
+                e) < 0 ||
+        numbers(db, "UU",
+                "SELECT COUNT(*),CAST(COALESCE(SUM(`rows`),0) AS UNSIGNED) FROM ?? " DB_ONLY_TABLE,
                 rollup, in_rollup, &seen, e) < 0 ||
-        numbers(db, "UU", "SELECT id,CAST(at AS UNSIGNED) FROM ?? WHERE what='late'", mark, late,
-                &ran, e) < 0 ||
+        numbers(db, "UU",
+                "SELECT id,CAST(at AS UNSIGNED) FROM ?? " DB_ONLY_TABLE " WHERE what='late'", mark,
+                late, &ran, e) < 0 ||
         numbers(db, "U",
-                "SELECT CAST(COALESCE(MIN(at),0) AS UNSIGNED) FROM ?? WHERE what LIKE 'm%'", mark,
-                &first, &seen, e) < 0)
+                "SELECT CAST(COALESCE(MIN(at),0) AS UNSIGNED) FROM ?? " DB_ONLY_TABLE
+                " WHERE what LIKE 'm%'",
+                mark, &first, &seen, e) < 0)
         return -1;
     out->since.ms = (int64_t)first;
     out->keys = in_rollup[0];

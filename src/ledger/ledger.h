@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "config/config.h"
+#include "mysql/only_table.h"
 #include "mysql/schema.h"
 #include "sql/table.h"
 
@@ -73,6 +74,8 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
  * to `made`, an array. */
 int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e);
 
+/* Is the trigger for request ids one that reads no view in the place of NAME_request? 1 also where there is none. */
+int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e);
 /* ERR_REFUSED with the statement to type: the rollup's columns are not what the ledger's have become
  * (columns.c). */
 int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e);

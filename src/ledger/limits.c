@@ -70,7 +70,7 @@ int ledger_limits_begin(struct run *r, struct err *e)
     SCOPED(buf_free) struct buf most = {0}, least = {0}, sql = {0};
     ledger_sql_each(&most, l, LEDGER_VALUES, ",", "MAX($)");
     ledger_sql_each(&least, l, LEDGER_VALUES, ",", "MIN($)");
-    buf_printf(&sql, "SELECT %s,%s FROM %s", most.p, least.p, r->rollup.p);
+    buf_printf(&sql, "SELECT %s,%s FROM %s " DB_ONLY_TABLE, most.p, least.p, r->rollup.p);
     int rc = ask_totals(r, sql.p, 2 * n, found, e);
     for (unsigned i = 0; i < n && rc == 0; i++) {
         total_t above = saturated(0, found[i]), below = saturated(0, found[n + i]);
@@ -88,7 +88,7 @@ static int check_group(struct run *r, const struct group *g, struct err *e)
     SCOPED(buf_free) struct buf sql = {0};
     buf_adds(&sql, "SELECT ");
     ledger_sql_each(&sql, l, LEDGER_VALUES, ",", "$");
-    buf_printf(&sql, " FROM %s WHERE (", r->rollup.p);
+    buf_printf(&sql, " FROM %s " DB_ONLY_TABLE " WHERE (", r->rollup.p);
     ledger_sql_each(&sql, l, LEDGER_KEYS, ",", "$");
     buf_printf(&sql, ")=(%s)", g->key.p);
     int rc = ask_totals(r, sql.p, n, total, e);

@@ -270,7 +270,8 @@ static int memory_effects(struct run *r, struct piece *p, struct err *e)
     if (r->left_over) /* others may follow: the mark goes when all have been seen */
         return 0;
     /* Now, not at the end of the run: after a kill, what breaks the rules would be taken for left over. */
-    int rc = db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p);
+    int rc = db_execf(r->db, e, "DELETE FROM %s WHERE what='open' AND " DB_ONLY("%s"), r->mark.p,
+                      r->mark.p);
     fault_point("ledger.closed");
     return rc;
 }

@@ -33,7 +33,7 @@ static void join_marks(struct buf *sql, const struct run *r)
     buf_adds(sql, " LEFT JOIN (SELECT ");
     for (unsigned i = 0; i < l->cfg->key.count; i++)
         sql_fill(sql, "?? AS wk_$,", DB_ARGS(l->key[i]->name, DB_NUMBER(i)));
-    buf_printf(sql, "end_id AS wk_mark FROM %s) r ON ", r->rollup.p);
+    buf_printf(sql, "end_id AS wk_mark FROM %s " DB_ONLY_TABLE ") r ON ", r->rollup.p);
     for (unsigned i = 0; i < l->cfg->key.count; i++)
         sql_fill(sql, "$r.wk_$=l.??", DB_ARGS(i ? " AND " : "", DB_NUMBER(i), l->key[i]->name));
 }
@@ -76,6 +76,8 @@ void ledger_sql_select(struct buf *b, const struct run *r)
         /* The index has the order: no piece may cost a sort of the whole ledger. */
         sql_fill(b, " FORCE INDEX (?\?)", DB_ARGS(l->index));
         join_marks(b, r);
+    } else {
+        buf_adds(b, " " DB_ONLY_TABLE);
     }
     put_condition(b, r);
     buf_adds(b, " ORDER BY ");
@@ -124,7 +126,10 @@ static void put_groups(struct buf *b, const struct run *r, const struct piece *p
             buf_addc(b, ',');
             ledger_value_put(b, g->sum[v], l->scale[v]);
         }
-        buf_printf(b, ",%" PRIu64 ",", g->last_id);
+        buf_printf(b, ",%" PRIu64, g->last_id);
+        if (i == 0)
+            buf_printf(b, "+" DB_ONLY_0("%s"), r->rollup.p);
+        buf_addc(b, ',');
         if (g->time.p)
             sql_string(b, g->time.p, g->time.len);
         else
@@ -183,4 +188,5 @@ void ledger_sql_delete(struct buf *b, const struct run *r, const struct piece *p
         sql_fill(b, "/*+ INDEX(?? ?\?) */ ", DB_ARGS(table, index));
     buf_printf(b, "FROM %s WHERE ", r->table.p);
     ledger_sql_rows_of(b, r, p);
+    buf_printf(b, " AND " DB_ONLY("%s"), r->table.p);
 }

@@ -25,8 +25,11 @@ int ledger_request_add(struct db *db, const struct ledger *l, const char *where,
              DB_ARGS(to.p, column, at, l->schema, l->cfg->table));
     if (l->memory)
         sql_fill(&sql, " FORCE INDEX (?\?)", DB_ARGS(l->index));
-    sql_fill(&sql, " WHERE $ AND ?? IS NOT NULL ON DUPLICATE KEY UPDATE $.at=$",
-             DB_ARGS(where, column, to.p, at));
+    else
+        buf_adds(&sql, " " DB_ONLY_TABLE);
+    sql_fill(&sql,
+             " WHERE $ AND ?? IS NOT NULL AND " DB_ONLY("$") " ON DUPLICATE KEY UPDATE $.at=$",
+             DB_ARGS(where, column, to.p, to.p, at));
     if (db_exec_len(db, sql.p, sql.len, e) == 0)
         return 0;
     err_step(e, "request ids of [ledger %s]", l->cfg->name);
@@ -41,8 +44,8 @@ int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)
     sql_ident2(&name, l->schema, LEDGER_OWN(l->cfg, "request"));
     /* In bites: the game's inserts wait for the table's lock, and a long DELETE would hold it. */
     for (uint64_t gone = EXPIRED_AT_ONCE; rc == 0 && gone == EXPIRED_AT_ONCE;) {
-        rc = db_execf(db, e, "DELETE FROM %s WHERE at<%" PRId64 " LIMIT %d", name.p,
-                      now - l->cfg->request_keep, EXPIRED_AT_ONCE);
+        rc = db_execf(db, e, "DELETE FROM %s WHERE at<%" PRId64 " AND " DB_ONLY("%s") " LIMIT %d",
+                      name.p, now - l->cfg->request_keep, name.p, EXPIRED_AT_ONCE);
         gone = rc == 0 ? db_affected(db) : 0;
     }
     return rc;

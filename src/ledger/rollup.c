@@ -17,7 +17,7 @@ static int ask_rollup(struct run *r, struct err *e)
     SCOPED(buf_free) struct buf sql = {0};
     uint64_t last = 0;
     int64_t now = 0;
-    if (ledger_ask(r->db, &last, e, "SELECT MAX(end_id) FROM %s", r->rollup.p) < 0)
+    if (ledger_ask(r->db, &last, e, "SELECT MAX(end_id) FROM %s " DB_ONLY_TABLE, r->rollup.p) < 0)
         return -1;
     if (r->l->memory && last && r->l->next_id <= last) {
         err_set(e, ERR_REFUSED, 0,
@@ -34,7 +34,8 @@ static int ask_rollup(struct run *r, struct err *e)
     /* A clock of the future makes no row late that comes after it. */
     if (ledger_server_now(r->db, &now, e) < 0)
         return -1;
-    buf_printf(&sql, "SELECT MAX(end_time) FROM %s WHERE end_time<=", r->rollup.p);
+    buf_printf(&sql,
+               "SELECT MAX(end_time) FROM %s " DB_ONLY_TABLE " WHERE end_time<=", r->rollup.p);
     ledger_sql_moment(&sql, r->l, now);
     SCOPED(xfree) char *newest = db_one(r->db, sql.p, e);
     if (!newest && e->cls != ERR_NONE)
@@ -43,8 +44,8 @@ static int ask_rollup(struct run *r, struct err *e)
         buf_printf(&r->newest, "%" PRId64, (int64_t)strtoll(newest, NULL, 10));
     else if (newest)
         sql_string(&r->newest, newest, strlen(newest));
-    if (ledger_ask(r->db, &r->left_over_max, e, "SELECT id FROM %s WHERE what='open'", r->mark.p) <
-        0)
+    if (ledger_ask(r->db, &r->left_over_max, e,
+                   "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='open'", r->mark.p) < 0)
         return -1;
     if (r->l->memory && r->left_over_max > r->l->table.rows)
         r->left_over_max = r->l->table.rows; /* a run that fails each time raises it */
@@ -102,11 +103,13 @@ static int run_all(struct run *r, struct err *e)
     if (r->l->request && ledger_request_expire(r->db, r->l, e) < 0)
         return -1;
     int64_t now = clock_wall().ms;
-    return db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p) < 0 ||
+    return db_execf(r->db, e, "DELETE FROM %s WHERE what='open' AND " DB_ONLY("%s"), r->mark.p,
+                    r->mark.p) < 0 ||
                    db_execf(r->db, e,
                             "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
-                            ") ON DUPLICATE KEY UPDATE at=%" PRId64 ",id=id+%" PRIu64,
-                            r->mark.p, now, r->out->late, now, r->out->late) < 0
+                            "+" DB_ONLY_0("%s") ") ON DUPLICATE KEY UPDATE at=%" PRId64
+                                                ",id=id+%" PRIu64,
+                            r->mark.p, now, r->out->late, r->mark.p, now, r->out->late) < 0
                ? -1
                : ledger_mark_write(r, "ignored", r->out->ignored, e);
 }

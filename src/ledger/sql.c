@@ -184,12 +184,14 @@ void ledger_sql_trigger(struct buf *b, const struct ledger *l)
     if (!column)
         return;
     own = LEDGER_OWN(l->cfg, "request");
-    sql_fill(b,
-             "CREATE TRIGGER ?? $ INSERT ON ?? FOR EACH ROW IF EXISTS (SELECT 1 FROM ?? q WHERE "
-             "q.?\?=NEW.??$) THEN SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO=1062,"
-             "MESSAGE_TEXT='Duplicate request: it is in a total of ledger $'; END IF",
-             DB_ARGS(own, l->memory ? "BEFORE" : "AFTER", l->cfg->table, own, column, column,
-                     l->memory ? "" : " LOCK IN SHARE MODE", l->cfg->name));
+    sql_fill(
+        b,
+        "CREATE TRIGGER ?? $ INSERT ON ?? FOR EACH ROW IF EXISTS (SELECT 1 FROM ?? q " DB_ONLY_TABLE
+        " WHERE "
+        "q.?\?=NEW.??$) THEN SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO=1062,"
+        "MESSAGE_TEXT='Duplicate request: it is in a total of ledger $'; END IF",
+        DB_ARGS(own, l->memory ? "BEFORE" : "AFTER", l->cfg->table, own, column, column,
+                l->memory ? "" : " LOCK IN SHARE MODE", l->cfg->name));
 }
 
 void ledger_sql_index(struct buf *b, const struct ledger *l)

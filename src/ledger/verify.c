@@ -61,8 +61,8 @@ static int verify_nulls(struct verify *v, struct err *e)
         SCOPED(buf_free) struct buf name = {0};
         uint64_t n = 0;
         sql_ident(&name, column);
-        if (ledger_ask(v->db, &n, e, "SELECT COUNT(*) FROM %s WHERE %s IS NULL", v->table.p,
-                       name.p) < 0)
+        if (ledger_ask(v->db, &n, e, "SELECT COUNT(*) FROM %s " DB_ONLY_TABLE " WHERE %s IS NULL",
+                       v->table.p, name.p) < 0)
             return -1;
         if (n)
             say(v->out->problems,
@@ -84,10 +84,12 @@ static int verify_marks(struct verify *v, struct err *e)
     ledger_sql_join(&join, l);
     sql_ident(&id, l->cfg->id);
     if (ledger_ask(v->db, &below, e,
-                   "SELECT COUNT(*) FROM %s l JOIN %s r ON %s WHERE l.%s<=r.end_id", v->table.p,
-                   v->rollup.p, join.p, id.p) < 0 ||
-        ledger_ask(v->db, &interrupted, e, "SELECT id FROM %s WHERE what='open'", v->mark.p) < 0 ||
-        ledger_ask(v->db, &last, e, "SELECT MAX(end_id) FROM %s", v->rollup.p) < 0)
+                   "SELECT COUNT(*) FROM %s l " DB_ONLY_TABLE " JOIN %s r " DB_ONLY_TABLE
+                   " ON %s WHERE l.%s<=r.end_id",
+                   v->table.p, v->rollup.p, join.p, id.p) < 0 ||
+        ledger_ask(v->db, &interrupted, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='open'",
+                   v->mark.p) < 0 ||
+        ledger_ask(v->db, &last, e, "SELECT MAX(end_id) FROM %s " DB_ONLY_TABLE, v->rollup.p) < 0)
         return -1;
     if (below && interrupted >= below)
         say(v->out->unknown,
@@ -115,9 +117,9 @@ static int ask_open(struct verify *v, struct err *e)
     const struct ledger *l = v->l;
     const char *id = l->cfg->id;
     SCOPED(buf_free) struct buf sql = {0};
-    sql_fill(&sql, "SELECT l.?? FROM $ l", DB_ARGS(id, v->table.p));
+    sql_fill(&sql, "SELECT l.?? FROM $ l " DB_ONLY_TABLE, DB_ARGS(id, v->table.p));
     if (l->memory) {
-        buf_printf(&sql, " LEFT JOIN %s r ON ", v->rollup.p);
+        buf_printf(&sql, " LEFT JOIN %s r " DB_ONLY_TABLE " ON ", v->rollup.p);
         ledger_sql_join(&sql, l);
     }
     sql_fill(&sql, " WHERE l.?\?>$ AND l.?? IN (",
@@ -320,7 +322,7 @@ static int compare_sums(struct verify *v, struct err *e)
     ledger_sql_each(&sql, l, LEDGER_KEYS, "", ",CONVERT(t.$ USING utf8mb4)");
     buf_printf(&sql,
                "),t.`rows`,COALESCE(r.`rows`,0),t.end_id,COALESCE(r.end_id,0) FROM " TEMPORARY
-               " t LEFT JOIN %s r ON %s "
+               " t LEFT JOIN %s r " DB_ONLY_TABLE " ON %s "
                "WHERE r.`rows` IS NULL OR t.`rows`>r.`rows` OR (t.`rows`=r.`rows` AND "
                "((t.end_id<>r.end_id AND %s) OR %s)) LIMIT %d",
                v->rollup.p, join.p, l->memory ? "r.end_id<>0" : "1=1", differ.p, SHOWN + 1);
@@ -353,11 +355,14 @@ static int verify_all(struct verify *v, struct err *e)
     const char *rollup = v->rollup.p, *mark = v->mark.p;
     /* Strict: a sum that does not fit its column is an error, and not the largest number. */
     if (db_exec(db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0 ||
-        ledger_ask(db, &out->rows, e, "SELECT COUNT(*) FROM %s", v->table.p) < 0 ||
-        ledger_ask(db, &out->keys, e, "SELECT COUNT(*) FROM %s", rollup) < 0 ||
-        ledger_ask(db, &out->rolled_up, e, "SELECT SUM(`rows`) FROM %s", rollup) < 0 ||
-        ledger_ask(db, &v->file, e, "SELECT id FROM %s WHERE what='file'", mark) < 0 ||
-        ledger_ask(db, &v->filed, e, "SELECT id FROM %s WHERE what='filed'", mark) < 0 ||
+        ledger_ask(db, &out->rows, e, "SELECT COUNT(*) FROM %s " DB_ONLY_TABLE, v->table.p) < 0 ||
+        ledger_ask(db, &out->keys, e, "SELECT COUNT(*) FROM %s " DB_ONLY_TABLE, rollup) < 0 ||
+        ledger_ask(db, &out->rolled_up, e, "SELECT SUM(`rows`) FROM %s " DB_ONLY_TABLE, rollup) <
+            0 ||
+        ledger_ask(db, &v->file, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'", mark) <
+            0 ||
+        ledger_ask(db, &v->filed, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'",
+                   mark) < 0 ||
         verify_nulls(v, e) < 0 || verify_marks(v, e) < 0 ||
         ledger_files_list(v->dirfd, v->l->cfg->name, &v->files, e) < 0 ||
         db_execf(db, e, "CREATE TEMPORARY TABLE " TEMPORARY " LIKE %s", rollup) < 0 ||

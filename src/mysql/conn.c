@@ -14,6 +14,7 @@
 #include "config/config.h"
 #include "mysql/answer.h"
 #include "mysql/galera.h"
+#include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/session.h"
 #include "sql/literal.h"
@@ -154,6 +155,7 @@ static const struct {
      "config file, or its command line, and restart it"},
     {DB_TABLE_FULL, "(temporary)", HINT_TEMPORARY},
     {DB_TABLE_FULL, "#sql", HINT_TEMPORARY},
+    {DB_IS_VIEW, "(null)", DB_VIEW_HINT},
     {1184, "init_connect",
      "the server runs init_connect in each new session, and it fails for this account: "
      "SHOW GLOBAL VARIABLES LIKE 'init_connect'"},

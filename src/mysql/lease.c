@@ -140,9 +140,10 @@ int db_lease_create(struct db *db, const char *schema, const char *sentinel, str
             "NULL, taken DATETIME NOT NULL) ENGINE=InnoDB",
             DB_ARGS(name), e);
     if (rc == 0)
-        rc = db_exec_with(
-            db, "INSERT IGNORE INTO $ (id,generation,holder,taken) VALUES (1,1,'',UTC_TIMESTAMP())",
-            DB_ARGS(name), e);
+        rc = db_exec_with(db,
+                          "INSERT IGNORE INTO $ (id,generation,holder,taken) VALUES (1+" DB_ONLY_0(
+                              "$") ",1,'',UTC_TIMESTAMP())",
+                          DB_ARGS(name, name), e);
     if (galera_share(db, false, rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;
@@ -154,8 +155,8 @@ static int claim(struct db *db, const char *name, uint64_t seen, uint64_t genera
                  const char *holder, struct err *e)
 {
     int rc = db_exec_with(db,
-                          "UPDATE $ SET generation=$,taken=UTC_TIMESTAMP(),holder=? WHERE id=1 AND "
-                          "generation=$",
+                          "UPDATE $ " DB_ONLY_TABLE " SET generation=$,taken=UTC_TIMESTAMP(),"
+                          "holder=? WHERE id=1 AND generation=$",
                           DB_ARGS(name, DB_NUMBER(generation), holder, DB_NUMBER(seen)), e);
     bool ours = rc == 0 && db_affected(db) == 1;
     if (ours || (rc < 0 && e->num != DB_DEADLOCK))
@@ -213,13 +214,13 @@ int db_lease_raise(struct db *db, const char *schema, const char *sentinel, uint
 {
     SCOPED(xfree) char *name = table_name(schema, sentinel);
     /* assignments are evaluated from left to right, so generation comes last */
-    return db_exec_with(
-        db,
-        "INSERT INTO $ (id,generation,holder,taken) VALUES (1,$,?,UTC_TIMESTAMP()) ON DUPLICATE "
-        "KEY UPDATE taken=IF(generation<VALUES(generation),VALUES(taken),taken), "
-        "holder=IF(generation<VALUES(generation),VALUES(holder),holder), "
-        "generation=GREATEST(generation,VALUES(generation))",
-        DB_ARGS(name, DB_NUMBER(generation), holder), e);
+    return db_exec_with(db,
+                        "INSERT INTO $ (id,generation,holder,taken) VALUES (1+" DB_ONLY_0(
+                            "$") ",$,?,UTC_TIMESTAMP()) ON DUPLICATE KEY UPDATE "
+                                 "taken=IF(generation<VALUES(generation),VALUES(taken),taken), "
+                                 "holder=IF(generation<VALUES(generation),VALUES(holder),holder), "
+                                 "generation=GREATEST(generation,VALUES(generation))",
+                        DB_ARGS(name, name, DB_NUMBER(generation), holder), e);
 }
 
 /* ---- for games ---- */
@@ -242,15 +243,15 @@ static void log_nothing(struct db *db)
 static int write_word(struct db *db, const char *name, const struct db_lease_word *word,
                       struct err *e)
 {
-    return db_exec_with(
-        db,
-        "INSERT INTO $ (id,generation,number,owner,until) VALUES (1,$,$,?,'1970-01-01' + INTERVAL "
-        "$ "
-        "MICROSECOND) ON DUPLICATE KEY UPDATE generation=VALUES(generation),number=VALUES(number),"
-        "owner=VALUES(owner),until=VALUES(until)",
-        DB_ARGS(name, DB_NUMBER(word->generation), DB_NUMBER(word->number), word->owner,
-                DB_NUMBER((uint64_t)(word->now_us + word->left_ms * 1000))),
-        e);
+    return db_exec_with(db,
+                        "INSERT INTO $ (id,generation,number,owner,until) VALUES (1+" DB_ONLY_0(
+                            "$") ",$,$,?,'1970-01-01' + INTERVAL $ MICROSECOND) ON DUPLICATE KEY "
+                                 "UPDATE generation=VALUES(generation),number=VALUES(number),"
+                                 "owner=VALUES(owner),until=VALUES(until)",
+                        DB_ARGS(name, name, DB_NUMBER(word->generation), DB_NUMBER(word->number),
+                                word->owner,
+                                DB_NUMBER((uint64_t)(word->now_us + word->left_ms * 1000))),
+                        e);
 }
 
 int db_lease_publish(struct db *db, const char *schema, const struct db_lease_word *word,
@@ -278,8 +279,8 @@ int db_lease_end(struct db *db, const char *schema, struct err *e)
 {
     struct err why = {0};
     log_nothing(db);
-    if (db_exec_with(db, "UPDATE ??.?? SET until='1970-01-01'", DB_ARGS(schema, DB_LEASE_TABLE),
-                     &why) == 0 ||
+    if (db_exec_with(db, "UPDATE ??.?? " DB_ONLY_TABLE " SET until='1970-01-01'",
+                     DB_ARGS(schema, DB_LEASE_TABLE), &why) == 0 ||
         db_table_missing(&why))
         return 0;
     return err_pass(e, &why);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "mysql/binary.h"
+#include "mysql/only_table.h"
 #include "sql/literal.h"
 #include "mysql/value.h"
 
@@ -51,7 +52,7 @@ static char *select_sql(const struct db_table *t, const char *from)
     struct buf sql = {0};
     buf_adds(&sql, "SELECT /* worldkeeper */ ");
     db_select_list(&sql, t);
-    buf_printf(&sql, " FROM %s", from);
+    buf_printf(&sql, " FROM %s " DB_ONLY_TABLE, from);
     return sql.p;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mysql/only_table.h"
 #include "sql/literal.h"
 #include "sql/table.h"
 
@@ -343,8 +344,8 @@ int db_figures(struct db *db, const char *schema, const char *table, struct db_f
 
 int db_count(struct db *db, const char *schema, const char *table, uint64_t *rows, struct err *e)
 {
-    struct db_rows *r =
-        db_select_with(db, "u", "SELECT COUNT(*) FROM ??.??", DB_ARGS(schema, table), e);
+    struct db_rows *r = db_select_with(db, "u", "SELECT COUNT(*) FROM ??.?? " DB_ONLY_TABLE,
+                                       DB_ARGS(schema, table), e);
     int got;
     while ((got = db_next(r, e)) == 1)
         *rows = db_uint(r, 0);

@@ -109,22 +109,26 @@ int db_sentinel_noted(struct db *db, const char *schema, const char *table, cons
 int db_sentinel_insert(struct db *db, const char *schema, const char *table, const char *nonce,
                        uint64_t generation, const char *dump, struct err *e)
 {
-    return db_exec_with(db, "INSERT INTO ??.?? (id,nonce,generation,dump) VALUES (1,'$',$,?)",
-                        DB_ARGS(schema, table, nonce, DB_NUMBER(generation), dump), e);
+    return db_exec_with(
+        db,
+        "INSERT INTO ??.?? (id,nonce,generation,dump) VALUES (1+" DB_ONLY_0("??.??") ",'$',$,?)",
+        DB_ARGS(schema, table, schema, table, nonce, DB_NUMBER(generation), dump), e);
 }
 
 int db_sentinel_renew(struct db *db, const char *schema, const char *table, const char *nonce,
                       uint64_t generation, struct err *e)
 {
-    return db_exec_with(db, "UPDATE ??.?? SET nonce='$', generation=$, dump='' WHERE id=1",
-                        DB_ARGS(schema, table, nonce, DB_NUMBER(generation)), e);
+    return db_exec_with(
+        db, "UPDATE ??.?? " DB_ONLY_TABLE " SET nonce='$', generation=$, dump='' WHERE id=1",
+        DB_ARGS(schema, table, nonce, DB_NUMBER(generation)), e);
 }
 
 int db_sentinel_mark(struct db *db, const char *schema, const char *table, uint64_t marker,
                      struct err *e)
 {
     /* LOW_PRIORITY: readers must not queue after it, or a table lock looks like a dead server */
-    static const char update[] = "UPDATE LOW_PRIORITY ??.?? SET beat=$ WHERE id=1";
+    static const char update[] =
+        "UPDATE LOW_PRIORITY ??.?? " DB_ONLY_TABLE " SET beat=$ WHERE id=1";
     const char *number = DB_NUMBER(marker);
     int rc = db_exec_with(db, update, DB_ARGS(schema, table, number), e);
     if (rc == 0 || e->num != UNKNOWN_COLUMN)

@@ -2,16 +2,11 @@
 #ifndef WK_MYSQL_SENTINEL_H
 #define WK_MYSQL_SENTINEL_H
 
+#include "mysql/only_table.h"
 #include "mysql/schema.h"
 
 /* As many digits as a dump's name allows; the next number still fits everywhere. */
 #define DB_GENERATION_MAX INT64_C(999999999999999999)
-
-/* After the name of a table whose rows are believed. An index hint is refused where a view stands in
- * the table's place: a view with the invoker's privileges would run functions of its maker as our
- * account. */
-#define DB_ONLY_TABLE "USE INDEX ()"
-#define DB_IS_VIEW 1176 /* how the server refuses it */
 
 struct db_sentinel {
     unsigned rows;  /* 0, 1, or 2 for more than one */

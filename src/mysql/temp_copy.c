@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "mysql/only_table.h"
 #include "sql/enum_members.h"
 #include "sql/literal.h"
 
@@ -81,6 +82,7 @@ static void copy_sql(struct buf *sql, const struct db_copier *c, const struct db
     }
     buf_adds(sql, " FROM ");
     sql_ident(sql, t->name);
+    buf_adds(sql, " " DB_ONLY_TABLE);
     buf_adds(sql, copy->rest);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "mysql/lease.h"
+#include "mysql/only_table.h"
 #include "sql/literal.h"
 
 /* A MEMORY table has one lock: a statement that scans or marks this many rows is a wait of the game's. */
@@ -48,7 +49,8 @@ const char *const local_own[] = {"wk_session", "wk_progress", "wk_stolen",
 
 const char *const local_bound[] = {"wk_session", "wk_progress", NULL};
 
-#define ROUTINE_BODY "MODIFIES SQL DATA\n"
+/* They run with the privileges of whoever calls them, the game: it may replace a table that they name by a view. */
+#define ROUTINE_BODY "MODIFIES SQL DATA SQL SECURITY INVOKER\n"
 /* The session is read and the blob written in one statement: a session that begins to close has either all of a save or
  * none of it. In InnoDB that takes a lock, which READ COMMITTED would do without. A blob that was set aside had a seq that
  * the central store knows of. */
@@ -135,19 +137,22 @@ static int check_engines(struct db *db, bool innodb, struct err *e)
     return -1;
 }
 
-/* One that is there as it should be stays, and MariaDB's is replaced: a DROP takes along what was granted on the routine,
- * the game's EXECUTE. It runs as its definer: one of an account that worldkeeper had before is made again. */
+/* One that is there as it should be stays, one that an older version made is altered, and MariaDB's is replaced: a DROP
+ * takes along what was granted on the routine, the game's EXECUTE. */
 static int make_routine(struct db *db, const char *name, const char *sql, struct err *e)
 {
     const char *body = strstr(sql, ROUTINE_BODY) + strlen(ROUTINE_BODY);
     SCOPED(xfree) char *there = db_one_with(
         db,
-        "SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND "
-        "ROUTINE_NAME=? AND ROUTINE_TYPE='PROCEDURE' AND BINARY ROUTINE_DEFINITION=BINARY ? AND "
-        "BINARY DEFINER=BINARY CURRENT_USER()",
+        "SELECT SECURITY_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND "
+        "ROUTINE_NAME=? AND ROUTINE_TYPE='PROCEDURE' AND BINARY ROUTINE_DEFINITION=BINARY ?",
         DB_ARGS(name, body), e);
-    if (there || e->cls != ERR_NONE)
-        return there ? 0 : -1;
+    if (there)
+        return strcmp(there, "INVOKER") == 0
+                   ? 0
+                   : db_execf(db, e, "ALTER PROCEDURE %s SQL SECURITY INVOKER", name);
+    if (e->cls != ERR_NONE)
+        return -1;
     const char *replace = db_word(db, WORD_OR_REPLACE);
     if (replace)
         return db_execf(db, e, "CREATE %s%s", replace, sql);
@@ -254,7 +259,7 @@ void local_keys_free(struct local_keys *k)
 #define UNSENT_COLUMNS                                                                             \
     "SELECT p.blob_key,LENGTH(p.`blob`),"                                                          \
     "GREATEST(TIMESTAMPDIFF(MICROSECOND,p.changed_at,CURRENT_TIMESTAMP(3)) DIV 1000,0) FROM "      \
-    "wk_progress p "
+    "wk_progress p " DB_ONLY_TABLE " "
 
 static int add_unsent(struct db *db, const char *sql, struct local_keys *out, struct err *e)
 {
@@ -285,7 +290,7 @@ static int piece_end(struct db *db, const struct local_key *after, struct local_
                      struct err *e)
 {
     struct buf sql = {0};
-    buf_adds(&sql, "SELECT blob_key FROM wk_progress ");
+    buf_adds(&sql, "SELECT blob_key FROM wk_progress " DB_ONLY_TABLE " ");
     if (after) {
         buf_adds(&sql, "WHERE blob_key>");
         local_key_sql(&sql, after);
@@ -310,7 +315,8 @@ int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err
     /* A closing session's blobs are few and found by lock_key: this is asked each second. */
     if (closing)
         more = add_unsent(db,
-                          UNSENT_COLUMNS "JOIN wk_session s ON s.lock_key=p.lock_key WHERE "
+                          UNSENT_COLUMNS "JOIN wk_session s " DB_ONLY_TABLE
+                                         " ON s.lock_key=p.lock_key WHERE "
                                          "s.state='closing' AND p.seq>p.sent_seq",
                           out, e);
     while (more == 1) {
@@ -365,8 +371,9 @@ int local_read(struct db *db, const struct local_unsent *keys, size_t count,
     struct buf sql = {0};
     /* A row that the game wrote itself belongs to the session that is there. */
     buf_adds(&sql, "SELECT p.blob_key,p.lock_key,COALESCE(p.lock_seq,s.lock_seq,0),p.seq,"
-                   "p.changed_at,p.`blob` FROM wk_progress p LEFT JOIN wk_session s ON "
-                   "s.lock_key=p.lock_key WHERE p.seq>p.sent_seq AND p.blob_key IN (");
+                   "p.changed_at,p.`blob` FROM wk_progress p " DB_ONLY_TABLE " LEFT JOIN "
+                   "wk_session s " DB_ONLY_TABLE
+                   " ON s.lock_key=p.lock_key WHERE p.seq>p.sent_seq AND p.blob_key IN (");
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(&sql, ',');
@@ -402,7 +409,7 @@ static int mark_piece(struct db *db, const struct local_blob *const *sent, size_
                       struct err *e)
 {
     struct buf sql = {0};
-    buf_adds(&sql, "UPDATE wk_progress SET sent_seq=seq WHERE blob_key IN (");
+    buf_adds(&sql, "UPDATE wk_progress " DB_ONLY_TABLE " SET sent_seq=seq WHERE blob_key IN (");
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(&sql, ',');
@@ -444,7 +451,8 @@ int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
                "INSERT INTO wk_stolen (blob_key,lock_key,lock_seq,seq,changed_at,why,"
                "central_seq,stolen_at,`blob`) SELECT blob_key,lock_key,%" PRIu64
                ",seq,changed_at,'%s',%" PRIu64
-               ",CURRENT_TIMESTAMP(3),`blob` FROM wk_progress WHERE ",
+               ",CURRENT_TIMESTAMP(3),`blob` FROM wk_progress " DB_ONLY_TABLE
+               " WHERE " DB_ONLY("wk_stolen") " AND ",
                b->lock_seq, why, central_seq);
     same_save(&sql, b);
     int rc = db_exec_len(db, sql.p, sql.len, e);
@@ -453,10 +461,12 @@ int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
     fault_point("progress.copied");
     buf_clear(&sql);
     if (goes_on)
-        buf_printf(&sql, "UPDATE wk_progress SET seq=%" PRIu64 ",sent_seq=%" PRIu64 " WHERE ",
+        buf_printf(&sql,
+                   "UPDATE wk_progress " DB_ONLY_TABLE " SET seq=%" PRIu64 ",sent_seq=%" PRIu64
+                   " WHERE ",
                    central_seq, central_seq);
     else
-        buf_adds(&sql, "DELETE FROM wk_progress WHERE ");
+        buf_adds(&sql, "DELETE FROM wk_progress WHERE " DB_ONLY("wk_progress") " AND ");
     same_save(&sql, b);
     if (rc == 0)
         rc = db_exec_len(db, sql.p, sql.len, e);
@@ -494,20 +504,23 @@ int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_ses
 
 int local_closing(struct db *db, struct local_sessions *out, struct err *e)
 {
-    return local_take_sessions(
-        db_select(db, "bu", "SELECT lock_key,lock_seq FROM wk_session WHERE state='closing'", e),
-        NULL, out, e);
+    return local_take_sessions(db_select(db, "bu",
+                                         "SELECT lock_key,lock_seq FROM wk_session " DB_ONLY_TABLE
+                                         " WHERE state='closing'",
+                                         e),
+                               NULL, out, e);
 }
 
 int local_close_all(struct db *db, struct err *e)
 {
-    return db_exec(db, "UPDATE wk_session SET state='closing' WHERE state='open'", e);
+    return db_exec(db, "UPDATE wk_session " DB_ONLY_TABLE " SET state='closing' WHERE state='open'",
+                   e);
 }
 
 int local_close(struct db *db, const struct local_key *lock_key, struct err *e)
 {
     struct buf sql = {0};
-    buf_adds(&sql, "UPDATE wk_session SET state='closing' WHERE lock_key=");
+    buf_adds(&sql, "UPDATE wk_session " DB_ONLY_TABLE " SET state='closing' WHERE lock_key=");
     local_key_sql(&sql, lock_key);
     int rc = db_exec_len(db, sql.p, sql.len, e);
     buf_free(&sql);
@@ -520,8 +533,8 @@ int local_sessions_unsent(struct db *db, const struct local_session *list, size_
     SCOPED(buf_free) struct buf sql = {0};
     struct local_key key = {.len = 0};
     int got;
-    buf_adds(&sql,
-             "SELECT DISTINCT lock_key FROM wk_progress WHERE seq>sent_seq AND lock_key IN (");
+    buf_adds(&sql, "SELECT DISTINCT lock_key FROM wk_progress " DB_ONLY_TABLE
+                   " WHERE seq>sent_seq AND lock_key IN (");
     for (size_t i = 0; i < count; i++) {
         unsent[i] = false;
         buf_adds(&sql, i ? "," : "");
@@ -549,15 +562,15 @@ int local_forget(struct db *db, const struct local_session *s, struct err *e)
     buf_adds(&is, "s.state='closing' AND s.lock_key=");
     local_key_sql(&is, &s->lock_key);
     buf_printf(&is, " AND s.lock_seq=%" PRIu64, s->lock_seq);
-    buf_printf(
-        &sql,
-        "DELETE p FROM wk_progress p JOIN wk_session s ON s.lock_key=p.lock_key WHERE %s AND "
-        "p.seq<=p.sent_seq",
-        is.p);
+    buf_printf(&sql,
+               "DELETE p FROM wk_progress p " DB_ONLY_TABLE " JOIN wk_session s " DB_ONLY_TABLE
+               " ON s.lock_key=p.lock_key WHERE %s AND "
+               "p.seq<=p.sent_seq",
+               is.p);
     int rc = db_exec_len(db, sql.p, sql.len, e);
     fault_point("progress.forgotten");
     buf_clear(&sql);
-    buf_printf(&sql, "DELETE s FROM wk_session s WHERE %s", is.p);
+    buf_printf(&sql, "DELETE s FROM wk_session s " DB_ONLY_TABLE " WHERE %s", is.p);
     if (rc == 0)
         rc = db_exec_len(db, sql.p, sql.len, e);
     fault_point("progress.closed");
@@ -570,7 +583,7 @@ int local_session(struct db *db, const struct local_key *lock_key, uint64_t *loc
                   struct err *e)
 {
     struct buf sql = {0};
-    buf_adds(&sql, "SELECT lock_seq FROM wk_session WHERE lock_key=");
+    buf_adds(&sql, "SELECT lock_seq FROM wk_session " DB_ONLY_TABLE " WHERE lock_key=");
     local_key_sql(&sql, lock_key);
     char *v = db_one(db, sql.p, e);
     *lock_seq = v ? strtoull(v, NULL, 10) : 0;
@@ -585,8 +598,10 @@ int local_session(struct db *db, const struct local_key *lock_key, uint64_t *loc
 int local_counts(struct db *db, struct local_counts *out, struct err *e)
 {
     *out = (struct local_counts){0};
-    struct db_rows *r = db_select(
-        db, "uu", "SELECT (SELECT COUNT(*) FROM wk_session),(SELECT COUNT(*) FROM wk_stolen)", e);
+    struct db_rows *r = db_select(db, "uu",
+                                  "SELECT (SELECT COUNT(*) FROM wk_session " DB_ONLY_TABLE
+                                  "),(SELECT COUNT(*) FROM wk_stolen " DB_ONLY_TABLE ")",
+                                  e);
     int got;
     while ((got = db_next(r, e)) == 1) {
         out->sessions = db_uint(r, 0);
@@ -597,7 +612,9 @@ int local_counts(struct db *db, struct local_counts *out, struct err *e)
         return got;
     size_t n = 0;
     struct buf shown = {0};
-    r = db_select(db, "b", "SELECT DISTINCT blob_key FROM wk_stolen ORDER BY blob_key LIMIT 5", e);
+    r = db_select(
+        db, "b",
+        "SELECT DISTINCT blob_key FROM wk_stolen " DB_ONLY_TABLE " ORDER BY blob_key LIMIT 5", e);
     while ((got = db_next(r, e)) == 1) {
         if (n++)
             buf_adds(&shown, ", ");

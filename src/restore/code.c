@@ -490,6 +490,46 @@ static int make_one(struct making *m, const struct code_item *it, struct err *e)
     return 0;
 }
 
+/* The server grants EXECUTE to who makes a routine (automatic_sp_privileges). With that on a function, one that the game's
+ * account makes in its place would run with our privileges when a view calls it. A function of ours cannot do without:
+ * it runs as us for whoever calls it. And only an account that may grant may also revoke. */
+static bool gave_back(struct making *m, const char *name)
+{
+    struct err e;
+    SCOPED(xfree) char *ours = db_one_with(
+        m->r->db,
+        "SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=? AND ROUTINE_NAME=? AND "
+        "ROUTINE_TYPE='FUNCTION' AND BINARY DEFINER=BINARY CURRENT_USER()",
+        DB_ARGS(m->r->schema, name), &e);
+    return !ours && e.cls == ERR_NONE &&
+           db_exec_with(m->r->db, "REVOKE EXECUTE ON FUNCTION ??.?? FROM CURRENT_USER()",
+                        DB_ARGS(m->r->schema, name), &e) == 0;
+}
+
+/* What cannot be given back is named. */
+static void give_back(struct making *m)
+{
+    struct grants g = {0};
+    unsigned unknown;
+    char text[300];
+    struct err e;
+    if (db_grants(m->r->db, &g, &unknown, &e) < 0)
+        return;
+    for (size_t i = 0; i < g.count; i++) {
+        const struct grant *row = &g.list[i];
+        bool may = false;
+        for (size_t k = 0; k < row->count && row->on == GRANT_ROUTINE; k++)
+            may |= strcmp(row->privileges[k], "EXECUTE") == 0;
+        if (!may || strcmp(row->schema, m->r->schema) != 0 ||
+            !text_starts(row->routine, "FUNCTION"))
+            continue;
+        snprintf(text, sizeof text, "function %.200s", row->object);
+        if (!gave_back(m, row->object))
+            add_text(m->out, "may_execute", text);
+    }
+    grants_free(&g);
+}
+
 static void failed(struct making *m, const struct code_item *it, const char *why)
 {
     char name[300], text[600];
@@ -554,6 +594,8 @@ static void make_all(struct making *m)
     }
     if (c->count && db_reset_session(m->r->db, &e) < 0)
         snprintf(m->out->note, sizeof m->out->note, "%.250s", e.text);
+    if (m->out->made)
+        give_back(m);
 }
 
 static void leave_all(struct making *m)
@@ -628,6 +670,9 @@ static void warn(struct restore *r)
             r->out->dump);
     add_list(&b, "a definition was not restored", out, "failed");
     add_list(&b, "made with worldkeeper's own account as definer", out, "own_definer");
+    add_list(&b, "worldkeeper's account may now execute", out, "may_execute");
+    if (out->lists && json_object_get(out->lists, "may_execute"))
+        buf_adds(&b, "; worldkeeper --check says how to revoke that");
     add_list(&b, "events are disabled", out, "events_disabled");
     if (out->note[0])
         buf_printf(&b, "%s%s", b.len ? "; " : "", out->note);

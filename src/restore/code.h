@@ -63,7 +63,7 @@ struct code_report {
     size_t made;
     /* Arrays, by their keys in the JSON of a restore; NULL: none. would_make (found by a dry run) and left_out: of
      * "view name"; failed: "view name: why"; own_definer: "function name (root@localhost)", created
-     * with our account instead; events_disabled: names of those that were enabled. */
+     * with our account instead; may_execute: functions on which the server gave us EXECUTE; events_disabled: names of those that were enabled. */
     json_t *lists;
     struct buf enable; /* the statements that enable the events, each with its definer */
     char why[200];     /* the reason for left_out */

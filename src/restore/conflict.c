@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "mysql/only_table.h"
 #include "mysql/rows.h"
 #include "sql/literal.h"
 
@@ -201,7 +202,7 @@ static int any_rows(const struct job *job, struct db *db, const struct conflict_
     *any = false;
     for (size_t i = 0; i < n && !*any; i++) {
         SCOPED(xfree) char *one =
-            db_one_with(db, "SELECT 1 FROM ?? LIMIT 1", DB_ARGS(list[i].from), e);
+            db_one_with(db, "SELECT 1 FROM ?? " DB_ONLY_TABLE " LIMIT 1", DB_ARGS(list[i].from), e);
         if (!one && e->cls != ERR_NONE)
             return -1;
         *any = one != NULL;

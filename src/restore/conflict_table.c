@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "ledger/ledger.h"
+#include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
@@ -164,8 +165,9 @@ static int read_rolled_up(struct merge *m, struct merge_table *t, struct err *e)
     if (m->deed == MERGE_APPLY &&
         ledger_lock(m->db, c->schema, t->ledger->name, c->restore_lock_wait, e) < 0)
         return -1;
-    SCOPED(xfree) char *end = db_one_with(m->db, "SELECT COALESCE(MAX(end_id),0) FROM ??",
-                                          DB_ARGS(LEDGER_OWN(t->ledger, "rollup")), e);
+    SCOPED(xfree) char *end =
+        db_one_with(m->db, "SELECT COALESCE(MAX(end_id),0) FROM ?? " DB_ONLY_TABLE,
+                    DB_ARGS(LEDGER_OWN(t->ledger, "rollup")), e);
     t->rolled_up = end ? strtoull(end, NULL, 10) : 0;
     return end || db_table_missing(e) ? 0 : -1;
 }
@@ -214,7 +216,7 @@ static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
     if (rc == 0)
         rc = db_exec_with(m->db,
                           "CREATE TEMPORARY TABLE " ROWS " (" KEY " SERIAL PRIMARY KEY) ENGINE=$ "
-                          "SELECT $ FROM ?? WHERE FALSE",
+                          "SELECT $ FROM ?? " DB_ONLY_TABLE " WHERE FALSE",
                           DB_ARGS(t->live->memory ? "MEMORY" : "MyISAM", b.p, t->name), e);
     t->staged = rc == 0;
     return rc;
@@ -350,9 +352,10 @@ static int note_taken(struct merge *m, struct merge_table *t, const struct key_p
         buf_adds(&on, "=");
         add_side(&on, &p[i], name.p);
     }
-    return db_exec_with(
-        m->db, "INSERT IGNORE INTO " TAKEN " SELECT " ROWS "." KEY ",$ FROM " ROWS " JOIN $ ON $",
-        DB_ARGS(fixed ? "1" : "0", name.p, on.p), e);
+    return db_exec_with(m->db,
+                        "INSERT IGNORE INTO " TAKEN " SELECT " ROWS "." KEY ",$ FROM " ROWS
+                        " JOIN $ " DB_ONLY_TABLE " ON $",
+                        DB_ARGS(fixed ? "1" : "0", name.p, on.p), e);
 }
 
 /* `counted`: the keys with the AUTO_INCREMENT column; without it a new number does not help. */
@@ -463,8 +466,8 @@ static int find_numbering(struct merge *m, const struct merge_table *t, struct n
     const char *column = t->picked.columns[t->counter].name;
     struct db_figures f = {0};
     uint64_t world = 0, rows = 0, least, offset;
-    if (one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM ??", DB_ARGS(column, t->name), &world, e) <
-            0 ||
+    if (one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM ?? " DB_ONLY_TABLE,
+                   DB_ARGS(column, t->name), &world, e) < 0 ||
         one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM " ROWS, DB_ARGS(column), &rows, e) < 0 ||
         db_figures(m->db, m->job->cfg->schema, t->name, &f, e) < 0 ||
         read_numbering(m, out, &offset, e) < 0)
@@ -606,6 +609,7 @@ static int note_numbers(struct merge *m, struct merge_table *t, struct err *e)
     if (m->deed == MERGE_APPLY) {
         buf_printf(&b, ") AND IFNULL(" NUMBERS ".id," ROWS ".%s) IN (SELECT %s FROM ", id.p, id.p);
         sql_ident(&b, t->name);
+        buf_adds(&b, " " DB_ONLY_TABLE);
     }
     buf_adds(&b, ") ORDER BY " ROWS "." KEY);
     struct db_rows *r = db_select(m->db, "DD", b.p, e);
@@ -644,7 +648,9 @@ static int apply_rows(struct merge *m, struct merge_table *t, const struct keys 
     size_t before = m->numbers.count;
     if (lock(m, t, e) < 0)
         return -1;
-    int rc = find_taken(m, t, k, e);
+    int rc = db_only_locked(m->db, t->name, e);
+    if (rc == 0)
+        rc = find_taken(m, t, k, e);
     if (rc == 0)
         rc = give_numbers(m, t, e);
     if (rc == 0) {

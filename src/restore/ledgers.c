@@ -178,8 +178,8 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
 {
     struct db_figures now;
     const char *totals = restored(l->totals) ? l->totals->shadow : l->rollup;
-    SCOPED(xfree) char *end =
-        db_one_with(s->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(totals), e);
+    SCOPED(xfree) char *end = db_one_with(
+        s->db, "SELECT COALESCE(MAX(end_id),0) FROM ?? " DB_ONLY_TABLE, DB_ARGS(totals), e);
     if (!end)
         return db_table_missing(e) ? 0 : -1;
     uint64_t last = strtoull(end, NULL, 10);
@@ -201,8 +201,8 @@ static int set_mark(struct db *db, const char *table, const char *what, uint64_t
                     struct err *e)
 {
     return db_exec_with(
-        db, "REPLACE INTO ?? VALUES (?,$,$)",
-        DB_ARGS(table, what, DB_NUMBER((uint64_t)clock_wall().ms), DB_NUMBER(value)), e);
+        db, "REPLACE INTO ?? VALUES (?,$,$+" DB_ONLY_0("??") ")",
+        DB_ARGS(table, what, DB_NUMBER((uint64_t)clock_wall().ms), DB_NUMBER(value), table), e);
 }
 
 /* Beside a newer rollup, rows of the ledger are in totals already: the next run must take them for those

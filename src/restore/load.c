@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
 #include "restore/redefined.h"
@@ -66,6 +67,28 @@ static int load_failed(const struct loader *l, struct err *e)
     return err_step(e, "loading table %s", l->target->name);
 }
 
+/* A shadow table in the world's schema is locked as long as rows go into it: the game's account could otherwise put a view
+ * in its place. */
+static int lock_shadow(struct loader *l, struct err *e)
+{
+    const char *shadow = l->target->shadow;
+    if (l->s.plan->into)
+        return 0;
+    if (db_exec_with(l->s.db, "LOCK TABLES ?? WRITE", DB_ARGS(shadow), e) < 0)
+        return -1;
+    l->locked = true;
+    return db_only_locked(l->s.db, shadow, e);
+}
+
+/* `rc`: what it came to so far. */
+static int unlock_shadow(struct loader *l, int rc, struct err *e)
+{
+    if (!l->locked)
+        return rc;
+    l->locked = false;
+    return db_exec(l->s.db, "UNLOCK TABLES", rc < 0 ? NULL : e) < 0 ? -1 : rc;
+}
+
 /* The INSERT's head is built from the parsed column names, not from the text of the dump. */
 static int begin_insert(struct loader *l, struct err *e)
 {
@@ -107,6 +130,8 @@ static int open_rows(struct loader *l, const char *columns, struct err *e)
     if (t->column_count == 0)
         return err_set(e, ERR_DAMAGED, 0, "table %s: rows without columns", t->name);
     l->open = true;
+    if (lock_shadow(l, e) < 0)
+        return -1;
     if (l->way == DB_BULK_NONE || !t->memory || t->mapped)
         return begin_insert(l, e);
     l->bulk = open_bulk(l, e);
@@ -197,13 +222,16 @@ int loader_insert_raw(struct loader *l, const char *verb, const char *after_name
     buf_add(&l->text, after_name, len);
     if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_COMMAND))
         return db_packet_too_long(e, "a statement", t->name, l->text.len, l->packet_max);
-    if (db_exec_len(l->s.db, l->text.p, l->text.len, e) < 0)
-        return load_failed(l, e);
-    t->raw = true;
-    t->warnings += db_warnings(l->s.db);
-    t->rows += db_affected(l->s.db);
-    *l->rows += db_affected(l->s.db);
-    return 0;
+    int rc = lock_shadow(l, e);
+    if (rc == 0 && (rc = db_exec_len(l->s.db, l->text.p, l->text.len, e)) < 0)
+        load_failed(l, e);
+    if (rc == 0) {
+        t->raw = true;
+        t->warnings += db_warnings(l->s.db);
+        t->rows += db_affected(l->s.db);
+        *l->rows += db_affected(l->s.db);
+    }
+    return unlock_shadow(l, rc, e);
 }
 
 int loader_recount(struct loader *l, struct err *e)
@@ -389,17 +417,18 @@ static int take_item(struct loader *l, const struct format_item *item, struct er
 /* In this order: (M,D) come back only when no row can be rounded by them any more. */
 static int finish_table(struct loader *l, struct err *e)
 {
-    if ((l->changes && give_new_rows(l, e) < 0) || (l->bulk && finish_bulk(l, e) < 0))
+    if ((l->changes && give_new_rows(l, e) < 0) || (l->bulk && finish_bulk(l, e) < 0) ||
+        unlock_shadow(l, 0, e) < 0)
         return -1;
     return shadow_scale_on(&l->s, l->target, &l->scale, e);
 }
 
 /* The end of a table's rows, whatever became of them. */
-static int close_rows(struct loader *l, int rc)
+static int close_rows(struct loader *l, int rc, struct err *e)
 {
     db_bulk_close(l->bulk);
     l->bulk = NULL;
-    return rc;
+    return unlock_shadow(l, rc, e);
 }
 
 int loader_part(struct loader *l, struct verify_part *part, struct err *e)
@@ -416,7 +445,7 @@ int loader_part(struct loader *l, struct verify_part *part, struct err *e)
         if (rc == 0 && l->stop && *l->stop) /* then no rows of any loader are used */
             rc = err_set(e, ERR_BUSY, 0, "stopped");
     } while (rc == 0 && item.type != FORMAT_END);
-    return close_rows(l, rc == 0 && l->target ? finish_table(l, e) : rc);
+    return close_rows(l, rc == 0 && l->target ? finish_table(l, e) : rc, e);
 }
 
 int loader_rows(struct loader *l, struct target *t, loader_source *from, void *arg, struct err *e)
@@ -426,7 +455,7 @@ int loader_rows(struct loader *l, struct target *t, loader_source *from, void *a
     l->open = false;
     t->rows = t->hash = 0;
     int rc = open_all_columns(l, e) < 0 ? -1 : from(arg, DELTA_BLOCK, give_changed, l, e);
-    return close_rows(l, rc == 0 && l->bulk ? finish_bulk(l, e) : rc);
+    return close_rows(l, rc == 0 && l->bulk ? finish_bulk(l, e) : rc, e);
 }
 
 /* ---- did the rows arrive? ---- */

@@ -23,6 +23,7 @@ struct loader {
     struct delta_table *changes; /* NULL: none */
     struct db_bulk *bulk;        /* takes its rows; NULL: they go as statements */
     bool open;                   /* rows can be added */
+    bool locked;                 /* in the world's schema, so that nobody replaces it */
     bool checks;                 /* MariaDB: constraints are checked */
     struct buf head;             /* "INSERT INTO `shadow` (…) VALUES\n" */
     struct buf text;             /* the statement */

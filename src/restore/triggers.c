@@ -36,6 +36,12 @@ static void hint_definer(struct db *db, const char *definer, struct err *e)
     int privileges[DEFINER_PRIVILEGES];
     server_definer_privileges(db_version(db), definer, e->text, privileges);
     db_hint_server(db, privileges, e);
+    SCOPED(xfree) char *grant = xstrdup(e->hint);
+    err_hint(
+        e,
+        "DROP TRIGGER and make it again with worldkeeper's account as DEFINER; or, which amounts "
+        "to root, %s",
+        grant);
 }
 
 /* Takes one out of the list, in which the others keep their order. */

@@ -224,6 +224,38 @@ void server_privilege_words(struct buf *b, enum server_privilege p)
     add_vendor(b, p, MYSQL);
 }
 
+/* ---- what amounts to root ---- */
+
+/* On the whole server, or on the schema `mysql`, which holds the accounts; besides what lets an account make code for
+ * another one. */
+static const struct {
+    const char *name;
+    bool in_mysql; /* on that schema alone, too */
+} like_root[] = {
+    {"ALL PRIVILEGES", true},
+    {"INSERT", true},
+    {"UPDATE", true},
+    {"CREATE USER"},             /* and changes their passwords */
+    {"FILE"},                    /* reads the accounts' table as a file */
+    {"BINLOG REPLAY"},           /* carries out changes of any table */
+    {"REPLICATION SLAVE ADMIN"}, /* … of another server */
+    {"REPLICATION_APPLIER"},
+    {"REPLICATION_SLAVE_ADMIN"},
+    {"ROLE_ADMIN"},
+};
+
+bool server_privilege_rules(struct server_version v, bool in_mysql, const char *name)
+{
+    const struct privilege *definer = row_of(v, MAY_NAME_DEFINER);
+    for (size_t i = 0; i < COUNT(like_root); i++)
+        if (strcmp(like_root[i].name, name) == 0)
+            return !in_mysql || like_root[i].in_mysql;
+    bool implied = strcmp(definer->name, name) == 0;
+    for (size_t i = 0; i < COUNT(definer->implied); i++)
+        implied |= definer->implied[i] && strcmp(definer->implied[i], name) == 0;
+    return !in_mysql && implied;
+}
+
 /* ---- on the schema ---- */
 
 /*
@@ -236,8 +268,8 @@ void server_privilege_words(struct buf *b, enum server_privilege p)
  *   LOCK TABLES              a dump of one moment
  *   CREATE TEMPORARY TABLES  the copies of [dump] method = copy
  *   TRIGGER                  moving triggers over at the swap; seeing them at all on MySQL
- *   DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE   [progress]: rows that were written back, the routines
- *                            of the local store
+ *   DELETE, CREATE ROUTINE, ALTER ROUTINE   [progress]: rows that were written back, the routines of the local
+ *                            store, which are never called
  *   DELETE, CREATE VIEW      [ledger NAME]: rows that were rolled up, the views of totals; and TRIGGER with
  *                            `request`
  */
@@ -254,7 +286,6 @@ static const struct schema_privilege on_schema[] = {
     {"CREATE VIEW", "the views of ledgers", PART_LEDGER},
     {"CREATE ROUTINE", "wk_put and wk_close", PART_PROGRESS},
     {"ALTER ROUTINE", "making them again", PART_PROGRESS},
-    {"EXECUTE", "calling them", PART_PROGRESS},
     {"TRIGGER", NULL, PART_ALL, "seeing triggers, and moving them over at the swap"},
     {"SHOW VIEW", NULL, PART_ALL, "views in dumps"},
     {"EVENT", NULL, PART_ALL, "events in dumps"},

@@ -41,6 +41,10 @@ bool server_may(const struct grants *g, struct server_version v, enum server_pri
 bool server_privilege_grants(struct server_version v, enum server_privilege p, const char *schema,
                              const char *table, const char *name);
 
+/* Does `name`, as grants.h has it, amount to root: can who has it on the whole server (`in_mysql`: on the schema mysql)
+ * change any account, such as by code that runs as root? */
+bool server_privilege_rules(struct server_version v, bool in_mysql, const char *name);
+
 /* Which privileges it takes to make a trigger for this definer, `denied` being what the server said when it refused
  * that, or NULL; ended by -1. Which accounts are system users a server does not show; root is. */
 #define DEFINER_PRIVILEGES 4

@@ -845,11 +845,15 @@ def test_made_again(memory):
     world.sql("DROP PROCEDURE wk_put", f"CREATE DEFINER={USER}@localhost PROCEDURE wk_put(a INT) DO 1")
     memory.keeper.init()
     assert world.sql("SHOW CREATE PROCEDURE wk_put")[0][2].split("PROCEDURE")[1] == made_as.split("PROCEDURE")[1]
-    # Of an account that worldkeeper had before, and that is gone: each wk_put would fail.
-    world.sql("DROP PROCEDURE wk_put", made_as.replace(f"`{USER}`@`localhost`", "`gone`@`localhost`"))
+    # As older versions made it, of an account that is gone: each wk_put would fail.
+    assert "SQL SECURITY INVOKER" in made_as
+    world.sql("DROP PROCEDURE wk_put",
+              made_as.replace(f"`{USER}`@`localhost`", "`gone`@`localhost`").replace("SQL SECURITY INVOKER", ""))
+    server.sql(f"GRANT EXECUTE ON PROCEDURE {world.schema}.wk_put TO player@localhost")
     server.sql(f"GRANT SELECT ON *.* TO {USER}@localhost")  # who may not read its text makes it again in any case
     assert "definer" in refused(memory.put, "a", "p1", b"x")
     memory.keeper.init()
+    assert sorted(server.sql("SHOW GRANTS FOR player@localhost")) == sorted(granted)
     memory.open("p1")
     memory.put("a", "p1", b"x")
 

@@ -148,7 +148,7 @@ static void test_requests(void **state)
             "KEY at USING BTREE (at)) ENGINE=%s DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci",
             memory ? "MEMORY" : "InnoDB");
         char *trigger = xasprintf("CREATE TRIGGER `xp_request` %s INSERT ON `ga``ins` FOR EACH ROW "
-                                  "IF EXISTS (SELECT 1 FROM `xp_request` q WHERE "
+                                  "IF EXISTS (SELECT 1 FROM `xp_request` q " DB_ONLY_TABLE " WHERE "
                                   "q.`token`=NEW.`token`%s) THEN SIGNAL SQLSTATE '23000' SET "
                                   "MYSQL_ERRNO=1062,MESSAGE_TEXT='Duplicate request: it "
                                   "is in a total of ledger xp'; END IF",

@@ -7,7 +7,7 @@ from .central import schema_sql
 from .keeper import USER
 from .util import CANARY
 
-RIGHTS = "DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE"
+RIGHTS = "DELETE, CREATE ROUTINE, ALTER ROUTINE"
 counter = iter(range(1, 1 << 30))
 # How a game opens a session in the world: (lock, its number); for each blob that was loaded (key, lock, seq, seq, blob).
 OPEN_SESSION = "REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)"

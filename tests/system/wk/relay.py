@@ -314,11 +314,13 @@ class Cut(Wire):
 class Relay:
     """Listens on a port of 127.0.0.1, or on the socket `path`, and passes on to the server's own socket.
     `say(sql)` gives an iterable of packets to answer a statement with, or None;
+    `executes(sql)` is told before a prepared statement is carried out;
     `row(sql, packet)` gives a row of a prepared statement as it is passed on.
     `keep`: a list that takes what was said in each session, a list of [what was asked, packets]."""
 
-    def __init__(self, server, say=None, row=None, keep=None, path=None):
-        self.to, self.say, self.row, self.keep = server.socket, say, row, keep
+    def __init__(self, server, say=None, row=None, keep=None, path=None, executes=None):
+        self.to, self.say, self.row, self.keep, self.executes = server.socket, say, row, keep, executes
+        self.path = path
         if path:
             self.listener, self.port = socket.socket(socket.AF_UNIX), 0
             self.listener.bind(path)
@@ -394,6 +396,8 @@ class Session:
                 return self.answer(said)
         elif command == EXECUTE:
             self.asked = (EXECUTE, self.statements.get(body[1:5], ""))
+            if self.relay.executes:
+                self.relay.executes(self.asked[1])
             self.part = "head"
         elif command is not None:
             self.asked = None
