@@ -722,8 +722,9 @@ static const struct check_rule excesses[] = {
      "{foreign_trigger:name}, DROP TRIGGER, CREATE DEFINER={account} TRIGGER",
      true},
     {"rights", "like_root !foreign_trigger", CHECK_WARN,
-     "amounts to root: {like_root}: who has this account can change every other one",
-     "worldkeeper(8), PRIVILEGES, lists what an account of its own for this world needs", true},
+     "amounts to root: {like_root}: who has this account can change every other one; "
+     "worldkeeper(8), PRIVILEGES, says what does without",
+     NULL, true},
     {"rights", "may_execute", CHECK_WARN,
      "{may_execute}: a function that the game's account calls in a view would run as worldkeeper, "
      "which needs to call none",
