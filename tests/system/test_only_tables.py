@@ -219,7 +219,8 @@ def test_no_statement_is_without_it(action, hostile):
         proof = re.fullmatch(r"SELECT COUNT\(\*\) FROM `(\w+)` " + re.escape(HINT) + " WHERE FALSE", sql)
         if proof and proof.group(1) in mine[0]:
             mine[1].add(proof.group(1))
-        if ROWS.match(sql):
+        scratch = action == "drill" and re.match("INSERT|LOAD", sql)  # rows go into tables of these names in a schema of ours
+        if ROWS.match(sql) and not scratch:
             bad += [(name, shape(sql)) for name in unguarded(sql, temporary, mine[1]) if name in tables]
     assert len(sent) > 3 and not bad, "\n".join(f"{name}: {text}" for name, text in dict.fromkeys(bad))
 
