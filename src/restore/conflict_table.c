@@ -389,7 +389,7 @@ static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
         return 0;
     if (db_exec_with(m->db,
                      "INSERT IGNORE INTO " TAKEN " SELECT " ROWS "." KEY ",1 FROM " ROWS
-                     " JOIN ?? q ON q.?\?=" ROWS ".??",
+                     " JOIN ?? q " DB_ONLY_TABLE " ON q.?\?=" ROWS ".??",
                      DB_ARGS(LEDGER_OWN(t->ledger, "request"), t->request, t->request), e) < 0)
         return -1;
     t->repeated = db_affected(m->db);
@@ -536,7 +536,7 @@ static int count_rows(struct merge *m, const struct merge_table *t, uint64_t *ou
     *out = 0;
     if (t->live->transactional)
         return 0;
-    return one_number(m, "SELECT COUNT(*) FROM ??", DB_ARGS(t->name), out, e);
+    return one_number(m, "SELECT COUNT(*) FROM ?? " DB_ONLY_TABLE, DB_ARGS(t->name), out, e);
 }
 
 /* Of a statement that failed. The table is locked: nobody else has written since it was counted. */

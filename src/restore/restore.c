@@ -122,9 +122,9 @@ static void warn_of_sessions(struct restore *r)
     bool to_loss = r->out->journal.used && r->out->journal.whole;
     if (!r->job->cfg->progress.lock_id || to_loss || !t || !target_replaces(t))
         return;
-    SCOPED(xfree) char *open =
-        db_one_with(r->db, "SELECT NULLIF(COUNT(*),0) FROM ??.wk_session WHERE state='open'",
-                    DB_ARGS(r->schema), NULL);
+    SCOPED(xfree) char *open = db_one_with(
+        r->db, "SELECT NULLIF(COUNT(*),0) FROM ??.wk_session " DB_ONLY_TABLE " WHERE state='open'",
+        DB_ARGS(r->schema), NULL);
     if (open)
         result_warn(r,
                     "%s session%s of players in wk_session are of an earlier moment, and may have "
