@@ -73,7 +73,9 @@ static const struct server_need {
      "restores, drills and --init are refused on a node of a cluster"},
     {MAY_READ_ROUTINES, NULL, NULL, "functions and procedures in dumps",
      "functions and procedures of other accounts are not in dumps"},
-    {MAY_NAME_DEFINER, NULL, foreign, "a restore makes triggers again under their definers' names",
+    {MAY_NAME_DEFINER, NULL, foreign,
+     "a restore makes triggers again under their definers' names; it amounts to root, and triggers "
+     "with this account as DEFINER need none",
      "every restore fails as long as there are triggers of other definers"},
     {MAY_NAME_SYSTEM, NULL, foreign_system,
      "some definers of triggers have SYSTEM_USER, as root has",
