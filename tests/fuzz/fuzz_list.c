@@ -48,12 +48,14 @@ static int on_entry(void *arg, const struct remote_entry *x, struct err *e)
     return 0;
 }
 
+static bool has_secret; /* WebDAV is asked without a login */
+
 static void judge(enum remote_result got, const struct err *e, struct buf *out)
 {
     buf_printf(out, "%s: %s\n", remote_result_name(got), got == REMOTE_OK ? "" : e->text);
     if (got == REMOTE_OK)
         return;
-    demand(e->cls != ERR_NONE && !strstr(e->text, SECRET) &&
+    demand(e->cls != ERR_NONE && !(has_secret && strstr(e->text, SECRET)) &&
            text_utf8_valid(e->text, strlen(e->text)));
     for (const char *s = e->text; *s; s++)
         demand((unsigned char)*s >= 0x20 && *s != 0x7f);
@@ -85,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         scratch_put("key", "ID:" SECRET, sizeof "ID:" SECRET - 1);
         snprintf(key, sizeof key, "/proc/self/fd/%d/key", scratch_dir());
     }
-    bool is_s3 = data[0] & 1;
+    bool is_s3 = has_secret = data[0] & 1;
     static char name[] = "w";
     struct config c = {.name = name};
     c.offsite.url = is_s3 ? s3 : dav;
