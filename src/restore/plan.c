@@ -277,6 +277,7 @@ void plan_drop(struct plan *p, struct db *db)
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct target *t = &p->list[i];
+        progress_at(p->job->progress, 0, 0);
         if (t->created)
             db_exec_with(db, "DROP TABLE IF EXISTS ??", DB_ARGS(t->shadow), NULL);
     }

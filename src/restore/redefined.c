@@ -49,6 +49,7 @@ int redefined_note(struct restore *r, struct err *e)
 {
     for (size_t i = 0; i < r->plan.count && r->swap; i++) {
         struct target *t = &r->plan.list[i];
+        progress_at(r->job->progress, 0, 0);
         if (t->skip || !t->live)
             continue;
         t->now = db_create_table(r->db, r->schema, t->name, e);

@@ -524,6 +524,7 @@ static int all_names_back(struct restore *r, struct err *e)
     int rc = 0;
     for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
         const struct target *t = &r->plan.list[i];
+        progress_at(r->job->progress, 0, 0);
         if (t->checks)
             rc = names_back(r->db, r->schema, &(struct pending_checks){t->name, t->checks, t->heap},
                             e);
@@ -663,6 +664,7 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
         return -1;
     for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
         const char *name = p->tables.list[i];
+        progress_at(job->progress, 0, 0);
         snprintf(old, sizeof old, PLAN_OLD "%06zu", i);
         snprintf(fresh, sizeof fresh, PLAN_SHADOW "%06zu", i);
         bool here = db_table_find(&all, name), has_old = db_table_find(&own, old);
@@ -686,6 +688,7 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
 {
     for (size_t i = 0; i < p->check_count; i++) {
         struct err why;
+        progress_at(job->progress, 0, 0);
         if (names_back(db, job->cfg->schema, &p->checks[i], &why) == 0)
             continue;
         if (db_unanswered(&why))
