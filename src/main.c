@@ -617,6 +617,11 @@ static bool asks_for_all(const struct options *o)
 static int supervise(struct config *cfg, struct err *e)
 {
     struct action_context a = {.job.dirfd = -1};
+    if (cfg->retired) {
+        err_set(e, ERR_REFUSED, 0, "world %s is retired: it has no supervisor, on purpose",
+                cfg->name);
+        return err_hint(e, "take [world] retired = yes out of %s", cfg->path);
+    }
     if (signature_open(cfg, e) == -1 || action_open(&a, cfg, true, e) < 0 ||
         action_password(&a, e) < 0) {
         action_close(&a);

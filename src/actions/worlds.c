@@ -140,6 +140,14 @@ static json_t *silent(const char *path, const struct config *cfg, const struct e
     return o;
 }
 
+static json_t *retired(const char *path, const struct config *cfg)
+{
+    json_t *o = json_pack("{s:o, s:n, s:b, s:i}", "world", js_clean(cfg->name), "state", "retired",
+                          1, "exit", 0);
+    js_set_clean(o, "config", path);
+    return o;
+}
+
 /* A world whose config cannot be read counts neither as down nor as healthy: nothing is known. */
 static void survey_one(void *arg, const char *path, const struct config *cfg,
                        const struct err *unreadable)
@@ -148,6 +156,10 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     struct err e = *unreadable;
     json_t *status = NULL;
     int rc = cfg ? ask_next(s, cfg, &status, &e) : -1;
+    if (rc < 0 && cfg && cfg->retired) { /* nobody is to answer for it */
+        json_array_append_new(s->list, retired(path, cfg));
+        return;
+    }
     if (rc == 0)
         rc = worlds_judge(status, &e);
     else if (cfg)

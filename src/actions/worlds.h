@@ -24,7 +24,7 @@ int worlds_ask(const struct config *cfg, int patience, json_t **status, struct e
 /* 0: healthy. ERR_CONDITION: up, with open conditions. ERR_UNWELL: not up. */
 int worlds_judge(const json_t *status, struct err *e);
 /* {"worlds":[status with "config" and "exit"; for a world without a status {"world","state":null,
- * "config","exit","error","hint"}]}; fails with the worst of their errors. */
+ * "config","exit","error","hint"}; of one that is retired {"world","state":null,"retired":true,"config","exit":0}]}; fails with the worst of their errors. */
 int worlds_status(const char *dir, json_t **result, struct err *e);
 
 #endif

@@ -332,6 +332,29 @@ static void log_age_facts(struct check *c)
     check_number(c, "log_held", (int64_t)(held * 1000));
 }
 
+/* {log_for_ever}: the setting because of which the log is never deleted; and the lines that change that. */
+static void log_end_facts(struct check *c)
+{
+    const char *days = server_word(c->version, WORD_LOG_HELD_DAYS),
+               *held = days ? days : server_word(c->version, WORD_LOG_HELD),
+               *total = server_word(c->version, WORD_LOG_TOTAL);
+    const int64_t unit = days ? 86400 : 1, apart = c->cfg->dump_interval / 1000;
+    /* Longer than what the journal needs after the last dump. */
+    int64_t keep = 2 * apart > 3 * 86400 ? 2 * apart : 3 * 86400;
+    keep = (keep + unit - 1) / unit;
+    if (check_text(c, "@binlog_expire_logs_auto_purge")[0] &&
+        check_value(c, "@binlog_expire_logs_auto_purge") == 0) {
+        check_word(c, "log_for_ever", "binlog_expire_logs_auto_purge = OFF");
+        check_word(c, "log_keep", "binlog_expire_logs_auto_purge = ON");
+        check_word(c, "log_keep_now", "binlog_expire_logs_auto_purge=ON");
+    } else if (held && db_variable_number(c->db, held) == 0 &&
+               !(total && db_variable_number(c->db, total) > 0)) {
+        check_word(c, "log_for_ever", "%s = 0", held);
+        check_word(c, "log_keep", "%s = %lld", held, (long long)keep);
+        check_word(c, "log_keep_now", "%s=%lld", held, (long long)keep);
+    }
+}
+
 /* From where the log ends now, so that nothing of it is read. Other reasons than a privilege that is missing show in
  * what binlog_prerequisites() asks. */
 void check_prove_log(struct check *c, const char *password)
@@ -511,6 +534,19 @@ static const struct check_rule server[] = {
      "the server's binary log holds each changed row: a restore brings back all that was "
      "acknowledged"},
 
+    /* What the log costs, and what a power cut may cost with it. */
+    {"binary log", "@log_bin log_for_ever", CHECK_WARN,
+     "the server never deletes its binary log ({log_for_ever}): it fills the disk in the end",
+     "{log_keep} under [mysqld] in the server's my.cnf, and SET GLOBAL {log_keep_now};", true},
+    {"binary log", "@log_bin !journal.mode=off !@sync_binlog", CHECK_WARN,
+     "sync_binlog = 0: after a power cut or a crash of the machine the end of the log may be "
+     "missing, "
+     "and with it what was played last; a crash of the server alone loses nothing of it",
+     "sync_binlog = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL sync_binlog=1; each "
+     "transaction then waits for the disk",
+     true},
+    {"binary log", "@log_bin !found", CHECK_OK, "it is deleted in time, and synced to the disk"},
+
     /* Each alone would make a dump or a restore fail, or wait. */
     {"settings", "@super_read_only", CHECK_FAIL,
      "super_read_only is on: nothing can be restored on this server",
@@ -566,6 +602,7 @@ void check_server(struct check *c)
     check_number(c, "memory_wanted", (int64_t)(c->memory_data + c->memory_data / 10));
     heap_facts(c);
     journal_facts(c);
+    log_end_facts(c);
     setting_facts(c);
     clock_facts(c);
     CHECK_RULES(c, server);

@@ -204,6 +204,10 @@ static void show_world(const json_t *o)
 static void state_cell(struct buf *b, const json_t *o)
 {
     SCOPED(buf_free) struct buf state = {0};
+    if (js_flag(o, "retired")) {
+        buf_adds(b, "retired");
+        return;
+    }
     bool up = strcmp(draw_text(&state, o, "state"), "UP") == 0;
     draw_coloured(b, screen_mode.out_colour, up ? GREEN : RED, state.len ? state.p : "?");
 }

@@ -154,6 +154,7 @@ struct config {
     char *path; /* the file this came from */
     char *name; /* world: [a-z0-9][a-z0-9_-]{0,31} */
     char *schema;
+    bool retired; /* it has no supervisor, on purpose */
     struct config_mysql mysql;
 
     int64_t probe_interval, probe_timeout;

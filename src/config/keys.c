@@ -54,6 +54,7 @@ CHOICES format[] = {{"json", WEBHOOK_JSON}, {"slack", WEBHOOK_SLACK}, {"discord"
 const struct config_key config_keys[] = {
     KEY("world", "name", name, WORLD, NULL),
     KEY("world", "schema", schema, SCHEMA, NULL),
+    KEY("world", "retired", retired, YES_NO, "no"),
 
     KEY("mysql", "socket", mysql.socket, SOCKET, NULL),
     KEY("mysql", "host", mysql.host, HOST, NULL),

@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from wk.keeper import DONE, FAILED, ROOT, USER
+from wk.follow import LOG
+from wk.keeper import BINARY, DONE, FAILED, ROOT, USER
 from wk.server import KIND, MYSQL, RIGHTS, SERVERS, version
 from wk.sinks import certificate
 from wk.util import PATIENCE
@@ -188,6 +189,54 @@ def test_binary_log_is_told(make_server, make_world, make_keeper):
     assert journal()["level"] == "ok"
     keeper.dump()
     assert keeper.newest()["start_point"]["file"].startswith("log.")
+
+
+AGE = "binlog_expire_logs_seconds"
+
+
+@pytest.mark.parametrize("options,level,said", [
+    ([f"--{AGE}=0", "--sync-binlog=1"], "warn", "never deletes its binary log"),
+    ([f"--{AGE}=86400", "--sync-binlog=0"], "warn", "sync_binlog = 0"),
+    ([f"--{AGE}=86400", "--sync-binlog=1"], "ok", "deleted in time"),
+    *([[[f"--{AGE}=86400", "--sync-binlog=1", "--binlog-expire-logs-auto-purge=OFF"], "warn", "auto_purge"]] if MYSQL else []),
+], ids=lambda value: value[-1] if isinstance(value, list) else None)
+def test_what_a_binary_log_costs(make_server, make_world, make_keeper, options, level, said):
+    """One that is never deleted fills the disk, one that is not synced loses its end in a power cut: each with the line to
+    paste, which is then all that it took."""
+    server = make_server(*LOG, *options)
+    keeper = make_keeper(make_world(on=server)).init()
+
+    def log():
+        return [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "binary log"]
+    finding, = log()
+    assert finding["level"] == level and said in finding["text"], finding
+    if level == "ok":
+        return
+    server.sql(re.search("SET GLOBAL [^;]*", finding["hint"])[0])
+    finding, = log()
+    assert finding["level"] == "ok", finding
+    server.sql("SET GLOBAL sync_binlog=0")
+    keeper.configure({"journal": {"mode": "off"}})  # then its end is of no use to a restore
+    assert [c["level"] for c in log()] == ["ok"]
+
+
+def test_a_retired_world_is_not_down(make_world, make_keeper, tmp):
+    """Its config stays, and nobody is told that it is not up; one that is not marked is."""
+    keeper = make_keeper(make_world("small")).init()
+    os.symlink(keeper.config_path, os.path.join(tmp, "w1.ini"))
+
+    def all_worlds(*more):
+        return subprocess.run([BINARY, "--config", tmp, "--status", *more], capture_output=True, text=True,
+                              env=keeper.environment())
+    assert all_worlds().returncode == 6
+    keeper.configure({"world": {"retired": "yes"}})
+    done = all_worlds()
+    assert done.returncode == 0 and "retired" in done.stdout, done
+    world, = json.loads(all_worlds("--json").stdout)["worlds"]
+    assert world["retired"] and world["exit"] == 0 and world["state"] is None
+    refused = keeper.run("--run")
+    assert refused.rc == 4 and "is retired" in refused.err, refused
+    assert keeper.run("--dump").rc == DONE
 
 
 @pytest.mark.parametrize("what", ["nothing", "a trigger", "a function"])
