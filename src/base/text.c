@@ -550,16 +550,21 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
     /* A time of day alone is the last such moment. The day before by the calendar, not 24 hours:
  * mktime() knows which days have 23 or 25. */
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
-        struct tm tm;
+        struct tm tm, clock = {0};
         time_t today = (time_t)(now.ms / 1000);
-        localtime_r(&today, &tm);
-        tm.tm_sec = 0;
-        if (!read_time(s, timed[i], &tm, &utc) || utc)
+        if (!read_time(s, timed[i], &clock, &utc))
             continue;
-        *out = time_of(&tm, false);
+        if (utc)
+            gmtime_r(&today, &tm);
+        else
+            localtime_r(&today, &tm);
+        tm.tm_hour = clock.tm_hour;
+        tm.tm_min = clock.tm_min;
+        tm.tm_sec = clock.tm_sec;
+        *out = time_of(&tm, utc);
         if (out->ms > now.ms) {
             tm.tm_mday--;
-            *out = time_of(&tm, false);
+            *out = time_of(&tm, utc);
         }
         return 0;
     }

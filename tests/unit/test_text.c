@@ -325,6 +325,8 @@ static void test_times(void **state)
         {"2026-11-21 18:30", 1795285800},
         {"2026-11-21 18:30Z", 1795285800},
         {"18:30", 1795285800},
+        {"18:30Z", 1795285800},
+        {"18:30:05Z", 1795285805}, /* as mails print it */
         {"18:29:59", 1795285799},
         {"18:45", 1795285800 + 900 - 86400},
         {"2026-11-21", 1795219200},
@@ -338,7 +340,7 @@ static void test_times(void **state)
                                       "2026-02-30",
                                       "18",
                                       "18:30:05x",
-                                      "18:30Z",
+                                      "18:30ZZ",
                                       "-",
                                       "15m",
                                       "-15",
@@ -364,6 +366,8 @@ static void test_times(void **state)
     assert_int_equal(text_time_parse("2026-11-21 19:30:05", now, &t), 0);
     assert_int_equal(t.ms, INT64_C(1795285805000));
     assert_int_equal(text_time_parse("2026-11-21 18:30:05Z", now, &t), 0);
+    assert_int_equal(t.ms, INT64_C(1795285805000));
+    assert_int_equal(text_time_parse("18:30:05Z", now, &t), 0);
     assert_int_equal(t.ms, INT64_C(1795285805000));
 }
 
