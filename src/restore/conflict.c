@@ -238,6 +238,7 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
         SCOPED(buf_free) struct buf from = {0};
         sql_ident(&from, list[i].from);
         w->source = &list[i];
+        progress_at(w->job->progress, w->count, 0);
         list[i].hash = 0;
         if (db_read_rows(db, list[i].columns, from.p, write_row, w, &list[i].rows, e) < 0)
             return -1;
