@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "journal/archive.h"
+#include "journal/chain.h"
 #include "mysql/sentinel.h"
 #include "offsite/upload.h"
 #include "restore/restore.h"
@@ -62,10 +63,10 @@ static int need_standby(const struct action_context *a, const struct request *r,
 
 /* Nothing here can see that the other machine has ended; only it can say so, or a person. */
 static int need_word(struct action_context *a, const struct request *r, const struct pull *p,
-                     uint64_t handed_over, const struct err *ignored, struct err *e)
+                     const struct handover *h, const struct err *ignored, struct err *e)
 {
     char t[TEXT_SHORT];
-    if (a->cfg->standby.lease != LEASE_NONE || r->force || handed_over)
+    if (a->cfg->standby.lease != LEASE_NONE || r->force || h->generation)
         return 0;
     bool odd = ignored->cls != ERR_NONE;
     err_set(e, ERR_REFUSED, 0,
@@ -78,6 +79,22 @@ static int need_word(struct action_context *a, const struct request *r, const st
     return err_hint(e, "once you have made sure that its supervisor does not run, or that it is "
                        "switched off, and that no game server can reach its database: worldkeeper "
                        "--promote --by-hand --force");
+}
+
+/* What was handed over is taken as a whole, or not at all: the store may not show all of it yet. */
+static int need_life(const struct request *r, const struct pull *p, const struct handover *h,
+                     struct err *e)
+{
+    const struct manifest *m = &p->newest;
+    bool same = m->generation == h->generation && (!h->nonce[0] || strcmp(m->nonce, h->nonce) == 0);
+    if (!h->generation || same || r->force)
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "the other machine handed over generation %" PRIu64
+            " of this world, and the newest dump here is %s, of another life of it",
+            h->generation, m->name);
+    return err_hint(e, "worldkeeper --list --from offsite shows what the store has; try again once "
+                       "a dump of that generation is there");
 }
 
 static int nothing_to_take(const struct action_context *a, struct err *e)
@@ -110,15 +127,17 @@ static int take_over(struct action_context *a, const struct request *r, struct p
                                   .promotion = true,
                                   .with_code = r->with_code,
                                   .state = &a->state};
-    uint64_t handed_over;
+    struct handover handed_over;
     struct err late, ignored;
     if (pull_step(p, e) < 0 || handover_read(&p->fetch.t, a->cfg->name, p->newest.generation,
                                              &handed_over, &ignored, e) < 0)
         return err_step(e, "reading what the store has");
     if (!p->newest.name[0])
         return nothing_to_take(a, e);
-    if (need_word(a, r, p, handed_over, &ignored, e) < 0)
+    if (need_word(a, r, p, &handed_over, &ignored, e) < 0 || need_life(r, p, &handed_over, e) < 0)
         return -1;
+    if (handed_over.position.file[0] && !r->force)
+        opt.reach = &handed_over.position;
     fault_point("promote.fetched");
     if (fetch_above(&p->fetch, &a->state.generation, e) < 0)
         return -1;
@@ -130,8 +149,8 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     wall_t to = res.journal.used && !res.journal.gap[0] && p->moment.ms > res.dump_at.ms ? p->moment
                 : res.journal.used && res.journal.gap_at.ms ? res.journal.gap_at
                                                             : res.dump_at;
-    /* A part of the journal that is no good there may be its end. */
-    bool all = handed_over > 0 && res.journal.whole && p->skipped.cls == ERR_NONE;
+    /* That nothing went wrong proves nothing: the position that was reached is compared. */
+    bool all = handover_reached(&handed_over, &res.made.upto) && res.journal.whole;
     SCOPED(xfree) char *lost = xasprintf(
         "lost: what the other machine wrote after %s and had not stored", text_utc(to, t));
     json_object_set_new(*result, "restored_to", json_string(t));
@@ -234,8 +253,14 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
             elsewhere < 0 ? "the store does not say whether another machine has it: "
                           : "the store has no later one of another machine",
             elsewhere < 0 ? why.text : "");
-    return err_hint(e, "worldkeeper --switch-over hands it over without loss; --demote --force "
-                       "ends it here all the same");
+    /* Which of the two it is decides what is safe, and without a lease nothing here knows. */
+    if (elsewhere < 0)
+        return err_hint(e, "worldkeeper --list --from offsite tests the store; then again");
+    if (a->cfg->standby.lease == LEASE_NONE)
+        return err_hint(e, "if the other machine keeps the world too: --demote --force saves the "
+                           "rows of this one to a conflict file; if not: --switch-over hands it "
+                           "over");
+    return err_hint(e, "worldkeeper --switch-over hands it over without loss");
 }
 
 /* Stepping back comes before the rows are saved: from then on nothing here takes the world for its own, whatever fails. */
@@ -304,6 +329,28 @@ static int wait_stored(struct action_context *a, struct fetch *f, const struct d
                     "world as before");
 }
 
+/* A dump that is here goes to the store at once: until then the game's writes need not wait. */
+static int wait_dump(struct action_context *a, struct fetch *f, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog here = {0};
+    mono_t until = mono_add(clock_mono(), STORED_MS);
+    if (catalog_load(a->job.dirfd, a->cfg->name, &here, e) < 0)
+        return -1;
+    const struct catalog_entry *newest = catalog_newest(&here, 0);
+    progress_phase(a->job.progress, "waiting for the store", 0, 0);
+    while (newest && newest->m.generation == a->state.generation &&
+           !mono_reached(clock_mono(), until)) {
+        const struct copy_dump *d = copies_dump(&f->there, newest->m.name);
+        if (d && d->manifest)
+            break;
+        progress_at(a->job.progress, 0, 0);
+        poll(NULL, 0, LOOK_MS);
+        if (fetch_again(f, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int need_journal(const struct action_context *a, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -314,21 +361,60 @@ static int need_journal(const struct action_context *a, struct err *e)
     return err_hint(e, "[journal] mode = follow, and [offsite] segments = yes");
 }
 
-static int bring_all(struct action_context *a, struct set_aside *s, struct fetch *f, struct err *e)
+/* The newest dump there that counts; 0: there is none. */
+static int newest_stored(struct fetch *f, struct catalog_entry *out, struct err *e)
 {
-    struct db_binlog_pos end;
-    db_binlog_pos(s->db, &end);
-    if (!end.file[0])
+    for (size_t i = 0; i < f->there.dump_count; i++) {
+        if (!f->there.dumps[i].manifest)
+            continue;
+        int got = fetch_manifest(f, &f->there.dumps[i], out, e);
+        if (got < 0 || (got == 0 && out->intact))
+            return got < 0 ? -1 : 1;
+        manifest_free(&out->m);
+    }
+    return 0;
+}
+
+/* While the game's writes wait, so that none of this changes any more. */
+static int need_chain(const struct action_context *a, const struct set_aside *s, struct fetch *f,
+                      struct err *e)
+{
+    SCOPED(archive_free) struct archive here = {0};
+    SCOPED(file_close) int dirfd = archive_dir(a->cfg, false, e);
+    struct catalog_entry newest = {0};
+    if (dirfd < 0 || archive_load(dirfd, a->cfg->name, &here, e) < 0)
+        return -1;
+    int got = newest_stored(f, &newest, e);
+    struct chain c = {.m = got > 0 ? &newest.m : NULL,
+                      .generation = a->state.generation,
+                      .nonce = a->state.nonce,
+                      .tables = &s->tables,
+                      .restores_all = a->cfg->restore_all,
+                      .journal = &here};
+    int rc = got < 0 ? -1 : chain_judge(&c, e);
+    manifest_free(&newest.m);
+    return rc;
+}
+
+static int bring_all(struct action_context *a, struct set_aside *s, struct fetch *f,
+                     struct db_binlog_pos *end, struct err *e)
+{
+    db_binlog_pos(s->db, end);
+    if (!end->file[0])
         return err_set(e, ERR_DENIED, 0, "the server does not say where its binary log ends");
-    if (wait_stored(a, f, &end, e) < 0)
+    /* Once more after the waiting: only then the journal is known up to its end. */
+    if (need_chain(a, s, f, e) < 0 || wait_stored(a, f, end, e) < 0 || need_chain(a, s, f, e) < 0)
         return -1;
     fault_point("switch.stored");
     return 0;
 }
 
 /* The word comes when nobody can write to the world any more, and the lease goes after it. */
-static int hand_over(struct action_context *a, struct set_aside *s, struct fetch *f, struct err *e)
+static int hand_over(struct action_context *a, struct set_aside *s, struct fetch *f,
+                     const struct db_binlog_pos *end, struct err *e)
 {
+    struct handover h = {.generation = a->state.generation, .position = *end};
+    snprintf(h.nonce, sizeof h.nonce, "%s", a->state.nonce);
     int rc = set_aside_rename(s, e);
     if (rc < 0) {
         err_step(e, "this machine is a standby now, but");
@@ -336,7 +422,7 @@ static int hand_over(struct action_context *a, struct set_aside *s, struct fetch
             e,
             "run worldkeeper --demote once more when the server answers: it saves what was written "
             "since, and takes the tables away from the game");
-    } else if (handover_write(&f->t, a->cfg->name, a->state.generation, clock_wall(), e) < 0) {
+    } else if (handover_write(&f->t, a->cfg->name, &h, clock_wall(), e) < 0) {
         err_hint(e,
                  "all of the world is in the store: --promote on the other machine takes it over, "
                  "with --by-hand --force where there is no lease");
@@ -353,11 +439,13 @@ int action_switch_over(struct action_context *a, const struct request *r, json_t
 {
     SCOPED(set_aside_end) struct set_aside s = {0};
     SCOPED(fetch_close) struct fetch f = {0};
+    struct db_binlog_pos end;
     if (need_standby(a, r, e) < 0 || need_journal(a, e) < 0 ||
-        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 ||
-        set_aside_lock(&s, &a->job, e) < 0 || bring_all(a, &s, &f, e) < 0 || step_back(a, e) < 0)
+        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 || wait_dump(a, &f, e) < 0 ||
+        set_aside_lock(&s, &a->job, e) < 0 || bring_all(a, &s, &f, &end, e) < 0 ||
+        step_back(a, e) < 0)
         return err_step(e, "switch-over");
-    int rc = hand_over(a, &s, &f, e);
+    int rc = hand_over(a, &s, &f, &end, e);
     *result = aside_json(a, &s);
     return rc;
 }

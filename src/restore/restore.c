@@ -133,6 +133,22 @@ static void warn_of_sessions(struct restore *r)
                     open, strcmp(open, "1") == 0 ? "" : "s");
 }
 
+/* Of what was handed over nothing may be missing. */
+static int need_reach(const struct restore *r, struct err *e)
+{
+    const struct db_binlog_pos *to = r->opt->reach, *is = &r->made.upto;
+    if (!to || (is->file[0] && db_binlog_pos_compare(is, to) >= 0))
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "the other machine handed the world over at %s:%" PRIu64
+            ", and dump and journal here reach %s%s%s",
+            to->file, to->pos, is->file[0] ? is->file : "no position of its log",
+            r->journal.gap[0] ? ": " : "", r->journal.gap);
+    return err_hint(e,
+                    "try again once the store shows all of it: worldkeeper --list --from offsite; "
+                    "worldkeeper-standby(7), A PLANNED CHANGE, says what else there is");
+}
+
 /* From loaded shadow tables to a world. Conflict rows are saved before the last look at what is replaced: saving
  * takes as long as there are rows, and the RENAME has to follow that look at once. */
 static int swap_world(struct restore *r, struct err *e)
@@ -143,7 +159,7 @@ static int swap_world(struct restore *r, struct err *e)
     /* With some tables of an earlier moment the world is not the state of any binlog position. */
     if (r->opt->tables.count == 0)
         r->made.upto = r->journal.upto;
-    if (db_nonce(r->made.nonce, e) < 0)
+    if (need_reach(r, e) < 0 || db_nonce(r->made.nonce, e) < 0)
         return -1;
     /* What was promoted came from another server, whose log it was. */
     r->made.followed = out->journal.whole && r->binlog && !r->opt->promotion;

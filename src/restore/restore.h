@@ -35,6 +35,8 @@ struct restore_options {
     bool fetched;   /* from another machine: a world that is empty since --init is no living one */
     bool promotion; /* a standby's: another machine's world, by dump and segments alone, takes the
                       * place of whatever is in the schema */
+    /* A promotion: the journal must reach this position, or nothing is replaced. NULL: as far as it goes. */
+    const struct db_binlog_pos *reach;
     bool copy;      /* loads the newest dump, with the journal, as a promotion would, and leaves
                       * it as the copy of warm.h, in place of the one that is there */
     bool with_code; /* an operator accepts the dump's views, routines, … (code.h) */

@@ -21,15 +21,17 @@ struct found {
     size_t count;
 };
 
-int handover_write(const struct transfer *t, const char *world, uint64_t generation, wall_t at,
+int handover_write(const struct transfer *t, const char *world, const struct handover *h, wall_t at,
                    struct err *e)
 {
     char utc[TEXT_SHORT];
     struct transfer_stored is;
     SCOPED(xfree) char *name =
-        xasprintf("%s/handover/%" PRIu64 "-%" PRId64 ".json", world, generation, at.ms);
-    json_auto_t *o = json_pack("{s:s, s:I, s:s}", "world", world, "generation",
-                               (json_int_t)generation, "at", text_utc(at, utc));
+        xasprintf("%s/handover/%" PRIu64 "-%" PRId64 ".json", world, h->generation, at.ms);
+    json_auto_t *o =
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I}", "world", world, "generation",
+                  (json_int_t)h->generation, "at", text_utc(at, utc), "nonce", h->nonce, "file",
+                  h->position.file, "pos", (json_int_t)h->position.pos);
     bool failed = signature_add(o, FRONT) < 0;
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
     if (failed || !text)
@@ -72,11 +74,18 @@ static int list(struct remote *r, const char *world, uint64_t least, struct foun
                : -1;
 }
 
-/* Its generation; 0: it is none of ours. Whoever writes to the store could promise what is not so, and a promotion
- * would not ask: with a key only its owner's word counts. */
-static uint64_t judge(const char *name, const struct buf *text, const char *world,
-                      struct err *ignored)
+bool handover_reached(const struct handover *h, const struct db_binlog_pos *to)
 {
+    return h->generation && h->position.file[0] && to->file[0] &&
+           db_binlog_pos_compare(to, &h->position) >= 0;
+}
+
+/* Generation 0: it is none of ours. Whoever writes to the store could promise what is not so, and a promotion
+ * would not ask: with a key only its owner's word counts. */
+static struct handover judge(const char *name, const struct buf *text, const char *world,
+                             struct err *ignored)
+{
+    struct handover h = {0};
     json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
     enum signature is = signature_check(o, FRONT);
     uint64_t generation = (uint64_t)js_within(o, "generation", 1, INT64_MAX, 0);
@@ -88,25 +97,31 @@ static uint64_t judge(const char *name, const struct buf *text, const char *worl
     else if (!generation || !named || strcmp(js_text(o, "world"), world) != 0)
         err_set(ignored, ERR_DAMAGED, 0, "%s in the store does not say what its name says", name);
     else
-        return generation;
-    return 0;
+        h.generation = generation;
+    js_copy(o, "nonce", h.nonce, sizeof h.nonce);
+    js_copy(o, "file", h.position.file, sizeof h.position.file);
+    h.position.pos = (uint64_t)js_within(o, "pos", 0, INT64_MAX, 0);
+    return h;
 }
 
-int handover_read(const struct transfer *t, const char *world, uint64_t least, uint64_t *generation,
+int handover_read(const struct transfer *t, const char *world, uint64_t least, struct handover *out,
                   struct err *ignored, struct err *e)
 {
     SCOPED(free_found) struct found f;
     int rc = list(t->store, world, least, &f, e);
-    *generation = 0;
+    *out = (struct handover){0};
     err_clear(ignored);
     for (size_t i = 0; i < f.count && rc == 0; i++) {
         SCOPED(buf_free) struct buf text = {0};
         /* What is damaged is no word; what cannot be read might be one. */
         enum remote_result got = transfer_get_text(t, f.names[i], WORD_BYTES, &text, e);
-        uint64_t said = got == REMOTE_OK ? judge(f.names[i], &text, world, ignored) : 0;
+        struct handover said = {0};
+        if (got == REMOTE_OK)
+            said = judge(f.names[i], &text, world, ignored);
         if (got != REMOTE_OK && got != REMOTE_MISSING && (!e || e->cls != ERR_DAMAGED))
             rc = -1;
-        *generation = said > *generation ? said : *generation;
+        if (said.generation > out->generation)
+            *out = said;
     }
     return rc;
 }

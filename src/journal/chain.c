@@ -1,0 +1,94 @@
+#include "journal/chain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define HINT_DUMP                                                                                  \
+    "worldkeeper --dump; then again, once --status shows that dump as the newest in the store"
+
+/* A generation alone is not unique: two machines can restore independently. */
+static bool is_of_life(const struct chain *c)
+{
+    return c->m && c->m->generation == c->generation && strcmp(c->m->nonce, c->nonce) == 0;
+}
+
+/* The journal has changes of rows, and no definitions. */
+static const char *unknown_table(const struct chain *c)
+{
+    for (size_t i = 0; i < c->tables->count; i++) {
+        char hash[17];
+        const struct db_table *t = &c->tables->list[i];
+        const struct manifest_table *m = manifest_table(c->m, t->name);
+        db_columns_hash(t, hash);
+        if (!m || strcmp(m->columns_hash, hash) != 0)
+            return t->name;
+    }
+    return NULL;
+}
+
+/* A restore that brings these back too cannot use the journal. */
+static const char *durable_table(const struct chain *c)
+{
+    for (size_t i = 0; c->restores_all && i < c->m->table_count; i++)
+        if (strcmp(c->m->tables[i].engine, "MEMORY") != 0)
+            return c->m->tables[i].name;
+    return NULL;
+}
+
+/* "": there is no gap. */
+static void find_gap(const struct chain *c, char why[200])
+{
+    const struct archive *a = c->journal;
+    struct segment_mark gap = {0};
+    int i = c->m->end.file[0] && !c->m->unlogged[0]
+                ? archive_find(a, &c->m->end, c->m->log_created_at, &c->m->server)
+                : -1;
+    why[0] = '\0';
+    if (i < 0) {
+        snprintf(why, 200, "no segment begins where it ends");
+        return;
+    }
+    archive_gap(a, (size_t)i, &c->m->end, &gap);
+    if (gap.kind == CHANGE_GAP)
+        snprintf(why, 200, "%.160s", gap.text);
+    for (size_t k = (size_t)i; k + 1 < a->count && !why[0]; k++)
+        if (!archive_continues(a, k))
+            snprintf(why, 200, "segment %s does not go on where the one before it ends",
+                     a->list[k + 1].file);
+}
+
+int chain_judge(const struct chain *c, struct err *e)
+{
+    char why[200];
+    const char *table;
+    if (!is_of_life(c)) {
+        err_set(e, ERR_REFUSED, 0,
+                "the store has no dump of this world since its last restore or promotion "
+                "(generation %" PRIu64 "); its newest one is %s",
+                c->generation, c->m ? c->m->name : "none");
+        return err_hint(e, HINT_DUMP);
+    }
+    if ((table = unknown_table(c))) {
+        err_set(e, ERR_REFUSED, 0,
+                "table %s was created or altered since dump %s, the newest one in the store, and "
+                "the journal does not have that",
+                table, c->m->name);
+        return err_hint(e, HINT_DUMP);
+    }
+    if ((table = durable_table(c))) {
+        err_set(e, ERR_REFUSED, 0,
+                "table %s is restored too ([restore] scope = all), and the journal does not have "
+                "what was written to it since dump %s",
+                table, c->m->name);
+        return err_hint(e, "with [restore] scope = lost on both machines the MEMORY tables are "
+                           "handed over; tables of durable engines need replication");
+    }
+    find_gap(c, why);
+    if (!why[0])
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "the journal does not lead on from dump %s, the newest one in the "
+            "store: %s",
+            c->m->name, why);
+    return err_hint(e, HINT_DUMP);
+}
