@@ -104,6 +104,8 @@ static int fill(struct source *s, struct err *e)
 
 static void go_to(struct source *s, size_t at)
 {
+    if (at == s->at) /* nothing may have been read yet */
+        return;
     const char *from = s->text.p + s->at, *end = s->text.p + at;
     while (from < end && (from = memchr(from, '\n', (size_t)(end - from)))) {
         s->line++;
