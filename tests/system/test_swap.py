@@ -2,8 +2,10 @@
 import pytest
 from wk.crash import go_on, stopped
 from wk.keeper import USER
+from wk.relay import Wire
 from wk.server import begin_odd
 from wk.util import wait_for
+from wk.watch import Lateness
 
 pytestmark = pytest.mark.either_server
 
@@ -92,3 +94,36 @@ def test_a_lost_answer(doomed, victim):
     doomed.world.assert_is(before)
     assert not doomed.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp%'")
     doomed.dump()
+
+
+MANY = 600
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
+    """Whatever is done for each of them takes longer than [restore] stall for all: each is progress. The server's answers are
+    late by so much, however quick the machine is."""
+    world = make_world("empty", on=victim)
+    keeper = make_keeper(world, {"journal": {"mode": "off"}, "restore": {"stall": "5s"}}).init()
+    world.sql(*(f"CREATE TABLE t{i} (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY" for i in range(MANY)),
+              *(f"INSERT INTO t{i} (v) VALUES ({i})" for i in range(MANY)))
+    keeper.dump()
+    victim.crash()
+    line = Wire(victim.socket)
+    try:
+        with Lateness() as machine:
+            keeper.configure({"mysql": {**line.settings, "tls": "off"}})
+            keeper.start(state=None, fault="restore.checked=stop")
+            wait_for(lambda: stopped(keeper), "what is loaded")
+            known = len(keeper.log())
+            line.delay = 0.005  # each way
+            go_on(stopped(keeper))
+            keeper.wait(lambda: keeper.state() == "UP" and (keeper.status()["last_restore"] or {}).get("ok") is not None, "the end")
+        told = keeper.status()["last_restore"]
+        stood = machine.worst_ms >= 1000  # so did all the others
+        assert stood or ("no progress" not in keeper.log()[known:] and told["ok"]), (told, keeper.log())
+        assert world.sql(*(f"SELECT v FROM t{i}" for i in (0, 7, MANY - 1))) == ((MANY - 1,),)
+        assert keeper.stop() == 0
+    finally:
+        line.stop()
