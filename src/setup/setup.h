@@ -17,7 +17,7 @@ struct setup {
     const char *root; /* everything is made below it; "": the machine itself */
     const char *socket, *host, *tls_ca, *admin, *admin_password_file;
     unsigned port;
-    const char *schema, *name, *undo, *from_cron;
+    const char *schema, *name, *undo;
     const char *status_dir, *mail, *smtp, *webhook_file, *webhook_format;
     const char *service_user;
     bool yes, dry, own_schema_only, no_server_file, page;
