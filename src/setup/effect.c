@@ -128,7 +128,7 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
                     db_exec(x->db, sql, e) < 0))
         return err_step(e, "%s", shown);
     fault_point("setup.done");
-    talk_say("%s %s\n", x->dry ? "would type" : "typed", shown);
+    talk_say("%s %s\n", x->dry ? "would run" : "ran", shown);
     return 0;
 }
 

@@ -132,7 +132,7 @@ def test_a_second_run_adds_what_is_missing(galaxy, make_machine):
     user = re.search("^user = (.*)$", machine.read(CONFIG), re.M)[1]
     server.sql(f"REVOKE TRIGGER ON galaxy.* FROM '{user}'@'localhost'")
     done = machine.run("--yes")
-    assert done.returncode == 0 and "typed GRANT TRIGGER ON `galaxy`.*" in done.stdout, done
+    assert done.returncode == 0 and "ran GRANT TRIGGER ON `galaxy`.*" in done.stdout, done
     assert "rights" not in findings(machine)
 
 
@@ -240,7 +240,7 @@ def test_a_dry_run_says_all_and_does_nothing(galaxy, make_machine):
     screen = answer_all(machine, options=["--dry-run"], status=machine.path("srv/status"))
     assert screen.rc == 0, screen.text
     assert (machine.files(), accounts(server)) == before and not machine.calls()
-    for said in ("would type CREATE USER", "GRANT SELECT, INSERT", CONFIG, "schema = galaxy", "ReadWritePaths=",
+    for said in ("would run CREATE USER", "GRANT SELECT, INSERT", CONFIG, "schema = galaxy", "ReadWritePaths=",
                  "would run systemctl enable --now worldkeeper@galaxy", "--init", "--dump", "--drill", "--check"):
         assert said in screen.text, said
     assert machine.run("--dry-run").returncode == 0
@@ -438,7 +438,7 @@ def test_undo_removes_what_was_made_but_no_dumps(galaxy, make_machine):
     assert machine.run("--yes", "--status-dir", machine.path("srv/status")).returncode == 0
     dumps = glob.glob(machine.path("var/lib/worldkeeper/galaxy/*.sql.gz"))
     shown = machine.run("--undo", "galaxy", "--dry-run")
-    assert shown.returncode == 0 and "would type DROP USER" in shown.stdout, shown
+    assert shown.returncode == 0 and "would run DROP USER" in shown.stdout, shown
     assert os.path.exists(machine.path(CONFIG))
     done = machine.run("--undo", "galaxy", "--yes")
     assert done.returncode == 0, done
