@@ -35,16 +35,14 @@ static const char any_function[] =
     "EXISTS(SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=? AND "
     "ROUTINE_TYPE='FUNCTION')";
 
-/* Puts schema and account in. */
+/* Puts the schema in, and as far as the condition has places for them the engine and the account. */
 static char *condition(const struct check *c, const char *sql)
 {
     struct buf b = {0};
+    bool replaced = strchr(sql, '$') != NULL, others = strstr(sql, FOREIGN) != NULL;
     const char *engine = c->cfg->restore_all ? " IS NOT NULL" : "='MEMORY'";
-    bool replaced = strchr(sql, '$') != NULL;
-    if (replaced)
-        sql_fill(&b, sql, DB_ARGS(c->cfg->schema, engine, c->account.name));
-    else
-        sql_fill(&b, sql, DB_ARGS(c->cfg->schema));
+    sql_fill(&b, sql,
+             DB_ARGS(c->cfg->schema, replaced ? engine : NULL, others ? c->account.name : NULL));
     return b.p;
 }
 

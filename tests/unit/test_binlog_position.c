@@ -237,7 +237,7 @@ static void test_beyond_4_gib(void **state)
 static void test_another_answer(void **state)
 {
     (void)state;
-    struct binlog_position p;
+    struct binlog_position p = {0};
     binlog_position_set(&p, "log.000001", 400, 0);
     static const struct {
         const char *file;
@@ -324,7 +324,7 @@ static void test_order_of_files(void **state)
 static void expect_reached(const char *file, uint64_t pos, const char *end_file, uint64_t end_pos,
                            bool want)
 {
-    struct binlog_position p;
+    struct binlog_position p = {0};
     struct db_binlog_pos end = {.pos = end_pos};
     binlog_position_set(&p, file, pos, 0);
     snprintf(end.file, sizeof end.file, "%s", end_file);
