@@ -227,6 +227,8 @@ mount_cache() {
 }
 
 mount_root() {
+    # Only where "/" is a mount can a process inside have mounts of its own (unshare --mount).
+    mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount -t tmpfs -o nosuid,mode=755 tmpfs "$root/dev"
     mkdir "$root/dev/pts" "$root/dev/shm"

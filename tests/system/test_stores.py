@@ -534,7 +534,9 @@ def test_sftp_servers_that_lie(calls, base):
             with open(path, "ab"):
                 pass
             said = c.call(verb, *(["s8/"] if verb == "list" else ["s8/a", path]))
-            assert said["result"] == result and says in said["error"], (mode, verb, said)
+            # libcurl 8.14 gives a server that drips up in these words.
+            says = (says, "Error in the SSH layer") if mode == "drip" else (says,)
+            assert said["result"] == result and any(s in said["error"] for s in says), (mode, verb, said)
             assert peak_mib([c.process.pid]) < 64 or sanitized(), (mode, verb)
     finally:
         liar.stop()
