@@ -468,7 +468,7 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
         grant_matches(&c->grants, g, c->cfg->progress.schema))
         return true;
     if (g->on == GRANT_ROUTINE) /* the server grants these to who makes a routine */
-        return strcmp(g->schema, c->cfg->schema) == 0 &&
+        return g->schema && strcmp(g->schema, c->cfg->schema) == 0 &&
                (strcmp(word, "ALTER ROUTINE") == 0 || strcmp(word, "EXECUTE") == 0);
     if (grant_is_wide(&c->grants, g))
         return false;

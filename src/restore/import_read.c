@@ -225,7 +225,7 @@ static int next_statement(struct source *s, struct import_statement *st, struct 
 
 static int each_statement(struct source *s, import_statement_fn *fn, void *arg, struct err *e)
 {
-    struct import_statement st;
+    struct import_statement st = {0};
     for (;;) {
         if (skip_front(s, e) < 0)
             return -1;

@@ -189,8 +189,9 @@ NEW = {
                     "UPDATE fresh, aside SET fresh.id=2, aside.id=2", "DROP TABLE aside"],
     "from elsewhere": ["CREATE TABLE {o}.fresh (id INT PRIMARY KEY) ENGINE=MEMORY",
                        "INSERT INTO {o}.fresh VALUES (1)", "RENAME TABLE {o}.fresh TO fresh"],
-    "from a query": ["CREATE TABLE fresh (id INT PRIMARY KEY) ENGINE=MEMORY SELECT id FROM mark"],
 }
+if not MYSQL:  # which refuses it with gtid_mode = ON
+    NEW["from a query"] = ["CREATE TABLE fresh (id INT PRIMARY KEY) ENGINE=MEMORY SELECT id FROM mark"]
 
 
 @pytest.fixture
