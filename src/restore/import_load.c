@@ -322,7 +322,8 @@ static int load_rows(struct loading *p, const struct import_seen *x, struct err 
     t->recount |= x->f.ignore || x->f.replace;
     if (send_settings(p, true, e) < 0)
         return -1;
-    return judge_text(p, x, t, loader_insert_raw(p->l, verb_of(&x->f), sql.p, sql.len, e), e);
+    int rc = loader_insert_raw(p->l, verb_of(&x->f), sql.p, sql.len, e);
+    return loader_unlock(p->l, judge_text(p, x, t, rc, e), e);
 }
 
 static int load_empty(struct loading *p, const struct import_seen *x, struct err *e)

@@ -80,8 +80,7 @@ static int lock_shadow(struct loader *l, struct err *e)
     return db_only_locked(l->s.db, shadow, e);
 }
 
-/* `rc`: what it came to so far. */
-static int unlock_shadow(struct loader *l, int rc, struct err *e)
+int loader_unlock(struct loader *l, int rc, struct err *e)
 {
     if (!l->locked)
         return rc;
@@ -231,7 +230,7 @@ int loader_insert_raw(struct loader *l, const char *verb, const char *after_name
         t->rows += db_affected(l->s.db);
         *l->rows += db_affected(l->s.db);
     }
-    return unlock_shadow(l, rc, e);
+    return rc;
 }
 
 int loader_recount(struct loader *l, struct err *e)
@@ -418,7 +417,7 @@ static int take_item(struct loader *l, const struct format_item *item, struct er
 static int finish_table(struct loader *l, struct err *e)
 {
     if ((l->changes && give_new_rows(l, e) < 0) || (l->bulk && finish_bulk(l, e) < 0) ||
-        unlock_shadow(l, 0, e) < 0)
+        loader_unlock(l, 0, e) < 0)
         return -1;
     return shadow_scale_on(&l->s, l->target, &l->scale, e);
 }
@@ -428,7 +427,7 @@ static int close_rows(struct loader *l, int rc, struct err *e)
 {
     db_bulk_close(l->bulk);
     l->bulk = NULL;
-    return unlock_shadow(l, rc, e);
+    return loader_unlock(l, rc, e);
 }
 
 int loader_part(struct loader *l, struct verify_part *part, struct err *e)

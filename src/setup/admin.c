@@ -40,15 +40,16 @@ static bool is_denied(const struct err *e)
 
 static int ask_login(struct setup *s, struct err *e)
 {
-    SCOPED(xfree) char *user = NULL;
+    char *user = NULL;
     talk_say("The server does not let %s in without a password. An administrator's login is "
              "needed; it is not "
              "stored.\n",
              s->params.user);
     if (talk_ask("Administrator of the server", s->params.user, &user, e) < 0)
         return -1;
-    s->admin = xstrdup(user); /* for as long as the process lives */
-    s->params.user = s->admin;
+    s->params.user = user;
+    free(s->asked_admin);
+    s->asked_admin = user;
     buf_free(&s->password);
     if (talk_secret("Password", "--admin-password-file FILE", &s->password, e) < 0)
         return -1;

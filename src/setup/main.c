@@ -357,6 +357,7 @@ int main(int argc, char **argv)
     made_free(&s.x.made);
     survey_free(&s.survey);
     db_close(s.db);
+    free(s.asked_admin);
     buf_free(&s.password);
     return rc < 0 ? err_exit(e.cls) : 0;
 }

@@ -22,6 +22,7 @@ struct setup {
     const char *service_user;
     bool yes, dry, own_schema_only, no_server_file, page;
 
+    char *asked_admin;   /* malloc; NULL: not asked for */
     struct buf password; /* the administrator's: asked for or read, never written */
     struct db_params params;
     struct db *db;

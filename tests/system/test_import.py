@@ -111,7 +111,7 @@ def test_options_of_mysqldump(doomed, victim, path, option):
     world = doomed.world
     if MYSQL and option in ("--compatible=ansi", "--skip-opt"):  # of a mysqldump that is MariaDB's
         option = "--order-by-primary"
-    world.sql("ALTER TABLE player DROP ratio")
+    world.sql("ALTER TABLE player DROP ratio", "INSERT INTO chat VALUES (1,'ó')")
     if option == "--replace":
         victim.grant("keeper@localhost", world.schema, "DELETE")
     before = world.snapshot()
