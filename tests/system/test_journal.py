@@ -164,7 +164,8 @@ def test_losses_right_after_swaps(make_world, make_keeper, logged):
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
-    for v, point in enumerate(SWAPPED, 2):
+    # The recovery of what the last one left drops tables as well: killed there, a restore has not yet swapped anything.
+    for v, point in enumerate((p for p in SWAPPED if p != "restore.table_dropped"), 2):
         world.mark(v)
         before = world.snapshot()
         logged.crash()
