@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "mysql/objects.h"
 #include "sql/literal.h"
 
 /* Leaves out->tls empty if the session is not encrypted. */
@@ -71,15 +70,6 @@ int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *
                              : db_select_with(db, "T*", "SHOW GRANTS FOR CURRENT_USER() USING $",
                                               DB_ARGS(roles), e);
     return read_grants(r, out, unknown, e);
-}
-
-int db_roles(struct db *db, struct names *out, struct err *e)
-{
-    static const char mariadb[] = "SELECT CONCAT('`',REPLACE(ROLE_NAME,'`','``'),'`') FROM "
-                                  "information_schema.APPLICABLE_ROLES",
-                      mysql[] = "SELECT CONCAT('`',REPLACE(ROLE_NAME,'`','``'),'`@`',REPLACE("
-                                "ROLE_HOST,'`','``'),'`') FROM information_schema.APPLICABLE_ROLES";
-    return db_names_select(db, db_is_mariadb(db) ? mariadb : mysql, DB_ARGS(NULL), out, e);
 }
 
 /* SHOW GRANTS of an account that does not exist fails with one of these. */

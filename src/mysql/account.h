@@ -18,8 +18,6 @@ int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *
 /* The same of another account, user@host, for an administrator; without its roles. One that does not exist has none. */
 int db_grants_of(struct db *db, const char *account, struct grants *out, unsigned *unknown,
                  struct err *e);
-/* Adds the account's roles, active or not, as SET ROLE takes them. */
-int db_roles(struct db *db, struct names *out, struct err *e);
 
 /* user@host quoted for GRANT. */
 void db_account_quote(struct buf *b, const char *account);

@@ -84,6 +84,15 @@ int db_names_select(struct db *db, const char *sql, const char *const *args, str
     return got;
 }
 
+int db_roles(struct db *db, struct names *out, struct err *e)
+{
+    static const char mariadb[] = "SELECT CONCAT('`',REPLACE(ROLE_NAME,'`','``'),'`') FROM "
+                                  "information_schema.APPLICABLE_ROLES",
+                      mysql[] = "SELECT CONCAT('`',REPLACE(ROLE_NAME,'`','``'),'`@`',REPLACE("
+                                "ROLE_HOST,'`','``'),'`') FROM information_schema.APPLICABLE_ROLES";
+    return db_names_select(db, db_is_mariadb(db) ? mariadb : mysql, DB_ARGS(NULL), out, e);
+}
+
 int db_definition(struct db *db, const char *schema, enum definition_kind kind, const char *name,
                   struct db_definition *out, struct err *e)
 {

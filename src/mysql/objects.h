@@ -14,6 +14,8 @@ int db_names(struct db *db, const char *schema, enum definition_kind kind, struc
 /* The first column of a SELECT of names. */
 int db_names_select(struct db *db, const char *sql, const char *const *args, struct names *out,
                     struct err *e);
+/* Adds the account's roles, active or not, as SET ROLE takes them. */
+int db_roles(struct db *db, struct names *out, struct err *e);
 
 /* SHOW CREATE …: the statement, or NULL with e->cls ERR_NONE if the account may not read it. */
 struct db_definition {
