@@ -270,18 +270,22 @@ class S3(Store):
         not permitted, and what it began may be there already."""
         self.run_words([program(name), *(["-c", self.conf] if conf else []), *args], self.environment())
 
-    def run_words(self, words, env):
+    def run_words(self, words, env, end=None):
+        """`end`: with this it has said all. Ceph's programs may wait for each other's threads for good as they exit."""
         out = os.path.join(self.dir, "run.out")
+
+        def told():
+            return end is not None and tail(out).rstrip("\n").endswith(end)
 
         def done():
             with open(out, "w") as log:
                 made = subprocess.Popen([*DIE_WITH_US, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
             try:
-                wait_for(lambda: made.poll() is not None, lambda: f"{words}: {tail(out)}",
+                wait_for(lambda: made.poll() is not None or told(), lambda: f"{words}: {tail(out)}",
                          work=lambda: (self.work(), work_of([made.pid], out)))
             finally:
                 end_process(made)
-            return made.returncode == 0 or "exists" in tail(out)
+            return made.returncode == 0 or told() or "exists" in tail(out)
         wait_for(done, lambda: f"{words}: {tail(out)}", work=self.work)
 
     def work(self):
@@ -355,7 +359,7 @@ class NewS3(S3):
         self.words = [loader, "--library-path", f"{lib}:{lib}/ceph"]
         self.processes = []
         self.run_words([*self.command("radosgw-admin"), "user", "create", "--uid=t", "--display-name=t",
-                        f"--access-key={ACCESS}", f"--secret={SECRET}"], None)
+                        f"--access-key={ACCESS}", f"--secret={SECRET}"], None, end="\n}")
         log = open(os.path.join(self.dir, "radosgw.out"), "w")
         self.processes.append(subprocess.Popen([*DIE_WITH_US, *self.command("radosgw"), "-f", "-n", "client.rgw"],
                                                stdout=log, stderr=log))
