@@ -9,13 +9,14 @@
 
 /* Session variables that change nothing in what the rows of a file become, by the tools that set them. */
 static const char *const harmless[] = {
-    "foreign_key_checks", "unique_checks", "sql_notes", "sql_warnings", "sql_log_bin", "autocommit",
-    "character_set_results", "character_set_connection", "collation_connection",
-    "character_set_database", "collation_database", "collation_server", "character_set_server",
-    "sql_quote_show_create", "sql_safe_updates", "sql_auto_is_null", "sql_big_selects",
-    "net_read_timeout", "net_write_timeout", "wait_timeout", "interactive_timeout",
-    "lock_wait_timeout", "innodb_lock_wait_timeout", "max_statement_time", "max_execution_time",
-    "max_allowed_packet", "net_buffer_length", "group_concat_max_len",
+    "foreign_key_checks", "unique_checks", "sql_notes", "note_verbosity", "sql_warnings",
+    "sql_log_bin", "sql_log_off", "log_slow_query", "autocommit", "character_set_results",
+    "character_set_connection", "collation_connection", "character_set_database",
+    "collation_database", "collation_server", "character_set_server", "sql_quote_show_create",
+    "sql_safe_updates", "sql_auto_is_null", "sql_big_selects", "net_read_timeout",
+    "net_write_timeout", "wait_timeout", "interactive_timeout", "lock_wait_timeout",
+    "innodb_lock_wait_timeout", "max_statement_time", "max_execution_time", "max_allowed_packet",
+    "net_buffer_length", "group_concat_max_len",
     /* our own dumps, and tables of other engines than MEMORY */
     "max_heap_table_size", "tmp_table_size", "explicit_defaults_for_timestamp",
     "sql_require_primary_key", "sql_generate_invisible_primary_key", "default_table_encryption",

@@ -46,7 +46,9 @@ static void test_whole(void **state)
     static const char text[] =
         "/*M!999999\\- enable the sandbox mode */ \n"
         "-- MariaDB dump\n# a comment\n/* and one of more\nlines */;\n"
+        "/*M!100101 SET LOCAL SQL_LOG_OFF=0, LOCAL LOG_SLOW_QUERY=0 */;\n"
         "/*!40101 SET NAMES utf8mb4 */;\n"
+        "/*M!100616 SET @OLD_NOTE_VERBOSITY=@@NOTE_VERBOSITY, NOTE_VERBOSITY=0 */;\n"
         "DROP TABLE IF EXISTS `bag`;\n"
         "CREATE TABLE IF NOT EXISTS `bag` (\n  `id` int NOT NULL,\n"
         "  `twice` int GENERATED ALWAYS AS (`id` * 2) VIRTUAL,\n  `v;` int,\n"
@@ -55,7 +57,8 @@ static void test_whole(void **state)
         "/*M!100000 LOCK TABLES `bag` WRITE */;\n"
         "INSERT INTO `bag` VALUES (1,2,'a;b'),(2,4,NULL);\nINSERT INTO plain$1 VALUES (1);\n"
         "DELIMITER ;;\nCREATE TRIGGER t BEFORE INSERT ON bag FOR EACH ROW BEGIN SET @a=1; END ;;\n"
-        "DELIMITER ;\nUNLOCK TABLES;\n-- Dump completed on 2026-01-01\n";
+        "DELIMITER ;\nUNLOCK TABLES;\n/*M!100616 SET NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */;\n"
+        "-- Dump completed on 2026-01-01\n";
     struct plan p;
     struct import_report r = {0};
     struct err e;
