@@ -195,6 +195,14 @@ static bool take(struct foreign_session *s, int setting, const char *text)
     return true;
 }
 
+/* Is it where the head of a file saves a setting, for its end to restore? MariaDB's tool saves autocommit around the rows
+ * of each table. */
+static bool is_of_head(const char *user_variable)
+{
+    return strncasecmp(user_variable, "OLD_", 4) == 0 &&
+           strcasecmp(user_variable, "OLD_AUTOCOMMIT") != 0;
+}
+
 static bool assign(struct foreign_session *s, int setting, const struct value *v,
                    struct foreign_set *out)
 {
@@ -210,7 +218,7 @@ static bool assign(struct foreign_session *s, int setting, const struct value *v
         return take(s, setting, v->text);
     if (!was || was->setting != setting)
         return false;
-    out->restores |= strncasecmp(v->from.name, "OLD_", 4) == 0;
+    out->restores |= is_of_head(v->from.name);
     return take(s, setting, was->value);
 }
 
@@ -244,7 +252,7 @@ static bool one(struct foreign_session *s, struct foreign_text *x, struct foreig
     if (to.user) {
         bool session = v.from.name[0] && !v.from.user && !v.from.global;
         save(s, to.name, session ? setting_of(v.from.name) : -1);
-        bool old = strncasecmp(to.name, "OLD_", 4) == 0;
+        bool old = is_of_head(to.name);
         out->saves |= old && session;
         s->any |= old;
         s->definitions |= strcasecmp(to.name, "saved_cs_client") == 0;
@@ -260,8 +268,7 @@ static bool one(struct foreign_session *s, struct foreign_text *x, struct foreig
         s->any |= setting != FOREIGN_NAMES;
         return assign(s, setting, &v, out);
     }
-    out->restores |=
-        v.from.user && strncasecmp(v.from.name, "OLD_", 4) == 0 && saved(s, v.from.name);
+    out->restores |= v.from.user && is_of_head(v.from.name) && saved(s, v.from.name);
     s->any |= strcasecmp(to.name, "foreign_key_checks") == 0;
     return among(to.name, harmless);
 }

@@ -39,6 +39,10 @@ static int plan_text(const char *text, struct plan *p, struct import_report *r, 
 }
 
 #define BAG "CREATE TABLE `bag` (\n  `id` int NOT NULL,\n  `v` int DEFAULT NULL\n) ENGINE=MEMORY;\n"
+/* How MariaDB 11.8's tool frames the rows of each table. */
+#define AUTOCOMMIT                                                                                 \
+    "SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, @@AUTOCOMMIT=0;\nINSERT INTO `bag` VALUES\n(1,2);\n"        \
+    "COMMIT;\nSET AUTOCOMMIT=@OLD_AUTOCOMMIT;\n"
 
 static void test_whole(void **state)
 {
@@ -54,10 +58,12 @@ static void test_whole(void **state)
         "  `twice` int GENERATED ALWAYS AS (`id` * 2) VIRTUAL,\n  `v;` int,\n"
         "  PRIMARY KEY (`id`)\n) ENGINE=MEMORY AUTO_INCREMENT=17 DEFAULT CHARSET=utf8mb4;\n"
         "CREATE TABLE plain$1 (\n  `a` int\n) ;\n"
+        "SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, @@AUTOCOMMIT=0;\n"
         "/*M!100000 LOCK TABLES `bag` WRITE */;\n"
         "INSERT INTO `bag` VALUES (1,2,'a;b'),(2,4,NULL);\nINSERT INTO plain$1 VALUES (1);\n"
         "DELIMITER ;;\nCREATE TRIGGER t BEFORE INSERT ON bag FOR EACH ROW BEGIN SET @a=1; END ;;\n"
-        "DELIMITER ;\nUNLOCK TABLES;\n/*M!100616 SET NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */;\n"
+        "DELIMITER ;\nUNLOCK TABLES;\nCOMMIT;\nSET AUTOCOMMIT=@OLD_AUTOCOMMIT;\n/*M!100616 SET "
+        "NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */;\n"
         "-- Dump completed on 2026-01-01\n";
     struct plan p;
     struct import_report r = {0};
@@ -185,6 +191,9 @@ static void test_accepted(void **state)
         {"SET @OLD_SQL_MODE=@@SQL_MODE;\n" BAG
          "SET @OLD_SQL_MODE=@@SQL_MODE;\nSET SQL_MODE=@OLD_SQL_MODE;\n",
          "bag", 0, false},
+        {"SET @OLD_TIME_ZONE=@@TIME_ZONE;\n" BAG AUTOCOMMIT, "bag", 0, false},
+        {"SET @OLD_TIME_ZONE=@@TIME_ZONE;\n" BAG AUTOCOMMIT "SET TIME_ZONE=@OLD_TIME_ZONE;\n",
+         "bag", 0, true},
         {"-- Adminer 4.8.1 dump\n" BAG "INSERT INTO `bag` (id,v) VALUES (1,\tUNHEX('07')),(2,"
          "\tCONVERT(b'101', UNSIGNED));\n\n-- 2026-01-31 23:59:59\n",
          "bag", 0, true},
