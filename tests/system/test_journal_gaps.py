@@ -15,6 +15,7 @@ from wk.follow import (ONE_DUMP, all_comes_back, another_follower, crash, dump_a
                        kill_follower, live, lose_disk, purge, reload)
 from wk.keeper import DONE
 from wk.audit import TABLES, AuditedWriters
+from wk.server import MYSQL
 from wk.util import ident, stands_still, wait_for
 from wk.watch import Beside
 

@@ -514,7 +514,8 @@ def test_a_file_of_the_old_scripts(make_world, make_keeper, victim, tmp, suffix,
     if kind == "zoo":
         victim.sql("GRANT SET USER ON *.* TO keeper@localhost")
         world.sql("DELETE FROM z_hidden WHERE id=3",  # the stock client can break no CHECK
-                  "DELETE FROM z_time WHERE id=2")  # nor load the 30th of February
+                  "DELETE FROM z_time WHERE id=2",  # nor load the 30th of February
+                  *(["UPDATE z_broken SET u=''"] if MYSQL else []))  # and MySQL's drops half a pair: that is refused
     path = mysqldump(victim, world.schema, os.path.join(tmp, "old" + suffix))
     stock = make_world("empty", on=victim)
     plain = mysqldump(victim, world.schema, os.path.join(tmp, "check.sql.gz"))
