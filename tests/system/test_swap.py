@@ -100,6 +100,7 @@ MANY = 600
 
 
 @pytest.mark.slow
+@pytest.mark.only("mariadb", why="MySQL's accounts do not log in over a line without TLS")
 @pytest.mark.timeout(900)
 def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
     """Whatever is done for each of them takes longer than [restore] stall for all: each is progress. The server's answers are
