@@ -668,7 +668,7 @@ static void find_danger(struct check *c, const struct grant *g, struct excess *r
             add_object(&run->sql, g);
             buf_printf(&run->sql, " FROM %s; ", g->grantee);
         } else if (is_all(g) && reaches_functions(c, g)) {
-            add_found(run, g, word); /* revoked with what else is superfluous */
+            add_found(run, g, word); /* the check of superfluous privileges revokes it */
         }
     }
 }

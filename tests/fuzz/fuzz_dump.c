@@ -302,7 +302,7 @@ int __wrap_loader_recount(struct loader *l, struct err *e)
     return 0;
 }
 
-/* What is written of it is read again as the same. */
+/* Checks that a change of a definition, once written, is read as the same change again. */
 int __wrap_shadow_alter(const struct shadow_session *s, struct target *t,
                         const struct sql_table *change, struct buf *scale, struct err *e)
 {

@@ -180,7 +180,7 @@ def test_a_definition_that_changed_without_a_word(make_followed):
 # -- tables that are new -----------------------------------------------------------------------
 
 FRESH = "CREATE TABLE fresh (id INT PRIMARY KEY) ENGINE=MEMORY"
-# In ways that leave it unknown which rows a table began with; test_journal_tables.py has the others.
+# These statements leave it unknown which rows a new table began with; test_journal_tables.py has the others.
 NEW = {
     "not logged": ["SET sql_log_bin=0", FRESH, "INSERT INTO fresh VALUES (1)", "SET sql_log_bin=1",
                    "UPDATE fresh SET id=2"],
