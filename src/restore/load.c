@@ -221,7 +221,7 @@ int loader_insert_raw(struct loader *l, const char *verb, const char *after_name
     buf_add(&l->text, after_name, len);
     if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_COMMAND))
         return db_packet_too_long(e, "a statement", t->name, l->text.len, l->packet_max);
-    int rc = lock_shadow(l, e);
+    int rc = l->locked ? 0 : lock_shadow(l, e);
     if (rc == 0 && (rc = db_exec_len(l->s.db, l->text.p, l->text.len, e)) < 0)
         load_failed(l, e);
     if (rc == 0) {

@@ -41,7 +41,8 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
  * ERR_GAP: the changes do not fit this dump. */
 int loader_part(struct loader *l, struct verify_part *part, struct err *e);
 /* Executes an INSERT whose values were not parsed; `verb` such as "INSERT INTO ", `after_name` all that follows the
- * table's name. Its warnings can be read until loader_unlock(), which has to follow, also after a failure. */
+ * table's name. The shadow table stays locked for the next one: loader_unlock() has to be called before any other
+ * statement than such INSERTs and SHOW WARNINGS, also after a failure. */
 int loader_insert_raw(struct loader *l, const char *verb, const char *after_name, size_t len,
                       struct err *e);
 /* Lets go of the shadow table that rows went into, if it is locked. `rc`: the result so far, which is returned unless this

@@ -46,6 +46,22 @@ def test_the_counter_that_phpmyadmin_sets(doomed, victim, path, into):
         assert "KEY `v` (`v`) USING BTREE" in victim.sql(f"SHOW CREATE TABLE `{schema}`.t")[0][1]
 
 
+def test_a_statement_for_each_row_costs_no_locks(doomed, victim, path):
+    """The shadow table is locked once for INSERTs that follow each other, not once for each."""
+    def locks(rows_of):
+        file = "".join(f"CREATE TABLE `{t}` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=MEMORY;\n" for t in "tu")
+        for table, ids in (("t", range(9)), ("u", range(5)), ("t", range(20, 24))):
+            file += "".join(f"INSERT INTO `{table}` VALUES {values};\n" for values in rows_of([f"({i})" for i in ids]))
+        before = victim.sql("SHOW GLOBAL STATUS LIKE 'Com_lock_tables'")
+        doomed.ok(write(path, file + END), "--force")
+        after = victim.sql("SHOW GLOBAL STATUS LIKE 'Com_lock_tables'")
+        assert doomed.world.sql("SELECT (SELECT COUNT(*) FROM t),(SELECT COUNT(*) FROM u)") == ((13, 5),)
+        return int(after[0][1]) - int(before[0][1])
+    locks(list)  # the tables are there from here on
+    together = locks(lambda values: [",".join(values)])
+    assert locks(list) == together > 0
+
+
 def test_what_stands_behind_the_rows_is_refused_by_name(doomed, path, into):
     for sql in ("ALTER TABLE t DROP COLUMN v", "ALTER TABLE t CHANGE v w INT", "RENAME TABLE t TO u",
                 "ALTER TABLE t ENGINE=InnoDB", "/* c */ ALTER TABLE t ADD w INT", "UPDATE t SET v=1"):
