@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actions/hint_command.h"
 #include "actions/run.h"
 #include "base/js.h"
 #include "store/timeline.h"
@@ -111,6 +112,19 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
     return o;
 }
 
+void history_conflict(const struct config *cfg, const json_t *result, json_t *o)
+{
+    SCOPED(buf_free) struct buf b = {0}, whole = {0};
+    const char *file = js_text(result, "conflict_file");
+    if (!file[0])
+        return;
+    buf_adds(&b, "worldkeeper --conflicts=");
+    buf_shell(&b, file);
+    hint_command(cfg, HINT_ROOT, b.p, &whole);
+    js_set_clean(o, "conflict_file", file);
+    js_set_clean(o, "conflict_command", whole.p);
+}
+
 void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,
                      const struct err *e)
 {
@@ -122,6 +136,7 @@ void history_by_hand(struct action_context *a, const struct request *r, const js
         dir.st_uid != geteuid())
         return;
     json_auto_t *o = history_fields(r, result, e);
+    history_conflict(a->cfg, result, o);
     json_object_set_new(o, "by_hand", json_true());
     o = history_record(kind, o);
     if (history_append(a->job.dirfd, o, &late) < 0)

@@ -1,6 +1,7 @@
 #include "page/page.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,9 @@
 /* A template is filled from one JSON object: nothing comes onto a page that is not a value there, and each is escaped. */
 
 #define INCIDENTS_SHOWN 20
-#define KEPT_SHOWN_MS INT64_C(86400000)
+#define KEPT_SHOWN_MS INT64_C(86400000)   /* what a restore lost, for players */
+#define NOTHING_SHOWN_MS INT64_C(3600000) /* that it lost nothing */
+#define CONFLICTS_SHOWN 5
 #define CHAR_WIDTH 7 /* of the badge's font, about */
 
 /* ---- templates ---- */
@@ -126,6 +129,56 @@ static json_t *lost_text(const json_t *restore)
     return all;
 }
 
+/* Did players write rows into the emptied tables, which are now in a file? Null: how many is not known. */
+static bool has_conflicts(const json_t *restore)
+{
+    return js_number(restore, "conflict_rows", 0) > 0 ||
+           (json_is_null(json_object_get(restore, "conflict_rows")) &&
+            js_text(restore, "conflict_file")[0]);
+}
+
+/* "668 rows", "1 row", or "rows" if their number is not known. */
+static const char *conflict_count(const json_t *restore, char out[TEXT_SHORT])
+{
+    int64_t rows = js_number(restore, "conflict_rows", 0);
+    char n[TEXT_SHORT];
+    if (rows > 0)
+        snprintf(out, TEXT_SHORT, "%.40s row%s", text_count((uint64_t)rows, n),
+                 rows == 1 ? "" : "s");
+    else
+        snprintf(out, TEXT_SHORT, "rows");
+    return out;
+}
+
+static json_t *lost_cell(const json_t *incident)
+{
+    char rows[TEXT_SHORT];
+    json_t *lost = lost_text(incident);
+    if (!has_conflicts(incident))
+        return lost;
+    json_t *both = json_sprintf("%s; %s saved in a file", json_string_value(lost),
+                                conflict_count(incident, rows));
+    json_decref(lost);
+    return both;
+}
+
+/* The newest files of such rows; an older one may long be dealt with. */
+static json_t *conflicts_of(const json_t *history)
+{
+    const json_t *all = json_object_get(history, "incidents");
+    json_t *list = json_array();
+    char rows[TEXT_SHORT];
+    for (size_t i = json_array_size(all); i > 0 && json_array_size(list) < CONFLICTS_SHOWN; i--) {
+        const json_t *n = json_array_get(all, i - 1);
+        if (has_conflicts(n))
+            json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:s}", "rows",
+                                                  conflict_count(n, rows), "at", moment(n, "end"),
+                                                  "file", js_text(n, "conflict_file"), "command",
+                                                  js_text(n, "conflict_command")));
+    }
+    return list;
+}
+
 static void add_fact(json_t *list, const char *name, json_t *text /* taken */)
 {
     json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "text", text));
@@ -210,7 +263,7 @@ static json_t *incident_of(const json_t *n)
     return json_pack("{s:o, s:o, s:o, s:s}", "begin", moment(n, "begin"), "outage",
                      lasts ? json_string("lasts")
                            : seconds_text(json_object_get(n, "outage_seconds")),
-                     "lost", restored ? lost_text(n) : json_string("nothing was restored"), "cause",
+                     "lost", restored ? lost_cell(n) : json_string("nothing was restored"), "cause",
                      js_text(n, "cause"));
 }
 
@@ -268,6 +321,10 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
     json_object_set_new(o, "conditions_class",
                         json_string(json_array_size(conditions) ? "" : "gone"));
     json_object_set_new(o, "conditions", conditions);
+    json_t *conflicts = conflicts_of(history);
+    json_object_set_new(o, "conflicts_class",
+                        json_string(json_array_size(conflicts) ? "note" : "note gone"));
+    json_object_set_new(o, "conflicts", conflicts);
     json_object_set_new(o, "facts", facts_of(status, history));
     json_t *incidents = newest_first(history, incident_of);
     json_object_set_new(o, "incidents_note",
@@ -280,6 +337,42 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
 }
 
 /* ---- players ---- */
+
+/* Is the moment of `key`, compared as text, less than `age` ago? */
+static bool is_recent(const json_t *o, const char *key, int64_t age, wall_t now)
+{
+    char limit[TEXT_SHORT];
+    text_utc((wall_t){now.ms - age}, limit);
+    return strncmp(js_text(o, key), limit, 19) > 0;
+}
+
+/* Adds "kept": what the last restore means for players. It never says that nothing was lost while rows that they wrote
+ * during the outage wait for a decision. */
+static void add_kept(json_t *o, const json_t *restore, wall_t now)
+{
+    const json_t *lost = json_object_get(restore, "lost_seconds");
+    const char *to = js_text(restore, "restored_to");
+    bool nothing = json_is_number(lost) && json_number_value(lost) <= 0,
+         kept_aside = has_conflicts(restore);
+    SCOPED(buf_free) struct buf b = {0};
+    json_auto_t *at = moment(restore, "at"), *until = moment(restore, "restored_to");
+    json_object_set_new(o, "kept", json_string(""));
+    if (!js_flag(restore, "ok") || !is_recent(restore, "at", KEPT_SHOWN_MS, now))
+        return;
+    if (kept_aside)
+        buf_printf(&b,
+                   "The world was restored at %s. Some actions during the outage are being looked "
+                   "at.",
+                   json_string_value(at));
+    else if (nothing && is_recent(restore, "at", NOTHING_SHOWN_MS, now))
+        buf_printf(&b, "The world was restored at %s. Nothing was lost.", json_string_value(at));
+    if (!nothing && to[0]) {
+        buf_printf(&b, "%sThe last change kept: %s", b.len ? " " : "", json_string_value(until));
+        json_object_set_new(o, "kept_until", json_string(to));
+    }
+    if (b.len)
+        json_object_set_new(o, "kept", json_string(b.p));
+}
 
 json_t *page_players_values(const struct config *c, const json_t *status, wall_t now)
 {
@@ -301,27 +394,9 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
     json_object_set_new(o, "logo", json_string(c->logo ? c->logo : ""));
     json_object_set_new(o, "percent", js_known(restoring, percent));
     json_object_set_new(o, "progress_class", json_string(restoring ? "" : "gone"));
-    if (strcmp(word, "UP") == 0) {
-        /* Until when the world that was restored last reaches, which players can read for a day. */
-        const json_t *restore = json_object_get(status, "last_restore"),
-                     *lost = json_object_get(restore, "lost_seconds");
-        const char *to = js_text(restore, "restored_to");
-        char day_ago[TEXT_SHORT];
-        text_utc((wall_t){now.ms - KEPT_SHOWN_MS}, day_ago); /* compared as text */
-        bool fresh = js_flag(restore, "ok") && strncmp(js_text(restore, "at"), day_ago, 19) > 0;
-        json_object_set_new(o, "kept", json_string(""));
-        if (fresh) {
-            if (json_is_number(lost) && json_number_value(lost) <= 0) {
-                json_object_set_new(o, "kept", json_string("Nothing was lost."));
-            } else if (to[0]) {
-                json_t *text = moment(restore, "restored_to");
-                json_object_set_new(
-                    o, "kept", json_sprintf("The last change kept: %s", json_string_value(text)));
-                json_object_set_new(o, "kept_until", json_string(to));
-                json_decref(text);
-            }
-        }
-    }
+    json_object_set_new(o, "kept", json_null());
+    if (strcmp(word, "UP") == 0)
+        add_kept(o, json_object_get(status, "last_restore"), now);
     return o;
 }
 

@@ -1,10 +1,13 @@
 // The page for players: looks at players.json every five seconds. Text is only ever set as text.
 "use strict";
 (function () {
-  var wide = { dateStyle: "medium", timeStyle: "medium" }, said = "";
+  var wide = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" }, said = "";
   function at(id) { return document.getElementById(id); }
   function set(id, text) { if (at(id).textContent !== text) { at(id).textContent = text; } }
   function time(text) { return new Date(text).toLocaleString(undefined, wide); }
+  function local(text) { // times in UTC become the reader's own
+    return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, function (all, day, clock) { return time(day + "T" + clock + "Z"); });
+  }
   function show(state, message, o, now) {
     document.body.dataset.state = state;
     set("message", message);
@@ -13,7 +16,7 @@
     var known = state === "RESTORING" && o && typeof o.percent === "number";
     at("bar").className = state === "RESTORING" ? "" : "gone";
     if (known) { at("bar").value = o.percent; } else { at("bar").removeAttribute("value"); }
-    set("kept", !o ? "" : o.kept_until ? "The last change kept: " + time(o.kept_until) : o.kept || "");
+    set("kept", o && o.kept ? local(o.kept) : "");
     set("pause", o && o.pause_until ? "Planned work, until " + time(o.pause_until) + "." : "");
     at("updated").dateTime = new Date(now).toISOString();
     set("updated", time(now));

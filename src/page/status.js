@@ -3,6 +3,7 @@
 "use strict";
 (function () {
   var SVG = "http://www.w3.org/2000/svg", DAY = 86400000, history = null, said = "", looked = 0;
+  var WIDE = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
   var DOWN = ["suspect", "waiting", "lost", "restoring"];
   var SAY = {
     STARTING: "The supervisor has started and has no answer from the server yet.",
@@ -31,7 +32,7 @@
     parent.replaceChildren.apply(parent, children);
   }
   function time(text) {
-    return text ? new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : "unknown";
+    return text ? new Date(text).toLocaleString(undefined, WIDE) : "unknown";
   }
   function number(n) { return typeof n === "number" ? n.toLocaleString() : "unknown"; }
   function span(s) {
@@ -87,6 +88,8 @@
     if (r.lost_seconds === 0) { return "nothing"; }
     return typeof r.lost_seconds_max === "number" ? "at most " + span(r.lost_seconds_max) : "unknown";
   }
+  function hasConflicts(n) { return n.conflict_rows > 0 || (n.conflict_rows === null && !!n.conflict_file); }
+  function conflictRows(n) { return n.conflict_rows > 0 ? number(n.conflict_rows) + (n.conflict_rows === 1 ? " row" : " rows") : "rows"; }
   function fact(name, text) {
     var div = make("div");
     div.append(make("dt", name), make("dd", text));
@@ -197,8 +200,19 @@
       var tr = make("tr");
       tr.append(cell("Began", time(n.begin)),
         cell("Not up for", !n.end ? "lasts" : typeof n.outage_seconds === "number" ? span(n.outage_seconds) : "not known, until " + time(n.end)),
-        cell("Lost", n.restored ? lost(n) : "nothing was restored"), cell("Cause", n.cause || ""));
+        cell("Lost", n.restored ? lost(n) + (hasConflicts(n) ? "; " + conflictRows(n) + " saved in a file" : "") : "nothing was restored"), cell("Cause", n.cause || ""));
       return tr;
+    }));
+  }
+
+  function conflicts() {
+    var list = history.incidents.filter(hasConflicts).slice(-5).reverse();
+    at("conflicts").className = list.length ? "note" : "note gone";
+    fill(at("conflicts-list"), list.map(function (n) {
+      var li = make("li");
+      li.append(make("strong", conflictRows(n)), " ", make("span", "restored " + time(n.end) + ", saved in " + n.conflict_file, "small"));
+      if (n.conflict_command) { li.append(make("code", n.conflict_command)); }
+      return li;
     }));
   }
 
@@ -252,6 +266,7 @@
       looked = Date.now();
       uptime(a.now);
       incidents();
+      conflicts();
       charts();
     }).catch(function () { looked = Date.now() - 50000; });
   }

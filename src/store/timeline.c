@@ -255,7 +255,9 @@ static void incident_state(struct timeline *t, unsigned before, const json_t *re
 static json_t *incident_json(const struct incident_span *n)
 {
     static const char *const restored[] = {"rows", "dump", "lost_seconds", "lost_seconds_max",
-                                           "automatic"};
+                                           "automatic"},
+                             *const conflicts[] = {"conflict_rows", "conflict_file",
+                                                   "conflict_command"};
     json_t *outage = json_object_get(n->restore, "outage_seconds");
     json_t *o =
         json_pack("{s:o, s:o, s:s, s:o}", "begin", js_time(n->begin), "end", js_time(n->end),
@@ -270,6 +272,9 @@ static json_t *incident_json(const struct incident_span *n)
     json_object_set_new(o, "restored", json_boolean(n->restore != NULL));
     for (size_t i = 0; n->restore && i < sizeof restored / sizeof *restored; i++)
         json_object_set_new(o, restored[i], js_or_null(json_object_get(n->restore, restored[i])));
+    for (size_t i = 0;
+         js_text(n->restore, "conflict_file")[0] && i < sizeof conflicts / sizeof *conflicts; i++)
+        json_object_set_new(o, conflicts[i], js_or_null(json_object_get(n->restore, conflicts[i])));
     return o;
 }
 

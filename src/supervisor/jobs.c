@@ -669,8 +669,10 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     enum history_kind kind = history_of(&r, result, e);
     if (kind != HISTORY_KINDS) {
         json_t *o = history_fields(&r, result, e);
-        if (kind == HISTORY_RESTORE)
+        if (kind == HISTORY_RESTORE) {
             json_object_set_new(o, "outage_seconds", outage_json(w));
+            history_conflict(w->cfg, result, o);
+        }
         history_add(w, kind, o);
     }
     if (!e && request_swaps(&r)) /* --at restores to the end of a second, which may hold changes

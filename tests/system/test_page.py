@@ -1,8 +1,10 @@
 """The pages, in a real browser, of a live world whose server is killed."""
 import base64
+import html
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import time
@@ -134,6 +136,40 @@ def test_without_scripts_and_for_players(keeper, make_browser):
     assert not {p for p in site.asked if "status.json" in p or "history" in p}
     keeper.stop()
     browser.wait("document.body.dataset.state !== 'UP'")
+
+
+@pytest.mark.needs("chromium")
+def test_rows_of_players_in_a_conflict_file(make_world, make_keeper, victim, make_browser):
+    """Rows that players wrote into the emptied tables: players do not read that nothing was lost, and admins read how many
+    rows there are, in which file, with the command that compares them, on the page and in history.json."""
+    keeper = make_keeper(make_world(on=victim), {"status": {"page": "yes"}, "restore": {"auto": "no"}}).init()
+    keeper.start()
+    keeper.dump()
+    victim.crash()
+    keeper.wait_state("WAITING")
+    keeper.world.sql("INSERT INTO chat VALUES (1,'early'),(2,'early')", "DO 0")
+    keeper.ok("--restore")
+    (path,) = keeper.conflicts()
+    told = keeper.wait(lambda: json.loads(page(keeper, "players.json"))["kept"], "what players are told")
+    assert re.fullmatch(r"The world was restored at [-0-9]{10} [:0-9]{8} UTC\. Some actions during the outage are being "
+                        r"looked at\.( The last change kept: .* UTC)?", told), told
+    n = keeper.wait(lambda: [i for i in json.loads(page(keeper, "history.json"))["incidents"] if i.get("conflict_file")],
+                    "the incident with the rows")[-1]
+    assert n["conflict_rows"] == 2 and n["conflict_file"] == path
+    command = shlex.split(n["conflict_command"])
+    assert command[-1] == "--conflicts=" + path
+    keeper.wait(lambda: html.escape(n["conflict_command"]) in page(keeper, "status.html"), "the command without scripts")
+    browser, site = make_browser(keeper.status_dir)
+    browser.look()
+    browser.open(site.url + "status.html")
+    browser.wait(f"document.querySelector('#conflicts').innerText.includes({json.dumps(n['conflict_command'])})")
+    browser.wait("document.querySelector('#conflicts').innerText.includes('2 rows') && "
+                 "document.querySelector('#incidents').innerText.includes('2 rows saved in a file')")
+    well(browser, site)
+    browser.open(site.url + "players.html")
+    browser.wait("(t => t.includes('are being looked at') && !t.includes('Nothing was lost'))(document.body.innerText)")
+    assert path not in page(keeper, "players.html") + page(keeper, "players.json")
+    well(browser, site)
 
 
 def page(keeper, name):

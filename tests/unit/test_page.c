@@ -83,6 +83,9 @@ static const char *text(const json_t *o, const char *key)
     return json_string_value(json_object_get(o, key));
 }
 
+#define RESTORED "The world was restored at 2023-11-14 20:00:00 UTC."
+#define LOOKED_AT " Some actions during the outage are being looked at."
+
 static void test_players(void **state)
 {
     static const struct {
@@ -101,7 +104,20 @@ static void test_players(void **state)
          "not there", NULL, "Planned work, until 2026-05-01 02:30:00 UTC.", false},
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
          "seconds\":0}}",
-         "UP", "up!", "Nothing was lost.", "", false},
+         "UP", "up!", "", "", false},
+        {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T21:14:00Z\",\"lost_"
+         "seconds\":0,\"conflict_rows\":0,\"conflict_file\":\"\"}}",
+         "UP", "up!", "The world was restored at 2023-11-14 21:14:00 UTC. Nothing was lost.", "",
+         false},
+        /* rows that players wrote during the outage are not in the world */
+        {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
+         "seconds\":0,\"conflict_rows\":3,\"conflict_file\":\"/dumps/secret.sql.gz\"}}",
+         "UP", "up!", RESTORED LOOKED_AT, "", false},
+        {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
+         "seconds\":null,\"restored_to\":\"2023-11-14T19:00:00Z\",\"conflict_rows\":null,"
+         "\"conflict_file\":\"/dumps/secret.sql.gz\"}}",
+         "UP", "up!", RESTORED LOOKED_AT " The last change kept: 2023-11-14 19:00:00 UTC", "",
+         false},
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
          "seconds\":null,"
          "\"restored_to\":\"2023-11-14T19:00:00Z\"}}",
