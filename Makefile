@@ -8,7 +8,7 @@
 ## make format      clang-format over all C files
 ## make install     PREFIX, DESTDIR; SYSCONFDIR: where worldkeeper/ is made (--world reads /etc/worldkeeper)
 
-VERSION := 0.2.0
+VERSION := 0.3.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SYSCONFDIR ?= /etc
@@ -197,14 +197,14 @@ install: $(BIN) $(SETUP)
 	for f in etc/failover/*; do install -D -m 0644 "$$f" $(DESTDIR)$(PREFIX)/share/doc/worldkeeper/failover/$${f##*/} || exit 1; done
 	install -D -m 0644 etc/apparmor/worldkeeper $(DESTDIR)$(PREFIX)/share/doc/worldkeeper/apparmor/worldkeeper
 
-## make deb          the Debian package, into build/package (scripts/deps.sh package)
-.PHONY: deb
+## make deb          the Debian package, into build/package, with the tools of this machine (scripts/deps.sh package);
+##                  sudo scripts/build-deb.sh builds it in a temporary Debian
+## make release     source tarball, packages for Debian 12 and 13, checksums, bills of materials, into build/dist (as root)
+.PHONY: deb release
 deb:
-	rm -rf build/package
-	mkdir -p build/package/worldkeeper-$(VERSION)
-	tar -c --exclude=./build --exclude=./.git --exclude=__pycache__ . | tar -x -C build/package/worldkeeper-$(VERSION)
-	cd build/package/worldkeeper-$(VERSION) && dpkg-buildpackage -b -us -uc -j$$(nproc)
-	rm -rf build/package/worldkeeper-$(VERSION)
+	@scripts/build-deb.sh --here
+release:
+	@scripts/release.sh $(if $(RELEASE_CACHE),--cache '$(RELEASE_CACHE)')
 
 clean:
 	rm -rf build

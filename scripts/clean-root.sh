@@ -35,7 +35,8 @@ in a fresh Debian. Needs root; installs debootstrap when it is missing.
                   (scripts/servers.sh) and ccache's results, of each suite. The root is bare in any case:
                   whatever it needs has to be installed again
   --fresh         throw away what is in DIR and begin again
-  --worktree      take the files as they are here, committed or not, in place of a clone
+  --worktree      take the files as they are here, committed or not, in place of a clone; what is no git checkout,
+                  such as an unpacked source tarball, is always taken so
   --container     without the capabilities that a container has not: no mounts, no tracing
   --user          as an ordinary user with sudo, in a directory with blanks and other letters in its name
   --mirror URL    another Debian mirror to make the root from
@@ -263,7 +264,14 @@ copy_tree() {
     local to=$root$where
     rm -rf "$to"
     mkdir -p "${to%/*}"
-    if [ "$worktree" = yes ]; then
+    # The checkout may be another user's, as where CI made it.
+    printf '[safe]\n\tdirectory = *\n' >"$work/gitconfig"
+    export GIT_CONFIG_GLOBAL=$work/gitconfig
+    if [ ! -e "$here/.git" ]; then
+        mkdir "$to"
+        tar -c -C "$here" --exclude=./build --exclude=__pycache__ --owner=0 --group=0 . | tar -x -C "$to"
+        say "tree     the files in $here, which is no git checkout"
+    elif [ "$worktree" = yes ]; then
         mkdir "$to"
         (cd "$here" && git ls-files -z --cached --others --exclude-standard |
             while IFS= read -rd '' file; do
@@ -271,9 +279,7 @@ copy_tree() {
             done | tar -c --null -T - --owner=0 --group=0) | tar -x -C "$to"
         say "tree     the files as they are in $here"
     else
-        # The checkout may be another user's, as where CI made it.
-        printf '[safe]\n\tdirectory = *\n' >"$work/gitconfig"
-        GIT_CONFIG_GLOBAL=$work/gitconfig git clone -q --no-hardlinks "$here" "$to"
+        git clone -q --no-hardlinks "$here" "$to"
         say "tree     clone of $(git -C "$to" log -1 --format='%h %s')"
     fi
 }

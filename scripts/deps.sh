@@ -20,7 +20,7 @@ Nothing is ever removed, no service is started, now or at boot.
   core        what scripts/test.sh core uses (brings build and demo)
   bench       what scripts/bench.sh measures beside worldkeeper, and draws with
   coverage    what scripts/coverage.sh uses (brings test)
-  package     what make deb uses (brings build)
+  package     what make deb uses, without the unit tests (brings build)
   clean-root  what scripts/clean-root.sh uses
 END
 }
@@ -36,7 +36,7 @@ build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcu
 demo='mariadb-server-core mariadb-client'
 core='libcmocka-dev openssl strace procps mount util-linux systemd python3 python3-pytest python3-pytest-xdist
       python3-pytest-timeout python3-pymysql python3-aiosmtpd age apache2-bin openssh-server curl'
-tests='clang-format clang-tidy cppcheck shellcheck mandoc groff-base libxml2-utils binutils e2fsprogs
+tests='lintian clang-format clang-tidy cppcheck shellcheck mandoc groff-base libxml2-utils binutils e2fsprogs
        chromium python3-yaml galera-4 php-cli php-mysql spin'
 # These come with services, which stay off: tests start the programs on ports of their own.
 services='openssh-server etcd-server prometheus prometheus-node-exporter prometheus-alertmanager'
@@ -44,7 +44,7 @@ services='openssh-server etcd-server prometheus prometheus-node-exporter prometh
 # them, with services that watch and change disks, or a cluster.
 stores='ceph-mon ceph-osd ceph-common radosgw resource-agents'
 unpacked=${WORLDKEEPER_SERVERS:-/var/cache/worldkeeper/servers}/stores
-package='build-essential debhelper libcmocka-dev lintian'
+package='build-essential debhelper'
 bench='python3 python3-pymysql mydumper pigz gnuplot-nox'
 # Debian 13 has none: what uses it goes on without.
 optional='mydumper'

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPTS = ["deps.sh", "demo.sh", "figures.sh", "test.sh", "clean-root.sh", "migrate.sh",
-           "bench.sh", "servers.sh", "oracle-client.sh", "coverage.sh", "tsan.sh"]
+           "bench.sh", "servers.sh", "oracle-client.sh", "coverage.sh", "tsan.sh", "build-deb.sh", "sbom.sh", "release.sh"]
 
 
 def run(script, *args, **env):
