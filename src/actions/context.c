@@ -12,6 +12,7 @@
 #include "base/js.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
+#include "store/kept.h"
 
 /* Bytes of the lock file, which holds one small object. */
 #define LOCK_MAX 4096
@@ -43,6 +44,11 @@ void action_note(void *arg, const char *text)
 int action_load_state(struct action_context *a, struct err *e)
 {
     int rc = state_load(a->job.dirfd, &a->state, e);
+    if (rc < 0 && kept_is_newer(e))
+        return err_hint(e,
+                        "install that version again; or remove %s/state.json: the next contact "
+                        "with the world creates it again",
+                        a->cfg->dump_dir);
     if (rc < 0 && e->cls == ERR_REFUSED && e->num != EPERM) { /* EPERM (owner, mode) can be fixed */
         a->ignored = *e;
         rc = 0;

@@ -41,6 +41,7 @@ struct segment_head {
     char server[64], hostname[256]; /* of the server whose log it was: struct server_id */
     struct segment_place from;
     wall_t made;   /* by our clock */
+    int64_t newer; /* a format beyond those that are known, of which nothing else is read; else 0 */
     bool follows;  /* begins where the segment before it ends */
     char why[512]; /* why it does not */
     bool mac;      /* format 2; for a new segment the writer decides */

@@ -82,6 +82,10 @@ bool segment_head_read(const char *text, size_t len, struct segment_head *h)
     *h = (struct segment_head){0};
     int64_t format = js_number(o, "worldkeeper journal", 0);
     h->mac = format == SEGMENT_FORMAT_MAC;
+    if (format > SEGMENT_FORMAT_MAC) {
+        h->newer = format;
+        return false;
+    }
     js_copy(o, "world", h->world, sizeof h->world);
     js_copy(o, "schema", h->schema, sizeof h->schema);
     h->number = (uint64_t)js_within(o, "number", 0, INT64_MAX, 0);

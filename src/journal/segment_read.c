@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "journal/segment_int.h"
+#include "store/kept.h"
 #include "store/signature.h"
 
 #define TRIES 4u /* to read an incomplete frame: its writer may be writing it just now */
@@ -175,8 +176,14 @@ static int read_head(struct segment_reader *r, struct err *e)
     if (mac && segment_mac_take(&r->f, 0, f.word, b, e) < 0)
         return -1;
     r->next = b->p;
-    if (got == 0 || f.within || segment_parse(&r->parser, &r->next, b->p + b->len, &c) != 2 ||
-        r->parser.head.number != r->f.number || r->parser.head.mac != mac)
+    bool head = got > 0 && !f.within &&
+                segment_parse(&r->parser, &r->next, b->p + b->len, &c) == 2 &&
+                r->parser.head.number == r->f.number && r->parser.head.mac == mac;
+    if (!head && r->parser.head.newer) { /* its frame's CRC is right: no damage */
+        SCOPED(xfree) char *file = xasprintf("journal segment %s", r->name);
+        return kept_newer(e, file, r->parser.head.newer, SEGMENT_FORMAT_MAC);
+    }
+    if (!head)
         return damaged(r, 0, "it has no head", e);
     r->f.mac = mac;
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;

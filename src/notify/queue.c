@@ -342,6 +342,7 @@ static json_t *load_one(const struct config *c, int dirfd, uint64_t v, struct qu
     int rc = load_own(c, dirfd, name, &j, &why);
     if (rc == 1 && json_is_string(json_object_get(j, "what"))) {
         json_object_del(j, "hmac");
+        json_object_del(j, "format");
         return j;
     }
     json_decref(j);

@@ -177,7 +177,7 @@ int manifests_found(int dirfd, const struct manifest *m, const char *reason, str
     json_t *o = NULL;
     struct err why;
     int rc = kept_load(dirfd, DAMAGED, DAMAGED_MAX, &o, &why);
-    if (rc < 0 && why.cls == ERR_SYSTEM)
+    if (rc < 0 && (why.cls == ERR_SYSTEM || kept_is_newer(&why)))
         return err_pass(e, &why);
     if (rc != 1) /* of one that is no good all can be found again; nothing else would mend it */
         o = json_object();

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "store/kept.h"
 
+#define FORMAT 1
 #define TTL_MIN 1000
 #define TTL_MAX 3600000
 /* Numbers and generations beyond it are damage: each has a successor that a signed 64-bit number holds. */
@@ -16,9 +18,9 @@
 
 json_t *lease_json(const struct lease_record *r, int64_t ttl)
 {
-    return json_pack("{s:i, s:I, s:I, s:s, s:b, s:I}", "format", 1, "number", (json_int_t)r->number,
-                     "generation", (json_int_t)r->generation, "holder", r->holder, "free", r->free,
-                     "ttl_ms", (json_int_t)ttl);
+    return json_pack("{s:i, s:I, s:I, s:s, s:b, s:I}", "format", FORMAT, "number",
+                     (json_int_t)r->number, "generation", (json_int_t)r->generation, "holder",
+                     r->holder, "free", r->free, "ttl_ms", (json_int_t)ttl);
 }
 
 int lease_parse(const char *text, size_t len, const char *where, struct lease_record *out,
@@ -28,6 +30,8 @@ int lease_parse(const char *text, size_t len, const char *where, struct lease_re
     int64_t number = js_within(o, "number", 1, NUMBER_MAX, 0),
             generation = js_within(o, "generation", 0, NUMBER_MAX, -1);
     *out = (struct lease_record){.number = (uint64_t)number, .free = js_flag(o, "free")};
+    if (js_number(o, "format", 0) > FORMAT)
+        return kept_newer(e, where, js_number(o, "format", 0), FORMAT);
     js_copy(o, "holder", out->holder, sizeof out->holder);
     out->ttl = js_within(o, "ttl_ms", TTL_MIN, TTL_MAX, 0);
     if (!number || generation < 0 || !out->ttl || !out->holder[0]) {

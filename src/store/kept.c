@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/js.h"
 #include "base/text.h"
 #include "store/signature.h"
 
@@ -16,11 +18,25 @@ static char *front_of(const char *name)
     return xasprintf("worldkeeper %s 1\n", name);
 }
 
+bool kept_is_newer(const struct err *e)
+{
+    return e->cls == ERR_REFUSED && e->num == ENOTSUP;
+}
+
+int kept_newer(struct err *e, const char *file, int64_t format, int64_t newest)
+{
+    err_set(e, ERR_REFUSED, ENOTSUP,
+            "%s was written by a newer version of worldkeeper: its format is %" PRId64
+            ", this version reads formats up to %" PRId64,
+            file, format, newest);
+    return err_hint(e, "install that version again; CHANGELOG.md says what each version writes");
+}
+
 typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
 
 /* kept_load(); with `checked` false the signature is not verified, as kept_sign() replaces it. */
 static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool checked,
-                json_t **out, struct err *e)
+                int64_t newest, json_t **out, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     struct err why = {0};
@@ -38,6 +54,8 @@ static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool c
                              ? "%s has no HMAC, and [dump] hmac_key_file asks for one"
                              : "%s has an HMAC that is not by the key of [dump] hmac_key_file",
                          name);
+        else if (js_number(*out, "format", 0) > newest)
+            rc = kept_newer(&why, name, js_number(*out, "format", 0), newest);
     }
     if (rc < 0) {
         json_decref(*out);
@@ -49,17 +67,17 @@ static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool c
 
 int kept_load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
 {
-    return load(dirfd, name, limit, file_read, true, out, e);
+    return load(dirfd, name, limit, file_read, true, KEPT_FORMAT, out, e);
 }
 
 int kept_load_private(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
 {
-    return load(dirfd, name, limit, file_read_private, true, out, e);
+    return load(dirfd, name, limit, file_read_private, true, KEPT_FORMAT, out, e);
 }
 
 int kept_load_unsigned(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
 {
-    return load(dirfd, name, limit, file_read, false, out, e);
+    return load(dirfd, name, limit, file_read, false, INT64_MAX, out, e);
 }
 
 int kept_give(int dirfd, const char *name, struct err *e)
@@ -74,13 +92,15 @@ int kept_give(int dirfd, const char *name, struct err *e)
 int kept_sign(int dirfd, const char *name, size_t limit, struct err *e)
 {
     json_t *o;
-    int rc = load(dirfd, name, limit, file_read, false, &o, e);
+    int rc = load(dirfd, name, limit, file_read, false, KEPT_FORMAT, &o, e);
     return rc == 1 ? kept_save(dirfd, name, limit, o, e) : rc;
 }
 
 int kept_save(int dirfd, const char *name, size_t limit, json_t *o, struct err *e)
 {
     SCOPED(xfree) char *front = front_of(name);
+    if (!json_object_get(o, "format"))
+        json_object_set_new(o, "format", json_integer(KEPT_FORMAT));
     int added = signature_add(o, front);
     SCOPED(xfree) char *s = json_dumps(o, JSON_INDENT(1));
     json_decref(o);

@@ -1,5 +1,6 @@
 #include "store/round.h"
 #include "store/manifest.h"
+#include "store/kept.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -320,7 +321,7 @@ static int check_format(const json_t *o, struct err *e)
     int64_t format = js_number(o, "format", 0);
     if (format == MANIFEST_UNCHECKED)
         return 0;
-    if (format != MANIFEST_FORMAT)
+    if (format < MANIFEST_FORMAT)
         return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d", format,
                        MANIFEST_FORMAT);
     if (!signature_sum(o, unsummed, is)) /* not ERR_DAMAGED: damaged dumps are deleted */
@@ -328,7 +329,7 @@ static int check_format(const json_t *o, struct err *e)
     if (strcmp(js_text(o, "checksum"), is) != 0)
         return err_set(e, ERR_DAMAGED, 0,
                        "it does not say what was written: its checksum is wrong");
-    return 0;
+    return format == MANIFEST_FORMAT ? 0 : kept_newer(e, "it", format, MANIFEST_FORMAT);
 }
 
 /* Every number is bounded where it is read, so that nothing that is computed with them overflows. */

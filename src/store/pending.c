@@ -58,6 +58,8 @@ static json_t *pending_json(const struct pending *p, struct err *e)
     int rc = js_write(o, fields, JS_COUNT(fields), p) < 0
                  ? err_set(e, ERR_SYSTEM, 0, "cannot write " FILE_NAME ": a name is not UTF-8")
                  : 0;
+    /* Here, since the digest covers it. */
+    json_object_set_new(o, "format", json_integer(KEPT_FORMAT));
     json_object_set_new(o, "tables", tables);
     json_object_set_new(o, "triggers", triggers);
     json_object_set_new(o, "checks", checks);

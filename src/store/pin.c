@@ -33,12 +33,18 @@ int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason,
 
 void pin_read(int dirfd, const char *name, struct pin *out)
 {
-    struct err ignored;
+    struct err why = {0};
     json_auto_t *o = NULL;
     SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
     *out = (struct pin){0};
-    if (kept_load(dirfd, file, PIN_MAX, &o, &ignored) != 1)
+    if (kept_load(dirfd, file, PIN_MAX, &o, &why) != 1) {
+        /* For how long a newer version wants to keep the dump is not known. */
+        if (kept_is_newer(&why)) {
+            out->kind = PIN_ROUND;
+            snprintf(out->reason, sizeof out->reason, "%s", why.text);
+        }
         return;
+    }
     const char *kind = js_text(o, "kind");
     for (unsigned i = PIN_NONE + 1; i < PIN_KINDS; i++)
         if (strcmp(kind, kinds[i]) == 0)

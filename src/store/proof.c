@@ -34,7 +34,7 @@ int proof_read(int dirfd, const char *name, struct proof *out, struct err *e)
     if (kept_load(dirfd, file, PROOF_MAX, &o, &why) == 1)
         js_read(o, fields, JS_COUNT(fields), out);
     /* EPERM is set by file_open_own(), for a file that others own or can write. */
-    if (why.cls != ERR_REFUSED || why.num != EPERM)
+    if (!kept_is_newer(&why) && (why.cls != ERR_REFUSED || why.num != EPERM))
         return 0;
     return err_pass(e, &why);
 }

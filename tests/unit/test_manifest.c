@@ -261,7 +261,7 @@ static const struct {
     const char *path, *value, *error; /* error NULL: read all the same */
 } fields[] = {
     {"format", NULL, "format 0, this version reads 2"},
-    {"format", "3", "format 3, this version reads 2"},
+    {"format", "-3", "format -3, this version reads 2"},
     {"format", "\"1\"", "format 0, this version reads 2"},
     {"format", "1", NULL},
     {"name", NULL, DISAGREE},
