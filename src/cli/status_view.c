@@ -46,8 +46,14 @@ static void show_head(const json_t *o)
                                            : YELLOW,
                   state[0] ? draw_text(&b, o, "state") : "?");
     puts(draw_fill(&head, o, "[ since {since:t}]"));
+    if (js_text(o, "cause")[0] && strcmp(state, "UP") != 0)
+        fill_line("cause", o, "[{cause}.]");
     if (js_text(o, "reason")[0])
         fill_line("reason", o, "{reason}");
+    if (js_text(o, "todo")[0])
+        fill_line("to do", o, "{todo}");
+    if (js_text(o, "command")[0])
+        fill_line("", o, "{command}");
     int64_t valid = js_number(o, "valid_until_unix", 0), now = clock_wall().ms / 1000;
     if (valid > 0 && now > valid) {
         buf_clear(&head);

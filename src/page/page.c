@@ -13,6 +13,7 @@
 #define KEPT_SHOWN_MS INT64_C(86400000)   /* what a restore lost, for players */
 #define NOTHING_SHOWN_MS INT64_C(3600000) /* that it lost nothing */
 #define CONFLICTS_SHOWN 5
+#define UNVERIFIED "It is not known whether the world is up."
 #define CHAR_WIDTH 7 /* of the badge's font, about */
 
 /* ---- templates ---- */
@@ -257,12 +258,25 @@ static json_t *facts_of(const json_t *status, const json_t *history)
     return list;
 }
 
+/* Nothing proved that the world was not up; only how long that lasted is known. */
+static json_t *unverified_text(const json_t *incident)
+{
+    char t[TEXT_SHORT];
+    wall_t begin, end;
+    if (text_utc_ms_parse(js_text(incident, "begin"), &begin) < 0 ||
+        text_utc_ms_parse(js_text(incident, "end"), &end) < 0 || end.ms < begin.ms)
+        return json_string("not known whether it was up");
+    return json_sprintf("not known whether it was up, for %s", text_duration(end.ms - begin.ms, t));
+}
+
 static json_t *incident_of(const json_t *n)
 {
     bool lasts = !js_text(n, "end")[0], restored = js_flag(n, "restored");
+    bool unverified = js_flag(n, "unverified");
     return json_pack("{s:o, s:o, s:o, s:s}", "begin", moment(n, "begin"), "outage",
-                     lasts ? json_string("lasts")
-                           : seconds_text(json_object_get(n, "outage_seconds")),
+                     lasts        ? json_string("lasts")
+                     : unverified ? unverified_text(n)
+                                  : seconds_text(json_object_get(n, "outage_seconds")),
                      "lost", restored ? lost_cell(n) : json_string("nothing was restored"), "cause",
                      js_text(n, "cause"));
 }
@@ -314,7 +328,15 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
                               json_pack("{s:s, s:o, s:s}", "what", js_text(each, "what"), "since",
                                         moment(each, "since"), "hint", js_text(each, "hint")));
     }
-    json_object_set_new(o, "sentence", json_string(js_text(status, "reason")));
+    json_object_set_new(o, "sentence",
+                        json_sprintf("%s%s%s", js_flag(status, "unverified") ? UNVERIFIED " " : "",
+                                     js_text(status, "cause"),
+                                     js_text(status, "cause")[0] ? "." : ""));
+    json_object_set_new(o, "detail", json_string(js_text(status, "reason")));
+    json_object_set_new(o, "todo", json_string(js_text(status, "todo")));
+    json_object_set_new(o, "command", json_string(js_text(status, "command")));
+    json_object_set_new(o, "todo_class",
+                        json_string(js_text(status, "todo")[0] ? "note" : "note gone"));
     json_object_set_new(o, "since", json_string(js_text(status, "since")));
     json_object_set_new(o, "since_text", moment(status, "since"));
     json_object_set_new(o, "json_file", json_string(c->json_file));
@@ -387,6 +409,11 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
         word = "RESTORING";
         message = c->message_restoring;
     }
+    /* The server refuses the supervisor, and the game may play on: no claim that the world is not there. */
+    if (js_flag(status, "unverified") && strcmp(word, "WAITING") == 0) {
+        word = "UNKNOWN";
+        message = UNVERIFIED;
+    }
     bool restoring = strcmp(word, "RESTORING") == 0 && percent >= 0 &&
                      strcmp(js_text(running, "job"), "restore") == 0;
     json_object_set_new(o, "word", json_string(word));
@@ -421,9 +448,12 @@ static json_t *entry_of(const json_t *n)
 {
     json_t *o = incident_of(n);
     bool lasts = !js_text(n, "end")[0];
-    json_object_set_new(
-        o, "headline",
-        json_sprintf("%s (%s)", lasts ? "Not up" : "Up again", js_text(o, "outage")));
+    json_object_set_new(o, "headline",
+                        json_sprintf("%s (%s)",
+                                     lasts                      ? "Not up"
+                                     : js_flag(n, "unverified") ? "Verified again"
+                                                                : "Up again",
+                                     js_text(o, "outage")));
     json_object_set_new(o, "text",
                         json_sprintf("%s. Not up for: %s. Lost: %s.", js_text(o, "cause"),
                                      js_text(o, "outage"), js_text(o, "lost")));
@@ -462,7 +492,8 @@ void page_badge(struct buf *out, const struct config *c, const json_t *status)
 {
     static const struct {
         const char *state, *colour;
-    } colours[] = {{"UP", "#1a7f4b"}, {"PAUSED", "#5c6370"}, {"RESTORING", "#1b5fae"}};
+    } colours[] = {
+        {"UP", "#1a7f4b"}, {"PAUSED", "#5c6370"}, {"RESTORING", "#1b5fae"}, {"SUSPECT", "#8a5300"}};
     const char *state = js_text(status, "state"), *colour = "#b3261e";
     int64_t left = 12 + CHAR_WIDTH * (int64_t)strlen(title_of(c)),
             right = 12 + CHAR_WIDTH * (int64_t)strlen(state) + CHAR_WIDTH;

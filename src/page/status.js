@@ -5,13 +5,10 @@
   var SVG = "http://www.w3.org/2000/svg", DAY = 86400000, history = null, said = "", looked = 0;
   var WIDE = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
   var DOWN = ["suspect", "waiting", "lost", "restoring"];
-  var SAY = {
-    STARTING: "The supervisor has started and has no answer from the server yet.",
-    UP: "The world is up.", SUSPECT: "The last answer was inconclusive; nothing is decided yet.",
-    LOST: "The world is lost. A restore begins.", RESTORING: "The world is being restored.",
-    WAITING: "The world is not up, and the supervisor waits until it can act.",
-    PAUSED: "Paused on request: nothing starts by itself.",
-    STOPPED: "The supervisor was stopped: the world is not watched.",
+  var SAY = { // after the cause, which the status has in words
+    UP: "The world is up.", SUSPECT: "Nothing is decided yet.", LOST: "A restore begins.", RESTORING: "Players wait until it is done.",
+    WAITING: "The world is not up.", PAUSED: "Nothing starts by itself.",
+    STANDBY: "This machine takes it over only on request.", STOPPED: "The world is not watched.",
     UNKNOWN: "The supervisor no longer publishes: it is dead, stopped, or cut off. Nothing is known of the world."
   };
   function at(id) { return document.getElementById(id); }
@@ -61,6 +58,11 @@
     document.title = state + ": " + document.querySelector(".world strong").textContent;
     if (said && said !== state) { set("live", state + ". " + sentence); }
     said = state;
+  }
+  function todo(text, command) {
+    at("todo").className = text ? "note" : "note gone";
+    set("todo-text", text || "");
+    set("todo-command", command || "");
   }
   // The end is the rate so far, carried on: an estimate, and only where the percentage is known.
   function running(job) {
@@ -122,7 +124,10 @@
   }
   function status(s, now) {
     if (now > s.valid_until_unix * 1000 + 1000) { return dead(s); }
-    headline(s.state, s.state === "UP" ? SAY.UP : (SAY[s.state] || "") + " Why: " + s.reason + ".");
+    headline(s.state, s.state === "UP" ? SAY.UP : s.unverified ? "It is not known whether the world is up. " + s.cause + "." :
+      [s.cause ? s.cause + "." : "", SAY[s.state] || ""].filter(Boolean).join(" "));
+    set("detail", s.state === "UP" ? "" : "Detail: " + s.reason);
+    todo(s.todo, s.command);
     at("since").dateTime = s.since;
     set("since", time(s.since));
     set("updated-line", "Looked at " + time(now) + ".");
@@ -135,6 +140,8 @@
     headline("UNKNOWN", SAY.UNKNOWN + (s ? " Last word, at " + time(s.updated) + ": " + s.state + "." : ""));
     set("updated-line", "Looked at " + time(Date.now()) + ".");
     set("pause", "");
+    set("detail", "");
+    todo("See whether the supervisor runs.", "systemctl status 'worldkeeper@*'");
     if (s) { at("since").dateTime = s.updated; set("since", time(s.updated)); }
     running(null);
   }
@@ -199,7 +206,7 @@
     fill(at("incidents"), list.map(function (n) {
       var tr = make("tr");
       tr.append(cell("Began", time(n.begin)),
-        cell("Not up for", !n.end ? "lasts" : typeof n.outage_seconds === "number" ? span(n.outage_seconds) : "not known, until " + time(n.end)),
+        cell("Not up for", !n.end ? "lasts" : n.unverified ? "not known whether it was up, for " + span((Date.parse(n.end) - Date.parse(n.begin)) / 1000) : typeof n.outage_seconds === "number" ? span(n.outage_seconds) : "not known, until " + time(n.end)),
         cell("Lost", n.restored ? lost(n) + (hasConflicts(n) ? "; " + conflictRows(n) + " saved in a file" : "") : "nothing was restored"), cell("Cause", n.cause || ""));
       return tr;
     }));
@@ -211,7 +218,7 @@
     fill(at("conflicts-list"), list.map(function (n) {
       var li = make("li");
       li.append(make("strong", conflictRows(n)), " ", make("span", "restored " + time(n.end) + ", saved in " + n.conflict_file, "small"));
-      if (n.conflict_command) { li.append(make("code", n.conflict_command)); }
+      if (n.conflict_command) { li.append(make("code", n.conflict_command, "command")); }
       return li;
     }));
   }

@@ -63,7 +63,8 @@ static const struct {
 struct incident_span {
     wall_t begin, end; /* end.ms 0: it lasts */
     unsigned worst;
-    bool watched; /* from begin to end: how long it took is known */
+    bool watched;    /* from begin to end: how long it took is known */
+    bool unverified; /* nobody knew whether the world was up: no downtime */
     char cause[CAUSE_BYTES + 16];
     json_t *restore; /* record of the restore that ended it, or NULL */
 };
@@ -74,9 +75,10 @@ struct timeline {
     struct bucket *rings[RINGS];
     struct incident_span incidents[TIMELINE_INCIDENTS];
     size_t incident_count;
-    bool open;      /* the last incident */
-    wall_t left;    /* the world has not been up since; ms 0: it is, or nothing is known */
-    bool left_seen; /* … and was up until then */
+    bool open;            /* the last incident */
+    wall_t left;          /* the world has not been up since; ms 0: it is, or nothing is known */
+    bool left_seen;       /* … and was up until then */
+    bool left_unverified; /* … or may be up: the server only refuses to say */
     char cause[CAUSE_BYTES + 16];
     json_t *last[HISTORY_KINDS]; /* the newest record of some kinds */
 };
@@ -199,12 +201,13 @@ static struct incident_span *incident_new(struct timeline *t)
     return n;
 }
 
-/* The cause is that of the moment at which the world was left, whatever followed from it. */
+/* The cause is that of the moment at which the world was left, until a loss is proven. */
 static void incident_begin(struct timeline *t, unsigned state)
 {
     struct incident_span *n = incident_new(t);
     n->begin = t->left;
     n->watched = t->left_seen;
+    n->unverified = t->left_unverified;
     n->worst = state;
     snprintf(n->cause, sizeof n->cause, "%s", t->cause);
     t->open = true;
@@ -228,26 +231,47 @@ static void incident_end(struct timeline *t, wall_t at)
     t->left = (wall_t){0};
 }
 
+static unsigned state_of(const json_t *record)
+{
+    for (unsigned i = 0; i < STATES; i++)
+        if (strcmp(states[i].state, js_text(record, "state")) == 0)
+            return i;
+    return ST_UNKNOWN;
+}
+
+/* What happened, in words for people; records of earlier versions have only the detail. */
+static const char *cause_of(const json_t *record)
+{
+    return js_text(record, "cause")[0] ? js_text(record, "cause") : js_text(record, "reason");
+}
+
 /* A pause is no incident, and one that is under way goes on through it. */
 static void incident_state(struct timeline *t, unsigned before, const json_t *record)
 {
-    unsigned state = t->state;
+    unsigned state = state_of(record);
     wall_t since = js_moment(record, "since_ms");
+    bool unverified = js_flag(record, "unverified");
     if (state == ST_UP) {
         incident_end(t, t->at);
     } else if (state == ST_PAUSED && !t->open) {
         t->left = (wall_t){0};
     } else if (state != ST_UNKNOWN && state != ST_PAUSED) {
+        if (!t->open && t->left.ms && t->left_unverified && !unverified)
+            incident_end(t, t->at); /* what follows is another story */
         if (!t->left.ms) {
             t->left = since.ms && since.ms < t->at.ms ? since : t->at;
-            t->left_seen = before == ST_UP || js_flag(record, "since_up");
-            copy_clean(js_text(record, "reason"), t->cause, sizeof t->cause);
+            t->left_unverified = unverified;
+            t->left_seen = !unverified && (before == ST_UP || js_flag(record, "since_up"));
+            copy_clean(cause_of(record), t->cause, sizeof t->cause);
         }
-        if (!t->open && state != ST_SUSPECT)
+        if (!t->open && state != ST_SUSPECT && !unverified)
             incident_begin(t, state);
         struct incident_span *n = t->open ? &t->incidents[t->incident_count - 1] : NULL;
-        if (n && state > n->worst)
+        if (n && state > n->worst && !unverified)
             n->worst = state;
+        /* Whatever was seen first, a loss says more: the server was restarted. */
+        if (n && state == ST_LOST && js_text(record, "cause")[0])
+            copy_clean(cause_of(record), n->cause, sizeof n->cause);
     }
 }
 
@@ -269,6 +293,8 @@ static json_t *incident_json(const struct incident_span *n)
                             n->watched && n->end.ms
                                 ? json_real((double)(n->end.ms - n->begin.ms) / 1000)
                                 : json_null());
+    if (n->unverified)
+        json_object_set_new(o, "unverified", json_true());
     json_object_set_new(o, "restored", json_boolean(n->restore != NULL));
     for (size_t i = 0; n->restore && i < sizeof restored / sizeof *restored; i++)
         json_object_set_new(o, restored[i], js_or_null(json_object_get(n->restore, restored[i])));
@@ -276,14 +302,6 @@ static json_t *incident_json(const struct incident_span *n)
          js_text(n->restore, "conflict_file")[0] && i < sizeof conflicts / sizeof *conflicts; i++)
         json_object_set_new(o, conflicts[i], js_or_null(json_object_get(n->restore, conflicts[i])));
     return o;
-}
-
-static unsigned state_of(const json_t *record)
-{
-    for (unsigned i = 0; i < STATES; i++)
-        if (strcmp(states[i].state, js_text(record, "state")) == 0)
-            return i;
-    return ST_UNKNOWN;
 }
 
 /* A time under another key than that of a record; ms 0: it has none. */
@@ -301,6 +319,7 @@ static void incident_read(struct timeline *t, const json_t *o)
                               .end = moment_of(o, "end"),
                               .worst = state == ST_UNKNOWN ? ST_SUSPECT : state};
     n.watched = json_is_number(json_object_get(o, "outage_seconds"));
+    n.unverified = js_flag(o, "unverified");
     copy_clean(js_text(o, "cause"), n.cause, sizeof n.cause);
     if (!n.end.ms || n.end.ms < n.begin.ms)
         return;
@@ -379,7 +398,7 @@ void timeline_add(struct timeline *t, const json_t *record)
     if (kind == HISTORY_STARTED || kind == HISTORY_STOPPED)
         t->state = ST_UNKNOWN;
     if (kind == HISTORY_STATE) {
-        t->state = state_of(record);
+        t->state = js_flag(record, "unverified") ? ST_UNKNOWN : state_of(record);
         incident_state(t, until < at.ms ? ST_UNKNOWN : before, record);
     }
     if (kind == HISTORY_RESTORE && t->open && js_flag(record, "ok")) {

@@ -146,6 +146,7 @@ void world_event(struct world *w, const struct guard_event *ev)
     const struct guard *g = &w->guard;
     struct guard_answer a;
     char before[640];
+    bool unverified = guard_unverified(g);
     snprintf(before, sizeof before, "%s", g->reason);
     guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
     if (a.changed && g->state == GUARD_UP)
@@ -155,6 +156,7 @@ void world_event(struct world *w, const struct guard_event *ev)
     if (ev->type == GUARD_RESTORE_FAILED)
         snprintf(jobs.restore_hint, sizeof jobs.restore_hint, "%.500s",
                  ev->err ? ev->err->hint : "");
+    explain(g, w->cfg, prober_last()->error, jobs.restore_hint, &w->why);
     if (a.changed)
         log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from),
                  guard_state_name(g->state), g->reason);
@@ -163,7 +165,7 @@ void world_event(struct world *w, const struct guard_event *ev)
     if (a.changed && (a.from == GUARD_PAUSED || g->state == GUARD_PAUSED))
         w->state_dirty = true;
     w->status_dirty |= a.changed || a.renewed;
-    if (a.changed)
+    if (a.changed || guard_unverified(g) != unverified)
         history_state(w);
     if (a.changed && g->state == GUARD_LOST) {
         const struct state *s = &w->a->state;

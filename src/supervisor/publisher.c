@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actions/hint_command.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
@@ -101,6 +102,18 @@ static json_t *since_json(const struct world *w, mono_t now, int64_t wall)
     return js_time(publisher.since_wall);
 }
 
+/* The same in words for people, with what there is to do. */
+static void set_explanation(const struct world *w, json_t *o)
+{
+    SCOPED(buf_free) struct buf todo = {0}, command = {0};
+    hint_command(w->cfg, HINT_ROOT, w->why.todo, &todo);
+    hint_command(w->cfg, HINT_ROOT, w->why.command, &command);
+    js_set_clean(o, "cause", w->why.cause);
+    js_set_clean(o, "todo", todo.p);
+    js_set_clean(o, "command", command.p);
+    json_object_set_new(o, "unverified", json_boolean(guard_unverified(&w->guard)));
+}
+
 json_t *publish_status_json(struct world *w)
 {
     mono_t now = clock_mono();
@@ -116,6 +129,7 @@ json_t *publish_status_json(struct world *w)
                           since_json(w, now, wall), "reason", js_clean(w->guard.reason), "flag",
                           flag, "wanted", guard_paused(&w->guard) ? "paused" : "up", "ready",
                           w->guard.state == GUARD_UP, "stale", w->conditions[CONDITION_STALE].on);
+    set_explanation(w, o);
     bool limited = w->guard.pause_until.ms != 0;
     json_object_set_new(o, "pause_until",
                         limited ? js_time(whole_second(wall, mono_since(w->guard.pause_until, now)))

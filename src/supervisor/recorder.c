@@ -108,20 +108,28 @@ void history_add(struct world *w, enum history_kind kind, json_t *fields)
     give(w);
 }
 
-static json_t *state_fields(const struct world *w, bool changed, const char *reason)
+/* `unverified` is there only if it is true. */
+static json_t *state_fields(const struct world *w, bool changed)
 {
-    return json_pack("{s:s, s:b, s:o}", "state", guard_state_name(w->guard.state), "changed",
-                     (int)changed, "reason", reason ? js_clean(reason) : json_null());
+    json_t *o =
+        json_pack("{s:s, s:b}", "state", guard_state_name(w->guard.state), "changed", (int)changed);
+    if (guard_unverified(&w->guard))
+        json_object_set_new(o, "unverified", json_true());
+    return o;
 }
 
 void history_state(struct world *w)
 {
-    history_add(w, HISTORY_STATE, state_fields(w, true, w->guard.reason));
+    json_t *o = state_fields(w, true);
+    js_set_clean(o, "reason", w->guard.reason);
+    js_set_clean(o, "cause", w->why.cause);
+    history_add(w, HISTORY_STATE, o);
 }
 
 void history_doubt(struct world *w, const char *reason, int64_t late, int64_t drift)
 {
-    json_t *o = state_fields(w, false, reason);
+    json_t *o = state_fields(w, false);
+    js_set_clean(o, "reason", reason);
     js_set_int(o, "unwatched_ms", late + (drift > 0 ? drift : 0)); /* as the new clock has it */
     if (drift)
         js_set_int(o, "clock_set_ms", drift);
@@ -135,10 +143,10 @@ void recorder_sample(struct world *w, mono_t now, int64_t probe_ms, int64_t jour
         journal_lag_ms > recorder.journal_lag_ms ? journal_lag_ms : recorder.journal_lag_ms;
     if (!mono_reached(now, recorder.next_sample))
         return;
-    json_t *o =
-        json_pack("{s:s, s:b, s:o, s:o}", "state", guard_state_name(w->guard.state), "changed", 0,
-                  "probe_ms", js_known(recorder.probe_ms >= 0, recorder.probe_ms), "journal_lag_ms",
-                  js_known(recorder.journal_lag_ms >= 0, recorder.journal_lag_ms));
+    json_t *o = state_fields(w, false);
+    json_object_set_new(o, "probe_ms", js_known(recorder.probe_ms >= 0, recorder.probe_ms));
+    json_object_set_new(o, "journal_lag_ms",
+                        js_known(recorder.journal_lag_ms >= 0, recorder.journal_lag_ms));
     history_add(w, HISTORY_STATE, o);
     recorder.probe_ms = recorder.journal_lag_ms = -1;
     recorder.next_sample = mono_add(now, SAMPLE_EVERY_MS);

@@ -34,6 +34,7 @@
 #include "store/history.h"
 #include "supervisor/disk_writer.h"
 #include "supervisor/words.h"
+#include "watch/explain.h"
 #include "watch/guard.h"
 
 struct world;
@@ -85,7 +86,9 @@ struct heard {
 struct world {
     struct action_context *a; /* the dump directory, the password, and what state.json holds */
     struct config *cfg;       /* owned; replaced by a reload */
-    struct guard guard;       /* changed by world_event() alone */
+    struct guard guard;
+    struct explanation why;
+    /* its state in words for people, as of the last world_event() */ /* changed by world_event() alone */
     struct guard_config guard_cfg;
     struct condition conditions[CONDITIONS]; /* set by notify_open() and notify_over() */
     char host[256];                          /* this machine, as status and history name it */

@@ -92,7 +92,7 @@ static void judge_missing(const struct observation *seen, struct judgement *out)
     out->verdict = VERDICT_MISSING;
     out->rebuilt = !seen->schema_has_rows;
     if (!seen->schema_there)
-        say(out, "schema not there (error %d)", seen->error);
+        say(out, EXPECT_NO_SCHEMA " (error %d)", seen->error);
     else
         say(out, "sentinel table not there (error %d), %s", seen->error,
             out->rebuilt ? "no table of the schema holds a row" : "tables of the schema hold rows");

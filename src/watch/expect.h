@@ -21,6 +21,9 @@ enum verdict {
 const char *verdict_name(enum verdict v); /* "ALIVE" … */
 char verdict_letter(enum verdict v);      /* A E M F U S D, '-' for none */
 
+/* Start of the text of a MISSING judgement when the whole schema does not exist. */
+#define EXPECT_NO_SCHEMA "schema not there"
+
 #define NONCE_LEN 32 /* hex digits of 128 bits */
 
 /* What one probe saw, before expect_judge(). */

@@ -58,24 +58,25 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
     buf_vprintf(&raw, fmt, ap);
     va_end(ap);
     text_clean(&line, raw.p, sizeof g->reason - sizeof "...");
+    g->cause = cause;
     if (state != g->state) {
         assert(!s->out->changed); /* one change per step: the log has one line for it */
         s->out->changed = true;
         /* Measures outages: pauses, stops and restores of a living world are planned, so they count as
-         * none. */
+         * none; and where nothing proves that the world is gone, nobody knows of one. */
         bool planned = state == GUARD_PAUSED || state == GUARD_STANDBY || state == GUARD_STOPPED ||
                        state == GUARD_RESTORING;
-        if (g->state == GUARD_UP && !planned) {
+        bool was_up = g->state == GUARD_UP;
+        g->from_up = was_up && state == GUARD_SUSPECT;
+        g->state = state;
+        g->since = s->now;
+        if (was_up && !planned && !guard_unverified(g)) {
             g->down_since_set = true;
             g->down_since = s->now;
         }
         if (state == GUARD_UP)
             g->down_since_set = false;
-        g->from_up = g->state == GUARD_UP && state == GUARD_SUSPECT;
-        g->state = state;
-        g->since = s->now;
     }
-    g->cause = cause;
     s->out->renewed = !s->out->changed && strcmp(g->reason, line.p) != 0;
     snprintf(g->reason, sizeof g->reason, "%s", line.p);
 }
@@ -259,6 +260,7 @@ static void on_missing(struct step *s, const struct judgement *j)
     if (g->empties >= needed(s) && g->fresh >= needed(s)) {
         on_loss(s, j);
     } else if (g->empties == 0 || !backing_off(s)) {
+        g->rows_there = !j->restarted && !j->rebuilt;
         become(s, GUARD_WAITING, CAUSE_MISSING, "%s", j->text);
         alert_trouble(s, EVENT_SENTINEL, g->reason);
     }
@@ -568,6 +570,13 @@ static void on_role(struct step *s, const struct guard_event *ev)
     start_over(s, ev->standby ? GUARD_STANDBY : GUARD_STARTING, CAUSE_STANDBY, ev->text);
     forget_trouble(g);
     g->down_since_set = false;
+}
+
+bool guard_unverified(const struct guard *g)
+{
+    return (g->state == GUARD_SUSPECT || g->state == GUARD_WAITING) &&
+           (g->cause == CAUSE_DENIED || g->cause == CAUSE_FOREIGN || g->cause == CAUSE_DELETED ||
+            (g->cause == CAUSE_MISSING && g->rows_there));
 }
 
 bool guard_paused(const struct guard *g)

@@ -176,6 +176,7 @@ struct guard {
     unsigned alerted;            /* EVENT_ bit that the current trouble was alerted with, 0: none */
     uint64_t known[GUARD_KNOWN]; /* hashes of what was alerted since the last UP, a ring */
     unsigned known_count;
+    bool rows_there;    /* CAUSE_MISSING: the server was not restarted, and tables hold rows */
     bool fenced;        /* see GUARD_FENCED, … */
     char no_lease[640]; /* … and its text; "": not asked yet */
     bool down_since_set;
@@ -185,6 +186,9 @@ struct guard {
 void guard_init(struct guard *g, mono_t now);
 void guard_step(struct guard *g, const struct guard_config *c, const struct guard_event *ev,
                 mono_t now, struct guard_answer *out);
+/* Does the server answer, and nothing it says proves that the world is gone? It is not known then whether the world is
+ * up (the account is refused, the sentinel was deleted or changed); the game may well play on. */
+bool guard_unverified(const struct guard *g);
 /* On request, which a restore by hand only interrupts. */
 bool guard_paused(const struct guard *g);
 /* Is a reminder due, `repeat` ms after the last alert? 0: there are none. */

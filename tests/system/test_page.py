@@ -14,7 +14,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 from wk.browser import Browser, Site
-from wk.keeper import ROOT
+from wk.keeper import ROOT, USER
 from wk.stores import account, answers, program
 from wk.util import DIE_WITH_US, end_process, free_port, tail, wait_for
 
@@ -98,11 +98,18 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
         well(browser, site)
     victim.kill9()
     browser.wait("['WAITING', 'SUSPECT'].includes(document.getElementById('state').innerText)")
+    # What happened and what to do come first, in words of people; the error as the client library says it is a detail.
+    browser.wait("document.getElementById('sentence').innerText === 'The database server is not running. The world is not up.'")
+    browser.wait("/start it/.test(document.getElementById('todo-text').innerText) && "
+                 "document.getElementById('todo-command').innerText === 'systemctl status mariadb mysql' && "
+                 "/^Detail: .*connect/.test(document.getElementById('detail').innerText)")
+    well(browser, site)
     victim.start()
     cells = "[...document.querySelectorAll('#incidents tr:first-child td')].map(e => e.innerText)"
     # The state is looked at more often than the history, in which the incident may last for a while yet.
     browser.wait(f"document.getElementById('state').innerText === 'UP' && (c => c.length && / (s|min)$/.test(c[1]) && "
                  f"(c[2].includes('at most') || c[2] === 'nothing') && c[3])({cells})")
+    assert browser.js(cells)[3] == "The database server was restarted and the world is empty"
     assert browser.js("document.querySelectorAll('.bar-down').length") in (1, 2), "two days when one ends meanwhile"
     well(browser, site)
     keeper.kill9()
@@ -136,6 +143,36 @@ def test_without_scripts_and_for_players(keeper, make_browser):
     assert not {p for p in site.asked if "status.json" in p or "history" in p}
     keeper.stop()
     browser.wait("document.body.dataset.state !== 'UP'")
+
+
+def test_a_revoked_privilege_is_no_downtime(keeper):
+    """The game plays on while the server refuses the supervisor: not known, not down, for admins, for players and in the
+    figures."""
+    keeper.configure(SETTINGS)
+    keeper.start()
+    keeper.wait(lambda: json.loads(page(keeper, "players.json"))["state"] == "UP", "UP for players")
+    schema = keeper.world.schema.replace("_", "\\_")
+    keeper.server.sql(f"REVOKE ALL ON `{schema}`.* FROM {USER}@localhost")
+    keeper.server.end_sessions(user=USER)
+    status = keeper.expect("what is not known", state="SUSPECT", unverified=True, command=lambda c: "--check" in c)
+    assert "refuses" in status["cause"] and "privilege" in status["todo"], status
+    keeper.wait(lambda: "It is not known whether the world is up. " + status["cause"] in html.unescape(page(keeper, "status.html")),
+                "the page")
+    keeper.world.sql("INSERT INTO chat VALUES (1,'the game plays')")
+    keeper.server.account(USER, [keeper.world.schema])
+    keeper.expect("UP again", state="UP", unverified=False, todo="", command="")
+
+    def looked():
+        history = json.loads(page(keeper, "history.json"))
+        return len([r for r in records(keeper) if r.get("state") == "UP"]) > 1 and history["five_minutes"]
+    for bucket in keeper.wait(looked, "the history of all of it"):
+        assert not {"suspect", "waiting", "lost"} & set(bucket), bucket
+    assert [r for r in records(keeper) if r.get("unverified")]
+
+
+def records(keeper):
+    with open(os.path.join(keeper.dumps_dir, "history.jsonl")) as f:
+        return [json.loads(line) for line in f if line.endswith("\n")]
 
 
 @pytest.mark.needs("chromium")

@@ -898,6 +898,33 @@ static void next_probe(void **state)
     }
 }
 
+/* The server answers, and nothing proves that the world is gone: nobody knows whether it is up. */
+static void unverified(void **state)
+{
+    (void)state;
+    for (enum kit k = ALIVE; (int)k < KIT_PROBES; k++) {
+        struct guard g;
+        struct guard_answer a;
+        guard_init(&g, (mono_t){0});
+        step(&g, &usual, ALIVE, 0, &a);
+        step(&g, &usual, k, 1000, &a);
+        bool unknown = k == DELETED || k == FOREIGN || k == DENIED || k == FULL;
+        if (guard_unverified(&g) != unknown)
+            fail_msg("%s: %d", kit_name(k), guard_unverified(&g));
+        step(&g, &usual, UNREACHABLE, 2000, &a);
+        assert_false(guard_unverified(&g));
+    }
+    /* The sentinel's table is missing, other tables hold rows, and the server was not restarted. */
+    struct judgement j = kit_probes[MISSING].judgement;
+    struct guard g;
+    struct guard_answer a;
+    j.restarted = false;
+    guard_init(&g, (mono_t){0});
+    guard_step(&g, &usual, &(struct guard_event){.type = GUARD_PROBED, .judgement = &j},
+               (mono_t){0}, &a);
+    assert_true(guard_unverified(&g));
+}
+
 static void outages(void **state)
 {
     (void)state;
@@ -906,11 +933,12 @@ static void outages(void **state)
         enum kit event;
         int64_t outage;
     } steps[] = {
-        {0, ALIVE, -1},       {1000, STALLED, -1},  {1500, ALIVE, 500},  {2000, UNREACHABLE, -1},
-        {5000, EMPTY, -1},    {5250, EMPTY, -1},    {5300, STARTED, -1}, {9000, DONE, 7000},
-        {9500, ALIVE, -1},    {10000, PAUSE, -1},   {11000, RESUME, -1}, {12000, ALIVE, -1},
-        {13000, BY_HAND, -1}, {14000, DONE, -1},    {15000, DENIED, -1}, {16000, PAUSE, -1},
-        {17000, RESUME, -1},  {18000, ALIVE, 3000},
+        {0, ALIVE, -1},       {1000, STALLED, -1},  {1500, ALIVE, 500},   {2000, UNREACHABLE, -1},
+        {5000, EMPTY, -1},    {5250, EMPTY, -1},    {5300, STARTED, -1},  {9000, DONE, 7000},
+        {9500, ALIVE, -1},    {10000, PAUSE, -1},   {11000, RESUME, -1},  {12000, ALIVE, -1},
+        {13000, BY_HAND, -1}, {14000, DONE, -1},    {15000, STALLED, -1}, {16000, PAUSE, -1},
+        {17000, RESUME, -1},  {18000, ALIVE, 3000}, {19000, DENIED, -1},  {20000, ALIVE, -1},
+        {21000, DELETED, -1}, {22000, ALIVE, -1},   {23000, FOREIGN, -1}, {24000, ALIVE, -1},
     };
     struct guard g;
     struct guard_answer a;
@@ -1157,6 +1185,7 @@ int main(void)
         cmocka_unit_test(stopped_says_waiting),
         cmocka_unit_test(next_probe),
         cmocka_unit_test(outages),
+        cmocka_unit_test(unverified),
         cmocka_unit_test(renewed),
         cmocka_unit_test(texts_of_others),
         cmocka_unit_test(long_restore),

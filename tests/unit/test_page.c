@@ -93,6 +93,9 @@ static void test_players(void **state)
         bool percent;
     } cases[] = {
         {"{}", "WAITING", "not there", NULL, "", false},
+        {"{\"flag\":\"WAITING\",\"unverified\":true}", "UNKNOWN",
+         "It is not known whether the world is up.", NULL, "", false},
+        {"{\"flag\":\"UP\",\"unverified\":true}", "UP", "up!", "", "", false},
         {"{\"flag\":\"UP\"}", "UP", "up!", "", "", false},
         {"{\"flag\":\"RESTORING..\",\"running\":{\"job\":\"restore\",\"percent\":40}}", "RESTORING",
          "back soon", NULL, "", true},

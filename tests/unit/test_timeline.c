@@ -217,6 +217,48 @@ static void test_incidents(void **arg)
     timeline_free(t);
 }
 
+static void told(struct timeline *t, int64_t at, const char *name, const char *cause,
+                 bool unverified)
+{
+    json_t *o = json_pack("{s:s, s:b, s:s, s:s}", "state", name, "changed", 1, "reason",
+                          "sentinel empty; seen 1 of 2 times", "cause", cause);
+    if (unverified)
+        json_object_set_new(o, "unverified", json_true());
+    add(t, at, "state", o);
+}
+
+/* A revoked privilege: the game plays on as far as anybody knows, which is no downtime. */
+static void test_unverified_is_no_downtime(void **arg)
+{
+    (void)arg;
+    struct timeline *t = up_from(T0, T0 + D);
+    told(t, T0 + H, "SUSPECT", "refused", true);
+    add(t, T0 + 90 * M, "state",
+        json_pack("{s:s, s:b, s:b}", "state", "SUSPECT", "changed", 0, "unverified", 1));
+    state(t, T0 + 2 * H, "UP");
+    /* And one that the server's end follows. */
+    told(t, T0 + 3 * H, "WAITING", "table missing", true);
+    told(t, T0 + 4 * H, "WAITING", "not running", false);
+    told(t, T0 + 4 * H + M, "LOST", "restarted", false);
+    state(t, T0 + 4 * H + 2 * M, "UP");
+    timeline_until(t, (wall_t){T0 + 4 * H + 5 * M});
+    assert_int_equal(sum(t, T0, "up"), 2 * H + 3 * M);
+    assert_int_equal(sum(t, T0, "suspect"), 0);
+    assert_int_equal(sum(t, T0, "waiting"), M);
+    assert_int_equal(sum(t, T0, "lost"), M);
+    json_t *o = shown(t);
+    assert_int_equal(json_array_size(json_object_get(o, "incidents")), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(js_flag(incident(o, i), "unverified"), i < 2);
+        assert_true(json_is_null(json_object_get(incident(o, i), "outage_seconds")));
+    }
+    assert_string_equal(js_text(incident(o, 1), "cause"), "table missing");
+    assert_string_equal(js_text(incident(o, 1), "end"), "2026-01-01T04:00:00.000Z");
+    assert_string_equal(js_text(incident(o, 2), "cause"), "restarted");
+    json_decref(o);
+    timeline_free(t);
+}
+
 /* What is published stays within its limit whatever happened. */
 static void test_limit(void **arg)
 {
@@ -339,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_clock_that_is_set),
         cmocka_unit_test(test_until_only_while_samples_come),
         cmocka_unit_test(test_incidents),
+        cmocka_unit_test(test_unverified_is_no_downtime),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_days_say_the_same),
         cmocka_unit_test(test_what_is_thinned),

@@ -1,0 +1,127 @@
+#include "watch/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "mysql/galera.h"
+#include "watch/probe.h"
+
+#define TOO_MANY_CONNECTIONS 1040 /* from the server */
+#define NO_SOCKET 2002            /* from the client library: no connection at all */
+#define NO_HOST 2003
+#define LOST_CONNECTION 2013
+
+struct text {
+    const char *cause, *todo, *command;
+};
+
+#define BY_ITSELF "the world is restored by itself if it comes back empty."
+#define SERVER "systemctl status mariadb mysql"
+#define EMPTIED "The database server was restarted and the world is empty"
+
+static const struct text causes[] = {
+    [CAUSE_START] = {"The database server has not answered yet", "", ""},
+    [CAUSE_ALIVE] = {"The world is up", "", ""},
+    [CAUSE_RESTORED] = {"The world was restored", "", ""},
+    [CAUSE_UNREACHABLE] = {"The database server cannot be reached",
+                           "Find out why it cannot be reached; " BY_ITSELF, SERVER},
+    [CAUSE_STALLED] = {"The database server does not answer",
+                       "Find out what blocks it. Nothing is restored while it may still have the "
+                       "world.",
+                       "mysql -e 'SHOW FULL PROCESSLIST'"},
+    [CAUSE_DENIED] = {"The database server refuses worldkeeper's account",
+                      "Find the privilege or limit that is missing. Until then no dump is made.",
+                      "worldkeeper --check"},
+    [CAUSE_FOREIGN] = {"The row by which worldkeeper knows its world was changed",
+                       "Find out who changed it. If the world that is there is the right one, "
+                       "adopt it; until then no dump is made.",
+                       "worldkeeper --init --force"},
+    [CAUSE_MISSING] = {"The table by which worldkeeper knows its world is missing",
+                       "If it was dropped by mistake, restore the world; nothing is restored by "
+                       "itself.",
+                       "worldkeeper --restore"},
+    [CAUSE_DELETED] = {"The row by which worldkeeper knows its world was deleted",
+                       "If the world is still there, put the row back; until then no dump is made.",
+                       "worldkeeper --init"},
+    [CAUSE_UNCONFIRMED] = {EMPTIED, "", ""},
+    [CAUSE_ELSEWHERE] = {"The world is empty, on another database server than before",
+                         "If the game has moved to this server, restore the world there. If not, "
+                         "correct [mysql] in the config.",
+                         "worldkeeper --restore"},
+    [CAUSE_MANUAL] = {EMPTIED, "Restore it: nothing is restored by itself ([restore] auto = no).",
+                      "worldkeeper --restore"},
+    [CAUSE_BACKOFF] = {EMPTIED ", and the restore failed",
+                       "It is tried again by itself. See what can be restored.",
+                       "worldkeeper --list"},
+    [CAUSE_LOSS] = {EMPTIED, "", ""},
+    [CAUSE_RESTORE] = {"The world is being restored", "", ""},
+    [CAUSE_WITHDRAWN] = {"A restore that is no longer wanted is being ended", "", ""},
+    [CAUSE_FAILED] = {"The restore failed",
+                      "It is tried again by itself. See what can be restored.",
+                      "worldkeeper --list"},
+    [CAUSE_DOUBT] = {"This machine stood still, or its clock was set", "", ""},
+    [CAUSE_PAUSE] = {"Paused on request", "When the work is done, end the pause.",
+                     "worldkeeper --resume"},
+    [CAUSE_RESUME] = {"The pause is over", "", ""},
+    [CAUSE_STANDBY] = {"Another machine keeps this world", "", ""},
+    [CAUSE_LEASE] = {"This machine does not hold the lease of the world",
+                     "See which machine holds it.", "worldkeeper --status"},
+    [CAUSE_STOP] = {"The supervisor was stopped", "", ""},
+};
+
+/* One cause may have several stories, which the error's number or our own words distinguish. */
+static struct text text_of(const struct guard *g, int error)
+{
+    struct text t = (size_t)g->cause < sizeof causes / sizeof *causes ? causes[g->cause]
+                                                                      : (struct text){"", "", ""};
+    /* Nobody listens there: ENOENT for a socket's file, ECONNREFUSED. */
+    bool refused = (error == NO_SOCKET || error == NO_HOST) &&
+                   (strstr(g->reason, "(2)") || strstr(g->reason, "(111)"));
+    if (g->cause == CAUSE_UNREACHABLE && refused) {
+        t.cause = "The database server is not running";
+        t.todo = "Find out why it is not running, and start it; " BY_ITSELF;
+    } else if (g->cause == CAUSE_UNREACHABLE && error == LOST_CONNECTION) {
+        t.cause = "The database server ended the connection";
+    } else if (g->cause == CAUSE_STALLED && error == GALERA_NOT_PRIMARY) {
+        t.cause = "The Galera node is not in the primary component";
+        t.todo = "Bring the node back to its cluster, or the cluster back to a primary component.";
+        t.command = "mysql -e \"SHOW STATUS LIKE 'wsrep_cluster%'\"";
+    } else if (g->cause == CAUSE_DENIED && text_starts(g->reason, PROBE_ANOTHER)) {
+        t = (struct text){"Another supervisor watches this world", "Stop one of the two.", ""};
+    } else if (g->cause == CAUSE_DENIED && error == TOO_MANY_CONNECTIONS) {
+        t.cause = "The database server has no free connection";
+        t.todo = "Find out who holds the connections, or raise max_connections.";
+        t.command = "mysql -e 'SHOW FULL PROCESSLIST'";
+    } else if (g->cause == CAUSE_MISSING && text_starts(g->reason, EXPECT_NO_SCHEMA)) {
+        t.cause = "The database of the world does not exist";
+    } else if (g->cause == CAUSE_STANDBY && g->state != GUARD_STANDBY) {
+        t.cause = "This machine keeps the world now";
+    }
+    return t;
+}
+
+void explain(const struct guard *g, const struct config *c, int error, const char *hint,
+             struct explanation *out)
+{
+    struct text t = text_of(g, error);
+    const char *todo = t.todo, *found;
+    bool failed = g->cause == CAUSE_FAILED || g->cause == CAUSE_BACKOFF;
+    /* A job of the service manager is of the machine that the server runs on. */
+    bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
+    *out = (struct explanation){0};
+    snprintf(out->command, sizeof out->command, "%s", far ? "" : t.command);
+    snprintf(out->cause, sizeof out->cause, "%s", t.cause);
+    if (!c->restore_auto && (found = strstr(todo, BY_ITSELF)))
+        snprintf(out->todo, sizeof out->todo,
+                 "%.*snothing is restored by itself ([restore] auto = no).", (int)(found - todo),
+                 todo);
+    else
+        snprintf(out->todo, sizeof out->todo, "%s%s%s", failed && hint[0] ? hint : "",
+                 failed && hint[0] ? ". " : "", todo);
+    if (far) {
+        char rest[sizeof out->todo];
+        snprintf(rest, sizeof rest, "%s", out->todo);
+        snprintf(out->todo, sizeof out->todo, "On %.100s: %.280s", c->mysql.host, rest);
+    }
+}

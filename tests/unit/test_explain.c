@@ -1,0 +1,101 @@
+/* The guard's state in words that need no knowledge of worldkeeper. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "watch/explain.h"
+
+static const char no_socket[] =
+    "cannot connect: Can't connect to local server through socket '/run/x.sock' (2)",
+                  lost[] = "Lost connection to server during query",
+                  far[] = "cannot connect: Can't connect to server on 'db.example' (110)";
+
+static void test_words(void **state)
+{
+    static const struct {
+        enum guard_state state;
+        enum guard_cause cause;
+        int error;
+        const char *reason, *said, *todo, *command;
+    } cases[] = {
+        {GUARD_WAITING, CAUSE_UNREACHABLE, 2002, no_socket, "The database server is not running",
+         "start it", "systemctl status mariadb mysql"},
+        {GUARD_WAITING, CAUSE_UNREACHABLE, 2013, lost, "The database server ended the connection",
+         "Find out why", "systemctl status mariadb mysql"},
+        {GUARD_WAITING, CAUSE_UNREACHABLE, 2003, far, "The database server cannot be reached",
+         "Find out why", "systemctl status mariadb mysql"},
+        {GUARD_SUSPECT, CAUSE_UNCONFIRMED, 0, "sentinel empty; seen 1 of 2 times",
+         "The database server was restarted and the world is empty", "", ""},
+        {GUARD_SUSPECT, CAUSE_DENIED, 1142, "SELECT command denied",
+         "The database server refuses worldkeeper's account", "privilege", "worldkeeper --check"},
+        {GUARD_SUSPECT, CAUSE_DENIED, 1040, "Too many connections",
+         "The database server has no free connection", "max_connections",
+         "mysql -e 'SHOW FULL PROCESSLIST'"},
+        {GUARD_SUSPECT, CAUSE_DENIED, 0, "another supervisor watches this world: connection 7",
+         "Another supervisor watches this world", "Stop one", ""},
+        {GUARD_WAITING, CAUSE_MISSING, 1049, "schema not there (error 1049)",
+         "The database of the world does not exist", "restore the world", "worldkeeper --restore"},
+        {GUARD_WAITING, CAUSE_FAILED, 1114, "restore failed: table is full", "The restore failed",
+         "raise max_heap_table_size. It is tried again", "worldkeeper --list"},
+        {GUARD_UP, CAUSE_ALIVE, 0, "sentinel there", "The world is up", "", ""},
+    };
+    struct config c = {.restore_auto = true};
+    struct explanation e;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct guard g = {.state = cases[i].state, .cause = cases[i].cause};
+        snprintf(g.reason, sizeof g.reason, "%s", cases[i].reason);
+        explain(&g, &c, cases[i].error, "raise max_heap_table_size", &e);
+        assert_string_equal(e.cause, cases[i].said);
+        assert_true(cases[i].todo[0] ? strstr(e.todo, cases[i].todo) != NULL : !e.todo[0]);
+        assert_string_equal(e.command, cases[i].command);
+    }
+}
+
+/* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a period. */
+static void test_each_cause(void **state)
+{
+    static const char *const inner[] = {"sentinel", "SUSPECT", "WAITING",
+                                        "LOST",     "probe",   "verdict"};
+    (void)state;
+    for (enum guard_cause cause = CAUSE_START; cause <= CAUSE_STOP; cause++) {
+        struct guard g = {.state = GUARD_WAITING, .cause = cause, .reason = "detail"};
+        struct config c = {.restore_auto = false};
+        struct explanation e;
+        explain(&g, &c, 0, "", &e);
+        size_t n = strlen(e.cause), m = strlen(e.todo);
+        assert_true(n > 10 && e.cause[n - 1] != '.');
+        assert_true(m == 0 || e.todo[m - 1] == '.');
+        assert_null(strstr(e.todo, "restored by itself if"));
+        assert_true(!e.command[0] || m > 0);
+        for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+            assert_true(!strstr(e.cause, inner[i]) && !strstr(e.todo, inner[i]));
+    }
+}
+
+/* What is to be done on the server's machine says so. */
+static void test_another_machine(void **state)
+{
+    struct config c = {.restore_auto = true, .mysql = {.host = (char *)(uintptr_t) "db.example"}};
+    struct guard g = {.state = GUARD_WAITING, .cause = CAUSE_UNREACHABLE, .reason = "detail"};
+    struct explanation e;
+    (void)state;
+    explain(&g, &c, 2003, "", &e);
+    assert_ptr_equal(strstr(e.todo, "On db.example: Find out"), e.todo);
+    assert_string_equal(e.command, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_each_cause),
+        cmocka_unit_test(test_another_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
