@@ -176,10 +176,7 @@ install: $(BIN) $(SETUP)
 	install -D -m 0755 $(SETUP) $(DESTDIR)$(PREFIX)/bin/worldkeeper-setup
 	install -D -m 0644 etc/worldkeeper-setup.8 $(DESTDIR)$(PREFIX)/share/man/man8/worldkeeper-setup.8
 	install -D -m 0644 etc/worldkeeper.8 $(DESTDIR)$(PREFIX)/share/man/man8/worldkeeper.8
-	install -D -m 0644 etc/worldkeeper-ledger.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-ledger.7
-	install -D -m 0644 etc/worldkeeper-progress.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-progress.7
-	install -D -m 0644 etc/worldkeeper-offsite.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-offsite.7
-	install -D -m 0644 etc/worldkeeper-standby.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-standby.7
+	for f in etc/*.7; do install -D -m 0644 "$$f" $(DESTDIR)$(PREFIX)/share/man/man7/$${f##*/} || exit 1; done
 	install -D -m 0644 etc/example.ini $(DESTDIR)$(PREFIX)/share/doc/worldkeeper/example.ini
 	install -D -m 0755 scripts/migrate.sh $(DESTDIR)$(PREFIX)/share/worldkeeper/migrate.sh
 	install -D -m 0644 src/progress/central.sql $(DESTDIR)$(PREFIX)/share/worldkeeper/progress-central.sql

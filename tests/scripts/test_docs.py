@@ -156,3 +156,38 @@ def test_the_options_of_setup_are_in_its_man_page_and_no_others():
         [os.path.join(ROOT, "build/release/worldkeeper-setup"), "--help"], capture_output=True, text=True, check=True).stdout))
     options = read("etc/worldkeeper-setup.8").split(".Sh OPTIONS")[1].split(".Sh FILES")[0]
     assert shown == {o for line in re.findall(r"^\.It Fl .*", options, re.M) for o in re.findall(r"Fl -([a-z-]+)", line)}
+
+
+def test_readme_is_short_and_in_its_order():
+    """What is longer is in the manual, whose table of contents lists each page."""
+    text = read("README.md")
+    assert len([w for w in text.split() if not re.fullmatch(r"[|\-]+", w)]) < 950
+    assert re.findall("^## (.*)", text, re.M) == [
+        "What it does not do", "The two commands", "Install", "When something fails", "Speed", "Platforms", "How old, how much used",
+        "Links"]
+    assert len(re.findall(r"^\|", text.split("## When")[1].split("##")[0], re.M)) == 2 + 8
+    assert len(re.findall(r"^\|", text.split("## Speed")[1].split("##")[0], re.M)) == 2 + 4
+    version = re.search("^VERSION := (.*)", read("Makefile"), re.M)[1]
+    assert f"worldkeeper_{version}_amd64.deb" in text
+
+
+def test_the_contents_page_lists_each_page():
+    pages = {os.path.basename(p) for p in glob.glob(os.path.join(ROOT, "etc/worldkeeper*.[78]"))} - {"worldkeeper.7"}
+    listed = re.findall(r"^\.It Xr (\S+) (\d)$", read("etc/worldkeeper.7").split(".Sh INSTALLING")[0], re.M)
+    assert sorted(".".join(name) for name in listed) == sorted(pages)
+    for page in pages | {"worldkeeper.7"}:
+        for name, section in re.findall(r"^\.Xr (worldkeeper\S*) (\d)", read("etc/" + page), re.M):
+            assert os.path.exists(os.path.join(ROOT, f"etc/{name}.{section}")), (page, name)
+
+
+def test_figures_name_their_command_and_version():
+    text = read("etc/worldkeeper-evidence.7")
+    counted = text.split(".Sh WHAT WAS COUNTED")[1].split(".Sh")[0].split("\n.It Ic ")[1:]
+    for entry in counted:
+        words = entry.split("\n")[0].split()
+        assert re.search(rf"^\.PHONY:.*\b{words[1]}\b", read("Makefile"), re.M), words
+        for file in re.findall(r"FAULT_TESTS=(\S+)", entry):
+            assert os.path.exists(os.path.join(ROOT, "tests/faults", file)), file
+        assert re.search(r"with 0\.\d\.\d|while 0\.3\.0 was made", entry), entry
+    for section in text.split("\n.Ss ")[1:]:
+        assert re.search(r"with 0\.\d\.\d", section) and "scripts/" in section, section[:40]

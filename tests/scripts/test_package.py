@@ -65,6 +65,7 @@ def test_what_is_in_it(package, tmp_path):
             "usr/share/man/man7/worldkeeper-ledger.7.gz", "usr/share/man/man7/worldkeeper-progress.7.gz",
             "usr/share/man/man7/worldkeeper-offsite.7.gz",
             "usr/share/man/man7/worldkeeper-standby.7.gz",
+            "usr/share/man/man7/worldkeeper.7.gz", "usr/share/man/man7/worldkeeper-evidence.7.gz",
             "usr/share/bash-completion/completions/worldkeeper", "usr/share/zsh/vendor-completions/_worldkeeper",
             "usr/share/doc/worldkeeper/example.ini", "usr/share/doc/worldkeeper/apparmor/worldkeeper",
             "usr/share/worldkeeper/migrate.sh", "usr/share/worldkeeper/restart-worlds",

@@ -362,11 +362,12 @@ def test_a_sentinel_that_outlasts_a_loss_is_mended_as_told(make_world, make_keep
     assert not found(keeper, "sentinel")[0]
 
 
-def test_the_readmes_lines_make_a_second_world_too(make_server, make_world, make_keeper, tmp):
-    """The account that README makes for a world, made for two of them as it says: each gets what its --check says to
+def test_the_manuals_lines_make_a_second_world_too(make_server, make_world, make_keeper, tmp):
+    """The account that worldkeeper(7) makes for a world, made for two of them as it says: each gets what its --check says to
     type, neither sees the other, and both are kept."""
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
-        lines = [line for line in f.read().split("A world is a config file")[1].splitlines() if ".password" in line][:3]
+    with open(os.path.join(ROOT, "etc/worldkeeper.7"), encoding="utf-8") as f:
+        lines = [line.replace("\\(aq", "'") for line in f.read().split("A world is a config file")[1].splitlines()
+                 if ".password" in line][:3]
     assert len(lines) == 3 and "CREATE USER" in lines[2], lines
     server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON")
     client = os.path.join(tmp, "mysql")
@@ -607,10 +608,10 @@ def test_the_port_of_the_x_protocol_is_named(make_keeper, world):
 
 
 def test_the_version_is_told(keeper):
-    """As the README's table has it, with what was run where."""
+    """As the table of worldkeeper(7) has it, with what was run where."""
     told = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "version")
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
-        rows = re.findall(rf"^\| {'MySQL' if MYSQL else 'MariaDB'} \| (.*?) \| (.*?) \|", f.read(), re.M)
+    with open(os.path.join(ROOT, "etc/worldkeeper.7"), encoding="utf-8") as f:
+        rows = re.findall(rf"^\.It {'MySQL' if MYSQL else 'MariaDB'} Ta (.*?) Ta (.*)$", f.read(), re.M)
     series = ".".join(map(str, version()[:2]))
     assert told["level"] == ("ok" if (series, "tested") in rows else "note"), told
 
