@@ -70,8 +70,8 @@ struct change {
     /* GAP: it concerns only these tables; UNKNOWN_TABLE: what the statement did; NULL: not known */
     const struct statement_scope *scope;
     bool unmissed; /* GAP: of tables that no dump has, which are gone */
-    const char *
-        create; /* CREATED: the table's CREATE TABLE, as SHOW CREATE TABLE has it; NULL: not known */
+    /* CREATED, DEFINED: the one table's CREATE TABLE, as SHOW CREATE TABLE has it; NULL: not known, or not new */
+    const char *create;
 };
 
 /* -1 stops the source; the callback keeps the reason. */

@@ -531,23 +531,43 @@ static bool dumped(const struct follower *f, const char *table)
     return newest_has(f, &one, NULL);
 }
 
+/* As it is now; NULL without an error: the segments are not kept, or the table was dropped meanwhile. */
+static int definition_of(struct follower *f, const char *name, char **out)
+{
+    struct err e;
+    *out = f->keep ? db_create_table(f->db, f->schema, name, &e) : NULL;
+    return f->keep && !*out && db_unanswered(&e) ? err_pass(f->e, &e) : 0;
+}
+
 /* Its changes are stored from here on, with its definition, so that no dump has to have it first. */
 static int put_created(struct follower *f, const char *name, const struct change *c)
 {
     struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_CREATED}}};
-    struct err e;
-    SCOPED(xfree) char *create = f->keep ? db_create_table(f->db, f->schema, name, &e) : NULL;
-    if (f->keep && !create && db_unanswered(&e))
-        return err_pass(f->e, &e);
+    SCOPED(xfree) char *create = NULL;
+    if (definition_of(f, name, &create) < 0)
+        return -1;
     snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", name);
     struct change made = *c;
     made.kind = CHANGE_CREATED;
     made.scope = &scope;
-    made.create = create; /* NULL: dropped meanwhile */
+    made.create = create;
     names_drop(&f->newcomers, name);
     names_drop(&f->fresh, name);
     names_add(&f->fresh, name);
     return put(f, &made);
+}
+
+/* A table that no dump has gets its new definition in the segments: its rows come back without this server, too. */
+static int take_defined(struct follower *f, const struct change *c)
+{
+    const struct statement_summary *d = c->deed;
+    struct change defined = *c;
+    SCOPED(xfree) char *create = NULL;
+    const char *name = d && d->count == 1 ? d->tables[0]->name : "";
+    if (names_has(&f->fresh, name) && !dumped(f, name) && definition_of(f, name, &create) < 0)
+        return -1;
+    defined.create = create;
+    return put(f, &defined);
 }
 
 /* A table that the newest dump has was dropped before, or is replaced. */
@@ -709,9 +729,10 @@ static int take(void *arg, const struct change *c)
             f->latest = c->at;
         end_deletion(f, c);
         return end_group(f, c) < 0 ? -1 : put(f, c);
+    case CHANGE_DEFINED:
+        return take_defined(f, c);
     case CHANGE_TABLE:
     case CHANGE_CUT:
-    case CHANGE_DEFINED:
     case CHANGE_UNREAD:
         break;
     }

@@ -567,6 +567,8 @@ static int take(void *arg, const struct change *c)
         break;
     case CHANGE_DEFINED:
         note_statement(r, c);
+        if (c->create && r->phase == PHASE_WORLD && !r->group.rejected)
+            replay_table_define(r->out, c->scope->tables[0].name, c->create);
         break;
     case CHANGE_GAP:
         note_statement(r, c);

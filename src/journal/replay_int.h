@@ -18,6 +18,8 @@ void replay_table_close(struct replay *r, const struct manifest *m, const char *
                         const char *why, wall_t at);
 /* A table that is not in the dump was created, and is empty; `create` NULL: not known. */
 void replay_table_open(struct replay *r, const char *name, const char *create, wall_t at);
+/* Such a table has this CREATE TABLE from here on, with the rows that it had. Nothing of other tables. */
+void replay_table_define(struct replay *r, const char *name, const char *create);
 /* A restore put in what was merged: tables of the dump have these rows, and are followed on. */
 void replay_tables_restored(struct replay *r);
 void replay_tables_free(struct replay *r);

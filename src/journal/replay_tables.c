@@ -73,6 +73,15 @@ void replay_table_open(struct replay *r, const char *name, const char *create, w
     t->create = create ? xstrdup(create) : NULL;
 }
 
+void replay_table_define(struct replay *r, const char *name, const char *create)
+{
+    struct replay_table *t = replay_table(r, name);
+    if (!t || !t->fresh || t->closed || !t->create)
+        return;
+    free(t->create);
+    t->create = xstrdup(create);
+}
+
 void replay_tables_restored(struct replay *r)
 {
     for (size_t i = r->table_count; i-- > 0;)

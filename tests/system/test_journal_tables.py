@@ -123,6 +123,28 @@ def test_a_table_that_no_dump_has_and_the_disk_is_lost(make_followed, how):
     assert told["journal"]["gap"].startswith("its files end at") and "table" not in told["journal"]["gap"], told
 
 
+DEFINED = {
+    "an index": "CREATE INDEX i ON fresh (v)",
+    "a unique key": "ALTER TABLE fresh ADD UNIQUE KEY u (v)",
+    "two": "ALTER TABLE fresh ADD KEY i (v), COMMENT='new'",
+    "a counter": "ALTER TABLE fresh AUTO_INCREMENT=700",
+    "a default": "ALTER TABLE fresh ALTER COLUMN v SET DEFAULT 'none'",
+}
+
+
+@pytest.mark.parametrize("how", DEFINED)
+def test_a_new_table_is_defined_anew_and_the_disk_is_lost(make_followed, how):
+    """However far the journal was read when the definition changed: its segments have the new one, with the rows of before."""
+    keeper = make_followed()
+    dump_and_follow(keeper)
+    for statement in (FRESH, "INSERT INTO fresh (v) VALUES ('a'),('b')", DEFINED[how], "INSERT INTO fresh (v) VALUES ('c')"):
+        keeper.world.sql(statement)
+        read_up(keeper)
+    keeper.world.mark(3)
+    told = all_comes_back(keeper)
+    assert "table" not in told["journal"]["gap"], told
+
+
 @pytest.mark.parametrize("how", ["rows", "moved", "no rows"])
 def test_a_moment_after_a_table_came(kept, how):
     """--at goes to it without a dump in between."""
