@@ -43,6 +43,21 @@ char *draft_name(const char *schema)
     return b.p;
 }
 
+/* A line is "0::/system.slice/mariadb.service", and with control groups of the first version one of several. */
+char *draft_service(const char *cgroup)
+{
+    static const char slice[] = "/system.slice/", end[] = ".service";
+    const char *at = strstr(cgroup, slice);
+    size_t n = at ? strcspn(at + strlen(slice), "/\n") : 0, m = strlen(end);
+    const char *name = at ? at + strlen(slice) : NULL;
+    if (n <= m || strncmp(name + n - m, end, m) != 0)
+        return NULL;
+    for (size_t i = 0; i < n - m; i++) /* to be typed as it is */
+        if (!isalnum((unsigned char)name[i]) && !strchr("@_.-", name[i]))
+            return NULL;
+    return xstrndup(name, n - m);
+}
+
 /* ---- the config ---- */
 
 static void section(struct buf *out, const char *name)

@@ -23,6 +23,9 @@ void draft_free(struct draft *p);
 
 /* A world's name made of a schema's: 1 to 32 of a-z, 0-9, "_" and "-"; malloc. */
 char *draft_name(const char *schema);
+/* The service that a process belongs to, such as "mariadb", from the text of its /proc/PID/cgroup; NULL: none of systemd's;
+ * malloc. */
+char *draft_service(const char *cgroup);
 /* Only the keys that are required, or that differ from their defaults. */
 void draft_config(const struct draft *p, struct buf *out);
 

@@ -1,9 +1,11 @@
 /* One world, from its questions to its service. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "binlog/stream.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
@@ -339,6 +341,39 @@ static bool was_declined(struct world *w)
     return declined;
 }
 
+/* How the server is restarted, as far as systemd started it on this machine; NULL: not known. */
+static char *server_service(struct world *w)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    struct err ignored = {0};
+    SCOPED(xfree) char *file = db_one(w->s->db, "SELECT @@GLOBAL.pid_file", &ignored);
+    if (!w->s->systemd || !w->s->params.socket || !file || file[0] != '/' ||
+        file_read_public(AT_FDCWD, file, 64, &text, &ignored) < 0 || !text_is_digit(text.p[0]))
+        return NULL;
+    SCOPED(xfree) char *cgroup = xasprintf("/proc/%ld/cgroup", strtol(text.p, NULL, 10));
+    buf_clear(&text);
+    return file_read_public(AT_FDCWD, cgroup, 65536, &text, &ignored) < 0 ? NULL
+                                                                          : draft_service(text.p);
+}
+
+/* The lines that begin a binary log are in the server's option file: only the restart is left. */
+static void say_restart(struct world *w)
+{
+    SCOPED(xfree) char *service = server_service(w);
+    talk_say(
+        "The journal begins with the server's next restart, over which the world comes back by "
+        "itself%s%s\n",
+        service ? ":\n  systemctl restart " : ".", service ? service : "");
+}
+
+static bool begins_with_restart(const struct world *w)
+{
+    bool restart = false;
+    for (size_t i = 0; i < w->options.count; i++)
+        restart |= w->options.list[i].restart;
+    return restart && w->server_file && w->write_server_file;
+}
+
 static void say_journal(struct world *w)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites is = {0};
@@ -355,6 +390,8 @@ static void say_journal(struct world *w)
             "  a restart, crash or kill of the server: restored by itself from the newest dump\n"
             "Not yet:\n  what was played after that dump: %s\n",
             is.reason);
+    if (is.reason && w->cfg->journal != JOURNAL_OFF && begins_with_restart(w))
+        say_restart(w);
 }
 
 static void say_known(struct world *w)

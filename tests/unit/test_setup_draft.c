@@ -39,6 +39,30 @@ static void test_names(void **state)
     }
 }
 
+static void test_service(void **state)
+{
+    static const char *const of[][2] = {
+        {"0::/system.slice/mariadb.service\n", "mariadb"},
+        {"0::/system.slice/mysql@two.service/init\n", "mysql@two"},
+        {"4:memory:/system.slice/mysql.service\n1:name=systemd:/system.slice/mysql.service\n",
+         "mysql"},
+        {"0::/system.slice/a;reboot.service\n", NULL},
+        {"0::/system.slice/.service\n", NULL},
+        {"0::/system.slice/docker-12.scope\n", NULL},
+        {"0::/user.slice/user-0.slice/session-2.scope\n", NULL},
+        {"0::/\n", NULL},
+        {"", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char *service = draft_service(of[i][0]);
+        assert_int_equal(service != NULL, of[i][1] != NULL);
+        if (service)
+            assert_string_equal(service, of[i][1]);
+        free(service);
+    }
+}
+
 /* ---- the config ---- */
 
 #define HEAD                                                                                       \
@@ -176,8 +200,11 @@ static void test_room_for_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_only_what_differs),
-        cmocka_unit_test(test_options),         cmocka_unit_test(test_network_and_channels),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_service),
+        cmocka_unit_test(test_only_what_differs),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_network_and_channels),
         cmocka_unit_test(test_room_for_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
