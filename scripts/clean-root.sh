@@ -16,6 +16,7 @@ commands=()
 worktree=no
 fresh=no
 container=no
+boot=no
 user=root
 where=/root/worldkeeper
 
@@ -38,6 +39,8 @@ in a fresh Debian. Needs root; installs debootstrap when it is missing.
   --worktree      take the files as they are here, committed or not, in place of a clone; what is no git checkout,
                   such as an unpacked source tarball, is always taken so
   --container     without the capabilities that a container has not: no mounts, no tracing
+  --boot          with systemd as its first process (systemd-nspawn): units are started, stopped and restarted as on a
+                  machine of its own. It has this machine's network
   --user          as an ordinary user with sudo, in a directory with blanks and other letters in its name
   --mirror URL    another Debian mirror to make the root from
   --help          this text
@@ -72,6 +75,7 @@ while [ $# -gt 0 ]; do
     --fresh) fresh=yes ;;
     --worktree) worktree=yes ;;
     --container) container=yes ;;
+    --boot) boot=yes ;;
     --user) user=admin where='/home/admin/meine Welten/világőr' ;;
     --help)
         usage
@@ -90,6 +94,7 @@ case $suite in
 bookworm | trixie | sid) ;;
 *) die "--suite is bookworm, trixie or sid, not '$suite'" ;;
 esac
+[ "$boot" = no ] || [ "$container$user" = noroot ] || die "--boot is for root with all rights: not with --container or --user"
 [ "$(id -u)" = 0 ] || cannot "debootstrap and chroot need root"
 
 # What a command runs in: the namespace's init ends everything below it when it ends.
@@ -104,6 +109,7 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     [ "$worktree" = no ] || args+=(--worktree)
     [ "$fresh" = no ] || args+=(--fresh)
     [ "$container" = no ] || args+=(--container)
+    [ "$boot" = no ] || args+=(--boot)
     [ "$user" = root ] || args+=(--user)
     temporary=
     if [ -z "$root" ]; then
@@ -115,6 +121,8 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     # shellcheck disable=SC2064 # the name is known now
     [ -z "$temporary" ] || trap "rm -rf --one-file-system '$temporary'" EXIT
     command -v debootstrap >/dev/null || "$here/scripts/deps.sh" clean-root || cannot "there is no debootstrap"
+    [ "$boot" = no ] || command -v systemd-nspawn >/dev/null || "$here/scripts/deps.sh" clean-root-boot ||
+        cannot "there is no systemd-nspawn"
     # A container may have root and no right to mount.
     unshare --mount --pid --fork --kill-child mount -t proc proc /proc 2>/dev/null ||
         cannot "this machine allows no mounts: no root can be made"
@@ -212,18 +220,14 @@ make_root() {
     printf '127.0.0.1 localhost %s\n::1 localhost\n' "$(hostname)" >"$root/etc/hosts"
 }
 
-# What a cache keeps is mounted where the root has it.
+# What a cache keeps, and where the root has it.
+caches=(archives:/var/cache/apt/archives servers:/var/cache/worldkeeper/servers ccache:/var/cache/ccache)
 mount_cache() {
     [ -n "$cache" ] || return 0
-    local name at
-    for name in archives servers ccache; do
-        case $name in
-        archives) at=/var/cache/apt/archives ;;
-        servers) at=/var/cache/worldkeeper/servers ;;
-        ccache) at=/var/cache/ccache ;;
-        esac
-        mkdir -p "$cache/$suite/$name" "$root$at"
-        mount --bind "$cache/$suite/$name" "$root$at"
+    local each
+    for each in "${caches[@]}"; do
+        mkdir -p "$cache/$suite/${each%%:*}" "$root${each#*:}"
+        mount --bind "$cache/$suite/${each%%:*}" "$root${each#*:}"
     done
 }
 
@@ -284,16 +288,51 @@ copy_tree() {
     fi
 }
 
+# systemd wants to see control groups of one hierarchy, whatever this machine has. `leader` becomes its process.
+boot_root() {
+    local nspawn=(systemd-nspawn --quiet --register=no --keep-unit --directory="$root" --resolv-conf=off) each
+    mount --make-rprivate /
+    mount -t proc proc /proc
+    umount --lazy --recursive /sys/fs/cgroup
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup || cannot "this machine has no control groups that systemd can use"
+    if [ -n "$cache" ]; then
+        for each in "${caches[@]}"; do
+            mkdir -p "$cache/$suite/${each%%:*}" "$root${each#*:}"
+            nspawn+=(--bind="$cache/$suite/$each")
+        done
+    fi
+    "${nspawn[@]}" --as-pid2 /bin/bash -ec 'export DEBIAN_FRONTEND=noninteractive
+        apt-get -qq update
+        apt-get -qq install --yes --no-install-recommends systemd systemd-sysv dbus' >"$work/boot.log" 2>&1 </dev/null || {
+        tail -n 20 "$work/boot.log" >&2
+        cannot "no systemd in the root; the output ends as above"
+    }
+    rm -f "$root/etc/machine-id"
+    "${nspawn[@]}" --boot >"$work/boot.log" 2>&1 </dev/null &
+    nspawned=$!
+    for ((i = 0; i < 600; i++)); do
+        leader=$(pgrep -P "$nspawned" -x 'systemd|init' || true)
+        if [ -n "$leader" ] && nsenter -t "$leader" --all systemctl is-system-running 2>/dev/null |
+            grep -qE '^(running|degraded)$'; then return; fi
+        kill -0 "$nspawned" 2>/dev/null || break
+        sleep 0.2
+    done
+    tail -n 20 "$work/boot.log" >&2
+    cannot "systemd does not come up in the root; its output ends as above"
+}
+
 make_root
-mount_root
-mount_cache
+[ "$boot" = yes ] || mount_root
+[ "$boot" = yes ] || mount_cache
 make_user
 copy_tree
+[ "$boot" = no ] || boot_root
 [ "$user" = root ] || chroot "$root" chown -R "$user:" "/home/$user"
 made=yes
 
 # A login's environment and nothing of ours. What a container runtime usually leaves is Docker's default.
 enter=(chroot "$root")
+[ "$boot" = no ] || enter=(nsenter -t "$leader" --all)
 kept=chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot,mknod,audit_write,setfcap
 [ "$container" = no ] || enter+=(setpriv --bounding-set="-all,+${kept//,/,+}" --inh-caps=-all)
 if [ "$user" = root ]; then

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
     cat <<'END'
-Usage: scripts/deps.sh [build|demo|test|test-programs|core|bench|coverage|package|clean-root]...
+Usage: scripts/deps.sh [build|demo|test|test-programs|core|bench|coverage|package|clean-root|clean-root-boot]...
 
 Installs what is missing of the named sets (default: build), with apt-get, as root or by sudo.
 Nothing is ever removed, no service is started, now or at boot.
@@ -22,6 +22,7 @@ Nothing is ever removed, no service is started, now or at boot.
   coverage    what scripts/coverage.sh uses (brings test)
   package     what make deb uses, without the unit tests (brings build)
   clean-root  what scripts/clean-root.sh uses
+  clean-root-boot  the same, for its --boot
 END
 }
 
@@ -64,6 +65,7 @@ for set in "$@"; do
     coverage) list="$build $demo $bench $core $tests gcovr" ;;
     package) list="$build $package" ;;
     clean-root) list='debootstrap' ;;
+    clean-root-boot) list='debootstrap systemd-container' ;;
     --help)
         usage
         exit 0
