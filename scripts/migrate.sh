@@ -31,6 +31,9 @@ Never overwrites a file, never prints a password, changes nothing of the old.
                   (default: .my.cnf of the scripts' owner)
   --crontab FILE  where to look for cron lines, may be repeated
                   (default: the system's and the users' crontabs)
+  --root DIR      a directory before the default ones of --to and --dumps
+  --for-setup     say no next steps: worldkeeper-setup --from-cron takes them
+  --cron-lines    only print the lines of cron that start these scripts, each as FILE:NUMBER
   --dry-run       say everything, write nothing
   --help          this text
 END
@@ -41,18 +44,19 @@ die() {
     exit 1
 }
 
-to=/etc/worldkeeper name='' dumps_to='' my_cnf='' dry_run=no dir='' old_given='' service=worldkeeper
+to='' root='' cron_lines=no for_setup=no name='' dumps_to='' my_cnf='' dry_run=no dir='' old_given='' service=worldkeeper
 crontabs=()
 declare -A given=() # by config key: what an option says
 while [ $# -gt 0 ]; do
     case $1 in
     --to | --name | --dumps | --my-cnf | --crontab | --schema | --user | --host | --socket | --flag | \
-        --interval | --old-dumps | --owner)
+        --interval | --old-dumps | --owner | --root)
         [ $# -ge 2 ] || die "$1 wants a value"
         case $1 in
         --schema | --user | --host | --socket | --flag | --interval) given[${1#--}]=$2 ;;
         --old-dumps) old_given=$2 ;;
         --to) to=$2 ;;
+        --root) root=${2%/} ;;
         --name) name=$2 ;;
         --dumps) dumps_to=${2%/} ;;
         --owner) service=$2 ;;
@@ -62,6 +66,8 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --dry-run) dry_run=yes ;;
+    --cron-lines) cron_lines=yes ;;
+    --for-setup) for_setup=yes ;;
     --help)
         usage
         exit 0
@@ -83,6 +89,7 @@ done
 }
 [ -d "$dir" ] || die "$dir is no directory"
 dir=$(cd "$dir" && pwd)
+to=${to:-$root/etc/worldkeeper}
 
 # ---------------------------------------------------------------------------------------------------
 # Files of other users
@@ -502,6 +509,7 @@ simple_command() {
     echo | printf) flag_command "$@" ;;
     gzip | pigz) gzip_command "$@" ;;
     find) find_command "$@" ;;
+    mv) mv_command "$@" ;;
     . | source) if [ $# -gt 0 ]; then read_script "$1"; fi ;;
     php | php[0-9]* | php-cgi | php-cli) php_command "$@" ;;
     curl | wget)
@@ -513,8 +521,8 @@ simple_command() {
         gpg | openssl)
         note 'left out' "$place" "$command: worldkeeper does nothing in its place"
         ;;
-    '' | '[' | '[[' | test | case | esac | in | fi | done | for | cat | cd | date | basename | dirname | \
-        exit | return | break | continue | true | false | : | sleep | wait | touch | rm | mv | cp | ln | \
+    '' | '[' | '[[' | test | case | esac | in | fi | done | for | cat | cd | mktemp | date | basename | dirname | \
+        exit | return | break | continue | true | false | : | sleep | wait | touch | rm | cp | ln | \
         ls | head | tail | sort | wc | grep | sed | awk | cut | tr | tee | zcat | gunzip | set | trap | \
         shift | unset | umask | read | mkdir | chmod | chown | pgrep | stat | expr | let | flock | hostname | \
         bash | sh | function | *"$unknown"* | *'()' | *')' | '*') ;;
@@ -863,18 +871,7 @@ dump_command() {
         *) note 'left out' "$place" "mysqldump ${option%%=*}: there is no such setting" ;;
         esac
     done
-    if [ -n "$redirect" ] && [ "$redirect" != /dev/null ]; then
-        local old=${redirect%/*}
-        case $old in
-        /*"$unknown"* | [!/]*) note 'left out' "$place" "directory of the dumps: not understood" ;;
-        *)
-            if [ -z "${old_dumps:-}" ]; then
-                old_dumps=$old old_pattern=${redirect##*/}
-                note 'left out' "$place" "old dumps in $old: they stay, worldkeeper --restore=PATH reads them"
-            fi
-            ;;
-        esac
-    fi
+    if [ -n "$redirect" ] && [ "$redirect" != /dev/null ]; then wrote dump "$redirect"; fi
 }
 
 client_command() {
@@ -924,6 +921,58 @@ mail_command() {
     if [ ${#people[@]} -gt 0 ]; then keep to "${people[*]}" "$place" "mail to ${people[*]}"; fi
 }
 
+# Files that the scripts write, in order: kind (flag or dump), place and name. A name may be that of a temporary file, which
+# mv_command replaces; what it is in the end is looked at when all is read.
+written_kind=() written_at=() written=()
+declare -A written_last=() # by name: index
+wrote() {
+    written_kind+=("$1") written_at+=("$place") written+=("$2")
+    written_last[x$2]=$((${#written[@]} - 1))
+}
+mv_command() {
+    local word to index
+    local -a names=()
+    for word in "$@"; do
+        case $word in -*) ;; *) names+=("$word") ;; esac
+    done
+    [ ${#names[@]} = 2 ] || return 0
+    to=${names[1]}
+    case $to in */) to+=${names[0]##*/} ;; *) if [ -d "$to" ]; then to+=/${names[0]##*/}; fi ;; esac
+    index=${written_last[x${names[0]}]:-}
+    [ -n "$index" ] || return 0
+    # All that was written under that name up to here.
+    for word in "${!written[@]}"; do
+        if [ "${written[word]}" = "${names[0]}" ] && [ "${written_kind[word]}" = "${written_kind[index]}" ]; then written[word]=$to; fi
+    done
+    written_last[x$to]=$index
+    unset "written_last[x${names[0]}]"
+}
+settle_written() {
+    local i
+    for i in "${!written[@]}"; do
+        place=${written_at[i]}
+        case ${written_kind[i]}:${written[i]} in
+        flag:/*) keep flag "${written[i]}" "$place" "flag file ${written[i]}" ;;
+        flag:*) note 'left out' "$place" "flag file ${written[i]}: not an absolute path" ;;
+        *) dumps_are_in "${written[i]}" ;;
+        esac
+    done
+    place=''
+}
+# dumps_are_in FILE: where the scripts put their dumps, by the name of one.
+dumps_are_in() {
+    local old=${1%/*}
+    case $old in
+    /*"$unknown"* | [!/]*) note 'left out' "$place" "directory of the dumps: not understood" ;;
+    *)
+        if [ -z "${old_dumps:-}" ]; then
+            old_dumps=$old old_pattern=${1##*/}
+            note 'left out' "$place" "old dumps in $old: they stay, worldkeeper --restore=PATH reads them"
+        fi
+        ;;
+    esac
+}
+
 # A flag word that is written into a file tells the flag file.
 flag_command() {
     local word
@@ -932,8 +981,7 @@ flag_command() {
         UP | UP'\n' | WAITING | WAITING'\n' | RESTORING*)
             case $redirect in
             /dev/* | '') ;;
-            /*) keep flag "$redirect" "$place" "flag file $redirect" ;;
-            *) note 'left out' "$place" "flag file $redirect: not an absolute path" ;;
+            *) wrote flag "$redirect" ;;
             esac
             return 0
             ;;
@@ -1169,7 +1217,7 @@ cron_notes=()                 # of all sets
 find_cron() {
     local file line number started rest list
     if [ ${#crontabs[@]} = 0 ]; then
-        crontabs=(/etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/*)
+        crontabs=("$root"/etc/crontab "$root"/etc/cron.d/* "$root"/var/spool/cron/crontabs/*)
     fi
     for file in "${crontabs[@]}"; do
         if [ ! -f "$file" ] || [ ! -r "$file" ]; then continue; fi
@@ -1293,6 +1341,7 @@ understand() {
     read_all "$1"
     [ ${#seen_file[@]} -gt 0 ] || die "no shell scripts in $dir"
     [ "$uses_client" = yes ] || die "no mysqldump and no mysql is called in $dir: are these the scripts?"
+    settle_written
     if [ -n "$my_cnf" ]; then
         [ -r "$my_cnf" ] || die "$my_cnf cannot be read"
         reader=$EUID read_cnf "$my_cnf" # whoever started this has named it
@@ -1329,7 +1378,7 @@ settle() {
     config=$to/$name.ini
     secret=$to/$name.password
     if [ -z "$dumps_to" ]; then
-        dumps_to=/var/lib/worldkeeper/$name
+        dumps_to=$root/var/lib/worldkeeper/$name
     elif [ ${#cron_sets[@]} -gt 1 ]; then
         dumps_to=$dumps_to/$name
     fi
@@ -1346,6 +1395,14 @@ settle() {
         note 'by hand' "$config" "mail goes to port 25 of this host, from ${found[from]}: check [alert.smtp]"
     else
         note 'by hand' "$config" 'no mail address found: fill in [alert.smtp] or [alert.webhook], else nobody is told'
+    fi
+    if [ -n "${found[flag]:-}" ] && [ ${#cron_sets[@]} -gt 1 ]; then
+        local at=${found[flag]%/*}
+        if grep -qxF -- "$at" "$taken"; then
+            found[flag]=$at/$name/${found[flag]##*/}
+            note 'by hand' "$at" "another world's status is in it: this one's is in $at/$name; tell the homepage"
+        fi
+        printf '%s\n' "${found[flag]%/*}" >>"$taken"
     fi
     if [ -n "${found[flag]:-}" ]; then
         note 'by hand' "${found[flag]%/*}" \
@@ -1392,6 +1449,16 @@ END
         printf '\n[alert.smtp]\nurl = smtp://localhost:25\nfrom = %s\nto = %s\nstarttls = off\n' \
             "${found[from]}" "${found[to]}"
     fi
+}
+
+# say_which: whose report follows, which the masked ones of several worlds would not tell. A name with a secret in it is not
+# said.
+say_which() {
+    local one
+    for one in "${secrets[@]}"; do
+        case $name$sep${found[schema]:-} in *"${one:-$sep$sep}"*) return 0 ;; esac
+    done
+    printf 'World %s, of schema %s:\n' "$name" "${found[schema]:-?}"
 }
 
 # Prints the report, every secret in it masked.
@@ -1479,6 +1546,7 @@ write_files() {
     echo "Written, mode 0600$owner: ${files[*]}"
     quoted=$(printf ' %q' "${files[@]}")
     if [ -z "$owner" ]; then echo "Give them to the user that worldkeeper runs as: chown -h $service:$quoted"; fi
+    [ "$for_setup" = no ] || return 0
     local run
     run="runuser -u $service -- worldkeeper --config $(printf %q "$config")"
     echo Next:
@@ -1503,6 +1571,7 @@ END
 migrate_world() {
     understand "$1"
     settle
+    say_which
     print_report
     echo
     refuse_unwritable
@@ -1515,6 +1584,10 @@ migrate_world() {
 }
 
 find_cron
+if [ "$cron_lines" = yes ]; then
+    for one in "${cron_notes[@]}"; do printf '%s\n' "${one%%$'\t'*}"; done
+    exit 0
+fi
 if [ ${#cron_sets[@]} -lt 2 ]; then
     migrate_world "${cron_sets[0]:-}"
     exit 0
@@ -1524,6 +1597,9 @@ for option in schema user flag; do
     [ -z "${given[$option]:-}" ] || die "--$option is for one world, and cron starts the scripts for ${#cron_sets[@]}"
 done
 [ -z "$name" ] || die "--name is for one world, and cron starts the scripts for ${#cron_sets[@]}"
+# Status directories of the worlds before, each of which is read in a process of its own.
+taken=$(mktemp)
+trap 'rm -f "$taken"' EXIT
 status=0 count=0
 for set in "${cron_sets[@]}"; do
     printf '== Arguments %s of %s, which cron gives to %s\n' "$((++count))" "${#cron_sets[@]}" \

@@ -118,6 +118,19 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
     return 0;
 }
 
+int effect_adopt(struct effects *x, const char *path, struct err *e)
+{
+    char sum[65];
+    SCOPED(buf_free) struct buf there = {.secret = true};
+    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, errno, "cannot open %s", path);
+    if (file_read_fd(fd, path, FILE_LARGEST, &there, e) < 0)
+        return -1;
+    digest(there.p ? there.p : "", sum);
+    return made_note(&x->made, MADE_FILE, path, sum, NULL, e);
+}
+
 /* ---- statements ---- */
 
 int effect_sql(struct effects *x, const char *sql, const char *shown, const char *undo,
@@ -165,6 +178,31 @@ int effect_run(struct effects *x, const char *const *argv, struct err *e)
     }
     int rc = wait_for(pid, argv[0], e);
     return rc == 127 ? err_set(e, ERR_SYSTEM, 0, "cannot start %s", argv[0]) : rc;
+}
+
+int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_sys(e, errno, "cannot start %s", argv[0]);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (dup2(ends[1], STDOUT_FILENO) >= 0)
+            execvp(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    int why = errno;
+    close(ends[1]);
+    for (ssize_t n = 1; pid > 0 && n > 0 && out->len < limit;) {
+        char some[512];
+        n = read(ends[0], some, sizeof some);
+        if (n > 0)
+            buf_add(out, some, (size_t)n);
+        else if (n < 0 && errno == EINTR)
+            n = 1;
+    }
+    close(ends[0]); /* what it has to say beyond the limit ends it */
+    return pid < 0 ? err_sys(e, why, "cannot start %s", argv[0]) : wait_for(pid, argv[0], e);
 }
 
 static bool become(const struct effects *x)

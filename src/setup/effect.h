@@ -28,6 +28,11 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
                struct err *e);
 /* Runs a program of the system and waits: its exit status, or -1. argv[0] is looked for in PATH. */
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
+/* Notes a file that another program made for us, as if we had. */
+int effect_adopt(struct effects *x, const char *path, struct err *e);
+/* Runs a program and reads what it says, up to `limit` bytes; its exit status, or -1. It changes nothing, and is run in a dry
+ * run, too. */
+int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e);
 /* Runs worldkeeper as the service's user and waits: its exit status, or -1. `quiet`: neither the command is said nor its
  * output shown. */
 int effect_keeper(struct effects *x, const char *config, const char *const *options, bool quiet,

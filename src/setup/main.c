@@ -15,6 +15,7 @@
 #include "actions/worlds.h"
 #include "base/js.h"
 #include "base/number.h"
+#include "setup/from_cron.h"
 #include "setup/setup.h"
 #include "setup/talk.h"
 
@@ -31,6 +32,7 @@ static const char help[] =
     "  --yes                  take the defaults, ask nothing\n"
     "  --dry-run              say each statement, file and command, and do nothing\n"
     "  --undo NAME            remove what was made for that world, but no dumps\n"
+    "  --from-cron DIR        take over from the scripts in it that cron starts\n"
     "\n"
     "the server, and an administrator's login, which is never stored:\n"
     "  --socket PATH          default: /run/mysqld/mysqld.sock\n"
@@ -66,6 +68,7 @@ static const struct text_option {
     {"tls-ca", AT(tls_ca)},
     {"admin", AT(admin)},
     {"admin-password-file", AT(admin_password_file)},
+    {"from-cron", AT(from_cron)},
     {"schema", AT(schema)},
     {"name", AT(name)},
     {"status-dir", AT(status_dir)},
@@ -134,6 +137,10 @@ static int parse(int argc, char **argv, struct setup *s, struct err *e)
         return err_set(e, ERR_USAGE, 0, "stray word '%s'", argv[optind]);
     if (s->socket && s->host)
         return err_set(e, ERR_USAGE, 0, "--socket and --host: one of the two");
+    if (s->from_cron && (s->schema || s->undo))
+        return err_set(e, ERR_USAGE, 0,
+                       "--from-cron finds the schemas in the scripts: no %s with it",
+                       s->schema ? "--schema" : "--undo");
     if (s->root[0] && s->root[0] != '/')
         return err_set(e, ERR_USAGE, 0, "--root %s: an absolute path", s->root);
     return 0;
@@ -300,6 +307,8 @@ static int set_up(struct setup *s, struct err *e)
         return err_hint(e, "CREATE TABLE … ENGINE=MEMORY makes one");
     }
     show_schemas(s);
+    if (s->from_cron)
+        return from_cron_take_over(s, e);
     SCOPED(xfree) bool *chosen = xcalloc(s->survey.count, sizeof *chosen);
     if (ask_schemas(s, chosen, e) < 0)
         return -1;

@@ -17,13 +17,14 @@ struct setup {
     const char *root; /* everything is made below it; "": the machine itself */
     const char *socket, *host, *tls_ca, *admin, *admin_password_file;
     unsigned port;
-    const char *schema, *name, *undo;
+    const char *schema, *name, *undo, *from_cron;
     const char *status_dir, *mail, *smtp, *webhook_file, *webhook_format;
     const char *service_user;
     bool yes, dry, own_schema_only, no_server_file, page;
 
-    char *asked_admin;   /* malloc; NULL: not asked for */
-    struct buf password; /* the administrator's: asked for or read, never written */
+    const char *taken_over; /* the schemas of --from-cron, as --schema takes them */
+    char *asked_admin;      /* malloc; NULL: not asked for */
+    struct buf password;    /* the administrator's: asked for or read, never written */
     struct db_params params;
     struct db *db;
     struct survey survey;

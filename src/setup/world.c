@@ -10,6 +10,7 @@
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
 #include "setup/answers.h"
+#include "setup/scripts.h"
 #include "setup/setup.h"
 #include "setup/talk.h"
 
@@ -429,7 +430,8 @@ static void say_how_to_start(struct world *w)
 
 static int carry_out(struct world *w, struct err *e)
 {
-    if (prepare(w, e) < 0)
+    if (scripts_note(w->s, w->cfg, w->config_path, e) < 0 || prepare(w, e) < 0 ||
+        scripts_ended(w->s, e) < 0)
         return -1;
     if (!w->s->systemd) {
         say_how_to_start(w);

@@ -506,3 +506,39 @@ def test_what_is_not_understood_is_asked_for(m):
     config = m.config()
     assert config["world"]["schema"] == "galaxy" and config["mysql"]["user"] == "game"
     assert config["dump"]["interval"] == "30m" and config["status"] == {"dir": "/srv/www", "flag": "flag"}
+
+
+@pytest.mark.parametrize("write", [
+    'echo UP > $FLAG.tmp && mv $FLAG.tmp $FLAG',
+    'T=$(mktemp); echo "UP" >"$T"; chmod 644 "$T"; mv -f "$T" "$FLAG"',
+    'printf "UP\\n" > /tmp/up.$$\nmv /tmp/up.$$ /var/www/status/up.html',
+    'cd /var/www/status; echo UP > up.new; mv up.new /var/www/status/up.html',
+    'echo UP > /var/www/status.new/up.html; mv /var/www/status.new/up.html /var/www/status/',
+])
+def test_a_flag_by_way_of_a_temporary_file(m, write):
+    """What counts is where it is in the end; a dump that goes the same way is no flag."""
+    minimal(m, f"FLAG=/var/www/status/up.html\n{write}\nD=$(mktemp)\n"
+            "mysqldump -ugame -px galaxy | gzip > $D\nmv $D /backup/galaxy-$(date +%H).sql.gz", "")
+    said = m.run()
+    assert m.config()["status"] == {"dir": "/var/www/status", "flag": "up.html"}, said
+    assert "old dumps in /backup:" in said and "dumps: not understood" not in said, said
+
+
+def test_worlds_that_share_a_status_directory(m, tmp_path):
+    """Each gets a directory of its own, and whose each report is can be told although the arguments are masked."""
+    m.write("dump.sh", '#!/bin/sh\nmysqldump -u$1 -p$2 $1 | gzip > /b/$1.gz\necho UP > /var/www/status/$1.html\n')
+    crontab = tmp_path / "crontab"
+    crontab.write_text("".join(f"*/15 * * * * root {m.old}/dump.sh {w} {CANARY}{w}\n" for w in ("mars", "venus")))
+    said = m.run("--crontab", str(crontab))
+    assert m.config("mars")["status"] == {"dir": "/var/www/status", "flag": "mars.html"}
+    assert m.config("venus")["status"] == {"dir": "/var/www/status/venus", "flag": "venus.html"}
+    assert "World mars, of schema mars:" in said and "World venus, of schema venus:" in said, said
+    assert "this one's is in /var/www/status/venus" in said
+
+
+def test_cron_lines_alone(m, tmp_path):
+    minimal(m, "mysqldump -ugame -px galaxy > /b/x.sql")
+    crontab = tmp_path / "crontab"
+    crontab.write_text(f"# nothing\n*/15 * * * * root {m.old}/dump.sh\n")
+    assert m.run("--crontab", str(crontab), "--cron-lines") == f"{crontab}:2\n"
+    assert not os.path.exists(m.to)

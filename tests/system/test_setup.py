@@ -543,3 +543,69 @@ def test_no_world_no_server_no_root(make_server, make_machine, make_world):
     if os.geteuid() != 0:
         done = subprocess.run([SETUP, "--yes"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
         assert done.returncode == 4 and "only root can" in done.stderr, done
+
+
+# -- from the three cron scripts ------------------------------------------------------------------------------
+
+
+class Scripts:
+    """Old scripts that keep worlds with their game's account, each by cron with its name as argument."""
+
+    def __init__(self, machine, *worlds):
+        self.machine, self.worlds = machine, worlds
+        self.dir = os.path.join(machine.base, "old")
+        os.mkdir(self.dir)
+        machine.server.sql(f"CREATE USER keeper@localhost IDENTIFIED BY '{CANARY}'",
+                           *(f"GRANT SELECT, INSERT, LOCK TABLES ON {w}.* TO keeper@localhost" for w in worlds))
+        self.write("check.sh", f"FLAG={machine.path('srv')}/$1/index.html\n"
+                   f"[ \"$(mysql -ukeeper -p{CANARY} -N -e 'SELECT COUNT(*) FROM up' $1)\" = 1 ] || $(dirname $0)/restore.sh $1\n"
+                   "echo UP > $FLAG.new && mv $FLAG.new $FLAG\n")
+        self.write("dump.sh", f"mysqldump -ukeeper -p{CANARY} $1 | gzip > {self.dir}/$1.part && mv {self.dir}/$1.part "
+                   f"{self.dir}/$1-$(date +%H).sql.gz\n")
+        self.crontab("".join(f"* * * * * root {self.dir}/check.sh {w}\n*/15 * * * * root {self.dir}/dump.sh {w}\n" for w in worlds))
+
+    def write(self, name, text):
+        with open(os.path.join(self.dir, name), "w") as f:
+            f.write("#!/bin/bash\n" + text)
+        os.chmod(os.path.join(self.dir, name), 0o755)
+
+    def crontab(self, text):
+        with open(self.machine.path("etc/crontab"), "w") as f:
+            f.write(text)
+
+
+@pytest.mark.each_server
+def test_from_cron(galaxy, make_world, make_machine):
+    """Each world of the scripts gets what they say, with its own status directory. Nothing is started while cron starts them;
+    when its lines are gone, the command of the refusal goes on. What was made can be undone."""
+    server = galaxy()
+    make_world("small", server, schema="mars")
+    machine = make_machine(server)
+    old = Scripts(machine, "galaxy", "mars")
+    before = machine.files()
+    shown = machine.run("--from-cron", old.dir, "--dry-run")
+    assert shown.returncode == 0 and f"dir = {machine.path('srv/mars')}" in shown.stdout and machine.files() == before, shown
+    done = machine.run("--from-cron", old.dir, "--yes")
+    assert done.returncode == 4 and "cron still starts the scripts" in done.stderr and "etc/crontab:1" in done.stderr, done
+    assert "--schema galaxy,mars" in done.stderr and not machine.calls(), done
+    assert CANARY not in done.stdout + done.stderr
+    for world in ("galaxy", "mars"):
+        config = machine.read(f"etc/worldkeeper/{world}.ini")
+        assert f"dir = {machine.path('srv')}/{world}\nflag = index.html" in config and "user = keeper" in config, config
+    old.crontab("")
+    done = machine.run("--schema", "galaxy", "--yes")  # one: both supervisors of this machine would have one socket
+    assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done.stdout + done.stderr
+    assert machine.keeper("galaxy", "--status").returncode in (0, 1)
+    wait_for(lambda: machine.read("srv/galaxy/index.html") == "UP\n", "the flag")
+    for world in ("galaxy", "mars"):
+        assert (done := machine.run("--undo", world, "--yes")).returncode == 0, done
+        for name in (".ini", ".password"):
+            assert not os.path.exists(machine.path(f"etc/worldkeeper/{world}{name}")), done
+
+
+def test_from_cron_without_scripts(galaxy, make_machine):
+    machine = make_machine(galaxy())
+    done = machine.run("--from-cron", machine.base, "--yes")
+    assert done.returncode == 1 and "no shell scripts" in done.stderr and not machine.calls(), done
+    done = machine.run("--from-cron", machine.base, "--schema", "galaxy")
+    assert done.returncode == 2 and "--from-cron finds the schemas" in done.stderr, done

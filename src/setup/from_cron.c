@@ -1,0 +1,134 @@
+#include "setup/from_cron.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "actions/worlds.h"
+#include "setup/scripts.h"
+#include "setup/talk.h"
+
+/* ---- the configs ---- */
+
+struct seen {
+    struct names paths;
+    struct names *before; /* paths that do not count; NULL: all do */
+    struct names worlds, schemas;
+};
+
+static bool has(const struct names *n, const char *name)
+{
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->list[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void see(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct seen *x = arg;
+    (void)why;
+    names_add(&x->paths, path);
+    if (cfg && x->before && !has(x->before, path)) {
+        names_add(&x->worlds, cfg->name);
+        names_add(&x->schemas, cfg->schema);
+    }
+}
+
+static void seen_free(struct seen *x)
+{
+    names_free(&x->paths);
+    names_free(&x->worlds);
+    names_free(&x->schemas);
+}
+
+static void look(struct setup *s, struct seen *x)
+{
+    struct err none; /* there may be no directory yet */
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    worlds_each(dir, see, x, &none);
+}
+
+/* A dry run shows what would be written. */
+static int migrate(struct setup *s, struct err *e)
+{
+    char script[PATH_LONGEST];
+    const char *argv[16];
+    size_t n = 0;
+    if (scripts_migrate_path(script, e) < 0)
+        return -1;
+    argv[n++] = script;
+    argv[n++] = "--for-setup";
+    argv[n++] = "--root";
+    argv[n++] = s->root;
+    argv[n++] = "--owner";
+    argv[n++] = s->service_user;
+    if (s->name) {
+        argv[n++] = "--name";
+        argv[n++] = s->name;
+    }
+    if (s->socket) {
+        argv[n++] = "--socket";
+        argv[n++] = s->socket;
+    }
+    if (s->x.dry)
+        argv[n++] = "--dry-run";
+    argv[n++] = s->from_cron;
+    argv[n] = NULL;
+    bool dry = s->x.dry;
+    s->x.dry = false; /* it is run in either case */
+    int rc = effect_run(&s->x, argv, e);
+    s->x.dry = dry;
+    if (rc <= 0)
+        return rc;
+    err_set(e, ERR_SYSTEM, 0, "not every script in %s became a config, as said above",
+            s->from_cron);
+    return err_hint(e, "where a config is there already: worldkeeper-setup, without --from-cron, "
+                       "continues with it");
+}
+
+static const struct survey_schema *find(const struct setup *s, const char *schema)
+{
+    for (size_t i = 0; i < s->survey.count; i++)
+        if (strcmp(s->survey.list[i].name, schema) == 0)
+            return &s->survey.list[i];
+    return NULL;
+}
+
+/* What fails for one does not end the others; the first failure is the result. */
+static int set_up_all(struct setup *s, const struct seen *x, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < x->worlds.count; i++) {
+        struct err why = {0};
+        const struct survey_schema *schema = find(s, x->schemas.list[i]);
+        s->name = x->worlds.list[i];
+        int done = schema ? setup_world(s, schema, &why)
+                          : err_set(&why, ERR_REFUSED, 0,
+                                    "schema %s of world %s has no MEMORY tables, or is not on this "
+                                    "server",
+                                    x->schemas.list[i], x->worlds.list[i]);
+        if (done < 0 && rc == 0)
+            rc = err_pass(e, &why);
+    }
+    return rc;
+}
+
+int from_cron_take_over(struct setup *s, struct err *e)
+{
+    SCOPED(seen_free) struct seen before = {0}, after = {.before = &before.paths};
+    look(s, &before);
+    if (migrate(s, e) < 0)
+        return -1;
+    if (s->dry) {
+        talk_say("Each of these worlds would then be set up, as one whose config is there.\n");
+        return 0;
+    }
+    look(s, &after);
+    SCOPED(buf_free) struct buf schemas = {0};
+    for (size_t i = 0; i < after.schemas.count; i++)
+        buf_printf(&schemas, "%s%s", i ? "," : "", after.schemas.list[i]);
+    s->taken_over = schemas.p;
+    int rc = set_up_all(s, &after, e);
+    s->name = s->taken_over = NULL; /* they are ours */
+    return rc;
+}
