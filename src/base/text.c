@@ -502,8 +502,10 @@ bool text_starts(const char *s, const char *prefix)
 static bool read_time(const char *s, const char *format, struct tm *tm, bool *utc)
 {
     const char *end = strptime(s, format, tm);
-    *utc = end && *end == 'Z';
-    return end && end[*utc ? 1 : 0] == '\0';
+    /* as commands have it, and as mails, pages and the terminal show it */
+    size_t zone = !end ? 0 : *end == 'Z' ? 1 : text_starts(end, " UTC") ? 4 : 0;
+    *utc = zone > 0;
+    return end && end[zone] == '\0';
 }
 
 static wall_t time_of(struct tm *tm, bool utc)

@@ -57,13 +57,14 @@ void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX]
  * of other statements what precedes the first value; both without literals and comments. One line,
  * at most `room` bytes with the NUL. */
 void statement_brief(const char *sql, size_t len, char *out, size_t room);
-/* What it did to whole tables of the world (DROP, RENAME, ALTER, an index, CREATE OR REPLACE), for
+/* What it did to whole tables of the world (DROP, RENAME, ALTER, an index, CREATE OR REPLACE) or to its schema (DROP), for
  * display; false: nothing, or it cannot be determined. */
 #define STATEMENT_DEED_TABLES 8u
 struct statement_summary {
     const char *verb; /* "dropped" … (static text) */
     const struct db_table *tables[STATEMENT_DEED_TABLES];
     size_t count; /* may be more than are listed */
+    bool schema;  /* all of the schema, and with it each table; none is listed */
 };
 bool statement_summary(const struct statement_world *w, const char *from, const char *sql,
                        size_t len, struct statement_summary *out);

@@ -49,14 +49,28 @@ static const char *read_verb(struct words *w, bool *list)
     return more && (drop || create) && words_is(w, "INDEX") ? "altered" : NULL;
 }
 
+/* DROP DATABASE of the world's own schema. */
+static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    if (!words_next_any(&w, "DROP") || !words_next_any(&w, "DATABASE SCHEMA") || !words_next(&w))
+        return false;
+    if (!w.quoted && words_is(&w, "IF") && (!words_next_any(&w, "EXISTS") || !words_next(&w)))
+        return false;
+    return strcmp(w.word, world->schema) == 0;
+}
+
 bool statement_summary(const struct statement_world *world, const char *from, const char *sql,
                        size_t len, struct statement_summary *out)
 {
     struct words w = {.s = sql, .end = sql + len};
     bool list = false, more = true;
     *out = (struct statement_summary){.verb = read_verb(&w, &list)};
-    if (!out->verb)
-        return false;
+    if (!out->verb) {
+        out->schema = drops_schema(world, sql, len);
+        out->verb = out->schema ? "dropped" : NULL;
+        return out->schema;
+    }
     if (words_is(&w, "INDEX")) { /* … ON table */
         list = false;
         while ((more = words_next(&w)) && !words_is(&w, "ON"))

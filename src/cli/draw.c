@@ -9,6 +9,7 @@
 #include <wchar.h>
 
 #include "actions/hint_command.h"
+#include "base/steps.h"
 #include "base/clock.h"
 #include "base/js.h"
 
@@ -252,6 +253,28 @@ void draw_hint(int indent, const char *hint)
     text_clean(&clean, hint, 4000);
     if (hint[0])
         printf("%*sHINT: %s\n", indent, "", draw_typed(&b, clean.p));
+}
+
+void draw_steps(size_t indent, const char *hint)
+{
+    SCOPED(buf_free) struct buf b = {0}, clean = {0};
+    SCOPED(steps_free) struct steps s = {0};
+    text_clean(&clean, hint, 4000);
+    if (!hint[0] || strcmp(hint, "nothing") == 0)
+        return;
+    steps_split(draw_typed(&b, clean.p), &s);
+    if (s.prose.len) {
+        printf("%*s", (int)indent, "");
+        draw_wrapped(s.prose.p, indent, indent);
+    }
+    for (size_t i = 0; i < s.count; i++) {
+        if (s.list[i].does.len) {
+            buf_addc(&s.list[i].does, ':');
+            printf("%*s", (int)indent, "");
+            draw_wrapped(s.list[i].does.p, indent, indent);
+        }
+        printf("%*s%s\n", (int)indent, "", s.list[i].command.p);
+    }
 }
 
 void draw_headline(const char *word, enum colour colour, const char *rest)

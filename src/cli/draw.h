@@ -63,6 +63,10 @@ void draw_headline(const char *word, enum colour colour, const char *rest);
 /* Prints "HINT: …" with its commands completed, after so many blanks; nothing for "". */
 void draw_hint(int indent, const char *hint);
 
+/* Prints what a condition's hint says to do, after so many blanks: sentences, then each command whole
+ * on a line of its own below what it does; nothing for "" and "nothing". */
+void draw_steps(size_t indent, const char *hint);
+
 /* Seconds from JSON, which may be any number, as milliseconds for text_duration(). */
 int64_t draw_ms(double seconds);
 /* The text of a JSON field with control characters made harmless, whatever its source. */

@@ -52,8 +52,8 @@ static void show_head(const json_t *o)
         fill_line("reason", o, "{reason}");
     if (js_text(o, "todo")[0])
         fill_line("to do", o, "{todo}");
-    if (js_text(o, "command")[0])
-        fill_line("", o, "{command}");
+    if (js_text(o, "command")[0]) /* never wrapped: it is there to be pasted */
+        printf("%*s%s\n", LABEL, "", draw_text(&b, o, "command"));
     int64_t valid = js_number(o, "valid_until_unix", 0), now = clock_wall().ms / 1000;
     if (valid > 0 && now > valid) {
         buf_clear(&head);
@@ -149,6 +149,16 @@ static void list_lines(const char *label, const json_t *list, const char *as)
         fill_line(i ? "" : label, json_array_get(list, i), as);
 }
 
+/* Below each what there is to do, and each command on a line of its own, which is never wrapped. */
+static void show_troubles(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *t = json_array_get(list, i);
+        fill_line(i ? "" : "trouble", t, "{since:t}: {what}");
+        draw_steps(LABEL, js_text(t, "hint"));
+    }
+}
+
 static void show_alerts(const json_t *a)
 {
     json_t *channels = json_object_get(a, "channels"), *v;
@@ -173,7 +183,7 @@ static void show_world(const json_t *o)
     show_head(o);
     if (json_is_object(part = json_object_get(o, "probe")))
         show_probe(part);
-    list_lines("trouble", json_object_get(o, "troubles"), "{since:t}: {what}");
+    show_troubles(json_object_get(o, "troubles"));
     part_line("running", o, "running",
               "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
     show_dumps(o);
@@ -263,6 +273,7 @@ static void show_reasons(const json_t *o)
     for (size_t i = 0; i < json_array_size(troubles); i++) {
         fputs(world.p, stdout);
         draw_wrapped(draw_text(&b, json_array_get(troubles, i), "what"), used, used);
+        draw_steps(used, js_text(json_array_get(troubles, i), "hint"));
     }
 }
 

@@ -130,6 +130,7 @@ static void describe_statement(const struct follower *f, const struct change *c,
     out->more = d->count - out->count;
     out->at = c->at;
     out->before = before.ms > c->at.ms ? before : c->at;
+    out->schema = d->schema;
     snprintf(out->verb, sizeof out->verb, "%s", d->verb);
     catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
     for (size_t i = 0; i < out->count; i++)

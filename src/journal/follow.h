@@ -58,6 +58,7 @@ struct follow_report {
 
 /* A statement that affected whole tables, for display. */
 struct follow_statement {
+    bool schema;   /* all of the world's schema; then it names no tables */
     char verb[16]; /* "dropped" … */
     char by[16];   /* "TRUNCATE", or "" */
     size_t count;

@@ -3,13 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/steps.h"
 #include "notify/message.h"
 
 /* Limits of what is stored and sent: no alert may fill a disk, or be refused for its size. */
 #define TEXT_MAX 1000    /* bytes of one text of an alert */
 #define HEADLINE_MAX 640 /* bytes */
+#define COMMAND_MAX 2000 /* bytes; a longer one is left out: a cut one could do something else */
 #define FACTS_MAX 40
 #define FACT_MAX 200 /* bytes of one fact */
 
@@ -107,6 +110,34 @@ static json_t *new_id(wall_t now)
     return json_string(hex);
 }
 
+/* What there is to do as sentences and as commands, each of which can be pasted whole. */
+static void add_steps(json_t *j, const char *todo)
+{
+    SCOPED(steps_free) struct steps s = {0};
+    json_t *commands = json_array();
+    steps_split(todo ? todo : "", &s);
+    for (size_t i = 0; i < s.count; i++) {
+        const struct step *step = &s.list[i];
+        if (step->command.len <= COMMAND_MAX)
+            json_array_append_new(commands, json_pack("{s:o, s:o}", "does",
+                                                      clean_json(step->does.p, TEXT_MAX), "command",
+                                                      clean_json(step->command.p, COMMAND_MAX)));
+    }
+    json_object_set_new(j, "advice", clean_json(s.prose.p, TEXT_MAX));
+    json_object_set_new(j, "commands", commands);
+}
+
+/* "2026-11-22 23:08:56 CET": for people in the machine's time zone; "" where that is UTC. */
+static void local_time(wall_t now, char out[TEXT_SHORT])
+{
+    time_t t = (time_t)(now.ms / 1000);
+    struct tm tm;
+    out[0] = '\0';
+    if (localtime_r(&t, &tm) && tm.tm_gmtoff != 0 &&
+        strftime(out, TEXT_SHORT, "%Y-%m-%d %H:%M:%S %Z", &tm) == 0)
+        out[0] = '\0';
+}
+
 json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
 {
     char at[TEXT_SHORT], host[256] = "";
@@ -134,11 +165,16 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
     json_object_set_new(j, "world", clean_json(c->name, 64));
     json_object_set_new(j, "host", clean_json(host, 255));
     json_object_set_new(j, "at", json_string(text_utc(now, at)));
+    local_time(now, at);
+    if (at[0])
+        json_object_set_new(j, "at_local", clean_json(at, TEXT_SHORT));
     json_object_set_new(j, "at_unix", json_integer(now.ms / 1000));
     json_object_set_new(j, "headline", clean_json(headline, HEADLINE_MAX));
     json_object_set_new(j, "what", clean_json(what, TEXT_MAX));
     json_object_set_new(j, "doing", clean_json(a->doing, TEXT_MAX));
     json_object_set_new(j, "todo", clean_json(a->todo, TEXT_MAX));
+    add_steps(j, a->todo);
+    json_object_set_new(j, "exposure", clean_json(a->exposure, TEXT_MAX));
     json_object_set_new(j, "facts", clean_facts(a->facts));
     if (a->earlier)
         json_object_set_new(j, "earlier", a->earlier);

@@ -33,16 +33,19 @@ struct alert {
     const char *headline; /* the subject after the world's name; NULL: the first clause of what */
     const char *what;     /* what happened, one line */
     const char *doing;    /* what is being done, or NULL */
-    const char *todo;     /* what a person should do; may be "nothing" */
+    const char *todo;     /* what a person should do, with whole commands; may be "nothing" */
+    const char *exposure; /* what a loss now would cost; NULL: not said */
     const char *incident; /* id of its incident's first alert; NULL: it is the first one */
     bool urgent;          /* bad news: pacing does not delay it */
     json_t *earlier;      /* an alert that was not sent on its own (taken), or NULL */
     json_t *facts;        /* further figures (object, borrowed) or NULL; shown in its order */
 };
 /* A new JSON object, which is the alert from here on, in memory, on disk and in a webhook:
- * {"id","incident","event","kind","urgent","world","host","at","at_unix","headline","what","doing",
- * "todo","facts"[,"earlier"]}: valid UTF-8 without control characters, at most about 25 KiB, plus as
- * much for the earlier one. Files of older versions lack some keys. */
+ * {"id","incident","event","kind","urgent","world","host","at"[,"at_local"],"at_unix","headline","what","doing",
+ * "todo","advice","commands":[{"does","command"}],"exposure","facts"[,"earlier"]}: valid UTF-8 without
+ * control characters, at most about 30 KiB, plus as much for the earlier one. "advice" and "commands"
+ * are "todo" split (base/steps.h): a command is there whole or not at all. Files of older versions lack
+ * some keys. */
 json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now);
 
 /* A request to a channel, as far as `depth` says: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,

@@ -10,6 +10,8 @@
 
 #define FIELD_MAX 1000     /* bytes of one field in the full text */
 #define CHAT_FIELD_MAX 400 /* the same in a chat */
+#define COMMAND_MAX 2000
+#define COMMANDS_MAX 2
 #define FACTS_MAX 40
 #define FACT_MAX 200
 #define LABEL_MAX 24 /* most columns that facts are aligned to */
@@ -197,6 +199,43 @@ static bool is_empty(const json_t *v)
     return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
 }
 
+/* A command of an alert, whole and clean, and what it does; false: there is no such command. */
+static bool command_at(const json_t *a, size_t i, struct buf *does, struct buf *command)
+{
+    const json_t *o = json_array_get(json_object_get(a, "commands"), i);
+    if (i >= COMMANDS_MAX || !json_is_object(o) ||
+        json_string_length(json_object_get(o, "command")) > COMMAND_MAX)
+        return false;
+    message_field(does, o, "does", FIELD_MAX);
+    message_field(command, o, "command", COMMAND_MAX);
+    return command->len > 0;
+}
+
+/* An alert of an older version has its commands in the middle of "todo". */
+static const char *advice_key(const json_t *a)
+{
+    return json_is_string(json_object_get(a, "advice")) ? "advice" : "todo";
+}
+
+/* Each command is a line of its own, to be selected by three clicks; above it what it does. */
+static void add_todo(struct buf *out, size_t width, const json_t *a)
+{
+    size_t before = out->len;
+    field_row(out, width, "To do", a, advice_key(a));
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        SCOPED(buf_free) struct buf does = {0}, command = {0};
+        if (!command_at(a, i, &does, &command))
+            break;
+        if (does.len) {
+            buf_addc(&does, ':');
+            add_row(out, width, out->len == before ? "To do" : "", does.p);
+        } else if (out->len == before) {
+            buf_adds(out, "To do\n");
+        }
+        buf_printf(out, "    %s\n", command.p);
+    }
+}
+
 static void add_fields(struct buf *out, size_t width, const json_t *a,
                        const char *const fields[][2])
 {
@@ -204,17 +243,31 @@ static void add_fields(struct buf *out, size_t width, const json_t *a,
         field_row(out, width, fields[i][0], a, fields[i][1]);
 }
 
+/* UTC, as --at takes it, and in brackets the time of the machine that wrote the alert, if that differs. */
+static void add_time(struct buf *out, const json_t *a)
+{
+    message_field(out, a, "at", 32);
+    if (json_string_length(json_object_get(a, "at_local")) > 0) {
+        buf_adds(out, "  (");
+        message_field(out, a, "at_local", 48);
+        buf_addc(out, ')');
+    }
+}
+
 /* One alert in full: at most about 15 KiB, whatever its file contains. The most urgent lines come
  * first. */
 static void add_full(struct buf *out, const json_t *a)
 {
-    static const char *const first[][2] = {
-        {"What happened", "what"}, {"To do", "todo"}, {"Being done", "doing"}, {NULL, NULL}};
-    static const char *const then[][2] = {
-        {"World", "world"}, {"Host", "host"}, {"Time", "at"}, {"Event", "event"}, {NULL, NULL}};
+    static const char *const first[][2] = {{"What happened", "what"}, {NULL, NULL}};
+    static const char *const next[][2] = {
+        {"Being done", "doing"}, {"A loss now", "exposure"}, {NULL, NULL}};
+    static const char *const then[][2] = {{"World", "world"}, {"Host", "host"}, {NULL, NULL}};
+    static const char *const last[][2] = {{"Event", "event"}, {NULL, NULL}};
     const json_t *facts = json_object_get(a, "facts"), *earlier = json_object_get(a, "earlier");
     size_t width = label_width(facts);
     add_fields(out, width, a, first);
+    add_todo(out, width, a);
+    add_fields(out, width, a, next);
     if (json_is_object(earlier)) { /* it was not sent on its own */
         SCOPED(buf_free) struct buf v = {0};
         message_field(&v, earlier, "at", 32);
@@ -224,6 +277,11 @@ static void add_full(struct buf *out, const json_t *a)
     }
     buf_addc(out, '\n');
     add_fields(out, width, a, then);
+    SCOPED(buf_free) struct buf time = {0};
+    add_time(&time, a);
+    if (time.len)
+        add_row(out, width, "Time", time.p);
+    add_fields(out, width, a, last);
     if (strcmp(js_text(a, "kind"), "new") != 0)
         field_row(out, width, "Kind", a, "kind");
     if (json_object_size(facts) > 0) {
@@ -343,6 +401,19 @@ static void chat_others(struct buf *out, size_t max, const struct message *m)
     json_decref((json_t *)(uintptr_t)rest.alerts);
 }
 
+/* The same lines as in a mail, as far as they fit: a command is there whole or not at all. */
+static void chat_todo(struct buf *out, size_t max, const json_t *a)
+{
+    chat_field(out, max, "To do: ", a, advice_key(a));
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        SCOPED(buf_free) struct buf does = {0}, command = {0}, lines = {0};
+        if (!command_at(a, i, &does, &command))
+            break;
+        buf_printf(&lines, "%s%s%s", does.p ? does.p : "", does.len ? ":\n" : "", command.p);
+        chat_line(out, max, "", lines.p);
+    }
+}
+
 void message_chat(struct buf *out, const struct message *m, size_t max)
 {
     const json_t *a = message_lead(m);
@@ -351,9 +422,13 @@ void message_chat(struct buf *out, const struct message *m, size_t max)
     add_head(out, a);
     cut_chars(out, MESSAGE_SUBJECT_MAX);
     chat_field(out, max, "", a, "what");
-    chat_field(out, max, "To do: ", a, "todo");
+    chat_todo(out, max, a);
     chat_field(out, max, "Being done: ", a, "doing");
-    chat_field(out, max, "Time: ", a, "at");
+    chat_field(out, max, "A loss now: ", a, "exposure");
+    SCOPED(buf_free) struct buf time = {0};
+    add_time(&time, a);
+    if (time.len)
+        chat_line(out, max, "Time: ", time.p);
     chat_field(out, max, "Host: ", a, "host");
     add_notes(&notes, m);
     if (notes.len) {

@@ -209,7 +209,7 @@ static void damaged(struct world *w, json_t *list, const char *device)
     const struct condition *shown = &w->conditions[CONDITION_DAMAGED];
     const json_t *first = json_array_get(list, 0);
     const char *dump = js_text(first, "dump");
-    char what[900], todo[900];
+    char what[900], todo[900], headline[200];
     if (!disk.damaged || !json_equal(disk.damaged, list)) {
         json_decref(disk.damaged);
         disk.damaged = json_incref(list);
@@ -227,21 +227,28 @@ static void damaged(struct world *w, json_t *list, const char *device)
         snprintf(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %.300s",
                  dump, w->cfg->dump_dir, device[0] ? device : "unknown", js_text(first, "by"),
                  js_text(first, "reason"));
-        snprintf(todo, sizeof todo,
-                 "check that disk (dmesg, smartctl); worldkeeper --verify reads all dumps back");
+        snprintf(headline, sizeof headline, "dump %.150s is damaged", dump);
+        snprintf(
+            todo, sizeof todo,
+            "check that disk (dmesg, smartctl); this is over when the damaged dump is deleted, as "
+            "newer ones take its place, or is found intact; worldkeeper --verify reads all dumps "
+            "back");
     } else {
         snprintf(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
                  js_text(first, "reason"));
+        snprintf(headline, sizeof headline, "dump %.150s cannot be loaded", dump);
         SCOPED(xfree) char *path = xasprintf("%s/%s.sql.gz", w->cfg->dump_dir, dump);
         SCOPED(buf_free) struct buf file = {0};
         buf_shell(&file, path);
-        snprintf(todo, sizeof todo,
-                 "correct that row in the world, then worldkeeper --dump; gunzip -c %s shows what "
-                 "the dump holds",
-                 file.p);
+        snprintf(
+            todo, sizeof todo,
+            "correct that row in the world; this is over when the damaged dump is deleted, as "
+            "newer ones take its place; then store a new dump: worldkeeper --dump; to see what "
+            "the damaged one holds: gunzip -c %s",
+            file.p);
     }
-    notify_open(w, CONDITION_DAMAGED, key, "restores use an older dump; a new one is taken", todo,
-                "%s", what);
+    notify_open_as(w, CONDITION_DAMAGED, key, headline,
+                   "restores use an older dump; a new one is taken", todo, "%s", what);
     if (news && dumps_newest() && strcmp(dumps_newest()->name, dump) == 0)
         dumps_due(clock_mono());
 }
@@ -258,7 +265,7 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
         damaged(w, list, d->disk);
     if (d->free_known) {
         /* else a bad disk shows in writes that fail */
-        char todo[640], t[TEXT_SHORT];
+        char todo[640], headline[100], t[TEXT_SHORT];
         /* There must be room for one more dump, whatever the limit says. */
         const struct manifest *newest = dumps_newest();
         uint64_t need = w->cfg->disk_low;
@@ -268,12 +275,15 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
         disk.free_bytes = d->free_bytes;
         disk.free_known = true;
-        snprintf(todo, sizeof todo,
-                 "make room on the file system of %.500s: df -h shows how full it is",
-                 w->cfg->dump_dir);
+        snprintf(
+            todo, sizeof todo,
+            "make room on the file system of the dumps; this shows how full it is: df -h %.500s",
+            w->cfg->dump_dir);
+        snprintf(headline, sizeof headline, "disk nearly full, %s left for dumps",
+                 text_size(d->free_bytes, t));
         if (low)
-            notify_open(
-                w, CONDITION_DISK_LOW, NULL,
+            notify_open_as(
+                w, CONDITION_DISK_LOW, NULL, headline,
                 "dumps go on while they fit; old ones are never deleted beyond [retention] to "
                 "make room",
                 todo, "the disk of the dumps is nearly full: less than %s left",

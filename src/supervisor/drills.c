@@ -117,16 +117,19 @@ static bool is_due(struct world *w, int kind, mono_t now)
     /* Once it begins it is overdue no more: a machine that was off for days begins with it. */
     if (!begins && schedule_overdue(c, past, wall) &&
         (w->guard.state == GUARD_UP || w->guard.state == GUARD_STANDBY)) {
-        char t[TEXT_SHORT];
-        notify_open(w, kinds[kind].condition, "overdue",
-                    c->at ? "beginning at its time of day, if nothing prevents it then"
-                          : "beginning as soon as nothing prevents it",
-                    dumps_newest() ? "another time of day (at), a higher max_load, or more memory"
-                    : w->guard.state == GUARD_STANDBY
-                        ? "worldkeeper --list --from offsite shows what the store has"
-                        : "worldkeeper --check says what keeps a dump from being made",
-                    "no %s has begun for %s%s%s", kinds[kind].name,
-                    text_duration(wall.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
+        char t[TEXT_SHORT], headline[80];
+        snprintf(headline, sizeof headline, "no %s for %s", kinds[kind].name,
+                 text_duration(wall.ms - past->at.ms, t));
+        notify_open_as(w, kinds[kind].condition, "overdue", headline,
+                       c->at ? "beginning at its time of day, if nothing prevents it then"
+                             : "beginning as soon as nothing prevents it",
+                       dumps_newest()
+                           ? "another time of day (at), a higher max_load, or more memory"
+                       : w->guard.state == GUARD_STANDBY
+                           ? "worldkeeper --list --from offsite shows what the store has"
+                           : "worldkeeper --check says what keeps a dump from being made",
+                       "no %s has begun for %s%s%s", kinds[kind].name,
+                       text_duration(wall.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
     }
     return begins;
 }

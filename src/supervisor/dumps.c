@@ -117,7 +117,7 @@ void dumps_due(mono_t when)
 /* Is the newest one older than [dump] max_age? */
 static void timers(struct world *w, mono_t now)
 {
-    char t[TEXT_SHORT];
+    char t[TEXT_SHORT], headline[80];
     if (w->guard.state == GUARD_STANDBY) {
         static const char elsewhere[] = "another machine keeps the world, and makes its dumps";
         notify_over(w, CONDITION_STALE, elsewhere);
@@ -128,10 +128,14 @@ static void timers(struct world *w, mono_t now)
         return;
     if (dumps.taken.ms == 0)
         dumps.taken = now; /* no dump ever: counted from our start */
+    snprintf(headline, sizeof headline, "no dump for %s",
+             text_duration(mono_since(now, dumps.taken), t));
     if (mono_since(now, dumps.taken) > w->cfg->max_dump_age)
-        notify_open(w, CONDITION_STALE, NULL, "still trying",
-                    "the log and worldkeeper --check show why dumps fail",
-                    "no good dump for more than %s", text_duration(w->cfg->max_dump_age, t));
+        notify_open_as(
+            w, CONDITION_STALE, NULL, headline, "still trying",
+            "the log says why each one failed; worldkeeper --check names what keeps a dump "
+            "from being made",
+            "no good dump for more than %s", text_duration(w->cfg->max_dump_age, t));
     else if (w->conditions[CONDITION_STALE].on || dumps.have)
         notify_over(w, CONDITION_STALE, "there is a good dump again");
 }

@@ -210,6 +210,15 @@ static void start_worker(struct world *w, mono_t now)
     follower.state = STARTING;
 }
 
+int64_t follower_unproven(const struct world *w)
+{
+    const struct manifest *newest = dumps_newest();
+    bool gap = w->conditions[CONDITION_JOURNAL_GAP].on || follower.gaps != follower.covered;
+    if (!newest || gap || follower.from_now || discontinuity(w, newest))
+        return -1;
+    return lag(clock_mono());
+}
+
 /* ---- gaps ---- */
 
 /* When to dump for a gap: at once, but with growing pauses if such dumps follow each other, and not
@@ -289,9 +298,10 @@ static void report_statement(struct world *w, const struct follow_statement *s, 
 {
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
     SCOPED(buf_free) struct buf what = {0}, todo = {0}, undo = {0}, whole = {0};
-    char key[64];
+    char key[64], headline[200];
     statement_key(s, key, sizeof key);
     bool news = !open->on || strcmp(open->key, key) != 0;
+    statement_headline(s, headline, sizeof headline);
     statement_words(s, &what);
     buf_adds(&what, "; the journal cannot go on after that");
     statement_undo(s, first, &undo);
@@ -300,7 +310,7 @@ static void report_statement(struct world *w, const struct follow_statement *s, 
                    first ? "just before" : "in the newest dump", undo.p);
     else
         buf_adds(&todo, "nothing, when the dump is stored");
-    notify_open(w, CONDITION_JOURNAL_GAP, key, gap_doing, todo.p, "%s", what.p);
+    notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, gap_doing, todo.p, "%s", what.p);
     hint_command(w->cfg, HINT_ROOT, todo.p, &whole);
     if (news && undo.len)
         log_line(LOG_NOTE_, "%s", whole.p);
@@ -673,13 +683,14 @@ void follower_dump_done(struct world *w)
 static void check_lag(struct world *w, mono_t now)
 {
     int64_t ms = lag_of_worker(now), limit = w->cfg->journal_lag_limit;
-    char t[TEXT_SHORT], l[TEXT_SHORT];
+    char t[TEXT_SHORT], l[TEXT_SHORT], headline[100];
+    snprintf(headline, sizeof headline, "journal is %s behind", text_duration(ms > 0 ? ms : 0, t));
     if (ms > (limit > LAG_MIN_MS ? limit : LAG_MIN_MS))
-        notify_open(w, CONDITION_JOURNAL_LAG, NULL,
-                    "reading on; nothing is lost while the server keeps its log",
-                    "find out what keeps the server or this machine busy",
-                    "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
-                    text_duration(limit, l));
+        notify_open_as(w, CONDITION_JOURNAL_LAG, NULL, headline,
+                       "reading on; nothing is lost while the server keeps its log",
+                       "find out what keeps the server or this machine busy",
+                       "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
+                       text_duration(limit, l));
     /* A worker that is gone, or has just begun, has not caught up. */
     else if (ms >= 0 && follower.at.marker_read)
         notify_over(w, CONDITION_JOURNAL_LAG,

@@ -379,7 +379,7 @@ static void shrunk_words(const json_t *shrunk, struct buf *out)
 /* The dump counts all the same: it is what the world is now. */
 static void report_shrunk(struct world *w, const json_t *shrunk)
 {
-    SCOPED(buf_free) struct buf what = {0}, happened = {0}, todo = {0};
+    SCOPED(buf_free) struct buf what = {0}, headline = {0}, happened = {0}, todo = {0};
     char t[TEXT_SHORT], doing[320];
     const char *before = js_text(json_array_get(shrunk, 0), "dump");
     int64_t kept = w->cfg->retention.keep_before_shrink;
@@ -388,6 +388,7 @@ static void report_shrunk(struct world *w, const json_t *shrunk)
         return;
     }
     shrunk_words(shrunk, &what);
+    buf_adds(&headline, what.p);
     follower_explain_shrunk(w, shrunk, &happened, &todo);
     if (happened.len)
         buf_printf(&what, "; %s", happened.p);
@@ -399,7 +400,8 @@ static void report_shrunk(struct world *w, const json_t *shrunk)
                    "; if that was not intended, this brings table NAME back as it was in that "
                    "dump: worldkeeper --restore=%s --table NAME",
                    before);
-    notify_open(w, CONDITION_SHRUNK, what.p, doing, todo.p + strlen("; "), "%s", what.p);
+    notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing, todo.p + strlen("; "), "%s",
+                   what.p);
 }
 
 /* `e`: what failed after it was stored, or NULL. */
@@ -418,13 +420,12 @@ static void dump_done(struct world *w, const struct manifest *m, const json_t *r
         return;
     }
     world_log_err(w, LOG_ERROR_, "dump", e);
-    notify_open(w, CONDITION_DUMP, "retention",
-                "dumps are stored, and the old ones take room until they are removed",
-                e->hint[0]
-                    ? e->hint
-                    : "see what keeps it from being removed (lsattr shows if it is "
-                      "immutable); one that is to stay for good belongs into another directory",
-                "%.600s", e->text);
+    notify_open_as(w, CONDITION_DUMP, "retention", "old dumps cannot be deleted",
+                   "dumps are stored, and the old ones take room until they are removed",
+                   e->hint[0] ? e->hint
+                              : "see what keeps it from being removed (lsattr shows if it is "
+                                "immutable); keep permanent copies in another directory",
+                   "%.600s", e->text);
 }
 
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)
@@ -452,14 +453,17 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
                    "those already stored are untouched",
                    w->cfg->dump_dir);
     else
-        buf_adds(&todo, e->hint[0] ? e->hint : "see the log, and worldkeeper --check");
+        buf_adds(&todo,
+                 e->hint[0]
+                     ? e->hint
+                     : "see the log; worldkeeper --check names what keeps a dump from being made");
     follower_explain_shrunk(w, json_object_get(result, "shrunk"), &happened, &todo);
     if (happened.len) { /* perhaps new since the last attempt: the follower reports once a second */
         snprintf(key, sizeof key, "%.63s", happened.p);
         log_line(LOG_WARN_, "%s", happened.p);
     }
-    notify_open(w, CONDITION_DUMP, key, doing, todo.p, "%s: %s%s%.600s", failed,
-                happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
+    notify_open_as(w, CONDITION_DUMP, key, failed, doing, todo.p, "%s: %s%s%.600s", failed,
+                   happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
 }
 
 /* ---- the end of --init and --new-round ---- */

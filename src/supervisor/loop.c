@@ -138,6 +138,26 @@ static void watch_ourselves(struct world *w, mono_t now)
     }
 }
 
+/* Whether the journal covers the time since the newest dump is known while it is followed; of a world that is down,
+ * only a restore finds out. */
+static struct exposure exposure_now(const struct world *w)
+{
+    const struct manifest *newest = dumps_newest();
+    const json_t *damaged = disk_damaged_dumps(), *d;
+    bool up = w->guard.state == GUARD_UP;
+    struct exposure e = {.dump = newest != NULL,
+                         .dump_age = newest ? clock_wall().ms - newest->at.ms : -1,
+                         .unproven = up ? follower_unproven(w) : -1,
+                         .journal = w->cfg->journal != JOURNAL_OFF,
+                         .up = up};
+    size_t i;
+    json_array_foreach(damaged, i, d)
+    {
+        e.damaged |= newest && strcmp(js_text(d, "dump"), newest->name) == 0;
+    }
+    return e;
+}
+
 /* What is published, saved and alerted comes last. */
 static const struct part *const parts[] = {
     &prober_part,  &clients_part,        &jobs_part,        &follower_part,
@@ -346,6 +366,7 @@ static struct world *begin_world(struct action_context *a, struct config *cfg)
     w->a = a;
     w->cfg = cfg;
     w->parts = parts;
+    w->exposure = exposure_now;
     w->started = clock_wall();
     gethostname(w->host, sizeof w->host - 1);
     guard_init(&w->guard, clock_mono());

@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/steps.h"
 #include "notify/queue.h"
 #include "notify/outbox.h"
 #include "supervisor/world.h"
@@ -83,42 +84,19 @@ static json_t *status_json(const struct world *w)
     return json_pack("{s:I, s:o}", "waiting", (json_int_t)most, "channels", channels);
 }
 
-/* The names of their incidents on the disk, and the event of their alerts. */
-static const struct {
-    const char *name;
-    unsigned event;
-} conditions[CONDITIONS] = {
-    [CONDITION_DAMAGED] = {"dump_damaged", EVENT_DISK},
-    [CONDITION_DUMP] = {"dump", EVENT_DISCARDED},
-    [CONDITION_SHRUNK] = {"dump_shrunk", EVENT_DISCARDED},
-    [CONDITION_STALE] = {"stale", EVENT_STALE},
-    [CONDITION_DISK_LOW] = {"disk", EVENT_DISK},
-    [CONDITION_STATUS] = {"status", EVENT_DISK},
-    [CONDITION_STATE] = {"state", EVENT_DISK},
-    [CONDITION_DISK_WRITER] = {"writing", EVENT_DISK},
-    [CONDITION_DIR_MOVED] = {"dump_dir", EVENT_DISK},
-    [CONDITION_REFUSED] = {"config", EVENT_STARTED},
-    [CONDITION_JOURNAL_GAP] = {"journal_gap", EVENT_JOURNAL},
-    [CONDITION_JOURNAL] = {"journal", EVENT_JOURNAL},
-    [CONDITION_JOURNAL_LAG] = {"journal_lag", EVENT_JOURNAL},
-    [CONDITION_CHECK] = {"check", EVENT_CHECK},
-    [CONDITION_QUEUE] = {"alert_queue", EVENT_CHECK},
-    [CONDITION_LEDGER] = {"ledger", EVENT_LEDGER},
-    [CONDITION_LEDGER_SLOW] = {"ledger_slow", EVENT_LEDGER},
-    [CONDITION_LEDGER_LATE] = {"ledger_late", EVENT_LEDGER},
-    [CONDITION_LEDGER_IGNORED] = {"ledger_ids", EVENT_LEDGER},
-    [CONDITION_STOLEN] = {"progress_stolen", EVENT_PROGRESS},
-    [CONDITION_CENTRAL] = {"progress_central", EVENT_PROGRESS},
-    [CONDITION_DRILL] = {"drill", EVENT_DRILL},
-    [CONDITION_VERIFY] = {"verify", EVENT_DRILL},
-    [CONDITION_OFFSITE] = {"offsite", EVENT_OFFSITE},
-    [CONDITION_OFFSITE_LATE] = {"offsite_late", EVENT_OFFSITE},
-    [CONDITION_STANDBY] = {"standby", EVENT_STANDBY},
-    [CONDITION_COLD] = {"standby_cold", EVENT_STANDBY},
-    [CONDITION_LEFT] = {"standby_tables", EVENT_STANDBY},
-    [CONDITION_PAUSE] = {"pause", EVENT_PAUSE},
-    [CONDITION_BLOCKED] = {"blocked", EVENT_WAITING},
-};
+/* The commands of a hint, for root, as alerts have them: [{"does","command"}]. */
+static json_t *commands_json(const struct world *w, const char *hint)
+{
+    SCOPED(buf_free) struct buf whole = {0};
+    SCOPED(steps_free) struct steps s = {0};
+    json_t *list = json_array();
+    hint_command(w->cfg, HINT_ROOT, hint, &whole);
+    steps_split(whole.p, &s);
+    for (size_t i = 0; i < s.count; i++)
+        json_array_append_new(list, json_pack("{s:o, s:o}", "does", js_clean(s.list[i].does.p),
+                                              "command", js_clean(s.list[i].command.p)));
+    return list;
+}
 
 /* With the same texts as the log and the alerts. */
 json_t *notify_conditions_json(const struct world *w)
@@ -128,8 +106,9 @@ json_t *notify_conditions_json(const struct world *w)
         const struct condition *t = &w->conditions[i];
         if (t->on)
             json_array_append_new(list,
-                                  json_pack("{s:o, s:o, s:o}", "what", js_clean(t->text), "hint",
-                                            js_clean(t->hint), "since", js_time(t->since)));
+                                  json_pack("{s:o, s:o, s:o, s:o}", "what", js_clean(t->text),
+                                            "hint", js_clean(t->hint), "commands",
+                                            commands_json(w, t->hint), "since", js_time(t->since)));
     }
     return list;
 }
@@ -138,8 +117,8 @@ json_t *notify_condition_figures(const struct world *w)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < CONDITIONS; i++)
-        json_array_append_new(list, json_pack("{s:s, s:b}", "condition", conditions[i].name, "is",
-                                              (int)w->conditions[i].on));
+        json_array_append_new(list, json_pack("{s:s, s:b}", "condition", condition_words[i].name,
+                                              "is", (int)w->conditions[i].on));
     return list;
 }
 
@@ -261,14 +240,20 @@ static void close_incident(const char *name)
     notifier.incidents_dirty = true;
 }
 
-/* Composes an alert for the incident of that name, or for the one that it would open. From here on the alert is JSON,
+/* Composes an alert for the incident of that name, or for the one that it would open; `exposed`: it says what a loss
+ * now would cost. From here on the alert is JSON,
  * as it is stored and sent: nothing is looked up again. */
-static json_t *compose(struct world *w, const char *name, struct alert *al)
+static json_t *compose(struct world *w, const char *name, struct alert *al, bool exposed)
 {
-    SCOPED(buf_free) struct buf todo = {0};
+    SCOPED(buf_free) struct buf todo = {0}, loss = {0};
     const struct incident *open = incident_find(&notifier.incidents, name);
     hint_command(w->cfg, HINT_ROOT, al->todo, &todo);
     al->todo = todo.p;
+    if (exposed && w->guard.state != GUARD_STANDBY) {
+        struct exposure e = w->exposure(w);
+        exposure_words(&e, &loss);
+        al->exposure = loss.p;
+    }
     al->incident = open ? open->id : NULL;
     return alert_compose(w->cfg, al, clock_wall());
 }
@@ -299,53 +284,82 @@ static const char *const alert_kinds[] = {[GUARD_ALERT_NEW] = "new",
                                           [GUARD_ALERT_REMINDER] = "reminder",
                                           [GUARD_ALERT_RECOVERED] = "recovered"};
 
-static void set_condition(struct world *w, enum condition_id id, bool on, const char *key,
-                          const char *doing, const char *todo, const char *what)
+struct condition_news {
+    bool on;
+    const char *key, *headline, *doing, *todo, *what;
+};
+
+static void set_condition(struct world *w, enum condition_id id, const struct condition_news *n)
 {
     struct condition *t = &w->conditions[id];
-    const char *name = conditions[id].name;
-    unsigned event = conditions[id].event;
+    const char *name = condition_words[id].name;
+    unsigned event = condition_words[id].event;
+    bool on = n->on;
     mono_t now = clock_mono();
     enum guard_alert_kind kind = condition_alert(
-        t, on, key, incident_find(&notifier.incidents, name), w->cfg->alert_repeat, now);
+        t, on, n->key, incident_find(&notifier.incidents, name), w->cfg->alert_repeat, now);
     /* Callers say what is, as often as they like; only a change or a reminder goes on from here. */
     if (kind == GUARD_ALERT_NONE)
         return;
     t->on = on;
     t->notified = now;
-    snprintf(t->key, sizeof t->key, "%s", key);
-    snprintf(t->text, sizeof t->text, "%s", what);
-    snprintf(t->hint, sizeof t->hint, "%s", todo);
+    snprintf(t->key, sizeof t->key, "%s", n->key);
+    snprintf(t->text, sizeof t->text, "%s", n->what);
+    snprintf(t->hint, sizeof t->hint, "%s", n->todo);
     w->status_dirty = true;
     if (kind != GUARD_ALERT_REMINDER) {
         t->since = clock_wall();
         if (event != EVENT_DISCARDED)
-            log_line(on ? LOG_WARN_ : LOG_NOTE_, "%s", what);
-        history_add(
-            w, HISTORY_CONDITION,
-            json_pack("{s:s, s:b, s:o}", "condition", name, "on", (int)on, "what", js_clean(what)));
+            log_line(on ? LOG_WARN_ : LOG_NOTE_, "%s", n->what);
+        history_add(w, HISTORY_CONDITION,
+                    json_pack("{s:s, s:b, s:o}", "condition", name, "on", (int)on, "what",
+                              js_clean(n->what)));
     }
     struct alert al = {.event = event,
                        .kind = alert_kinds[kind],
-                       .what = what,
-                       .doing = doing,
-                       .todo = todo,
-                       .urgent = kind == GUARD_ALERT_NEW};
+                       .headline = on ? n->headline : NULL,
+                       .what = n->what,
+                       .doing = n->doing,
+                       .todo = n->todo,
+                       .urgent = kind != GUARD_ALERT_REMINDER};
     if (alert_wanted(w->cfg, event))
-        send(w, name, compose(w, name, &al), event, !on);
+        send(w, name, compose(w, name, &al, on), event, !on);
     else if (!on)
         close_incident(name);
+}
+
+static void open_condition(struct world *w, enum condition_id id, struct condition_news *n,
+                           const char *fmt, va_list ap)
+{
+    SCOPED(buf_free) struct buf what = {0};
+    buf_vprintf(&what, fmt, ap);
+    n->on = true;
+    n->what = what.p;
+    n->key = n->key ? n->key : "";
+    n->headline = n->headline ? n->headline : condition_words[id].headline;
+    set_condition(w, id, n);
 }
 
 void notify_open(struct world *w, enum condition_id id, const char *key, const char *doing,
                  const char *todo, const char *fmt, ...)
 {
-    SCOPED(buf_free) struct buf what = {0};
     va_list ap;
     va_start(ap, fmt);
-    buf_vprintf(&what, fmt, ap);
+    open_condition(w, id, &(struct condition_news){.key = key, .doing = doing, .todo = todo}, fmt,
+                   ap);
     va_end(ap);
-    set_condition(w, id, true, key ? key : "", doing, todo, what.p);
+}
+
+void notify_open_as(struct world *w, enum condition_id id, const char *key, const char *headline,
+                    const char *doing, const char *todo, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    open_condition(
+        w, id,
+        &(struct condition_news){.key = key, .headline = headline, .doing = doing, .todo = todo},
+        fmt, ap);
+    va_end(ap);
 }
 
 void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
@@ -355,7 +369,8 @@ void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&what, fmt, ap);
     va_end(ap);
-    set_condition(w, id, false, "", "", "nothing", what.p);
+    set_condition(
+        w, id, &(struct condition_news){.key = "", .doing = "", .todo = "nothing", .what = what.p});
 }
 
 void notify_started(struct world *w, wall_t last_sign)
@@ -377,7 +392,7 @@ void notify_started(struct world *w, wall_t last_sign)
     if (last_sign.ms)
         log_line(LOG_WARN_, "%s", words.what);
     if (alert_wanted(w->cfg, EVENT_STARTED))
-        send(w, "start", compose(w, "start", &al), EVENT_STARTED, true);
+        send(w, "start", compose(w, "start", &al, false), EVENT_STARTED, true);
     notify_over(w, CONDITION_REFUSED, "the config is accepted");
 }
 
@@ -394,7 +409,7 @@ static void send_guard(struct world *w, struct alert *al, bool closes)
         incident_open(&notifier.incidents, WORLD_INCIDENT, js_text(notifier.held, "incident"),
                       al->event);
     notifier.held = NULL;
-    send(w, WORLD_INCIDENT, compose(w, WORLD_INCIDENT, al), al->event, closes);
+    send(w, WORLD_INCIDENT, compose(w, WORLD_INCIDENT, al, !closes), al->event, closes);
 }
 
 static void send_held(struct world *w)
@@ -443,7 +458,7 @@ void notify_guard(struct world *w, const struct words_facts *facts)
                        .what = words.what,
                        .doing = words.doing,
                        .todo = words.todo,
-                       .urgent = bad,
+                       .urgent = bad || over,
                        .facts = a.alert_event == EVENT_RESTORED ? w->last_restore : NULL};
     if (a.alert == GUARD_ALERT_NEW && strcmp(words.todo, "nothing") != 0) {
         SCOPED(buf_free) struct buf todo = {0};
@@ -455,7 +470,7 @@ void notify_guard(struct world *w, const struct words_facts *facts)
          * a user started it and sees it begin. */
         if (alert_wanted(w->cfg, EVENT_RESTORING)) {
             json_decref(notifier.held);
-            notifier.held = compose(w, WORLD_INCIDENT, &al);
+            notifier.held = compose(w, WORLD_INCIDENT, &al, false);
             notifier.held_until =
                 mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
         }

@@ -45,7 +45,7 @@ static void judge(struct world *w, const json_t *o)
         notify_open(w, CONDITION_CHECK, key, "keeping the world; what needs this will fail",
                     js_text(o, "hint"), "%s", what);
     else
-        notify_over(w, CONDITION_CHECK, "all that --check examines is in order again");
+        notify_over(w, CONDITION_CHECK, "all --check rules pass again");
     periodic_check.next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
 }
 

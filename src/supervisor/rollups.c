@@ -102,19 +102,19 @@ static int64_t waited(const struct line *l, mono_t now)
 
 /* Of the ledger conditions, in their order. */
 static const struct {
-    const char *doing, *todo, *over;
+    const char *is, *doing, *todo, *over; /* is: after the ledger's name, in the subject */
 } conditions[] = {
-    {"trying again each minute; totals stay right, but the ledger grows",
+    {"is not rolled up", "trying again each minute; totals stay right, but the ledger grows",
      "worldkeeper --check names what is wrong", "all ledgers are rolled up again"},
-    {"rolling it up without a pause",
+    {"grows faster than it is rolled up", "rolling it up without a pause",
      "SHOW FULL PROCESSLIST in the server shows what keeps it busy or the table locked; a longer "
      "interval does not help if rows arrive faster than the server adds them",
      "ledgers are rolled up within their intervals again"},
-    {"nothing: totals have these rows",
+    {"has late rows", "nothing: totals have these rows",
      "check the clocks of the machines that write the ledger, and whether rows wait long before "
      "they are inserted; or raise late_limit",
      "no ledger has more late rows than late_limit"},
-    {"leaving these rows as they are",
+    {"has rows that no total counts", "leaving these rows as they are",
      "worldkeeper --rollup --verify counts them; insert them again without their ids, then delete "
      "the old ones; the game must leave the id to AUTO_INCREMENT",
      "all rows of all ledgers are in totals again"},
@@ -159,7 +159,7 @@ static void judge(struct world *w, enum condition_id id)
     SCOPED(buf_free) struct buf what = {0}, others = {0};
     const struct line *first = NULL;
     const char *todo = conditions[id - CONDITION_LEDGER].todo;
-    char key[CONDITION_KEY];
+    char key[CONDITION_KEY], headline[140];
     unsigned n = 0;
     bool known = true;
     for (unsigned i = 0; i < rollups.count; i++) {
@@ -180,7 +180,10 @@ static void judge(struct world *w, enum condition_id id)
     }
     if (n > 1)
         buf_printf(&what, "; and %u more", n - 1);
-    notify_open(w, id, key, conditions[id - CONDITION_LEDGER].doing, todo, "%s", what.p);
+    snprintf(headline, sizeof headline, "ledger %.60s %s", first->name,
+             conditions[id - CONDITION_LEDGER].is);
+    notify_open_as(w, id, key, headline, conditions[id - CONDITION_LEDGER].doing, todo, "%s",
+                   what.p);
 }
 
 static void judge_all(struct world *w)

@@ -268,8 +268,9 @@ static void judge(struct world *w)
             ? "find out on the primary, by its status, whether it stores its dumps and journal"
             : "worldkeeper --list --from offsite tests the store";
     if (failing || bad)
-        notify_open(w, CONDITION_STANDBY, condition_key(key, &r->why), doing, todo,
-                    "the standby cannot have all that the store has: %.540s", r->why.text);
+        notify_open_as(w, CONDITION_STANDBY, condition_key(key, &r->why),
+                       "standby cannot have all that the store has", doing, todo,
+                       "the standby cannot have all that the store has: %.540s", r->why.text);
     else if (old)
         notify_open(w, CONDITION_STANDBY, "old", doing, todo,
                     "the newest that the standby has is of %s ago",

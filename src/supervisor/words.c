@@ -14,6 +14,7 @@
 /* Each alert has four texts: the subject, what happened, what is being done, what there is to do. They are written for
  * somebody who was asleep a minute ago. */
 
+#define NO_DATABASE 1049 /* the server's ER_BAD_DB_ERROR */
 #define SET(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
 
 /* ---- not there, or not to be judged ---- */
@@ -45,20 +46,27 @@ static void sentinel(const struct words_facts *f, struct words *out)
              "the table by which worldkeeper knows its world is missing: ",
              "no dump; nothing is restored by itself",
              "for one that was lost or dropped by mistake: worldkeeper --restore; for tables "
-             "that are the world now, as after loading a new round: worldkeeper --init (dumps "
-             "from before are then restored only by name)"},
-        deleted = {"NOT PROTECTED, the sentinel row was deleted",
-                   "the row by which worldkeeper knows its world was deleted, and the server was "
-                   "not restarted: ",
-                   "no dump; nothing is restored by itself over what may be a living world",
-                   "if the world is still there, worldkeeper --init puts the row back; if it is "
-                   "lost, worldkeeper --restore"},
+             "that are the world now, as after loading a new round (dumps from before are then "
+             "restored only by name): worldkeeper --init"},
+        gone = {"DATABASE MISSING",
+                "the server answers, and the database of the world does not exist: ",
+                "no dump; nothing is restored by itself",
+                "for one that was dropped or lost by mistake, this makes it again: worldkeeper "
+                "--restore; for one that was renamed, correct [mysql] schema in the config"},
+        deleted =
+            {"NOT PROTECTED, the sentinel row was deleted",
+             "the row by which worldkeeper knows its world was deleted, and the server was "
+             "not restarted: ",
+             "no dump; nothing is restored by itself over what may be a living world",
+             "if the world is still there, this puts the row back: worldkeeper --init; if it is "
+             "lost, this restores it: worldkeeper --restore"},
         foreign = {"NOT PROTECTED, the sentinel row is another one",
                    "the sentinel row, by which worldkeeper knows its world, is not its own: ",
                    "nothing: no dump and no restore until it is",
-                   "find out who changed the sentinel table; worldkeeper --init --force adopts the "
-                   "world that is there"};
-    const struct text *t = f->guard->cause == CAUSE_ELSEWHERE     ? &elsewhere
+                   "find out who changed the sentinel table; to adopt the world that is there: "
+                   "worldkeeper --init --force"};
+    const struct text *t = f->guard->cause == CAUSE_ELSEWHERE ? &elsewhere
+                           : f->guard->verdict == VERDICT_MISSING && f->error == NO_DATABASE ? &gone
                            : f->guard->verdict == VERDICT_MISSING ? &missing
                            : f->guard->verdict == VERDICT_EMPTY   ? &deleted
                                                                   : &foreign;
@@ -69,8 +77,8 @@ static void sentinel(const struct words_facts *f, struct words *out)
         sql_ident2(&name, f->cfg->schema, f->cfg->sentinel);
         SET(out->headline, "NOT PROTECTED, the sentinel table is not in memory");
         SET(out->todo,
-            "where the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; where it was lost: "
-            "TRUNCATE TABLE %.140s; and it is restored",
+            "where the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; where it was lost, "
+            "after which it is restored: TRUNCATE TABLE %.140s",
             name.p, name.p);
     }
 }
@@ -120,8 +128,8 @@ static void down(const struct words_facts *f, struct words *out)
 static void waiting(const struct words_facts *f, struct words *out)
 {
 #define CHOICE                                                                                     \
-    "worldkeeper --list and worldkeeper --verify show what can be restored; worldkeeper "          \
-    "--restore=DUMP takes a certain one"
+    "worldkeeper --list shows what can be restored; to restore a certain dump: worldkeeper "       \
+    "--restore=DUMP"
     static const struct text by_hand = {
         "LOST, and waits for you to restore it",
         "the world is lost: ", "waiting: nothing is restored by itself ([restore] auto = no)",
@@ -203,14 +211,14 @@ static void set_aside_words(const struct set_aside *s, const struct loss *loss, 
             s->when, s->is, s->name);
     SET(rest, "%s", out->what);
     SET(out->what,
-        "%s that players wrote into the emptied tables (%s) %s not in the world but in %.300s; "
+        "%s that players wrote into the emptied tables (%s) %s not in the world but in %.80s; "
         "%.500s",
-        s->rows, s->when, s->is, s->file, rest);
+        s->rows, s->when, s->is, s->name, rest);
     SET(out->todo,
-        "give the players their %s back (%s, in %.300s): worldkeeper --conflicts=%.300s "
-        "compares them with the world, worldkeeper --conflicts=%.300s --apply inserts the rows "
-        "that collide with nothing",
-        s->rows, s->when, s->file, file.p, file.p);
+        "give the players their %s back; this compares them with the world: worldkeeper "
+        "--conflicts=%.300s; this inserts those that collide with nothing: worldkeeper "
+        "--conflicts=%.300s --apply",
+        s->rows, file.p, file.p);
 }
 
 static const char *after_loss(const json_t *restored, const struct loss *loss)
@@ -381,6 +389,11 @@ void statement_words(const struct follow_statement *s, struct buf *out)
 {
     char t[TEXT_SHORT];
     bool several = s->count + s->more > 1;
+    if (s->schema) {
+        buf_printf(out, "the database, with all tables of the world, was %s at %s", s->verb,
+                   text_utc(s->at, t));
+        return;
+    }
     buf_adds(out, several ? "tables " : "table ");
     for (size_t i = 0; i < s->count; i++) {
         const struct follow_table *table = &s->tables[i];
@@ -399,12 +412,32 @@ void statement_words(const struct follow_statement *s, struct buf *out)
                s->by, s->by[0] ? ")" : "", text_utc(s->at, t));
 }
 
+void statement_headline(const struct follow_statement *s, char *out, size_t size)
+{
+    size_t all = s->count + s->more;
+    if (s->schema)
+        snprintf(out, size, "DATABASE %s", strcmp(s->verb, "dropped") == 0 ? "DROPPED" : "CHANGED");
+    else if (all == 1)
+        snprintf(out, size, "table %.64s %s", s->tables[0].name, s->verb);
+    else if (all == 2)
+        snprintf(out, size, "tables %.64s and %.64s %s", s->tables[0].name, s->tables[1].name,
+                 s->verb);
+    else
+        snprintf(out, size, "table %.64s and %zu more %s", s->tables[0].name, all - 1, s->verb);
+}
+
 /* Only what --restore can do: into a living world, single tables, from one dump. */
 void statement_undo(const struct follow_statement *s, bool reached, struct buf *out)
 {
     char t[TEXT_SHORT];
     SCOPED(buf_free) struct buf names = {0};
     const char *dump = "";
+    if (s->schema) {
+        buf_adds(out, "worldkeeper --restore");
+        if (reached)
+            buf_printf(out, " --at %s", text_utc(s->before, t));
+        return;
+    }
     /* After these statements the table still exists, with rows. */
     bool there = strcmp(s->verb, "altered") == 0 || strcmp(s->verb, "replaced") == 0 ||
                  strcmp(s->verb, "emptied") == 0;
@@ -438,5 +471,8 @@ void statement_undo(const struct follow_statement *s, bool reached, struct buf *
 
 void statement_key(const struct follow_statement *s, char *out, size_t size)
 {
-    snprintf(out, size, "%s %s", s->verb, s->count ? s->tables[0].name : "");
+    snprintf(out, size, "%s %s", s->verb,
+             s->schema  ? "database"
+             : s->count ? s->tables[0].name
+                        : "");
 }

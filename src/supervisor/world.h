@@ -39,41 +39,6 @@
 
 struct world;
 
-/* Something wrong that lasts, other than the world's own state. */
-enum condition_id {
-    CONDITION_DAMAGED, /* a stored dump is */
-    CONDITION_DUMP,    /* dumps fail */
-    CONDITION_SHRUNK,  /* the newest dump has far fewer rows than the one before it */
-    CONDITION_STALE,   /* no good dump for too long */
-    CONDITION_DISK_LOW,
-    CONDITION_STATUS,      /* the status cannot be written */
-    CONDITION_STATE,       /* nor the state */
-    CONDITION_DISK_WRITER, /* no disk writer answers */
-    CONDITION_DIR_MOVED,   /* [dump] dir names another directory than the one in use, or none */
-    CONDITION_REFUSED,     /* a reload of the config was */
-    CONDITION_JOURNAL_GAP,
-    CONDITION_JOURNAL, /* the binary log is not followed */
-    CONDITION_JOURNAL_LAG,
-    CONDITION_CHECK,          /* a rule of --check fails */
-    CONDITION_LEDGER,         /* rollups of a ledger fail */
-    CONDITION_LEDGER_SLOW,    /* … or take longer than until the next */
-    CONDITION_LEDGER_LATE,    /* more late rows than allowed */
-    CONDITION_LEDGER_IGNORED, /* rows that no total has */
-    CONDITION_QUEUE,          /* the alert queue holds files that are not ours */
-    CONDITION_STOLEN,         /* progress that may not be sent any more */
-    CONDITION_CENTRAL,        /* the central store of progress is away, or refuses us */
-    CONDITION_DRILL,          /* the last drill failed, or none begins */
-    CONDITION_VERIFY,         /* the same of verifies */
-    CONDITION_OFFSITE,        /* copies on the other machine fail */
-    CONDITION_OFFSITE_LATE,   /* … or are made, but too slowly */
-    CONDITION_STANDBY,        /* the standby lags, or cannot have what the store has */
-    CONDITION_COLD,           /* … or does not keep the world loaded */
-    CONDITION_LEFT,           /* a standby's server still has the tables of a world */
-    CONDITION_PAUSE,          /* one without an end lasts too long */
-    CONDITION_BLOCKED,        /* a restore waits for sessions of others */
-    CONDITIONS
-};
-
 /* A worker of one of the parts, and what the loop calls with each of its packets; NULL: it has ended. */
 #define WORKERS_MAX 16
 typedef void worker_message_fn(struct world *w, struct worker *v, const struct packet *m);
@@ -107,6 +72,8 @@ struct world {
     size_t heard_count;
     /* In the order in which their timers find what those before them have decided; ended by NULL. */
     const struct part *const *parts;
+    /* What a loss now would cost: the loop asks the parts, which call the notifier themselves. */
+    struct exposure (*exposure)(const struct world *w);
 };
 
 /* What the loop, a reload and the status ask of each part that has it; NULL: nothing. */
@@ -278,6 +245,9 @@ void follower_restored(struct world *w, const char *dump, wall_t alive);
 void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo);
 
+/* ms at the end that are not proven to be in the journal, which covers all before since the newest dump; -1: that is not
+ * known. */
+int64_t follower_unproven(const struct world *w);
 double follower_behind_seconds(void); /* -1: not known */
 
 /* ---- prober.c ---- */
@@ -340,11 +310,15 @@ void dumps_due(mono_t when);
 void notify_started(struct world *w, wall_t last_sign);
 /* After each step of the guard. */
 void notify_guard(struct world *w, const struct words_facts *facts);
-/* Something is wrong, in the words of the format; said as often as it is found: alerts and logs only
+/* Something is wrong, in the words of the format, with the condition's own subject (condition_words); said as often as it is found: alerts and logs only
  * changes, and sends reminders. `key`: what it is that is wrong, where a condition may have several causes;
  * NULL: there is only one. */
 void notify_open(struct world *w, enum condition_id id, const char *key, const char *doing,
                  const char *todo, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* The same with a subject that names the object, or NULL: "table planet altered". */
+void notify_open_as(struct world *w, enum condition_id id, const char *key, const char *headline,
+                    const char *doing, const char *todo, const char *fmt, ...)
+    __attribute__((format(printf, 7, 8)));
 /* It is not, or no more: nothing is being done about it, and nothing is left to do. */
 void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

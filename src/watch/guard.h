@@ -214,7 +214,7 @@ struct condition {
     bool on;
     /* the same key again is not news, even if numbers in the text differ */
     char key[CONDITION_KEY];
-    char text[640], hint[640];
+    char text[640], hint[2048]; /* a hint has whole commands */
     wall_t since;
     mono_t notified; /* last alert or reminder */
 };

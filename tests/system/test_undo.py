@@ -2,6 +2,7 @@
 the world and in it, and one table of it alone; which moments can be had is what --list says; what happened is told
 with the command that brings it back."""
 import json
+import re
 import shlex
 
 import pytest
@@ -425,6 +426,52 @@ def test_what_a_rejected_dump_lacks_is_told_as_well(undo, http, mode):
     assert done.rc != DONE, done
     said = json.dumps(http.wait_event("discarded")[0], ensure_ascii=False)
     assert "table player, 2,000 rows in the last dump, was emptied (TRUNCATE) at 20" in said, said
+
+
+# -- the mail -----------------------------------------------------------------------------------
+
+def pasted(mail):
+    """The lines of a mail that are a command and nothing else."""
+    return [line.strip() for line in mail.text.splitlines() if line.strip().startswith("worldkeeper --")]
+
+
+@pytest.mark.parametrize("mistake, subject", [
+    ("ALTER TABLE player DROP COLUMN nick", "table player altered"),
+    ("DROP TABLE player, chat", "tables player and chat dropped"),
+    ("DROP DATABASE {}", "DATABASE DROPPED")])
+def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, mistake, subject):
+    """What is selected by three clicks and pasted brings it all back; what a loss now would cost is there."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
+    world = keeper.world
+    keeper.start()
+    following(keeper)
+    play(world)
+    before = tables(world)
+    world.sql(mistake.format(world.schema))
+    mail = smtp.wait(lambda m: subject in m.subject)[0]
+    assert re.fullmatch(rf"w1 {subject}( \(\+\d+ (more|earlier)\))?", mail.subject), mail.subject
+    assert re.search(r"^A loss now +at most .+ of play: the newest verified dump is .+ old, and ", mail.text, re.M), mail.text
+    (command, *_) = pasted(mail)
+    assert "--restore" in command and f"--config {keeper.config_path}" in command and "--at 20" in command, mail.text
+    keeper.wait(lambda: "DATABASE" in subject or len(keeper.dumps()) >= 2, "the dump at once")
+    keeper.ok(*shlex.split(command)[3:])
+    after = tables(world)
+    for table in ("player", "chat", "fleet") if "DATABASE" in subject else re.findall("player|chat", subject):
+        assert_same(of(before, table), of(after, table), mistake)
+
+
+def test_the_mail_about_lost_rows_has_the_figures_in_its_subject(undo, smtp):
+    """A DELETE without WHERE, and the command as a line of its own."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
+    keeper.start()
+    following(keeper)
+    keeper.world.sql("DELETE FROM player")
+    end = keeper.server.sql("SHOW BINARY LOGS")[-1][1]
+    keeper.wait(lambda: (live(keeper).get("pos") or 0) >= end, "all of the log")
+    keeper.ok("--dump")
+    mail = smtp.wait(lambda m: "lost" in m.subject)[0]
+    assert re.match(r"w1 table player lost 2,000 of 2,000 rows", mail.subject), mail.subject
+    assert any("--table player" in line for line in pasted(mail)), mail.text
 
 
 # -- how far back -------------------------------------------------------------------------------

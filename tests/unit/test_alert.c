@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -218,6 +219,61 @@ static void test_text(void **state)
                              "rows           50000\n"
                              "whole          yes\n");
     buf_free(&b);
+    json_decref(list);
+}
+
+/* Each command is a line of its own, whole, with what it does above it; what it costs to lose the world now. */
+static void test_text_commands(void **state)
+{
+    (void)state;
+    struct alert a = {.event = EVENT_JOURNAL,
+                      .what = "table planet was dropped",
+                      .doing = "a dump is taken",
+                      .exposure = "at most 3 s of play",
+                      .todo = "find out who did it; this brings it back: runuser -u worldkeeper -- "
+                              "worldkeeper --world s8 "
+                              "--restore=s8-000001-00000001-20260131T120000Z --at "
+                              "2026-01-31T23:59:59Z --table planet"};
+    json_t *list = json_pack("[o]", alert_compose(config(), &a, (wall_t){1769903999000}));
+    struct message m = {list, 0, 0};
+    SCOPED(buf_free) struct buf b = {0}, chat = {0};
+    message_text(&b, &m, 65536);
+    assert_true(text_starts(
+        b.p,
+        "What happened  table planet was dropped\n"
+        "To do          find out who did it\n"
+        "               this brings it back:\n"
+        "    runuser -u worldkeeper -- worldkeeper --world s8 "
+        "--restore=s8-000001-00000001-20260131T120000Z --at 2026-01-31T23:59:59Z --table planet\n"
+        "Being done     a dump is taken\n"
+        "A loss now     at most 3 s of play\n"));
+    message_chat(&chat, &m, 2000);
+    assert_non_null(
+        strstr(chat.p, "\nTo do: find out who did it\nthis brings it back:\nrunuser -u worldkeeper"
+                       " -- worldkeeper --world s8 --restore=s8-000001-00000001-20260131T120000Z"
+                       " --at 2026-01-31T23:59:59Z --table planet\nBeing done: "));
+    /* in a short text it is missing rather than cut */
+    buf_clear(&chat);
+    message_chat(&chat, &m, 200);
+    assert_null(strstr(chat.p, "runuser"));
+    json_decref(list);
+}
+
+/* UTC, which --at takes, and the time of the machine. */
+static void test_text_local_time(void **state)
+{
+    (void)state;
+    setenv("TZ", "CET-1", 1);
+    tzset();
+    json_t *list = json_pack(
+        "[o]", alert_compose(config(), &(struct alert){.what = "x"}, (wall_t){1769903999000}));
+    unsetenv("TZ");
+    tzset();
+    struct message m = {list, 0, 0};
+    SCOPED(buf_free) struct buf b = {0};
+    message_text(&b, &m, 65536);
+    assert_non_null(
+        strstr(b.p, "\nTime           2026-01-31T23:59:59Z  (2026-02-01 00:59:59 CET)\n"));
     json_decref(list);
 }
 
@@ -503,6 +559,8 @@ int main(void)
         cmocka_unit_test(test_lead),
         cmocka_unit_test(test_subject_long),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_text_commands),
+        cmocka_unit_test(test_text_local_time),
         cmocka_unit_test(test_text_folded),
         cmocka_unit_test(test_text_capped),
         cmocka_unit_test(test_text_strange),

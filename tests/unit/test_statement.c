@@ -89,7 +89,7 @@ static void expect_deed(const char *want, const char *from, const char *sql)
     struct buf b = {0};
     buf_adds(&b, "");
     if (statement_summary(&world, from, sql, strlen(sql), &d)) {
-        buf_adds(&b, d.verb);
+        buf_printf(&b, "%s%s", d.verb, d.schema ? " all" : "");
         for (size_t i = 0; i < d.count && i < STATEMENT_DEED_TABLES; i++)
             buf_printf(&b, " %s", d.tables[i]->name);
     }
@@ -115,6 +115,10 @@ static void test_deeds(void **state)
     expect_deed("", "world", "DROP TABLE worldkeeper_sentinel");
     expect_deed("", "x", "DROP TABLE planets");
     expect_deed("", "world", "UPDATE planets SET a=1");
+    expect_deed("dropped all", "", "DROP DATABASE `world`");
+    expect_deed("dropped all", "x", "/* by hand */ drop schema if exists world");
+    expect_deed("", "world", "DROP DATABASE x");
+    expect_deed("", "world", "DROP DATABASE IF");
     expect_deed("", "world", "DROP");
     expect_deed("", "world", "DROP TABLE ");
 }

@@ -141,9 +141,9 @@ static void test_rows_set_aside(void **state)
     assert_true(text_starts(w.what,
                             "1,668 rows that players wrote into the emptied tables (written "
                             "21:03:10 to 21:04:24 UTC) are not in the world but in "
-                            "/srv/d/conflict-3.sql.gz; "));
+                            "conflict-3.sql.gz; "));
     assert_non_null(strstr(w.todo, "1,668 rows"));
-    assert_non_null(strstr(w.todo, "21:03:10 to 21:04:24 UTC, in /srv/d/conflict-3.sql.gz"));
+    assert_non_null(strstr(w.todo, "worldkeeper --conflicts=/srv/d/conflict-3.sql.gz; "));
     assert_non_null(strstr(w.todo, "worldkeeper --conflicts=/srv/d/conflict-3.sql.gz --apply"));
     w = back("{\"lost_seconds\":null,\"lost_seconds_max\":3,\"conflict_rows\":1,"
              "\"conflict_file\":\"c.gz\",\"conflict_from\":\"2026-11-22T23:59:59Z\","
@@ -179,10 +179,100 @@ static void test_start(void **state)
     assert_null(strstr(w.todo, "journalctl"));
 }
 
+/* Each condition's subject fits on a phone, says what is wrong, and has none of our own words. */
+static void test_condition_subjects(void **state)
+{
+    (void)state;
+    static const char *const private[] = {"condition", "sentinel", "probe", "follower",  "gap",
+                                          "catalog",   "worker",   "ERR_",  "not whole", NULL};
+    for (size_t i = 0; i < CONDITIONS; i++) {
+        const struct condition_words *c = &condition_words[i];
+        assert_true(c->name && c->name[0] && config_event_name(c->event));
+        assert_in_range(strlen(c->headline), 8, 50);
+        for (size_t k = 0; private[k]; k++)
+            assert_null(strstr(c->headline, private[k]));
+        for (size_t k = 0; k < i; k++) {
+            assert_string_not_equal(c->name, condition_words[k].name);
+            assert_string_not_equal(c->headline, condition_words[k].headline);
+        }
+    }
+}
+
+static void test_statement_subjects(void **state)
+{
+    (void)state;
+    struct follow_statement s = {.verb = "altered", .count = 1, .tables = {{.name = "planet"}}};
+    char out[200];
+    statement_headline(&s, out, sizeof out);
+    assert_string_equal(out, "table planet altered");
+    s.count = 2;
+    snprintf(s.tables[1].name, sizeof s.tables[1].name, "fleet");
+    snprintf(s.verb, sizeof s.verb, "dropped");
+    statement_headline(&s, out, sizeof out);
+    assert_string_equal(out, "tables planet and fleet dropped");
+    s.more = 3;
+    statement_headline(&s, out, sizeof out);
+    assert_string_equal(out, "table planet and 4 more dropped");
+    s = (struct follow_statement){.verb = "dropped", .schema = true, .at = {1795000000000}};
+    statement_headline(&s, out, sizeof out);
+    assert_string_equal(out, "DATABASE DROPPED");
+    SCOPED(buf_free) struct buf what = {0};
+    statement_words(&s, &what);
+    assert_string_equal(what.p, "the database, with all tables of the world, was dropped at "
+                                "2026-11-18T11:06:40Z");
+}
+
+static void expect_exposure(struct exposure e, const char *expected)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    exposure_words(&e, &b);
+    assert_string_equal(b.p, expected);
+}
+
+static void test_exposure(void **state)
+{
+    (void)state;
+    expect_exposure((struct exposure){.unproven = -1, .up = true},
+                    "all of the world: no verified dump exists; this changes when one is stored");
+    expect_exposure(
+        (struct exposure){
+            .dump = true, .dump_age = 960000, .unproven = 1400, .journal = true, .up = true},
+        "at most 1.4 s of play: the newest verified dump is 16m old, and the journal covers "
+        "the time since, but for these last 1.4 s; this stays so while the journal is followed");
+    expect_exposure(
+        (struct exposure){.dump = true, .dump_age = 960000, .unproven = -1, .up = true},
+        "at most 16m of play: the newest verified dump is 16m old, and no journal covers "
+        "the time since ([journal] mode = off); this grows until the next dump is stored");
+    expect_exposure(
+        (struct exposure){
+            .dump = true, .dump_age = 960000, .unproven = -1, .journal = true, .up = true},
+        "at most 16m of play: the newest verified dump is 16m old, and the journal is not "
+        "known to cover the time since; this grows until the next dump is stored");
+    expect_exposure(
+        (struct exposure){.dump = true, .dump_age = 960000, .unproven = -1, .journal = true},
+        "at most 16m of play: the newest verified dump is 16m old, and whether the journal "
+        "covers the time since is seen when the server is back; this does not grow while nobody "
+        "plays");
+    /* what is not known is no number */
+    expect_exposure(
+        (struct exposure){
+            .dump = true, .dump_age = -1, .unproven = 10, .journal = true, .up = true},
+        "all play since the newest verified dump, whose age is not known (the clock was set back); "
+        "this changes when the next dump is stored");
+    expect_exposure(
+        (struct exposure){
+            .dump = true, .damaged = true, .dump_age = 960000, .unproven = 10, .up = true},
+        "all play since the newest verified dump, whose age is not known (the newest dump is "
+        "damaged); this changes when the next dump is stored");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subjects),
+        cmocka_unit_test(test_condition_subjects),
+        cmocka_unit_test(test_statement_subjects),
+        cmocka_unit_test(test_exposure),
         cmocka_unit_test(test_node_outside_its_cluster),
         cmocka_unit_test(test_restore_failed_or_not_wanted),
         cmocka_unit_test(test_back),

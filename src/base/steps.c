@@ -1,0 +1,194 @@
+#include "base/steps.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Hints are written as sentences, by code that does not know where they are shown. What is a command in them follows
+ * from the program's own command line: after its name come options, and a value after those that take one. */
+
+#define PROGRAM "worldkeeper"
+#define RUNUSER "runuser -u "
+
+void steps_free(struct steps *s)
+{
+    buf_free(&s->prose);
+    for (size_t i = 0; i < STEPS_MAX; i++) {
+        buf_free(&s->list[i].does);
+        buf_free(&s->list[i].command);
+    }
+    *s = (struct steps){0};
+}
+
+/* Options whose value is a word of its own (main.c has the table). */
+static bool takes_value(const char *option, size_t len)
+{
+    static const char *const with[] = {"--from",  "--into",  "--table",   "--at",
+                                       "--until", "--since", "--charset", "--config",
+                                       "--world", "--sql",   "--release"};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        if (strlen(with[i]) == len && strncmp(option, with[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* The end of a shell word: quotes and backslashes keep blanks inside it. */
+static const char *word_end(const char *s)
+{
+    char quote = '\0';
+    for (; *s && (quote || *s != ' '); s++) {
+        if (quote)
+            quote = *s == quote ? '\0' : quote;
+        else if (*s == '\'' || *s == '"')
+            quote = *s;
+        else if (*s == '\\' && s[1])
+            s++;
+    }
+    return s;
+}
+
+/* The same without the punctuation of the sentence around it. */
+static const char *word_cut(const char *from, const char *end)
+{
+    while (end > from && strchr(",;:.)", end[-1]))
+        end--;
+    return end;
+}
+
+/* The end of the command whose options begin at `s`, just behind the program's name. */
+static const char *command_end(const char *s)
+{
+    const char *end = s;
+    while (s[0] == ' ' && s[1] == '-' && s[2] == '-' && isalpha((unsigned char)s[3])) {
+        const char *word = s + 1, *stop = word_end(word);
+        end = word_cut(word, stop);
+        if (end != stop)
+            break;
+        if (takes_value(word, (size_t)(end - word)) && *stop == ' ' && stop[1] && stop[1] != '-') {
+            word = stop + 1;
+            stop = word_end(word);
+            end = word_cut(word, stop);
+            if (end != stop)
+                break;
+        }
+        s = stop;
+    }
+    return end;
+}
+
+/* Where runuser begins if it is just before the program's name, else `at`. */
+static const char *with_runuser(const char *from, const char *at)
+{
+    const char *s = at - strlen(" -- ");
+    if (s < from || strncmp(s, " -- ", 4) != 0)
+        return at;
+    while (s > from && s[-1] != ' ')
+        s--;
+    s -= strlen(RUNUSER);
+    return s >= from && text_starts(s, RUNUSER) ? s : at;
+}
+
+/* The first command of the program from `s` on; false: there is none. */
+static bool find_program(const char *s, const char **start, const char **end)
+{
+    for (const char *at = s; (at = strstr(at, PROGRAM " --")); at++) {
+        const char *stop = command_end(at + strlen(PROGRAM));
+        if (stop == at + strlen(PROGRAM)) /* the end of "runuser -u worldkeeper --" */
+            continue;
+        *start = with_runuser(s, at);
+        *end = stop;
+        return true;
+    }
+    return false;
+}
+
+/* Does a command of another program begin here? *sql: a statement, which ends in a semicolon. */
+static bool other_begins(const char *at, bool first, bool *sql)
+{
+    static const char *const programs[] = {"systemctl ", "journalctl ", "ls -",
+                                           "df -",       "dmesg",       "gunzip -"};
+    static const char *const statements[] = {"GRANT ", "ALTER ", "TRUNCATE ", "SET GLOBAL ",
+                                             "SHOW "};
+    *sql = false;
+    for (size_t i = 0; !first && i < sizeof programs / sizeof *programs; i++)
+        if (text_starts(at, programs[i]))
+            return true;
+    *sql = true;
+    for (size_t i = 0; i < (first ? 1 : sizeof statements / sizeof *statements); i++)
+        if (text_starts(at, statements[i]))
+            return true;
+    return false;
+}
+
+/* Another program's command ends its clause: "see who ended it: journalctl -u worldkeeper@s8". */
+static bool find_other(const char *s, const char *clause, struct buf *command, const char **start)
+{
+    bool sql = false;
+    const char *at = s;
+    if (!other_begins(s, true, &sql))
+        for (at = clause; at > s + 1; at--)
+            if (at[-1] == ' ' && at[-2] == ':' && other_begins(at, false, &sql))
+                break;
+    if (at == s + 1 || (at == s && !sql))
+        return false;
+    *start = at;
+    const char *end = sql ? clause : word_cut(at, clause);
+    buf_add(command, at, (size_t)(end - at));
+    if (sql && command->p[command->len - 1] != ';')
+        buf_addc(command, ';');
+    return true;
+}
+
+/* Appends without blanks, colons and commas at its edges. */
+static void add_trimmed(struct buf *out, const char *from, const char *to)
+{
+    while (from < to && strchr(" ,:", *from))
+        from++;
+    while (to > from && strchr(" ,:", to[-1]))
+        to--;
+    buf_add(out, from, (size_t)(to - from));
+}
+
+static void add_prose(struct steps *out, const char *from, const char *to)
+{
+    SCOPED(buf_free) struct buf clause = {0};
+    add_trimmed(&clause, from, to);
+    if (clause.len)
+        buf_printf(&out->prose, "%s%s", out->prose.len ? "; " : "", clause.p);
+}
+
+static void add_does(struct step *s, const char *from, const char *start, const char *end,
+                     const char *clause)
+{
+    SCOPED(buf_free) struct buf after = {0};
+    add_trimmed(&s->does, from, start);
+    add_trimmed(&after, end, clause);
+    if (after.len)
+        buf_printf(&s->does, "%s%s", s->does.len ? " … " : "", after.p);
+    buf_adds(&s->does, "");
+}
+
+void steps_split(const char *hint, struct steps *out)
+{
+    *out = (struct steps){0};
+    buf_adds(&out->prose, "");
+    for (const char *s = hint; *s;) {
+        const char *start = s, *end = s, *clause = strstr(s, "; ");
+        struct step *next = out->count < STEPS_MAX ? &out->list[out->count] : NULL;
+        bool program = find_program(s, &start, &end) && !(clause && start > clause);
+        if (program && clause && clause < end) /* inside of a quoted value */
+            clause = strstr(end, "; ");
+        if (!clause)
+            clause = s + strlen(s);
+        if (next && program)
+            buf_add(&next->command, start, (size_t)(end - start));
+        else if (next && find_other(s, clause, &next->command, &start))
+            end = clause;
+        if (next && next->command.len) {
+            add_does(next, s, start, end, clause);
+            out->count++;
+        } else {
+            add_prose(out, s, clause);
+        }
+        s = clause + strspn(clause, "; ");
+    }
+}

@@ -1,0 +1,27 @@
+/* Splits a hint or an alert's "to do" into sentences and the commands in them, so that each command
+ * can be shown on a line of its own and pasted whole. Pure text. */
+#ifndef WK_BASE_STEPS_H
+#define WK_BASE_STEPS_H
+
+#include "base/text.h"
+
+#define STEPS_MAX 2u /* commands; any further one stays in the prose */
+
+struct steps {
+    struct buf prose; /* the clauses without a command, as in the hint; may be empty */
+    size_t count;
+    struct step {
+        struct buf does;    /* what the command is for, or what it does; may be empty */
+        struct buf command; /* complete, exactly as in the hint */
+    } list[STEPS_MAX];
+};
+
+/* Recognizes, in clauses that "; " separates:
+ *   worldkeeper --ACTION …, with its options and quoted values, and runuser before it;
+ *   some commands of the system and SQL statements after a colon at the end of a clause, or a
+ *   GRANT that is the whole clause.
+ * `out` is overwritten; free with steps_free(). */
+void steps_split(const char *hint, struct steps *out);
+void steps_free(struct steps *s);
+
+#endif

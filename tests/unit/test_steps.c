@@ -1,0 +1,76 @@
+/* Commands on lines of their own: what of a hint is one, and what is said of it (steps.h). */
+#include "base/steps.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void expect(const char *hint, const char *prose, const char *does, const char *command,
+                   const char *does2, const char *command2)
+{
+    SCOPED(steps_free) struct steps s = {0};
+    steps_split(hint, &s);
+    assert_string_equal(s.prose.p, prose);
+    assert_int_equal(s.count, !command ? 0 : command2 ? 2 : 1);
+    if (command) {
+        assert_string_equal(s.list[0].does.p, does);
+        assert_string_equal(s.list[0].command.p, command);
+    }
+    if (command2) {
+        assert_string_equal(s.list[1].does.p, does2);
+        assert_string_equal(s.list[1].command.p, command2);
+    }
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    expect("nothing", "nothing", NULL, NULL, NULL, NULL);
+    expect("", "", NULL, NULL, NULL, NULL);
+    expect("worldkeeper --check names the privilege; where it finds none, reload",
+           "where it finds none, reload", "names the privilege", "worldkeeper --check", NULL, NULL);
+    expect("for one lost: runuser -u worldkeeper -- worldkeeper --world s8 --restore; for a new "
+           "round: "
+           "worldkeeper --world s8 --init (then by name)",
+           "", "for one lost", "runuser -u worldkeeper -- worldkeeper --world s8 --restore",
+           "for a new round … (then by name)", "worldkeeper --world s8 --init");
+    expect("correct that row, then worldkeeper --dump, and wait", "",
+           "correct that row, then … and wait", "worldkeeper --dump", NULL, NULL);
+    /* a value that the shell would split, with the separator in it, and a name that ends in punctuation */
+    expect("it comes back: worldkeeper --config '/a b/it'\\''s; x.ini' --restore=d-1 --at "
+           "2026-11-22T21:03:10Z --table "
+           "'pla net',fleet --force",
+           "", "it comes back",
+           "worldkeeper --config '/a b/it'\\''s; x.ini' --restore=d-1 --at 2026-11-22T21:03:10Z "
+           "--table "
+           "'pla net',fleet --force",
+           NULL, NULL);
+    /* a third one stays where it is */
+    expect("worldkeeper --a does A; worldkeeper --b does B; worldkeeper --c does C",
+           "worldkeeper --c does C", "does A", "worldkeeper --a", "does B", "worldkeeper --b");
+    expect("see who ended it: journalctl -u worldkeeper@s8", "", "see who ended it",
+           "journalctl -u worldkeeper@s8", NULL, NULL);
+    expect("make room: df -h /var/lib/worldkeeper/s8; or keep fewer", "or keep fewer", "make room",
+           "df -h /var/lib/worldkeeper/s8", NULL, NULL);
+    expect("GRANT DROP ON `w1`.* TO 'k'@'%';; worldkeeper --list shows dumps", "", "",
+           "GRANT DROP ON `w1`.* TO 'k'@'%';", "shows dumps", "worldkeeper --list");
+    expect("if it is there: ALTER TABLE `a`.`b` ENGINE=MEMORY", "", "if it is there",
+           "ALTER TABLE `a`.`b` ENGINE=MEMORY;", NULL, NULL);
+    expect("SHOW PROCESSLIST shows it; x", "SHOW PROCESSLIST shows it; x", NULL, NULL, NULL, NULL);
+    expect("a:b", "a:b", NULL, NULL, NULL, NULL);
+    expect("man worldkeeper-standby says more; worldkeeper does not",
+           "man worldkeeper-standby says more; worldkeeper "
+           "does not",
+           NULL, NULL, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
