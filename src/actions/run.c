@@ -625,7 +625,7 @@ static int action_test_alert(struct action_context *a, const struct request *r, 
                               json_pack("{s:s, s:b, s:o, s:s}", "channel", alert_channel_name(ch),
                                         "ok", ok, "reply", js_clean(ok ? reply.reply.p : why.text),
                                         "hint", ok ? "" : why.hint));
-        buf_free(&reply.reply);
+        request_result_free(&reply);
     }
     *result = json_pack("{s:o}", "channels", list);
     if (tried == 0) {

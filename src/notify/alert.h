@@ -17,6 +17,10 @@
 
 #define ALERT_QUEUE_MAX 500
 
+/* Key of an alert that some recipients of its mail have: the addresses that still lack it. Without it
+ * all lack it. */
+#define ALERT_RECIPIENTS "recipients"
+
 /* The heartbeat is a channel that carries no alerts. */
 enum alert_channel { ALERT_SMTP, ALERT_WEBHOOK, ALERT_CHANNELS, ALERT_HEARTBEAT = ALERT_CHANNELS };
 const char *alert_channel_name(enum alert_channel ch); /* "smtp", "webhook", "heartbeat" */
@@ -51,8 +55,8 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
 /* A request to a channel, as far as `depth` says: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,
  * else within the channel's timeout. `m` and `r`: for REQUEST_SEND; the heartbeat has no message.
  * -1 with r->accepted: the server refused some of the mail's recipients and accepted the others; the
- * error names the refused ones, and the message must not be repeated. -1 without it: not delivered,
- * to be retried. */
+ * error names the refused ones. Those in r->left are to be tried again (outbox_partly()), the others
+ * are refused for good. -1 without it: not delivered, to be retried. */
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
                   const struct message *m, struct request_result *r, struct err *e);
 /* What a heartbeat says: the world is up; the supervisor was started; the world is down. */
@@ -65,8 +69,9 @@ int alert_test(const struct config *c, enum alert_channel ch, struct request_res
 
 /* ---- mail.c, webhook.c: what alert_request() and alert_beat() call ---- */
 
-/* As alert_request(): r->accepted if the server accepted the mail for at least one recipient. With -1
- * it refused the others; the error names them with the server's answers. */
+/* As alert_request(): r->accepted if the server accepted the mail for at least one recipient, or all
+ * that remained of it were refused for good. Each recipient gets the alerts that it lacks
+ * (ALERT_RECIPIENTS): one mail for all who lack the same ones. */
 int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
                  struct request_result *r, struct err *e);
 /* The whole mail to the config's recipients: header fields and body, with CRLF. */

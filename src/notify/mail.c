@@ -16,10 +16,14 @@
 #define ANSWER_MAX 200  /* bytes of a server's line in our texts */
 #define REFUSED_MAX 600 /* bytes of the list of refused recipients */
 
+enum rcpt_state { RCPT_WAITS, RCPT_TAKEN, RCPT_LATER, RCPT_REFUSED };
+
 /* The addresses and, once composed, the text. */
 struct mail {
     struct mailbox from, *to; /* owned, as parsed from the config */
     size_t to_count;
+    enum rcpt_state *state; /* of each, owned */
+    bool *now;              /* owned; is it a recipient of the mail that is being sent? */
     struct buf text;
     FILE *reader; /* of text, for libcurl */
 };
@@ -33,6 +37,7 @@ struct transcript {
     char answer[ANSWER_MAX + 8];
     char rcpt[256];               /* the last recipient sent, or "" */
     unsigned taken, refused;      /* number of recipients */
+    struct mail *mail;            /* whose recipients they are */
     struct buf list;              /* the refused ones with the answers */
     struct curl_request *request; /* for the secrets that no text may hold */
 };
@@ -46,6 +51,9 @@ static int mail_open(struct mail *l, const struct config_smtp *s, struct err *e)
         return err_set(e, ERR_CONFIG, 0, "[alert.smtp] to: no recipient");
     l->to = xcalloc(s->to.count, sizeof *l->to);
     l->to_count = s->to.count;
+    l->state = xcalloc(s->to.count, sizeof *l->state);
+    l->now = xcalloc(s->to.count, sizeof *l->now);
+    memset(l->now, true, s->to.count * sizeof *l->now);
     for (size_t i = 0; i < s->to.count; i++)
         if (mime_mailbox(s->to.list[i], &l->to[i], e) < 0)
             return err_step(e, "[alert.smtp] to");
@@ -58,6 +66,8 @@ static void mail_close(struct mail *l)
     for (size_t i = 0; i < l->to_count; i++)
         mime_mailbox_free(&l->to[i]);
     free(l->to);
+    free(l->state);
+    free(l->now);
     if (l->reader)
         fclose(l->reader);
     buf_free(&l->text);
@@ -207,6 +217,14 @@ static void transcript_command(struct transcript *t, const char *line)
     explicit_bzero(said, strlen(said));
 }
 
+/* 4xx is "not now", as greylisting says it; anything else is for good. */
+static void note_recipient(struct mail *l, const char *addr, char answer)
+{
+    for (size_t i = 0; i < l->to_count; i++)
+        if (l->now[i] && strcmp(l->to[i].addr.p, addr) == 0)
+            l->state[i] = answer < '4' ? RCPT_TAKEN : answer == '4' ? RCPT_LATER : RCPT_REFUSED;
+}
+
 static void transcript_answer(struct transcript *t, const char *line)
 {
     /* After a 3xx a second answer follows without another command. */
@@ -221,6 +239,7 @@ static void transcript_answer(struct transcript *t, const char *line)
     t->answered = true;
     if (!t->rcpt[0])
         return;
+    note_recipient(t->mail, t->rcpt, t->answer[0]);
     if (t->answer[0] < '4') {
         t->taken++;
     } else {
@@ -287,6 +306,8 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
                                                              : (long)CURLUSESSL_ALL);
     CURL_SET(w, CURLOPT_MAIL_FROM, l->from.addr.p);
     for (size_t i = 0; i < l->to_count; i++) {
+        if (!l->now[i])
+            continue;
         struct curl_slist *more = w->api->slist_append(*rcpt, l->to[i].addr.p);
         if (!more)
             return err_set(e, ERR_SYSTEM, 0, "libcurl cannot make a list");
@@ -339,26 +360,127 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
     return 0;
 }
 
-int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
-                 struct request_result *r, struct err *e)
+/* One mail to those of `now`; m NULL: none is sent. */
+static int send_one(const struct config *c, enum request_depth depth, const struct message *m,
+                    struct mail *l, struct request_result *r, struct err *e)
 {
     /* Each ends in curl_request_close(), however far it came. */
     struct curl_request w = {0};
-    struct mail l = {0};
-    struct transcript t = {0};
+    struct transcript t = {.mail = l};
     struct curl_slist *rcpt = NULL;
-    int rc = mail_open(&l, &c->smtp, e);
-    if (rc == 0 && depth == REQUEST_SEND)
-        compose(&l, m);
+    buf_clear(&l->text);
+    if (m)
+        compose(l, m);
+    int rc = session_open(&w, &c->smtp, l, &rcpt, e);
     if (rc == 0)
-        rc = session_open(&w, &c->smtp, &l, &rcpt, e);
-    if (rc == 0)
-        rc = depth == REQUEST_SEND ? session_run(&w, &t, r, e)
-                                   : curl_request_try(&w, depth == REQUEST_CONNECT, e);
+        rc = m ? session_run(&w, &t, r, e) : curl_request_try(&w, depth == REQUEST_CONNECT, e);
     curl_request_close(&w);
     if (rcpt)
         w.api->slist_free_all(rcpt);
     buf_free(&t.list);
+    if (l->reader)
+        fclose(l->reader);
+    l->reader = NULL;
+    return rc;
+}
+
+/* Does this recipient lack the alert? */
+static bool lacks(const struct mail *l, size_t i, const json_t *alert)
+{
+    const json_t *left = json_object_get(alert, ALERT_RECIPIENTS), *one;
+    size_t k;
+    json_array_foreach(left, k, one)
+    {
+        if (json_is_string(one) && strcmp(json_string_value(one), l->to[i].addr.p) == 0)
+            return true;
+    }
+    return !json_is_array(left);
+}
+
+/* The alerts that this recipient lacks; NULL: none. *begun: each of them has come to somebody. */
+static json_t *lacked(const struct mail *l, size_t i, const json_t *alerts, bool *begun)
+{
+    json_t *list = json_array(), *a;
+    size_t k;
+    *begun = true;
+    json_array_foreach(alerts, k, a)
+    {
+        if (!lacks(l, i, a))
+            continue;
+        json_array_append(list, a);
+        *begun &= json_is_array(json_object_get(a, ALERT_RECIPIENTS));
+    }
+    if (json_array_size(list) == 0) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+/* Sends what the first recipient without an answer lacks to all who lack the same. */
+static int send_group(const struct config *c, const struct message *m, struct mail *l, size_t first,
+                      struct request_result *r, struct err *e)
+{
+    bool begun, taken = false, refused = true, unused;
+    json_auto_t *alerts = lacked(l, first, m->alerts, &begun);
+    if (!alerts) { /* it has all of them */
+        l->state[first] = RCPT_TAKEN;
+        r->accepted = true;
+        return 0;
+    }
+    for (size_t i = 0; i < l->to_count; i++) {
+        json_auto_t *its = l->state[i] == RCPT_WAITS ? lacked(l, i, m->alerts, &unused) : NULL;
+        l->now[i] = its && json_equal(its, alerts);
+    }
+    struct message part = {alerts, m->dropped, m->damaged};
+    struct request_result sent = {0};
+    int rc = send_one(c, REQUEST_SEND, &part, l, &sent, e);
+    for (size_t i = 0; i < l->to_count; i++) {
+        if (!l->now[i])
+            continue;
+        /* What was not carried out is still to do, whatever was answered to RCPT. */
+        if (!sent.accepted && (l->state[i] == RCPT_TAKEN || l->state[i] == RCPT_WAITS))
+            l->state[i] = RCPT_LATER;
+        taken |= l->state[i] == RCPT_TAKEN;
+        refused &= l->state[i] == RCPT_REFUSED;
+    }
+    /* Who alone lacks an alert and is refused for good does not keep it for ever. */
+    r->accepted |= taken || (refused && begun);
+    if (sent.reply.len && !r->reply.len)
+        buf_add(&r->reply, sent.reply.p, sent.reply.len);
+    request_result_free(&sent);
+    return rc;
+}
+
+static int send_all(const struct config *c, const struct message *m, struct mail *l,
+                    struct request_result *r, struct err *e)
+{
+    struct err first = {0};
+    for (size_t i = 0; i < l->to_count; i++) {
+        struct err why = {0};
+        if (l->state[i] == RCPT_WAITS && send_group(c, m, l, i, r, &why) < 0 &&
+            first.cls == ERR_NONE)
+            first = why;
+    }
+    if (first.cls == ERR_NONE)
+        return 0;
+    for (size_t i = 0; i < l->to_count; i++) {
+        if (l->state[i] != RCPT_LATER)
+            continue;
+        if (!r->left)
+            r->left = json_array();
+        json_array_append_new(r->left, json_string(l->to[i].addr.p));
+    }
+    return err_pass(e, &first);
+}
+
+int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
+                 struct request_result *r, struct err *e)
+{
+    struct mail l = {0};
+    int rc = mail_open(&l, &c->smtp, e);
+    if (rc == 0)
+        rc = depth == REQUEST_SEND ? send_all(c, m, &l, r, e) : send_one(c, depth, NULL, &l, r, e);
     mail_close(&l);
     return rc;
 }

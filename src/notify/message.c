@@ -16,6 +16,13 @@
 #define FACT_MAX 200
 #define LABEL_MAX 24 /* most columns that facts are aligned to */
 
+void request_result_free(struct request_result *r)
+{
+    json_decref(r->left);
+    buf_free(&r->reply);
+    *r = (struct request_result){0};
+}
+
 void message_field(struct buf *out, const json_t *alert, const char *key, size_t max)
 {
     text_clean(out, js_text(alert, key), max);

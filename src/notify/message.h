@@ -52,12 +52,15 @@ enum request_depth {
 };
 
 #define REQUEST_RETRY_AFTER_MAX 3600000
-/* The result of sending one message. Starts as {0}; buf_free(&reply). */
+/* The result of sending one message. Starts as {0}; request_result_free(). */
 struct request_result {
     bool accepted; /* the server accepted it */
     int64_t
         retry_after; /* ms that the server asked us to wait, at most REQUEST_RETRY_AFTER_MAX, or 0 */
+    json_t *
+        left; /* with `accepted`: addresses that refused the mail for now (4xx), to be retried; or NULL */
     struct buf reply; /* the server's answer, one clean line without secrets; may be empty */
 };
+void request_result_free(struct request_result *r);
 
 #endif

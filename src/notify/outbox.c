@@ -187,6 +187,69 @@ void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     remove_delivered(o);
 }
 
+/* Those of `left` who lacked it until now. */
+static json_t *still_lacking(const json_t *alert, const json_t *left)
+{
+    const json_t *before = json_object_get(alert, ALERT_RECIPIENTS), *old;
+    json_t *out = json_array(), *one;
+    size_t i, k;
+    json_array_foreach(left, i, one)
+    {
+        bool lacked = !json_is_array(before);
+        json_array_foreach(before, k, old)
+        {
+            lacked |= json_equal(old, one);
+        }
+        if (lacked)
+            json_array_append(out, one);
+    }
+    return out;
+}
+
+static void pause_after_failure(struct outbox_channel *c, int64_t retry_after, mono_t now)
+{
+    c->pause = clock_backoff(c->pause, OUTBOX_RETRY_FIRST, OUTBOX_RETRY_MAX);
+    c->not_before = mono_add(now, c->pause > retry_after ? c->pause : retry_after);
+}
+
+void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left, mono_t now)
+{
+    struct outbox_channel *c = &o->channel[ch];
+    for (size_t i = 0; i < o->count; i++) {
+        struct outbox_alert *a = &o->list[i];
+        if (!a->sending[ch])
+            continue;
+        json_t *lack = still_lacking(a->json, left);
+        a->sending[ch] = false;
+        a->done[ch] = json_array_size(lack) == 0;
+        a->changed = !a->done[ch];
+        json_object_set_new(a->json, ALERT_RECIPIENTS, lack);
+        if (a->done[ch])
+            raise_mark(o, a);
+    }
+    c->dropped -= c->sending_dropped;
+    c->damaged -= c->sending_damaged;
+    pause_after_failure(c, 0, now);
+    remove_delivered(o);
+}
+
+const json_t *outbox_changed(const struct outbox *o, uint64_t *number)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].changed && o->list[i].copy == OUTBOX_STORED) {
+            *number = o->list[i].number;
+            return o->list[i].json;
+        }
+    return NULL;
+}
+
+void outbox_rewritten(struct outbox *o, uint64_t number)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].number == number)
+            o->list[i].changed = false;
+}
+
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now)
 {
     struct outbox_channel *c = &o->channel[ch];
@@ -195,8 +258,7 @@ void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after,
     /* A failed early attempt does not extend the pause that it did not wait for. */
     if (c->early && retry_after == 0)
         return;
-    c->pause = clock_backoff(c->pause, OUTBOX_RETRY_FIRST, OUTBOX_RETRY_MAX);
-    c->not_before = mono_add(now, c->pause > retry_after ? c->pause : retry_after);
+    pause_after_failure(c, retry_after, now);
 }
 
 static struct outbox_alert *first(const struct outbox *o, enum outbox_copy copy)

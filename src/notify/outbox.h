@@ -37,6 +37,7 @@ struct outbox_alert {
     bool done[ALERT_CHANNELS];    /* delivered, or not for this channel */
     bool sending[ALERT_CHANNELS]; /* in the message in flight */
     bool begun[ALERT_CHANNELS];   /* at least one delivery of it was begun */
+    bool changed;                 /* its copy on disk does not say yet who still lacks it */
 };
 struct outbox_channel {
     unsigned dropped, damaged; /* to be reported next; `dropped` includes `damaged` */
@@ -72,6 +73,9 @@ int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_awa
 void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now,
                   struct message *m);
 void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now);
+/* Some recipients have it, and `left`, addresses, are to be tried again: exactly those, after the pause
+ * that follows a failure. */
+void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left, mono_t now);
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now);
 
 /* The next alert for the disk writer, or NULL. given(): it was passed on; stored(): the result for
@@ -81,6 +85,10 @@ const json_t *outbox_next(const struct outbox *o);
 void outbox_given(struct outbox *o);
 void outbox_stored(struct outbox *o, uint64_t number);
 void outbox_not_stored(struct outbox *o);
+/* An alert on the disk whose copy is to be replaced, and its number; NULL: none. rewritten(): it was
+ * passed on. */
+const json_t *outbox_changed(const struct outbox *o, uint64_t *number);
+void outbox_rewritten(struct outbox *o, uint64_t number);
 /* The copies' directory has changed. */
 void outbox_moved(struct outbox *o);
 /* All numbers up to this one were delivered; 0: none. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -303,6 +304,19 @@ int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *
     else
         fault_point("alert.queued");
     return rc;
+}
+
+int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e)
+{
+    char name[NAME_MAX_];
+    struct stat st;
+    SCOPED(file_close) int lock = lock_queue(dirfd, e);
+    file_name(name, number, ".json");
+    if (lock < 0)
+        return -1;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0
+               ? 0
+               : queue_save(dirfd, name, FILE_MAX_, alert, e);
 }
 
 /* Without the lock: a figure for --check, which may be one too few. */

@@ -166,6 +166,9 @@ static void failed(struct world *w, const struct disk_failure *f)
         [DISK_PUBLISH] = {"status", NULL},
         [DISK_STATE] = {"state", NULL},
         [DISK_ALERT] = {"alert", "an alert cannot be stored and goes out from memory"},
+        [DISK_REWRITE] = {"alert",
+                          "sent to some recipients, but this cannot be recorded: a restart "
+                          "would send it to all"},
         [DISK_POLL] = {"mark", "sent, but this cannot be recorded: a restart would send it again"},
         [DISK_HISTORY] = {"history", "the history cannot be written and waits in memory"},
         [DISK_LOAD] = {"queue", "the alerts that an earlier supervisor left cannot be read"},

@@ -220,6 +220,15 @@ static void queue_alert(struct disk_writer *s, const json_t *alert)
     answer(s, DISK_STORED, &number, sizeof number, NULL);
 }
 
+static void queue_again(struct disk_writer *s, const json_t *o)
+{
+    struct err e;
+    int fd = alerts_dir(s, &e);
+    uint64_t number = (uint64_t)json_integer_value(json_array_get(o, 0));
+    if (fd < 0 || queue_replace(fd, number, json_array_get(o, 1), &e) < 0)
+        report_failure(s, DISK_REWRITE, &e);
+}
+
 /* A failure is not reported: other writes report the disk. It is tried again at each poll, or the next supervisor would not
  * know what there is to end. */
 static void save_incidents(struct disk_writer *s)
@@ -314,6 +323,9 @@ int disk_writer_worker(int fd, void *arg)
             break;
         case DISK_ALERT:
             queue_alert(&s, o = packet_json(&m, 0));
+            break;
+        case DISK_REWRITE:
+            queue_again(&s, o = packet_json(&m, 0));
             break;
         case DISK_INCIDENTS:
             json_decref(s.incidents);

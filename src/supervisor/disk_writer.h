@@ -18,6 +18,7 @@ enum disk_request {
                      * without data is removed */
     DISK_STATE,     /* struct state: state.json, by file_commit() */
     DISK_ALERT,     /* JSON, into the alert queue -> DISK_STORED */
+    DISK_REWRITE,   /* JSON [number, alert]: replaces one in the queue */
     DISK_INCIDENTS, /* JSON, beside the alert queue */
     DISK_LOAD,      /* -> DISK_KEPT for each alert in the queue, then DISK_LOADED */
     DISK_POLL,      /* struct disk_marks -> DISK_POLLED */

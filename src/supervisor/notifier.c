@@ -37,6 +37,7 @@ struct delivery {
     struct worker worker;
     char last_error[256]; /* for the status; "": the last one went well */
     char failed[64];      /* its kind: the same one is logged once */
+    json_t *left;         /* of the mail that is being sent: who refused it for now; or NULL */
     uint64_t sent_count, failed_count;
 };
 
@@ -58,7 +59,11 @@ static struct notifier {
     mono_t held_until; /* sent on its own then */
 } notifier;
 
-/* From the worker of a delivery, once. What the loop needs of a delivery; the answer's text stays in the child. */
+/* From the worker of a delivery: who of a mail's recipients is to be tried again, if it is partly delivered; then how
+ * it ended. */
+enum sent_packet { SENT, SENT_LEFT };
+
+/* What the loop needs of a delivery; the answer's text stays in the child. */
 struct sent {
     bool ok, accepted; /* by all recipients; by any */
     int64_t retry_after;
@@ -159,6 +164,11 @@ static void give_to_disk(struct world *w)
            disk_writer_send_json(&w->disk_writer, DISK_ALERT,
                                  json_incref((json_t *)(uintptr_t)alert)) == 0)
         outbox_given(&notifier.outbox);
+    uint64_t number;
+    while ((alert = outbox_changed(&notifier.outbox, &number)) &&
+           disk_writer_send_json(&w->disk_writer, DISK_REWRITE,
+                                 json_pack("[I, O]", (json_int_t)number, alert)) == 0)
+        outbox_rewritten(&notifier.outbox, number);
 }
 
 void notify_disk_answer(struct world *w, const struct packet *m)
@@ -501,16 +511,17 @@ static int delivery_child(int fd, void *arg)
     out.ok = rc == 0;
     out.accepted = rc == 0 || r.accepted;
     out.retry_after = r.retry_after;
-    worker_send_packet(fd, 0, &out, sizeof out);
-    buf_free(&r.reply);
+    if (out.accepted && r.left)
+        worker_send_json(fd, SENT_LEFT, r.left);
+    worker_send_packet(fd, SENT, &out, sizeof out);
+    request_result_free(&r);
     fault_point("alert.sent");
     return 0;
 }
 
 /* Logged once per kind of failure: texts differ each time, by a duration or the number of a refused
  * mail. */
-static void delivery_failed(struct world *w, enum alert_channel ch, int64_t retry_after,
-                            const struct err *e)
+static void note_failure(struct world *w, enum alert_channel ch, const struct err *e)
 {
     struct delivery *d = &notifier.deliveries[ch];
     char key[sizeof d->failed];
@@ -520,11 +531,17 @@ static void delivery_failed(struct world *w, enum alert_channel ch, int64_t retr
         log_line(LOG_WARN_, "%s not delivered: %s", d->worker.name, e->text);
     snprintf(d->failed, sizeof d->failed, "%s", key);
     snprintf(d->last_error, sizeof d->last_error, "%s", e->text);
+    w->status_dirty = true;
+}
+
+static void delivery_failed(struct world *w, enum alert_channel ch, int64_t retry_after,
+                            const struct err *e)
+{
+    note_failure(w, ch, e);
     if (ch != ALERT_HEARTBEAT)
         outbox_failed(&notifier.outbox, ch, retry_after, clock_mono());
     else
         notifier.beat_retry = mono_add(clock_mono(), BEAT_RETRY_MS);
-    w->status_dirty = true;
 }
 
 static void start_delivery(struct world *w, enum alert_channel ch)
@@ -540,7 +557,20 @@ static void start_delivery(struct world *w, enum alert_channel ch)
     json_decref((json_t *)(uintptr_t)args.message.alerts);
 }
 
-/* If some of a mail's recipients refused it, that is logged and the mail counts as delivered. */
+/* Some recipients of a mail have it: the others are tried again, as after a failure. */
+static void partly_delivered(struct world *w, enum alert_channel ch, const struct err *e)
+{
+    struct delivery *d = &notifier.deliveries[ch];
+    json_t *left = d->left;
+    d->left = NULL;
+    note_failure(w, ch, e);
+    outbox_partly(&notifier.outbox, ch, left, clock_mono());
+    json_decref(left);
+    give_to_disk(w);
+    w->poll_disk = true;
+}
+
+/* If some of a mail's recipients refused it for good, that is logged and the mail counts as delivered. */
 static void delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
 {
     struct delivery *d = &notifier.deliveries[ch];
@@ -571,16 +601,25 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     struct sent s = {0};
     for (; &d->worker != v; d++)
         ch++;
+    if (m && m->type == SENT_LEFT) {
+        json_decref(d->left);
+        d->left = packet_json(m, 0);
+        return;
+    }
     const struct sent *p = m ? packet_struct(m, sizeof s) : NULL;
     if (p)
         s = *p;
     else
         err_set(&s.error, ERR_ABORTED, 0, "its worker died");
     worker_err_clean(&s.error);
-    if (s.accepted)
+    if (s.accepted && d->left)
+        partly_delivered(w, ch, &s.error);
+    else if (s.accepted)
         delivered(w, ch, s.ok, &s.error);
     else
         delivery_failed(w, ch, s.retry_after, &s.error);
+    json_decref(d->left);
+    d->left = NULL;
     worker_kill(&d->worker);
 }
 

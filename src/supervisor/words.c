@@ -127,9 +127,8 @@ static void down(const struct words_facts *f, struct words *out)
 /* A failed restore leaves a choice to a person: its own hint first, then what is always right. */
 static void waiting(const struct words_facts *f, struct words *out)
 {
-#define CHOICE                                                                                     \
-    "worldkeeper --list shows what can be restored; to restore a certain dump: worldkeeper "       \
-    "--restore=DUMP"
+#define SHOWN "worldkeeper --list shows what can be restored"
+#define CHOICE SHOWN "; to restore a certain dump: worldkeeper --restore=DUMP"
     static const struct text by_hand = {
         "LOST, and waits for you to restore it",
         "the world is lost: ", "waiting: nothing is restored by itself ([restore] auto = no)",
@@ -139,7 +138,7 @@ static void waiting(const struct words_facts *f, struct words *out)
                                        "trying again by itself, with growing pauses", CHOICE};
     say(out, f->guard->reason, f->cfg->restore_auto ? &failed : &by_hand);
     if (f->cfg->restore_auto && f->hint[0])
-        SET(out->todo, "%.400s; %s", f->hint, CHOICE);
+        SET(out->todo, "%.400s; %s", f->hint, SHOWN);
 }
 
 /* ---- restored ---- */

@@ -168,7 +168,7 @@ static void send_one(const struct config *c, unsigned channel)
     demand(r.retry_after >= 0 && r.retry_after <= REQUEST_RETRY_AFTER_MAX);
     if (channel == 1 && rc == 0)
         demand(f.status >= 200 && f.status <= 299);
-    buf_free(&r.reply);
+    request_result_free(&r);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

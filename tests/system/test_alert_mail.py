@@ -1,11 +1,12 @@
 """Alerts by mail: transport, login, headers, refusals."""
 import email.utils
 import json
+import os
 import re
 
 import pytest
 from wk.follow import crash
-from wk.util import CANARY
+from wk.util import CANARY, wait_for
 from wk.watch import Lateness
 
 pytestmark = pytest.mark.any_server
@@ -141,3 +142,28 @@ def test_one_channel_does_not_wait_for_the_other(doomed, victim, tarpit, http):
     doomed.start()
     victim.kill9()
     http.wait_event("down")
+
+
+def test_who_refuses_for_now_is_tried_again_alone(doomed, victim, smtp):
+    """Greylisting of one of two: partly delivered is not delivered. The other one gets nothing twice, also where the
+    supervisor is killed in between; who is refused for good keeps nothing waiting."""
+    a, b, gone = "a@example.com", "b@example.com", "gone@example.com"
+    doomed.configure(smtp.settings(to=f"{a}, {b}, {gone}"))
+    doomed.dump()
+    smtp.mode = {b: "450 4.7.1 greylisted", gone: "550 5.1.1 no such user"}
+    doomed.start()
+    queue = os.path.join(doomed.dumps_dir, "alerts")
+    smtp.wait(lambda m: m.to == [a])
+    wait_for(lambda: any(f'"{b}"' in open(os.path.join(queue, name), encoding="utf-8").read()
+                         for name in os.listdir(queue) if name.endswith(".json")), "who is left, on the disk")
+    assert "greylisted" in json.dumps(doomed.expect("the failure", alerts=lambda al: al["channels"]["smtp"]["last_error"])["alerts"])
+    doomed.kill9()
+    smtp.mode = {gone: "550 5.1.1 no such user"}
+    doomed.start()
+    late = smtp.wait(lambda m: "supervisor started" in m.subject + m.text and m.to == [b])[0]
+    assert "supervisor started" in late.subject + late.text
+    wait_for(lambda: not [n for n in os.listdir(queue) if n.endswith(".json")], "all to be delivered")
+    ids = {to: [m.message["Message-ID"] for m in smtp.mails if m.to and to in m.to] for to in (a, b)}
+    assert all(len(set(each)) == len(each) for each in ids.values()), smtp.mails
+    first = next(m for m in smtp.mails if m.to == [a])
+    assert len([m for m in smtp.mails if a in m.to and m.message["Message-ID"] == first.message["Message-ID"]]) == 1

@@ -353,7 +353,7 @@ static struct outcome run(const char *mode, bool login)
     assert_true(o.seconds < 2.5);
     assert_null(strstr(o.e.text, "CANARY"));
     assert_null(strstr(o.reply, "CANARY"));
-    buf_free(&r.reply);
+    request_result_free(&r);
     json_decref(list);
     return o;
 }
@@ -474,7 +474,7 @@ static void test_no_starttls(void **state)
     assert_int_equal(tiny_count(said, "DATA"), 1);
     free(said);
     unlink(secret_path);
-    buf_free(&r.reply);
+    request_result_free(&r);
 }
 
 static void test_check(void **state)

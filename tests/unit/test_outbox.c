@@ -339,9 +339,47 @@ static void test_too_many(void **state)
     kit_outbox_free(&o);
 }
 
+/* Some recipients of a mail have it: only the others are left, on the disk too; what is new goes to all. */
+static void test_partly_delivered(void **state)
+{
+    (void)state;
+    struct outbox o = {0};
+    uint64_t number = 0;
+    json_auto_t *b_and_c = json_pack("[s, s]", "b@x", "c@x"), *b = json_pack("[s]", "b@x"),
+                *a_and_b = json_pack("[s, s]", "a@x", "b@x"), *none = json_array();
+    outbox_add(&o, kit_config(true, false), named("one"));
+    store(&o, 4);
+    begin(&o, ALERT_SMTP, "one", 0);
+    outbox_partly(&o, ALERT_SMTP, b_and_c, now);
+    assert_int_equal(outbox_mark(&o, ALERT_SMTP), 0);
+    assert_true(outbox_wait(&o, ALERT_SMTP, false, now) > 0);
+    const json_t *changed = outbox_changed(&o, &number);
+    assert_int_equal(number, 4);
+    assert_true(json_equal(json_object_get(changed, ALERT_RECIPIENTS), b_and_c));
+    outbox_rewritten(&o, number);
+    assert_null(outbox_changed(&o, &number));
+    /* who has the first one may lack the second */
+    outbox_add(&o, kit_config(true, false), named("two"));
+    store(&o, 5);
+    begin(&o, ALERT_SMTP, "one two", 0);
+    outbox_partly(&o, ALERT_SMTP, a_and_b, now);
+    assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECIPIENTS), b));
+    assert_true(json_equal(json_object_get(o.list[1].json, ALERT_RECIPIENTS), a_and_b));
+    /* a failure of all changes nothing of who lacks what */
+    begin(&o, ALERT_SMTP, "one two", 0);
+    outbox_failed(&o, ALERT_SMTP, 0, now);
+    assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECIPIENTS), b));
+    begin(&o, ALERT_SMTP, "one two", 0);
+    outbox_partly(&o, ALERT_SMTP, none, now);
+    assert_int_equal(o.count, 0);
+    assert_int_equal(outbox_mark(&o, ALERT_SMTP), 5);
+    kit_outbox_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_partly_delivered),
         cmocka_unit_test(test_each_channel_gets_each_once),
         cmocka_unit_test(test_channels_come_and_go),
         cmocka_unit_test(test_marks),

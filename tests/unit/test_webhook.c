@@ -120,7 +120,7 @@ static void expect(const char *mode, int rc, enum err_class cls, const char *tex
     assert_int_equal(tiny_count(said, "POST " SECRET "?key=CANARY4 HTTP/1.1\r\n"), 1);
     assert_int_equal(tiny_count(said, "Content-Type: application/json\r\n"), 1);
     free(said);
-    buf_free(&r.reply);
+    request_result_free(&r);
 }
 
 static void test_answers(void **state)
@@ -191,7 +191,7 @@ static void test_url_file(void **state)
     assert_true(text_starts(e.text, "[alert.webhook] url_file: "));
     free(tiny_stop(&t));
     buf_free(&full);
-    buf_free(&r.reply);
+    request_result_free(&r);
 }
 
 static void test_heartbeat(void **state)
@@ -210,7 +210,7 @@ static void test_heartbeat(void **state)
         struct request_result r = {0};
         assert_int_equal(alert_request(&c, ALERT_HEARTBEAT, REQUEST_SEND, NULL, &r, &e),
                          table[i].rc);
-        buf_free(&r.reply);
+        request_result_free(&r);
         assert_null(strstr(e.text, "CANARY"));
         char *said = tiny_stop(&t);
         assert_int_equal(tiny_count(said, "GET " SECRET "?key=CANARY4 HTTP/1.1\r\n"), 1);
@@ -234,7 +234,7 @@ static unsigned deliver(struct outbox *o, int port, enum config_format format)
     else
         outbox_failed(o, ALERT_WEBHOOK, 0, clock_mono());
     json_decref((json_t *)(uintptr_t)m.alerts);
-    buf_free(&r.reply);
+    request_result_free(&r);
     return sent ? held : 0;
 }
 

@@ -77,7 +77,7 @@ class Mail:
 
 class Smtp:
     """An SMTP server. tls: None, "starttls" (required) or "smtps". `mode` may change at any time:
-    "ok", or a refusal such as "450 later". start/stop keep the port, so it can be dead and return."""
+    "ok", or a refusal such as "450 later", or refusals by recipient. start/stop keep the port, so it can be dead and return."""
 
     def __init__(self, base, tls=None, login=None):
         self.port = free_port()
@@ -117,9 +117,10 @@ class Smtp:
         return AuthResult(success=good, handled=False, auth_data=data if good else None)
 
     async def handle_RCPT(self, server, session, envelope, address, options):
-        if self.mode != "ok":
+        mode = self.mode.get(address, "ok") if isinstance(self.mode, dict) else self.mode
+        if mode != "ok":
             self.refused += 1
-            return self.mode
+            return mode
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
