@@ -147,16 +147,24 @@ static void sentinel_facts(struct check *c)
 
 /* ---- method and loading ---- */
 
+#define SCANNED "tables are scanned while the game writes"
+#define ONE_BY_ONE                                                                                 \
+    "tables are copied in the server one by one, a big one in parts, while the game writes; a "    \
+    "writer waits for one copy"
+#define COPIED                                                                                     \
+    "; without a primary key, and therefore copied together under a lock of these tables, which "  \
+    "their writers wait for: {copied}"
+
 static const struct check_rule method[] = {
     /* Which one auto would take, and why not a better one. */
     {"method", "dump.method=copy", CHECK_OK, "copy: asked for by [dump] method"},
     {"method", "dump.method=lock", CHECK_OK, "lock: asked for by [dump] method",
      "writers wait for the whole dump; method = auto lets them go on sooner"},
     {"method", "method_error", CHECK_WARN, "cannot be chosen: {method_error}"},
-    {"method", "!not_fuzzy mariadb", CHECK_OK, "fuzzy: tables are scanned while the game writes"},
-    {"method", "!not_fuzzy", CHECK_OK,
-     "fuzzy: tables are copied in the server one by one, a big one in parts, while the game "
-     "writes; a writer waits for one copy"},
+    {"method", "!not_fuzzy mariadb copied", CHECK_OK, "fuzzy: " SCANNED COPIED},
+    {"method", "!not_fuzzy mariadb", CHECK_OK, "fuzzy: " SCANNED},
+    {"method", "!not_fuzzy copied", CHECK_OK, "fuzzy: " ONE_BY_ONE COPIED},
+    {"method", "!not_fuzzy", CHECK_OK, "fuzzy: " ONE_BY_ONE},
     {"method", "dump.method=fuzzy", CHECK_FAIL,
      "[dump] method = fuzzy is not possible: {not_fuzzy}",
      "method = auto uses the best that is possible"},
@@ -188,9 +196,11 @@ static void method_facts(struct check *c)
     enum db_bulk_way way = db_bulk_way(c->db);
     unsigned n = restore_connections(c->cfg->restore_connections, c->tables.count);
     bool given = m == METHOD_COPY || m == METHOD_LOCK;
+    SCOPED(names_free) struct names copied = {0};
     struct err e = {0};
-    SCOPED(xfree) char *why = given ? NULL : snapshot_no_fuzzy(c->cfg, c->db, &e);
+    SCOPED(xfree) char *why = given ? NULL : snapshot_no_fuzzy(c->cfg, c->db, &copied, &e);
     check_word(c, "not_fuzzy", "%s", why ? why : "");
+    check_names(c, "copied", &copied);
     check_error(c, "method", &e);
     check_word(c, "loading", "%s", ways[way]);
     check_word(c, "loaders", "%u connection%s", n, n == 1 ? "" : "s");

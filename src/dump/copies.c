@@ -36,6 +36,7 @@ struct worker {
 
 struct copies {
     const struct db_tables *tables;
+    const bool *chosen;   /* [i]: tables->list[i] is copied */
     struct piece *pieces; /* the most expensive first; the index is in the copy's name */
     size_t count;
     struct worker workers[CONNECTIONS_MAX]; /* [0]: the holder */
@@ -123,16 +124,17 @@ static void open_helpers(struct copies *c, const struct db_params *p, uint64_t c
 }
 
 struct copies *copies_plan(const struct db_params *p, struct db *holder,
-                           const struct db_tables *tables, struct err *e)
+                           const struct db_tables *tables, const bool *chosen, struct err *e)
 {
     struct copies *c = xcalloc(1, sizeof *c);
     uint64_t total = 0;
     for (size_t i = 0; i < tables->count; i++)
-        if (!tables->list[i].transactional)
+        if (chosen[i])
             total = number_sum(total,
                                number_sum(COST_TABLE, number_product(tables->list[i].rows,
                                                                      row_cost(&tables->list[i]))));
     c->tables = tables;
+    c->chosen = chosen;
     thread_group_init(&c->threads);
     if (setup(c, &c->workers[0], holder, e) < 0) {
         copies_end(c);
@@ -140,7 +142,7 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
     }
     open_helpers(c, p, total);
     for (size_t i = 0; i < tables->count; i++)
-        if (!tables->list[i].transactional && !db_rows_elsewhere(&tables->list[i]))
+        if (chosen[i] && !db_rows_elsewhere(&tables->list[i]))
             add_pieces(c, i, parts_of(c, &tables->list[i], total));
     if (c->count)
         qsort(c->pieces, c->count, sizeof *c->pieces, dearer);
@@ -278,7 +280,7 @@ int copies_finish(struct copies *c, bool give_up, struct progress *progress, str
         thread_group_fail(&c->threads, &given_up);
     pthread_mutex_unlock(&c->threads.lock);
     for (size_t i = 0; i < c->tables->count; i++)
-        if (!c->tables->list[i].transactional)
+        if (c->chosen[i])
             total += c->tables->list[i].rows;
     progress_phase(progress, "copying", total, 0);
     c->progress = progress;

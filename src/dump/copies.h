@@ -1,7 +1,7 @@
 /* Copies tables inside the server over several connections at once, while one of them (the holder)
  * keeps the tables locked.
  *
- * The holder locks all tables in one statement, which the server does without deadlock whatever the
+ * The holder locks all of these tables in one statement, which the server does without deadlock whatever the
  * game locks. The other connections take no locks: they read with HIGH_PRIORITY, which goes ahead
  * of the writers waiting for the holder. Tables that they cannot read at once (a waiting ALTER or
  * TRUNCATE blocks new readers) are copied by the holder. Large tables are copied in parts.
@@ -15,11 +15,11 @@
 
 struct copies;
 
-/* Call before locking: plans the copies of all tables that are not transactional, and opens the
+/* Call before locking: plans the copies of the tables with chosen[i], i as in tables->list, and opens the
  * other connections, fewer if the server refuses some. `holder` (whose default schema is that of
- * the tables) and `tables` are borrowed until copies_end(). */
+ * the tables), `tables` and `chosen` are borrowed until copies_end(). */
 struct copies *copies_plan(const struct db_params *p, struct db *holder,
-                           const struct db_tables *tables, struct err *e);
+                           const struct db_tables *tables, const bool *chosen, struct err *e);
 /* With the lock held: starts copying in the background. `holder` is busy until copies_finish(). */
 void copies_start(struct copies *c);
 /* Waits until copying has finished; then the lock can be released. With `give_up` no further copy

@@ -21,6 +21,9 @@ struct part {
 struct fuzzy {
     const struct job *job;
     const struct db_tables *tables;
+    const bool *copied;         /* [i]: tables->list[i] is not scanned */
+    char *schema;               /* as the server writes it */
+    struct db_binlog_pos start; /* of the scan */
     int fd;
     struct buf out; /* on its way to the spool */
     uint64_t written, scanned;
@@ -29,20 +32,22 @@ struct fuzzy {
     struct replay changes;
 };
 
-char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *facts,
-                    const char *sentinel)
+char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *facts)
 {
     for (size_t i = 0; i < tables->count; i++) {
-        const struct db_table *t = &tables->list[i];
         const char *why;
-        if (db_scan_way(t, facts, &why) != DB_SCAN_NONE)
-            why = NULL;
-        if (!why && t->key_count == 0 && strcmp(t->name, sentinel) != 0)
-            why = "it has no primary key, by which a row could be matched with its later changes";
-        if (why)
-            return xasprintf("table %s: %s", t->name, why);
+        if (db_scan_way(&tables->list[i], facts, &why) == DB_SCAN_NONE)
+            return xasprintf("table %s: %s", tables->list[i].name, why);
     }
     return NULL;
+}
+
+bool *fuzzy_copied(const struct db_tables *tables, const char *sentinel)
+{
+    bool *copied = xcalloc(tables->count + 1, sizeof *copied);
+    for (size_t i = 0; i < tables->count; i++)
+        copied[i] = tables->list[i].key_count == 0 && strcmp(tables->list[i].name, sentinel) != 0;
+    return copied;
 }
 
 /* ---- the spool: tuples, each ended by LF, which none has inside ---- */
@@ -115,6 +120,8 @@ static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_fact
         const char *why;
         enum db_scan_way way = db_scan_way(t, facts, &why);
         uint64_t rows;
+        if (f->copied[i])
+            continue;
         progress_table(f->job->progress, t->name);
         f->parts[i].from = f->written;
         if (db_scan_rows(db, t, way, spool_tuple, chunk_read, f, &rows, e) < 0 ||
@@ -123,29 +130,6 @@ static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_fact
         f->parts[i].to = f->written;
         fault_point("dump.scanned");
     }
-    return 0;
-}
-
-/* The changes must be complete up to the end of the scan: a gap or a restart makes the scanned rows
- * useless. `schema`: as the server writes it. */
-static int read_changes(struct fuzzy *f, const char *schema, const struct db_binlog_pos *from,
-                        const struct db_binlog_pos *upto, struct err *e)
-{
-    struct replay_source s = {.db = &f->job->db,
-                              .schema = schema,
-                              .sentinel = f->job->cfg->sentinel,
-                              .from = from,
-                              .upto = upto,
-                              .tables = f->tables,
-                              .archive_fd = -1,
-                              .progress = f->job->progress};
-    progress_phase(f->job->progress, "reading the journal", 0, 0);
-    if (replay_read(&s, &f->changes, e) < 0)
-        return -1;
-    if (f->changes.gap[0])
-        return err_set(e, ERR_CHANGED, 0, "the scan cannot be made consistent: %s", f->changes.gap);
-    if (f->changes.to_loss)
-        return err_set(e, ERR_CHANGED, 0, "the server was restarted during the dump");
     return 0;
 }
 
@@ -167,40 +151,64 @@ uint64_t fuzzy_counter(const struct fuzzy *f, size_t table)
     return replay_counter_after(&f->changes, f->tables->list[table].name, f->parts[table].counter);
 }
 
-/* The current binlog position of the server. */
-static int read_position(struct db *db, struct db_binlog_pos *p, struct err *e)
+int fuzzy_position(struct db *db, struct db_binlog_pos *p, struct err *e)
 {
     db_binlog_pos(db, p);
-    return p->file[0] ? 0
-                      : err_set(e, ERR_CHANGED, 0,
-                                "the server does not report its position in the binary log");
+    if (p->file[0])
+        return 0;
+    return db_exec(db, "DO 1", e) < 0 /* the connection was lost */
+               ? -1
+               : err_set(e, ERR_CHANGED, 0,
+                         "the server does not report its position in the binary log");
 }
 
 /* The start position is read before the scan and the end position after it, so that every change
  * made during the scan lies between them. */
-struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_tables *tables,
-                         struct db_binlog_pos *start, struct db_binlog_pos *end, int64_t *wait_ms,
+struct fuzzy *fuzzy_scan(const struct job *job, struct db *db, const struct db_tables *tables,
+                         const bool *copied, struct db_binlog_pos *start, int64_t *wait_ms,
                          struct err *e)
 {
     struct fuzzy *f = xcalloc(1, sizeof *f);
     SCOPED(db_scan_facts_free) struct db_scan_facts facts = {0};
-    *f = (struct fuzzy){.job = job, .tables = tables, .fd = spool_open(job, e)};
+    *f = (struct fuzzy){.job = job, .tables = tables, .copied = copied, .fd = spool_open(job, e)};
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
-    SCOPED(xfree) char *schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e),
-                       *why = NULL;
-    int rc = schema ? db_scan_facts(db, schema, &facts, e) : -1;
+    f->schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
+    int rc = f->schema ? db_scan_facts(db, f->schema, &facts, e) : -1;
     /* The tables were listed again since the scan was allowed: this list is what it works with. */
-    if (rc == 0 && (why = fuzzy_refusal(tables, &facts, job->cfg->sentinel)))
+    SCOPED(xfree) char *why = rc == 0 ? fuzzy_refusal(tables, &facts) : NULL;
+    if (why)
         rc = err_set(e, ERR_CHANGED, 0, "%s", why);
-    rc = rc == 0 && read_position(db, start, e) == 0 && read_counters(f, db, e) == 0 &&
-                 scan_tables(f, db, &facts, e) == 0 && read_position(db, end, e) == 0
-             ? read_changes(f, schema, start, end, e)
+    rc = rc == 0 && fuzzy_position(db, &f->start, e) == 0 && read_counters(f, db, e) == 0
+             ? scan_tables(f, db, &facts, e)
              : -1;
+    *start = f->start;
     *wait_ms = (f->longest_us + 999) / 1000;
     if (rc == 0)
         return f;
     fuzzy_free(f);
     return NULL;
+}
+
+/* The changes must be complete: a gap or a restart makes the scanned rows useless. */
+int fuzzy_merge(struct fuzzy *f, const struct db_binlog_pos *end, struct err *e)
+{
+    struct replay_source s = {.db = &f->job->db,
+                              .schema = f->schema,
+                              .sentinel = f->job->cfg->sentinel,
+                              .from = &f->start,
+                              .upto = end,
+                              .tables = f->tables,
+                              .unwanted = f->copied,
+                              .archive_fd = -1,
+                              .progress = f->job->progress};
+    progress_phase(f->job->progress, "reading the journal", 0, 0);
+    if (replay_read(&s, &f->changes, e) < 0)
+        return -1;
+    if (f->changes.gap[0])
+        return err_set(e, ERR_CHANGED, 0, "the scan cannot be made consistent: %s", f->changes.gap);
+    if (f->changes.to_loss)
+        return err_set(e, ERR_CHANGED, 0, "the server was restarted during the dump");
+    return 0;
 }
 
 /* ---- reading ---- */
@@ -272,6 +280,7 @@ void fuzzy_free(struct fuzzy *f)
         close(f->fd);
     replay_free(&f->changes);
     buf_free(&f->out);
+    free(f->schema);
     free(f->parts);
     free(f);
 }

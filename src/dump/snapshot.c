@@ -24,14 +24,28 @@ static void waited(struct snapshot *s)
     s->asked = (mono_t){0};
 }
 
-/* In one statement, which cannot deadlock with others like it. InnoDB tables need no lock: a consistent
- * snapshot reads them. */
+/* InnoDB tables need no lock: a consistent snapshot reads them. The number of tables to lock. */
+static size_t choose_locked(struct snapshot *s)
+{
+    size_t n = 0;
+    if (s->method == METHOD_FUZZY)
+        s->locked = fuzzy_copied(&s->listed, s->job->cfg->sentinel);
+    else
+        s->locked = xcalloc(s->listed.count + 1, sizeof *s->locked);
+    for (size_t i = 0; i < s->listed.count; i++) {
+        s->locked[i] |= s->method != METHOD_FUZZY && !s->listed.list[i].transactional;
+        n += s->locked[i];
+    }
+    return n;
+}
+
+/* In one statement, which cannot deadlock with others like it. */
 static int lock_tables(struct snapshot *s, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     const char *comma = "LOCK TABLES ";
     for (size_t i = 0; i < s->listed.count; i++) {
-        if (s->listed.list[i].transactional)
+        if (!s->locked[i])
             continue;
         buf_adds(&sql, comma);
         sql_ident(&sql, s->listed.list[i].name);
@@ -165,14 +179,16 @@ static int describe(struct snapshot *s, struct err *e)
                : 0;
 }
 
-/* What can be done before the lock: connections, and the plan of the copies. The number of tables to
- * lock, or -1. */
-static int prepare(struct snapshot *s, struct err *e)
+static int plan_copies(struct snapshot *s, struct err *e)
 {
-    int locked = 0; /* the tables that LOCK TABLES is for */
-    for (size_t i = 0; i < s->listed.count; i++)
-        locked += !s->listed.list[i].transactional;
-    if ((size_t)locked < s->listed.count) {
+    s->copies = copies_plan(&s->params, s->db, &s->listed, s->locked, e);
+    return s->copies ? 0 : -1;
+}
+
+/* What can be done before the lock: connections, and the plan of the copies. */
+static int prepare(struct snapshot *s, size_t locked, struct err *e)
+{
+    if (locked < s->listed.count) {
         s->versioned = db_open(&s->params, e);
         if (!s->versioned ||
             db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
@@ -184,9 +200,7 @@ static int prepare(struct snapshot *s, struct err *e)
     bool no_wait = db_is_mariadb(s->meta) && !s->job->cfg->dump_all;
     if (db_lock_wait(s->meta, no_wait ? 0 : 1000, e) < 0)
         return -1;
-    if (s->method == METHOD_COPY && locked)
-        s->copies = copies_plan(&s->params, s->db, &s->listed, e);
-    return s->method == METHOD_COPY && locked && !s->copies ? -1 : locked;
+    return s->method == METHOD_COPY && locked ? plan_copies(s, e) : 0;
 }
 
 /* The moment of the snapshot, read by the connection that holds the locks. */
@@ -203,22 +217,12 @@ static int see_moment(struct snapshot *s, struct err *e)
                         : 0;
 }
 
-/* Methods copy and lock. */
-static int take_locked(struct snapshot *s, struct err *e)
+/* With the locks held: copies the tables while `look` reads what the locks keep from changing, then unlocks. */
+static int copy_locked(struct snapshot *s, int (*look)(struct snapshot *, struct err *),
+                       struct err *e)
 {
-    int locked = prepare(s, e);
-    if (locked < 0)
-        return -1;
-    fault_point("dump.listed");
-    if (locked && lock_tables(s, e) < 0)
-        return -1;
-    fault_point("dump.locked");
-    if (see_moment(s, e) < 0)
-        return -1;
-    if (!s->copies)
-        return describe(s, e);
     copies_start(s->copies);
-    int rc = describe(s, e);
+    int rc = look(s, e);
     /* If a table was changed, that explains better why a copy failed. */
     struct err ignored;
     if (copies_finish(s->copies, rc < 0, s->job->progress, rc < 0 ? &ignored : e) < 0)
@@ -227,6 +231,23 @@ static int take_locked(struct snapshot *s, struct err *e)
     waited(s);
     return rc;
 }
+
+/* Methods copy and lock. */
+static int take_locked(struct snapshot *s, struct err *e)
+{
+    size_t locked = choose_locked(s);
+    if (prepare(s, locked, e) < 0)
+        return -1;
+    fault_point("dump.listed");
+    if (locked && lock_tables(s, e) < 0)
+        return -1;
+    fault_point("dump.locked");
+    if (see_moment(s, e) < 0)
+        return -1;
+    return s->copies ? copy_locked(s, describe, e) : describe(s, e);
+}
+
+/* ---- fuzzy ---- */
 
 /* Inserts AUTO_INCREMENT=… right after ENGINE=…, as the server does. */
 static char *with_counter(const char *create, uint64_t counter)
@@ -248,21 +269,59 @@ static char *with_counter(const char *create, uint64_t counter)
     return b.p;
 }
 
-/* Counters as of the rows: the tables were described at a later moment. */
+/* MySQL reports no number where none is left. */
+static uint64_t locked_counter(const struct db_figures *f)
+{
+    return f->auto_increment ? f->auto_increment : UINT64_MAX;
+}
+
+/* Counters, and numbers of rows where they are known, as of the rows: the tables were described at a later moment. */
 static void set_counters(struct snapshot *s)
 {
     for (size_t i = 0; i < s->tables.count; i++) {
         struct db_table *t = &s->tables.list[i];
         char *was = s->creates[i];
+        if (s->locked[i])
+            t->rows = s->figures[i].rows;
         if (t->auto_increment == 0)
             continue;
-        t->auto_increment = fuzzy_counter(s->fuzzy, i);
+        t->auto_increment =
+            s->locked[i] ? locked_counter(&s->figures[i]) : fuzzy_counter(s->fuzzy, i);
         s->creates[i] = with_counter(was, t->auto_increment);
         free(was);
     }
 }
 
-/* No lock keeps the tables from changing until they are described: the log shows what happened to
+/* Asks for the locked tables one by one: a list of all tables would take as long as the world has tables. */
+static int read_figures(struct snapshot *s, struct err *e)
+{
+    s->figures = xcalloc(s->listed.count + 1, sizeof *s->figures);
+    for (size_t i = 0; i < s->listed.count; i++)
+        if (s->locked[i] &&
+            db_figures(s->meta, s->job->cfg->schema, s->listed.list[i].name, &s->figures[i], e) < 0)
+            return -1;
+    return 0;
+}
+
+/* The moment of the rows. While the tables without a key are locked, nothing about them is added to the log, so
+ * that its position fits their copies; the scanned tables are merged up to any position of after the scan. */
+static int end_scan(struct snapshot *s, size_t locked, struct err *e)
+{
+    if (locked == 0)
+        return fuzzy_position(s->db, &s->point, e);
+    progress_phase(s->job->progress, "locking", 0, 0);
+    if (db_lock_wait(s->db, LOCK_TRY_SECONDS * 1000, e) < 0 || plan_copies(s, e) < 0)
+        return -1;
+    if (lock_tables(s, e) < 0) {
+        if (e->num == DB_NO_TABLE)
+            e->cls = ERR_CHANGED;
+        return -1;
+    }
+    fault_point("dump.locked");
+    return fuzzy_position(s->db, &s->point, e) < 0 ? -1 : copy_locked(s, read_figures, e);
+}
+
+/* No lock keeps the scanned tables from changing until they are described: the log shows what happened to
  * them during the scan, and comparing definitions what happened before or after it. */
 static int take_fuzzy(struct snapshot *s, struct err *e)
 {
@@ -272,10 +331,12 @@ static int take_fuzzy(struct snapshot *s, struct err *e)
     if (!before)
         return -1;
     fault_point("dump.listed");
-    s->fuzzy = fuzzy_take(s->job, s->db, &s->listed, &s->start, &s->point, &s->wait_ms, e);
-    int rc = s->fuzzy ? 0 : -1;
+    size_t locked = choose_locked(s);
+    s->fuzzy = fuzzy_scan(s->job, s->db, &s->listed, s->locked, &s->start, &s->wait_ms, e);
+    int rc = s->fuzzy && end_scan(s, locked, e) == 0 ? fuzzy_merge(s->fuzzy, &s->point, e) : -1;
     if (rc == 0) {
-        fault_point("dump.locked");
+        if (locked == 0)
+            fault_point("dump.locked");
         rc = describe(s, e) < 0 ? -1 : same_creates(s, before, e);
     }
     if (rc == 0)
@@ -298,7 +359,26 @@ static int take(struct snapshot *s, enum config_method method, struct err *e)
     return method == METHOD_FUZZY ? take_fuzzy(s, e) : take_locked(s, e);
 }
 
-char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
+/* Where no table is left to scan, method copy does the same without reading the log. */
+static char *none_scanned(const struct db_tables *tables, const char *sentinel,
+                          struct names *copied)
+{
+    SCOPED(xfree) bool *keyless = fuzzy_copied(tables, sentinel);
+    size_t n = 0, others = 0;
+    for (size_t i = 0; i < tables->count; i++) {
+        n += keyless[i];
+        others += strcmp(tables->list[i].name, sentinel) != 0;
+    }
+    if (n && n == others)
+        return xstrdup(
+            "no table has a primary key, by which rows could be matched with their later changes");
+    for (size_t i = 0; copied && i < tables->count; i++)
+        if (keyless[i])
+            names_add(copied, tables->list[i].name);
+    return NULL;
+}
+
+char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *copied, struct err *e)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
     SCOPED(db_tables_free) struct db_tables tables = {0};
@@ -315,8 +395,9 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
         why = xstrdup(able.reason);
     else if (db_tables(db, c->schema, false, &tables, e) == 0 &&
              db_table_keys(db, c->schema, &tables, e) == 0 &&
-             db_scan_facts(db, c->schema, &facts, e) == 0)
-        why = fuzzy_refusal(&tables, &facts, c->sentinel);
+             db_scan_facts(db, c->schema, &facts, e) == 0 &&
+             !(why = fuzzy_refusal(&tables, &facts)))
+        why = none_scanned(&tables, c->sentinel, copied);
     return why;
 }
 
@@ -326,7 +407,7 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
     *method = job->cfg->dump_method;
     if (*method != METHOD_AUTO && *method != METHOD_FUZZY)
         return 0;
-    SCOPED(xfree) char *why = snapshot_no_fuzzy(job->cfg, db, e);
+    SCOPED(xfree) char *why = snapshot_no_fuzzy(job->cfg, db, NULL, e);
     if (!why && e->cls != ERR_NONE)
         return -1;
     if (why && *method == METHOD_FUZZY) {
@@ -389,15 +470,20 @@ int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint
     SCOPED(buf_free) struct buf from = {0};
     int rc;
     sql_ident(&from, t->name);
-    if (s->fuzzy)
-        rc = fuzzy_read(s->fuzzy, i, fn, arg, rows, e);
-    else if (s->copies && !t->transactional)
+    if (s->copies && s->locked[i])
         rc = copies_read(s->copies, i, fn, arg, rows, e);
+    else if (s->fuzzy)
+        rc = fuzzy_read(s->fuzzy, i, fn, arg, rows, e);
     else
         rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
     if (rc < 0)
         err_step(e, "reading table %s", t->name);
     return rc;
+}
+
+bool snapshot_counted(const struct snapshot *s, size_t i)
+{
+    return s->tables.list[i].memory && (!s->fuzzy || s->locked[i]);
 }
 
 int snapshot_check(struct snapshot *s, struct err *e)
@@ -436,6 +522,8 @@ void snapshot_end(struct snapshot *s)
     db_close(s->meta);
     db_close(s->versioned);
     db_close(s->db); /* releases the locks and drops its copies */
+    free(s->locked);
+    free(s->figures);
     db_tables_free(&s->listed);
     db_tables_free(&s->tables);
     free(s);

@@ -4,7 +4,8 @@
  *         several connections (copies.h), unlocks; writers wait for the copies only. Rows are read
  *         from the copies.
  *   fuzzy locks nothing for long: scans while the game writes, and merges in what changed
- *         (fuzzy.h).
+ *         (fuzzy.h). Tables without a primary key are copied after the scan as by `copy`, under a lock
+ *         of these tables only; the changes are merged up to the log's position under that lock.
  *   lock  keeps the locks until the last row has been read, as mysqldump does.
  *
  * Under the locks nothing about these tables is added to the binary log, so its position belongs to
@@ -41,9 +42,11 @@ struct snapshot {
     int64_t wait_ms;         /* until it had none any more, or gave up: the longest */
     struct db *db;           /* holds the locks; reads MEMORY and other non-transactional tables */
     struct db *versioned;    /* consistent snapshot of InnoDB tables; NULL: there are none */
-    struct copies *copies;   /* method copy */
+    struct copies *copies;   /* method copy, and fuzzy with tables without a primary key */
     struct fuzzy *fuzzy;     /* method fuzzy */
     struct db_tables listed; /* before the moment of the snapshot */
+    bool *locked;            /* [i]: listed.list[i] is locked at that moment */
+    struct db_figures *figures; /* [i], method fuzzy: of a locked table, read under the lock */
 };
 
 /* Takes the snapshot by the configured method. `auto`: fuzzy where possible, else copy; copy also
@@ -51,11 +54,14 @@ struct snapshot {
  * sentinel row to prove that the world is there. */
 struct snapshot *snapshot_take(const struct job *job, struct err *e);
 /* Can the world be dumped by `fuzzy`? The reason if not (malloc), NULL if it can; NULL with e->cls
- * set if the server could not be queried. */
-char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e);
+ * set if the server could not be queried. If it can, the tables that have no primary key, and would be copied under
+ * a lock, are added to `copied`; may be NULL. */
+char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *copied, struct err *e);
 /* Reads the rows of tables.list[table]. */
 int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e);
+/* Does tables.list[table].rows count the rows of the snapshot exactly? A scanned table is counted later than that. */
+bool snapshot_counted(const struct snapshot *s, size_t table);
 /* Is this still the same server process and the same world? Uses the snapshot's connections. */
 int snapshot_check(struct snapshot *s, struct err *e);
 /* Releases the locks, if it still has some. Returns the longest time in ms that a writer can have waited

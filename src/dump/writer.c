@@ -149,9 +149,8 @@ static int write_table(struct writing *w, size_t i, size_t in_manifest, struct e
                  : 0;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
     /* The server counts the rows of a MEMORY table exactly, so what was read under a lock must
-     * agree. Without a lock the count is of another moment. */
-    bool counted = t->memory && w->snap->method != METHOD_FUZZY;
-    if (rc == 0 && counted && rows != t->rows) {
+     * agree. */
+    if (rc == 0 && snapshot_counted(w->snap, i) && rows != t->rows) {
         rc = err_set(e, ERR_CHANGED, 0,
                      "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
                      rows, t->rows);

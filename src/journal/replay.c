@@ -243,11 +243,17 @@ static struct delta_table *add_table(struct delta *d, const struct change_table 
     return f;
 }
 
+static bool unwanted(const struct run *r, const char *name)
+{
+    const struct db_table *t = r->s->unwanted ? db_table_find(r->s->tables, name) : NULL;
+    return t && r->s->unwanted[t - r->s->tables->list];
+}
+
 /* NULL: it is not followed, or there is a gap. Another segment lists the same table again. */
 static struct delta_table *find_table(struct run *r, struct change_table *t)
 {
     struct replay_table *own = r->out->table_count ? replay_table(r->out, t->name) : NULL;
-    if (own && own->closed)
+    if ((own && own->closed) || unwanted(r, t->name))
         return NULL;
     if (own && !own->changes)
         begin_fresh(r, own, t);

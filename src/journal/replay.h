@@ -35,6 +35,7 @@ struct replay_source {
     const struct db_binlog_pos
         *upto;                      /* no further than this position; NULL: to the end of the log */
     const struct db_tables *tables; /* of the schema now, with their keys read */
+    const bool *unwanted;           /* [i]: rows of tables->list[i] are not merged; NULL: all are */
     const struct db_tables *then;   /* the dump's, for those that differ now, as they were when it
                                        was taken; NULL: none known */
     /* Why changes may be missing from the log that the server writes now, or from all of it; NULL:

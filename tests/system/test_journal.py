@@ -1063,7 +1063,6 @@ def test_a_scan_that_is_disturbed(make_world, make_keeper, logged, change):
     keeper = keep(make_world, make_keeper, logged,
                   settings={"dump": {"method": "auto"}})
     world = keeper.world
-    world.sql("DROP TABLE chat")  # it has no key
     process = keeper.popen("--dump", "--json", fault="dump.scanned=stop")
     at_work = wait_stopped(keeper, "dump.scanned")
     world.sql(change)
