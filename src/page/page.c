@@ -332,7 +332,10 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
                         json_sprintf("%s%s%s", js_flag(status, "unverified") ? UNVERIFIED " " : "",
                                      js_text(status, "cause"),
                                      js_text(status, "cause")[0] ? "." : ""));
-    json_object_set_new(o, "detail", json_string(js_text(status, "reason")));
+    bool up = strcmp(js_text(status, "state"), "UP") == 0;
+    json_object_set_new(
+        o, "detail",
+        json_sprintf("%s%s", up ? "" : "Detail: ", up ? "" : js_text(status, "reason")));
     json_object_set_new(o, "todo", json_string(js_text(status, "todo")));
     json_object_set_new(o, "command", json_string(js_text(status, "command")));
     json_object_set_new(o, "todo_class",

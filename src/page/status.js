@@ -43,7 +43,7 @@
     var units = ["B", "KiB", "MiB", "GiB", "TiB"], i = 0;
     if (typeof n !== "number") { return "unknown"; }
     while (n >= 1024 && i < 4) { n /= 1024; i++; }
-    return (i ? n.toFixed(1) : n) + " " + units[i];
+    return (i ? n.toFixed(1).replace(/\.0$/, "") : n) + " " + units[i];
   }
   function percent(up, known) { // cut, not rounded: 100 % means that it was always up
     return known > 0 ? (Math.floor(up / known * 100000) / 1000).toLocaleString(undefined, { maximumFractionDigits: 3 }) + " %" : "not known";
@@ -81,7 +81,7 @@
     fill(at("conditions-list"), (list || []).map(function (c) {
       var li = make("li");
       li.append(make("strong", c.what), make("br"), make("span", "since " + time(c.since), "small"));
-      if (c.hint) { li.append(make("br"), make("code", c.hint)); }
+      if (c.hint) { li.append(make("p", c.hint, "hint")); }
       return li;
     }));
   }
@@ -202,7 +202,7 @@
     return td;
   }
   function incidents() {
-    var list = history.incidents.slice(-50).reverse();
+    var list = history.incidents.slice(-20).reverse();
     fill(at("incidents"), list.map(function (n) {
       var tr = make("tr");
       tr.append(cell("Began", time(n.begin)),
@@ -224,38 +224,132 @@
   }
 
   // ---- charts ----
-  function chart(name, list, key, show) {
-    var points = list.map(function (b, i) { return [i, b[key]]; }).filter(function (p) { return typeof p[1] === "number"; });
+  // Drawn for the width that there is, so that its text stays text. The values stand in a table below, for who cannot point.
+  var LEFT = 64, RIGHT = 8, TOP = 8, HIGH = 120, BOTTOM = 20;
+  function day(ms) { return new Date(ms).toLocaleString(undefined, { month: "short", day: "numeric" }); }
+  function clock(ms) { return new Date(ms).toLocaleString(undefined, { hour: "2-digit", minute: "2-digit" }); }
+  // A step of 1, 2 or 5 in the unit that is shown, for at most four lines.
+  function step(range, unit) {
+    var raw = range / 4 / unit, power = Math.pow(10, Math.floor(Math.log10(raw))), part = raw / power;
+    return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power * unit;
+  }
+  function axis(least, most, unit) { // from nothing, unless all values are near each other and far from it
+    var low = least > most * .6 ? least - (most - least || most) * .3 : 0, by = step(most - low || 1, unit), ticks = [];
+    if (by < unit && unit === 1) { by = 1; }
+    for (var v = Math.floor(low / by) * by; ticks.push(v), v < most; v += by) { continue; }
+    return ticks;
+  }
+  function byteUnit(n) { var u = 1; while (n / u >= 1024) { u *= 1024; } return u; }
+  // Whole days or hours of the reader's clock, at most six.
+  function moments(from, to) {
+    var hours = [1, 2, 3, 6, 12, 24, 48, 72, 96, 168].filter(function (h) { return (to - from) / 3600000 / h <= 6; })[0] || 336;
+    var t = new Date(from), list = [];
+    t.setHours(0, 0, 0, 0);
+    for (; t.getTime() <= to; t.setHours(t.getHours() + hours)) { if (t.getTime() >= from) { list.push(t.getTime()); } }
+    return { list: list, say: hours < 24 ? clock : day };
+  }
+  function chart(name, list, key, show, unit) {
+    var points = list.map(function (b) { return [Date.parse(b.at), b[key]]; }).filter(function (p) { return typeof p[1] === "number"; });
     if (!points.length) { return null; }
     var values = points.map(function (p) { return p[1]; }), most = Math.max.apply(null, values), least = Math.min.apply(null, values);
-    var last = values[values.length - 1], figure = make("figure"), caption = make("figcaption"), svg = document.createElementNS(SVG, "svg");
-    var width = Math.max(1, list.length - 1), top = most || 1, path = "", before = -Infinity, gap = key === "probe_ms" || key === "journal_lag_ms" ? 1 : 6;
-    caption.append(make("strong", name + ": " + show(last)), make("br"),
-      make("span", least === most ? "the same all the time" : "between " + show(least) + " and " + show(most), "small"));
-    svg.setAttribute("viewBox", "0 0 300 80");
-    svg.setAttribute("preserveAspectRatio", "none");
+    var last = points[points.length - 1], figure = make("figure"), caption = make("figcaption");
+    var from = Date.parse(list[0].at), to = Math.max(Date.parse(list[list.length - 1].at), from + 1);
+    var said = points.length === 1 ? "only one value so far, of " + time(last[0]) :
+      least === most ? "the same all the time" : "between " + show(least) + " and " + show(most);
+    var readout = make("span", said, "small readout");
+    caption.append(make("strong", name + ": " + show(last[1])), make("br"), readout);
+    figure.append(caption);
+    if (points.length > 1) { figure.append(plot(points, from, to, axis(least, most, unit(most)), show, readout, name + " since " + time(from) + ": " + said + ", last " + show(last[1]))); }
+    figure.append(values_table(name, points, show));
+    return figure;
+  }
+  function plot(points, from, to, ticks, show, readout, label) {
+    var svg = document.createElementNS(SVG, "svg"), width = plotWidth(), high = ticks[ticks.length - 1], low = ticks[0];
+    var span_ms = to - from, near = (points.length > 1 ? Math.max(span_ms / 56, 1) : 1), path = "", before = -Infinity, said = readout.textContent;
+    function x(ms) { return LEFT + (ms - from) / span_ms * (width - LEFT - RIGHT); }
+    function y(v) { return TOP + (high - v) / (high - low || 1) * HIGH; }
+    function text(at_x, at_y, anchor, words) { draw(svg, "text", { x: at_x, y: at_y, "text-anchor": anchor, class: "tick" }).textContent = words; }
+    svg.setAttribute("viewBox", "0 0 " + width + " " + (TOP + HIGH + BOTTOM));
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", name + " since " + time(list[0].at) + ": " + caption.lastChild.textContent + ", last " + show(last));
-    draw(svg, "line", { x1: 0, y1: 79, x2: 300, y2: 79, class: "axis" });
-    points.forEach(function (p) {
-      var x = (p[0] / width * 300).toFixed(1), y = (76 - p[1] / top * 72).toFixed(1);
-      path += (p[0] - before > gap ? "M" : "L") + x + " " + y;
-      if (p[0] - before > gap) { path += "h.6"; }
+    svg.setAttribute("aria-label", label);
+    ticks.forEach(function (v) {
+      draw(svg, "line", { x1: LEFT, y1: y(v), x2: width - RIGHT, y2: y(v), class: "axis" });
+      text(LEFT - 6, y(v) + 4, "end", show(v));
+    });
+    var when = moments(from, to);
+    when.list.forEach(function (ms) {
+      draw(svg, "line", { x1: x(ms), y1: TOP + HIGH, x2: x(ms), y2: TOP + HIGH + 4, class: "axis" });
+      if (x(ms) > LEFT + 16 && x(ms) < width - 24) { text(x(ms), TOP + HIGH + BOTTOM - 3, "middle", when.say(ms)); }
+    });
+    points.forEach(function (p, i) { // where values are missing the line ends; one alone is a dot
+      var starts = p[0] - before > near, ends = i + 1 === points.length || points[i + 1][0] - p[0] > near;
+      path += (starts ? "M" : "L") + x(p[0]).toFixed(1) + " " + y(p[1]).toFixed(1);
+      if (starts && ends) { draw(svg, "circle", { cx: x(p[0]), cy: y(p[1]), r: 2, class: "dot" }); }
       before = p[0];
     });
     draw(svg, "path", { d: path, class: "line" });
-    var ends = make("div", null, "ends small");
-    ends.append(make("span", time(list[0].at)), make("span", "now"));
-    figure.append(caption, svg, ends);
-    return figure;
+    var cursor = draw(svg, "line", { y1: TOP, y2: TOP + HIGH, x1: LEFT, x2: LEFT, class: "cursor gone" });
+    var dot = draw(svg, "circle", { r: 3.5, class: "dot gone" });
+    function point(event) {
+      var box = svg.getBoundingClientRect(), ms = from + (event.clientX - box.left - LEFT) / (width - LEFT - RIGHT) * span_ms;
+      var p = points.reduce(function (a, b) { return Math.abs(b[0] - ms) < Math.abs(a[0] - ms) ? b : a; });
+      cursor.setAttribute("x1", x(p[0]));
+      cursor.setAttribute("x2", x(p[0]));
+      dot.setAttribute("cx", x(p[0]));
+      dot.setAttribute("cy", y(p[1]));
+      cursor.setAttribute("class", "cursor");
+      dot.setAttribute("class", "dot");
+      readout.textContent = show(p[1]) + " at " + time(p[0]);
+    }
+    function leave() {
+      cursor.setAttribute("class", "cursor gone");
+      dot.setAttribute("class", "dot gone");
+      readout.textContent = said;
+    }
+    svg.addEventListener("pointermove", point);
+    svg.addEventListener("pointerdown", point);
+    svg.addEventListener("pointerleave", leave);
+    return svg;
+  }
+  // Made when it is opened: hundreds of rows for each chart.
+  function values_table(name, points, show) {
+    var details = make("details"), box = make("div", null, "scroll");
+    details.append(make("summary", "Values"), box);
+    box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", name + ", values");
+    details.addEventListener("toggle", function () {
+      if (!details.open || box.firstChild) { return; }
+      var table = make("table"), body = make("tbody");
+      table.append(body);
+      points.slice().reverse().forEach(function (p) {
+        var tr = make("tr"), th = make("th", time(p[0]));
+        th.scope = "row";
+        tr.append(th, make("td", show(p[1])));
+        body.append(tr);
+      });
+      box.append(table);
+    });
+    return details;
+  }
+  function plotWidth() { // as the grid of the page's styles divides it
+    var whole = at("charts").clientWidth - 32, columns = Math.max(1, Math.floor((whole + 20) / (320 + 20)));
+    return Math.max(240, Math.floor((whole - 20 * (columns - 1)) / columns));
   }
   function charts() {
-    var list = history.hours.length > 48 ? history.hours : history.five_minutes;
-    var ms = function (n) { return n < 1000 ? n + " ms" : span(n / 1000); };
-    var made = [chart("Rows of the world", list, "rows", number), chart("Size of a dump", list, "bytes", bytes),
-      chart("Time of a dump", list, "dump_ms", ms), chart("Journal lag", list, "journal_lag_ms", ms),
-      chart("Answer to a probe", list, "probe_ms", ms)].filter(Boolean);
+    if (!history || document.querySelector("#charts details[open]")) { return; } // somebody reads
+    var hourly = history.hours.length > 48, list = hourly ? history.hours : history.five_minutes;
+    var ms = function (n) { return n < 1000 ? n + " ms" : span(n / 1000); }, one = function () { return 1; };
+    var msUnit = function (n) { return n < 1000 ? 1 : n < 60000 ? 1000 : 60000; };
+    at("charts").className = "";
+    var made = [chart("Rows of the world", list, "rows", number, one), chart("Size of a dump", list, "bytes", bytes, byteUnit),
+      chart("Time of a dump", list, "dump_ms", ms, msUnit), chart("Journal lag", list, "journal_lag_ms", ms, msUnit),
+      chart("Answer to a probe", list, "probe_ms", ms, msUnit)].filter(Boolean);
     at("charts").className = made.length ? "" : "gone";
+    if (list.length) {
+      set("charts-note", "Since " + time(list[0].at) + ", for each " + (hourly ? "hour" : "five minutes") +
+        ": of times the longest, of the others the last. Point at a chart for a value.");
+    }
     fill(at("charts-list"), made);
   }
 
@@ -284,5 +378,7 @@
       status(a.o, a.now);
     }).catch(function () { dead(null); }).then(function () { setTimeout(look, 5000); });
   }
+  var drawn;
+  window.addEventListener("resize", function () { clearTimeout(drawn); drawn = setTimeout(charts, 200); });
   look();
 }());

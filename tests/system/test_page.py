@@ -170,6 +170,59 @@ def test_a_revoked_privilege_is_no_downtime(keeper):
     assert [r for r in records(keeper) if r.get("unverified")]
 
 
+def told(ms):
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + "Z"
+
+
+@pytest.mark.needs("chromium")
+def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
+    """Whatever the width and the length of words: no column out of view, charts with axes whose values can be pointed at and
+    stand in a table, one value alone is said to be one, and times carry their zone."""
+    keeper.configure({"status": {"page": "yes", "title": "spacewars_production_world_8" * 4}})
+    keeper.start()
+    keeper.wait(lambda: "history.json" in os.listdir(keeper.status_dir), "the history")
+    now = int(time.time() * 1000) // 300000 * 300000
+    history = json.loads(page(keeper, "history.json"))
+    history["five_minutes"] = [{"at": told(now - n * 300000), "up": 300000, "unknown": 0, "rows": 28000 + 7 * n, "probe_ms": n % 5}
+                               for n in range(100, -1, -1)]
+    history["hours"], history["five_minutes"][-1]["bytes"] = [], 4711000
+    history["incidents"] = [{"begin": told(now - 9000000), "end": told(now - 8000000), "state": "SUSPECT", "outage_seconds": None,
+                             "restored": False, "unverified": True, "cause": "refused_" * 29},
+                            {"begin": told(now - 7000000), "end": told(now - 6990000), "state": "RESTORING", "outage_seconds": 10,
+                             "restored": True, "lost_seconds": None, "lost_seconds_max": 2.5, "cause": "The database server was restarted",
+                             "conflict_rows": 12, "conflict_file": "/dumps/" + "c" * 200, "conflict_command": "worldkeeper --" + "c" * 200}]
+    browser, site = make_browser(keeper.status_dir)
+    site.instead["history.json"] = json.dumps(history).encode()
+    long = {**keeper.status(), "state": "WAITING", "cause": "The restore failed", "reason": "no_space_" * 60, "todo": "See. " * 50,
+            "command": "worldkeeper --config /" + "x" * 300, "valid_until_unix": now // 1000 + 86400}
+    site.instead["status.json"] = json.dumps(long).encode()
+    figure = "[...document.querySelectorAll('figure')].find(f => f.innerText.startsWith(%r))"
+    for width, dark in ((360, True), (768, False), (1024, True), (1440, False)):
+        browser.look(width, dark)
+        browser.open(site.url + "status.html")
+        browser.wait("document.querySelectorAll('figure').length === 3 && document.body.dataset.state === 'WAITING'")
+        well(browser, site)
+        assert browser.js("[...document.querySelectorAll('#incidents td, figure svg, code')].every(e => { "
+                          "const b = e.getBoundingClientRect(); return b.left >= 0 && b.right <= innerWidth && b.width > 0; })"), width
+        assert browser.js("(b => b.scrollWidth <= b.clientWidth + 1)(document.querySelector('#incidents-box'))"), width
+        ticks = browser.js(f"[...({figure % 'Rows'}).querySelectorAll('.tick')].map(e => e.textContent)")
+        assert {"28,000", "28,500"} <= set(ticks), ticks
+        assert any(re.search(r"\d:00", t) for t in ticks), ticks
+    assert "only one value so far" in browser.js(f"({figure % 'Size'}).innerText")
+    assert browser.js(f"({figure % 'Size'}).querySelector('svg')") is None
+    zone = "(UTC|GMT[-+:0-9]*|[A-Z]{3,5})"
+    readout = f"({figure % 'Rows'}).querySelector('.readout').innerText"
+    assert browser.js(readout) == "between 28,000 and 28,700"
+    browser.js(f"(s => {{ const b = s.getBoundingClientRect(); s.dispatchEvent(new PointerEvent('pointermove', "
+               f"{{clientX: b.right - 9, clientY: b.top + 9}})); }})(({figure % 'Rows'}).querySelector('svg'))")
+    assert re.fullmatch("28,000 at .*:.* " + zone, browser.js(readout)), browser.js(readout)
+    browser.js(f"({figure % 'Rows'}).querySelector('summary').click()")
+    browser.wait(f"({figure % 'Rows'}).querySelectorAll('tr').length === 101")
+    well(browser, site)
+    for place in ("#since", "#incidents td", "#charts-note"):
+        assert re.search(zone, browser.text(place)), browser.text(place)
+
+
 def records(keeper):
     with open(os.path.join(keeper.dumps_dir, "history.jsonl")) as f:
         return [json.loads(line) for line in f if line.endswith("\n")]

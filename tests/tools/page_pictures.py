@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Pictures of the pages in each state, at three widths, light and dark, with three months of made-up history:
+"""Pictures of the pages in each state, at four widths, light and dark, with three months of made-up history:
 
-    tests/tools/page_pictures.py DIRECTORY           all of them, to be looked at
+    tests/tools/page_pictures.py DIRECTORY [STATE…]  all of them, to be looked at
     tests/tools/page_pictures.py --readme FILE.png   the one in the README
 
 Needs what the system tests need, and Debian's chromium."""
@@ -19,14 +19,32 @@ from wk.keeper import Keeper  # noqa: E402
 from wk.server import Server  # noqa: E402
 from wk.world import World  # noqa: E402
 
-STATES = {
-    "STARTING": {}, "UP": {}, "SUSPECT": {"reason": "no answer for 2 s; 1 probe in a row"},
-    "LOST": {"reason": "sentinel empty twice, server started 2 s ago"},
-    "RESTORING": {"reason": "restore of dump w1-000003-00000042 runs", "running": {
+SERVER = "systemctl status mariadb mysql"
+STATES = {  # what is published of each
+    "STARTING": {"cause": "The database server has not answered yet"}, "UP": {},
+    "SUSPECT": {"reason": "no answer for 2 s; 1 probe in a row", "cause": "The database server does not answer",
+                "todo": "Find out what blocks it. Nothing is restored while it may still have the world.",
+                "command": "mysql -e 'SHOW FULL PROCESSLIST'"},
+    "UNVERIFIED": {"state": "SUSPECT", "unverified": True, "cause": "The database server refuses worldkeeper's account",
+                   "reason": "query refused: SELECT command denied to user 'keeper'@'localhost' for table "
+                             "`spacewars_production_world_8`.`worldkeeper_sentinel` (1142)",
+                   "todo": "Find the privilege or limit that is missing. Until then no dump is made.",
+                   "command": "runuser -u worldkeeper -- worldkeeper --world s8 --check"},
+    "LOST": {"reason": "sentinel empty, server started at 2026-11-28T10:00:02Z, before at 2026-11-01T04:10:00Z; seen 2 times",
+             "cause": "The database server was restarted and the world is empty"},
+    "RESTORING": {"reason": "restore runs", "cause": "The world is being restored", "running": {
         "job": "restore", "phase": "loading", "table": "planet", "percent": 42, "phase_ms": 8000}},
-    "WAITING": {"reason": "cannot connect: Connection refused (111)"},
-    "PAUSED": {"reason": "paused on request, for 30 minutes"},
+    "WAITING": {"reason": "cannot connect: Can't connect to local server through socket '/run/mysqld/mysqld.sock' (2)",
+                "cause": "The database server is not running", "command": SERVER,
+                "todo": "Find out why it is not running, and start it; the world is restored by itself if it comes back empty."},
+    "PAUSED": {"reason": "paused on request, for 30 minutes", "cause": "Paused on request", "pause_until": "2026-11-28T15:00:00Z",
+               "todo": "When the work is done, end the pause.", "command": "worldkeeper --world s8 --resume"},
+    "STANDBY": {"reason": "standby of the world that other-machine keeps", "cause": "Another machine keeps this world"},
     "UNKNOWN": {"valid_until_unix": 1},
+    # names and errors as long as they get
+    "LONG": {"state": "WAITING", "cause": "The restore failed", "todo": "See what can be restored.",
+             "reason": "restore failed: /var/lib/worldkeeper/" + "spacewars_production_world_8_" * 6 + ": table is full (1114)",
+             "command": "runuser -u worldkeeper -- worldkeeper --config /etc/worldkeeper/" + "spacewars" * 9 + ".ini --list"},
 }
 
 
@@ -55,17 +73,24 @@ def history(path, now):
             add(at + 2000, "dump", ok=True, rows=rows, bytes=rows * 38, seconds=round(.5 + rows / 1e5 + dice.random() / 9, 2))
     for days, took in losses.items():
         at = begin + days * day
-        reason = "sentinel empty twice, server started 2 s ago"
-        for ms, state in ((0, "WAITING"), (took * 900, "LOST"), (took * 950, "RESTORING")):
-            add(at + ms, "state", state=state, changed=True, reason=reason)
+        for ms, state, cause in ((0, "WAITING", "The database server is not running"),
+                                 (took * 900, "LOST", "The database server was restarted and the world is empty"),
+                                 (took * 950, "RESTORING", "The world is being restored")):
+            add(at + ms, "state", state=state, changed=True, reason="sentinel empty; seen 1 of 2 times", cause=cause)
         add(at + took * 1000, "restore", ok=True, rows=30122, dump="w1-1", outage_seconds=took, seconds=.6,
-            lost_seconds=0 if took < 9 else None, lost_seconds_max=0 if took < 9 else 2.4)
+            lost_seconds=0 if took < 9 else None, lost_seconds_max=0 if took < 9 else 2.4,
+            **({"conflict_rows": 668, "conflict_file": "/var/lib/worldkeeper/s8/conflict-000004-20261122T210310Z.sql.gz",
+                "conflict_command": "runuser -u worldkeeper -- worldkeeper --world s8 "
+                                    "--conflicts=/var/lib/worldkeeper/s8/conflict-000004-20261122T210310Z.sql.gz"} if took == 3.6 else {}))
         add(at + took * 1000 + 1, "state", state="UP", changed=True)
     add(begin + 20 * day, "stopped")
     add(begin + 21 * day, "started", watched_until=None)
     add(begin + 21 * day, "state", state="UP", changed=True)
     add(begin + 70 * day, "state", state="PAUSED", changed=True, reason="paused on request")
     add(begin + 70.1 * day, "state", state="UP", changed=True)
+    refused = "The database server refuses worldkeeper's account"
+    add(begin + 86.01 * day, "state", state="SUSPECT", changed=True, reason="query refused (1142)", cause=refused, unverified=True)
+    add(begin + 86.02 * day, "state", state="UP", changed=True)
     add(begin + 88 * day, "drill", ok=True, rows=30122, seconds=2.5)
     lines.sort(key=lambda x: x[0])
     with open(path, "w") as f:
@@ -75,24 +100,26 @@ def history(path, now):
 
 def picture(browser, site, page, state, path, width, dark, height=None):
     status = json.loads(site.status)
-    status.update(STATES[state], state=state if state != "UNKNOWN" else "UP")
+    status.update({"unverified": False, "todo": "", "command": "", "state": "UP" if state == "UNKNOWN" else state, **STATES[state]})
     if state != "UNKNOWN":
         status["valid_until_unix"] = int(time.time()) + 3600
-    status["reason"] = status["reason"] if STATES[state] else "the sentinel is there"
-    if state in ("WAITING", "UP") and width == 768:
+    if state in ("WAITING", "LONG"):
         status["troubles"] = [{"what": "the disk of the dumps is nearly full: less than 1.0 GiB left", "since": status["updated"],
                                "hint": "make room on the file system of /var/lib/worldkeeper/w1: df -h shows how full it is"}]
-    word = {"UP": "UP", "SUSPECT": "UP", "RESTORING": "RESTORING", "LOST": "RESTORING"}.get(state, "WAITING")
+    word = {"UP": "UP", "SUSPECT": "UP", "RESTORING": "RESTORING", "LOST": "RESTORING", "UNVERIFIED": "UNKNOWN"}.get(state, "WAITING")
     site.instead["status.json"] = json.dumps(status).encode()
     site.instead["players.json"] = json.dumps({
         "state": word, "valid_until_unix": status["valid_until_unix"], "percent": 42 if word == "RESTORING" else None,
         "message": {"UP": "The world is up.", "RESTORING": "The world is being restored.",
+                    "UNKNOWN": "It is not known whether the world is up.",
                     "WAITING": "The world is not there at the moment."}[word],
-        "kept": "", "kept_until": status["updated"] if word == "UP" else None}).encode()
+        "kept": "The world was restored at 2026-11-28 09:12:44 UTC. Some actions during the outage are being looked at." if word == "UP" else "",
+        "kept_until": None}).encode()
+    shown = "UNKNOWN" if state == "UNKNOWN" else status["state"]
     browser.look(width, dark)
     browser.open(site.url + page)
     if page == "status.html":
-        browser.wait(f"document.body.dataset.state === {json.dumps(state)} && !!document.querySelector('#bars svg')")
+        browser.wait(f"document.body.dataset.state === {json.dumps(shown)} && !!document.querySelector('#bars svg')")
     elif page == "players.html":
         browser.wait(f"document.body.dataset.state === {json.dumps('UNKNOWN' if state == 'UNKNOWN' else word)}")
     time.sleep(.3)
@@ -104,7 +131,7 @@ def main():
         print(__doc__)
         return
     readme = sys.argv[1] == "--readme"
-    out = sys.argv[-1]
+    out = sys.argv[1] if not readme else sys.argv[-1]
     with tempfile.TemporaryDirectory(prefix="wkpage") as base:
         os.chmod(base, 0o755)
         for name in ("server", "home", "keeper"):
@@ -129,8 +156,10 @@ def main():
                 picture(browser, site, "status.html", "UP", out, 860, False, 1000)
                 return
             os.makedirs(out, exist_ok=True)
-            for state in STATES:
-                for width in (360, 768, 1440):
+            states = sys.argv[2:] or list(STATES)
+            widths = (360, 768, 1024, 1440)
+            for state in states:
+                for width in widths:
                     for dark in (False, True):
                         for page in ("status", "players"):
                             path = os.path.join(out, f"{page}-{state}-{width}-{'dark' if dark else 'light'}.png")
