@@ -109,7 +109,7 @@ build_in_root() {
     local work rc=0 options=() name
     [ -n "$suite" ] || suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     [ "$release" = no ] || options+=(--release)
-    work=$(mktemp -d)
+    work=$(mktemp -d -p "${TMPDIR:-/var/tmp}") # Debian 13 mounts /tmp without devices
     # shellcheck disable=SC2064 # the name is known now
     trap "rm -rf --one-file-system '$work'" EXIT
     scripts/clean-root.sh --suite "$suite" --worktree --dir "$work/root" "${roots[@]}" \

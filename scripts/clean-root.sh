@@ -113,8 +113,8 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     [ "$user" = root ] || args+=(--user)
     temporary=
     if [ -z "$root" ]; then
-        # Inside it is everybody's "/"; from outside only we may enter.
-        temporary=$(mktemp -d)
+        # Inside it is everybody's "/"; from outside only we may enter. Debian 13 mounts /tmp without devices.
+        temporary=$(mktemp -d -p "${TMPDIR:-/var/tmp}")
         root=$temporary/root
     fi
     mkdir -p "$root"

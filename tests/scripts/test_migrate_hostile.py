@@ -135,7 +135,7 @@ def test_links_at_each_step(scene, place):
         scene.run(every=10000, at=at)
         if len((scene.base / "calls").read_text()) < at:
             break
-        at += 1 if os.environ.get("WK_WHOLE") == "yes" else 2
+        at += 1 if os.environ.get("WK_WHOLE") == "yes" else 5
     assert at - first > 10, "the commands were not counted"
 
 

@@ -223,7 +223,8 @@ def test_another_threshold_is_noticed(tmp_path, by):
     numbers = [m for m in re.finditer(r"(?<=[ (\[])\d+(?=m\]|m\n|h\]|h\n|\n| and| \*)", text)
                if re.search(r"(> |\+ |for: )$", text[:m.start()])]
     assert len(numbers) > 10
-    for m in numbers:
+    # Each takes seconds: make nightly has all of them, a run each fourth.
+    for m in numbers if os.environ.get("WK_WHOLE") == "yes" else numbers[2 if by > 0 else 0::4]:
         unit = text[m.end()] if text[m.end()] in "mh" else ""
         seconds = int(m[0]) * {"": 1, "m": 60, "h": 3600}[unit] + by
         if seconds < 0:

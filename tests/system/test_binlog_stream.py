@@ -17,7 +17,7 @@ from wk.binlog import (CHECKPOINT, FORMAT, GTIDS, HEADER, HEARTBEATS, MIXED, PRE
 from wk.keeper import BINARY, built
 from wk.relay import Wire
 from wk.server import LOG_ENCRYPTED, LOG_READER, MYSQL, SERVER_RIGHTS, Server, in_its_words
-from wk.util import CANARY, DIE_WITH_US, PATIENCE, end_process, free_port, wait_for
+from wk.util import CANARY, DIE_WITH_US, PATIENCE, end_process, free_port, share, wait_for
 from wk.watch import Beside
 
 TOOL = os.path.join(os.path.dirname(BINARY), "tools", "binlog_read")
@@ -583,11 +583,11 @@ def test_a_place_behind_the_log_is_a_gap(own, make_reader):
 @pytest.mark.slow
 def test_a_place_within_an_event_is_an_error(own, make_reader):
     file, pos = place(own)
-    for at in range(5, pos, 7):
-        if (file, at) not in {x[:2] for x in on_disk(own)}:
-            lines = make_reader(own, (file, at), "--to-end").all()
-            assert lines[-1].get("error") in ("gap", "damaged"), (at, lines[-1])
-            assert not told(lines), at
+    events = {x[:2] for x in on_disk(own)}
+    for at in share([at for at in range(5, pos, 7) if (file, at) not in events], 40):
+        lines = make_reader(own, (file, at), "--to-end").all()
+        assert lines[-1].get("error") in ("gap", "damaged"), (at, lines[-1])
+        assert not told(lines), at
 
 
 def test_a_reset_log_is_a_gap(own, make_reader):

@@ -2,12 +2,24 @@
 import contextlib
 import itertools
 import os
+import random
 import socket
 import time
 
 CANARY = "CANARY-4f1c-only-in-password-files"
 DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # when the tests themselves are killed
 PATIENCE = 180  # seconds that a wait may take at most: generous, never the normal case
+
+
+def share(all_of_them, count):
+    """What a run takes of cases that are alike: `count` of them, the same with the same WK_SEED, in their order. make
+    nightly (WK_WHOLE=yes) takes all."""
+    all_of_them = list(all_of_them)
+    if os.environ.get("WK_WHOLE") == "yes" or len(all_of_them) <= count:
+        return all_of_them
+    seed = os.environ.get("WK_SEED") or random.randrange(10**9)
+    print("WK_SEED", seed)
+    return [all_of_them[i] for i in sorted(random.Random(f"{seed}/share").sample(range(len(all_of_them)), count))]
 
 
 class Timeout(AssertionError):
