@@ -430,7 +430,7 @@ nightly:
 	scripts/clean-root.sh --container
 	scripts/clean-root.sh --user
 	scripts/clean-root.sh --suite trixie
-	scripts/clean-root.sh tests/upgrade.sh
+	scripts/clean-root.sh --boot tests/upgrade.sh
 	scripts/clean-root.sh --suite sid 'scripts/test.sh core'
 	scripts/servers.sh fetch mariadb-10.5
 	WK_KIND=mariadb-10.5 scripts/test.sh core
