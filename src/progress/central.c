@@ -93,8 +93,10 @@ bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
 
 const char *central_outcome_name(enum central_outcome o)
 {
-    static const char *const names[] = {
-        [CENTRAL_SENT] = "saved", [CENTRAL_STALE] = "stale", [CENTRAL_STOLEN] = "stolen"};
+    static const char *const names[] = {[CENTRAL_SENT] = "saved",
+                                        [CENTRAL_STALE] = "stale",
+                                        [CENTRAL_STOLEN] = "stolen",
+                                        [CENTRAL_UNKNOWN_LOCK] = "unknown"};
     return names[o];
 }
 
@@ -107,12 +109,12 @@ static int take_refused(struct db *db, const struct db_rows *r, const struct loc
     size_t i = 0, len = db_length(r, 1);
     while (i < count && !local_key_is(&blobs[i].key, db_value(r, 1), len))
         i++;
-    bool stolen = strcmp(outcome, "stolen") == 0;
-    if (i == count || (!stolen && strcmp(outcome, "stale") != 0))
-        return db_invalid(db, e, "wk_send refuses a blob that was not sent, or as '%.20s'",
-                          outcome);
-    out[i] = (struct central_answer){stolen ? CENTRAL_STOLEN : CENTRAL_STALE, db_uint(r, 2)};
-    return 0;
+    for (enum central_outcome o = CENTRAL_STALE; i < count && o <= CENTRAL_UNKNOWN_LOCK; o++)
+        if (strcmp(outcome, central_outcome_name(o)) == 0) {
+            out[i] = (struct central_answer){o, db_uint(r, 2)};
+            return 0;
+        }
+    return db_invalid(db, e, "wk_send refuses a blob that was not sent, or as '%.20s'", outcome);
 }
 
 int central_send(struct db *db, const char *lock_id, struct central_batch *b, struct err *e)

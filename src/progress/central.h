@@ -35,8 +35,9 @@ void central_batch_free(struct central_batch *b);
 /* False: it does not fit any more. One that does not fit into an empty batch fits into none. */
 bool central_batch_add(struct central_batch *b, const struct local_blob *blob);
 
-/* Sent: it is there, by this call or an earlier one. */
-enum central_outcome { CENTRAL_SENT, CENTRAL_STALE, CENTRAL_STOLEN };
+/* Sent: it is there, by this call or an earlier one. Unknown: the store has never given out that number of the lock, so
+ * that it is another store than the one in which the lock was taken, or an earlier state of it. */
+enum central_outcome { CENTRAL_SENT, CENTRAL_STALE, CENTRAL_STOLEN, CENTRAL_UNKNOWN_LOCK };
 const char *central_outcome_name(enum central_outcome o);
 struct central_answer {
     enum central_outcome outcome;

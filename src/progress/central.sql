@@ -483,8 +483,10 @@ END //
 -- for all of them together with CLIENT_MULTI_STATEMENTS:
 --   CALL wk_send_open();                                     makes the session's table wk_sent, empty
 --   INSERT INTO wk_sent (blob_key, lock_key, lock_seq, seq, `blob`) VALUES (…), …;   as often as needed
---   CALL wk_send(lock_id);                                   a row for each that was refused: outcome (stale, stolen), blob_key,
---                                                            seq (that is there; NULL: none is)
+--   CALL wk_send(lock_id);                                   a row for each that was refused: outcome (stale, stolen, unknown),
+--                                                            blob_key, seq (that is there; NULL: none is)
+-- unknown: wk_lock has not given out that number of the lock. This is not the store in which the lock was taken, or it was
+-- restored to an earlier moment: nobody has taken the lock since, and the blob is not lost to another game server.
 -- What no row names is in wk_blob. wk_sent keeps its rows: after an error, CALL wk_send may be repeated.
 /*!80000 DROP PROCEDURE IF EXISTS wk_send_open */ //
 CREATE /*M! OR REPLACE */ PROCEDURE wk_send_open()
@@ -567,8 +569,10 @@ BEGIN
             saved_at = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, UTC_TIMESTAMP(3), wk_blob.saved_at),
             seq = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, s.seq, wk_blob.seq);
         INSERT INTO wk_refused
-        SELECT IF(b.seq IS NULL OR b.lock_key <> s.lock_key OR b.lock_seq <> s.lock_seq OR l.lock_key IS NULL
-                  OR NOT (l.lock_id <=> p_lock_id) OR l.lock_seq <> s.lock_seq, 'stolen', 'stale'), s.blob_key, b.seq
+        SELECT CASE WHEN COALESCE(l.lock_seq, 0) < s.lock_seq THEN 'unknown'
+                    WHEN b.seq IS NULL OR b.lock_key <> s.lock_key OR b.lock_seq <> s.lock_seq OR NOT (l.lock_id <=> p_lock_id)
+                         OR l.lock_seq <> s.lock_seq THEN 'stolen'
+                    ELSE 'stale' END, s.blob_key, b.seq
           FROM wk_named s LEFT JOIN wk_lock l ON l.lock_key = s.lock_key LEFT JOIN wk_blob b ON b.blob_key = s.blob_key
          WHERE b.seq IS NULL OR b.lock_key <> s.lock_key OR b.lock_seq <> s.lock_seq OR l.lock_key IS NULL
             OR NOT (l.lock_id <=> p_lock_id) OR l.lock_seq <> s.lock_seq OR b.seq <> s.seq;

@@ -1,5 +1,6 @@
 #include "progress/write_back.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,27 @@ struct flight {
     size_t answers;   /* bytes that they may have together */
 };
 
+/* It waits: it is refused by this store only, and may be sent once the config names the right one. */
+static void other_store(struct write_back *w, const struct local_blob *b)
+{
+    const struct config_progress *cfg = &w->cfg->progress;
+    struct buf blob = {0}, lock = {0};
+    text_clean_bytes(&blob, b->key.bytes, b->key.len, 32);
+    text_clean_bytes(&lock, b->lock_key.bytes, b->lock_key.len, 32);
+    err_set(&w->done.skipped, ERR_QUERY, 0,
+            "schema %s has never given out lock %s under number %" PRIu64
+            ", which blob %s was saved under: it is not the central store in which that lock was "
+            "taken, or it was restored to an earlier moment",
+            cfg->schema, lock.p, b->lock_seq, blob.p);
+    err_hint(&w->done.skipped,
+             "let [progress] in %s name the store by which players log in, then systemctl reload "
+             "worldkeeper@%s: all that waits is sent then; if the store was restored: "
+             "worldkeeper-progress(7), \"The central store was restored to an earlier moment\"",
+             w->cfg->path, w->cfg->name);
+    buf_free(&blob);
+    buf_free(&lock);
+}
+
 static int set_aside(struct write_back *w, const struct local_blob *b,
                      const struct central_answer *a, struct err *e)
 {
@@ -131,10 +153,12 @@ static int settle(struct write_back *w, const struct local_blob *list, size_t co
     for (size_t i = 0; i < count; i++)
         if (answers[i].outcome == CENTRAL_SENT)
             sent[n++] = &list[i];
+        else if (answers[i].outcome == CENTRAL_UNKNOWN_LOCK)
+            other_store(w, &list[i]);
     w->done.sent += n;
     rc = local_mark(w->world, sent, n, e);
     for (size_t i = 0; i < count && rc == 0; i++)
-        if (answers[i].outcome != CENTRAL_SENT)
+        if (answers[i].outcome == CENTRAL_STALE || answers[i].outcome == CENTRAL_STOLEN)
             rc = set_aside(w, &list[i], &answers[i], e);
     free(sent);
     return rc;

@@ -29,7 +29,7 @@ struct write_back {
     struct write_back_done {
         uint64_t sent, stolen, stale, released;
         char first[200];    /* keys of the first that were set aside */
-        struct err skipped; /* why one could not be sent; ERR_NONE: all were */
+        struct err skipped; /* why one was not sent, and waits where it is; ERR_NONE: all were */
     } done;
 };
 void write_back_open(struct write_back *w, const struct config *cfg);

@@ -784,14 +784,77 @@ def test_sessions_that_ended_since_the_dump(fallible):
     assert store.central.blobs() == newest
 
 
+def waiting(keeper, *words):
+    """The condition that says why blobs wait."""
+    return keeper.wait(lambda: [t for t in keeper.status()["troubles"] if all(w in t["what"] for w in words)], words)[0]
+
+
 def test_another_central_store_after_a_reload(memory, server):
-    """It knows none of the locks, and refuses all: that is named, and once the config is right again the blobs go to the right
-    one by the statements of the hint, the newest of each."""
+    """It has given out none of the locks: nothing is set aside, the cause and the way out are named, and once the config is
+    right again all that waited is sent without further action."""
+    store, keeper = memory, memory.keeper
+    keeper.configure({"progress": {"write_back": "1s"}})
+    other = Central(server)
+    server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
+    for lock in "p1", "p2":
+        store.open(lock)
+    keeper.start()
+    store.put("a", "p1", b"sent")
+    keeper.wait(lambda: store.central.blobs() == {"a": (1, b"sent")}, "the first save")
+    keeper.reload({"progress": {"schema": other.schema}})
+    store.put("a", "p1", b"new")
+    store.put("b", "p2", b"too")
+    store.close("p2")
+    trouble = waiting(keeper, f"schema {other.schema} has never given out lock", "under number 1")
+    assert f"let [progress] in {keeper.config_path} name the store" in trouble["hint"], trouble
+    assert store.stolen() == {} and store.sessions() == {"p1": "open", "p2": "closing"} and other.blobs() == {}
+    done = keeper.run("--write-back")
+    assert done.rc == FAILED and "has never given out lock" in done.err and "let [progress]" in done.err, done
+    keeper.reload({"progress": {"schema": store.central.schema}})
+    keeper.wait(lambda: store.central.blobs() == {"a": (2, b"new"), "b": (1, b"too")}, "all that waited")
+    keeper.wait(lambda: not keeper.status()["troubles"] and store.sessions() == {"p1": "open"}, "its end")
+    assert store.stolen() == {} and store.central.holder("p2") is None and other.blobs() == {}
+
+
+def test_a_central_store_that_is_not_there_after_a_reload(memory):
+    """No schema, or one without routines: saves wait, and both are named."""
+    store, keeper = memory, memory.keeper
+    store.open("p1")
+    keeper.configure({"progress": {"write_back": "1s"}})
+    keeper.start()
+    keeper.reload({"progress": {"schema": "nowhere"}})
+    store.put("a", "p1", b"x")
+    assert waiting(keeper, "is not written back", "nowhere")["hint"]
+    assert store.stolen() == {} and store.sessions() == {"p1": "open"}
+    keeper.reload({"progress": {"schema": store.central.schema}})
+    keeper.wait(lambda: store.central.blobs() == {"a": (1, b"x")}, "what waited")
+
+
+def test_a_central_store_of_an_earlier_moment(store):
+    """Numbers of locks that it has forgotten: what was saved under them waits until people have raised the numbers, and is
+    set aside then."""
+    store.central.acquire("p1")
+    store.open("p1")
+    store.put("a", "p1", b"late")
+    sql = "UPDATE {0}.wk_lock SET lock_seq=1, lock_id=NULL, locked_at=NULL".format(store.central.schema)
+    store.central.server.sql(sql)
+    done = store.keeper.run("--write-back")
+    assert done.rc == FAILED and "has never given out lock p1 under number 2" in done.err, done
+    assert store.stolen() == {} and store.rows()["a"] == (1, 0)
+    store.central.server.sql(f"UPDATE {store.central.schema}.wk_lock SET lock_seq=lock_seq+1000000")
+    assert store.keeper.ok("--write-back", "--json")["stolen"] == 1
+    assert store.stolen() == {("a", 1): ("stolen", b"late")}
+
+
+def test_another_central_store_where_others_have_the_locks(memory, server):
+    """It has given them out more often, to others, and so refuses all: that is named, and once the config is right again the
+    blobs go to the right one by the statements of the hint, the newest of each."""
     store, keeper = memory, memory.keeper
     keeper.configure({"progress": {"write_back": "1s"}})
     other = Central(server)
     server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
     store.open("p1")
+    other.acquire("p1", "gs-b")
     keeper.start()
     store.put("a", "p1", b"sent")
     keeper.wait(lambda: store.central.blobs() == {"a": (1, b"sent")}, "the first save")

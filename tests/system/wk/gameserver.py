@@ -150,7 +150,7 @@ class GameServer:
 
     def refused(self, lock, number, outcome):
         session = self.sessions.get(lock)
-        if outcome == "stolen" and session and session[0] == number:
+        if outcome in ("stolen", "unknown") and session and session[0] == number:
             session[2] += 1
             if session[2] > 2:  # a zombie's
                 del self.sessions[lock]
