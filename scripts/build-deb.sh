@@ -120,6 +120,8 @@ build_in_root() {
         [ "$rc" != 3 ] || printf 'build-deb: with a compiler on this machine: sudo scripts/deps.sh package && make deb\n' >&2
         exit "$rc"
     fi
+    # Of an earlier build nothing is installed by mistake.
+    if [ "$out" = "$here/build/package" ]; then rm -rf "$out"; fi
     mkdir -p "$out"
     for name in "$work"/root/root/worldkeeper/build/package/worldkeeper*; do
         cp --no-preserve=ownership "$name" "$out/"
