@@ -230,6 +230,21 @@ static json_t *role_text(const json_t *standby, const json_t *lease)
     return json_string(b.p);
 }
 
+/* "FAILED, 2026-…", or the time after `passed`. */
+static json_t *outcome_text(const json_t *o, const char *passed)
+{
+    json_auto_t *at = moment(o, "at");
+    return json_sprintf("%s%s", js_flag(o, "ok") ? passed : "FAILED, ", json_string_value(at));
+}
+
+static json_t *restore_text(const json_t *restore)
+{
+    json_auto_t *at = outcome_text(restore, ""), *lost = lost_text(restore);
+    if (js_text(restore, "only")[0])
+        return json_sprintf("%s, table %s alone", json_string_value(at), js_text(restore, "only"));
+    return json_sprintf("%s, lost: %s", json_string_value(at), json_string_value(lost));
+}
+
 static json_t *facts_of(const json_t *status, const json_t *history)
 {
     json_t *list = json_array(), *dump = json_object_get(status, "last_dump"),
@@ -247,14 +262,15 @@ static json_t *facts_of(const json_t *status, const json_t *history)
         add_fact(list, "Last dump", json_string("none yet"));
     }
     add_fact(list, "Last restore",
-             json_is_object(restore) ? moment(restore, "at") : json_string("none"));
+             json_is_object(restore) ? restore_text(restore) : json_string("none"));
     json_t *offsite = json_object_get(status, "offsite");
     if (json_is_object(offsite))
         add_fact(list, "Off-site", offsite_text(offsite));
     json_t *standby = json_object_get(status, "standby");
     if (json_is_object(standby))
         add_fact(list, "Of two machines", role_text(standby, json_object_get(status, "lease")));
-    add_fact(list, "Last drill", json_is_object(drill) ? moment(drill, "at") : json_string("none"));
+    add_fact(list, "Last drill",
+             json_is_object(drill) ? outcome_text(drill, "passed, ") : json_string("none"));
     return list;
 }
 
@@ -324,9 +340,13 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
     size_t i;
     json_array_foreach(json_object_get(status, "troubles"), i, each)
     {
+        json_t *commands = json_object_get(each, "commands");
+        bool split = json_is_array(commands); /* a status of an earlier version has only the hint */
         json_array_append_new(conditions,
-                              json_pack("{s:s, s:o, s:s}", "what", js_text(each, "what"), "since",
-                                        moment(each, "since"), "hint", js_text(each, "hint")));
+                              json_pack("{s:s, s:o, s:s, s:o}", "what", js_text(each, "what"),
+                                        "since", moment(each, "since"), "prose",
+                                        js_text(each, split ? "prose" : "hint"), "commands",
+                                        split ? json_incref(commands) : json_array()));
     }
     json_object_set_new(o, "sentence",
                         json_sprintf("%s%s%s", js_flag(status, "unverified") ? UNVERIFIED " " : "",
@@ -382,7 +402,9 @@ static void add_kept(json_t *o, const json_t *restore, wall_t now)
     SCOPED(buf_free) struct buf b = {0};
     json_auto_t *at = moment(restore, "at"), *until = moment(restore, "restored_to");
     json_object_set_new(o, "kept", json_string(""));
-    if (!js_flag(restore, "ok") || !is_recent(restore, "at", KEPT_SHOWN_MS, now))
+    /* That of single tables says nothing about the rest of the world. */
+    if (!js_flag(restore, "ok") || js_text(restore, "only")[0] ||
+        !is_recent(restore, "at", KEPT_SHOWN_MS, now))
         return;
     if (kept_aside)
         buf_printf(&b,

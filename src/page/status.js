@@ -81,7 +81,11 @@
     fill(at("conditions-list"), (list || []).map(function (c) {
       var li = make("li");
       li.append(make("strong", c.what), make("br"), make("span", "since " + time(c.since), "small"));
-      if (c.hint) { li.append(make("p", c.hint, "hint")); }
+      var prose = c.commands ? c.prose : c.hint;
+      if (prose) { li.append(make("p", prose, "hint")); }
+      (c.commands || []).forEach(function (x) {
+        li.append(make("p", x.does, "hint"), make("code", x.command, "command"));
+      });
       return li;
     }));
   }
@@ -103,7 +107,7 @@
     list.push(fact("Next dump", s.next_dump ? time(s.next_dump.at) : "when the world is up"));
     list.push(fact("Journal", (j.state || "off") + (typeof j.behind_seconds === "number" ? ", " + span(j.behind_seconds) + " behind" : "") + (j.gap ? ", with a gap" : "")));
     list.push(fact("Probe", s.probe ? (s.probe.verdict || "none yet") + ", " + number(s.probe.latency_ms) + " ms" : "none yet"));
-    list.push(fact("Last restore", r ? (r.ok ? "" : "FAILED, ") + time(r.at) + ", " + number(r.rows) + " rows, lost: " + lost(r) : "none"));
+    list.push(fact("Last restore", r ? (r.ok ? "" : "FAILED, ") + time(r.at) + ", " + number(r.rows) + " rows, " + (r.only ? "table " + r.only + " alone" : "lost: " + lost(r)) : "none"));
     var o = s.offsite;
     if (o) {
       list.push(fact("Off-site", (o.state || "not known") + ", newest dump there: " + (o.newest ? time(o.newest_at) : "none known") +

@@ -89,8 +89,8 @@ static json_t *status_json(const struct world *w)
     return json_pack("{s:I, s:o}", "waiting", (json_int_t)most, "channels", channels);
 }
 
-/* The commands of a hint, for root, as alerts have them: [{"does","command"}]. */
-static json_t *commands_json(const struct world *w, const char *hint)
+/* As alerts have it, for root: the words of the hint without its commands, and these: [{"does","command"}]. */
+static void set_steps(const struct world *w, json_t *o, const char *hint)
 {
     SCOPED(buf_free) struct buf whole = {0};
     SCOPED(steps_free) struct steps s = {0};
@@ -100,7 +100,8 @@ static json_t *commands_json(const struct world *w, const char *hint)
     for (size_t i = 0; i < s.count; i++)
         json_array_append_new(list, json_pack("{s:o, s:o}", "does", js_clean(s.list[i].does.p),
                                               "command", js_clean(s.list[i].command.p)));
-    return list;
+    js_set_clean(o, "prose", s.prose.p ? s.prose.p : "");
+    json_object_set_new(o, "commands", list);
 }
 
 /* With the same texts as the log and the alerts. */
@@ -109,11 +110,12 @@ json_t *notify_conditions_json(const struct world *w)
     json_t *list = json_array();
     for (size_t i = 0; i < CONDITIONS; i++) {
         const struct condition *t = &w->conditions[i];
-        if (t->on)
-            json_array_append_new(list,
-                                  json_pack("{s:o, s:o, s:o, s:o}", "what", js_clean(t->text),
-                                            "hint", js_clean(t->hint), "commands",
-                                            commands_json(w, t->hint), "since", js_time(t->since)));
+        if (!t->on)
+            continue;
+        json_t *o = json_pack("{s:o, s:o, s:o}", "what", js_clean(t->text), "hint",
+                              js_clean(t->hint), "since", js_time(t->since));
+        set_steps(w, o, t->hint);
+        json_array_append_new(list, o);
     }
     return list;
 }

@@ -18,12 +18,15 @@ struct text {
 
 #define BY_ITSELF "the world is restored by itself if it comes back empty."
 #define SERVER "systemctl status mariadb mysql"
+#define GONE                                                                                       \
+    "If they were dropped by mistake, restore the world; nothing is restored by itself. If an "    \
+    "open condition has a command with the moment of the loss, that one loses less."
 #define EMPTIED "The database server was restarted and the world is empty"
 
 static const struct text causes[] = {
     [CAUSE_START] = {"The database server has not answered yet", "", ""},
     [CAUSE_ALIVE] = {"The world is up", "", ""},
-    [CAUSE_RESTORED] = {"The world was restored", "", ""},
+    [CAUSE_RESTORED] = {"The world is up", "", ""},
     [CAUSE_UNREACHABLE] = {"The database server cannot be reached",
                            "Find out why it cannot be reached; " BY_ITSELF, SERVER},
     [CAUSE_STALLED] = {"The database server does not answer",
@@ -94,7 +97,11 @@ static struct text text_of(const struct guard *g, int error)
         t.todo = "Find out who holds the connections, or raise max_connections.";
         t.command = "mysql -e 'SHOW FULL PROCESSLIST'";
     } else if (g->cause == CAUSE_MISSING && text_starts(g->reason, EXPECT_NO_SCHEMA)) {
-        t.cause = "The database of the world does not exist";
+        t.cause = "The database of the world and its tables do not exist";
+        t.todo = GONE;
+    } else if (g->cause == CAUSE_MISSING && !g->rows_there) {
+        t.cause = "The tables of the world are missing or empty";
+        t.todo = GONE;
     } else if (g->cause == CAUSE_STANDBY && g->state != GUARD_STANDBY) {
         t.cause = "This machine keeps the world now";
     }

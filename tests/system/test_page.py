@@ -194,7 +194,9 @@ def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
     browser, site = make_browser(keeper.status_dir)
     site.instead["history.json"] = json.dumps(history).encode()
     long = {**keeper.status(), "state": "WAITING", "cause": "The restore failed", "reason": "no_space_" * 60, "todo": "See. " * 50,
-            "command": "worldkeeper --config /" + "x" * 300, "valid_until_unix": now // 1000 + 86400}
+            "command": "worldkeeper --config /" + "x" * 300, "valid_until_unix": now // 1000 + 86400,
+            "troubles": [{"what": "a dump is damaged", "since": told(now), "hint": "check that disk; worldkeeper --verify reads it",
+                          "prose": "check that disk", "commands": [{"does": "reads it", "command": "worldkeeper --config /etc/x --verify"}]}]}
     site.instead["status.json"] = json.dumps(long).encode()
     figure = "[...document.querySelectorAll('figure')].find(f => f.innerText.startsWith(%r))"
     for width, dark in ((360, True), (768, False), (1024, True), (1440, False)):
@@ -208,6 +210,8 @@ def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
         ticks = browser.js(f"[...({figure % 'Rows'}).querySelectorAll('.tick')].map(e => e.textContent)")
         assert {"28,000", "28,500"} <= set(ticks), ticks
         assert any(re.search(r"\d:00", t) for t in ticks), ticks
+    assert browser.text("#conditions code") == "worldkeeper --config /etc/x --verify"
+    assert "check that disk\nreads it" in re.sub(r"\n+", "\n", browser.text("#conditions"))
     assert "only one value so far" in browser.js(f"({figure % 'Size'}).innerText")
     assert browser.js(f"({figure % 'Size'}).querySelector('svg')") is None
     zone = "(UTC|GMT[-+:0-9]*|[A-Z]{3,5})"

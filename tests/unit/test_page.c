@@ -112,6 +112,10 @@ static void test_players(void **state)
          "seconds\":0,\"conflict_rows\":0,\"conflict_file\":\"\"}}",
          "UP", "up!", "The world was restored at 2023-11-14 21:14:00 UTC. Nothing was lost.", "",
          false},
+        /* single tables of a world that was up all the time */
+        {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T22:00:00Z\",\"lost_"
+         "seconds\":null,\"restored_to\":\"2023-11-14T19:00:00Z\",\"only\":\"fleet\"}}",
+         "UP", "up!", "", "", false},
         /* rows that players wrote during the outage are not in the world */
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
          "seconds\":0,\"conflict_rows\":3,\"conflict_file\":\"/dumps/secret.sql.gz\"}}",
