@@ -9,6 +9,7 @@
 #include "base/js.h"
 #include "offsite/fetch.h"
 #include "offsite/manifests.h"
+#include "store/lives.h"
 #include "store/round.h"
 
 static int open_store(struct action_context *a, const struct request *r, struct fetch *f,
@@ -124,8 +125,10 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
     struct fetch *f = &from->fetch;
     const struct manifest *m = &from->dump.m;
     uint64_t round = here->round > f->round ? here->round : f->round;
+    struct lives lives;
     size_t earlier = 0;
     int is = 0;
+    lives_load(a->job.dirfd, &lives);
     for (size_t i = 0; is == 0 && i < f->there.dump_count; i++) {
         const struct copy_dump *d = &f->there.dumps[i];
         manifest_free(&from->dump.m);
@@ -138,6 +141,14 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
         if (from->dump.intact && m->round < round && restore_newest(r->dump)) {
             if (earlier++ == 0)
                 snprintf(from->name, sizeof from->name, "%s", m->name);
+            continue;
+        }
+        if (from->dump.intact && restore_newest(r->dump) && !until.ms &&
+            lives_abandoned(&lives, m)) {
+            SCOPED(xfree) char *note = xasprintf(
+                "dump %s is skipped: it was abandoned, the record of the world names other lives",
+                m->name);
+            action_note(a, note);
             continue;
         }
         is = try_one(a, r, until, from, here, beside, e);

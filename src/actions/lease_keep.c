@@ -14,6 +14,9 @@
 #define EXTRA_MS fault_wait(10000) /* beside two times the lease's */
 #define AWAY_MS 60000              /* without an answer, however long the lease is */
 
+/* Nothing ends what a record says, until it is read anew. */
+#define NO_END_MS INT64_C(315360000000)
+
 static bool is_wanted(const struct action_context *a)
 {
     return a->cfg->standby.lease != LEASE_NONE;
@@ -147,15 +150,21 @@ static int begin(struct lease_keep *k, struct action_context *a, bool own, struc
 int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e)
 {
     make(k, a);
-    return is_wanted(a) ? begin(k, a, false, e) : 0;
+    if (is_wanted(a))
+        return begin(k, a, false, e);
+    if (fence_made()) {
+        fence_set(mono_add(clock_mono(), NO_END_MS));
+        fence_shut(false);
+    }
+    return 0;
 }
 
 int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e)
 {
     make(k, a);
-    if (!is_wanted(a))
-        return 0;
-    return fence_made() ? fence_check(what, e) : begin(k, a, true, e);
+    if (fence_made())
+        return fence_check(what, e);
+    return is_wanted(a) ? begin(k, a, true, e) : action_need_record(a, e);
 }
 
 /* A place that does not answer stops no dump: reading harms nobody. */
@@ -164,7 +173,11 @@ int lease_keep_ask(struct action_context *a, struct err *e)
     struct lease_record r;
     struct lease *l = NULL;
     struct err unknown;
-    if (!is_wanted(a) || (fence_made() && fence_open()) || open_lease(a, &l, &unknown) < 0)
+    if (fence_made() && fence_open())
+        return 0;
+    if (!is_wanted(a))
+        return action_need_record(a, e);
+    if (open_lease(a, &l, &unknown) < 0)
         return 0;
     int rc = lease_read(l, &r, &unknown) == LEASE_OK ? need_own(a, &r, e) : 0;
     lease_close(l);

@@ -23,11 +23,11 @@ static json_t *catalog_json(const struct catalog *c, const char *sentinel)
         char at[TEXT_SHORT];
         wall_t proven = catalog_proven(x, &by);
         bool known = proven.ms != 0;
-        json_object_update_new(o, json_pack("{s:b, s:b, s:b, s:s?, s:o, s:s?}", "intact", x->intact,
-                                            "damaged", x->damaged, "earlier_round", x->earlier,
-                                            "proven_at", known ? text_utc(proven, at) : NULL,
-                                            "proven_at_unix", js_known(known, proven.ms / 1000),
-                                            "proven_by", by[0] ? by : NULL));
+        json_object_update_new(
+            o, json_pack("{s:b, s:b, s:b, s:b, s:s?, s:o, s:s?}", "intact", x->intact, "damaged",
+                         x->damaged, "earlier_round", x->earlier, "abandoned", x->abandoned,
+                         "proven_at", known ? text_utc(proven, at) : NULL, "proven_at_unix",
+                         js_known(known, proven.ms / 1000), "proven_by", by[0] ? by : NULL));
         if (!x->intact)
             js_set_clean(o, "reason", x->reason);
         if (x->pin.kind != PIN_NONE)

@@ -13,6 +13,7 @@
 #include "offsite/fetch.h"
 #include "restore/restore.h"
 #include "standby/lease.h"
+#include "standby/record.h"
 #include "store/catalog.h"
 #include "store/history.h"
 
@@ -88,6 +89,28 @@ struct ledger_report {
 /* `opt` NULL: only marked. `wait`: ms for another session's run. */
 int action_ledger(struct action_context *a, const struct config_ledger *c, int64_t wait,
                   const struct ledger_options *opt, struct ledger_report *out);
+
+/* ---- whose.c ---- */
+
+/* By the record, as it is now. RECORD_UNKNOWN: `e` says why. */
+enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e);
+/* For an action of a primary with lease = none that no supervisor's fence covers: ERR_REFUSED where another machine has
+ * the world. A record that cannot be read is only noted: nothing there would be a lock. */
+int action_need_record(struct action_context *a, struct err *e);
+
+/* A promotion, between what it read first and the life that it begins. */
+struct succession {
+    struct action_context *a;
+    const struct transfer *t;
+    struct lives before;
+    bool handed_over;
+    uint64_t lease; /* its number; 0: there is none */
+};
+/* `newest`: the dump that is going to be restored. */
+int succession_read(struct succession *s, struct action_context *a, const struct transfer *t,
+                    const struct manifest *newest, struct err *e);
+/* Swaps the record, unless it has changed since; before anything of the world is replaced. `arg`: struct succession. */
+int succession_begin(void *arg, const struct state_made *made, uint64_t generation, struct err *e);
 
 /* ---- lease_keep.c ---- */
 

@@ -8,6 +8,7 @@
 
 #include "actions/run.h"
 #include "base/fault.h"
+#include "base/fence.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "journal/archive.h"
@@ -119,7 +120,7 @@ static int nothing_to_take(const struct action_context *a, struct err *e)
 
 /* Whoever watches knows when it is over: then dumps and uploads begin. */
 static int take_over(struct action_context *a, const struct request *r, struct pull *p,
-                     json_t **result, struct err *e)
+                     uint64_t lease, json_t **result, struct err *e)
 {
     SCOPED(restore_result_free) struct restore_result res = {0};
     struct restore_options opt = {.newest = true,
@@ -128,6 +129,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
                                   .with_code = r->with_code,
                                   .state = &a->state};
     struct handover handed_over;
+    struct succession next;
     struct err late, ignored;
     if (pull_step(p, e) < 0 || handover_read(&p->fetch.t, a->cfg->name, p->newest.generation,
                                              &handed_over, &ignored, e) < 0)
@@ -139,8 +141,15 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     if (handed_over.position.file[0] && !r->force)
         opt.reach = &handed_over.position;
     fault_point("promote.fetched");
-    if (fetch_above(&p->fetch, &a->state.generation, e) < 0)
+    if (fetch_above(&p->fetch, &a->state.generation, e) < 0 ||
+        succession_read(&next, a, &p->fetch.t, &p->newest, e) < 0)
         return -1;
+    next.handed_over = handed_over.generation > 0;
+    next.lease = lease;
+    if (next.before.now.generation > a->state.generation) /* of a life of which nothing is stored */
+        a->state.generation = next.before.now.generation;
+    opt.begins = succession_begin;
+    opt.begins_arg = &next;
     int rc = restore_run(&a->job, &opt, &res, e);
     *result = restore_json(&res);
     if (rc < 0)
@@ -187,11 +196,13 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
     int rc = lease_keep_take(&lease, a, e);
     bool taken = lease.grant.number > 0; /* also where it could not be noted */
     if (rc == 0)
-        rc = take_over(a, r, &p, result, e);
+        rc = take_over(a, r, &p, lease.grant.number, result, e);
     pull_close(&p);
     lease_keep_end(&lease);
     if (rc < 0 && taken && state_standby(&a->state, a->cfg))
         lease_keep_release(a, false);
+    else if (rc < 0 && fence_made() && state_standby(&a->state, a->cfg))
+        fence_set((mono_t){0});
     return rc;
 }
 
@@ -239,6 +250,7 @@ static int is_elsewhere(struct action_context *a, struct err *e)
 static int may_demote(struct action_context *a, const struct request *r, struct err *e)
 {
     struct db_sentinel now = {0};
+    struct lives newest;
     struct err why = {0};
     if (r->force || state_standby(&a->state, a->cfg) || lease_keep_ask(a, &why) < 0)
         return 0;
@@ -246,7 +258,10 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
     bool lives = db && db_sentinel_read(db, a->cfg->schema, a->cfg->sentinel, &now, &why) == 0 &&
                  now.rows > 0;
     db_close(db);
-    int elsewhere = lives ? is_elsewhere(a, &why) : 1;
+    if (!lives || action_whose(a, &newest, &why) == RECORD_ANOTHERS)
+        return 0;
+    /* By version 0.2, which writes no record. */
+    int elsewhere = is_elsewhere(a, &why);
     if (elsewhere == 1)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the world is up here, and %s%s",

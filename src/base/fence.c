@@ -12,6 +12,7 @@ static struct shared {
     atomic_bool shut;
     _Atomic int64_t said;
 } * fence;
+static bool by_record;
 
 int fence_make(struct err *e)
 {
@@ -65,11 +66,18 @@ bool fence_open(void)
     return !fence || !mono_reached(clock_mono(), fence_until());
 }
 
+void fence_by_record(void)
+{
+    by_record = true;
+}
+
 int fence_check(const char *what, struct err *e)
 {
     if (fence_open())
         return 0;
-    err_set(e, ERR_REFUSED, 0, "%s: the lease of this world is not held", what);
+    err_set(e, ERR_REFUSED, 0, "%s: %s", what,
+            by_record ? "the record of this world does not name this machine, or was not read yet"
+                      : "the lease of this world is not held");
     return err_hint(e,
                     "worldkeeper --status says who has it; if it is another machine, worldkeeper "
                     "--demote makes this one its standby");

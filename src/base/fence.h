@@ -15,6 +15,8 @@
 /* Makes it, passed already; in the process whose children, forked afterwards, share it. Once. */
 int fence_make(struct err *e);
 bool fence_made(void);
+/* It is the world's record that opens it, not a lease: for the words of fence_check(). */
+void fence_by_record(void);
 /* Nothing may be done from `until` on. ms 0: from now on. */
 void fence_set(mono_t until);
 /* This machine gives the world away: nothing may be done, whatever is set, until it is shut no more. */
@@ -28,7 +30,7 @@ bool fence_believed(void);
 mono_t fence_until(void);
 /* May this machine act? */
 bool fence_open(void);
-/* The same as an error: 0, or -1 with ERR_REFUSED, "… : the lease is not held". */
+/* The same as an error: 0, or -1 with ERR_REFUSED, "… : the lease of this world is not held". */
 int fence_check(const char *what, struct err *e);
 
 #endif

@@ -69,6 +69,8 @@ static void intact_cell(struct buf *b, const json_t *d)
         draw_fill(b, d, "yes[ ({proven_by}, {proven_at_unix:u} ago)][; pinned: {pinned}]");
         if (js_flag(d, "earlier_round"))
             buf_adds(b, "; of an earlier round, restored only by name");
+        if (js_flag(d, "abandoned"))
+            buf_adds(b, "; abandoned, restored only by name");
     } else {
         draw_coloured(b, screen_mode.out_colour, RED, "NO: ");
         draw_fill(b, d, "{reason}");

@@ -126,6 +126,7 @@ int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e)
             return -1;
         }
     catalog_judge_rounds(out, f->round);
+    catalog_judge_lives(out, f->dirfd);
     return 0;
 }
 
@@ -310,7 +311,7 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
         return unread(e);
     if (head.made.ms == of->made)
         return 1;
-    err_set(e, ERR_REFUSED, 0,
+    err_set(e, ERR_REFUSED, FETCH_OTHER_SEGMENT,
             "journal segment %s is here already, and differs from the one in the store", file);
     return err_hint(e, "it belongs to a world that was started from scratch here: move the "
                        "journal's directory away");

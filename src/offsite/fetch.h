@@ -4,6 +4,8 @@
 #ifndef WK_OFFSITE_FETCH_H
 #define WK_OFFSITE_FETCH_H
 
+#include <errno.h>
+
 #include "base/progress.h"
 #include "base/thread_group.h"
 #include "offsite/copies.h"
@@ -59,6 +61,8 @@ int fetch_beside_settle(void *b, struct err *e);
 void fetch_beside_close(struct fetch_beside *b);
 /* All of it, into the dump directory. ERR_DAMAGED: the store has no good file of it. */
 int fetch_dump(struct fetch *f, const struct manifest *m, struct err *e);
+/* Number of an error of class REFUSED: a segment that is here is of another life of the world than the one in the store. */
+#define FETCH_OTHER_SEGMENT EEXIST
 /* Of the journal all that comes after this dump, whatever [journal] says; what is here already stays, and gets what it
  * lacks. */
 int fetch_segments(struct fetch *f, const struct manifest *m, struct err *e);

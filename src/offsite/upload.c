@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "offsite/manifests.h"
+#include "store/lives.h"
 #include "store/state.h"
 
 #define FRESH_MS 10000
@@ -100,6 +101,22 @@ static void forbid(struct upload *u, struct copy_dump *d, const char *what)
                          "worldkeeper-offsite(7) says how to go on from what is there");
 }
 
+/* Our record names other lives: what a machine that was replaced has stored late is no reason to stop. It counts for
+ * nothing, and stays. */
+static bool pass_over(const struct upload *u, struct copy_dump *d)
+{
+    struct manifest m = {.generation = d->generation, .sequence = d->sequence};
+    struct lives l;
+    snprintf(m.nonce, sizeof m.nonce, "%s", d->nonce);
+    snprintf(m.world, sizeof m.world, "%s", u->cfg->name);
+    lives_load(u->dirfd, &l);
+    if (d->generation > l.now.generation || !lives_abandoned(&l, &m))
+        return false;
+    d->attempt = 0;
+    d->bad = true;
+    return true;
+}
+
 /* Newest first, and only as far as it matters. */
 static enum remote_result judge_owner(struct upload *u, const struct catalog *local, struct err *e)
 {
@@ -120,7 +137,7 @@ static enum remote_result judge_owner(struct upload *u, const struct catalog *lo
         if (from == 0 || d->generation < from)
             break;
         got = read_once(u, d, e);
-        if (got == REMOTE_OK && owner_forbids(&u->owner, d)) {
+        if (got == REMOTE_OK && owner_forbids(&u->owner, d) && !pass_over(u, d)) {
             SCOPED(xfree) char *what =
                 xasprintf("of generation %" PRIu64 ", this world of %" PRIu64, d->generation,
                           u->owner.generation);
@@ -145,9 +162,18 @@ static enum remote_result look_again(struct upload *u, struct err *e)
         return got;
     if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0 || know_self(u, &local, e) < 0)
         return REMOTE_STOPPED;
+    int whose = u->whose ? u->whose(u->look_arg, &u->t, &why) : 0;
+    if (whose < 0) {
+        err_pass(e, &why);
+        return REMOTE_LATER;
+    }
+    if (whose > 0)
+        u->fenced = why;
+    err_clear(&why);
     if (manifests_recall(u->dirfd, remote_shown(u->t.store), &u->there, &u->owner.before, &why) < 0)
         upload_skip(u, &why);
-    got = judge_owner(u, &local, e);
+    if (!u->fenced.cls)
+        got = judge_owner(u, &local, e);
     if (got == REMOTE_OK && manifests_recall_damaged(u->dirfd, &u->there, &u->skipped, &why) < 0)
         upload_skip(u, &why);
     u->looked = got == REMOTE_OK;
@@ -200,13 +226,28 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
+/* Directly before each act: the list that was judged may be seconds old. */
+static enum remote_result still_ours(struct upload *u, struct err *e)
+{
+    struct err why = {0};
+    int whose = u->whose && u->whose_each ? u->whose(u->look_arg, &u->t, &why) : 0;
+    if (whose == 0)
+        return REMOTE_OK;
+    u->looked = false;
+    err_pass(e, &why);
+    return whose < 0 ? REMOTE_LATER : REMOTE_STOPPED;
+}
+
 /* Sent, then read back; a kill at any of these points leaves a file that no manifest names, which counts for
  * nothing. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e)
 {
     fault_point("offsite.chosen");
-    enum remote_result got = transfer_put(&u->t, name, fd, from, to, out, e);
+    enum remote_result got = still_ours(u, e);
+    if (got != REMOTE_OK)
+        return got;
+    got = transfer_put(&u->t, name, fd, from, to, out, e);
     fault_point("offsite.sent");
     return got == REMOTE_OK ? transfer_check(&u->t, name, out, e) : got;
 }
@@ -217,7 +258,8 @@ enum remote_result upload_delete(struct upload *u, const char *name, struct err 
     fault_point("offsite.spare");
     if ((u->look && u->look(u->look_arg, 0, e) < 0) || fence_check("deletion", e) < 0)
         return REMOTE_STOPPED;
-    return remote_delete(u->t.store, name, e);
+    enum remote_result got = still_ours(u, e);
+    return got == REMOTE_OK ? remote_delete(u->t.store, name, e) : got;
 }
 
 bool upload_tidy_due(const struct upload *u)

@@ -19,6 +19,11 @@ struct upload {
     /* Called now and then: -1 ends what is under way. May be NULL. */
     int (*look)(void *arg, uint64_t bytes, struct err *e);
     void *look_arg;
+    /* Whose the world is by its record (standby/record.h): 0: ours; 1: another machine's, and `e` says so; -1: not known.
+     * NULL: the world has no record. `each`: it is asked before each object that is stored or deleted, since there is no
+     * lease whose fence would tell. `arg` is look_arg. */
+    int (*whose)(void *arg, const struct transfer *t, struct err *e);
+    bool whose_each;
 
     struct transfer t;
     struct copies there;

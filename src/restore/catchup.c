@@ -15,6 +15,7 @@
 #include "binlog/stream.h"
 #include "mysql/schema.h"
 #include "journal/archive.h"
+#include "store/lives.h"
 
 /* What was seen later than this after a loss was not seen by a clock that is somewhat off. */
 #define LATER_MS fault_wait(60000)
@@ -164,6 +165,23 @@ static int read_definitions(const struct restore *r, const struct db_tables *now
     return rc;
 }
 
+/* Of a life that another machine took over, and of whose successor nothing was stored: what it had after that is
+ * abandoned. */
+static bool another_took(const struct restore *r, struct db_binlog_pos *to)
+{
+    struct lives l;
+    struct life is = {.generation = r->m->generation};
+    snprintf(is.nonce, sizeof is.nonce, "%s", r->m->nonce);
+    lives_load(r->job->dirfd, &l);
+    const struct ancestor *a = lives_ancestor(&l, &is);
+    if (!a || !a->file[0] || !(r->opt->promotion || r->opt->copy) ||
+        strcmp(a->ended, "restored") == 0)
+        return false;
+    *to = (struct db_binlog_pos){.pos = a->pos};
+    snprintf(to->file, sizeof to->file, "%s", a->file);
+    return true;
+}
+
 /* Both sources name the world's own schema, whatever schema is restored into. */
 static int replay_world(struct restore *r, struct err *e)
 {
@@ -192,6 +210,9 @@ static int replay_world(struct restore *r, struct err *e)
                               .elsewhere = r->opt->promotion,
                               .another = !server_same_place(&here, &r->m->server),
                               .progress = r->job->progress};
+    struct db_binlog_pos taken_over;
+    if (another_took(r, &taken_over))
+        s.upto = &taken_over;
     if (s.archive_fd < 0 && why.num != ENOENT)
         job_note(r->job, "%s", why.text);
     /* The same judgement as that of --check and of the follower. */

@@ -260,6 +260,11 @@ static int load_newest(struct restore *r, struct err *e)
             skipped(r, c->m.name, c->reason);
             continue;
         }
+        /* Whoever asks for a moment may mean one that a restore has discarded. */
+        if (c->abandoned && !r->opt->at.ms) {
+            skipped(r, c->m.name, "it was abandoned: the record of the world names other lives");
+            continue;
+        }
         if (is_later(r, &c->m)) {
             later++;
             continue;

@@ -164,6 +164,8 @@ static int swap_world(struct restore *r, struct err *e)
     /* What was promoted came from another server, whose log it was. */
     r->made.followed = out->journal.whole && r->binlog && !r->opt->promotion;
     snprintf(r->made.dump, sizeof r->made.dump, "%.128s", slash ? slash + 1 : out->dump);
+    if (r->opt->begins && r->opt->begins(r->opt->begins_arg, &r->made, r->generation, e) < 0)
+        return -1;
     fault_point("restore.checked");
     if (ledgers_loaded(r, e) < 0)
         return -1;

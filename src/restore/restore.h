@@ -37,6 +37,10 @@ struct restore_options {
                       * place of whatever is in the schema */
     /* A promotion: the journal must reach this position, or nothing is replaced. NULL: as far as it goes. */
     const struct db_binlog_pos *reach;
+    /* A promotion: called with all loaded and compared, before anything of the world is replaced; -1: nothing is. NULL:
+     * nothing is to be asked. */
+    int (*begins)(void *arg, const struct state_made *made, uint64_t generation, struct err *e);
+    void *begins_arg;
     bool copy;      /* loads the newest dump, with the journal, as a promotion would, and leaves
                       * it as the copy of warm.h, in place of the one that is there */
     bool with_code; /* an operator accepts the dump's views, routines, … (code.h) */

@@ -78,10 +78,15 @@ static bool is_bad(const struct pull *p, const char *name)
     return false;
 }
 
-static void set_bad(struct pull *p, const char *name, const struct err *why)
+static void pass_over(struct pull *p, const char *name)
 {
     char *at = p->bad[p->bad_count++ % PULL_BAD_MAX];
     snprintf(at, DUMP_NAME_MAX, "%s", name);
+}
+
+static void set_bad(struct pull *p, const char *name, const struct err *why)
+{
+    pass_over(p, name);
     p->skipped = *why;
 }
 
@@ -94,6 +99,10 @@ static int bring(struct pull *p, const struct copy_dump *d, struct err *e)
     int got = fetch_manifest(&p->fetch, d, x, e);
     if (got != 0)
         return got < 0 ? -1 : 0; /* it was deleted since it was listed */
+    if (x->intact && lives_abandoned(&p->lives, &x->m)) {
+        pass_over(p, d->name);
+        return 0;
+    }
     if (!x->intact)
         err_set(&why, ERR_DAMAGED, 0, "dump %s in the store: %s", d->name, x->reason);
     else if (fetch_dump(&p->fetch, &x->m, &why) == 0)
@@ -112,7 +121,8 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
         const struct copy_dump *d = &there->dumps[i];
         const struct catalog_entry *x = catalog_find(here, d->name);
         int got;
-        if (!d->manifest || is_bad(p, d->name))
+        bool unknown = p->lives.number && d->generation > p->lives.now.generation;
+        if (!d->manifest || is_bad(p, d->name) || unknown || (x && x->abandoned))
             continue;
         if (x && x->intact)
             return 0;
@@ -147,13 +157,27 @@ static int look(struct pull *p, const struct catalog_entry *newest, int journal,
     return 0;
 }
 
+/* All that a standby has of the journal came from the store: where that has a later life of the world, what is here of the
+ * one before is of no use. */
+static int fetch_journal(struct pull *p, const struct manifest *m, struct err *e)
+{
+    struct err why = {0};
+    if (fetch_segments(&p->fetch, m, &why) == 0)
+        return 0;
+    if (why.cls != ERR_REFUSED || why.num != FETCH_OTHER_SEGMENT)
+        return err_pass(e, &why);
+    return pull_set_aside(p->cfg, e) < 0 || settle_journal(p->cfg, e) < 0
+               ? -1
+               : fetch_segments(&p->fetch, m, e);
+}
+
 static int take_journal(struct pull *p, const struct catalog *here, bool fetched, struct err *e)
 {
     const struct catalog_entry *newest = catalog_newest(here, 0);
     if (!newest)
         return 0;
     p->fetch.passed = (struct err){0};
-    if (fetch_segments(&p->fetch, &newest->m, e) < 0)
+    if (fetch_journal(p, &newest->m, e) < 0)
         return -1;
     if (p->fetch.passed.cls != ERR_NONE)
         p->skipped = p->fetch.passed;
@@ -177,6 +201,25 @@ static int take_lock(struct pull *p, struct err *e)
     return fd;
 }
 
+/* What is fetched, restored and kept loaded is the record's world, whatever else is newer (rule 3). A store of version 0.2
+ * has no record: then the newest is the world. */
+static int follow_record(struct pull *p, struct err *e)
+{
+    struct lives known;
+    struct err ignored = {0};
+    if (record_read(&p->fetch.t, p->cfg->name, &p->lives, &ignored, e) < 0)
+        return -1;
+    if (ignored.cls != ERR_NONE)
+        p->skipped = ignored;
+    lives_load(p->dirfd, &known);
+    bool same = known.number == p->lives.number && life_is(&known.now, &p->lives.now) && !known.own;
+    if (!p->lives.number || same)
+        return 0;
+    p->bad_count = 0; /* what it abandons is another */
+    memset(p->bad, 0, sizeof p->bad);
+    return lives_save(p->dirfd, &p->lives, e);
+}
+
 int pull_step(struct pull *p, struct err *e)
 {
     p->skipped = (struct err){0};
@@ -188,7 +231,7 @@ int pull_step(struct pull *p, struct err *e)
     } else if (fetch_again(&p->fetch, e) < 0) {
         return -1;
     }
-    if (settle_journal(p->cfg, e) < 0)
+    if (settle_journal(p->cfg, e) < 0 || follow_record(p, e) < 0)
         return -1;
     SCOPED(catalog_free) struct catalog here = {0};
     if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)

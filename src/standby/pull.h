@@ -5,8 +5,10 @@
 #define WK_STANDBY_PULL_H
 
 #include "offsite/fetch.h"
+#include "standby/record.h"
 
-#define PULL_BAD_MAX 8u /* dumps that proved damaged and are not fetched again by this worker */
+#define PULL_BAD_MAX                                                                               \
+    32u /* dumps that proved damaged, or are abandoned, and are not fetched by this worker */
 
 struct pull {
     const struct config *cfg;
@@ -15,6 +17,7 @@ struct pull {
     struct fetch fetch;
     bool open; /* also: the lock is held, so that nobody else brings anything meanwhile */
     int lock;
+    struct lives lives; /* the record, as the last step has read it; number 0: there is none */
     char bad[PULL_BAD_MAX][DUMP_NAME_MAX];
     unsigned bad_count;
 

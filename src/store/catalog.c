@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "store/retention.h"
+#include "store/lives.h"
 #include "store/round.h"
 
 #define REJECTED_KEPT 3
@@ -184,6 +185,16 @@ void catalog_judge_rounds(struct catalog *c, uint64_t known)
     }
 }
 
+void catalog_judge_lives(struct catalog *c, int dirfd)
+{
+    struct lives l;
+    lives_load(dirfd, &l);
+    for (size_t i = 0; i < c->count; i++) {
+        struct catalog_entry *x = &c->list[i];
+        x->abandoned = (x->intact || x->damaged) && lives_abandoned(&l, &x->m);
+    }
+}
+
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     SCOPED(catalog_free) struct catalog rejected = {0};
@@ -198,6 +209,7 @@ int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *
     round_read(dirfd, &begun);
     memcpy(out->round_nonce, begun.nonce, sizeof out->round_nonce);
     catalog_judge_rounds(out, begun.number);
+    catalog_judge_lives(out, dirfd);
     return 0;
 }
 
@@ -211,7 +223,7 @@ void catalog_free(struct catalog *c)
 
 bool catalog_usable(const struct catalog_entry *c)
 {
-    return c->intact && !c->earlier;
+    return c->intact && !c->earlier && !c->abandoned;
 }
 
 const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned skip)

@@ -14,6 +14,7 @@ struct catalog_entry {
     bool unproven;     /* not intact only for lack of a valid signature: neither used nor deleted */
     bool damaged;      /* not intact only because of `proof` */
     bool earlier;      /* of an earlier round (round.h): restored only by name */
+    bool abandoned;    /* by the record of the world (lives.h): restored only by name */
     struct proof proof;
     struct pin pin;   /* kind PIN_NONE: there is none */
     char reason[512]; /* why it is not intact */
@@ -33,10 +34,12 @@ int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *
 int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, struct err *e);
 /* Sets `round` and each `earlier` by the manifests and by what is `known` besides. Pure. catalog_load() has done it. */
 void catalog_judge_rounds(struct catalog *c, uint64_t known);
+/* Sets each `abandoned` by what this machine knows of the record. catalog_load() has done it. */
+void catalog_judge_lives(struct catalog *c, int dirfd);
 /* May a dump be chosen by whoever does not name it? */
 bool catalog_usable(const struct catalog_entry *c);
 void catalog_free(struct catalog *c);
-/* Newest intact entry of the current round, after skipping `skip` of them; NULL when there is none. */
+/* Newest usable entry, after skipping `skip` of them; NULL when there is none. */
 const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned skip);
 /* Does somebody who types `asked` mean this dump? NAME.sql.gz is one way, and NAME the other. */
 bool catalog_named(const char *name, const char *asked);

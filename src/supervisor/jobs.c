@@ -328,8 +328,9 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
         return err_hint(e, "one job at a time; worldkeeper --status shows how far it is");
     }
     /* Asked before the fork: a job that may not act would only fail later. */
-    bool takes = r->action == ACTION_PROMOTE; /* the lease, first of all */
-    if (request_swaps(r) && !takes && fence_check(action_name(r->action), e) < 0)
+    bool takes = r->action == ACTION_PROMOTE;           /* the lease, first of all */
+    bool standby = state_standby(&w->a->state, w->cfg); /* it is refused in better words */
+    if (request_swaps(r) && !takes && !standby && fence_check(action_name(r->action), e) < 0)
         return -1;
     set_request(w, r);
     jobs.replaces_world = request_swaps(r) && !r->tables;

@@ -1,5 +1,8 @@
 /* Which machine has the world ([standby]): a worker renews its lease and moves the fence (base/fence.h) itself;
- * here is decided what that means, and the guard hears of it. A standby has no lease, and its fence is closed. */
+ * here is decided what that means, and the guard hears of it. A standby has no lease, and its fence is closed.
+ *
+ * With lease = none the worker reads the record (standby/record.h) instead, and opens the fence while that names this
+ * machine. That is no lock; but a machine that returns does nothing before it has asked whether it was replaced. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,6 +13,7 @@
 #include "base/fence.h"
 #include "base/js.h"
 #include "standby/lease.h"
+#include "standby/record.h"
 #include "store/state.h"
 #include "supervisor/world.h"
 
@@ -24,9 +28,15 @@
 enum standing {
     UNASKED,
     HOLDS,
-    AWAY,     /* the lease's place does not answer, or refuses us */
+    AWAY, /* the lease's place does not answer, or refuses us; or the record could not be read */
     ANOTHERS, /* another machine has it, or had it last: we have stepped back */
 };
+
+#define RECORD_MS fault_wait(10000) /* between two looks at the record, where there is no lease */
+#define RECORD_TIMEOUT 5000         /* of the store, for one look: a start waits for the first */
+#define NO_END_MS INT64_C(315360000000)
+#define SERVER_MS                                                                                  \
+    fault_wait(60000) /* for the server to answer, before the world is set aside without it */
 
 /* From the worker, after each try. */
 struct report {
@@ -34,6 +44,9 @@ struct report {
     struct lease_grant grant;
     struct lease_record record; /* ANOTHERS */
     struct err why;             /* AWAY */
+    bool lease;                 /* there is one; else it is about the record */
+    bool
+        replaced; /* the record names a successor of the life that is here: this machine is its standby */
 };
 
 static struct leases {
@@ -43,6 +56,7 @@ static struct leases {
     uint64_t sent;    /* generation, to the worker */
     bool open, begun; /* as the guard has it */
     bool standby;
+    mono_t replaced_since, next_aside; /* ms 0: this machine was not replaced */
 } leases;
 
 /* ---- the child ---- */
@@ -54,7 +68,59 @@ struct child {
     struct lease *lease;
     struct lease_grant grant;
     struct report report;
+    struct config quick; /* for the record */
+    struct transfer t;
+    struct lives newest;
 };
+
+/* ---- the record ---- */
+
+/* What is known of it stays on the disk: an abandoned dump here is none of the world's, and a start without the store must
+ * not forget that this machine was replaced. */
+static enum record_says judge_record(struct child *c, struct err *e)
+{
+    const struct world *w = c->w;
+    struct state s;
+    struct lives last;
+    struct err ignored;
+    if (state_load(w->a->job.dirfd, &s, e) < 0)
+        s = w->a->state;
+    struct life own = {.generation = s.known ? s.generation : 0};
+    snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
+    lives_load(w->a->job.dirfd, &last);
+    bool read = (c->t.store || remote_open(&c->quick, &c->t.store, e) == REMOTE_OK) &&
+                record_read(&c->t, w->cfg->name, &c->newest, &ignored, e) == 0;
+    if (!read) {
+        remote_close(c->t.store);
+        c->t.store = NULL;
+        if (!last.number ||
+            last.own) /* as it was known last; never known: a store of version 0.2 */
+            return RECORD_UNKNOWN;
+        c->newest = last;
+        c->report.replaced = record_replaced(&last, &own, &last);
+        return RECORD_ANOTHERS;
+    }
+    enum record_says says = record_judge(&c->newest, s.holder, &own, &last);
+    c->report.replaced = says == RECORD_ANOTHERS && record_replaced(&c->newest, &own, &last);
+    if (c->report.replaced && (last.own || last.number != c->newest.number))
+        return lives_save(w->a->job.dirfd, &c->newest, e) < 0 ? RECORD_ANOTHERS : says;
+    return says;
+}
+
+static void try_record(struct child *c)
+{
+    struct err e = {0};
+    struct report *r = &c->report;
+    r->replaced = false;
+    enum record_says says = judge_record(c, &e);
+    r->standing = says == RECORD_ANOTHERS ? ANOTHERS : says == RECORD_UNKNOWN ? AWAY : HOLDS;
+    fence_set(says == RECORD_ANOTHERS ? (mono_t){0} : mono_add(clock_mono(), NO_END_MS));
+    snprintf(r->record.holder, sizeof r->record.holder, "%s", c->newest.machine);
+    r->record.number = c->newest.number;
+    r->record.generation = c->newest.now.generation;
+    r->why = e;
+    worker_send_packet(c->fd, 0, r, sizeof *r);
+}
 
 /* Waits, and takes the generation that the world has meanwhile. */
 static void pause_for(struct child *c, int64_t ms)
@@ -107,12 +173,14 @@ static enum lease_result look_again(struct child *c, struct err *e)
 
 static void try_once(struct child *c)
 {
-    struct err e = {0};
+    struct err e = {0}, ignored = {0};
     const struct world *w = c->w;
     enum lease_result got = LEASE_OK;
     if (!c->lease)
         got = lease_open(w->cfg, w->a->job.dirfd, w->a->state.holder, &c->lease, &e);
     c->report.standing = AWAY;
+    c->report.lease = true;
+    c->report.replaced = false;
     if (got == LEASE_OK)
         got = lease_renew(c->lease, &c->grant, &e);
     if (got == LEASE_HELD) {
@@ -125,11 +193,17 @@ static void try_once(struct child *c)
         fence_set(c->grant.valid_until);
     } else if (c->report.standing == ANOTHERS) {
         fence_set((mono_t){0});
-        c->grant.number = 0; /* whatever is ours again, some day, is another one */
+        c->grant.number = 0;       /* whatever is ours again, some day, is another one */
+        judge_record(c, &ignored); /* nothing is renewed meanwhile */
     }
     c->report.grant = c->grant;
     c->report.why = e;
     worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
+}
+
+static bool has_lease(const struct world *w)
+{
+    return w->cfg->standby.lease != LEASE_NONE;
 }
 
 static int child_main(int fd, void *arg)
@@ -138,6 +212,13 @@ static int child_main(int fd, void *arg)
     c.fd = fd;
     c.w = arg;
     c.grant.generation = c.w->a->state.generation;
+    c.quick = *c.w->cfg;
+    if (c.quick.offsite.timeout > RECORD_TIMEOUT)
+        c.quick.offsite.timeout = RECORD_TIMEOUT;
+    while (!has_lease(c.w)) {
+        try_record(&c);
+        pause_for(&c, RECORD_MS);
+    }
     for (;;) {
         try_once(&c);
         int64_t third = c.w->cfg->standby.ttl / 3;
@@ -149,18 +230,15 @@ static int child_main(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-static bool has_lease(const struct world *w)
-{
-    return w->cfg->standby.lease != LEASE_NONE;
-}
-
 /* A fence that is made is closed until the first grant: nothing is done on the strength of an old lease. */
 int leases_begin(struct world *w, struct err *e)
 {
-    if (!has_lease(w))
+    if (!w->cfg->standby.given)
         return 0;
     if (state_keep_holder(&w->a->state, w->a->job.dirfd, e) < 0 || fence_make(e) < 0)
         return -1;
+    if (!has_lease(w))
+        fence_by_record();
     leases.standby = state_standby(&w->a->state, w->cfg);
     leases_decide(w);
     return 0;
@@ -181,6 +259,16 @@ static void restart(struct world *w)
 
 /* ---- decisions ---- */
 
+#define RECORD_TEXT "the record of the world names no other machine"
+
+static const char *clean_holder(const struct lease_record *r, char out[LEASE_WORDS])
+{
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, r->holder, sizeof r->holder);
+    snprintf(out, LEASE_WORDS, "%s", who.p ? who.p : "");
+    return out;
+}
+
 /* Why this machine may not act; NULL: only because it has not asked yet. */
 static const char *why_closed(char *out, size_t size)
 {
@@ -188,13 +276,20 @@ static const char *why_closed(char *out, size_t size)
     char words[LEASE_WORDS];
     if (fence_is_shut())
         snprintf(out, size, "this machine hands the world over");
+    else if (r->standing == ANOTHERS && !r->lease)
+        snprintf(out, size,
+                 "another machine keeps the world, by its record: %s, generation %" PRIu64 "%s",
+                 clean_holder(&r->record, words), r->record.generation,
+                 r->replaced ? "" : "; the world here is not one that it came from");
     else if (r->standing == ANOTHERS)
         snprintf(out, size, "stepped back: %.500s, generation %" PRIu64,
                  lease_words(&r->record, words), r->record.generation);
     else if (r->standing == AWAY)
         snprintf(out, size, "the lease of the world could not be renewed: %.500s", r->why.text);
     else if (r->standing == HOLDS)
-        snprintf(out, size, "the lease of the world ended before it was renewed");
+        snprintf(out, size, "%s",
+                 r->lease ? "the lease of the world ended before it was renewed"
+                          : "another machine keeps the world, by its record");
     else
         return NULL;
     return out;
@@ -208,8 +303,8 @@ static void inform_guard(struct world *w, bool open)
     if (open)
         snprintf(why, sizeof why, "this machine has the lease of the world, number %" PRIu64,
                  r->grant.number);
-    const char *text =
-        open ? (has_lease(w) && r->grant.number ? why : NULL) : why_closed(why, sizeof why);
+    const char *text = open ? (has_lease(w) ? (r->grant.number ? why : NULL) : RECORD_TEXT)
+                            : why_closed(why, sizeof why);
     world_event(w,
                 &(struct guard_event){.type = open ? GUARD_UNFENCED : GUARD_FENCED, .text = text});
 }
@@ -243,16 +338,49 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     leases.last = *r;
     worker_err_clean(&leases.last.why);
     w->status_dirty = true;
-    if (r->standing == HOLDS && r->grant.number != w->a->state.lease_number) {
+    if (!r->lease) {
+        if (renewed && r->standing == AWAY)
+            log_line(LOG_WARN_,
+                     "the record of the world cannot be read, and without a lease nothing else "
+                     "shows whether another machine has taken the world over: %s",
+                     leases.last.why.text);
+    } else if (r->standing == HOLDS && r->grant.number != w->a->state.lease_number) {
         log_line(LOG_NOTE_, "the lease of the world is held here, number %" PRIu64,
                  r->grant.number);
         w->a->state.lease_number = r->grant.number;
         w->state_dirty = true;
     }
-    if (r->standing == HOLDS)
+    if (r->standing == HOLDS && r->lease)
         lease_table_write(w, r->grant.number, r->grant.valid_until);
     if (renewed && !fence_open())
         inform_guard(w, false); /* for another reason, or for one at last */
+}
+
+static int64_t silent(const struct world *w)
+{
+    int64_t asks = RECORD_MS + 2 * RECORD_TIMEOUT;
+    return has_lease(w) && w->cfg->standby.ttl > asks ? w->cfg->standby.ttl : asks;
+}
+
+/* Rule 4: a machine that was replaced is a standby, without a command: its rows are saved and its tables put aside, which
+ * needs the server. */
+static void set_aside(struct world *w, mono_t now)
+{
+    struct request r = {.action = ACTION_DEMOTE, .automatic = true};
+    struct err e;
+    bool replaced = leases.last.replaced && !leases.standby;
+    const struct observation *o = prober_last();
+    if (!condition_lasts(&leases.replaced_since, replaced, 0, now) || w->stopping ||
+        jobs_running() != ACTION_NONE || !mono_reached(now, leases.next_aside))
+        return;
+    bool asked = mono_since(prober_last_asked(), leases.replaced_since) > 0;
+    bool answers = asked && (o->failed == VERDICT_NONE || o->failed == VERDICT_MISSING);
+    if (!answers && mono_since(now, leases.replaced_since) < SERVER_MS)
+        return;
+    leases.next_aside = mono_add(now, START_MS);
+    log_line(LOG_WARN_, "another machine has taken the world over: the world here is set aside");
+    if (jobs_start(w, &r, &e) < 0)
+        world_log_err(w, LOG_ERROR_, "setting the world aside", &e);
 }
 
 static void timers(struct world *w, mono_t now)
@@ -272,11 +400,11 @@ static void timers(struct world *w, mono_t now)
         restart(w);
     }
     /* It is never silent for so long: each of its requests has an end. */
-    if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * w->cfg->standby.ttl) {
+    if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * silent(w)) {
         log_line(LOG_WARN_, "the lease worker made no progress and was ended");
         stop(w);
     }
-    if (!leases.worker.pid && !leases.standby && has_lease(w) && !w->stopping &&
+    if (!leases.worker.pid && !leases.standby && !w->stopping &&
         mono_reached(now, leases.next_start)) {
         leases.next_start = mono_add(now, START_MS);
         leases.sent = w->a->state.generation;
@@ -289,6 +417,7 @@ static void timers(struct world *w, mono_t now)
                            sizeof w->a->state.generation) == 0)
         leases.sent = w->a->state.generation;
     w->status_dirty |= leases_decide(w);
+    set_aside(w, now);
 }
 
 /* The loop wakes at the moment of its end, to take back the flag before anybody may believe it too long. */

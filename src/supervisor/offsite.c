@@ -3,6 +3,7 @@
  *
  * The child (struct child) works on its own and reports; the supervisor keeps the last report of each (struct sender) and
  * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "base/fence.h"
 #include "base/js.h"
 #include "offsite/upload.h"
+#include "standby/record.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(1000)       /* of the worker that sends segments */
@@ -75,6 +77,7 @@ struct child {
     int64_t pause;
     uint64_t hurried, seen; /* as the board had it last */
     uint64_t moved;         /* bytes of this transfer */
+    struct lives record;    /* as it was read last */
     bool unswept;           /* that was logged */
 };
 
@@ -110,6 +113,61 @@ static int look(void *arg, uint64_t bytes, struct err *e)
         send_report(c);
     }
     return 0;
+}
+
+/* The life that this machine began itself, by --init or a restore, is recorded before anything of it is stored. The machine
+ * has the world already, so nothing but the store waits for it. */
+static int record_life(struct child *c, const struct transfer *t, const struct state *s,
+                       const struct life *own, const struct lives *last, struct err *e)
+{
+    const struct config *cfg = c->u.cfg;
+    bool leased = cfg->standby.lease != LEASE_NONE;
+    struct lives *r = &c->record;
+    struct ancestor took = {.ended = "restored"};
+    if (life_is(&r->now, own))
+        return last->own && last->number == r->number ? 0 : lives_save(c->u.dirfd, r, e);
+    if (!r->number && last->own) { /* the store has lost it */
+        uint64_t highest = r->highest;
+        *r = *last;
+        r->highest = highest;
+    }
+    if (strcmp(s->made.nonce, own->nonce) == 0) {
+        snprintf(took.dump, sizeof took.dump, "%s", s->made.dump);
+        snprintf(took.file, sizeof took.file, "%s", s->made.upto.file);
+        took.pos = s->made.upto.pos;
+    }
+    struct lives next =
+        lives_next(r, record_number(r, leased ? s->lease_number : 0), s->holder, own, &took);
+    if (fence_check("record", e) < 0 || record_write(t, cfg->name, &next, e) < 0)
+        return -1;
+    *r = next;
+    log_line(LOG_NOTE_, "generation %" PRIu64 " of the world is in the record, number %" PRIu64,
+             own->generation, next.number);
+    return lives_save(c->u.dirfd, &next, e);
+}
+
+static int whose(void *arg, const struct transfer *t, struct err *e)
+{
+    struct child *c = arg;
+    struct state s;
+    struct lives last;
+    struct err ignored;
+    if (state_load(c->u.dirfd, &s, e) < 0 ||
+        record_read(t, c->u.cfg->name, &c->record, &ignored, e) < 0)
+        return -1;
+    struct life own = {.generation = s.known ? s.generation : 0};
+    snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
+    lives_load(c->u.dirfd, &last);
+    if (record_judge(&c->record, s.holder, &own, &last) != RECORD_ANOTHERS)
+        return own.generation && s.holder[0] ? record_life(c, t, &s, &own, &last, e) : 0;
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, c->record.machine, sizeof c->record.machine);
+    err_set(e, ERR_REFUSED, 0,
+            "another machine keeps this world, by the record in %s: %s; nothing is stored or "
+            "deleted there from here",
+            remote_shown(t->store), who.p);
+    err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
+    return 1;
 }
 
 /* Returns how long to wait. */
@@ -165,6 +223,10 @@ static int run_child(int fd, struct world *w, unsigned role)
     if (*rate && w->cfg->journal == JOURNAL_FOLLOW && w->cfg->offsite.segments)
         *rate = role == DUMPS ? *rate - *rate / 4 : *rate / 4;
     c.u = (struct upload){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .look = look, .look_arg = &c};
+    if (w->cfg->standby.given) {
+        c.u.whose = whose;
+        c.u.whose_each = w->cfg->standby.lease == LEASE_NONE;
+    }
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int64_t wait = step(&c);

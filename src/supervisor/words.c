@@ -348,10 +348,9 @@ void words_for_guard(const struct words_facts *f, struct words *out)
         sentinel(f, out);
     else if (a->alert_event == EVENT_STANDBY) {
         static const struct text t = {
-            "NOT KEPT HERE, the lease is not held", "",
-            "probing on; no restore, no upload, and the flag is not UP: another machine may have "
-            "the world",
-            "worldkeeper --status says who has the lease; where this machine is to have it: "
+            "NOT KEPT HERE, another machine may have it", "",
+            "probing on; no restore, no upload, and the flag is not UP",
+            "worldkeeper --status says who has the world; where this machine is to have it: "
             "worldkeeper --check says what is wrong with it"};
         say(out, f->guard->reason, &t);
     } else {

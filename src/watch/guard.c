@@ -15,7 +15,7 @@
 /* A server that is back must be noticed within two seconds. */
 #define HURRY_MS 250 /* between probes while g->hurry */
 #define MINUTE_MS 60000
-#define FENCED_TEXT "this machine does not have the lease of the world"
+#define FENCED_TEXT "this machine may not keep the world"
 
 /* Arguments of one guard_step(). */
 struct step {

@@ -293,9 +293,9 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
         assert killed.rc < 0, killed
         two.ok("--promote", "--by-hand", "--force")
         two.world.assert_is(before)
-        for demoted in DEMOTE_POINTS[PROMOTE_POINTS.index(point)::len(PROMOTE_POINTS)]:
-            killed = two.run("--demote", "--force", fault=demoted + "=kill")
-            assert killed.rc < 0, killed
+        demoted = DEMOTE_POINTS[PROMOTE_POINTS.index(point) % len(DEMOTE_POINTS)]
+        killed = two.run("--demote", "--force", fault=demoted + "=kill")
+        assert killed.rc < 0, killed
         two.ok("--demote")
         assert two.run("--dump").rc == REFUSED
     # A demotion that cannot reach its server has taken place all the same.
@@ -659,3 +659,134 @@ def test_a_round_whose_first_dump_was_not_stored(make_pair, store):
     assert done.rc == NOTHING and "current round (2)" in done.json["error"]["text"], done
     assert "--into SCHEMA" in done.json["error"]["hint"]
     assert all(d["earlier_round"] for d in two.ok("--list", "--json")["dumps"])
+
+
+def record(store):
+    """The newest record, by the number in its name."""
+    at = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "record")
+    names = sorted(os.listdir(at), key=lambda name: [int(part) for part in name.split("-")[:2]])
+    with open(os.path.join(at, names[-1])) as f:
+        return json.load(f)
+
+
+def replace(one, two):
+    """`one` and its server are lost, and `two` is promoted, without a supervisor: nothing of its new life is stored."""
+    one.kill9()
+    one.server.kill9()
+    if two.alive():
+        two.stop()
+    return two.ok("--promote", "--by-hand", "--force", "--json")
+
+
+def test_a_machine_that_returns_reads_the_record_first(make_pair, store):
+    """Before the first dump of the new life is stored: the old machine is a standby, without a command, and restores and
+    stores nothing; the new one is not fenced by what it finds; a third life is that of the second one."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    was = record(store)
+    assert was["generation"] == one.status()["generation"] and was["ancestors"] == [], was
+    wait_pulled(one, two)
+    told = replace(one, two)
+    now = record(store)
+    assert now["generation"] == told["generation"] and now["number"] == was["number"] + 1, now
+    assert [(a["generation"], a["nonce"], a["ended"]) for a in now["ancestors"]] == [
+        (was["generation"], was["nonce"], "lost")], now
+    assert now["ancestors"][0]["dump"] == one.newest()["name"], now
+
+    one.server.start()
+    one.start("STANDBY")
+    assert record(store) == now
+    assert "UP" not in one.log()[-4000:].split("another machine keeps the world, by its record")[-1], one.log()
+    two.start()
+    own_dump(two, f"w1-{told['generation']:06d}")
+    two.world.mark(5)
+    before = two.world.snapshot()
+    two.dump()
+    stored(two)
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "the standby has the dump of the new life")
+    replace(two, one)
+    one.world.assert_is(before)
+
+
+def test_a_world_that_is_up_and_was_replaced(make_pair, store):
+    """A person was wrong about the other machine, which keeps the world: it notices, saves its rows and steps back."""
+    one, two = make_pair("small", ())
+    dump_and_follow(one)
+    stored(one)
+    told = two.ok("--promote", "--by-hand", "--force", "--json")
+    one.wait_state("STANDBY")
+    kept = [name for name in os.listdir(one.dumps_dir) if name.startswith("conflict-") and "-demoted" in name]
+    assert len(kept) == 1, kept
+    two.start()
+    own_dump(two, f"w1-{told['generation']:06d}")
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
+
+
+def test_what_an_ancestor_has_after_its_successor(make_pair, store):
+    """A dump that was never stored, of after the takeover, is abandoned: no promotion takes it, and --list says so."""
+    one, two = make_pair("small", ())
+    dump_and_follow(one)
+    stored(one)
+    before = one.world.snapshot()
+    one.segments.wait_all()
+    one.stop()
+    one.world.mark(9)
+    left = one.dump()["name"]
+    one.server.kill9()
+    two.ok("--promote", "--by-hand", "--force")
+    two.world.assert_is(before)
+    two.server.kill9()
+    one.server.start()
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("state") == "pulling", "it pulls")
+    listed = {d["name"]: d["abandoned"] for d in one.ok("--list", "--json")["dumps"]}
+    assert listed[left] and sum(listed.values()) == 1, listed
+    assert "abandoned, restored only by name" in one.ok("--list").out
+    one.ok("--promote", "--by-hand", "--force")
+    one.world.assert_is(before)
+
+
+def test_a_store_that_does_not_answer_at_the_start(make_pair, store):
+    """Without a lease a machine whose last known record is its own goes on, and says that nothing protects it; one that
+    knows that it was replaced waits."""
+    one, two = make_pair("small", ())
+    dump_and_follow(one)
+    stored(one)
+    one.stop()
+    path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
+    os.rename(path, path + ".away")
+    one.start()
+    one.wait(lambda: "cannot be read, and without a lease nothing else shows" in one.log(), "it says so")
+    one.stop()
+    os.rename(path + ".away", path)
+    two.ok("--promote", "--by-hand", "--force")
+    refused = one.run("--restore", "--force")
+    assert refused.rc == REFUSED and "has taken this world over" in refused.err and "--demote" in refused.err, refused
+    refused = one.run("--dump")
+    assert refused.rc == REFUSED and "has taken this world over" in refused.err, refused
+    one.start("STANDBY")
+
+
+@pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
+def test_a_machine_that_returns_to_another_ones_lease(make_pair, store, tmp):
+    """With a lease, too, it is the standby without a command, and not only stepped back."""
+    etcd = Etcd(tmp)
+    try:
+        one, two = make_pair("small", (), standby={"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"})
+        dump_and_follow(one)
+        stored(one)
+        number = record(store)["number"]
+        assert number == one.status()["lease"]["number"]
+        one.kill9()
+        one.server.kill9()
+        two.ok("--promote")
+        assert record(store)["number"] > number
+        one.server.start()
+        one.start("STANDBY")
+        two.start()
+        own_dump(two, f"w1-{two.status()['generation']:06d}")
+        one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
+    finally:
+        etcd.stop()

@@ -13,7 +13,7 @@ RESTORE_POINTS = ["restore.leased", "restore.chosen", "restore.shadows_created",
                   "restore.renamed", "restore.conflict_whole", "restore.sentinel_known",
                   "restore.table_dropped", "restore.dropped", "restore.named", "restore.done"]
 OFFSITE_POINTS = ["offsite.chosen", "offsite.sent", "offsite.file_stored", "offsite.manifest_sent"]
-PROMOTE_POINTS = ["promote.fetched", "restore.renamed", "promote.swapped"]
+PROMOTE_POINTS = ["promote.fetched", "promote.asks", "promote.recorded", "restore.renamed", "promote.swapped"]
 DEMOTE_POINTS = ["demote.stepped_back", "aside.locked", "aside.saved", "aside.renamed"]
 SWAPPED = RESTORE_POINTS[RESTORE_POINTS.index("restore.renamed"):]
 

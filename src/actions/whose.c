@@ -1,0 +1,106 @@
+/* Whose the world is, by its record in the store (standby/record.h): for actions that no supervisor's fence covers, and for
+ * a promotion, which writes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "actions/run.h"
+#include "base/fault.h"
+#include "base/fence.h"
+#include "offsite/remote.h"
+
+static void close_store(struct transfer *t)
+{
+    remote_close(t->store);
+}
+
+enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e)
+{
+    SCOPED(close_store) struct transfer t = {0};
+    struct life own = {.generation = a->state.generation};
+    struct lives last;
+    struct err ignored = {0};
+    snprintf(own.nonce, sizeof own.nonce, "%s", a->state.nonce);
+    lives_load(a->job.dirfd, &last);
+    *newest = (struct lives){0};
+    bool read = remote_open(a->cfg, &t.store, e) == REMOTE_OK &&
+                record_read(&t, a->cfg->name, newest, &ignored, e) == 0;
+    if (ignored.cls != ERR_NONE)
+        action_note(a, ignored.text);
+    return record_judge(read ? newest : NULL, a->state.holder, &own, &last);
+}
+
+int action_need_record(struct action_context *a, struct err *e)
+{
+    struct lives newest;
+    struct err unknown = {0};
+    if (!a->cfg->standby.given || state_standby(&a->state, a->cfg))
+        return 0;
+    enum record_says says = action_whose(a, &newest, &unknown);
+    if (says == RECORD_UNKNOWN) {
+        err_step(&unknown, "whether another machine has taken this world over is not known");
+        action_note(a, unknown.text);
+    }
+    if (says != RECORD_ANOTHERS)
+        return 0;
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, newest.machine, sizeof newest.machine);
+    err_set(e, ERR_REFUSED, 0, "%s has taken this world over, by the record in the store", who.p);
+    return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
+}
+
+/* ---- a promotion ---- */
+
+int succession_read(struct succession *s, struct action_context *a, const struct transfer *t,
+                    const struct manifest *newest, struct err *e)
+{
+    struct err ignored = {0};
+    *s = (struct succession){.a = a, .t = t};
+    if (state_keep_holder(&a->state, a->job.dirfd, e) < 0 ||
+        record_read(t, a->cfg->name, &s->before, &ignored, e) < 0)
+        return -1;
+    if (ignored.cls != ERR_NONE)
+        action_note(a, ignored.text);
+    /* A store of version 0.2: the life of the dump is the one that ends. */
+    if (!s->before.number) {
+        s->before.now.generation = newest->generation;
+        snprintf(s->before.now.nonce, sizeof s->before.now.nonce, "%s", newest->nonce);
+    }
+    return 0;
+}
+
+static int changed(const struct lives *now, struct err *e)
+{
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, now->machine, sizeof now->machine);
+    err_set(e, ERR_REFUSED, 0, "the record of this world has changed meanwhile: %s has it",
+            now->machine[0] ? who.p : "nobody");
+    return err_hint(e, "find out with --status on that machine whether it keeps the world; if it "
+                       "does not: worldkeeper --promote once more");
+}
+
+int succession_begin(void *arg, const struct state_made *made, uint64_t generation, struct err *e)
+{
+    const struct succession *s = arg;
+    struct action_context *a = s->a;
+    struct lives newest = s->before;
+    struct err ignored;
+    struct life now = {.generation = generation};
+    struct ancestor took = {.pos = made->upto.pos};
+    snprintf(now.nonce, sizeof now.nonce, "%s", made->nonce);
+    snprintf(took.dump, sizeof took.dump, "%s", made->dump);
+    snprintf(took.file, sizeof took.file, "%s", made->upto.file);
+    snprintf(took.ended, sizeof took.ended, "%s", s->handed_over ? "handed over" : "lost");
+    fault_point("promote.asks");
+    if (fence_check("promotion", e) < 0 ||
+        record_read(s->t, a->cfg->name, &newest, &ignored, e) < 0)
+        return -1;
+    if (newest.number != s->before.number ||
+        (newest.number && !life_is(&newest.now, &s->before.now)))
+        return changed(&newest, e);
+    struct lives next =
+        lives_next(&s->before, record_number(&s->before, s->lease), a->state.holder, &now, &took);
+    if (record_write(s->t, a->cfg->name, &next, e) < 0 || lives_save(a->job.dirfd, &next, e) < 0)
+        return err_step(e, "the new life of the world");
+    fault_point("promote.recorded");
+    return 0;
+}

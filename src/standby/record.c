@@ -1,0 +1,203 @@
+/* An object of its own for each life, not one that is overwritten: a store may answer with what was there before, and a
+ * write that arrives late must not count. */
+#include "standby/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "base/number.h"
+#include "store/signature.h"
+
+#define RECORD_BYTES (64u << 10)
+#define TRIES 32u /* newest ones that are no good, before the rest is believed to be so too */
+#define NUMBER_MAX UINT64_C(999999999999999) /* far above any that a world reaches */
+#define FRONT "worldkeeper record 1\n"       /* no other file of ours can pass for it */
+
+/* ---- decisions ---- */
+
+enum record_says record_judge(const struct lives *newest, const char *holder,
+                              const struct life *own, const struct lives *last)
+{
+    if (!newest)
+        return RECORD_UNKNOWN;
+    if (!newest->number)
+        return RECORD_NONE;
+    bool ours = strcmp(newest->machine, holder) == 0 || life_is(&newest->now, own) ||
+                (last->number && last->own && life_is(&newest->now, &last->now));
+    return ours ? RECORD_OURS : RECORD_ANOTHERS;
+}
+
+bool record_replaced(const struct lives *newest, const struct life *own, const struct lives *last)
+{
+    return lives_ancestor(newest, own) ||
+           (last->number && last->own && lives_ancestor(newest, &last->now));
+}
+
+uint64_t record_number(const struct lives *newest, uint64_t lease)
+{
+    uint64_t highest = newest->highest > newest->number ? newest->highest : newest->number;
+    bool covered = newest->highest > newest->number; /* by one that is no good */
+    return lease && (covered ? lease > highest : lease >= highest) ? lease : highest + 1;
+}
+
+/* ---- in the store ---- */
+
+struct name {
+    uint64_t number;
+    struct life life;
+};
+
+static int compare(const struct name *a, const struct name *b)
+{
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    if (a->life.generation != b->life.generation)
+        return a->life.generation < b->life.generation ? -1 : 1;
+    return strcmp(a->life.nonce, b->life.nonce);
+}
+
+static char *object(const char *world, const struct name *n)
+{
+    return xasprintf("%s/record/%" PRIu64 "-%" PRIu64 "-%s.json", world, n->number,
+                     n->life.generation, n->life.nonce);
+}
+
+static struct name name_of(const struct lives *l)
+{
+    return (struct name){.number = l->number, .life = l->now};
+}
+
+struct found {
+    const char *world;
+    const struct name *below; /* only those before it; NULL: all */
+    struct name newest;       /* number 0: none */
+};
+
+/* A name that is spelled in any other way than ours is somebody else's. */
+static int see(void *arg, const struct remote_entry *x, struct err *e)
+{
+    struct found *f = arg;
+    const char *slash = strrchr(x->name, '/'), *at = slash ? slash + 1 : x->name;
+    struct name n = {0};
+    (void)e;
+    if (!number_digits(&at, NUMBER_MAX, &n.number) || *at++ != '-' ||
+        !number_digits(&at, DB_GENERATION_MAX, &n.life.generation) || *at++ != '-')
+        return 0;
+    size_t len = strspn(at, "0123456789abcdef");
+    if (!n.number || !n.life.generation || !len || len >= sizeof n.life.nonce ||
+        strcmp(at + len, ".json") != 0)
+        return 0;
+    memcpy(n.life.nonce, at, len);
+    SCOPED(xfree) char *name = object(f->world, &n);
+    if (strcmp(name, x->name) == 0 && (!f->below || compare(&n, f->below) < 0) &&
+        compare(&n, &f->newest) > 0)
+        f->newest = n;
+    return 0;
+}
+
+/* Whoever writes to the store could give the world to anybody: with a key only its owner's word counts. -1: it is no
+ * record of ours. */
+static int parse(const char *name, const struct buf *text, const char *world, const struct name *is,
+                 struct lives *out, struct err *ignored)
+{
+    json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
+    enum signature signed_by = signature_check(o, FRONT);
+    bool good = lives_parse(o, out) == 0 && strcmp(js_text(o, "world"), world) == 0;
+    struct name said = name_of(out);
+    if (good && compare(&said, is) == 0 &&
+        (signed_by == SIGNATURE_UNASKED || signed_by == SIGNATURE_GOOD)) {
+        out->own = false; /* that is for lives.json alone */
+        return 0;
+    }
+    *out = (struct lives){0};
+    if (signed_by == SIGNATURE_MISSING || signed_by == SIGNATURE_WRONG)
+        return err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC by our key", name);
+    return err_set(ignored, ERR_DAMAGED, 0,
+                   "%s in the store cannot be read: it is damaged, or by a newer version", name);
+}
+
+/* 1: it was read; 0: it is no good, or gone; -1. */
+static int read_one(const struct transfer *t, const char *world, const struct name *n,
+                    struct lives *out, struct err *ignored, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    SCOPED(xfree) char *name = object(world, n);
+    struct err why = {0};
+    enum remote_result got = transfer_get_text(t, name, RECORD_BYTES, &text, &why);
+    if (got == REMOTE_OK)
+        return parse(name, &text, world, n, out, ignored) == 0;
+    if (got == REMOTE_MISSING || why.cls == ERR_DAMAGED)
+        return 0;
+    return err_pass(e, &why);
+}
+
+int record_read(const struct transfer *t, const char *world, struct lives *io, struct err *ignored,
+                struct err *e)
+{
+    SCOPED(xfree) char *dir = xasprintf("%s/record/", world);
+    struct found f = {.world = world};
+    struct name tried, known = name_of(io);
+    uint64_t highest = 0;
+    err_clear(ignored);
+    for (unsigned i = 0; i < TRIES; i++) {
+        f.newest = (struct name){0};
+        if (remote_list(t->store, dir, &(struct remote_list){.entry = see, .arg = &f}, e) !=
+            REMOTE_OK)
+            return err_step(e, "reading the record of the world");
+        if (!f.newest.number) {
+            *io = (struct lives){.highest = highest};
+            return 0;
+        }
+        if (i == 0)
+            highest = f.newest.number;
+        int got =
+            compare(&f.newest, &known) == 0 ? 1 : read_one(t, world, &f.newest, io, ignored, e);
+        if (got < 0)
+            return err_step(e, "reading the record of the world");
+        io->highest = highest;
+        if (got > 0)
+            return 0;
+        tried = f.newest;
+        f.below = &tried;
+    }
+    *io = (struct lives){0};
+    return err_set(e, ERR_REFUSED, 0,
+                   "the record of the world cannot be told from %u newer files that are not ours: "
+                   "%.400s",
+                   TRIES, ignored->text);
+}
+
+/* Whatever the store answers: it is ours if the newest is. */
+int record_write(const struct transfer *t, const char *world, const struct lives *l, struct err *e)
+{
+    struct transfer_stored is;
+    struct lives newest = {0};
+    struct name n = name_of(l);
+    struct err why = {0}, ignored;
+    SCOPED(xfree) char *name = object(world, &n);
+    json_auto_t *o = lives_json(l);
+    json_object_del(o, "own");
+    json_object_set_new(o, "world", json_string(world));
+    bool failed = signature_add(o, FRONT) < 0;
+    SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
+    if (failed || !text)
+        return err_set(e, ERR_SYSTEM, 0, "cannot sign the record of the world");
+    enum remote_result got = transfer_put_text(t, name, text, &is, &why);
+    if (record_read(t, world, &newest, &ignored, e) < 0)
+        return -1;
+    struct name there = name_of(&newest);
+    if (compare(&there, &n) == 0)
+        return 0;
+    if (got != REMOTE_OK && got != REMOTE_EXISTS) {
+        err_pass(e, &why);
+        return err_step(e, "writing the record of the world");
+    }
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, newest.machine, sizeof newest.machine);
+    return err_set(e, ERR_REFUSED, 0,
+                   "the record of this world names %s now, which wrote it at the same time",
+                   newest.machine[0] ? who.p : "nobody");
+}

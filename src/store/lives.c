@@ -1,0 +1,130 @@
+#include "store/lives.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "store/kept.h"
+
+#define LIVES_FILE "lives.json"
+#define LIVES_BYTES (64u << 10)
+
+bool life_is(const struct life *a, const struct life *b)
+{
+    return a->generation && a->generation == b->generation && strcmp(a->nonce, b->nonce) == 0;
+}
+
+const struct ancestor *lives_ancestor(const struct lives *l, const struct life *is)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (life_is(&l->before[i].life, is))
+            return &l->before[i];
+    return NULL;
+}
+
+/* A later dump of the ancestor counts if its successor has all that is in it. */
+static bool took(const struct ancestor *a, const struct manifest *m)
+{
+    struct manifest than = {.generation = a->life.generation};
+    struct db_binlog_pos to = {.pos = a->pos};
+    uint64_t generation;
+    if (!a->dump[0] || !manifest_parse_name(a->dump, m->world, &generation, &than.sequence))
+        return true;
+    if (generation != a->life.generation) /* a dump of an earlier life: nothing of this one */
+        return false;
+    if (manifest_compare(m, &than) <= 0)
+        return true;
+    memcpy(to.file, a->file, sizeof to.file);
+    return to.file[0] && m->end.file[0] && db_binlog_pos_compare(&m->end, &to) <= 0;
+}
+
+/* What is older than all that the record names is of a time before it. */
+bool lives_abandoned(const struct lives *l, const struct manifest *m)
+{
+    struct life is = {.generation = m->generation};
+    uint64_t oldest = l->count ? l->before[l->count - 1].life.generation : l->now.generation;
+    memcpy(is.nonce, m->nonce, sizeof is.nonce);
+    if (!l->number || m->generation < oldest || life_is(&is, &l->now))
+        return false;
+    if (m->generation > l->now.generation)
+        return !l->own;
+    const struct ancestor *a = lives_ancestor(l, &is);
+    return !a || !took(a, m);
+}
+
+struct lives lives_next(const struct lives *l, uint64_t number, const char *machine,
+                        const struct life *now, const struct ancestor *before)
+{
+    struct lives next = {.number = number, .own = true, .now = *now};
+    size_t kept = l->count < LIVES_MAX ? l->count : LIVES_MAX - 1;
+    snprintf(next.machine, sizeof next.machine, "%s", machine);
+    if (!l->now.generation)
+        return next;
+    next.before[0] = *before;
+    next.before[0].life = l->now;
+    memcpy(next.before + 1, l->before, kept * sizeof *l->before);
+    next.count = kept + 1;
+    return next;
+}
+
+static json_t *ancestor_json(const struct ancestor *a)
+{
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s}", "generation", (json_int_t)a->life.generation,
+                     "nonce", a->life.nonce, "dump", a->dump, "file", a->file, "pos",
+                     (json_int_t)a->pos, "ended", a->ended);
+}
+
+json_t *lives_json(const struct lives *l)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < l->count; i++)
+        json_array_append_new(list, ancestor_json(&l->before[i]));
+    return json_pack("{s:i, s:I, s:s, s:I, s:s, s:b, s:o}", "format", 1, "number",
+                     (json_int_t)l->number, "machine", l->machine, "generation",
+                     (json_int_t)l->now.generation, "nonce", l->now.nonce, "own", l->own,
+                     "ancestors", list);
+}
+
+static void read_life(const json_t *o, struct life *out)
+{
+    out->generation = (uint64_t)js_within(o, "generation", 1, DB_GENERATION_MAX, 0);
+    js_copy(o, "nonce", out->nonce, sizeof out->nonce);
+}
+
+int lives_parse(const json_t *o, struct lives *out)
+{
+    const json_t *list = json_object_get(o, "ancestors");
+    *out = (struct lives){.number = (uint64_t)js_within(o, "number", 1, DB_GENERATION_MAX, 0),
+                          .own = json_is_true(json_object_get(o, "own"))};
+    js_copy(o, "machine", out->machine, sizeof out->machine);
+    read_life(o, &out->now);
+    for (size_t i = 0; i < json_array_size(list) && out->count < LIVES_MAX; i++) {
+        const json_t *x = json_array_get(list, i);
+        struct ancestor *a = &out->before[out->count++];
+        read_life(x, &a->life);
+        js_copy(x, "dump", a->dump, sizeof a->dump);
+        js_copy(x, "file", a->file, sizeof a->file);
+        js_copy(x, "ended", a->ended, sizeof a->ended);
+        a->pos = (uint64_t)js_within(x, "pos", 0, INT64_MAX, 0);
+    }
+    bool good = js_within(o, "format", 1, 1, 0) == 1 && out->number && out->now.generation &&
+                out->now.nonce[0] && out->machine[0];
+    if (!good)
+        *out = (struct lives){0};
+    return good ? 0 : -1;
+}
+
+void lives_load(int dirfd, struct lives *out)
+{
+    json_auto_t *o = NULL;
+    *out = (struct lives){0};
+    if (kept_load(dirfd, LIVES_FILE, LIVES_BYTES, &o, &(struct err){0}) == 1)
+        lives_parse(o, out);
+}
+
+int lives_save(int dirfd, const struct lives *l, struct err *e)
+{
+    return kept_save(dirfd, LIVES_FILE, LIVES_BYTES, lives_json(l), e) < 0
+               ? -1
+               : kept_give(dirfd, LIVES_FILE, e);
+}

@@ -1,0 +1,187 @@
+/* standby/record and store/lives: whose the world is, by the record, and which dumps are abandoned. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "standby/record.h"
+
+#define HERE "here/0000000000000001"
+#define THERE "there/0000000000000002"
+
+static struct life life(uint64_t generation, char digit)
+{
+    struct life l = {.generation = generation};
+    memset(l.nonce, digit, sizeof l.nonce - 1);
+    return l;
+}
+
+static struct lives named(const char *machine, struct life now, const struct life *before)
+{
+    struct lives l = {.number = 5, .now = now};
+    snprintf(l.machine, sizeof l.machine, "%s", machine);
+    if (before)
+        l.before[l.count++].life = *before;
+    return l;
+}
+
+/* The whole table: what the store says, by what this machine knows of itself. */
+static void test_judge(void **state)
+{
+    (void)state;
+    const struct lives none = {0};
+    const struct life own = life(7, 'a'), other = life(8, 'b');
+    struct lives last = named(HERE, own, NULL), known = last;
+    last.own = true;
+    const struct {
+        bool read;
+        struct lives newest;
+        struct life own;
+        struct lives last;
+        enum record_says says;
+    } rows[] = {
+        {false, none, own, last, RECORD_UNKNOWN},
+        {false, none, {0}, none, RECORD_UNKNOWN},
+        {true, none, own, last, RECORD_NONE},
+        {true, none, {0}, none, RECORD_NONE},
+        /* by the machine, whatever life it was: a restore that is not recorded yet, or was cut off */
+        {true, named(HERE, own, NULL), own, last, RECORD_OURS},
+        {true, named(HERE, other, NULL), own, none, RECORD_OURS},
+        {true, named(HERE, own, NULL), {0}, none, RECORD_OURS},
+        /* a host with another name, by its life, or by the one that it recorded last */
+        {true, named(THERE, own, NULL), own, none, RECORD_OURS},
+        {true, named(THERE, own, NULL), other, last, RECORD_OURS},
+        /* what a standby has read of it makes nothing its own */
+        {true, named(THERE, own, NULL), other, known, RECORD_ANOTHERS},
+        /* the same generation, restored independently */
+        {true, named(THERE, life(7, 'b'), NULL), own, none, RECORD_ANOTHERS},
+        {true, named(THERE, other, &own), own, last, RECORD_ANOTHERS},
+        {true, named(THERE, other, NULL), {0}, none, RECORD_ANOTHERS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (record_judge(rows[i].read ? &rows[i].newest : NULL, HERE, &rows[i].own,
+                         &rows[i].last) != rows[i].says)
+            fail_msg("row %zu", i);
+}
+
+static void test_replaced(void **state)
+{
+    (void)state;
+    const struct life own = life(7, 'a'), later = life(8, 'c'), other = life(8, 'b');
+    const struct lives none = {0};
+    struct lives newest = named(THERE, other, &own), last = named(HERE, own, NULL);
+    assert_true(record_replaced(&newest, &own, &none));
+    assert_false(record_replaced(&newest, &later, &last)); /* not written here */
+    last.own = true;
+    assert_true(record_replaced(&newest, &later, &last));
+    assert_false(record_replaced(&newest, &later, &none));
+    newest.count = 0;
+    assert_false(record_replaced(&newest, &own, &last));
+}
+
+static void test_number(void **state)
+{
+    (void)state;
+    const struct lives none = {0}, five = {.number = 5};
+    assert_int_equal(record_number(&none, 0), 1);
+    assert_int_equal(record_number(&five, 0), 6);
+    assert_int_equal(record_number(&five, 4), 6); /* a lease whose place was lost */
+    assert_int_equal(record_number(&five, 5), 5); /* another life under the same lease */
+    assert_int_equal(record_number(&five, 9), 9);
+    /* one of this life that has no HMAC yet may have each number up to the highest */
+    const struct lives unsaid = {.highest = 5}, below = {.number = 5, .highest = 7};
+    assert_int_equal(record_number(&unsaid, 5), 6);
+    assert_int_equal(record_number(&unsaid, 0), 6);
+    assert_int_equal(record_number(&below, 6), 8);
+    assert_int_equal(record_number(&below, 8), 8);
+}
+
+static struct manifest dump(struct life of, uint64_t sequence, uint64_t end)
+{
+    struct manifest m = {.generation = of.generation, .sequence = sequence};
+    snprintf(m.world, sizeof m.world, "w1");
+    memcpy(m.nonce, of.nonce, sizeof m.nonce);
+    m.at.ms = 1767225600000;
+    manifest_name(&m);
+    snprintf(m.end.file, sizeof m.end.file, "%s", end ? "log.000001" : "");
+    m.end.pos = end;
+    return m;
+}
+
+static void check(const struct lives *l, struct life of, uint64_t sequence, uint64_t end,
+                  bool abandoned)
+{
+    struct manifest m = dump(of, sequence, end);
+    if (lives_abandoned(l, &m) != abandoned)
+        fail_msg("%s, end %d", m.name, (int)end);
+}
+
+static void test_abandoned(void **state)
+{
+    (void)state;
+    const struct life first = life(7, 'a'), second = life(8, 'b'), stray = life(8, 'c');
+    const struct lives none = {0};
+    struct lives l = named(THERE, second, &first);
+    struct manifest m = dump(first, 3, 1000);
+    snprintf(l.before[0].dump, sizeof l.before[0].dump, "%s", m.name);
+    snprintf(l.before[0].file, sizeof l.before[0].file, "log.000001");
+    l.before[0].pos = 2000;
+    check(&none, stray, 1, 1, false);
+    check(&l, life(6, 'f'), 9, 1, false); /* of before the record */
+    check(&l, first, 2, 500, false);
+    check(&l, first, 3, 1000, false);
+    check(&l, first, 4, 2000, false); /* all of it was taken over */
+    check(&l, first, 4, 2001, true);
+    check(&l, first, 4, 0, true);
+    check(&l, second, 1, 1, false);
+    check(&l, stray, 1, 1, true);
+    check(&l, life(7, 'd'), 1, 1, true);
+    check(&l, life(9, 'e'), 1, 1, true);
+    l.own = true; /* a restore here that is not recorded yet */
+    check(&l, life(9, 'e'), 1, 1, false);
+    check(&l, stray, 1, 1, true);
+    l.before[0].file[0] = '\0';
+    check(&l, first, 4, 2000, true);
+    l.before[0].dump[0] = '\0'; /* not known what was taken */
+    check(&l, first, 4, 2001, false);
+}
+
+static void test_next(void **state)
+{
+    (void)state;
+    struct lives l = {0};
+    for (uint64_t i = 1; i <= LIVES_MAX + 3; i++) {
+        struct life now = life(i, 'a');
+        struct ancestor a = {.ended = "lost"};
+        l = lives_next(&l, i, HERE, &now, &a);
+        assert_int_equal(l.count, i - 1 < LIVES_MAX ? i - 1 : LIVES_MAX);
+        assert_true(l.own && l.number == i && l.now.generation == i);
+        for (size_t k = 0; k < l.count; k++)
+            assert_int_equal(l.before[k].life.generation, i - 1 - k);
+    }
+    json_auto_t *o = lives_json(&l);
+    struct lives again;
+    assert_int_equal(lives_parse(o, &again), 0);
+    assert_memory_equal(&again.now, &l.now, sizeof l.now);
+    assert_int_equal(again.count, l.count);
+    assert_memory_equal(&again.before[LIVES_MAX - 1].life, &l.before[LIVES_MAX - 1].life,
+                        sizeof l.before[0].life);
+    json_object_set_new(o, "format", json_integer(2));
+    assert_int_equal(lives_parse(o, &again), -1);
+    assert_int_equal(again.number, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_judge),  cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_number), cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_next),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
