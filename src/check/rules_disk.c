@@ -106,6 +106,8 @@ int check_secrets(struct check *c, struct buf *password)
                  {"[progress] password_file", cfg->progress.server.password_file, false},
                  {"[alert.smtp] password_file", cfg->smtp.password_file, false},
                  {"[alert.webhook] url_file", cfg->webhook.url_file, false},
+                 {"[alert.webhook] body_file", cfg->webhook.body_file, false},
+                 {"[alert.webhook] header_file", cfg->webhook.header_file, false},
                  {"[heartbeat] url_file", cfg->heartbeat_url_file, false},
                  {"[dump] hmac_key_file", cfg->hmac_key_file, true},
                  {"[dump] hmac_old_key_file", cfg->hmac_old_key_file, true}};

@@ -295,6 +295,8 @@ static bool wrong_web(const struct checking *k)
                    "url or url_file", "nothing is sent without url: add it, or take tls_ca out") ||
            useless(k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
                    "alert.webhook", "tls_ca", "an https:// URL", "write url = https://...") ||
+           both(k, "alert.webhook", "body", "body_file") ||
+           both(k, "alert.webhook", "format", w->body_file ? "body_file" : "body") ||
            wrong_url(k, "alert.webhook", w->url, w->insecure) ||
            wrong_url(k, "heartbeat", k->c->heartbeat_url, k->c->heartbeat_insecure);
 }

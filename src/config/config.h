@@ -76,7 +76,12 @@ struct config_webhook {
     char *url, *url_file; /* both NULL: channel off; never both */
     char *tls_ca;
     enum config_format format;
-    bool insecure; /* allows http:// to another host */
+    /* Instead of a format: a template (notify/template.h); never both of body and body_file. */
+    char *body, *body_file;
+    char *header,
+        *header_file; /* "Name: value"; in the file one in each line; either may be NULL */
+    bool put;         /* method = PUT */
+    bool insecure;    /* allows http:// to another host */
     int64_t timeout;
 };
 
@@ -202,6 +207,7 @@ struct config {
     int64_t max_pause; /* of one without an end; 0: none */
     uint64_t disk_low;
     unsigned alert_events; /* EVENT_ bits */
+    char *alert_url;       /* of a page for people, for {url}; or NULL */
     struct config_smtp smtp;
     struct config_webhook webhook;
     char *heartbeat_url, *heartbeat_url_file; /* NULL: none */

@@ -33,6 +33,7 @@ CHOICES starttls[] = {{"required", STARTTLS_REQUIRED}, {"preferred", STARTTLS_PR
 CHOICES lease[] = {{"none", LEASE_NONE}, {"s3", LEASE_S3}, {"etcd", LEASE_ETCD}, {NULL, 0}};
 CHOICES format[] = {{"json", WEBHOOK_JSON}, {"slack", WEBHOOK_SLACK}, {"discord", WEBHOOK_DISCORD},
                     {NULL, 0}};
+CHOICES http_method[] = {{"POST", false}, {"PUT", true}, {NULL, 0}};
 /* clang-format on */
 
 /* Keys leave out what their kind does not use. */
@@ -135,6 +136,7 @@ const struct config_key config_keys[] = {
     KEY("alert", "journal_lag_limit", journal_lag_limit, DURATION, "10s", S, YEAR),
     KEY("alert", "max_pause", max_pause, DURATION, "1d", 0, YEAR),
     KEY("alert", "disk_low", disk_low, SIZE, "1GiB", 0, INT64_MAX),
+    KEY("alert", "url", alert_url, WEB_URL, NULL),
 
     KEY("alert.smtp", "url", smtp.url, MAIL_URL, NULL),
     KEY("alert.smtp", "from", smtp.from, MAIL, NULL),
@@ -149,6 +151,11 @@ const struct config_key config_keys[] = {
     KEY("alert.webhook", "url", webhook.url, WEB_URL, NULL),
     KEY("alert.webhook", "url_file", webhook.url_file, SECRET, NULL),
     CHOICE("alert.webhook", "format", webhook.format, CHOICE, "json", format),
+    KEY("alert.webhook", "body", webhook.body, LINE, NULL),
+    KEY("alert.webhook", "body_file", webhook.body_file, SECRET, NULL),
+    KEY("alert.webhook", "header", webhook.header, LINE, NULL),
+    KEY("alert.webhook", "header_file", webhook.header_file, SECRET, NULL),
+    CHOICE("alert.webhook", "method", webhook.put, FLAG, "POST", http_method),
     KEY("alert.webhook", "tls_ca", webhook.tls_ca, PATH, NULL),
     KEY("alert.webhook", "insecure", webhook.insecure, YES_NO, "no"),
     KEY("alert.webhook", "timeout", webhook.timeout, DURATION, "10s", S, H),

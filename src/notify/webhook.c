@@ -1,9 +1,11 @@
 #include "notify/alert.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "net/curl_request.h"
+#include "notify/template.h"
 
 /* Texts contain names that the server chose. For a service that renders markup they are escaped as it
  * asks for; plain JSON needs no more than its own escaping. */
@@ -13,6 +15,7 @@
 #define ANSWER_CAP 65536    /* most bytes read of an answer, and of its headers */
 #define ANSWER_KEPT 4096    /* most bytes of it in which there may be something to quote */
 #define DISCORD_MAX 2000
+#define TEMPLATE_MAX 16384 /* bytes of a file with a template, or headers */
 #define SLACK_MAX 3500
 
 /* Bodies */
@@ -211,11 +214,86 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
     return result;
 }
 
-/* A POST of `body`, or with NULL a GET, to the URL of `t` or of the file. `end`: what its path continues
- * with, or NULL. */
+/* A request besides its URL. */
+struct http_content {
+    const char *body;    /* NULL: a GET */
+    const char *headers; /* lines of "Name: value"; NULL: none */
+    bool put;
+    const json_t *values; /* for placeholders in the URL; NULL: it has none */
+};
+
+static struct curl_slist *add_header(struct curl_request *w, struct curl_slist *list,
+                                     const char *line)
+{
+    struct curl_slist *more = w->api->slist_append(list, line);
+    return more ? more : list;
+}
+
+static bool is_header(const char *line)
+{
+    size_t n = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+    return n && line[n] == ':' && line[n + 1] && !strpbrk(line, "\r\n");
+}
+
+/* The template's own type; else JSON where the body is JSON. */
+static const char *content_type(const char *body)
+{
+    return strchr("{[", body[strspn(body, " \t\r\n")]) && body[0]
+               ? "Content-Type: application/json"
+               : "Content-Type: text/plain; charset=utf-8";
+}
+
+static bool has_type(const char *headers)
+{
+    for (const char *s = headers; s && *s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : "")
+        if (strncasecmp(s, "Content-Type:", 13) == 0)
+            return true;
+    return false;
+}
+
+/* Their values may be secrets: no text repeats them. */
+static int own_headers(struct curl_request *w, const char *lines, struct curl_slist **list,
+                       struct err *e)
+{
+    for (const char *s = lines; s && *s;) {
+        size_t n = strcspn(s, "\r\n");
+        SCOPED(xfree) char *line = xstrndup(s, n);
+        if (n && !is_header(line)) {
+            err_set(e, ERR_CONFIG, 0, "[alert.webhook]: a header is not \"Name: value\"");
+            return err_hint(e, "such as header = Priority: high");
+        }
+        if (n) {
+            *list = add_header(w, *list, line);
+            curl_request_secret(w, line + strcspn(line, ":") + 1 +
+                                       (line[strcspn(line, ":") + 1] == ' '));
+        }
+        wipe_free(line);
+        line = NULL;
+        s += n + strspn(s + n, "\r\n");
+    }
+    return 0;
+}
+
+static int set_content(struct curl_request *w, const struct http_content *c,
+                       struct curl_slist **headers, struct err *e)
+{
+    if (!has_type(c->headers))
+        *headers = add_header(w, *headers, content_type(c->body));
+    *headers = add_header(w, *headers, "Expect:"); /* do not wait for "100 Continue" */
+    if (own_headers(w, c->headers, headers, e) < 0)
+        return -1;
+    CURL_SET(w, CURLOPT_HTTPHEADER, *headers);
+    CURL_SET(w, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(c->body));
+    CURL_SET(w, CURLOPT_POSTFIELDS, c->body);
+    if (c->put)
+        CURL_SET(w, CURLOPT_CUSTOMREQUEST, "PUT");
+    return 0;
+}
+
+/* To the URL of `t` or of the file. `end`: what its path continues with, or NULL. */
 static int http_request(const struct curl_target *t, const char *url_file, const char *end,
-                        const char *body, enum request_depth depth, struct request_result *r,
-                        struct err *e)
+                        const struct http_content *c, enum request_depth depth,
+                        struct request_result *r, struct err *e)
 {
     struct curl_request w = {0};
     struct curl_target target = *t;
@@ -238,6 +316,12 @@ static int http_request(const struct curl_target *t, const char *url_file, const
         buf_adds(&whole, target.url + path);
         target.url = whole.p;
     }
+    if (rc == 0 && c->values) {
+        rc = template_fill(&whole, target.url, TEMPLATE_FORM, c->values, e);
+        target.url = whole.p;
+        if (rc < 0)
+            err_step(e, "%s", t->key);
+    }
     if (rc == 0)
         rc = curl_request_open(&w, &target, e);
     buf_free(&whole);
@@ -248,21 +332,82 @@ static int http_request(const struct curl_target *t, const char *url_file, const
         CURL_SET(&w, CURLOPT_WRITEFUNCTION, on_body);
         CURL_SET(&w, CURLOPT_HEADERFUNCTION, on_header);
     }
-    if (rc == 0 && body) {
-        headers = w.api->slist_append(NULL, "Content-Type: application/json");
-        if (headers)
-            w.api->slist_append(headers, "Expect:"); /* do not wait for "100 Continue" */
-        CURL_SET(&w, CURLOPT_HTTPHEADER, headers);
-        CURL_SET(&w, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-        CURL_SET(&w, CURLOPT_POSTFIELDS, body);
-    }
+    if (rc == 0 && c->body)
+        rc = set_content(&w, c, &headers, e);
     if (rc == 0)
-        rc = depth == REQUEST_SEND ? request_run(&w, body ? strlen(body) : 0, r, e)
+        rc = depth == REQUEST_SEND ? request_run(&w, c->body ? strlen(c->body) : 0, r, e)
                                    : curl_request_try(&w, depth == REQUEST_CONNECT, e);
     curl_request_close(&w);
     if (headers)
         w.api->slist_free_all(headers);
     return rc;
+}
+
+/* What the config has in files. */
+struct webhook_files {
+    struct buf body, headers; /* both end with a NUL; secret */
+};
+
+static int read_files(const struct config_webhook *hook, struct webhook_files *f, struct err *e)
+{
+    f->headers.secret = true;
+    if (hook->body_file && file_read_secret_lines(hook->body_file, TEMPLATE_MAX, &f->body, e) < 0)
+        return err_step(e, "[alert.webhook] body_file");
+    if (hook->header_file &&
+        file_read_secret_lines(hook->header_file, TEMPLATE_MAX, &f->headers, e) < 0)
+        return err_step(e, "[alert.webhook] header_file");
+    if (hook->header)
+        buf_printf(&f->headers, "\n%s", hook->header);
+    if ((f->body.p && !text_utf8_valid(f->body.p, f->body.len)) ||
+        (f->headers.p && !text_utf8_valid(f->headers.p, f->headers.len)))
+        return err_set(e, ERR_CONFIG, 0, "[alert.webhook]: a template or header is not UTF-8 text");
+    return 0;
+}
+
+/* One request with the body that the format, or the template, makes of `m`. */
+static int send_one(const struct config *cfg, const struct curl_target *t, const char *template,
+                    const char *headers, enum request_depth depth, const struct message *m,
+                    struct request_result *r, struct err *e)
+{
+    const struct config_webhook *hook = &cfg->webhook;
+    /* Also without a message: it shows whether each placeholder is known. */
+    static const char form[] = "x-www-form-urlencoded";
+    json_auto_t *none = json_pack("[{}]");
+    struct message empty = {none, 0, 0};
+    json_auto_t *values = template ? template_values(m ? m : &empty, cfg->alert_url) : NULL;
+    SCOPED(buf_free) struct buf filled = {.secret = true};
+    SCOPED(xfree) char *body = !template && m ? webhook_body(hook->format, m) : NULL;
+    if (template) {
+        enum template_escape escape = headers && strstr(headers, form)         ? TEMPLATE_FORM
+                                      : strstr(content_type(template), "json") ? TEMPLATE_JSON
+                                                                               : TEMPLATE_TEXT;
+        if (template_fill(&filled, template, escape, values, e) < 0)
+            return err_step(e, "[alert.webhook] body");
+    }
+    struct http_content c = {
+        .body = template ? filled.p : body, .headers = headers, .put = hook->put, .values = values};
+    return http_request(t, hook->url_file, NULL, &c, depth, r, e);
+}
+
+/* A service that keeps incidents needs each alert: those that piled up go one after the other. If one fails, all are
+ * repeated, with the same keys and ids. */
+static int send_each(const struct config *cfg, const struct curl_target *t, const char *template,
+                     const char *headers, const struct message *m, struct request_result *r,
+                     struct err *e)
+{
+    json_t *a;
+    size_t i;
+    json_array_foreach(m->alerts, i, a)
+    {
+        json_auto_t *list = json_pack("[O]", a);
+        struct message one = {list, i ? 0 : m->dropped, i ? 0 : m->damaged};
+        request_result_free(r);
+        if (send_one(cfg, t, template, headers, REQUEST_SEND, &one, r, e) < 0) {
+            r->accepted = false;
+            return -1;
+        }
+    }
+    return 0;
 }
 
 int webhook_request(const struct config *c, enum request_depth depth, const struct message *m,
@@ -278,8 +423,16 @@ int webhook_request(const struct config *c, enum request_depth depth, const stru
                                   .timeout = hook->timeout};
     if (!hook->url && !hook->url_file)
         return err_set(e, ERR_CONFIG, 0, "[alert.webhook] has no url");
-    SCOPED(xfree) char *body = depth == REQUEST_SEND ? webhook_body(hook->format, m) : NULL;
-    return http_request(&t, hook->url_file, NULL, body, depth, r, e);
+    struct webhook_files f = {0};
+    int rc = read_files(hook, &f, e);
+    const char *template = hook->body_file ? f.body.p : hook->body;
+    if (rc == 0 && template && depth == REQUEST_SEND && template_each(template))
+        rc = send_each(c, &t, template, f.headers.p, m, r, e);
+    else if (rc == 0)
+        rc = send_one(c, &t, template, f.headers.p, depth, depth == REQUEST_SEND ? m : NULL, r, e);
+    buf_free(&f.body);
+    buf_free(&f.headers);
+    return rc;
 }
 
 int webhook_heartbeat(const struct config *c, enum request_depth depth, const char *end,
@@ -293,5 +446,5 @@ int webhook_heartbeat(const struct config *c, enum request_depth depth, const ch
                                   .timeout = c->heartbeat_timeout};
     if (!c->heartbeat_url && !c->heartbeat_url_file)
         return err_set(e, ERR_CONFIG, 0, "[heartbeat] has no url");
-    return http_request(&t, c->heartbeat_url_file, end, NULL, depth, r, e);
+    return http_request(&t, c->heartbeat_url_file, end, &(struct http_content){0}, depth, r, e);
 }

@@ -17,6 +17,7 @@
 #include "fake_clock.h"
 #include "alert_kit.h"
 #include "notify/outbox.h"
+#include "notify/template.h"
 #include "dir_kit.h"
 #include "tiny_server.h"
 
@@ -293,14 +294,42 @@ static void test_sent_again(void **state)
     kit_outbox_free(&after);
 }
 
+/* Each value is escaped for the place that it is put into; text is limited in bytes. */
+static void test_template(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    SCOPED(buf_free) struct buf json = {0}, form = {0}, plain = {0}, bad = {0}, wide = {0};
+    json_auto_t *v = json_pack("{s:s, s:s}", "text", "a\"b\\\n\xc3\xa4", "world", "s8");
+    assert_int_equal(template_fill(&json, "{\"a\":\"{text}\",\"b\":{}}", TEMPLATE_JSON, v, &e), 0);
+    assert_string_equal(json.p, "{\"a\":\"a\\\"b\\\\\\n\xc3\xa4\",\"b\":{}}");
+    assert_int_equal(template_fill(&form, "x={text}&{", TEMPLATE_FORM, v, &e), 0);
+    assert_string_equal(form.p, "x=a%22b%5C%0A%C3%A4&{");
+    assert_int_equal(template_fill(&plain, "{world}{world}", TEMPLATE_TEXT, v, &e), 0);
+    assert_string_equal(plain.p, "s8s8");
+    assert_int_equal(template_fill(&bad, "{subjekt}", TEMPLATE_TEXT, v, &e), -1);
+    assert_non_null(strstr(e.text, "{subjekt} is not a known placeholder; allowed: {subject}, "));
+    assert_true(template_each("{state}") && template_each("{dedup_key}") &&
+                !template_each("{text}"));
+    for (int i = 0; i < 500; i++)
+        buf_adds(&wide, "\xe6\x98\x9f");
+    json_auto_t *list = json_array();
+    for (int i = 0; i < 20; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "event", "down", "kind",
+                                              "new", "world", "s8", "what", wide.p));
+    struct message m = {list, 0, 0};
+    json_auto_t *values = template_values(&m, NULL);
+    assert_in_range(json_string_length(json_object_get(values, "text")), 500, TEMPLATE_TEXT_MAX);
+    assert_string_equal(json_string_value(json_object_get(values, "severity")), "critical");
+    assert_string_equal(json_string_value(json_object_get(values, "state")), "trigger");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_no_server),
-        cmocka_unit_test_teardown(test_url_file, kit_clean),
-        cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_deliver_later),
+        cmocka_unit_test(test_template),   cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_no_server),  cmocka_unit_test_teardown(test_url_file, kit_clean),
+        cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_deliver_later),
         cmocka_unit_test(test_sent_again),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);

@@ -164,6 +164,7 @@ class Http:
     def __init__(self):
         self.port, self.mode, self.requests, self.served = free_port(), "ok", [], 0
         self.headers = {}
+        self.judge = None  # of a service's fake: what it answers to a Request
         self.server = None
 
     def start(self):
@@ -176,6 +177,12 @@ class Http:
             def handle_one(self):
                 sink.served += 1
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if sink.judge:
+                    request = Request(self.command, self.path, dict(self.headers), body)
+                    status = sink.judge(request)
+                    if status < 300:
+                        sink.requests.append(request)
+                    return self.answer(status, b"judged")
                 if sink.mode in ("ok", "huge", "headers", "short"):  # all take it: 200
                     sink.requests.append(Request(self.command, self.path, dict(self.headers), body))
                 if sink.mode == "ok":
