@@ -152,6 +152,7 @@ static void describe_gap(const struct follower *f, const char *why, const struct
     out->by_statement = c && c->deed;
     if (out->by_statement)
         describe_statement(f, c, &out->statement);
+    out->tables_only = out->by_statement && c->scope && !out->statement.schema;
 }
 
 static void send_packet(struct follower *f, enum follow_packet type, const void *data, size_t size)

@@ -78,6 +78,8 @@ struct follow_gap {
     wall_t at; /* by the server's clock; ms 0: nothing in the log caused it */
     bool by_statement;
     struct follow_statement statement;
+    bool
+        tables_only; /* the statement ended the changes of its tables only, if the newest dump is restored by itself */
     bool earlier; /* of an earlier worker, found in its segments after the newest dump */
 };
 

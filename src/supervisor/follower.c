@@ -289,13 +289,12 @@ static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, b
     json_decref(list);
 }
 
-static const char gap_doing[] =
-    "a dump is taken at once; until it is stored, changes after this point would be lost";
-
 /* Reports the statement that caused a gap, which may be a mistake. `first`: the journal leads up to
  * it. */
-static void report_statement(struct world *w, const struct follow_statement *s, bool first)
+static void report_statement(struct world *w, const struct follow_gap *gap, bool first,
+                             const char *doing)
 {
+    const struct follow_statement *s = &gap->statement;
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
     SCOPED(buf_free) struct buf what = {0}, todo = {0}, undo = {0}, whole = {0};
     char key[64], headline[200];
@@ -303,14 +302,17 @@ static void report_statement(struct world *w, const struct follow_statement *s, 
     bool news = !open->on || strcmp(open->key, key) != 0;
     statement_headline(s, headline, sizeof headline);
     statement_words(s, &what);
-    buf_adds(&what, "; the journal cannot go on after that");
+    buf_printf(&what, "; the journal cannot go on after that%s",
+               !gap->tables_only         ? ""
+               : s->count + s->more == 1 ? " for this table"
+                                         : " for these tables");
     statement_undo(s, first, &undo);
     if (undo.len)
         buf_printf(&todo, "if that was not intended, this brings it back as it was %s: %s",
                    first ? "just before" : "in the newest dump", undo.p);
     else
         buf_adds(&todo, "nothing, when the dump is stored");
-    notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, gap_doing, todo.p, "%s", what.p);
+    notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, doing, todo.p, "%s", what.p);
     hint_command(w->cfg, HINT_ROOT, todo.p, &whole);
     if (news && undo.len)
         log_line(LOG_NOTE_, "%s", whole.p);
@@ -337,11 +339,14 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
     else
         follower.gap_at.file[0] = '\0';
     follower.gap_at.pos = gap->pos;
-    keep_gap(w, gap, gap_moment(gap), log);
+    SCOPED(buf_free) struct buf doing = {0};
+    wall_t moment = gap_moment(gap);
+    keep_gap(w, gap, moment, log);
+    gap_words(gap, moment, first, &doing);
     if (gap->by_statement)
-        report_statement(w, &gap->statement, first);
+        report_statement(w, gap, first, doing.p);
     else /* keep the key of an open gap: its text may say more than this one */
-        notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, gap_doing,
+        notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, doing.p,
                     "nothing, when the dump is stored", "the journal cannot go on%s %.550s", link,
                     gap->why);
     dump_soon(w, first);

@@ -410,6 +410,29 @@ void statement_words(const struct follow_statement *s, struct buf *out)
                s->by, s->by[0] ? ")" : "", text_utc(s->at, t));
 }
 
+void gap_words(const struct follow_gap *gap, wall_t moment, bool first, struct buf *out)
+{
+    const struct follow_statement *s = &gap->statement;
+    char t[TEXT_SHORT];
+    bool several = s->count + s->more > 1, undumped = false;
+    const char *link = first ? "at" : "no later than";
+    buf_adds(out, "a dump is taken at once; if the world is lost before it is stored, ");
+    if (!gap->by_statement || !gap->tables_only) {
+        buf_printf(out,
+                   "it comes back as it was %s %s, and what is played after that moment is lost",
+                   link, text_utc(moment, t));
+        return;
+    }
+    buf_printf(out, "%s back as %s %s %s; all other tables come back %s",
+               several ? "these tables come" : "this table comes", several ? "they were" : "it was",
+               link, text_utc(moment, t),
+               first ? "as they are at the loss" : "as far as the journal leads");
+    for (size_t i = 0; i < s->count; i++)
+        undumped |= !s->tables[i].dump[0];
+    if (undumped)
+        buf_adds(out, "; rows of a table that is in no dump do not come back");
+}
+
 void statement_headline(const struct follow_statement *s, char *out, size_t size)
 {
     size_t all = s->count + s->more;

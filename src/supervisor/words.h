@@ -97,6 +97,9 @@ void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, str
 
 /* A statement that affected whole tables of the world:
  * "table planet, 10,000 rows in the last dump, was dropped at 2026-11-21T18:30:05Z" */
+/* What is done about a gap, and what a loss of the world would cost until that is done. `moment`: up to which the
+ * journal leads; `first`: none was found before it. Pure. */
+void gap_words(const struct follow_gap *gap, wall_t moment, bool first, struct buf *out);
 void statement_words(const struct follow_statement *s, struct buf *out);
 /* "worldkeeper --restore=… --at … --table planet": to the moment before, if the journal covers it
  * (`reached`), else to the newest dump. Nothing if no dump has any of the tables. */

@@ -450,6 +450,31 @@ def test_definitions_end_the_changes_of_their_table(make_world, make_keeper, log
     assert "not all of the journal is restored: table mark is as it was at" in done.out
 
 
+@pytest.mark.parametrize("change, seen, cost", [
+    ("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "; the journal cannot go on after that for this table",
+     ["this table comes back as it was at 2", "all other tables come back as they are at the loss"]),
+    ("SET SESSION binlog_format=STATEMENT", "the journal cannot go on behind",
+     ["; if the world is lost before it is stored, it comes back as it was at 2", "is lost"]),
+], ids=["one table", "all of it"])
+def test_what_a_loss_would_cost_after_a_gap_is_told(make_world, make_keeper, logged, http, change, seen, cost):
+    """What was seen, of which table, and what comes back until the dump is stored: and so it comes back."""
+    keeper = keep(make_world, make_keeper, logged, settings=http.settings())
+    world = keeper.world
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")  # the dump that would end it is never stored
+    following(keeper)
+    world.mark(5)
+    points = world.sql("SELECT id, points FROM player ORDER BY id")
+    world.sql(change, "UPDATE player SET points=77")
+    alert = keeper.wait(lambda: [m for m in http.messages() if seen in m["what"]], "the gap")[0]
+    assert all(words in alert["doing"] for words in cost), alert
+    assert change.startswith("SET") or alert["what"].startswith("table mark, "), alert
+    crash(keeper)
+    goes_on = "for this table" in seen
+    assert list(world.sql("SELECT id, points FROM player ORDER BY id")) == [(i, 77 if goes_on else n) for i, n in points]
+    assert world.marked() == 5
+
+
 def test_another_primary_key(make_world, make_keeper, logged):
     """Rows of before are found by the key that the table had then: in the dump two are equal in what is the key now."""
     keeper = keep(make_world, make_keeper, logged)

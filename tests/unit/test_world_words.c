@@ -222,6 +222,35 @@ static void test_statement_subjects(void **state)
                                 "2026-11-18T11:06:40Z");
 }
 
+static void test_gap(void **state)
+{
+    (void)state;
+    const wall_t at = {1795000000000};
+    struct follow_gap gap = {.by_statement = true, .tables_only = true};
+    struct follow_statement *s = &gap.statement;
+    SCOPED(buf_free) struct buf b = {0};
+    s->count = 1;
+    snprintf(s->tables[0].name, sizeof s->tables[0].name, "planet");
+    snprintf(s->tables[0].dump, sizeof s->tables[0].dump, "w1-1");
+    gap_words(&gap, at, true, &b);
+    assert_string_equal(b.p, "a dump is taken at once; if the world is lost before it is stored, "
+                             "this table comes back as it was at 2026-11-18T11:06:40Z; all other "
+                             "tables come back as they are at the loss");
+    s->count = 2;
+    buf_clear(&b);
+    gap_words(&gap, at, false, &b);
+    assert_string_equal(b.p, "a dump is taken at once; if the world is lost before it is stored, "
+                             "these tables come back as they were no later than "
+                             "2026-11-18T11:06:40Z; all other tables come back as far as the "
+                             "journal leads; rows of a table that is in no dump do not come back");
+    gap.tables_only = false;
+    buf_clear(&b);
+    gap_words(&gap, at, true, &b);
+    assert_string_equal(b.p, "a dump is taken at once; if the world is lost before it is stored, "
+                             "it comes back as it was at 2026-11-18T11:06:40Z, and what is played "
+                             "after that moment is lost");
+}
+
 static void expect_exposure(struct exposure e, const char *expected)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -272,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_subjects),
         cmocka_unit_test(test_condition_subjects),
         cmocka_unit_test(test_statement_subjects),
+        cmocka_unit_test(test_gap),
         cmocka_unit_test(test_exposure),
         cmocka_unit_test(test_node_outside_its_cluster),
         cmocka_unit_test(test_restore_failed_or_not_wanted),
