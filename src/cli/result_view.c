@@ -544,7 +544,7 @@ static void show_conflicts(const json_t *o)
 static const struct {
     const char *kind, *as;
 } records[] = {
-    {"state", "{state}[: {reason}]"},
+    {"state", "{state}[: {cause}][: {reason}]"},
     {"loss", "{reason}"},
     {"restore", "[{dump}][ from {from}][: {rows:n} rows][ in {seconds:s}][; down for "
                 "{outage_seconds:s}][; {lost}][; as the dump defines it: {as_dumped}, see "

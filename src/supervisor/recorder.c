@@ -122,7 +122,8 @@ void history_state(struct world *w)
 {
     json_t *o = state_fields(w, true);
     js_set_clean(o, "reason", w->guard.reason);
-    js_set_clean(o, "cause", w->why.cause);
+    if (w->guard.state != GUARD_UP)
+        js_set_clean(o, "cause", w->why.cause);
     history_add(w, HISTORY_STATE, o);
 }
 
