@@ -380,7 +380,7 @@ takeover-torture: $(BIN)
 ## make changes     CHANGES losses after random changes of definitions, under random settings of the next server and with
 ##                  sessions that hold locks, on each kind of server, with a binary log and without; a run that was
 ##                  ended goes on where it was (CHANGES_STATE; remove that file for another one), the same again with
-##                  CHANGES_SEED
+##                  CHANGES_SEED; CHANGES_SERVERS may name any kind that scripts/servers.sh has fetched, as mariadb-11.8
 CHANGES ?= 2000
 CHANGES_SEED ?=
 CHANGES_SERVERS ?= mariadb mysql

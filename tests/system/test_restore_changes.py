@@ -10,12 +10,14 @@ import json
 import os
 import random
 import re
+import statistics
+import time
 
 import pymysql
 import pytest
 from test_blocked import GAME, LISTS_LOCKS, MAY_END, grant
 from wk.keeper import USER
-from wk.server import MYSQL
+from wk.server import KIND, MYSQL
 from wk.settings import LEFT_OUT, settings_of
 from wk.snapshot import snapshot, table_rows
 from wk.util import CANARY, ident
@@ -50,6 +52,7 @@ class Change:
         self.rand = random.Random(f"{seed}/changes")
         self.done, self.stages, self.number = [], {"a": [], "b": []}, 0
         self.aside, self.under, self.holder = world.schema + "_ref", [], None
+        self.outage = None  # seconds from when its server is there again, and no other world of it is restored, until it is UP
 
     def hold(self):
         """A session of the game that has read the emptied tables and idles: the restore waits for it."""
@@ -235,8 +238,10 @@ class Change:
 
     def restore(self, automatic):
         """None: it failed, as --check had said of the server's settings."""
+        began = time.monotonic()
         if not automatic:
             done = self.keeper.run("--restore", "--json")
+            self.outage = time.monotonic() - began
             if done.rc and self.under:
                 checked = self.keeper.run("--check", "--json").json["result"]["checks"]
                 if any(c["level"] == "fail" for c in checked):
@@ -246,6 +251,7 @@ class Change:
         self.keeper.start(None)
         try:
             self.keeper.wait_state("UP")
+            self.outage = time.monotonic() - began
             return self.keeper.expect("the restore", last_restore=lambda r: r and r["ok"])["last_restore"]
         except Exception as e:
             raise AssertionError(self.about()) from e
@@ -304,12 +310,20 @@ class Campaign:
     """What was done of a run, on the disk where that is wanted."""
 
     def __init__(self, logged):
-        self.key = f"{'mysql' if MYSQL else 'mariadb'}, {'with' if logged else 'without'} a log"
+        self.key = f"{KIND}, {'with' if logged else 'without'} a log"
         self.all = {}
         if STATE and os.path.exists(STATE):
             with open(STATE, encoding="utf-8") as f:
                 self.all = json.load(f)
         self.mine = self.all.setdefault(self.key, {"seed": SEED, "losses": 0, "up": 0, "settings": 0, "sessions": 0, "tables": {}})
+        self.mine.setdefault("outages", [])  # milliseconds of each that came UP
+
+    def outages(self):
+        """Of what was measured: a state file of an earlier version has fewer than losses."""
+        ms = self.mine["outages"]
+        if not ms:
+            return "no outage measured"
+        return f"outage: median {statistics.median(ms) / 1000:.1f} s, worst {max(ms) / 1000:.1f} s of {len(ms)}"
 
     def keep(self):
         if STATE:
@@ -373,6 +387,8 @@ def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
             told["up"] += back is not None
             told["settings"] += bool(w.under)
             told["sessions"] += w.holder is not None
+            if back is not None:
+                told["outages"].append(round(w.outage * 1000))
             for how in w.check(back) if back is not None else ["named by --check before"]:
                 told["tables"][how] = told["tables"].get(how, 0) + 1
             campaign.keep()
@@ -385,4 +401,4 @@ def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
         for w in worlds:
             server.sql(f"DROP DATABASE {ident(w.world.schema)}", f"DROP DATABASE {ident(w.aside)}")
     print(f"{told['losses']} losses, {told['up']} UP, {told['settings']} under other settings, {told['sessions']} with sessions "
-          f"that held locks; tables: {told['tables']}")
+          f"that held locks; {campaign.outages()}; tables: {told['tables']}")
