@@ -431,6 +431,7 @@ nightly:
 	scripts/clean-root.sh --user
 	scripts/clean-root.sh --suite trixie
 	scripts/clean-root.sh --boot tests/upgrade.sh
+	+$(MAKE) first-hour
 	scripts/clean-root.sh --suite sid 'scripts/test.sh core'
 	scripts/servers.sh fetch mariadb-10.5
 	WK_KIND=mariadb-10.5 scripts/test.sh core
@@ -440,6 +441,18 @@ nightly:
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle
 	+$(MAKE) kills kills-follow changes ledger-torture progress-torture takeover-torture faults soak mutants
 	+$(MAKE) fuzz FUZZ_SECONDS=1800
+
+## make first-hour  the commands of a newcomer, timed: bare Debians with systemd and a game's server, from the clone to a world
+##                  that is supervised, drilled and followed, then a kill of the server. FIRST_HOUR_SUITES, FIRST_HOUR_SERVERS
+FIRST_HOUR_SUITES ?= bookworm trixie
+FIRST_HOUR_SERVERS ?= mariadb mysql
+.PHONY: first-hour
+first-hour:
+	for suite in $(FIRST_HOUR_SUITES); do out=build/package/$$suite; \
+	  scripts/build-deb.sh --suite $$suite --out $$out || exit 1; for server in $(FIRST_HOUR_SERVERS); do \
+	  scripts/clean-root.sh --suite $$suite --boot --bring $$out/worldkeeper_*.deb \
+	    "apt-get -qq install --yes --no-install-recommends python3 >/dev/null && tests/tools/first_hour.py $$server ../worldkeeper_*.deb" || \
+	    exit 1; done; done
 
 ## make mutants     does the suite notice the mistakes of tests/mutants? each is built and tested
 .PHONY: mutants

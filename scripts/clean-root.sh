@@ -12,6 +12,7 @@ root=
 tarball=
 cache=
 mirror=
+brought=
 commands=()
 worktree=no
 fresh=no
@@ -42,6 +43,7 @@ in a fresh Debian. Needs root; installs debootstrap when it is missing.
   --boot          with systemd as its first process (systemd-nspawn): units are started, stopped and restarted as on a
                   machine of its own. It has this machine's network
   --user          as an ordinary user with sudo, in a directory with blanks and other letters in its name
+  --bring FILE    put FILE beside the clone, under its name
   --mirror URL    another Debian mirror to make the root from
   --help          this text
 
@@ -61,13 +63,14 @@ cannot() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-    --dir | --tar | --cache | --mirror | --suite)
+    --dir | --tar | --cache | --mirror | --suite | --bring)
         [ $# -ge 2 ] || die "$1 wants a value"
         case $1 in
         --dir) root=$2 ;;
         --tar) tarball=$2 ;;
         --cache) cache=$2 ;;
         --mirror) mirror=$2 ;;
+        --bring) brought=$2 ;;
         --suite) suite=$2 ;;
         esac
         shift
@@ -106,6 +109,7 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
         args+=(--cache "$(realpath "$cache")")
     fi
     [ -z "$mirror" ] || args+=(--mirror "$mirror")
+    [ -z "$brought" ] || args+=(--bring "$(realpath "$brought")")
     [ "$worktree" = no ] || args+=(--worktree)
     [ "$fresh" = no ] || args+=(--fresh)
     [ "$container" = no ] || args+=(--container)
@@ -326,6 +330,7 @@ make_root
 [ "$boot" = yes ] || mount_cache
 make_user
 copy_tree
+[ -z "$brought" ] || cp "$brought" "$root${where%/*}/"
 [ "$boot" = no ] || boot_root
 [ "$user" = root ] || chroot "$root" chown -R "$user:" "/home/$user"
 made=yes
