@@ -296,6 +296,8 @@ static void set_counters(struct snapshot *s)
 static int read_figures(struct snapshot *s, struct err *e)
 {
     s->figures = xcalloc(s->listed.count + 1, sizeof *s->figures);
+    if (db_fresh_statistics(s->meta, e) < 0)
+        return -1;
     for (size_t i = 0; i < s->listed.count; i++)
         if (s->locked[i] &&
             db_figures(s->meta, s->job->cfg->schema, s->listed.list[i].name, &s->figures[i], e) < 0)

@@ -119,16 +119,19 @@ static int read_columns(struct db *db, const char *schema, const char *where, st
     return got;
 }
 
+int db_fresh_statistics(struct db *db, struct err *e)
+{
+    const char *age = db_word(db, WORD_STATISTICS_AGE);
+    return age ? db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) : 0;
+}
+
 /* `columns` limits the tables whose columns are read: the server opens each of them. */
 static int tables_where(struct db *db, const char *schema, const char *where, const char *columns,
                         struct db_tables *out, struct err *e)
 {
     bool mariadb = db_is_mariadb(db);
     *out = (struct db_tables){0};
-    /* Without this MySQL answers from day-old cached statistics. */
-    const char *age = db_word(db, WORD_STATISTICS_AGE);
-    if ((age && db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) < 0) ||
-        read_tables(db, schema, where, out, e) < 0 ||
+    if (db_fresh_statistics(db, e) < 0 || read_tables(db, schema, where, out, e) < 0 ||
         read_columns(db, schema, columns, out, e) < 0) {
         db_tables_free(out);
         return -1;

@@ -101,6 +101,9 @@ struct db_figures {
     uint64_t auto_increment, max_data_length;
     bool memory; /* ENGINE=MEMORY */
 };
+/* Before figures are read, unless db_tables() was called: without it MySQL answers from statistics that are up to a day
+ * old. */
+int db_fresh_statistics(struct db *db, struct err *e);
 int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
                struct err *e);
 int db_count(struct db *db, const char *schema, const char *table, uint64_t *rows, struct err *e);
