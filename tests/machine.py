@@ -110,6 +110,7 @@ NEEDS = {
     "chromium": ("no Chromium that runs here without a screen (Debian's chromium): the pages are looked at by nobody", browses),
     "prometheus": ("no Prometheus (Debian's prometheus, prometheus-node-exporter, prometheus-alertmanager): nobody scrapes the"
                    " metrics, no rule fires", monitors),
+    "mydumper": ("no mydumper, which Debian 13 has no package of: no file of it is restored", there("mydumper")),
     "sshd": ("no sshd, neither installed nor unpacked: nothing is stored by SFTP", there("sshd")),
     "dav": ("no apache2: nothing is stored by WebDAV", there("apache2")),
     "radosgw": ("no Ceph, neither installed nor unpacked: nothing is stored in a real S3",

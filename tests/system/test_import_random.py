@@ -90,7 +90,7 @@ def test_files_of_other_tools(place, style, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("tool", ["mysqldump", "mydumper"])
+@pytest.mark.parametrize("tool", ["mysqldump", pytest.param("mydumper", marks=pytest.mark.needs("mydumper"))])
 def test_files_of_real_tools(place, tool, seed, make_world, tmp):
     rand = random.Random(f"{tool} {seed}")
     taken = 0
