@@ -104,7 +104,7 @@ def status():
 
 
 def content(kind):
-    tool = ["mysqldump"] if kind == "mariadb" else [SERVERS, "tool", "mysql", "mysqldump", f"--socket={SOCKET}"]
+    tool = ["mysqldump"] if kind == "mariadb" else [SERVERS, "tool", "mysql", "mysqldump", f"--socket={SOCKET}", "--set-gtid-purged=OFF"]
     return run(*tool, "--compact", "--order-by-primary", "--skip-extended-insert", "galaxy", *TABLES)
 
 
