@@ -5,13 +5,30 @@
 #include "binlog/statement_int.h"
 #include "mysql/sentinel.h"
 
+/* In a masked statement, whose names in backticks may look like one. */
+static bool has_version_comment(const struct buf *masked)
+{
+    for (const char *s = masked->p, *end = s + masked->len; s && s < end; s++) {
+        size_t left = (size_t)(end - s);
+        if (*s == '`')
+            s = memchr(s + 1, '`', left - 1);
+        else if ((left >= 3 && memcmp(s, "/*!", 3) == 0) ||
+                 (left >= 4 && memcmp(s, "/*M!", 4) == 0))
+            return true;
+        if (!s)
+            return true; /* a name without an end may hide anything */
+    }
+    return false;
+}
+
 /* What servers execute and what they skip must not depend on their version, and no quote may hide a word. */
 static bool is_plain(const char *sql, size_t len, struct buf *masked)
 {
-    if (!text_utf8_valid(sql, len) || memmem(sql, len, "/*!", 3) || memmem(sql, len, "/*M!", 4))
+    if (!text_utf8_valid(sql, len))
         return false;
     words_mask(sql, len, masked);
-    return !memchr(masked->p, '\\', masked->len) && !memchr(masked->p, '"', masked->len);
+    return !has_version_comment(masked) && !memchr(masked->p, '\\', masked->len) &&
+           !memchr(masked->p, '"', masked->len);
 }
 
 static void skip_ahead(struct words *w, const char *list)

@@ -164,6 +164,8 @@ static void test_scopes(void **state)
     expect_scope("created fresh*", "world", "CREATE TABLE IF NOT EXISTS fresh LIKE planets");
     expect_scope("created planets", "world", "CREATE OR REPLACE TABLE planets (a INT)");
     expect_scope("created fresh*", "world", "CREATE TABLE fresh (a INT) START TRANSACTION");
+    expect_scope("altered /*!a*", "world", "ALTER TABLE `/*!a` AUTO_INCREMENT=7");
+    expect_scope("created `/*M!*", "world", "CREATE TABLE ```/*M!` (a INT) COMMENT '/*!50000 x'");
     /* other tables may be changed as well, or it depends on the server what it is */
     static const char *const doubtful[] = {
         "CREATE TABLE fresh SELECT f() FROM planets",
@@ -174,6 +176,8 @@ static void test_scopes(void **state)
         "ALTER TABLE planets CONVERT PARTITION p TO TABLE other",
         "ALTER TABLE /*!50000 planets */ `a``b c` ADD x INT",
         "ALTER TABLE /*M!100000 planets */ `a``b c` ADD x INT",
+        "ALTER TABLE `planets` /*! RENAME y */",
+        "ALTER TABLE `a``b c` ADD x INT /*!50000 , RENAME ``` */",
         "ALTER TABLE planets COMMENT 'x\\'`' RENAME TO y COMMENT '`'",
         "ALTER TABLE planets COMMENT \"`\" RENAME TO y COMMENT \"`\"",
         "ALTER TABLE planets COMMENT '\xe9'",
