@@ -131,6 +131,7 @@ static void *pack(const void *data, size_t size, size_t *packed)
     demand(deflateInit2(&z, 1, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
     *packed = deflateBound(&z, size);
     unsigned char *out = malloc(*packed);
+    demand(out != NULL);
     char *in = scratch_copy(data, size);
     z.next_in = (unsigned char *)in;
     z.avail_in = (uInt)size;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "scratch.h"
 #include "synth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -59,8 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(&len, data + at + 9, 4);
         if (len < EVENT_HEADER || len > size - at)
             len = (uint32_t)(size - at);
-        char *bytes = malloc(len); /* of its very size, so that reading behind it is found */
-        memcpy(bytes, data + at, len);
+        char *bytes = scratch_copy(data + at, len);
         at += len;
         struct event ev;
         struct err e;

@@ -2,8 +2,8 @@
  * of their metadata, the metadata, how much else the map tells, that, which columns are in the
  * rows, and the rows. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "scratch.h"
 #include "synth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -13,8 +13,7 @@ static uint8_t *part(const uint8_t **data, size_t *size, size_t n)
 {
     if (*size < n)
         return NULL;
-    uint8_t *p = malloc(n);
-    memcpy(p, *data, n);
+    uint8_t *p = scratch_copy(*data, n);
     *data += n;
     *size -= n;
     return p;
@@ -46,8 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (type && meta && extra && present) {
         map.meta = meta;
         map.extra = extra;
-        char *rows = malloc(size);
-        memcpy(rows, data, size);
+        char *rows = scratch_copy(data, size);
         struct event_rows r = {.columns = columns, .present = present, .data = rows, .len = size};
         synth_rows(&map, &r, seed);
         free(rows);

@@ -16,7 +16,7 @@ static int run(const char *path)
         data = malloc(size ? size : 1);
         rewind(f);
     }
-    bool read = data && fread(data, 1, size, f) == size;
+    bool read = f && data && fread(data, 1, size, f) == size;
     if (read)
         LLVMFuzzerTestOneInput(data, size);
     else
