@@ -187,10 +187,7 @@ static void read_key_option(struct reader *r, struct sql_key *k, struct buf *opt
         if (!reader_punct(r, "="))
             reader_refuse(r, NULL);
         buf_addc(options, '=');
-        if (r->t.kind == SQL_NUMBER)
-            reader_number(r, options);
-        else
-            reader_one_of(r, "euclidean cosine YES NO", "the value", options);
+        options_engine_value(r, "euclidean cosine YES NO", options);
     }
 }
 

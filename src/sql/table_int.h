@@ -16,6 +16,8 @@ void expression_now(struct reader *r, struct buf *out);
 
 /* DISK, MEMORY or DEFAULT. */
 void options_storage(struct reader *r, struct buf *out);
+/* The value of an option of MariaDB's engines: a number or one of `words`. Each version quotes others of them. */
+void options_engine_value(struct reader *r, const char *words, struct buf *out);
 /* One option: "NAME = value". */
 void options_one(struct reader *r, struct sql_table *t);
 /* All that follows the columns. */

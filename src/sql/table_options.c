@@ -44,16 +44,34 @@ static void read_size(struct reader *r, struct buf *out)
         reader_refuse(r, "the size");
 }
 
-/* MariaDB quotes both name and number of some engine options. */
-static void read_switch(struct reader *r, struct buf *out)
+static bool is_digits(const char *s, size_t len)
 {
-    static const char states[] = "YES NO ON OFF DEFAULT";
+    size_t n = 0;
+    while (n < len && s[n] >= '0' && s[n] <= '9')
+        n++;
+    return len && n == len;
+}
+
+void options_engine_value(struct reader *r, const char *words, struct buf *out)
+{
+    const char *inside = r->t.s + 1;
     if (r->t.kind == SQL_NUMBER)
         reader_number(r, out);
-    else if (r->t.kind == SQL_STRING && sql_find_word(states, r->t.s + 1, r->t.len - 2))
+    else if (r->t.kind == SQL_STRING &&
+             (is_digits(inside, r->t.len - 2) || sql_find_word(words, inside, r->t.len - 2)))
         reader_string(r, out);
     else
-        reader_one_of(r, states, "the value", out);
+        reader_one_of(r, words, "the value", out);
+}
+
+static void engine_switch(struct reader *r, struct buf *out)
+{
+    options_engine_value(r, "YES NO ON OFF DEFAULT", out);
+}
+
+static void engine_number(struct reader *r, struct buf *out)
+{
+    options_engine_value(r, "DEFAULT", out);
 }
 
 /* No UNION, SECONDARY_ENGINE or directories. CONNECTION has no effect in the listed engines. */
@@ -72,18 +90,18 @@ static const struct known_option {
     {"COMMENT", reader_string, SQL_BOTH},
     {"COMPRESSION", reader_string, SQL_MYSQL},
     {"DELAY_KEY_WRITE", reader_number, SQL_BOTH},
-    {"ENCRYPTED", read_switch, SQL_MARIADB},
+    {"ENCRYPTED", engine_switch, SQL_MARIADB},
     {"ENCRYPTION", reader_string, SQL_MYSQL},
-    {"ENCRYPTION_KEY_ID", reader_number, SQL_MARIADB},
+    {"ENCRYPTION_KEY_ID", engine_number, SQL_MARIADB},
     {"ENGINE_ATTRIBUTE", reader_string, SQL_MYSQL},
-    {"IETF_QUOTES", read_switch, SQL_MARIADB},
+    {"IETF_QUOTES", engine_switch, SQL_MARIADB},
     {"KEY_BLOCK_SIZE", reader_number, SQL_BOTH},
     {"MAX_ROWS", reader_number, SQL_BOTH},
     {"MIN_ROWS", reader_number, SQL_BOTH},
     {"PACK_KEYS", number_or_default, SQL_BOTH},
     {"PAGE_CHECKSUM", reader_number, SQL_MARIADB},
-    {"PAGE_COMPRESSED", read_switch, SQL_MARIADB},
-    {"PAGE_COMPRESSION_LEVEL", reader_number, SQL_MARIADB},
+    {"PAGE_COMPRESSED", engine_switch, SQL_MARIADB},
+    {"PAGE_COMPRESSION_LEVEL", engine_number, SQL_MARIADB},
     {"ROW_FORMAT", row_format, SQL_BOTH},
     {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, SQL_MYSQL},
     {"STATS_AUTO_RECALC", number_or_default, SQL_BOTH},

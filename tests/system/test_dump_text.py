@@ -60,6 +60,22 @@ def test_every_definition_comes_back(server, make_world, rewrite):
     assert len(all_names) > 60
 
 
+@pytest.mark.only("mariadb", why="options that MySQL has not")
+@pytest.mark.parametrize("columns, engine", [
+    ("a INT", "InnoDB PAGE_COMPRESSED=1 PAGE_COMPRESSION_LEVEL=5"), ("a INT", "InnoDB PAGE_COMPRESSED='OFF'"),
+    ("a INT", "InnoDB ENCRYPTION_KEY_ID=1 ENCRYPTED=NO"), ("a INT NOT NULL", "CSV IETF_QUOTES=YES")])
+def test_options_of_engines_come_back(server, rewrite, columns, engine):
+    server.sql("CREATE DATABASE wk_options", f"CREATE TABLE wk_options.t ({columns}) ENGINE={engine}")
+    try:
+        was = definition(server, "wk_options", "t")
+        text, refused = rewrite(was)
+        assert text, refused
+        server.sql("DROP TABLE wk_options.t", text.replace("`t`", "wk_options.t", 1))
+        assert definition(server, "wk_options", "t") == was
+    finally:
+        server.sql("DROP DATABASE wk_options")
+
+
 class Campaign:
     """Definitions that were tampered with: what the structure lets through makes one table, of that name and with these
     columns, in this schema, and nothing else; or the server refuses it."""

@@ -85,6 +85,24 @@ static void test_brands(void **state)
                  "PAGE_CHECKSUM=1 TRANSACTIONAL=0 PAGE_COMPRESSED='ON' WITH SYSTEM VERSIONING");
 }
 
+/* MariaDB quotes names and values of its engines' options, depending on its version and on how they were given. */
+static void test_options_of_engines(void **state)
+{
+    (void)state;
+    becomes(HEAD "`v` vector(2) NOT NULL,\n  VECTOR KEY `v` (`v`) `M`='8' `DISTANCE`='cosine'\n) "
+                 "ENGINE=InnoDB `page_compressed`='1' `page_compression_level`='5' "
+                 "`encryption_key_id`='1' `encrypted`='no'",
+            true,
+            HEAD "`v` vector(2) NOT NULL,\n  VECTOR KEY `v` (`v`) M='8' DISTANCE='cosine'\n) "
+                 "ENGINE=InnoDB PAGE_COMPRESSED='1' PAGE_COMPRESSION_LEVEL='5' "
+                 "ENCRYPTION_KEY_ID='1' ENCRYPTED='no'");
+    becomes(HEAD "`v` vector(2) NOT NULL,\n  VECTOR KEY `v` (`v`) `M`=8 `DISTANCE`=cosine\n) "
+                 "ENGINE=InnoDB `PAGE_COMPRESSED`=1 `PAGE_COMPRESSION_LEVEL`=5",
+            true,
+            HEAD "`v` vector(2) NOT NULL,\n  VECTOR KEY `v` (`v`) M=8 DISTANCE=cosine\n) "
+                 "ENGINE=InnoDB PAGE_COMPRESSED=1 PAGE_COMPRESSION_LEVEL=5");
+}
+
 static void test_quotes(void **state)
 {
     (void)state;
@@ -276,10 +294,15 @@ static void test_engines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_brands),      cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_expressions), cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_unnamed),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_cut),         cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_brands),
+        cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_options_of_engines),
+        cmocka_unit_test(test_expressions),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_unnamed),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_deep),
         cmocka_unit_test(test_engines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
