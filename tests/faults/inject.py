@@ -24,7 +24,7 @@ ERRORS = {
     "fdatasync": ["EIO", "ENOSPC"], "close": ["EIO"], "renameat": ["EIO", "ENOSPC"],
     "renameat2": ["EIO", "ENOSPC"], "rename": ["EIO", "ENOSPC"], "unlinkat": ["EIO", "EROFS"], "unlink": ["EIO", "EROFS"],
     "ftruncate": ["EIO", "ENOSPC"], "fallocate": ["ENOSPC"], "mkdirat": ["ENOSPC", "EIO"], "mkdir": ["ENOSPC"], "getdents64": ["EIO"],
-    "newfstatat": ["EIO"], "fstatfs": ["EIO"], "fchmod": ["EIO"], "fchmodat": ["EIO"], "flock": ["EIO"],
+    "newfstatat": ["EIO"], "fstat": ["EIO"], "fstatfs": ["EIO"], "fchmod": ["EIO"], "fchmodat": ["EIO"], "flock": ["EIO"],
     "linkat": ["EIO"], "socket": ["EMFILE", "ENOBUFS"], "connect": ["ECONNREFUSED", "EINTR"],
     "sendto": ["EPIPE", "EINTR"], "recvfrom": ["ECONNRESET", "EINTR"], "sendmsg": ["EPIPE"],
     "recvmsg": ["ECONNRESET"], "poll": ["EINTR", "ENOMEM"], "lseek": ["EIO"], "faccessat2": ["EACCES"],

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from wk.keeper import USER
-from wk.server import MYSQL, RIGHTS
+from wk.server import MYSQL, RIGHTS, version
 from wk.settings import LEFT_OUT, OPTIONS, Setting, Subject, groups_of, settings_of
 
 pytestmark = pytest.mark.each_server
@@ -19,8 +19,9 @@ PARTS = 16 if WHOLE else 1
 KNOWN = [Setting("sql_safe_updates", "1"), Setting("completion_type", "'RELEASE'"), Setting("group_concat_max_len", "4"),
          Setting("query_alloc_block_size", "4294966272"), Setting("max_sort_length", "8"), Setting("sql_auto_is_null", "1"),
          *([Setting("session_track_gtids", "2"), Setting("default_table_encryption", "1")] if MYSQL else
-           [Setting("alter_algorithm", "'INSTANT'"), Setting("sql_mode", "'EMPTY_STRING_IS_NULL'"),
-            Setting("system_versioning_asof", "'2001-01-01 00:00:00'")])]
+           [Setting("sql_mode", "'EMPTY_STRING_IS_NULL'"), Setting("system_versioning_asof", "'2001-01-01 00:00:00'"),
+            # From 11.5 on it is there, but cannot be set any more.
+            *([Setting("alter_algorithm", "'INSTANT'")] if version() < (11, 5) else [])])]
 
 
 @pytest.fixture
