@@ -1,6 +1,7 @@
 """Stores for copies off the machine: real servers, one that breaks on request, and calls of the program's own code."""
 import base64
 import contextlib
+import ctypes
 import glob
 import hashlib
 import http.server
@@ -622,6 +623,19 @@ class LeaseCaller:
         self.process.stdout.close()
 
 
+def known_leaks(base):
+    """The environment in which the sanitizers overlook that libcurl from 8.14 on loses SFTP sessions that end with an
+    error (its issues 17819 and 19293). The program itself never calls libssh2."""
+    said = ctypes.CDLL("libcurl.so.4").curl_version
+    said.restype = ctypes.c_char_p
+    if tuple(map(int, re.match(rb"libcurl/(\d+)\.(\d+)", said()).groups())) < (8, 14):
+        return {}
+    path = os.path.join(base, "known-leaks")
+    with open(path, "w") as f:
+        f.write("leak:libssh2.so\n")
+    return {"LSAN_OPTIONS": f"suppressions={path}:print_suppressions=0"}
+
+
 class Caller:
     """The program's own code in front of a store; each call returns what it answered. No secret is ever in it.
     `wrapper`: a command that runs it."""
@@ -635,7 +649,7 @@ class Caller:
                     f"[dump]\ndir = {tmp}/dumps\n[offsite]\n" + "".join(f"{k} = {v}\n" for k, v in lines.items()))
         os.chmod(self.config, 0o600)
         self.process = subprocess.Popen([*DIE_WITH_US, *wrapper, built("tools", "remote_call"), self.config], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **known_leaks(tmp)})
         self.opened = self.answer()
 
     def answer(self):
