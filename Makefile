@@ -157,7 +157,7 @@ lint:
 	bash tests/arrows.sh --self-check
 	$(if $(OF_12),clang-format --dry-run --Werror $(CHECKED),@echo 'left out: clang-format and clang-tidy, which are of LLVM $(LLVM) and not 14, as in Debian 12')
 	cppcheck --quiet -j$$(nproc) --std=c11 --enable=warning,performance,portability --inline-suppr \
-	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit tests/bench tests/tools tests/fuzz
+	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' -DJSON_INTEGER_FORMAT='"lld"' src tests/unit tests/bench tests/tools tests/fuzz
 	$(if $(OF_12),+$(MAKE) --no-print-directory -s -k -j$$(nproc) $(SRC:%=tidy/%) $(SETUP_SRC:%=tidy/%))
 
 # How many states of a function clang's analyzer looks at: its own number. A fifth of it takes a third of the time, a

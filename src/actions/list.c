@@ -113,7 +113,8 @@ static json_t *ranges_json(struct action_context *a, const struct catalog *c)
         struct recovery_range_server server;
         SCOPED(manifest_free) struct manifest world = {0};
         asked = ask_server(a, &world, &server);
-        recovery_range_log(c, gaps, known_gaps(a, gaps, GAPS_MAX), &server, &range);
+        size_t known = known_gaps(a, gaps, GAPS_MAX);
+        recovery_range_log(c, gaps, known, &server, &range);
     }
     json_t *list = json_array();
     for (size_t i = 0; i < range.count; i++) {

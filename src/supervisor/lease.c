@@ -114,7 +114,10 @@ static void try_record(struct child *c)
     r->replaced = false;
     enum record_says says = judge_record(c, &e);
     r->standing = says == RECORD_ANOTHERS ? ANOTHERS : says == RECORD_UNKNOWN ? AWAY : HOLDS;
-    fence_set(says == RECORD_ANOTHERS ? (mono_t){0} : mono_add(clock_mono(), NO_END_MS));
+    mono_t until = {0};
+    if (says != RECORD_ANOTHERS)
+        until = mono_add(clock_mono(), NO_END_MS);
+    fence_set(until);
     snprintf(r->record.holder, sizeof r->record.holder, "%s", c->newest.machine);
     r->record.number = c->newest.number;
     r->record.generation = c->newest.now.generation;

@@ -88,6 +88,7 @@ static void test_compose_untrusted(void **state)
 {
     (void)state;
     char *big = malloc(200001);
+    assert_non_null(big);
     memset(big, '"', 200000);
     big[200000] = '\0';
     struct alert a = {.event = EVENT_DISCARDED,

@@ -1236,7 +1236,7 @@ static void survive(const void *data, size_t len)
 static void test_random_bytes(void **state)
 {
     (void)state;
-    unsigned char data[1024];
+    unsigned char data[1024] = {0};
     for (int i = 0; i < 2000; i++) {
         size_t len = dice(sizeof data);
         for (size_t k = 0; k < len; k++)

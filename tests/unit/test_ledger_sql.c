@@ -35,6 +35,7 @@ static const char definition[] = "CREATE TABLE `ga``ins` (\n  `id` bigint(20) un
 static struct kit *kit(bool memory)
 {
     struct kit *k = calloc(1, sizeof *k);
+    assert_non_null(k);
     struct err e = {0};
     const struct db_column columns[7] = {{.name = k_id, .type = t_big, .counter = true},
                                          {.name = k_player, .type = t_text, .encoding = DB_BYTES},

@@ -196,6 +196,7 @@ static void test_damaged_files(void **state)
     (void)state;
     const struct config *c = kit_config(true, false);
     char *big = malloc(100001);
+    assert_non_null(big);
     memset(big, ' ', 100000);
     big[100000] = '\0';
     add(c, "one");

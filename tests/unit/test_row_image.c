@@ -57,6 +57,7 @@ static struct row_image *open_one(const struct value *v, const uint8_t *extra, s
 static char *one_image(const char *bytes, size_t len, bool null)
 {
     char *p = malloc(len + 1);
+    assert_non_null(p);
     p[0] = null ? (char)0xff : (char)0xfe;
     memcpy(p + 1, bytes, len);
     return p;
@@ -421,6 +422,7 @@ static void test_extra(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct err e = {0};
         uint8_t *extra = malloc(cases[i].len);
+        assert_non_null(extra);
         memcpy(extra, cases[i].extra, cases[i].len);
         struct row_image *m = open_one(&v, extra, cases[i].len, &e);
         if (e.cls != cases[i].cls)
