@@ -223,6 +223,7 @@ def test_a_segment_that_is_written_meanwhile(make_followed, store):
     keeper.start(fault="journal.write#8=stop")
     wait_stopped(keeper, "the middle of a transaction")
     (path,) = keeper.segments.paths()
+    stored(keeper)
     wait_for(lambda: parts(store), "its beginning is in the store")
     size = os.path.getsize(path)
     assert max(to for _, _, to, _ in parts(store)) < size
