@@ -442,6 +442,13 @@ nightly:
 	+$(MAKE) kills kills-follow changes ledger-torture progress-torture takeover-torture faults soak mutants
 	+$(MAKE) fuzz FUZZ_SECONDS=1800
 
+## make settings    every session variable of a server at its least and greatest values, on each of SETTINGS_SERVERS
+SETTINGS_SERVERS ?= mariadb mysql
+.PHONY: settings
+settings: $(BIN)
+	for kind in $(SETTINGS_SERVERS); do (cd tests/system && WK_WHOLE=yes WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
+	  /usr/bin/python3 -m pytest -q -n 2 -o timeout=0 test_settings.py) || exit 1; done
+
 ## make first-hour  the commands of a newcomer, timed: bare Debians with systemd and a game's server, from the clone to a world
 ##                  that is supervised, drilled and followed, then a kill of the server. FIRST_HOUR_SUITES, FIRST_HOUR_SERVERS
 FIRST_HOUR_SUITES ?= bookworm trixie

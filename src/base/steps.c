@@ -156,6 +156,13 @@ static void add_prose(struct steps *out, const char *from, const char *to)
         buf_printf(&out->prose, "%s%s", out->prose.len ? "; " : "", clause.p);
 }
 
+/* "names what is missing": the command itself was the subject of that. */
+static bool lacks_subject(const char *text)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+    return n > 1 && text[n - 1] == 's' && (text[n] == ' ' || !text[n]);
+}
+
 static void add_does(struct step *s, const char *from, const char *start, const char *end,
                      const char *clause)
 {
@@ -163,7 +170,11 @@ static void add_does(struct step *s, const char *from, const char *start, const 
     add_trimmed(&s->does, from, start);
     add_trimmed(&after, end, clause);
     if (after.len)
-        buf_printf(&s->does, "%s%s", s->does.len ? " … " : "", after.p);
+        buf_printf(&s->does, "%s%s",
+                   s->does.len              ? " … "
+                   : lacks_subject(after.p) ? "this command "
+                                            : "",
+                   after.p);
     buf_adds(&s->does, "");
 }
 

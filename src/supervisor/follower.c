@@ -19,6 +19,7 @@
 #define GAP_PAUSE_MS fault_wait(10000)    /* between two dumps that gaps cause, at first */
 #define UNABLE_RETRY_MS fault_wait(60000) /* a GRANT, or another setting, is noticed so late */
 #define GAPS_KEPT 12u                     /* as many of them as fit into the state */
+#define SAME_DROP_MS 2000                 /* the log counts whole seconds */
 #define END_MS 3000                       /* for the worker to write what it has read */
 #define EMPTIED_SHOWN 3u                  /* tables named in one alert: their commands are long */
 /* A recovery is believed after this time: a full disk still takes a little data, and a damaged log
@@ -289,12 +290,29 @@ static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, b
     json_decref(list);
 }
 
+/* MySQL logs a DROP DATABASE as one DROP of each table, and its own after them: the journal leads up to the first. */
+static bool leads_up_to(struct follow_statement *s, bool first)
+{
+    static wall_t at,
+        before; /* of the first statement that dropped something after the newest dump */
+    bool dropped = strcmp(s->verb, "dropped") == 0;
+    if (first) {
+        at = dropped ? s->at : (wall_t){0};
+        before = s->before;
+    } else if (s->schema && dropped && at.ms && s->at.ms - at.ms <= SAME_DROP_MS) {
+        s->before = before;
+        return true;
+    }
+    return first;
+}
+
 /* Reports the statement that caused a gap, which may be a mistake. `first`: the journal leads up to
  * it. */
 static void report_statement(struct world *w, const struct follow_gap *gap, bool first,
                              const char *doing)
 {
-    const struct follow_statement *s = &gap->statement;
+    struct follow_statement own = gap->statement, *s = &own;
+    first = leads_up_to(s, first);
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
     SCOPED(buf_free) struct buf what = {0}, todo = {0}, undo = {0}, whole = {0};
     char key[64], headline[200];

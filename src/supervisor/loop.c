@@ -145,11 +145,12 @@ static struct exposure exposure_now(const struct world *w)
     const struct manifest *newest = dumps_newest();
     const json_t *damaged = disk_damaged_dumps(), *d;
     bool up = w->guard.state == GUARD_UP;
-    struct exposure e = {.dump = newest != NULL,
-                         .dump_age = newest ? clock_wall().ms - newest->at.ms : -1,
-                         .unproven = up ? follower_unproven(w) : -1,
-                         .journal = w->cfg->journal != JOURNAL_OFF,
-                         .up = up};
+    struct exposure e = {
+        .dump = newest != NULL,
+        .dump_age = newest ? clock_wall().ms - newest->at.ms : -1,
+        .unproven = up ? follower_unproven(w) : -1,
+        .journal = w->cfg->journal != JOURNAL_OFF,
+        .up = up || guard_unverified(&w->guard)}; /* where it is not seen, it may be played */
     size_t i;
     json_array_foreach(damaged, i, d)
     {

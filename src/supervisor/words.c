@@ -101,9 +101,9 @@ static void down(const struct words_facts *f, struct words *out)
                   "the database server refuses worldkeeper, so that it is not known whether the "
                   "world is there: ",
                   "probing on; no dump, and nothing is restored on a refusal",
-                  "worldkeeper --check names the privilege or limit that is missing; where it "
-                  "finds none, the password was changed: SIGHUP (systemctl reload) makes this "
-                  "supervisor read it again"},
+                  "worldkeeper --check names the privilege or limit that is missing; if none is, "
+                  "the password was changed: SIGHUP (systemctl reload) makes this supervisor read "
+                  "it again"},
         away = {"DOWN", "the database server cannot be reached: ",
                 "probing until the server answers; the world is restored by itself when it comes "
                 "back empty",

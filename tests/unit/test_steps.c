@@ -33,7 +33,8 @@ static void test_split(void **state)
     expect("nothing", "nothing", NULL, NULL, NULL, NULL);
     expect("", "", NULL, NULL, NULL, NULL);
     expect("worldkeeper --check names the privilege; where it finds none, reload",
-           "where it finds none, reload", "names the privilege", "worldkeeper --check", NULL, NULL);
+           "where it finds none, reload", "this command names the privilege", "worldkeeper --check",
+           NULL, NULL);
     expect("for one lost: runuser -u worldkeeper -- worldkeeper --world s8 --restore; for a new "
            "round: "
            "worldkeeper --world s8 --init (then by name)",
@@ -52,13 +53,15 @@ static void test_split(void **state)
            NULL, NULL);
     /* a third one stays where it is */
     expect("worldkeeper --a does A; worldkeeper --b does B; worldkeeper --c does C",
-           "worldkeeper --c does C", "does A", "worldkeeper --a", "does B", "worldkeeper --b");
+           "worldkeeper --c does C", "this command does A", "worldkeeper --a",
+           "this command does B", "worldkeeper --b");
     expect("see who ended it: journalctl -u worldkeeper@s8", "", "see who ended it",
            "journalctl -u worldkeeper@s8", NULL, NULL);
     expect("make room: df -h /var/lib/worldkeeper/s8; or keep fewer", "or keep fewer", "make room",
            "df -h /var/lib/worldkeeper/s8", NULL, NULL);
     expect("GRANT DROP ON `w1`.* TO 'k'@'%';; worldkeeper --list shows dumps", "", "",
-           "GRANT DROP ON `w1`.* TO 'k'@'%';", "shows dumps", "worldkeeper --list");
+           "GRANT DROP ON `w1`.* TO 'k'@'%';", "this command shows dumps", "worldkeeper --list");
+    expect("worldkeeper --dump, then wait", "", "then wait", "worldkeeper --dump", NULL, NULL);
     expect("if it is there: ALTER TABLE `a`.`b` ENGINE=MEMORY", "", "if it is there",
            "ALTER TABLE `a`.`b` ENGINE=MEMORY;", NULL, NULL);
     expect("SHOW PROCESSLIST shows it; x", "SHOW PROCESSLIST shows it; x", NULL, NULL, NULL, NULL);
