@@ -14,9 +14,6 @@
 #define EXTRA_MS fault_wait(10000) /* beside two times the lease's */
 #define AWAY_MS 60000              /* without an answer, however long the lease is */
 
-/* Nothing ends what a record says, until it is read anew. */
-#define NO_END_MS INT64_C(315360000000)
-
 static bool is_wanted(const struct action_context *a)
 {
     return a->cfg->standby.lease != LEASE_NONE;
@@ -153,7 +150,7 @@ int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *
     if (is_wanted(a))
         return begin(k, a, false, e);
     if (fence_made()) {
-        fence_set(mono_add(clock_mono(), NO_END_MS));
+        fence_stay_open();
         fence_shut(false);
     }
     return 0;

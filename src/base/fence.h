@@ -19,6 +19,8 @@ bool fence_made(void);
 void fence_by_record(void);
 /* Nothing may be done from `until` on. ms 0: from now on. */
 void fence_set(mono_t until);
+/* Without a lease nothing ends what the record says: it stays open until fence_set() closes it. */
+void fence_stay_open(void);
 /* This machine gives the world away: nothing may be done, whatever is set, until it is shut no more. */
 void fence_shut(bool shut);
 bool fence_is_shut(void);

@@ -34,7 +34,6 @@ enum standing {
 
 #define RECORD_MS fault_wait(10000) /* between two looks at the record, where there is no lease */
 #define RECORD_TIMEOUT 5000         /* of the store, for one look: a start waits for the first */
-#define NO_END_MS INT64_C(315360000000)
 #define SERVER_MS                                                                                  \
     fault_wait(60000) /* for the server to answer, before the world is set aside without it */
 
@@ -114,10 +113,10 @@ static void try_record(struct child *c)
     r->replaced = false;
     enum record_says says = judge_record(c, &e);
     r->standing = says == RECORD_ANOTHERS ? ANOTHERS : says == RECORD_UNKNOWN ? AWAY : HOLDS;
-    mono_t until = {0};
-    if (says != RECORD_ANOTHERS)
-        until = mono_add(clock_mono(), NO_END_MS);
-    fence_set(until);
+    if (says == RECORD_ANOTHERS)
+        fence_set((mono_t){0});
+    else
+        fence_stay_open();
     snprintf(r->record.holder, sizeof r->record.holder, "%s", c->newest.machine);
     r->record.number = c->newest.number;
     r->record.generation = c->newest.now.generation;
