@@ -73,11 +73,12 @@ static bool is_ending(struct lease *l)
 static int take(struct lease_keep *k, struct lease *l, struct err *e)
 {
     const struct state *s = &k->a->state;
-    struct lease_record r = {0};
     struct err none;
     int64_t ttl = k->a->cfg->standby.ttl; /* the other machine's may be longer */
-    if (lease_read(l, &r, &none) == LEASE_OK && r.ttl > ttl)
-        ttl = r.ttl;
+    if (lease_read(l, &k->had, &none) != LEASE_OK)
+        k->had = (struct lease_record){0};
+    if (k->had.ttl > ttl)
+        ttl = k->had.ttl;
     mono_t until = mono_add(clock_mono(), 2 * ttl + EXTRA_MS), answered = clock_mono();
     progress_phase(k->a->job.progress, "waiting for the lease", 0, 0);
     for (;;) {

@@ -98,17 +98,18 @@ enum record_says action_whose(struct action_context *a, struct lives *newest, st
  * the world. A record that cannot be read is only noted: nothing there would be a lock. */
 int action_need_record(struct action_context *a, struct err *e);
 
+struct lease_keep;
 /* A promotion, between what it read first and the life that it begins. */
 struct succession {
     struct action_context *a;
-    const struct transfer *t;
+    const struct transfer *t; /* NULL: the store does not answer, and the record is written later */
     struct lives before;
     bool handed_over;
-    uint64_t lease; /* its number; 0: there is none */
+    const struct lease_keep *lease;
+    char replaced[LIVES_HOLDER_MAX]; /* without the store: the machine that the record names */
 };
-/* `newest`: the dump that is going to be restored. */
-int succession_read(struct succession *s, struct action_context *a, const struct transfer *t,
-                    const struct manifest *newest, struct err *e);
+/* Of `s`, `a`, `t` and `lease` are set. `newest`: the dump that is going to be restored. */
+int succession_read(struct succession *s, const struct manifest *newest, struct err *e);
 /* Swaps the record, unless it has changed since; before anything of the world is replaced. `arg`: struct succession. */
 int succession_begin(void *arg, const struct state_made *made, uint64_t generation, struct err *e);
 
@@ -117,6 +118,7 @@ int succession_begin(void *arg, const struct state_made *made, uint64_t generati
 struct lease_keep {
     struct action_context *a;
     struct lease_grant grant; /* the newest */
+    struct lease_record had;  /* as it was before it was taken; holder "": that was not read */
     struct worker renewer;    /* while the action works */
 };
 /* Waits for one that is held and not renewed any more. ERR_REFUSED: another machine renews it. The fence is

@@ -82,6 +82,45 @@ static int need_word(struct action_context *a, const struct request *r, const st
                        "--promote --by-hand --force");
 }
 
+#define UNSEEN_LIVES 100 /* that the lost machine may have begun since the store was read last */
+
+/* With --force what is here is promoted (rule 5). Nothing of what the store has that is newer is in it. */
+static int do_without(struct action_context *a, const struct request *r, struct pull *p,
+                      struct err *e)
+{
+    bool lease = a->cfg->standby.lease != LEASE_NONE;
+    struct err why = *e;
+    char t[TEXT_SHORT];
+    if (e->cls == ERR_BUSY)
+        return -1;
+    if (pull_here(p, e) < 0)
+        return err_step(e, "reading what is here");
+    if (!p->newest.name[0])
+        return err_pass(e, &why);
+    text_utc(p->moment, t);
+    if (!r->force) {
+        err_clear(e);
+        err_pass(e, &why);
+        return err_hint(e,
+                        "worldkeeper --list --from offsite tests the store. If it is lost%s: "
+                        "worldkeeper --promote%s --force promotes what is here, of %s",
+                        lease ? "" : ", and you have made sure that the other machine is down",
+                        lease ? "" : " --by-hand", t);
+    }
+    err_clear(e);
+    SCOPED(xfree) char *note =
+        xasprintf("%s; what is here is promoted, of %s. The record of the world is written when "
+                  "the store answers, and nothing is stored before that",
+                  why.text, t);
+    action_note(a, note);
+    uint64_t newest = p->newest.generation > p->lives.now.generation ? p->newest.generation
+                                                                     : p->lives.now.generation;
+    if (newest > a->state.generation)
+        a->state.generation = newest;
+    a->state.generation += UNSEEN_LIVES;
+    return 0;
+}
+
 /* What was handed over is taken as a whole, or not at all: the store may not show all of it yet. */
 static int need_life(const struct request *r, const struct pull *p, const struct handover *h,
                      struct err *e)
@@ -120,7 +159,7 @@ static int nothing_to_take(const struct action_context *a, struct err *e)
 
 /* Whoever watches knows when it is over: then dumps and uploads begin. */
 static int take_over(struct action_context *a, const struct request *r, struct pull *p,
-                     uint64_t lease, json_t **result, struct err *e)
+                     const struct lease_keep *lease, json_t **result, struct err *e)
 {
     SCOPED(restore_result_free) struct restore_result res = {0};
     struct restore_options opt = {.newest = true,
@@ -128,12 +167,17 @@ static int take_over(struct action_context *a, const struct request *r, struct p
                                   .promotion = true,
                                   .with_code = r->with_code,
                                   .state = &a->state};
-    struct handover handed_over;
-    struct succession next;
-    struct err late, ignored;
+    struct handover handed_over = {0};
+    struct succession next = {.a = a, .lease = lease};
+    struct err late, ignored = {0};
     if (pull_step(p, e) < 0 || handover_read(&p->fetch.t, a->cfg->name, p->newest.generation,
-                                             &handed_over, &ignored, e) < 0)
-        return err_step(e, "reading what the store has");
+                                             &handed_over, &ignored, e) < 0) {
+        err_step(e, "reading what the store has");
+        if (do_without(a, r, p, e) < 0)
+            return -1;
+    } else {
+        next.t = &p->fetch.t;
+    }
     if (!p->newest.name[0])
         return nothing_to_take(a, e);
     if (need_word(a, r, p, &handed_over, &ignored, e) < 0 || need_life(r, p, &handed_over, e) < 0)
@@ -141,11 +185,10 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     if (handed_over.position.file[0] && !r->force)
         opt.reach = &handed_over.position;
     fault_point("promote.fetched");
-    if (fetch_above(&p->fetch, &a->state.generation, e) < 0 ||
-        succession_read(&next, a, &p->fetch.t, &p->newest, e) < 0)
+    if ((next.t && fetch_above(&p->fetch, &a->state.generation, e) < 0) ||
+        succession_read(&next, &p->newest, e) < 0)
         return -1;
     next.handed_over = handed_over.generation > 0;
-    next.lease = lease;
     if (next.before.now.generation > a->state.generation) /* of a life of which nothing is stored */
         a->state.generation = next.before.now.generation;
     opt.begins = succession_begin;
@@ -166,6 +209,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     json_object_set_new(*result, "lost_seconds", js_known(all, 0));
     json_object_set_new(*result, "lost_seconds_max", js_known(all, 0));
     json_object_set_new(*result, "lost", json_string(all ? "nothing lost" : lost));
+    json_object_set_new(*result, "recorded", json_boolean(next.t != NULL));
     fault_point("promote.swapped");
     a->state.role = ROLE_PRIMARY;
     state_restored(&a->state, &res.made);
@@ -174,7 +218,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
         return err_step(e, "the world is here, but");
     }
     action_adopt(a);
-    if (handover_clear(p->fetch.t.store, a->cfg->name, &late) < 0)
+    if (next.t && handover_clear(next.t->store, a->cfg->name, &late) < 0)
         action_note(a, late.text);
     json_object_set_new(*result, "state", state_json(&a->state));
     return 0;
@@ -196,7 +240,11 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
     int rc = lease_keep_take(&lease, a, e);
     bool taken = lease.grant.number > 0; /* also where it could not be noted */
     if (rc == 0)
-        rc = take_over(a, r, &p, lease.grant.number, result, e);
+        rc = take_over(a, r, &p, &lease, result, e);
+    else if (a->cfg->standby.lease == LEASE_S3 && e->cls != ERR_REFUSED && !e->hint[0])
+        err_hint(e, "the lease is in the store, and without it nothing shows whether the other "
+                    "machine has the world. If both are lost: [standby] lease = none in this "
+                    "machine's config, then worldkeeper --promote --by-hand --force");
     pull_close(&p);
     lease_keep_end(&lease);
     if (rc < 0 && taken && state_standby(&a->state, a->cfg))

@@ -50,13 +50,34 @@ int action_need_record(struct action_context *a, struct err *e)
 
 /* ---- a promotion ---- */
 
-int succession_read(struct succession *s, struct action_context *a, const struct transfer *t,
-                    const struct manifest *newest, struct err *e)
+/* Without the store. With a lease it is known all the same that no other machine has begun a life since: that would have
+ * taken the lease first. */
+static int recall(struct succession *s, struct err *e)
+{
+    struct lives *l = &s->before;
+    const struct lease_record *had = &s->lease->had;
+    struct action_context *a = s->a;
+    lives_load(a->job.dirfd, l);
+    snprintf(s->replaced, sizeof s->replaced, "%s", l->unwritten ? l->replaced : l->machine);
+    bool known = strcmp(had->holder, a->state.holder) == 0 ||
+                 strcmp(had->holder, l->machine) == 0 || strcmp(had->holder, s->replaced) == 0;
+    if (a->cfg->standby.lease == LEASE_NONE || !l->number || (had->number && known))
+        return 0;
+    char words[LEASE_WORDS];
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, l->machine, sizeof l->machine);
+    err_set(e, ERR_REFUSED, 0,
+            "%s, and the record that is known here names %s: what is here may not be its world",
+            had->number ? lease_words(had, words) : "who had the lease could not be read", who.p);
+    return err_hint(e, "worldkeeper --list --from offsite tests the store; then again");
+}
+
+int succession_read(struct succession *s, const struct manifest *newest, struct err *e)
 {
     struct err ignored = {0};
-    *s = (struct succession){.a = a, .t = t};
+    struct action_context *a = s->a;
     if (state_keep_holder(&a->state, a->job.dirfd, e) < 0 ||
-        record_read(t, a->cfg->name, &s->before, &ignored, e) < 0)
+        (s->t ? record_read(s->t, a->cfg->name, &s->before, &ignored, e) : recall(s, e)) < 0)
         return -1;
     if (ignored.cls != ERR_NONE)
         action_note(a, ignored.text);
@@ -66,6 +87,17 @@ int succession_read(struct succession *s, struct action_context *a, const struct
         snprintf(s->before.now.nonce, sizeof s->before.now.nonce, "%s", newest->nonce);
     }
     return 0;
+}
+
+/* In the store, or, without it, here: then the uploads write it first of all (supervisor/offsite.c). */
+static int write_down(const struct succession *s, struct lives *next, struct err *e)
+{
+    next->unwritten = !s->t;
+    if (next->unwritten)
+        memcpy(next->replaced, s->replaced, sizeof next->replaced);
+    else if (record_write(s->t, s->a->cfg->name, next, e) < 0)
+        return -1;
+    return lives_save(s->a->job.dirfd, next, e);
 }
 
 static int changed(const struct lives *now, struct err *e)
@@ -92,14 +124,14 @@ int succession_begin(void *arg, const struct state_made *made, uint64_t generati
     snprintf(took.ended, sizeof took.ended, "%s", s->handed_over ? "handed over" : "lost");
     fault_point("promote.asks");
     if (fence_check("promotion", e) < 0 ||
-        record_read(s->t, a->cfg->name, &newest, &ignored, e) < 0)
+        (s->t && record_read(s->t, a->cfg->name, &newest, &ignored, e) < 0))
         return -1;
     if (newest.number != s->before.number ||
         (newest.number && !life_is(&newest.now, &s->before.now)))
         return changed(&newest, e);
-    struct lives next =
-        lives_next(&s->before, record_number(&s->before, s->lease), a->state.holder, &now, &took);
-    if (record_write(s->t, a->cfg->name, &next, e) < 0 || lives_save(a->job.dirfd, &next, e) < 0)
+    uint64_t number = record_number(&s->before, s->lease->grant.number);
+    struct lives next = lives_next(&s->before, number, a->state.holder, &now, &took);
+    if (write_down(s, &next, e) < 0)
         return err_step(e, "the new life of the world");
     fault_point("promote.recorded");
     return 0;

@@ -220,6 +220,22 @@ static int follow_record(struct pull *p, struct err *e)
     return lives_save(p->dirfd, &p->lives, e);
 }
 
+int pull_here(struct pull *p, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog here = {0};
+    pull_close(p);
+    p->fetch = (struct fetch){.cfg = p->cfg, .dirfd = p->dirfd, .progress = p->progress};
+    p->open = true;
+    p->lock = take_lock(p, e);
+    if (p->lock < 0 || settle_journal(p->cfg, e) < 0 ||
+        catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)
+        return -1;
+    lives_load(p->dirfd, &p->lives);
+    const struct catalog_entry *newest = catalog_newest(&here, 0);
+    SCOPED(file_close) int journal = journal_dir(p->cfg);
+    return newest ? look(p, newest, journal, e) : 0;
+}
+
 int pull_step(struct pull *p, struct err *e)
 {
     p->skipped = (struct err){0};

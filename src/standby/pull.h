@@ -33,6 +33,10 @@ struct pull {
 int pull_step(struct pull *p, struct err *e);
 void pull_close(struct pull *p);
 
+/* Without the store: what is here already. Closes what pull_step() opened; `lives` is what this machine last knew of the
+ * record. */
+int pull_here(struct pull *p, struct err *e);
+
 /* The segments that are here may be of a world that ended otherwise than the one in the store: the next step
  * moves them into a directory of their own, and fetches what the store has. */
 int pull_set_aside(const struct config *c, struct err *e);

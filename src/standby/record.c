@@ -26,7 +26,8 @@ enum record_says record_judge(const struct lives *newest, const char *holder,
     if (!newest->number)
         return RECORD_NONE;
     bool ours = strcmp(newest->machine, holder) == 0 || life_is(&newest->now, own) ||
-                (last->number && last->own && life_is(&newest->now, &last->now));
+                (last->number && last->own && life_is(&newest->now, &last->now)) ||
+                (last->own && last->unwritten && strcmp(newest->machine, last->replaced) == 0);
     return ours ? RECORD_OURS : RECORD_ANOTHERS;
 }
 
@@ -109,7 +110,7 @@ static int parse(const char *name, const struct buf *text, const char *world, co
     struct name said = name_of(out);
     if (good && compare(&said, is) == 0 &&
         (signed_by == SIGNATURE_UNASKED || signed_by == SIGNATURE_GOOD)) {
-        out->own = false; /* that is for lives.json alone */
+        out->own = out->unwritten = false; /* that is for lives.json alone */
         return 0;
     }
     *out = (struct lives){0};
@@ -180,6 +181,7 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     SCOPED(xfree) char *name = object(world, &n);
     json_auto_t *o = lives_json(l);
     json_object_del(o, "own");
+    json_object_del(o, "unwritten");
     json_object_set_new(o, "world", json_string(world));
     bool failed = signature_add(o, FRONT) < 0;
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));

@@ -21,7 +21,8 @@ enum record_says {
     RECORD_UNKNOWN,  /* it could not be read */
 };
 /* `newest`: NULL if it could not be read; number 0: there is none. `holder`: state_holder(); `own`: the world's life here;
- * `last`: lives.json. A host that was renamed is recognized by its life. Pure. */
+ * `last`: lives.json. A host that was renamed is recognized by its life; a record of the machine that was replaced while
+ * the store did not answer (lives.unwritten) is one that this machine has to replace. Pure. */
 enum record_says record_judge(const struct lives *newest, const char *holder,
                               const struct life *own, const struct lives *last);
 /* Is the world here one that the record's world came from? Only then it may be set aside without a command: another world,

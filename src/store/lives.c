@@ -67,6 +67,24 @@ struct lives lives_next(const struct lives *l, uint64_t number, const char *mach
     return next;
 }
 
+struct lives lives_late(const struct lives *l, const struct lives *there, uint64_t number)
+{
+    struct lives next = *l;
+    size_t kept = l->count < LIVES_MAX ? l->count : LIVES_MAX - 1;
+    next.number = number;
+    next.unwritten = false;
+    next.replaced[0] = '\0';
+    if (!there->number || life_is(&there->now, &l->now) || lives_ancestor(l, &there->now))
+        return next;
+    /* By a dump of an earlier life nothing of this one was taken (took()). */
+    next.before[0] = (struct ancestor){.life = there->now, .ended = "lost"};
+    if (l->count)
+        memcpy(next.before[0].dump, l->before[0].dump, sizeof next.before[0].dump);
+    memcpy(next.before + 1, l->before, kept * sizeof *l->before);
+    next.count = kept + 1;
+    return next;
+}
+
 static json_t *ancestor_json(const struct ancestor *a)
 {
     return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s}", "generation", (json_int_t)a->life.generation,
@@ -79,10 +97,13 @@ json_t *lives_json(const struct lives *l)
     json_t *list = json_array();
     for (size_t i = 0; i < l->count; i++)
         json_array_append_new(list, ancestor_json(&l->before[i]));
-    return json_pack("{s:i, s:I, s:s, s:I, s:s, s:b, s:o}", "format", 1, "number",
-                     (json_int_t)l->number, "machine", l->machine, "generation",
-                     (json_int_t)l->now.generation, "nonce", l->now.nonce, "own", l->own,
-                     "ancestors", list);
+    json_t *o = json_pack("{s:i, s:I, s:s, s:I, s:s, s:b, s:o}", "format", 1, "number",
+                          (json_int_t)l->number, "machine", l->machine, "generation",
+                          (json_int_t)l->now.generation, "nonce", l->now.nonce, "own", l->own,
+                          "ancestors", list);
+    if (l->unwritten)
+        json_object_set_new(o, "unwritten", json_pack("{s:s}", "replaced", l->replaced));
+    return o;
 }
 
 static void read_life(const json_t *o, struct life *out)
@@ -93,9 +114,11 @@ static void read_life(const json_t *o, struct life *out)
 
 int lives_parse(const json_t *o, struct lives *out)
 {
-    const json_t *list = json_object_get(o, "ancestors");
+    const json_t *list = json_object_get(o, "ancestors"), *late = json_object_get(o, "unwritten");
     *out = (struct lives){.number = (uint64_t)js_within(o, "number", 1, DB_GENERATION_MAX, 0),
-                          .own = json_is_true(json_object_get(o, "own"))};
+                          .own = json_is_true(json_object_get(o, "own")),
+                          .unwritten = late != NULL};
+    js_copy(late, "replaced", out->replaced, sizeof out->replaced);
     js_copy(o, "machine", out->machine, sizeof out->machine);
     read_life(o, &out->now);
     for (size_t i = 0; i < json_array_size(list) && out->count < LIVES_MAX; i++) {

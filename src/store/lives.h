@@ -41,6 +41,10 @@ struct lives {
     struct life now;
     struct ancestor before[LIVES_MAX]; /* newest first */
     size_t count;
+    /* This machine was promoted while the store did not answer: this record is to be written once it does. In lives.json
+     * only. `replaced`: the machine that the last known record named; "": there was none. */
+    bool unwritten;
+    char replaced[LIVES_HOLDER_MAX];
 };
 
 bool life_is(const struct life *a, const struct life *b);
@@ -51,6 +55,10 @@ bool lives_abandoned(const struct lives *l, const struct manifest *m);
 /* The life that follows: the one before it becomes an ancestor. Pure. */
 struct lives lives_next(const struct lives *l, uint64_t number, const char *machine,
                         const struct life *now, const struct ancestor *before);
+
+/* An unwritten record, as it is written under this number: `there` is what the store has, the replaced machine's. A life
+ * that that machine began meanwhile is an ancestor of which nothing was taken. Pure. */
+struct lives lives_late(const struct lives *l, const struct lives *there, uint64_t number);
 
 /* The caller releases it. */
 json_t *lives_json(const struct lives *l);

@@ -115,29 +115,45 @@ static int look(void *arg, uint64_t bytes, struct err *e)
     return 0;
 }
 
+/* A record that a promotion could not write without the store, or that the store has lost. */
+static int record_late(struct child *c, const struct transfer *t, const struct lives *last,
+                       uint64_t lease, struct err *e)
+{
+    struct lives next = lives_late(last, &c->record, record_number(&c->record, lease));
+    if (fence_check("record", e) < 0 || record_write(t, c->u.cfg->name, &next, e) < 0)
+        return -1;
+    if (last->unwritten)
+        log_line(LOG_NOTE_,
+                 "the promotion to generation %" PRIu64 " is in the record, number %" PRIu64,
+                 next.now.generation, next.number);
+    c->record = next;
+    return lives_save(c->u.dirfd, &next, e);
+}
+
 /* The life that this machine began itself, by --init or a restore, is recorded before anything of it is stored. The machine
  * has the world already, so nothing but the store waits for it. */
 static int record_life(struct child *c, const struct transfer *t, const struct state *s,
                        const struct life *own, const struct lives *last, struct err *e)
 {
     const struct config *cfg = c->u.cfg;
-    bool leased = cfg->standby.lease != LEASE_NONE;
+    uint64_t lease = cfg->standby.lease != LEASE_NONE ? s->lease_number : 0;
     struct lives *r = &c->record;
     struct ancestor took = {.ended = "restored"};
-    if (life_is(&r->now, own))
-        return last->own && last->number == r->number ? 0 : lives_save(c->u.dirfd, r, e);
-    if (!r->number && last->own) { /* the store has lost it */
-        uint64_t highest = r->highest;
-        *r = *last;
-        r->highest = highest;
+    bool late = last->unwritten ? strcmp(r->machine, s->holder) != 0 : !r->number;
+    if (last->own && late && record_late(c, t, last, lease, e) < 0)
+        return -1;
+    if (life_is(&r->now, own)) {
+        r->own = true;
+        return last->own && last->number == r->number && !last->unwritten
+                   ? 0
+                   : lives_save(c->u.dirfd, r, e);
     }
     if (strcmp(s->made.nonce, own->nonce) == 0) {
         snprintf(took.dump, sizeof took.dump, "%s", s->made.dump);
         snprintf(took.file, sizeof took.file, "%s", s->made.upto.file);
         took.pos = s->made.upto.pos;
     }
-    struct lives next =
-        lives_next(r, record_number(r, leased ? s->lease_number : 0), s->holder, own, &took);
+    struct lives next = lives_next(r, record_number(r, lease), s->holder, own, &took);
     if (fence_check("record", e) < 0 || record_write(t, cfg->name, &next, e) < 0)
         return -1;
     *r = next;
@@ -152,12 +168,13 @@ static int whose(void *arg, const struct transfer *t, struct err *e)
     struct state s;
     struct lives last;
     struct err ignored;
+    /* Before the record: the other worker may be writing what this machine has not recorded yet. */
+    lives_load(c->u.dirfd, &last);
     if (state_load(c->u.dirfd, &s, e) < 0 ||
         record_read(t, c->u.cfg->name, &c->record, &ignored, e) < 0)
         return -1;
     struct life own = {.generation = s.known ? s.generation : 0};
     snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
-    lives_load(c->u.dirfd, &last);
     if (record_judge(&c->record, s.holder, &own, &last) != RECORD_ANOTHERS)
         return own.generation && s.holder[0] ? record_life(c, t, &s, &own, &last, e) : 0;
     SCOPED(buf_free) struct buf who = {0};

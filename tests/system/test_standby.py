@@ -338,12 +338,12 @@ def test_pressed_on_both_sides(make_pair, tmp):
             look[2] = two.config_path
             quiet = subprocess.run(look, env=env, capture_output=True, text=True)
             assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # and has the lease
-            stored(one)
+            own_dump(one, f"w1-{one.status()['generation']:06d}")  # the newest one before it may be there already
             one.ok("--switch-over")
             taken = subprocess.run(look, env=env, capture_output=True, text=True, timeout=300)
             assert taken.returncode == 0 and "taking it over" in taken.stdout, taken
             two.wait_state("UP")
-            stored(two)
+            own_dump(two, f"w1-{two.status()['generation']:06d}")
             two.ok("--switch-over")
         both = [keeper.popen("--promote") for keeper in (one, two)]
         done = [keeper.finish(process) for keeper, process in zip((one, two), both)]
@@ -662,11 +662,64 @@ def test_a_round_whose_first_dump_was_not_stored(make_pair, store):
 
 
 def record(store):
-    """The newest record, by the number in its name."""
-    at = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "record")
-    names = sorted(os.listdir(at), key=lambda name: [int(part) for part in name.split("-")[:2]])
-    with open(os.path.join(at, names[-1])) as f:
+    """The newest record, by the number in its name, in a directory or a Liar."""
+    if isinstance(store, Liar):
+        found = {path.rpartition("/")[2]: body for path, body in list(store.objects.items()) if "/record/" in path}
+    else:
+        at = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "record")
+        found = {name: os.path.join(at, name) for name in os.listdir(at)}
+    newest = found[max(found, key=lambda name: [int(part) for part in name.split("-")[:2]])]
+    if isinstance(newest, bytes):
+        return json.loads(newest)
+    with open(newest) as f:
         return json.load(f)
+
+
+NEEDS_ETCD = pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
+LEASES = ["none", pytest.param("etcd", marks=NEEDS_ETCD), "s3"]
+
+
+class Leased:
+    """Two machines under each kind of lease, and their store, which can be taken away."""
+
+    def __init__(self, make_pair, tmp, store, kind, **more):
+        self.kind, self.etcd, self.liar = kind, Etcd(tmp) if kind == "etcd" else None, Liar(tmp) if kind == "s3" else None
+        self.conditions = Conditions(self.liar) if self.liar else None
+        self.path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
+        if kind != "none":
+            more["standby"] = {"lease": kind, "ttl": "4s", **({"etcd": self.etcd.urls} if self.etcd else {})}
+        if self.liar:
+            more["offsite"] = {"plain": "yes", **self.liar.settings()}
+        self.one, self.two = make_pair("small", (), **more)
+        self.store = self.liar or store
+        if self.liar:
+            for keeper in (self.one, self.two):
+                keeper.run("--check")
+        self.promote = ["--promote", "--by-hand"] if kind == "none" else ["--promote"]
+
+    def away(self, is_away):
+        if self.liar:
+            self.conditions.away = is_away
+        elif is_away:
+            os.rename(self.path, self.path + ".away")
+        else:
+            os.rename(self.path + ".away", self.path)
+
+    def stop(self):
+        for server in filter(None, (self.etcd, self.liar)):
+            server.stop()
+
+
+@pytest.fixture
+def make_leased(make_pair, tmp, store):
+    made = []
+
+    def make(kind, **more):
+        made.append(Leased(make_pair, tmp, store, kind, **more))
+        return made[-1]
+    yield make
+    for leased in made:
+        leased.stop()
 
 
 def replace(one, two):
@@ -708,6 +761,49 @@ def test_a_machine_that_returns_reads_the_record_first(make_pair, store):
     one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "the standby has the dump of the new life")
     replace(two, one)
     one.world.assert_is(before)
+
+
+@pytest.mark.parametrize("kind", LEASES)
+def test_the_store_is_lost_with_the_primary(make_leased, kind):
+    """Trace 9: with --force the standby is promoted from what it has, and that is said; what it stores waits for the record,
+    and the machine that returns is its standby. A lease in the store is lost with it: only a person can replace that."""
+    pair = make_leased(kind)
+    one, two = pair.one, pair.two
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.world.mark(4)
+    wait_pulled(one, two)
+    stored(one)
+    before, was = one.world.snapshot(), record(pair.store)
+    one.kill9()
+    one.server.kill9()
+    two.stop()
+    pair.away(True)
+    refused = two.run(*pair.promote)
+    assert refused.rc != DONE and "--force" in refused.err, refused
+    if kind == "s3":
+        assert "lease = none" in refused.err, refused
+        two.configure({"standby": {"lease": "none", "ttl": None}})
+        pair.promote = ["--promote", "--by-hand"]
+    told = two.ok(*pair.promote, "--force", "--json")
+    two.world.assert_is(before)
+    assert told["recorded"] is False and told["lost"].startswith("lost:"), told
+    assert told["generation"] > was["generation"], told
+    two.start()
+    two.world.mark(5)
+    two.dump()
+    pair.away(False)
+    own_dump(two, f"w1-{told['generation']:06d}")
+    now = record(pair.store)
+    assert (now["generation"], now["ancestors"][0]["generation"], now["ancestors"][0]["ended"]) == (
+        told["generation"], was["generation"], "lost"), now
+    assert now["number"] > was["number"] and "unwritten" not in now, now
+    one.server.start()
+    if kind == "s3":
+        one.configure({"standby": {"lease": "none", "ttl": None}})
+    one.start("STANDBY")
+    one.wait(lambda: (standby(one).get("newest") or "").startswith(f"w1-{told['generation']:06d}"), "it is the standby of the other one")
+    assert record(pair.store) == now
 
 
 def test_a_world_that_is_up_and_was_replaced(make_pair, store):

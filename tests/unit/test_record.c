@@ -38,6 +38,10 @@ static void test_judge(void **state)
     const struct life own = life(7, 'a'), other = life(8, 'b');
     struct lives last = named(HERE, own, NULL), known = last;
     last.own = true;
+    /* promoted without the store; there it replaced a machine, or it never knew of one */
+    struct lives late = named(HERE, life(107, 'e'), &own), alone = late;
+    late.own = late.unwritten = alone.own = alone.unwritten = true;
+    snprintf(late.replaced, sizeof late.replaced, "%s", THERE);
     const struct {
         bool read;
         struct lives newest;
@@ -62,6 +66,11 @@ static void test_judge(void **state)
         {true, named(THERE, life(7, 'b'), NULL), own, none, RECORD_ANOTHERS},
         {true, named(THERE, other, &own), own, last, RECORD_ANOTHERS},
         {true, named(THERE, other, NULL), {0}, none, RECORD_ANOTHERS},
+        {true, named(THERE, own, NULL), life(107, 'e'), late, RECORD_OURS},
+        {true, named(THERE, other, &own), life(108, 'f'), late, RECORD_OURS},
+        {true, named("third/3", other, &own), life(107, 'e'), late, RECORD_ANOTHERS},
+        {true, named(THERE, own, NULL), life(107, 'e'), alone, RECORD_ANOTHERS},
+        {true, none, life(107, 'e'), alone, RECORD_NONE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (record_judge(rows[i].read ? &rows[i].newest : NULL, HERE, &rows[i].own,
@@ -176,12 +185,41 @@ static void test_next(void **state)
     assert_int_equal(again.number, 0);
 }
 
+/* What the replaced machine has recorded itself since is an ancestor, of which nothing was taken. */
+static void test_late(void **state)
+{
+    (void)state;
+    const struct life first = life(7, 'a'), again = life(8, 'b'), now = life(107, 'c');
+    struct lives l = named(HERE, now, &first), there = named(THERE, first, NULL), next;
+    struct manifest m = dump(first, 3, 1000);
+    l.own = l.unwritten = true;
+    snprintf(l.replaced, sizeof l.replaced, "%s", THERE);
+    snprintf(l.before[0].dump, sizeof l.before[0].dump, "%s", m.name);
+    json_auto_t *o = lives_json(&l);
+    assert_int_equal(lives_parse(o, &next), 0);
+    assert_true(next.unwritten);
+    assert_string_equal(next.replaced, THERE);
+
+    next = lives_late(&l, &there, 6);
+    assert_true(next.own && !next.unwritten && next.number == 6 && next.count == 1);
+    there = named(THERE, again, &first);
+    next = lives_late(&l, &there, 6);
+    assert_int_equal(next.count, 2);
+    assert_true(life_is(&next.before[0].life, &again) && life_is(&next.before[1].life, &first));
+    check(&next, again, 1, 1, true);
+    check(&next, first, 3, 1000, false);
+    check(&next, first, 4, 1001, true);
+    check(&next, now, 1, 1, false);
+    there = (struct lives){0}; /* the store has lost it */
+    assert_int_equal(lives_late(&l, &there, 1).count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_judge),  cmocka_unit_test(test_replaced),
         cmocka_unit_test(test_number), cmocka_unit_test(test_abandoned),
-        cmocka_unit_test(test_next),
+        cmocka_unit_test(test_next),   cmocka_unit_test(test_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
