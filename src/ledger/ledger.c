@@ -80,7 +80,8 @@ static const struct db_column *named(const struct ledger *l, const char *role, c
     return c;
 }
 
-/* DECIMAL(p,s), p up to 36: sums are formed in 128 bits. */
+/* Finds the scale s of a value column, an integer or DECIMAL(p,s). Refuses p > LEDGER_DIGITS, so
+ * that sums fit in 128 bits. */
 static int value_scale(const struct ledger *l, const struct db_column *c, unsigned *scale,
                        struct err *e)
 {

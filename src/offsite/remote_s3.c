@@ -261,7 +261,8 @@ static int body_seek(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* What the store needs to lock an object: when it ends, and a hash of the body. */
+/* Adds the headers of an object lock ([offsite] object_lock): its mode and end where an object
+ * `begins`, and the MD5 of the body, which S3 then requires, where there is one (`data`). */
 static void lock_headers(struct remote_request *t, bool begins, const void *data, size_t len)
 {
     unsigned char md5[16], base64[32];

@@ -11,7 +11,7 @@ bool upload_fresh(struct upload *u);
 enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err *e);
 /* So that they need not be read again. */
 void upload_remember(struct upload *u);
-/* Stored and read back. `fault`: the point between the two. */
+/* Stores bytes `from` to `to` of `fd` as `name`, reads them back and compares. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e);
 enum remote_result upload_delete(struct upload *u, const char *name, struct err *e);

@@ -134,7 +134,7 @@ static const struct metric {
     {"loop_late_max_seconds", GAUGE, "its greatest lateness since it started",
      "figures.lateness.max"},
 
-    /* Old names, for one version more. */
+    /* Old names, which existing dashboards and alert rules use. */
     {"last_dump_time_seconds", GAUGE, "when the newest dump was taken (unix time)",
      "last_dump.at_unix"},
     {"journal_behind_seconds", GAUGE,
