@@ -182,6 +182,27 @@ int lease_keep_ask(struct action_context *a, struct err *e)
     return rc;
 }
 
+void lease_keep_publish(struct lease_keep *k)
+{
+    struct action_context *a = k->a;
+    struct db_lease_word word = {.generation = a->state.generation, .number = k->grant.number};
+    struct err e;
+    if (!k->grant.number)
+        return;
+    SCOPED(xfree) char *host = xstrndup(a->state.holder, strcspn(a->state.holder, "/"));
+    struct db *db = db_open(&a->job.db, &e);
+    int rc = db ? db_lease_now(db, &word.now_us, &e) : -1;
+    word.owner = host;
+    word.left_ms = mono_since(fence_until(), clock_mono());
+    if (rc == 0 && word.left_ms > 0)
+        rc = db_lease_publish(db, a->cfg->schema, &word, &e);
+    db_close(db);
+    if (rc < 0) {
+        err_step(&e, "worldkeeper_lease cannot be written, which games may ask");
+        action_note(a, e.text);
+    }
+}
+
 void lease_keep_end(struct lease_keep *k)
 {
     pid_t pid = k->renewer.pid;

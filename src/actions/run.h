@@ -129,6 +129,8 @@ int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *
 int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e);
 /* For what only reads the world: -1 where another machine is known to have the lease, or to have had it last. */
 int lease_keep_ask(struct action_context *a, struct err *e);
+/* For games, in the world that was promoted; before anybody says that it is up. A failure is only noted. */
+void lease_keep_publish(struct lease_keep *k);
 /* Ends the renewals; whoever supervises goes on with them. */
 void lease_keep_end(struct lease_keep *k);
 /* Gives back what is ours, if it is; a failure is only noted, since the lease ends by itself. `kept`: this machine

@@ -246,6 +246,8 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
                     "machine has the world. If both are lost: [standby] lease = none in this "
                     "machine's config, then worldkeeper --promote --by-hand --force");
     pull_close(&p);
+    if (rc == 0)
+        lease_keep_publish(&lease);
     lease_keep_end(&lease);
     if (rc < 0 && taken && state_standby(&a->state, a->cfg))
         lease_keep_release(a, false);

@@ -60,6 +60,11 @@ enum lease_result lease_renew(struct lease *l, struct lease_grant *g, struct err
     return l->kind->renew(l, g, e);
 }
 
+enum lease_result lease_takeable(struct lease *l, struct err *e)
+{
+    return l->kind->takeable ? l->kind->takeable(l, e) : LEASE_OK;
+}
+
 enum lease_result lease_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
     enum lease_result got = l->kind->release(l, g, e);

@@ -93,6 +93,10 @@ enum lease_result lease_take(struct lease *l, uint64_t above, uint64_t generatio
  * A grant with number 0 stands for whatever was taken under our name before (a restart): it is looked up. */
 enum lease_result lease_renew(struct lease *l, struct lease_grant *g, struct err *e);
 
+/* Could a machine take it now, if it was free? A renewal needs no room in etcd, and taking it does. LEASE_REFUSED: no, and
+ * `e` says what to do. s3: a renewal that succeeds shows it. */
+enum lease_result lease_takeable(struct lease *l, struct err *e);
+
 /* Gives it back at once, so that another need not wait. Call it after everything has ended. LEASE_HELD: it was not
  * ours any more. */
 enum lease_result lease_release(struct lease *l, struct lease_grant *g, struct err *e);

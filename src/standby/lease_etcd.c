@@ -19,6 +19,10 @@
 #define ANSWER_MAX 65536
 #define MEMBERS_MAX 9
 #define REQUEST_MIN_MS 500
+#define NO_ROOM                                                                                    \
+    "make room in etcd (etcdctl compact, etcdctl defrag, or a larger --quota-backend-bytes), "     \
+    "then "                                                                                        \
+    "etcdctl alarm disarm"
 
 struct etcd {
     char *members[MEMBERS_MAX];
@@ -90,7 +94,9 @@ static enum lease_result judge(struct etcd *c, long status, const json_t *answer
     bool login = status == 401 || status == 403;
     err_set(e, login ? ERR_DENIED : ERR_UNREACHABLE, (int)status, "etcd at %s: HTTP %ld%s%s",
             w->host, status, shown.len ? ": " : "", shown.len ? shown.p : "");
-    if (login)
+    if (strstr(words_of(answer), "space exceeded"))
+        err_hint(e, NO_ROOM);
+    else if (login)
         err_hint(e, "check [standby] user and password_file, and the role of that user");
     else if (status == 404)
         err_hint(e, "worldkeeper needs etcd 3.4 or newer");
@@ -447,12 +453,36 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     }
     if (got == LEASE_OK && g->generation > key.record.generation) {
         key.record.generation = g->generation;
+        /* It is renewed, whether this is written now or with the next renewal: etcd may have no room. */
         got = write_both(l, &key, &last, &key.record, c->id, e);
+        got = got == LEASE_AWAY ? LEASE_OK : got;
     } else if (got == LEASE_OK) {
         g->generation = key.record.generation;
     }
     if (got == LEASE_OK)
         g->valid_until = lease_ends(asked, ttl);
+    return got;
+}
+
+/* An alarm holds for all members, and stays until somebody ends it. */
+static enum lease_result etcd_takeable(struct lease *l, struct err *e)
+{
+    json_t *answer;
+    enum lease_result got =
+        ask(l, "maintenance/alarm", json_pack("{s:s}", "action", "GET"), &answer, e);
+    const json_t *alarms = json_object_get(answer, "alarms"), *x;
+    size_t i;
+    json_array_foreach(alarms, i, x)
+    {
+        if (got != LEASE_OK || strcmp(js_text(x, "alarm"), "NOSPACE") != 0)
+            continue;
+        err_set(
+            e, ERR_NOSPACE, 0,
+            "etcd has no room (alarm NOSPACE): the lease is renewed, but no machine could take it");
+        err_hint(e, NO_ROOM);
+        got = LEASE_REFUSED;
+    }
+    json_decref(answer);
     return got;
 }
 
@@ -572,5 +602,6 @@ const struct lease_kind lease_etcd = {.open = etcd_open,
                                       .read = etcd_read,
                                       .take = etcd_take,
                                       .renew = etcd_renew,
+                                      .takeable = etcd_takeable,
                                       .release = etcd_release,
                                       .prove = etcd_prove};

@@ -14,6 +14,7 @@ struct lease_kind {
     enum lease_result (*take)(struct lease *l, uint64_t above, uint64_t generation,
                               struct lease_grant *out, int64_t *wait, struct err *e);
     enum lease_result (*renew)(struct lease *l, struct lease_grant *g, struct err *e);
+    enum lease_result (*takeable)(struct lease *l, struct err *e); /* NULL: if it can be renewed */
     enum lease_result (*release)(struct lease *l, struct lease_grant *g, struct err *e);
     enum lease_result (*prove)(struct lease *l, int dirfd, struct lease_proof *out, struct err *e);
 };

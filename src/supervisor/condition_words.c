@@ -32,6 +32,7 @@ const struct condition_words condition_words[CONDITIONS] = {
     [CONDITION_OFFSITE_LATE] = {"offsite_late", EVENT_OFFSITE, "off-site copies are late"},
     [CONDITION_STANDBY] = {"standby", EVENT_STANDBY, "standby is behind"},
     [CONDITION_COLD] = {"standby_cold", EVENT_STANDBY, "standby has not loaded the world"},
+    [CONDITION_LEASE] = {"lease", EVENT_STANDBY, "lease cannot be taken over"},
     [CONDITION_LEFT] = {"standby_tables", EVENT_STANDBY, "standby still has tables of the world"},
     [CONDITION_PAUSE] = {"pause", EVENT_PAUSE, "PAUSED for long, without an end"},
     [CONDITION_BLOCKED] = {"blocked", EVENT_WAITING, "restore BLOCKED by other sessions"},

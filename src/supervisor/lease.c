@@ -33,7 +33,9 @@ enum standing {
 };
 
 #define RECORD_MS fault_wait(10000) /* between two looks at the record, where there is no lease */
-#define RECORD_TIMEOUT 5000         /* of the store, for one look: a start waits for the first */
+#define TABLE_MS 5000 /* for worldkeeper_lease to be written, before the world is UP without it */
+#define TAKEABLE_MS fault_wait(60000) /* between two looks whether another machine could take it */
+#define RECORD_TIMEOUT 5000           /* of the store, for one look: a start waits for the first */
 #define SERVER_MS                                                                                  \
     fault_wait(60000) /* for the server to answer, before the world is set aside without it */
 
@@ -44,6 +46,8 @@ struct report {
     struct lease_record record; /* ANOTHERS */
     struct err why;             /* AWAY */
     bool lease;                 /* there is one; else it is about the record */
+    bool looked;                /* whether … */
+    struct err untakeable; /* it is renewed, but no machine could take it; ERR_NONE: it could be */
     bool
         replaced; /* the record names a successor of the life that is here: this machine is its standby */
 };
@@ -52,8 +56,9 @@ static struct leases {
     struct worker worker;
     mono_t next_start; /* not before, after one that died */
     struct report last;
-    uint64_t sent;    /* generation, to the worker */
-    bool open, begun; /* as the guard has it */
+    uint64_t sent;       /* generation, to the worker */
+    bool open, begun;    /* as the guard has it */
+    mono_t opened_since; /* the fence, for the table that games read; ms 0: it is closed */
     bool standby;
     mono_t replaced_since, next_aside; /* ms 0: this machine was not replaced */
 } leases;
@@ -70,6 +75,7 @@ struct child {
     struct config quick; /* for the record */
     struct transfer t;
     struct lives newest;
+    mono_t next_look; /* whether it could be taken */
 };
 
 /* ---- the record ---- */
@@ -173,6 +179,19 @@ static enum lease_result look_again(struct child *c, struct err *e)
     return got;
 }
 
+static void look_takeable(struct child *c)
+{
+    struct err *e = &c->report.untakeable;
+    mono_t now = clock_mono();
+    if (!mono_reached(now, c->next_look))
+        return;
+    c->next_look = mono_add(now, TAKEABLE_MS);
+    c->report.looked = true;
+    err_clear(e);
+    if (lease_takeable(c->lease, e) != LEASE_REFUSED) /* an answer that did not come says nothing */
+        err_clear(e);
+}
+
 static void try_once(struct child *c)
 {
     struct err e = {0}, ignored = {0};
@@ -193,6 +212,7 @@ static void try_once(struct child *c)
         c->report.standing = HOLDS;
         /* The fence moves before the report is sent: no process may act on a lease that this machine does not have. */
         fence_set(c->grant.valid_until);
+        look_takeable(c);
     } else if (c->report.standing == ANOTHERS) {
         fence_set((mono_t){0});
         c->grant.number = 0;       /* whatever is ours again, some day, is another one */
@@ -316,6 +336,11 @@ bool leases_decide(struct world *w)
     if (!fence_made())
         return false;
     bool open = fence_open();
+    if (!open)
+        lease_table_expect(false);
+    bool late = condition_lasts(&leases.opened_since, open, TABLE_MS, clock_mono());
+    /* A game that finds no lease in the world must not read UP. A promotion writes it itself. */
+    open = open && (!has_lease(w) || leases.standby || lease_table_tried() || late);
     if (leases.begun && open == leases.open)
         return false;
     leases.open = open;
@@ -324,6 +349,18 @@ bool leases_decide(struct world *w)
     if (!open)
         offsite_part.stop(w);
     return !open;
+}
+
+static void judge_takeable(struct world *w)
+{
+    const struct err *e = &leases.last.untakeable;
+    if (!leases.last.looked)
+        return;
+    if (e->cls != ERR_NONE)
+        notify_open(w, CONDITION_LEASE, NULL, "this machine keeps the world, and renews the lease",
+                    e->hint, "no standby can be promoted: %.560s", e->text);
+    else
+        notify_over(w, CONDITION_LEASE, "the lease could be taken over again");
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
@@ -339,6 +376,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
                    leases.last.why.num != r->why.num;
     leases.last = *r;
     worker_err_clean(&leases.last.why);
+    worker_err_clean(&leases.last.untakeable);
     w->status_dirty = true;
     if (!r->lease) {
         if (renewed && r->standing == AWAY)
@@ -356,6 +394,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         lease_table_write(w, r->grant.number, r->grant.valid_until);
     if (renewed && !fence_open())
         inform_guard(w, false); /* for another reason, or for one at last */
+    judge_takeable(w);
 }
 
 static int64_t silent(const struct world *w)
@@ -388,6 +427,8 @@ static void set_aside(struct world *w, mono_t now)
 static void timers(struct world *w, mono_t now)
 {
     struct err e;
+    if (!has_lease(w) || state_standby(&w->a->state, w->cfg))
+        notify_over(w, CONDITION_LEASE, "this machine has no lease that could be taken over");
     if (!fence_made())
         return;
     /* --promote and --demote change what this machine is. */
@@ -395,6 +436,7 @@ static void timers(struct world *w, mono_t now)
     if (standby != leases.standby) {
         leases.standby = standby;
         leases.last = (struct report){0};
+        lease_table_expect(!standby);
         if (standby) {
             stop(w);
             fence_shut(true); /* the worker may be about to set it */
@@ -462,6 +504,7 @@ static json_t *status_json(const struct world *w)
 static void begin(struct world *w)
 {
     world_worker(w, &leases.worker, "lease", message);
+    lease_table_begin(w);
 }
 
 const struct part leases_part = {.begin = begin,

@@ -2,11 +2,13 @@
  * their own server. A worker of its own writes it: a server that does not answer must not keep a renewal waiting. */
 #include <poll.h>
 
+#include "base/fault.h"
 #include "base/fence.h"
 #include "mysql/lease.h"
 #include "supervisor/world.h"
 
-#define RENEWED 1
+#define RENEWED 1 /* to the writer */
+#define WRITTEN 2 /* from it: it was written, or could not be */
 
 /* `until` by our own monotonic clock; the server's is asked when it is written. */
 struct renewal {
@@ -14,7 +16,8 @@ struct renewal {
     mono_t until;
 };
 
-static struct worker writer = {.fd = -1, .name = "lease-table"}; /* it only receives */
+static struct worker writer;
+static bool tried;
 
 struct child {
     const struct world *w;
@@ -35,6 +38,7 @@ static int write_once(struct child *c, const struct renewal *r, struct err *e)
     word.left_ms = mono_since(r->until, clock_mono());
     if (word.left_ms <= 0 || !fence_open())
         return 0;
+    fault_point("lease_table.writes");
     if (db_lease_publish(c->db, cfg->schema, &word, e) < 0)
         return -1;
     /* Given back meanwhile: whoever did so may have written before us. */
@@ -66,8 +70,10 @@ static int child_main(int fd, void *arg)
         struct packet m;
         const struct renewal *r;
         if (poll(&p, 1, newest.number ? 0 : -1) <= 0) {
-            if (newest.number)
+            if (newest.number) {
                 renew(&c, &newest);
+                worker_send_packet(fd, WRITTEN, NULL, 0);
+            }
             newest.number = 0;
         } else if (worker_receive_packet(fd, &m, &closed) && m.type == RENEWED &&
                    (r = packet_struct(&m, sizeof *r))) {
@@ -92,6 +98,30 @@ void lease_table_write(struct world *w, uint64_t number, mono_t until)
         world_log_err(w, LOG_WARN_, "the writer of worldkeeper_lease", &e);
     else
         worker_send_packet(writer.fd, RENEWED, &r, sizeof r); /* if it fails, the next one */
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    (void)w;
+    if (!m)
+        worker_end(v);
+    else if (m->type == WRITTEN)
+        tried = true;
+}
+
+void lease_table_begin(struct world *w)
+{
+    world_worker(w, &writer, "lease-table", message);
+}
+
+bool lease_table_tried(void)
+{
+    return tried;
+}
+
+void lease_table_expect(bool written)
+{
+    tried = written;
 }
 
 void lease_table_stop(void)

@@ -62,6 +62,7 @@ enum condition_id {
     CONDITION_OFFSITE_LATE,   /* … or are made, but too slowly */
     CONDITION_STANDBY,        /* the standby lags, or cannot have what the store has */
     CONDITION_COLD,           /* … or does not keep the world loaded */
+    CONDITION_LEASE,          /* no machine could take the lease, though it is renewed */
     CONDITION_LEFT,           /* a standby's server still has the tables of a world */
     CONDITION_PAUSE,          /* one without an end lasts too long */
     CONDITION_BLOCKED,        /* a restore waits for sessions of others */

@@ -196,7 +196,12 @@ bool leases_decide(struct world *w);
 /* Not longer than until the lease ends. */
 int64_t leases_sleep(mono_t now, int64_t ms);
 
-/* lease_table.c; after each renewal. */
+/* ---- lease_table.c ---- */
+void lease_table_begin(struct world *w);
+/* Has the table been written, or could it not be, since lease_table_expect(false)? */
+bool lease_table_tried(void);
+void lease_table_expect(bool written);
+/* After each renewal. */
 void lease_table_write(struct world *w, uint64_t number, mono_t until);
 void lease_table_stop(void);
 

@@ -289,7 +289,7 @@ def test_what_an_earlier_supervisor_told_is_over(told, http):
     """Of parts that the config does not have any more: each is told to be over, once."""
     told.configure({"journal": {"mode": "off"}, "drill": {"interval": "0s"}, "verify": {"interval": "0s"}})
     names = ["journal", "journal_gap", "journal_lag", "drill", "verify", "ledger", "ledger_slow", "ledger_late", "ledger_ids",
-             "offsite", "offsite_late", "progress_central", "progress_stolen", "standby", "standby_cold",
+             "lease", "offsite", "offsite_late", "progress_central", "progress_stolen", "standby", "standby_cold",
              "standby_tables"]
     path = os.path.join(told.dumps_dir, "alerts", "incidents")
     os.mkdir(os.path.dirname(path), 0o700)

@@ -505,6 +505,39 @@ def test_a_swap_that_waited(primary, server, how):
     assert k.world.sql("SELECT nonce FROM worldkeeper_sentinel") == before
 
 
+@NEEDS_ETCD
+@pytest.mark.either_server
+def test_an_etcd_without_room(make_keeper, world, smtp, tmp):
+    """Trace 15: renewals go on without room, but no machine could take the lease: the primary says so, with what to do. A
+    restore there, whose generation cannot be written into the lease, does not end it."""
+    etcd = Etcd(tmp)
+    keeper = make_keeper(world).init()
+    keeper.configure({"offsite": {"url": f"file://{tmp}/", "plain": "yes"}, "standby": {"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"},
+                      **smtp.settings()})
+
+    def said(status):
+        return [t for t in status["troubles"] if "NOSPACE" in t["what"] and "alarm disarm" in t["hint"]]
+    try:
+        keeper.start()
+        keeper.dump()
+        etcd.alarm("ACTIVATE")
+        keeper.wait(lambda: said(keeper.status()), "the condition")
+        (mail,) = smtp.wait(lambda mail: "lease cannot be taken over" in mail.subject)
+        assert "etcdctl alarm disarm" in mail.text, mail.text
+        number = keeper.status()["lease"]["number"]
+        keeper.ok("--restore", "--force")
+        keeper.wait_state("UP")
+        held = time.monotonic() + 6  # longer than the lease
+        keeper.wait(lambda: time.monotonic() > held and keeper.state() == "UP", "it keeps the lease")
+        assert keeper.status()["lease"]["number"] == number and "WAITING" not in keeper.log().split("NOSPACE")[-1], keeper.log()
+        etcd.alarm("DEACTIVATE")
+        keeper.wait(lambda: not said(keeper.status()), "its end")
+        generation = keeper.status()["generation"]
+        wait_for(lambda: etcd.lease(keeper.name)["generation"] == generation, lambda: etcd.lease(keeper.name))
+    finally:
+        etcd.stop()
+
+
 def durable(checked):
     """How many tables of durable engines --check counts in the world."""
     return re.search(r"; (\d+) durable", checked.out).group(1)
@@ -516,18 +549,18 @@ def test_a_primary_and_its_lease(primary):
     """Not up before the lease is held, which needs a proof; not up once it cannot be renewed; up again when nobody took it.
     One that stood still while another took it never says UP once more, steps back, and stays so over a restart."""
     k = primary
-    k.start("WAITING")
+    k.start("WAITING", fault="lease_table.writes#1=sleep:500")
     k.wait(lambda: "never seen to honour conditional writes" in k.status()["reason"], "no proof")
     assert k.flag() == "WAITING" and k.status()["lease"]["state"] == "gone"
     checked = k.run("--check")
     assert "honours If-None-Match and If-Match" in checked.out, checked
     assert "is not shorter than a fifth of [standby] ttl" in checked.out, checked
     k.wait_state("UP")
+    assert in_the_world(k)[:3] == (1, 1, 1), "trace 14: what says UP to players says it to their games, too"
     k.wait(lambda: k.status()["lease"]["state"] == "held", "it is held")
     lease = k.status()["lease"]
     assert (lease["role"], lease["number"]) == ("primary", 1), lease
     # A game reads it in its own server, and in what a restore loads there is nothing of it.
-    wait_for(lambda: in_the_world(k)[:3] == (1, 1, 1), "the lease in the world")
     assert in_the_world(k)[3] == k.status()["host"]
     assert durable(k.run("--check")) == durable(checked), "a table of ours is none of the game's"
     k.reload({"dump": {"engines": "all"}})

@@ -879,6 +879,7 @@ def test_a_machine_that_returns_to_another_ones_lease(make_pair, store, tmp):
         one.server.kill9()
         two.ok("--promote")
         assert record(store)["number"] > number
+        assert two.world.sql("SELECT number, until > UTC_TIMESTAMP(3) FROM worldkeeper_lease") == ((record(store)["number"], 1),)
         one.server.start()
         one.start("STANDBY")
         two.start()

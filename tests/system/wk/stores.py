@@ -589,6 +589,15 @@ class Etcd:
         """By hand, behind everybody's back."""
         assert self.call("kv/deleterange", {"key": base64.b64encode(key.encode()).decode()})
 
+    def alarm(self, action):
+        """NOSPACE, as etcd raises it itself where its quota is used up."""
+        assert self.call("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})
+
+    def lease(self, world):
+        """As it is written down."""
+        key = base64.b64encode(f"/worldkeeper/{world}/lease".encode()).decode()
+        return json.loads(base64.b64decode(self.call("kv/range", {"key": key})["kvs"][0]["value"]))
+
     def stop(self):
         for process in self.processes:
             process.send_signal(SIGCONT)
