@@ -8,6 +8,7 @@ suite=
 out=$here/build/package
 native=no
 release=no
+install=no
 roots=()
 
 usage() {
@@ -15,8 +16,9 @@ usage() {
 Usage: scripts/build-deb.sh [OPTIONS]
 
 Builds the Debian package in a temporary, bare Debian, which is removed afterwards: this machine gets no compiler, only
-debootstrap. Ends with the path of the package and the command that installs it. Needs root.
+debootstrap. Ends with the path of the package and the command that installs it, or has that done. Needs root.
 
+  --install       install the package when it is built, without a question
   --here          build on this machine, as any user, with what scripts/deps.sh package has installed (make deb)
   --suite SUITE   bookworm or trixie (default: the release that this machine runs)
   --out DIR       where the package goes (default: build/package)
@@ -28,7 +30,7 @@ debootstrap. Ends with the path of the package and the command that installs it.
 
 The times of all files are SOURCE_DATE_EPOCH, by default the time of the commit, and in an unpacked source tarball that of its
 files. Unit tests run where libcmocka-dev is installed and DEB_BUILD_OPTIONS has no nocheck.
-Exit status: 0 if the package is built, 1 if not, 2 for a wrong option, 3 if no Debian can be made here.
+Exit status: 0 if the package is built (and installed), 1 if not, 2 for a wrong option, 3 if no Debian can be made here.
 END
 }
 
@@ -50,6 +52,7 @@ while [ $# -gt 0 ]; do
         ;;
     --here) native=yes ;;
     --release) release=yes ;;
+    --install) install=yes ;;
     --help)
         usage
         exit 0
@@ -63,6 +66,9 @@ while [ $# -gt 0 ]; do
 done
 out=$(realpath -m "$out")
 cd "$here"
+[ "$install" = no ] || [ "$(id -u)" = 0 ] || die "--install needs root: sudo scripts/build-deb.sh --install"
+own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+[ "$install" = no ] || [ "${suite:-$own}" = "$own" ] || die "--install: a package for $suite is not for this machine, which has $own"
 
 # A checkout may belong to another user than root, who builds.
 epoch() {
@@ -107,7 +113,7 @@ build_here() {
 # What the root made is copied; nothing else of it stays.
 build_in_root() {
     local work rc=0 options=() name
-    [ -n "$suite" ] || suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    [ -n "$suite" ] || suite=$own
     [ "$release" = no ] || options+=(--release)
     work=$(mktemp -d -p "${TMPDIR:-/var/tmp}") # Debian 13 mounts /tmp without devices
     # shellcheck disable=SC2064 # the name is known now
@@ -143,7 +149,13 @@ for file in "${built[@]}"; do
     */worldkeeper_*.deb)
         name=$file
         [ "${file#"$PWD/"}" = "$file" ] || name=./${file#"$PWD/"}
-        printf '\n%s\nsudo apt install %q\n' "$file" "$name"
+        if [ "$install" = no ]; then
+            printf '\n%s\nsudo apt install %q\n' "$file" "$name"
+        else
+            printf '\n%s\n' "$file"
+            apt-get -qq update
+            DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --reinstall --allow-downgrades "$name"
+        fi
         ;;
     esac
 done

@@ -178,6 +178,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
         }
         if (is_wide(g) && !grant) {
             talk_say("  declined: %s\n", g->sql);
+            s->journal_declined |= text_starts(g->lost, "no journal");
             drop(n, i);
             continue;
         }
@@ -186,7 +187,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
     return 0;
 }
 
-/* The statement that takes one of ours back; NULL: a setting, which stays. */
+/* The statement that revokes what one of ours grants; NULL: it is no GRANT. */
 static char *reverse(const char *sql)
 {
     static const char to[] = " TO `", grant[] = "GRANT ";
@@ -270,7 +271,9 @@ int account_make(struct setup *s, const struct account *a, const struct needed_g
         SCOPED(xfree) char *back = ours ? NULL : reverse(n->list[i].sql);
         if (s->dry)
             show_grant(&n->list[i]);
-        else if (effect_sql(&s->x, n->list[i].sql, NULL, back, e) < 0)
+        else if (text_starts(n->list[i].sql, "SET ")
+                     ? effect_setting(&s->x, n->list[i].sql, e) < 0
+                     : effect_sql(&s->x, n->list[i].sql, NULL, back, e) < 0)
             return -1;
     }
     return 0;

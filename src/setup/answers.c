@@ -90,7 +90,8 @@ static int ask_mail(struct setup *s, struct answers *a, struct err *e)
     p->mail_url = xstrdup(s->smtp ? s->smtp : LOCAL_MAIL);
     p->mail_from = xasprintf("worldkeeper@%s", host);
     const char *server = s->smtp ? s->smtp : s->mail ? LOCAL_MAIL : NULL;
-    if (ask_value(p, &p->mail_to, "Mail address for alerts", s->mail, "root@localhost", e) < 0 ||
+    if (ask_value(p, &p->mail_to, "Mail address for alerts (several: with commas)", s->mail,
+                  "root@localhost", e) < 0 ||
         ask_value(p, &p->mail_url, "Mail server", server, LOCAL_MAIL, e) < 0)
         return -1;
     return ask_mail_login(s, a, e);

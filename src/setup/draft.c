@@ -71,6 +71,16 @@ static void key(struct buf *out, const char *name, const char *value)
         buf_printf(out, "%s = %s\n", name, value);
 }
 
+/* A mail server on this machine often has no certificate that anybody could check. */
+static bool is_local_mail(const char *url)
+{
+    static const char *const hosts[] = {"smtp://localhost", "smtp://127.0.0.1", "smtp://[::1]"};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+        if (text_starts(url, hosts[i]) && strchr(":/", url[strlen(hosts[i])])) /* or its end */
+            return true;
+    return false;
+}
+
 static void alerts(const struct draft *p, struct buf *out)
 {
     if (p->mail_to && *p->mail_to) {
@@ -80,7 +90,7 @@ static void alerts(const struct draft *p, struct buf *out)
         key(out, "to", p->mail_to);
         key(out, "user", p->mail_user);
         key(out, "password_file", p->mail_password_file);
-        if (strcmp(p->mail_url, "smtp://localhost") == 0)
+        if (is_local_mail(p->mail_url))
             key(out, "starttls", "preferred");
     }
     if (p->webhook_file && *p->webhook_file) {

@@ -13,10 +13,12 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "setup/talk.h"
+#include "sql/literal.h"
 
 extern char **environ;
 
 #define FILE_LARGEST (1u << 20)
+#define PERSISTED "PERSIST."
 
 /* ---- directories and files ---- */
 
@@ -145,6 +147,72 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
     return 0;
 }
 
+char *effect_setting_value(struct db *db, const char *setting)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    struct err none = {0};
+    const char *name = strchr(setting, '.') + 1;
+    if (text_starts(setting, PERSISTED))
+        return db_one_with(db,
+                           "SELECT VARIABLE_VALUE FROM performance_schema.persisted_variables "
+                           "WHERE VARIABLE_NAME=?",
+                           DB_ARGS(name), &none);
+    buf_adds(&sql, "SELECT @@GLOBAL.");
+    sql_ident(&sql, name);
+    return db_one(db, sql.p, &none);
+}
+
+/* The statement that sets what it is now. */
+static char *set_back(struct db *db, const char *setting)
+{
+    struct buf sql = {0};
+    bool persisted = text_starts(setting, PERSISTED);
+    const char *name = strchr(setting, '.') + 1;
+    SCOPED(xfree) char *value = effect_setting_value(db, setting);
+    buf_adds(&sql, !persisted ? "SET @@GLOBAL."
+                   : value    ? "SET PERSIST_ONLY "
+                              : "RESET PERSIST IF EXISTS ");
+    sql_ident(&sql, name);
+    if (value) {
+        buf_addc(&sql, '=');
+        if (value[strspn(value, "0123456789")] || !*value)
+            sql_string(&sql, value, strlen(value));
+        else
+            buf_adds(&sql, value);
+    }
+    buf_addc(&sql, ';');
+    return sql.p;
+}
+
+/* What PERSIST sets is set in the running server, too: that is noted first, and undone last. Once it is done, the value is
+ * noted as the server has it: ON for 1. */
+static int note_setting(struct effects *x, const char *name, bool persisted, const char *wanted,
+                        struct err *e)
+{
+    for (int i = 0; i <= persisted; i++) {
+        SCOPED(xfree) char *setting = xasprintf("%s%s", i ? PERSISTED : "GLOBAL.", name);
+        SCOPED(xfree) char *back = wanted ? set_back(x->db, setting) : NULL,
+                           *value = wanted ? xstrdup(wanted) : effect_setting_value(x->db, setting);
+        if (value && made_note(&x->made, MADE_SETTING, setting, value, back, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int effect_setting(struct effects *x, const char *sql, struct err *e)
+{
+    static const char global[] = "SET @@GLOBAL.", persist[] = "SET PERSIST ";
+    bool persisted = text_starts(sql, persist);
+    const char *at = sql + strlen(persisted ? persist : global), *value = strchr(at, '=') + 1;
+    SCOPED(xfree) char *name = xasprintf("%.*s", (int)(value - 1 - at), at);
+    SCOPED(xfree) char *wanted = xasprintf("%.*s", (int)strcspn(value, ";"), value);
+    if (x->dry)
+        return effect_sql(x, sql, NULL, NULL, e);
+    return note_setting(x, name, persisted, wanted, e) < 0 || effect_sql(x, sql, NULL, NULL, e) < 0
+               ? -1
+               : note_setting(x, name, persisted, NULL, e);
+}
+
 /* ---- programs ---- */
 
 static int wait_for(pid_t pid, const char *what, struct err *e)
@@ -211,19 +279,15 @@ static bool become(const struct effects *x)
            (initgroups(x->user, x->gid) == 0 && setgid(x->gid) == 0 && setuid(x->uid) == 0);
 }
 
-static void be_keeper(const struct effects *x, const char *const *argv, bool quiet)
+static void be_keeper(const struct effects *x, const char *const *argv)
 {
-    int null = quiet ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
-    if (null >= 0 && (dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0))
-        _exit(126);
     if (!become(x) || chdir("/") < 0)
         _exit(126);
     fexecve(x->program, (char *const *)(uintptr_t)argv, environ);
     _exit(127);
 }
 
-int effect_keeper(struct effects *x, const char *config, const char *const *options, bool quiet,
-                  struct err *e)
+int effect_keeper(struct effects *x, const char *config, const char *const *options, struct err *e)
 {
     const char *argv[16] = {"worldkeeper", "--config", config};
     SCOPED(buf_free) struct buf command = {0};
@@ -234,8 +298,7 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
         buf_addc(&command, ' ');
         buf_shell(&command, options[i]);
     }
-    if (!quiet)
-        talk_say("%s %s (as %s)\n", x->dry ? "would run" : "running", command.p, x->user);
+    talk_say("%s %s (as %s)\n", x->dry ? "would run" : "running", command.p, x->user);
     if (x->dry)
         return 0;
     if (x->program < 0)
@@ -244,6 +307,6 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
     if (pid < 0)
         return err_sys(e, errno, "cannot start worldkeeper");
     if (pid == 0)
-        be_keeper(x, argv, quiet);
+        be_keeper(x, argv);
     return wait_for(pid, "worldkeeper", e);
 }

@@ -26,6 +26,10 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
 /* Carries a statement out. `shown` in its place, if it has a secret; `undo` takes it back, NULL: nothing has to. */
 int effect_sql(struct effects *x, const char *sql, const char *shown, const char *undo,
                struct err *e);
+/* Carries out SET @@GLOBAL.x=…; or SET PERSIST x=…; and notes what the server had. */
+int effect_setting(struct effects *x, const char *sql, struct err *e);
+/* The value of GLOBAL.x or PERSIST.x; malloc; NULL: it has none, or the server cannot be asked. */
+char *effect_setting_value(struct db *db, const char *setting);
 /* Runs a program of the system and waits: its exit status, or -1. argv[0] is looked for in PATH. */
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
 /* Notes a file that another program made for us, as if we had. */
@@ -33,9 +37,7 @@ int effect_adopt(struct effects *x, const char *path, struct err *e);
 /* Runs a program and reads what it says, up to `limit` bytes; its exit status, or -1. It changes nothing, and is run in a dry
  * run, too. */
 int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e);
-/* Runs worldkeeper as the service's user and waits: its exit status, or -1. `quiet`: neither the command is said nor its
- * output shown. */
-int effect_keeper(struct effects *x, const char *config, const char *const *options, bool quiet,
-                  struct err *e);
+/* Runs worldkeeper as the service's user and waits: its exit status, or -1. */
+int effect_keeper(struct effects *x, const char *config, const char *const *options, struct err *e);
 
 #endif

@@ -86,7 +86,7 @@ static int migrate(struct setup *s, struct err *e)
                        "continues with it");
 }
 
-static const struct survey_schema *find(const struct setup *s, const char *schema)
+static struct survey_schema *find(const struct setup *s, const char *schema)
 {
     for (size_t i = 0; i < s->survey.count; i++)
         if (strcmp(s->survey.list[i].name, schema) == 0)
@@ -98,6 +98,11 @@ static const struct survey_schema *find(const struct setup *s, const char *schem
 static int set_up_all(struct setup *s, const struct seen *x, struct err *e)
 {
     int rc = 0;
+    for (size_t i = 0; i < x->schemas.count; i++) {
+        struct survey_schema *schema = find(s, x->schemas.list[i]);
+        if (schema)
+            schema->chosen = true;
+    }
     for (size_t i = 0; i < x->worlds.count; i++) {
         struct err why = {0};
         const struct survey_schema *schema = find(s, x->schemas.list[i]);

@@ -15,6 +15,7 @@
 static const char *const kinds[MADE_KINDS] = {
     [MADE_DIR] = "directory",       [MADE_FILE] = "file",         [MADE_ACCOUNT] = "account",
     [MADE_STATEMENT] = "statement", [MADE_SENTINEL] = "sentinel", [MADE_SERVICE] = "service",
+    [MADE_SETTING] = "setting",
 };
 
 const char *made_kind_name(enum made_kind kind)
@@ -114,6 +115,15 @@ int made_note(struct made *m, enum made_kind kind, const char *name, const char 
         json_object_set_new(o, "sum", json_string(sum));
     if (undo)
         json_object_set_new(o, "undo", json_string(undo));
+    return save(m, e);
+}
+
+int made_take(struct made *m, const struct made *from, size_t i, struct err *e)
+{
+    const json_t *o = json_array_get(from->list, i);
+    if (made_has(m, made_kind_of(o), js_text(o, "name")))
+        return 0;
+    json_array_append(m->list, json_array_get(from->list, i));
     return save(m, e);
 }
 

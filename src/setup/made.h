@@ -15,6 +15,7 @@ enum made_kind {
     MADE_STATEMENT, /* name: the statement; undo: the one that takes it back, "": nothing does */
     MADE_SENTINEL,  /* name: of the table in the world's schema, with its lease table */
     MADE_SERVICE,   /* name: of the unit */
+    MADE_SETTING, /* name: GLOBAL.x or PERSIST.x; sum: its value; undo: the statement that sets what it was */
     MADE_KINDS
 };
 
@@ -29,6 +30,8 @@ int made_open(struct made *m, const char *path, bool dry, struct err *e);
 /* Notes a thing unless it is noted already. `sum` replaces an earlier one; either text may be NULL. */
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e);
+/* The i-th thing of one record is noted in another one, too. */
+int made_take(struct made *m, const struct made *from, size_t i, struct err *e);
 bool made_has(const struct made *m, enum made_kind kind, const char *name);
 /* Forgets the i-th thing, which is gone. */
 int made_forget(struct made *m, size_t i, struct err *e);

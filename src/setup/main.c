@@ -45,8 +45,10 @@ static const char help[] =
     "  --name NAME            of the world; default: made from the schema's\n"
     "  --no-global            decline all privileges on the whole server\n"
     "  --no-server-file       write no option file of the server\n"
+    "  --restart-server       restart the server at the end, if its binary log needs it\n"
     "  --status-dir DIR       for the homepage;  --page: with a page for players\n"
-    "  --mail ADDRESS         alerts by mail;  --smtp URL: not by this machine's server\n"
+    "  --mail ADDRESS         alerts by mail, also several times;  --smtp URL: not by this\n"
+    "                         machine's server\n"
     "  --webhook-file FILE    alerts to the URL in it;  --webhook-format FORMAT\n"
     "  --service-user NAME    who the service runs as; default: worldkeeper\n"
     "  --root DIR             make all files below it (images, trials)\n"
@@ -88,6 +90,7 @@ static const struct flag_option {
     {"no-global", AT(own_schema_only)},
     {"no-server-file", AT(no_server_file)},
     {"page", AT(page)},
+    {"restart-server", AT(restart_server)},
 #undef AT
 };
 #define TEXTS (sizeof texts / sizeof *texts)
@@ -101,6 +104,16 @@ static int read_port(const char *text, unsigned *out, struct err *e)
         return err_set(e, ERR_USAGE, 0, "--port %.40s: 1 to 65535", text);
     *out = (unsigned)n;
     return 0;
+}
+
+/* --mail may be given several times. */
+static void take_text(struct setup *s, const struct text_option *o, const char *value)
+{
+    if (o->offset == offsetof(struct setup, mail)) {
+        buf_printf(&s->mails, "%s%s", s->mails.len ? ", " : "", value);
+        value = s->mails.p;
+    }
+    *(const char **)(void *)((char *)s + o->offset) = value;
 }
 
 static int parse(int argc, char **argv, struct setup *s, struct err *e)
@@ -125,7 +138,7 @@ static int parse(int argc, char **argv, struct setup *s, struct err *e)
             if (read_port(optarg, &s->port, e) < 0)
                 return -1;
         } else if (opt >= OPT_TEXT && (size_t)opt < OPT_TEXT + TEXTS) {
-            *(const char **)(void *)((char *)s + texts[opt - OPT_TEXT].offset) = optarg;
+            take_text(s, &texts[opt - OPT_TEXT], optarg);
         } else if (opt >= OPT_TEXT) {
             *(bool *)((char *)s + flags[(size_t)opt - OPT_TEXT - TEXTS].offset) = true;
         } else {
@@ -297,6 +310,14 @@ static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
     }
 }
 
+/* The first error counts. */
+static int finish(struct setup *s, int rc, struct err *e)
+{
+    struct err later = {0};
+    int finished = setup_finish(s, rc == 0, &later);
+    return rc < 0 || finished == 0 ? rc : err_pass(e, &later);
+}
+
 static int set_up(struct setup *s, struct err *e)
 {
     if (setup_connect(s, e) < 0 || survey_read(s->db, &s->survey, e) < 0)
@@ -308,26 +329,28 @@ static int set_up(struct setup *s, struct err *e)
     }
     show_schemas(s);
     if (s->from_cron)
-        return from_cron_take_over(s, e);
+        return finish(s, from_cron_take_over(s, e), e);
     SCOPED(xfree) bool *chosen = xcalloc(s->survey.count, sizeof *chosen);
     if (ask_schemas(s, chosen, e) < 0)
         return -1;
     size_t count = 0;
     for (size_t i = 0; i < s->survey.count; i++)
         count += chosen[i];
+    for (size_t i = 0; i < s->survey.count; i++)
+        s->survey.list[i].chosen = chosen[i];
     if (count > 1 && s->name)
         return err_set(e, ERR_USAGE, 0, "--name names one world, and %zu schemas were chosen",
                        count);
     const char *given = s->name;
-    for (size_t i = 0; i < s->survey.count; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < s->survey.count && rc == 0; i++) {
         SCOPED(xfree) char *world = kept_by(s, s->survey.list[i].name);
         if (!chosen[i])
             continue;
         s->name = given ? given : world; /* a world that is kept is continued with */
-        if (setup_world(s, &s->survey.list[i], e) < 0)
-            return -1;
+        rc = setup_world(s, &s->survey.list[i], e);
     }
-    return 0;
+    return finish(s, rc, e);
 }
 
 static void show_error(const struct err *e)
@@ -368,5 +391,6 @@ int main(int argc, char **argv)
     db_close(s.db);
     free(s.asked_admin);
     buf_free(&s.password);
+    buf_free(&s.mails);
     return rc < 0 ? err_exit(e.cls) : 0;
 }

@@ -12,6 +12,9 @@
 #include "setup/draft.h"
 #include "setup/survey.h"
 
+/* How the name of our option files of the server begins; the world's follows, and ".cnf". */
+#define SERVER_FILE "/90-worldkeeper-"
+
 struct setup {
     /* Options; NULL: not given. */
     const char *root; /* everything is made below it; "": the machine itself */
@@ -21,7 +24,9 @@ struct setup {
     const char *status_dir, *mail, *smtp, *webhook_file, *webhook_format;
     const char *service_user;
     bool yes, dry, own_schema_only, no_server_file, page;
+    bool restart_server; /* at the end, for its binary log; also an answer */
 
+    struct buf mails;       /* of several --mail, with commas */
     const char *taken_over; /* the schemas of --from-cron, as --schema takes them */
     char *asked_admin;      /* malloc; NULL: not asked for */
     struct buf password;    /* the administrator's: asked for or read, never written */
@@ -30,12 +35,20 @@ struct setup {
     struct survey survey;
     struct effects x;
     bool systemd;
+
+    bool restart_known;    /* it was asked, or answered by option, and can be done */
+    bool journal_declined; /* the privileges that a journal needs */
+    struct world **worlds; /* whose steps are done, but for what setup_finish() does */
+    size_t world_count;
 };
 
 /* admin.c: opens s->db; asks for an administrator's login if there is no other way in. */
 int setup_connect(struct setup *s, struct err *e);
 /* world.c: sets one world up, or continues with one that was. */
 int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e);
+/* Ends what setup_world() did: restarts the server if all worlds are `good` and it is to be done, checks each world, and says
+ * what there is to know. Called once, after the last world. */
+int setup_finish(struct setup *s, bool good, struct err *e);
 /* undo.c: removes what was made for the world, but no dumps. */
 int setup_undo(struct setup *s, const char *name, struct err *e);
 

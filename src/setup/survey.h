@@ -2,6 +2,7 @@
 #ifndef WK_SETUP_SURVEY_H
 #define WK_SETUP_SURVEY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -15,6 +16,7 @@ struct survey_schema {
     uint64_t rows, bytes;
     char *largest; /* MEMORY table; its data and what it may take, 0: unknown */
     uint64_t largest_bytes, largest_room;
+    bool chosen; /* becomes a world in this run, or is one that is continued with */
 };
 struct survey {
     struct survey_schema *list;

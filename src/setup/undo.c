@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actions/worlds.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "mysql/account.h"
@@ -37,6 +38,9 @@ static int remove_file(struct setup *s, const char *path, const char *sum, struc
     if (!s->dry && unlink(path) < 0)
         return err_sys(e, errno, "cannot remove %s", path);
     talk_say("%s file %s\n", s->dry ? "would remove" : "removed", path);
+    if (strstr(path, SERVER_FILE))
+        talk_say(
+            "  the server keeps the options that it was started with until its next restart\n");
     return 1;
 }
 
@@ -108,6 +112,18 @@ static int take_back(struct setup *s, const char *sql, struct err *e)
     return err_pass(e, &why);
 }
 
+/* Only while it is as setup left it. */
+static int set_back(struct setup *s, const char *setting, const char *value, const char *sql,
+                    struct err *e)
+{
+    SCOPED(xfree) char *now = effect_setting_value(s->db, setting);
+    if (!now || strcmp(now, value) != 0) {
+        talk_say("%s was changed since, and stays\n", setting);
+        return 1; /* it is no longer ours */
+    }
+    return type(s, sql, e);
+}
+
 static int remove_one(struct setup *s, const json_t *o, struct err *e)
 {
     const char *name = js_text(o, "name");
@@ -124,10 +140,65 @@ static int remove_one(struct setup *s, const json_t *o, struct err *e)
         return drop_sentinel(s, name, js_text(o, "undo"), e);
     case MADE_SERVICE:
         return stop_service(s, name, e);
+    case MADE_SETTING:
+        return set_back(s, name, js_text(o, "sum"), js_text(o, "undo"), e);
     case MADE_KINDS:
         break;
     }
     return 0;
+}
+
+/* ---- what another world of the same server needs, too ---- */
+
+struct heir {
+    struct setup *s;
+    const char *world; /* that is undone */
+    char *record;      /* of the other one */
+};
+
+static void see_heir(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct heir *h = arg;
+    const struct db_params *p = &h->s->params;
+    (void)path;
+    (void)why;
+    if (!cfg || h->record || strcmp(cfg->name, h->world) == 0)
+        return;
+    if (p->socket ? cfg->mysql.socket && strcmp(cfg->mysql.socket, p->socket) == 0
+                  : cfg->mysql.host && strcmp(cfg->mysql.host, p->host) == 0 &&
+                        cfg->mysql.port == p->port)
+        h->record = setup_config_path(h->s, cfg->name, ".setup");
+}
+
+static bool is_server_wide(const json_t *o, const char *world)
+{
+    SCOPED(xfree) char *file = xasprintf(SERVER_FILE "%s.cnf", world);
+    const char *name = js_text(o, "name"), *at = strstr(name, file);
+    return made_kind_of(o) == MADE_SETTING ||
+           (made_kind_of(o) == MADE_FILE && at && strcmp(at, file) == 0);
+}
+
+/* Options of the server stay while another world of it is there; the record of that world takes them over. */
+static int hand_over(struct setup *s, const char *world, struct err *e)
+{
+    struct heir h = {.s = s, .world = world};
+    struct made *m = &s->x.made, to = {0};
+    struct err none;
+    int rc = 0;
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    worlds_each(dir, see_heir, &h, &none);
+    if (h.record)
+        rc = made_open(&to, h.record, s->dry, e);
+    for (size_t i = json_array_size(m->list); h.record && rc == 0 && i-- > 0;) {
+        const json_t *o = json_array_get(m->list, i);
+        if (!is_server_wide(o, world))
+            continue;
+        talk_say("%s stays: another world of this server needs it, too\n", js_text(o, "name"));
+        rc = made_take(&to, m, i, e) < 0 || made_forget(m, i, e) < 0 ? -1 : 0;
+    }
+    made_free(&to);
+    free(h.record);
+    return rc;
 }
 
 static bool needs_server(const struct made *m)
@@ -135,7 +206,8 @@ static bool needs_server(const struct made *m)
     bool any = false;
     for (size_t i = 0; i < json_array_size(m->list); i++) {
         enum made_kind kind = made_kind_of(json_array_get(m->list, i));
-        any |= kind == MADE_ACCOUNT || kind == MADE_STATEMENT || kind == MADE_SENTINEL;
+        any |= kind == MADE_ACCOUNT || kind == MADE_STATEMENT || kind == MADE_SENTINEL ||
+               kind == MADE_SETTING;
     }
     return any;
 }
@@ -182,6 +254,8 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
         return -1;
     if (!go || (needs_server(m) && setup_connect(s, e) < 0))
         return go ? -1 : 0;
+    if (s->db && hand_over(s, name, e) < 0)
+        return -1;
     if (remove_all(s, false, &failed) == 0 && !failed) {
         /* Without the record nothing is left to continue: what stays was changed by others. */
         if (!s->dry && unlink(m->path) < 0 && errno != ENOENT)

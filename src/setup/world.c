@@ -6,32 +6,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "binlog/stream.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
-#include "setup/answers.h"
 #include "setup/scripts.h"
-#include "setup/setup.h"
 #include "setup/talk.h"
+#include "setup/world.h"
 
-#define UP_PATIENCE 90                          /* seconds until a new service is up */
-#define SUPERVISED(rc) ((rc) == 0 || (rc) == 1) /* exit status of --status: the world is up */
-
-struct world {
-    struct setup *s;
-    struct effects *x;
-    const struct survey_schema *schema;
-    char *name, *config_path;
-    bool known; /* its config is there: nothing is asked that it answers */
-    struct answers answers;
-    struct buf text; /* of a new config */
-    struct config *cfg;
-    struct account account;
-    struct needed_grants grants;
-    struct draft_options options; /* that the server lacks */
-    char *server_file;            /* where these may be written; NULL: nowhere here */
-    bool write_server_file;
-};
+#define UP_PATIENCE 90 /* seconds until a new service is up */
 
 static void world_free(struct world *w)
 {
@@ -44,7 +25,8 @@ static void world_free(struct world *w)
     needed_grants_free(&w->grants);
     draft_options_free(&w->options);
     free(w->server_file);
-    made_free(&w->x->made);
+    made_free(&w->made);
+    free(w);
 }
 
 /* ---- questions ---- */
@@ -124,7 +106,7 @@ static void look_at_server(struct world *w)
     for (size_t i = v.mariadb ? 0 : 1; i < sizeof dirs / sizeof *dirs && !w->server_file; i++) {
         SCOPED(xfree) char *dir = setup_path(w->s, dirs[i]);
         if (w->s->params.socket && access(dir, F_OK) == 0)
-            w->server_file = xasprintf("%s/90-worldkeeper-%s.cnf", dir, w->name);
+            w->server_file = xasprintf("%s" SERVER_FILE "%s.cnf", dir, w->name);
     }
 }
 
@@ -140,17 +122,21 @@ static int ask_server_file(struct world *w, struct err *e)
     }
     if (restart)
         talk_say("A binary log begins with a restart of the server, which empties all MEMORY "
-                 "tables. That is harmless "
-                 "once the world is supervised and has its first dump: it is then restored by "
-                 "itself. Until the restart "
-                 "setup goes on without it.\n");
+                 "tables. That is harmless once the world is supervised and has its first dump: "
+                 "the world is then restored automatically. Until the restart there is no "
+                 "journal.\n");
     if (!w->server_file) {
         talk_say("The server's option files are not on this machine, or not where Debian has them: "
                  "write these lines there yourself.\n");
         return 0;
     }
     SCOPED(xfree) char *question = xasprintf("Write them to %s?", w->server_file);
-    return talk_yes(question, true, &w->write_server_file, e);
+    w->write_server_file = access(w->server_file, F_OK) == 0;
+    if (w->write_server_file)
+        talk_say("%s is there: an earlier run wrote it.\n", w->server_file);
+    else if (talk_yes(question, true, &w->write_server_file, e) < 0)
+        return -1;
+    return restart_ask(w, e);
 }
 
 static int ask_all(struct world *w, struct err *e)
@@ -238,7 +224,7 @@ static int make_server_file(struct world *w, struct err *e)
     if (effect_file(w->x, w->server_file, text.p, 0644, false, false, e) < 0)
         return -1;
     for (size_t i = 0; i < w->options.count; i++)
-        if (w->options.list[i].now && effect_sql(w->x, w->options.list[i].now, NULL, NULL, e) < 0)
+        if (w->options.list[i].now && effect_setting(w->x, w->options.list[i].now, e) < 0)
             return -1;
     return 0;
 }
@@ -250,9 +236,12 @@ static int test_alert(struct world *w, struct err *e)
     bool arrived = true;
     if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
         return 0;
-    int rc = effect_keeper(w->x, w->config_path, options, false, e);
+    int rc = effect_keeper(w->x, w->config_path, options, e);
     if (rc < 0 ||
-        (rc == 0 && !w->s->dry && talk_yes("Did the test message arrive?", true, &arrived, e) < 0))
+        (rc == 0 && !w->s->dry &&
+         talk_yes(w->cfg->smtp.to.count > 1 ? "Did the test message arrive at each address?"
+                                            : "Did the test message arrive?",
+                  true, &arrived, e) < 0))
         return -1;
     if (rc == 0 && arrived)
         return 0;
@@ -277,17 +266,10 @@ static int prepare(struct world *w, struct err *e)
 static int keeper(struct world *w, const char *option, struct err *e)
 {
     const char *const options[] = {option, NULL};
-    int rc = effect_keeper(w->x, w->config_path, options, false, e);
+    int rc = effect_keeper(w->x, w->config_path, options, e);
     return rc <= 0
                ? rc
                : err_set(e, ERR_SYSTEM, 0, "worldkeeper %s failed with exit status %d", option, rc);
-}
-
-static int status(struct world *w)
-{
-    static const char *const options[] = {"--status", "--quiet", NULL};
-    struct err ignored;
-    return effect_keeper(w->x, w->config_path, options, true, &ignored);
 }
 
 static int first_dump(struct world *w, struct err *e)
@@ -317,7 +299,7 @@ static int start_service(struct world *w, struct err *e)
         err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
         return err_hint(e, "journalctl -u %s says why", unit);
     }
-    for (unsigned i = 0; rc == 0 && !w->s->dry && !SUPERVISED(status(w)); i++) {
+    for (unsigned i = 0; rc == 0 && !w->s->dry && !world_is_up(w->cfg); i++) {
         if (i == UP_PATIENCE) {
             err_set(e, ERR_SYSTEM, 0, "%s does not report the world as up", unit);
             return err_hint(e, "journalctl -u %s says why", unit);
@@ -325,92 +307,6 @@ static int start_service(struct world *w, struct err *e)
         sleep(1);
     }
     return rc;
-}
-
-/* ---- what to know ---- */
-
-/* An administrator's session says what the server lacks, and not what was declined. */
-static bool was_declined(struct world *w)
-{
-    struct needed_grants left = {0};
-    struct err ignored = {0};
-    bool declined = false;
-    needed_grants_for(w->cfg, w->s->db, w->account.name, &left, &ignored);
-    for (size_t i = 0; i < left.count; i++)
-        declined |= left.list[i].lost && text_starts(left.list[i].lost, "no journal");
-    needed_grants_free(&left);
-    return declined;
-}
-
-/* How the server is restarted, as far as systemd started it on this machine; NULL: not known. */
-static char *server_service(struct world *w)
-{
-    SCOPED(buf_free) struct buf text = {0};
-    struct err ignored = {0};
-    SCOPED(xfree) char *file = db_one(w->s->db, "SELECT @@GLOBAL.pid_file", &ignored);
-    if (!w->s->systemd || !w->s->params.socket || !file || file[0] != '/' ||
-        file_read_public(AT_FDCWD, file, 64, &text, &ignored) < 0 || !text_is_digit(text.p[0]))
-        return NULL;
-    SCOPED(xfree) char *cgroup = xasprintf("/proc/%ld/cgroup", strtol(text.p, NULL, 10));
-    buf_clear(&text);
-    return file_read_public(AT_FDCWD, cgroup, 65536, &text, &ignored) < 0 ? NULL
-                                                                          : draft_service(text.p);
-}
-
-/* The lines that begin a binary log are in the server's option file: only the restart is left. */
-static void say_restart(struct world *w)
-{
-    SCOPED(xfree) char *service = server_service(w);
-    talk_say(
-        "The journal begins with the server's next restart, over which the world comes back by "
-        "itself%s%s\n",
-        service ? ":\n  systemctl restart " : ".", service ? service : "");
-}
-
-static bool begins_with_restart(const struct world *w)
-{
-    bool restart = false;
-    for (size_t i = 0; i < w->options.count; i++)
-        restart |= w->options.list[i].restart;
-    return restart && w->server_file && w->write_server_file;
-}
-
-static void say_journal(struct world *w)
-{
-    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites is = {0};
-    struct err why = {0};
-    if (w->cfg->journal == JOURNAL_OFF || was_declined(w))
-        is.reason = xstrdup("no journal is kept");
-    else if (binlog_prerequisites(w->s->db, w->cfg->schema, &is, &why) < 0)
-        is.reason = xstrdup(why.text);
-    if (!is.reason)
-        talk_say("  a restart, crash or kill of the server: restored by itself, with all that was "
-                 "acknowledged\n");
-    else
-        talk_say(
-            "  a restart, crash or kill of the server: restored by itself from the newest dump\n"
-            "Not yet:\n  what was played after that dump: %s\n",
-            is.reason);
-    if (is.reason && w->cfg->journal != JOURNAL_OFF && begins_with_restart(w))
-        say_restart(w);
-}
-
-static void say_known(struct world *w)
-{
-    talk_say("\nWorld %s is protected against:\n", w->name);
-    say_journal(w);
-    if (!w->cfg->offsite.url)
-        talk_say("Not yet, and in worldkeeper-offsite(7):\n  the loss of this machine's disk "
-                 "([offsite] url)\n");
-    if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
-        talk_say("Nobody is told when it is lost: [alert.smtp] or [alert.webhook] in %s\n",
-                 w->config_path);
-    talk_say("\nWorth knowing:\n"
-             "  worldkeeper --world %s --status       what it does now\n"
-             "  worldkeeper --world %s --list         its dumps, and the times that --restore --at "
-             "reaches\n"
-             "  worldkeeper --world %s --pause=1h     before planned work on the server\n",
-             w->name, w->name, w->name);
 }
 
 /* As far as containers go: their entry point starts the daemon. */
@@ -437,28 +333,23 @@ static int carry_out(struct world *w, struct err *e)
         say_how_to_start(w);
         return 0;
     }
-    if (!w->s->dry && w->known && SUPERVISED(status(w)))
+    if (!w->s->dry && w->known && world_is_up(w->cfg))
         talk_say("The world is supervised, and up.\n");
     else if (first_dump(w, e) < 0 || start_service(w, e) < 0)
         return -1;
-    static const char *const check[] = {"--check", "--quiet", NULL};
-    int rc = effect_keeper(w->x, w->config_path, check, false, e);
-    if (rc < 0)
-        return -1;
-    if (!w->s->dry)
-        say_known(w);
-    return rc == 0 ? 0 : err_set(e, ERR_SYSTEM, 0, "--check names what is left to do, as above");
+    w->started = true;
+    return 0;
 }
 
-static void say_done(struct world *w)
+static void say_done(const struct world *w, const struct made *made)
 {
-    size_t n = json_array_size(w->x->made.list);
+    size_t n = json_array_size(made->list);
     if (w->s->dry || n == 0)
         return;
     talk_say("\nDone so far (a second run continues; worldkeeper-setup --undo %s removes it):\n",
              w->name);
     for (size_t i = 0; i < n; i++) {
-        const json_t *o = json_array_get(w->x->made.list, i);
+        const json_t *o = json_array_get(made->list, i);
         talk_say("  %s %s\n", made_kind_name(made_kind_of(o)),
                  json_string_value(json_object_get(o, "name")));
     }
@@ -466,16 +357,51 @@ static void say_done(struct world *w)
 
 int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e)
 {
-    struct world w = {.s = s, .x = &s->x, .schema = schema};
+    struct world *w = xcalloc(1, sizeof *w);
     bool go = true;
+    *w = (struct world){.s = s, .x = &s->x, .schema = schema};
     talk_say("\n== %s\n", schema->name);
-    int rc = ask_all(&w, e);
+    int rc = ask_all(w, e);
     if (rc == 0)
         rc = talk_yes(s->dry ? "\nShow what would be done?" : "\nDo it?", true, &go, e);
     if (rc == 0 && !go)
         talk_say("Nothing was done.\n");
-    else if (rc == 0 && (rc = carry_out(&w, e)) < 0)
-        say_done(&w);
-    world_free(&w);
+    else if (rc == 0 && (rc = carry_out(w, e)) < 0)
+        say_done(w, &s->x.made);
+    w->made = s->x.made;
+    s->x.made = (struct made){0};
+    if (!w->started) {
+        world_free(w);
+        return rc;
+    }
+    s->worlds = xgrow(s->worlds, s->world_count, sizeof *s->worlds);
+    s->worlds[s->world_count++] = w;
+    return 0;
+}
+
+static int check(struct world *w, struct err *e)
+{
+    static const char *const options[] = {"--check", "--quiet", NULL};
+    int rc = effect_keeper(w->x, w->config_path, options, e);
+    if (rc >= 0 && !w->s->dry)
+        known_say(w);
+    return rc <= 0 ? rc : err_set(e, ERR_SYSTEM, 0, "--check names what is left to do, as above");
+}
+
+int setup_finish(struct setup *s, bool good, struct err *e)
+{
+    int rc = good && s->world_count ? restart_server(s, e) : 0;
+    for (size_t i = 0; i < s->world_count; i++) {
+        struct world *w = s->worlds[i];
+        struct err why = {0};
+        if (s->db && check(w, &why) < 0 && rc == 0)
+            rc = err_pass(e, &why);
+        if (rc < 0)
+            say_done(w, &w->made);
+        world_free(w);
+    }
+    free(s->worlds);
+    s->worlds = NULL;
+    s->world_count = 0;
     return rc;
 }

@@ -1,11 +1,15 @@
 """worldkeeper-setup: the conversation, what it makes, that it can be repeated and undone, and what a failure leaves."""
+import contextlib
 import glob
 import json
 import os
 import re
 import stat
 import subprocess
+import threading
+import time
 
+import pymysql
 import pytest
 
 from wk.follow import LOG
@@ -19,6 +23,7 @@ pytestmark = pytest.mark.either_server
 ENTER = ""
 WHICH, NAME, STATUS = "Which are to be kept[^\n]*: $", "Name of the world[^\n]*: $", "Status directory[^\n]*: $"
 PAGE, ALERTS, GRANT = "A status page[^\n]*: $", "Alerts by[^\n]*: $", "Grant it[^\n]*: $"
+RESTART = "Restart the server[^\n]*: $"
 DO, WRITE, ARRIVED = "(Do it|Show what)[^\n]*: $", "Write them[^\n]*: $", "Did the test[^\n]*: $"
 USER, SECRET = "Administrator[^\n]*: $", "Password[^\n]*: $"
 CONFIG = "etc/worldkeeper/galaxy.ini"
@@ -58,7 +63,7 @@ def rows(server, schema="galaxy"):
 
 def answer_all(machine, **given):
     """Enter at each question, and what is given by name in its place; until the program ends."""
-    known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE,
+    known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE, "restart": RESTART,
              "do": DO, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
              "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
     options = given.pop("options", ())
@@ -383,14 +388,20 @@ def test_a_test_message_that_does_not_arrive_starts_nothing(galaxy, make_machine
         hook.stop()
 
 
-def test_a_test_message_by_mail(galaxy, make_machine, base):
-    server = galaxy()
-    machine = make_machine(server)
+def test_a_test_message_by_mail_to_several(galaxy, make_machine, base):
+    """It must arrive at each address: one that refuses it starts nothing."""
+    machine = make_machine(galaxy())
     mail = Smtp(base).start()
+    several = ["--mail", "a@example.net", "--mail", "b@example.net,c@example.net"]
     try:
-        done = machine.run("--yes", "--mail", "admin@example.net", "--smtp", f"smtp://127.0.0.1:{mail.port}")
-        assert done.returncode in (0, 1), done
-        assert "admin@example.net" in machine.read(CONFIG)
+        mail.mode = {"b@example.net": "550 nobody here"}
+        done = machine.run("--yes", *several, "--smtp", f"smtp://127.0.0.1:{mail.port}")
+        assert done.returncode == 1 and "b@example.net" in done.stdout + done.stderr and not machine.calls(), done
+        assert "did not arrive" in done.stderr and "to = a@example.net, b@example.net,c@example.net" in machine.read(CONFIG)
+        mail.mode, mail.mails = "ok", []
+        screen = answer_all(machine)
+        assert screen.rc == 0 and "at each address" in screen.text, screen.text
+        assert mail.mails[0].to == ["a@example.net", "b@example.net", "c@example.net"]
     finally:
         mail.stop()
 
@@ -425,6 +436,110 @@ def test_the_servers_options(galaxy, make_machine, base):
         assert other.value("SELECT @@log_bin_trust_function_creators") == 1
     finally:
         other.destroy()
+
+
+NO_LOG = "--log-bin-trust-function-creators=0", *(["--skip-log-bin"] if MYSQL else [])
+
+
+class Game:
+    """Writes rows one after the other, whatever happens, and knows which were acknowledged."""
+
+    def __init__(self, server):
+        self.server, self.acknowledged, self.over = server, [], threading.Event()
+        self.next = server.value("SELECT MAX(id) FROM galaxy.fleet") + 1
+        self.thread = threading.Thread(target=self.play)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def play(self):
+        while not self.over.is_set():
+            with contextlib.suppress(pymysql.err.Error, OSError), contextlib.closing(self.server.admin("galaxy")) as con:
+                while not self.over.is_set():
+                    self.next += 1
+                    con.cursor().execute(f"INSERT INTO fleet (id) VALUES ({self.next})")
+                    self.acknowledged.append((time.time(), self.next))
+                    time.sleep(0.001)
+            time.sleep(0.05)
+
+
+@pytest.mark.each_server
+def test_the_server_is_restarted_for_its_log(galaxy, make_machine):
+    """Asked for with the other questions, done after the drill: no acknowledged row is lost, and the journal is followed."""
+    server = galaxy(*NO_LOG)
+    machine = make_machine(server)
+    machine.service("mariadb")
+    with Game(server) as game:
+        screen = answer_all(machine, restart="y")
+        assert screen.rc == 0 and "restart" in screen.asked[:-1], screen.text
+        assert re.search("drill passed.*== restart.*ran FLUSH TABLES.*running systemctl restart mariadb.*its journal is followed.*"
+                         "with all that was acknowledged", screen.text, re.S), screen.text
+        assert machine.calls()[-1] == "restart mariadb"
+    kept = {r[0] for r in server.sql("SELECT id FROM galaxy.fleet")}
+    before = {n for when, n in game.acknowledged if when < server.ended}
+    assert before and before <= kept, sorted(before - kept)[:9]
+    assert machine.run("--yes").returncode == 0 and machine.calls()[-1] == "restart mariadb"
+
+
+def test_a_server_that_does_not_start_is_started_as_before(galaxy, make_machine):
+    server = galaxy(*NO_LOG)
+    machine = make_machine(server)
+    machine.service("mariadb", fails=1)
+    done = machine.run("--yes", "--restart-server")
+    assert done.returncode == 1 and "did not start with" in done.stderr and "journalctl -u mariadb" in done.stderr, done
+    assert machine.options() == [] and "Done so far" in done.stdout, done
+    assert rows(server) and machine.keeper("galaxy", "--status").returncode in (0, 1), done
+
+
+def test_the_server_is_not_restarted_unasked(galaxy, make_world, make_machine):
+    """Nor where that would empty tables that no world keeps."""
+    server = galaxy(*NO_LOG)
+    machine = make_machine(server)
+    done = machine.run("--yes", "--restart-server")
+    assert done.returncode == 4 and "no service of systemd's" in done.stderr and not machine.calls(), done
+    machine.service("mariadb")
+    assert machine.run("--dry-run", "--restart-server").stdout.count("would run systemctl restart mariadb") == 1
+    make_world("small", server, schema="other")
+    done = machine.run("--yes", "--schema", "galaxy", "--restart-server")
+    assert done.returncode == 4 and "schema other has MEMORY tables" in done.stderr and not machine.calls(), done
+    server.sql("DROP DATABASE other")
+    screen = answer_all(machine)
+    assert screen.rc == 0 and "restart" in screen.asked and machine.calls()[-1] == "enable --now worldkeeper@galaxy", screen.text
+    assert "systemctl restart mariadb" in screen.text
+    assert machine.run("--yes").returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy"
+
+
+@pytest.mark.each_server
+def test_undo_sets_the_servers_variables_back(galaxy, make_world, make_machine):
+    """Those that setup has set, as long as they are as it left them, and no other world of the server needs them."""
+    server = galaxy("--log-bin-trust-function-creators=0", *LOG)
+    make_world("small", server, schema="mars")
+    machine = make_machine(server)
+    names = "@@GLOBAL.log_bin_trust_function_creators", "@@GLOBAL." + (
+        "binlog_expire_logs_seconds" if MYSQL else "expire_logs_days")
+    server.sql(f"SET {names[1]}=0")
+    before = server.sql("SELECT " + ",".join(names))
+    try:
+        assert (done := machine.run("--yes", "--schema", "galaxy")).returncode == 0, done
+        kept = server.sql("SELECT " + ",".join(names))
+        assert kept[0][0] == 1 and kept[0][1] > 0
+        assert (done := machine.run("--undo", "galaxy", "--dry-run")).returncode == 0 and "would run SET" in done.stdout, done
+        assert machine.run("--yes", "--schema", "mars", "--no-server-file").returncode is not None
+        done = machine.run("--undo", "galaxy", "--yes")
+        assert done.returncode == 0 and "another world of this server needs it, too" in done.stdout, done
+        assert server.sql("SELECT " + ",".join(names)) == kept
+        server.sql(f"SET {names[1]}=2")
+        done = machine.run("--undo", "mars", "--yes")
+        assert done.returncode == 0 and "was changed since, and stays" in done.stdout, done
+        assert server.sql("SELECT " + ",".join(names)) == ((before[0][0], 2),)
+        assert not MYSQL or not server.sql("SELECT * FROM performance_schema.persisted_variables")
+    finally:
+        server.sql(f"SET {names[0]}=0")
 
 
 # -- undo and failures ---------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A newcomer's first hour, measured: from a clone on a machine with a game's database server to a world that is supervised,
-drilled and followed, by the commands of README and by Enter alone; then the server is killed.
+drilled and followed, by the commands of README, by Enter, and by "y" where setup asks whether to restart the server; then the
+server is killed.
 
 Runs as root, in a Debian that is thrown away and whose first process is systemd: `make first-hour`. The database server and
 the game's world are there before it begins, and the clone and the package, which README's first commands make.
@@ -68,15 +69,10 @@ class Commands:
         self.typed.append((text, seconds))
         print(f"[{seconds:6.1f} s] {text}", flush=True)
 
-    def shell(self, text):
-        start = time.monotonic()
-        said = run("bash", "-c", text)
-        self.did(text, time.monotonic() - start)
-        return said
-
 
 def by_enter(command):
-    """Runs a program in a terminal and answers each question by Enter. Returns its exit status, output and questions."""
+    """Runs a program in a terminal and answers each question by Enter, that for the restart by "y". Returns its exit status,
+    output and questions."""
     pid, fd = pty.fork()
     if pid == 0:
         os.execvp(command[0], command)
@@ -92,8 +88,8 @@ def by_enter(command):
         text += data.decode("utf-8", "replace").replace("\r", "")
         if re.search(r"[?:\]] $", text[seen:]) and not select.select([fd], [], [], 0.3)[0]:
             questions += 1
+            os.write(fd, b"y\n" if "Restart the server" in text[seen:].rpartition("\n")[2] else b"\n")
             seen = len(text)
-            os.write(fd, b"\n")
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text, questions
 
 
@@ -116,13 +112,10 @@ def set_up(commands):
     """Until the world is watched. Returns the number of questions."""
     start = time.monotonic()
     rc, said, questions = by_enter(["worldkeeper-setup"])
-    commands.did(f"worldkeeper-setup   ({questions} questions, each answered by Enter)", time.monotonic() - start)
+    commands.did(f"sudo worldkeeper-setup   ({questions} questions)", time.monotonic() - start)
     show(said)
     if rc:
         sys.exit(f"worldkeeper-setup: exit {rc}")
-    restart = re.search(r"^ *(systemctl restart \S+)$", said, re.M)
-    if restart:
-        commands.shell(restart.group(1))
     return questions
 
 
@@ -174,9 +167,11 @@ def main():
     wait_for("the database server", lambda: run("mysqladmin", "ping", check=False).find("alive") >= 0)
     sql(WORLD)
     commands = Commands()
-    for text in ("git clone", "sudo scripts/build-deb.sh"):
-        commands.did(text + "   (before this began)", 0)
-    commands.shell(f"apt-get install --yes {os.path.abspath(package)}")
+    commands.did("git clone   (before this began)", 0)
+    start = time.monotonic()
+    run("bash", "-c", f"apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes {os.path.abspath(package)}")
+    commands.did("sudo scripts/build-deb.sh --install   (what follows the build, which was before this began)",
+                 time.monotonic() - start)
     questions = set_up(commands)
     start = time.monotonic()
     follows = wait_for("UP with its journal", lambda: (lambda s: s.get("state") == "UP" and

@@ -118,6 +118,30 @@ static void test_network_and_channels(void **state)
            "[alert.webhook]\nurl_file = /h\nformat = slack\n");
 }
 
+static void test_mail_of_this_machine(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        bool here;
+    } cases[] = {{"smtp://127.0.0.1:2525", true},
+                 {"smtp://[::1]:25", true},
+                 {"smtp://localhost.example.net", false},
+                 {"smtps://localhost", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct draft d = smallest();
+        struct buf text = {0};
+        d.mail_to = xstrdup("a@b, c@d");
+        d.mail_from = xstrdup("w@b");
+        d.mail_url = xstrdup(cases[i].url);
+        draft_config(&d, &text);
+        assert_non_null(strstr(text.p, "to = a@b, c@d\n"));
+        assert_int_equal(strstr(text.p, "starttls = preferred") != NULL, cases[i].here);
+        buf_free(&text);
+        draft_free(&d);
+    }
+}
+
 /* ---- the server's options ---- */
 
 static const struct draft_server good = {.version = {true, 101119},
@@ -205,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_only_what_differs),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_network_and_channels),
+        cmocka_unit_test(test_mail_of_this_machine),
         cmocka_unit_test(test_room_for_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 """worldkeeper-setup in a pseudo-terminal: what it asks, what is typed, and a machine below a directory for what it makes."""
 import contextlib
+import glob
 import os
 import pty
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import termios
+import threading
 import time
 
 from .keeper import BINARY
@@ -24,6 +26,13 @@ enable)
     RUNTIME_DIRECTORY=$FAKE/run $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
         </dev/null >>"$FAKE/log" 2>&1 &
     echo $! >"$FAKE/$world.pid"
+    ;;
+restart)
+    : >"$FAKE/restart"
+    while [ ! -e "$FAKE/restarted" ]; do sleep 0.05; done
+    rc=$(cat "$FAKE/restarted")
+    rm "$FAKE/restarted"
+    exit "$rc"
     ;;
 disable)
     world=${3#worldkeeper@}
@@ -92,6 +101,7 @@ class Machine:
 
     def __init__(self, base, server, systemd=True):
         self.base, self.server = base, server
+        self.over = threading.Event()
         self.root = os.path.join(base, "root")
         self.fake = os.path.join(base, "fake")
         self.user = "nobody" if os.geteuid() == 0 else subprocess.run(
@@ -113,6 +123,41 @@ class Machine:
             with open(path, "w") as f:
                 f.write(SYSTEMCTL)
             os.chmod(path, 0o755)
+
+    def service(self, name, fails=0):
+        """The server is a service of this machine: systemctl restart ends it, and starts it with the options of its files.
+        The first `fails` starts fail, as with an option that the server does not know."""
+        with open(os.path.join(self.server.datadir, "pid")) as f:
+            proc = os.path.join(self.root, "proc", f.read().strip())
+        os.makedirs(proc)
+        with open(os.path.join(proc, "cgroup"), "w") as f:
+            f.write(f"0::/system.slice/{name}.service\n")
+        wanted, answer = os.path.join(self.fake, "restart"), os.path.join(self.fake, "restarted")
+
+        def restart():
+            nonlocal fails
+            while not self.over.wait(0.05):
+                if not os.path.exists(wanted):
+                    continue
+                os.unlink(wanted)
+                self.server.stop()
+                if not fails:
+                    self.server.start(*self.options())
+                with open(answer + ".new", "w") as f:
+                    f.write(f"{int(bool(fails))}")
+                fails = max(fails - 1, 0)
+                os.rename(answer + ".new", answer)
+            while self.server.process and self.server.process.poll() is None:
+                time.sleep(0.2)  # a server ends with the thread that started it
+        threading.Thread(target=restart, daemon=True).start()
+
+    def options(self):
+        """What setup wrote for the server, as options of its command."""
+        found = []
+        for path in glob.glob(self.path("etc/mysql/*/90-worldkeeper-*.cnf")):
+            with open(path) as f:
+                found += ["--" + line.strip().replace(" = ", "=") for line in f if re.match("[a-z]", line)]
+        return found
 
     def etc(self, below):
         os.makedirs(os.path.join(self.root, "etc", below), exist_ok=True)
@@ -178,6 +223,7 @@ class Machine:
                               env=env, cwd=self.base, text=True, capture_output=True, timeout=PATIENCE * 3)
 
     def destroy(self):
+        self.over.set()
         for name in os.listdir(self.fake):
             if name.endswith(".pid"):
                 with open(os.path.join(self.fake, name)) as f, contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,68 @@
+/* What there is to know of a world that was set up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "binlog/stream.h"
+#include "setup/talk.h"
+#include "setup/world.h"
+
+/* An administrator's session says what the server lacks, and not what was declined. */
+static bool was_declined(struct world *w)
+{
+    struct needed_grants left = {0};
+    struct err ignored = {0};
+    bool declined = false;
+    needed_grants_for(w->cfg, w->s->db, w->account.name, &left, &ignored);
+    for (size_t i = 0; i < left.count; i++)
+        declined |= left.list[i].lost && text_starts(left.list[i].lost, "no journal");
+    needed_grants_free(&left);
+    return declined;
+}
+
+/* The lines that begin a binary log are in the server's option file: only the restart is left. */
+static void say_restart(struct world *w)
+{
+    SCOPED(xfree) char *service = restart_service(w->s);
+    talk_say(
+        "The journal begins with the server's next restart, over which the world comes back by "
+        "itself%s%s\n",
+        service ? ":\n  systemctl restart " : ".", service ? service : "");
+}
+
+static void say_journal(struct world *w)
+{
+    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites is = {0};
+    struct err why = {0};
+    if (w->cfg->journal == JOURNAL_OFF || was_declined(w))
+        is.reason = xstrdup("no journal is kept");
+    else if (binlog_prerequisites(w->s->db, w->cfg->schema, &is, &why) < 0)
+        is.reason = xstrdup(why.text);
+    if (!is.reason)
+        talk_say("  a restart, crash or kill of the server: restored by itself, with all that was "
+                 "acknowledged\n");
+    else
+        talk_say(
+            "  a restart, crash or kill of the server: restored by itself from the newest dump\n"
+            "Not yet:\n  what was played after that dump: %s\n",
+            is.reason);
+    if (is.reason && w->cfg->journal != JOURNAL_OFF && restart_needed(w))
+        say_restart(w);
+}
+
+void known_say(struct world *w)
+{
+    talk_say("\nWorld %s is protected against:\n", w->name);
+    say_journal(w);
+    if (!w->cfg->offsite.url)
+        talk_say("Not yet, and in worldkeeper-offsite(7):\n  the loss of this machine's disk "
+                 "([offsite] url)\n");
+    if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
+        talk_say("Nobody is told when it is lost: [alert.smtp] or [alert.webhook] in %s\n",
+                 w->config_path);
+    talk_say("\nWorth knowing:\n"
+             "  worldkeeper --world %s --status       what it does now\n"
+             "  worldkeeper --world %s --list         its dumps, and the times that --restore --at "
+             "reaches\n"
+             "  worldkeeper --world %s --pause=1h     before planned work on the server\n",
+             w->name, w->name, w->name);
+}

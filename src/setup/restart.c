@@ -1,0 +1,301 @@
+/* The restart of the server from which its binary log begins.
+ *
+ * It empties all MEMORY tables of the server. So each schema that has some must belong to a world that is up. All writes wait
+ * from the last dump until the server stops: what was acknowledged before is in that dump. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actions/worlds.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "mysql/sentinel.h"
+#include "setup/talk.h"
+#include "setup/world.h"
+
+#define LOCK_WAIT 10000          /* ms for statements that write to end */
+#define SERVER_PATIENCE 300000   /* ms until the server answers again */
+#define FOLLOWED_PATIENCE 180000 /* ms until the worlds are up and followed */
+#define OPTION_FILE_MAX (1u << 16)
+
+bool restart_needed(const struct world *w)
+{
+    bool restart = false;
+    for (size_t i = 0; i < w->options.count; i++)
+        restart |= w->options.list[i].restart;
+    return restart && w->server_file && w->write_server_file;
+}
+
+char *restart_service(const struct setup *s)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    struct err ignored = {0};
+    int64_t pid = s->systemd ? db_server_pid(s->db) : 0;
+    SCOPED(xfree) char *below = xasprintf("/proc/%lld/cgroup", (long long)pid);
+    SCOPED(xfree) char *cgroup = setup_path(s, below);
+    return pid == 0 || file_read_public(AT_FDCWD, cgroup, 65536, &text, &ignored) < 0
+               ? NULL
+               : draft_service(text.p);
+}
+
+/* ---- the worlds of this machine ---- */
+
+bool world_is_up(const struct config *cfg)
+{
+    struct err why = {0};
+    json_t *status = NULL;
+    bool up = worlds_ask(cfg, 0, &status, &why) == 0 && strcmp(js_text(status, "state"), "UP") == 0;
+    json_decref(status);
+    return up;
+}
+
+/* Its row is there only once the world was restored; the supervisor may not have seen the loss yet. */
+static bool has_sentinel(const struct setup *s, const struct config *cfg)
+{
+    struct db_sentinel is = {0};
+    struct err ignored = {0};
+    return db_sentinel_read(s->db, cfg->schema, cfg->sentinel, &is, &ignored) == 0 && is.rows == 1;
+}
+
+/* The journal has no gap, and is read as the server writes it. A world without one needs none. */
+static bool is_followed(const struct config *cfg)
+{
+    struct err why = {0};
+    json_t *status = NULL;
+    bool good = false;
+    if (worlds_ask(cfg, 0, &status, &why) == 0) {
+        const json_t *journal = json_object_get(status, "journal");
+        good = json_is_null(journal) || (strcmp(js_text(journal, "state"), "following") == 0 &&
+                                         !json_is_true(json_object_get(journal, "gap")));
+    }
+    json_decref(status);
+    return good;
+}
+
+struct look {
+    const char *schema;
+    bool must_be_up, found;
+};
+
+static void see_keeper(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct look *l = arg;
+    (void)path;
+    (void)why;
+    l->found |= cfg && strcmp(cfg->schema, l->schema) == 0 && (!l->must_be_up || world_is_up(cfg));
+}
+
+/* The first schema with MEMORY tables that no world keeps; malloc, NULL: there is none. Before its steps, a chosen schema
+ * counts as kept. */
+static char *unkept(struct setup *s, const struct survey *survey, bool before)
+{
+    struct err ignored;
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    for (size_t i = 0; i < survey->count; i++) {
+        struct look l = {.schema = survey->list[i].name,
+                         .must_be_up = !before,
+                         .found = before && survey->list[i].chosen};
+        worlds_each(dir, see_keeper, &l, &ignored);
+        if (!l.found)
+            return xstrdup(survey->list[i].name);
+    }
+    return NULL;
+}
+
+/* ---- the question ---- */
+
+/* Says why setup does not restart the server. An error if that was asked for by option. */
+static int cannot(const struct setup *s, const char *why, struct err *e)
+{
+    if (s->restart_server)
+        return err_set(e, ERR_REFUSED, 0, "--restart-server: %s", why);
+    talk_say("Setup does not restart the server itself: %s.\n", why);
+    return 0;
+}
+
+int restart_ask(struct world *w, struct err *e)
+{
+    struct setup *s = w->s;
+    if (!restart_needed(w) || s->restart_known)
+        return 0;
+    SCOPED(xfree) char *service = restart_service(s);
+    if (!service)
+        return cannot(s, "no service of systemd's on this machine is known to run it", e);
+    if (s->journal_declined)
+        return cannot(s, "the privileges that a journal needs were declined", e);
+    SCOPED(xfree) char *other = unkept(s, &s->survey, true);
+    if (other) {
+        SCOPED(xfree) char *why =
+            xasprintf("schema %s has MEMORY tables and is not supervised", other);
+        return cannot(s, why, e);
+    }
+    s->restart_known = true;
+    talk_say("Setup can restart it at the end (systemctl restart %s), after the first dump has "
+             "passed its drill. All writes then wait while a last dump is taken, so that it has "
+             "every acknowledged row. Every database of this server is away until it "
+             "has started again, usually for some seconds, and all its sessions end.\n",
+             service);
+    return s->restart_server || !talk_asks()
+               ? 0
+               : talk_yes("Restart the server at the end?", false, &s->restart_server, e);
+}
+
+/* ---- before it ---- */
+
+/* A file that somebody changed may lack the line that a restart is for. */
+static int check_files(const struct setup *s, struct err *e)
+{
+    for (size_t i = 0; i < s->world_count; i++) {
+        const struct world *w = s->worlds[i];
+        SCOPED(buf_free) struct buf text = {0};
+        if (!restart_needed(w))
+            continue;
+        if (file_read_public(AT_FDCWD, w->server_file, OPTION_FILE_MAX, &text, e) < 0)
+            return -1;
+        for (size_t k = 0; k < w->options.count; k++)
+            if (w->options.list[k].restart && !strstr(text.p, w->options.list[k].line))
+                return err_set(e, ERR_REFUSED, 0,
+                               "the server was not restarted: %s does not contain \"%s\"",
+                               w->server_file, w->options.list[k].line);
+    }
+    return 0;
+}
+
+struct last {
+    struct setup *s;
+    struct err *e;
+    int rc;
+};
+
+static void dump(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    static const char *const options[] = {"--dump", NULL};
+    struct last *l = arg;
+    (void)why;
+    if (!cfg || cfg->retired || l->rc < 0)
+        return;
+    l->rc = effect_keeper(&l->s->x, path, options, l->e);
+    if (l->rc > 0)
+        l->rc = err_set(l->e, ERR_SYSTEM, 0,
+                        "the server was not restarted: the dump of world %s failed", cfg->name);
+}
+
+/* Afterwards this session holds the lock, until the server ends it. A lock of the tables alone would not do: a writer that waits
+ * for it keeps every later reader waiting, the dump too. */
+static int last_dumps(struct setup *s, struct err *e)
+{
+    struct err ignored = {0};
+    struct last l = {.s = s, .e = e};
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    if ((!s->x.dry && db_lock_wait(s->db, LOCK_WAIT, e) < 0) ||
+        effect_sql(&s->x, "FLUSH TABLES WITH READ LOCK;", NULL, NULL, e) < 0)
+        return err_step(e, "the server was not restarted");
+    if (!s->x.dry && worlds_each(dir, dump, &l, e) < 0)
+        l.rc = -1;
+    for (size_t i = 0; s->x.dry && i < s->world_count; i++) /* their configs are not there */
+        dump(&l, s->worlds[i]->config_path, s->worlds[i]->cfg, NULL);
+    if (l.rc < 0 && !s->x.dry)
+        db_exec(s->db, "UNLOCK TABLES", &ignored);
+    return l.rc;
+}
+
+/* ---- the restart ---- */
+
+static int reconnect(struct setup *s, struct err *e)
+{
+    mono_t end = mono_add(clock_mono(), SERVER_PATIENCE);
+    db_close(s->db);
+    s->x.db = NULL;
+    while (!(s->db = db_open(&s->params, e))) {
+        if (mono_reached(clock_mono(), end))
+            return err_step(e, "the server does not answer after its restart");
+        err_clear(e);
+        usleep(100000);
+    }
+    s->x.db = s->db;
+    return 0;
+}
+
+static int restart(struct setup *s, const char *service, struct err *e)
+{
+    const char *const argv[] = {"systemctl", "restart", service, NULL};
+    int rc = effect_run(&s->x, argv, e);
+    if (rc > 0)
+        err_set(e, ERR_SYSTEM, 0, "systemctl restart %s failed with exit status %d", service, rc);
+    return rc ? -1 : s->x.dry ? 0 : reconnect(s, e);
+}
+
+static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct err *e)
+{
+    mono_t end = mono_add(clock_mono(), FOLLOWED_PATIENCE);
+    for (size_t i = 0; i < s->world_count;) {
+        const struct config *cfg = s->worlds[i]->cfg;
+        if (has_sentinel(s, cfg) && world_is_up(cfg) && (!followed || is_followed(cfg))) {
+            talk_say("world %s is up again%s, %.1f s after the restart began\n", cfg->name,
+                     followed ? ", and its journal is followed" : "",
+                     (double)mono_since(clock_mono(), begun) / 1000);
+            i++;
+        } else if (mono_reached(clock_mono(), end)) {
+            err_set(
+                e, ERR_SYSTEM, 0,
+                "the server was restarted, and world %s is not up, or its journal is not followed",
+                cfg->name);
+            return err_hint(e, "worldkeeper --world %s --status says why", cfg->name);
+        } else {
+            usleep(100000);
+        }
+    }
+    return 0;
+}
+
+/* The server started without our lines before: it is started without them again. */
+static int take_back(struct setup *s, const char *service, struct err *e)
+{
+    struct err again = {0};
+    const struct world *first = NULL;
+    for (size_t i = 0; i < s->world_count; i++) {
+        const struct world *w = s->worlds[i];
+        if (!restart_needed(w))
+            continue;
+        talk_say("removed file %s\n", w->server_file);
+        unlink(w->server_file);
+        first = first ? first : w;
+    }
+    mono_t begun = clock_mono();
+    if (restart(s, service, &again) < 0 || wait_for_worlds(s, begun, false, &again) < 0)
+        return err_step(e, "%s", again.text);
+    err_set(e, ERR_SYSTEM, 0,
+            "the server did not start with %s, which was removed again; it runs without",
+            first ? first->server_file : "the new options");
+    return err_hint(e, "journalctl -u %s says why", service);
+}
+
+int restart_server(struct setup *s, struct err *e)
+{
+    SCOPED(survey_free) struct survey now = {0};
+    SCOPED(xfree) char *service = restart_service(s);
+    if (!s->restart_server || !s->restart_known)
+        return 0;
+    if (!s->x.dry) {
+        if (check_files(s, e) < 0 || survey_read(s->db, &now, e) < 0)
+            return -1;
+        SCOPED(xfree) char *other = unkept(s, &now, false);
+        if (other || !service)
+            return err_set(e, ERR_REFUSED, 0, "the server was not restarted: %s %s",
+                           other ? other : "its service",
+                           other ? "has MEMORY tables, and no world that keeps it is up"
+                                 : "is not known any more");
+    }
+    talk_say("\n== restart of the server\n");
+    if (last_dumps(s, e) < 0)
+        return -1;
+    mono_t begun = clock_mono();
+    if (restart(s, service, e) < 0)
+        /* Where it has not ended at all, its files are not what failed. */
+        return s->x.dry || (s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0)
+                   ? -1
+                   : take_back(s, service, e);
+    return s->x.dry ? 0 : wait_for_worlds(s, begun, true, e);
+}
