@@ -115,6 +115,7 @@ build_in_root() {
     local work rc=0 options=() name
     [ -n "$suite" ] || suite=$own
     [ "$release" = no ] || options+=(--release)
+    printf 'build-deb: building in a temporary Debian (%s), which takes some minutes\n' "$suite" >&2
     work=$(mktemp -d -p "${TMPDIR:-/var/tmp}") # Debian 13 mounts /tmp without devices
     # shellcheck disable=SC2064 # the name is known now
     trap "rm -rf --one-file-system '$work'" EXIT

@@ -405,13 +405,32 @@ static int become(const struct stat *owner)
     return alone && setgid(group) == 0 && setuid(owner->st_uid) == 0 ? 0 : -1;
 }
 
+/* What only looks does no harm as root. But an account that logs in by the server's socket without a password lets in only the
+ * system's user of its name. */
+static void look_as_user(const struct options *o, const struct config *c)
+{
+    struct stat st = {0};
+    bool asks = o->request.action == ACTION_CHECK || o->request.action == ACTION_LIST;
+    if (!asks || !c->mysql.socket || c->mysql.password_file)
+        return;
+    const struct passwd *p = lstat(c->dump_dir, &st) < 0 ? getpwnam(c->mysql.user) : NULL;
+    if (p)
+        st = (struct stat){.st_uid = p->pw_uid, .st_gid = p->pw_gid};
+    if (st.st_uid != 0)
+        (void)become(&st); /* if it fails, the server says why root is not let in */
+}
+
 /* The service cannot read files and directories that root creates: root's actions that write are carried out as the user
- * who owns the dumps. Only what writes: looking does no harm. */
+ * who owns the dumps. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
     struct stat st = {0};
-    if (geteuid() != 0 || o->allow_root || !request_writes(&o->request))
+    if (geteuid() != 0 || o->allow_root)
         return 0;
+    if (!request_writes(&o->request)) {
+        look_as_user(o, c);
+        return 0;
+    }
     if (o->request.action == ACTION_RUN) {
         SCOPED(xfree) char *start = hint_start(c);
         err_set(e, ERR_REFUSED, 0, "refusing to supervise as root");

@@ -114,12 +114,11 @@ static void show_list(const json_t *o)
         DRAW_TABLE(rejected, rejected_columns);
     }
     if (json_array_size(ranges)) { /* what --restore --at can reach */
-        printf("\nthe journal, by %s, for --restore --at:\n",
-               strcmp(js_text(journal, "source"), "segments") == 0 ? "its segments"
+        printf("\ntimes that --restore --at reaches, by %s:\n",
+               strcmp(js_text(journal, "source"), "segments") == 0 ? "the journal's segments"
                : js_flag(journal, "asked")
                    ? "the server's binary log"
-                   : "the server's binary log, as far as that is still there: it could not be "
-                     "asked");
+                   : "the server's binary log; the server cannot be asked how much of it is kept");
         DRAW_TABLE(ranges, ranges_columns);
     }
 }

@@ -143,14 +143,6 @@ static bool is_wide(const struct needed_grant *g)
                        strstr(g->sql, " ON `mysql`.") || text_starts(g->sql, "SET "));
 }
 
-static void show_grant(const struct needed_grant *g)
-{
-    talk_show(g->why, "  -- ");
-    talk_say("\n");
-    talk_show(g->sql, "  ");
-    talk_say("\n");
-}
-
 static void drop(struct needed_grants *n, size_t i)
 {
     free(n->list[i].sql);
@@ -170,7 +162,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
         if (is_wide(g) && (!asked || strcmp(asked, g->lost) != 0)) {
             free(asked);
             asked = xstrdup(g->lost);
-            talk_say("On the whole server, for: %.*s. Without: %s.\n", (int)strcspn(g->why, "\n;"),
+            talk_say("On the whole server, for: %.*s. Without: %s.\n", (int)strcspn(g->why, "\n"),
                      g->why, g->lost);
             grant = !s->own_schema_only;
             if (grant && talk_yes("Grant it?", true, &grant, e) < 0)
@@ -269,11 +261,9 @@ int account_make(struct setup *s, const struct account *a, const struct needed_g
     for (size_t i = 0; i < n->count; i++) {
         /* With the account its privileges go. */
         SCOPED(xfree) char *back = ours ? NULL : reverse(n->list[i].sql);
-        if (s->dry)
-            show_grant(&n->list[i]);
-        else if (text_starts(n->list[i].sql, "SET ")
-                     ? effect_setting(&s->x, n->list[i].sql, e) < 0
-                     : effect_sql(&s->x, n->list[i].sql, NULL, back, e) < 0)
+        if (text_starts(n->list[i].sql, "SET ")
+                ? effect_setting(&s->x, n->list[i].sql, e) < 0
+                : effect_sql(&s->x, n->list[i].sql, NULL, back, e) < 0)
             return -1;
     }
     return 0;

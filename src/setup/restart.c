@@ -42,13 +42,14 @@ char *restart_service(const struct setup *s)
 
 /* ---- the worlds of this machine ---- */
 
-bool world_is_up(const struct config *cfg)
+bool world_is(const struct config *cfg, const char *state)
 {
     struct err why = {0};
     json_t *status = NULL;
-    bool up = worlds_ask(cfg, 0, &status, &why) == 0 && strcmp(js_text(status, "state"), "UP") == 0;
+    bool same =
+        worlds_ask(cfg, 0, &status, &why) == 0 && strcmp(js_text(status, "state"), state) == 0;
     json_decref(status);
-    return up;
+    return same;
 }
 
 /* Its row is there only once the world was restored; the supervisor may not have seen the loss yet. */
@@ -84,7 +85,8 @@ static void see_keeper(void *arg, const char *path, const struct config *cfg, co
     struct look *l = arg;
     (void)path;
     (void)why;
-    l->found |= cfg && strcmp(cfg->schema, l->schema) == 0 && (!l->must_be_up || world_is_up(cfg));
+    l->found |=
+        cfg && strcmp(cfg->schema, l->schema) == 0 && (!l->must_be_up || world_is(cfg, "UP"));
 }
 
 /* The first schema with MEMORY tables that no world keeps; malloc, NULL: there is none. Before its steps, a chosen schema
@@ -232,7 +234,7 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
     mono_t end = mono_add(clock_mono(), FOLLOWED_PATIENCE);
     for (size_t i = 0; i < s->world_count;) {
         const struct config *cfg = s->worlds[i]->cfg;
-        if (has_sentinel(s, cfg) && world_is_up(cfg) && (!followed || is_followed(cfg))) {
+        if (has_sentinel(s, cfg) && world_is(cfg, "UP") && (!followed || is_followed(cfg))) {
             talk_say("world %s is up again%s, %.1f s after the restart began\n", cfg->name,
                      followed ? ", and its journal is followed" : "",
                      (double)mono_since(clock_mono(), begun) / 1000);

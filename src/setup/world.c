@@ -299,7 +299,7 @@ static int start_service(struct world *w, struct err *e)
         err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
         return err_hint(e, "journalctl -u %s says why", unit);
     }
-    for (unsigned i = 0; rc == 0 && !w->s->dry && !world_is_up(w->cfg); i++) {
+    for (unsigned i = 0; rc == 0 && !w->s->dry && !world_is(w->cfg, "UP"); i++) {
         if (i == UP_PATIENCE) {
             err_set(e, ERR_SYSTEM, 0, "%s does not report the world as up", unit);
             return err_hint(e, "journalctl -u %s says why", unit);
@@ -333,8 +333,12 @@ static int carry_out(struct world *w, struct err *e)
         say_how_to_start(w);
         return 0;
     }
-    if (!w->s->dry && w->known && world_is_up(w->cfg))
+    if (!w->s->dry && w->known && world_is(w->cfg, "UP"))
         talk_say("The world is supervised, and up.\n");
+    else if (!w->s->dry && w->known && world_is(w->cfg, "PAUSED"))
+        talk_say("The world is supervised, and paused: worldkeeper --world %s --resume ends the "
+                 "pause.\n",
+                 w->name);
     else if (first_dump(w, e) < 0 || start_service(w, e) < 0)
         return -1;
     w->started = true;

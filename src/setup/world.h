@@ -24,8 +24,8 @@ struct world {
     struct made made; /* after its steps: what was made for it */
 };
 
-/* Is the world up? By its supervisor's answer, or by what it published last. */
-bool world_is_up(const struct config *cfg);
+/* Is the world UP, or in another state? By its supervisor's answer, or by what that published last. */
+bool world_is(const struct config *cfg, const char *state);
 
 /* restart.c */
 

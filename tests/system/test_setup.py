@@ -109,6 +109,10 @@ def test_enter_is_enough(galaxy, make_machine):
     assert "drill passed" in screen.text and "with all that was acknowledged" in screen.text
     assert "--status" in screen.text and "--list" in screen.text and "--pause" in screen.text
     assert set(findings(machine)) <= {"alerts", "next start", "binary log"}, findings(machine)
+    as_root = machine.keeper("galaxy", "--check", root=True)  # whom an account by the socket does not let in
+    assert as_root.returncode == 0 and "denied" not in as_root.stdout, as_root
+    as_root = machine.keeper("galaxy", "--list", root=True)
+    assert "--restore --at reaches, by the server's binary log:" in as_root.stdout, as_root
     before = rows(server)
     server.crash()
     wait_for(lambda: rows(server) == before, "the world to come back")
@@ -125,6 +129,9 @@ def test_again_changes_nothing(galaxy, make_machine):
     assert again.rc == 0 and "is supervised, and up" in again.text, again.text
     assert not re.search("^(made|typed|wrote)", again.text, re.M), again.text
     assert (machine.read(CONFIG), accounts(server)) == (kept, users)
+    assert machine.keeper("galaxy", "--pause=1h").returncode == 0
+    paused = machine.run("--yes")
+    assert paused.returncode == 0 and "is supervised, and paused" in paused.stdout, paused
     dumps = r"\.(sql\.gz|json|proof)$|/(journal|alerts|rejected|history|tmp).*"
     assert [f for f in machine.files() if not re.search(dumps, f)] == [f for f in files if not re.search(dumps, f)]
 

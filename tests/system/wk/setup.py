@@ -215,10 +215,10 @@ class Machine:
         return sorted(os.path.relpath(os.path.join(d, n), self.root)
                       for d, dirs, names in os.walk(self.root) for n in [*dirs, *names])
 
-    def keeper(self, world, *options):
-        """worldkeeper over the world that was set up, as its user."""
+    def keeper(self, world, *options, root=False):
+        """worldkeeper over the world that was set up, as its user or as who we are."""
         env = self.environment()
-        return subprocess.run([*env["FAKE_AS"].split(), os.path.join(self.fake, "worldkeeper"), "--config",
+        return subprocess.run([*([] if root else env["FAKE_AS"].split()), os.path.join(self.fake, "worldkeeper"), "--config",
                                self.path(f"etc/worldkeeper/{world}.ini"), *options],
                               env=env, cwd=self.base, text=True, capture_output=True, timeout=PATIENCE * 3)
 
