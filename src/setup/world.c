@@ -378,6 +378,7 @@ int setup_world(struct setup *s, const struct survey_schema *schema, struct err 
         world_free(w);
         return rc;
     }
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what it holds */
     s->worlds = xgrow(s->worlds, s->world_count, sizeof *s->worlds);
     s->worlds[s->world_count++] = w;
     return 0;
