@@ -189,7 +189,7 @@ static char *set_back(struct db *db, const char *setting)
 static int note_setting(struct effects *x, const char *name, bool persisted, const char *wanted,
                         struct err *e)
 {
-    for (int i = 0; i <= persisted; i++) {
+    for (int i = 0; i < (persisted ? 2 : 1); i++) {
         SCOPED(xfree) char *setting = xasprintf("%s%s", i ? PERSISTED : "GLOBAL.", name);
         SCOPED(xfree) char *back = wanted ? set_back(x->db, setting) : NULL,
                            *value = wanted ? xstrdup(wanted) : effect_setting_value(x->db, setting);
