@@ -392,7 +392,7 @@ static int restore_from(struct action_context *a, const struct request *r,
                         const struct restore_options *opt, struct restore_result *res,
                         struct err *e)
 {
-    bool beside = !opt->dry_run && !opt->force;
+    bool beside = !r->dry_run && !opt->force;
     int rc = restore_fetched(a, r, &beside, opt, res, e);
     if (rc == 0 || e->cls != ERR_DAMAGED || !beside)
         return rc;
@@ -425,6 +425,14 @@ static void restored(struct action_context *a, const struct request *r, wall_t a
     json_object_set_new(result, "state", state_json(&a->state));
 }
 
+static enum restore_mode mode_of(const struct request *r)
+{
+    enum restore_mode into_world = r->automatic ? RESTORE_LOSS : RESTORE_WORLD;
+    if (r->dry_run)
+        return r->into ? RESTORE_SCRATCH_DRY : RESTORE_WORLD_DRY;
+    return r->into ? RESTORE_SCRATCH : into_world;
+}
+
 static int action_restore(struct action_context *a, const struct request *r, json_t **result,
                           struct err *e)
 {
@@ -439,7 +447,8 @@ static int action_restore(struct action_context *a, const struct request *r, jso
     if ((r->into && config_check_into(r->into, e) < 0) ||
         (r->tables && restore_tables(r->tables, &tables, e) < 0))
         return -1;
-    struct restore_options opt = {.dump = r->dump,
+    struct restore_options opt = {.mode = mode_of(r),
+                                  .dump = r->dump,
                                   .newest = r->from && restore_newest(r->dump),
                                   .fetched = r->from != NULL,
                                   .into = r->into,
@@ -449,8 +458,6 @@ static int action_restore(struct action_context *a, const struct request *r, jso
                                   .accept_cut = r->accept_cut,
                                   .charset = r->charset,
                                   .with_code = r->with_code,
-                                  .dry_run = r->dry_run,
-                                  .automatic = r->automatic,
                                   .skip = r->skip,
                                   .state = &a->state};
     int rc = r->from ? restore_from(a, r, &opt, &res, e) : restore_run(&a->job, &opt, &res, e);

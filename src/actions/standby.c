@@ -162,9 +162,9 @@ static int take_over(struct action_context *a, const struct request *r, struct p
                      const struct lease_keep *lease, json_t **result, struct err *e)
 {
     SCOPED(restore_result_free) struct restore_result res = {0};
-    struct restore_options opt = {.newest = true,
+    struct restore_options opt = {.mode = RESTORE_PROMOTION,
+                                  .newest = true,
                                   .fetched = true,
-                                  .promotion = true,
                                   .with_code = r->with_code,
                                   .state = &a->state};
     struct handover handed_over = {0};

@@ -129,7 +129,7 @@ static bool end_session(struct blocked *b, struct db *side, const struct blocker
 static void report(struct blocked *b, const char *text, const char *hint)
 {
     const struct job *job = b->r->job;
-    if (b->r->opt->drill ||
+    if (restore_is(b->r)->passing ||
         strcmp(b->reported, hint) == 0) /* the same sessions: text counts their seconds */
         return;
     snprintf(b->reported, sizeof b->reported, "%s", hint);
@@ -143,7 +143,7 @@ bool blocked_again(struct blocked *b, struct err *e)
     SCOPED(blockers_free) struct blockers found = {0};
     struct err why = {0};
     char text[512], hint[400];
-    bool drill = b->r->opt->drill, may = !drill && !b->r->job->cfg->restore_ends_none,
+    bool passing = restore_is(b->r)->passing, may = !passing && !b->r->job->cfg->restore_ends_none,
          backup = b->wait == LOCK_WAIT_BACKUP;
     int64_t waited = mono_since(clock_mono(), b->since) / 1000;
     size_t ended = 0;
@@ -164,7 +164,7 @@ bool blocked_again(struct blocked *b, struct err *e)
         err_hint(e, "%s", hint);
     }
     db_close(side);
-    if (backup && !drill) /* as long as it lasts */
+    if (backup && !passing) /* as long as it lasts */
         return true;
     return b->tries > 0 && --b->tries > 0;
 }

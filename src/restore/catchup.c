@@ -44,18 +44,16 @@ static bool wants_journal(const struct restore *r)
         return true;
     bool logged = r->m->end.file[0] || r->m->unlogged[0]; /* the reason is worth reporting */
     bool any = mode == JOURNAL_AUTO ? logged : mode == JOURNAL_OFF ? came_with_dump(r) : true;
-    return any && (!r->opt->into || r->opt->drill || r->opt->copy) && !r->out->over_living &&
-           !r->dump_alone && restore_to_now(r->opt);
+    return any && restore_is(r)->journal && !r->out->over_living && !r->dump_alone &&
+           restore_to_now(r->opt);
 }
 
 void catchup_figures(struct restore *r)
 {
-    const struct restore_options *opt = r->opt;
     const struct replay *j = &r->journal;
     struct restore_result *out = r->out;
     out->journal.used = true;
-    out->journal.whole =
-        !j->gap[0] && (j->to_loss || ((opt->drill || opt->promotion) && j->at_end));
+    out->journal.whole = !j->gap[0] && (j->to_loss || (restore_is(r)->to_end && j->at_end));
     out->journal.changes = j->changes;
     out->journal.filed = j->filed;
     out->journal.last = j->last;
@@ -174,8 +172,7 @@ static bool another_took(const struct restore *r, struct db_binlog_pos *to)
     snprintf(is.nonce, sizeof is.nonce, "%s", r->m->nonce);
     lives_load(r->job->dirfd, &l);
     const struct ancestor *a = lives_ancestor(&l, &is);
-    if (!a || !a->file[0] || !(r->opt->promotion || r->opt->copy) ||
-        strcmp(a->ended, "restored") == 0)
+    if (!a || !a->file[0] || !restore_is(r)->elsewhere || strcmp(a->ended, "restored") == 0)
         return false;
     *to = (struct db_binlog_pos){.pos = a->pos};
     snprintf(to->file, sizeof to->file, "%s", a->file);
@@ -204,10 +201,10 @@ static int replay_world(struct restore *r, struct err *e)
                               .then = &then,
                               .known = r->opt->state ? r->opt->state->nonce : NULL,
                               .until = r->opt->at,
-                              .fresh = !r->opt->copy,
-                              .parts = !r->opt->copy && !r->opt->at.ms,
+                              .fresh = restore_is(r)->partial,
+                              .parts = restore_is(r)->partial && !r->opt->at.ms,
                               .archive_fd = archive_dir(cfg, false, &why),
-                              .elsewhere = r->opt->promotion,
+                              .elsewhere = restore_is(r)->elsewhere,
                               .another = !server_same_place(&here, &r->m->server),
                               .progress = r->job->progress};
     struct db_binlog_pos taken_over;
@@ -271,7 +268,7 @@ static const char *no_use(const struct restore *r)
     bool any_moment = r->opt->at.ms == 0;
     bool old = st && st->generation < r->m->generation && st->alive_at.ms < r->m->at.ms;
     bool ours = st && st->known && !r->opt->fetched && !old;
-    if (r->opt->drill || r->opt->promotion) /* the journal's end is the moment */
+    if (restore_is(r)->to_end) /* the journal's end is the moment */
         return NULL;
     if (any_moment && r->journal.at_end && !r->journal.to_loss)
         return "the server was not restarted since the dump, so nothing shows where the loss was; "
@@ -384,7 +381,7 @@ static void doubt_later_life(struct restore *r)
     int64_t lost = j->lost_at.ms - r->out->server.ahead_ms + LATER_MS;
     char t[TEXT_SHORT];
     bool known = st && st->known && j->to_loss && j->lost_at.ms;
-    if (doubtless(r) && !r->opt->drill && known && st->alive_at.ms > lost)
+    if (doubtless(r) && !restore_is(r)->to_end && known && st->alive_at.ms > lost)
         doubt(r, j->last,
               "a world was alive after that loss, at %s, and the log does not show where it came "
               "from",
@@ -402,7 +399,7 @@ static int use_journal(struct restore *r, struct err *e)
         job_note(r->job, "%s", r->journal.damage);
     r->out->journal.took_ms = mono_since(clock_mono(), began);
     const char *why = no_use(r);
-    if (!why && r->opt->at.ms == 0 && !r->opt->promotion) {
+    if (!why && r->opt->at.ms == 0 && !restore_is(r)->elsewhere) {
         recall_gap(r);
         doubt_small_cache(r);
         doubt_later_life(r);
@@ -431,11 +428,11 @@ int catchup_read(struct restore *r, struct err *e)
     fault_point("restore.journal_read");
     if (r->out->journal.gap[0])
         job_note(r->job, "%s: %s",
-                 r->opt->at.ms   ? "up to the moment before what ends the journal in that second"
-                 : r->opt->drill ? "the journal is not whole"
-                 : r->out->journal.part ? "not all of the journal is restored"
-                 : r->out->journal.used ? "the journal ends before the loss"
-                                        : "the journal is left out",
+                 r->opt->at.ms ? "up to the moment before what ends the journal in that second"
+                 : r->opt->mode == RESTORE_DRILL ? "the journal is not whole"
+                 : r->out->journal.part          ? "not all of the journal is restored"
+                 : r->out->journal.used          ? "the journal ends before the loss"
+                                                 : "the journal is left out",
                  r->out->journal.gap);
     return 0;
 }

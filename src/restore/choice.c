@@ -30,7 +30,7 @@ static int load_planned(struct restore *r, struct err *e)
 {
     struct progress *progress = r->job->progress;
     const struct manifest *m = r->m;
-    if (r->opt->dry_run) {
+    if (!restore_is(r)->writes) {
         progress_phase(progress, "verifying", manifest_world_rows(m, r->job->cfg->sentinel),
                        m->file_size);
         if (verify_whole(r->file, progress, e) < 0 || load_pool_check(r, e) < 0)
@@ -69,7 +69,7 @@ static int load_own(struct restore *r, struct err *e)
                      redefined_note(r, e) < 0
                  ? -1
                  : catchup_read(r, e);
-    if (rc == 0 && r->opt->copy && r->out->journal.gap[0])
+    if (rc == 0 && !restore_is(r)->partial && r->out->journal.gap[0])
         rc = err_set(e, ERR_GAP, 0, "%s", r->out->journal.gap);
     if (rc == 0)
         rc = load_planned(r, e);
@@ -93,7 +93,7 @@ static bool is_of_the_rows(const struct err *e)
  * before. A drill reports that. */
 static bool leads_to_dump_alone(const struct restore *r, const struct err *e)
 {
-    if (r->opt->drill || r->opt->copy)
+    if (!restore_is(r)->dump_alone)
         return false;
     return e->cls == ERR_GAP || (is_of_the_rows(e) && r->journal.changes && r->again);
 }
@@ -104,7 +104,8 @@ static bool leads_to_another(const struct restore *r, const struct err *e)
 {
     if (is_arriving(r) && e->cls == ERR_DAMAGED)
         return false; /* the store may have a better one than is here */
-    return e->cls == ERR_DAMAGED || r->unloadable || (r->opt->automatic && plan_unfit(&r->plan));
+    return e->cls == ERR_DAMAGED || r->unloadable ||
+           (restore_is(r)->unattended && plan_unfit(&r->plan));
 }
 
 /* Does the failure say something about the dump? Rows inserted by column name may be refused
@@ -112,7 +113,7 @@ static bool leads_to_another(const struct restore *r, const struct err *e)
  * which would prove it innocent of what the journal brought. */
 static bool blames_rows(const struct restore *r, const struct err *e)
 {
-    bool never_alone = r->opt->drill || r->opt->at.ms;
+    bool never_alone = !restore_is(r)->dump_alone || r->opt->at.ms;
     for (size_t i = 0; i < r->plan.count; i++) {
         const struct target *t = &r->plan.list[i];
         if ((t->mapped && !t->skip) || (t->refused && never_alone))
@@ -127,9 +128,9 @@ static void keep_finding(struct restore *r, int rc, const struct err *e)
     const char *dump = r->m->name;
     struct err late;
     struct proof p;
-    const char *by = r->opt->drill ? "drill" : "restore";
+    const char *by = r->opt->mode == RESTORE_DRILL ? "drill" : "restore";
     int dirfd = r->job->dirfd, kept = 0;
-    if (r->opt->dry_run || r->opt->copy || (rc < 0 && is_arriving(r)))
+    if (!restore_is(r)->proof || (rc < 0 && is_arriving(r)))
         return;
     if (rc == 0) {
         kept = proof_intact(dirfd, dump, by, &late);
@@ -405,7 +406,7 @@ static void warn_of_others(struct restore *r, const struct import_report *report
         buf_adds(&sequences, i ? ", " : "");
         text_clean(&sequences, made->list[i], 64);
     }
-    if (lacks->count && !r->opt->into)
+    if (lacks->count && restore_is(r)->world)
         result_warn(r,
                     "the file lacks %zu of the world's MEMORY tables, which stay as they are: %s%s",
                     lacks->count, tables.p, lacks->count > NAMED ? ", …" : "");
@@ -427,7 +428,7 @@ static int load_file(struct restore *r, struct err *e)
     progress_phase(r->job->progress, "reading", 0, 0);
     if (import_server(r->db, &in.server, e) < 0 || plan_begin(r, e) < 0)
         return -1;
-    struct code *listed = r->opt->dry_run && r->opt->with_code ? &r->code : NULL;
+    struct code *listed = !restore_is(r)->writes && r->opt->with_code ? &r->code : NULL;
     if (import_plan(&in, &r->plan, listed, &report, e) < 0 ||
         permit_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
         ledgers_plan(r, e) < 0 || judge_end(r, &report, e) < 0 || permit_keep(r, e) < 0 ||
@@ -435,7 +436,7 @@ static int load_file(struct restore *r, struct err *e)
         return -1;
     warn_of_others(r, &report);
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
-    return r->opt->dry_run ? 0 : load_statements(r, &in, &report, e);
+    return restore_is(r)->writes ? load_statements(r, &in, &report, e) : 0;
 }
 
 /* Else --force would first dump the living world, and retention could then delete the very dump that was meant. */
@@ -469,7 +470,7 @@ int choice_load(struct restore *r, struct err *e)
         return load_file(r, e);
     if (permit_keep(r, e) < 0)
         return -1;
-    if (r->opt->promotion && r->swap && r->job->cfg->standby.warm && warm_take(r))
+    if (r->opt->mode == RESTORE_PROMOTION && r->job->cfg->standby.warm && warm_take(r))
         return 0;
     return restore_newest(r->opt->dump) ? load_newest(r, e) : load_named(r, e);
 }

@@ -298,7 +298,7 @@ int code_judge(struct restore *r, struct err *e)
 {
     struct code_case *c = &r->code_case;
     *c = (struct code_case){.with_code = r->opt->with_code,
-                            .into = r->opt->into != NULL,
+                            .into = !restore_is(r)->world,
                             .trust = r->m ? code_trust(r->job->cfg, r->m) : CODE_UNKNOWN};
     for (size_t i = 0; i < r->plan.count; i++)
         c->known |= r->plan.list[i].live != NULL;
@@ -661,7 +661,7 @@ static void warn(struct restore *r)
     char front[300];
     snprintf(front, sizeof front, "definitions of the dump are left out (%s)", out->why);
     add_list(&b, front, out, "left_out");
-    if (out->why[0] && r->opt->into)
+    if (out->why[0] && !restore_is(r)->world)
         buf_adds(&b, "; the same command with --with-code creates them");
     else if (out->why[0])
         buf_printf(
@@ -688,9 +688,9 @@ void code_restore(struct restore *r)
     struct making m = {.r = r,
                        .out = &r->out->code,
                        .triggers_only = use == CODE_TRIGGERS || r->opt->tables.count > 0};
-    if (r->opt->drill || r->opt->copy || !r->code.count)
+    if (!restore_is(r)->code || !r->code.count)
         return;
-    if (r->opt->dry_run) {
+    if (!restore_is(r)->writes) {
         list_all(&m);
         return;
     }

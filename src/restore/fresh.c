@@ -114,7 +114,7 @@ int fresh_plan(struct restore *r, struct err *e)
         names_remove(&r->plan.not_in_dump, t->name);
         added++;
     }
-    return added && !r->opt->into ? find_triggers(r, e) : 0;
+    return added && restore_is(r)->world ? find_triggers(r, e) : 0;
 }
 
 /* ---- its rows ---- */
@@ -150,7 +150,7 @@ int fresh_load(struct restore *r, struct err *e)
             continue;
         rc = load(&l, t, delta_find(r->journal.delta, t->name), e);
         if (rc == 0)
-            rc = loader_check(&l, t, r->opt->drill, e);
+            rc = loader_check(&l, t, restore_is(r)->compares, e);
         if (rc == 0 || db_unanswered(e) || e->cls == ERR_ABORTED)
             continue;
         not_loaded(r, t, e);

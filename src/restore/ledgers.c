@@ -106,7 +106,7 @@ int ledgers_guard(struct restore *r, struct err *e)
     const struct config *c = r->job->cfg;
     const struct restore_options *opt = r->opt;
     int rc = 0;
-    for (unsigned i = 0; i < c->ledger_count && rc == 0 && !opt->into; i++) {
+    for (unsigned i = 0; i < c->ledger_count && rc == 0 && restore_is(r)->world; i++) {
         const struct config_ledger *l = &c->ledgers[i];
         const char *const names[TABLES] = {l->table, LEDGER_OWN(l, "rollup"), LEDGER_OWN(l, "mark"),
                                            LEDGER_OWN(l, "request")};

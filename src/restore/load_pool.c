@@ -60,7 +60,7 @@ static int load_once(struct load_pool *p, struct loader *l, size_t table, struct
     int rc = loader_part(l, part, e);
     verify_part_close(part);
     const struct target *t = plan_find(&p->r->plan, p->r->m->tables[table].name);
-    return rc == 0 && t ? loader_check(l, t, p->r->opt->drill, e) : rc;
+    return rc == 0 && t ? loader_check(l, t, restore_is(p->r)->compares, e) : rc;
 }
 
 /* Rows that do not fit the present definition of their table are loaded again as the dump defines it. */
@@ -188,7 +188,7 @@ static int prepare_session(const struct restore *r, struct db *db, unsigned slot
     if (db_lock_wait(db, r->job->cfg->restore_lock_wait, e) < 0 ||
         (!r->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0))
         return -1;
-    return !r->opt->into || r->opt->copy ? db_lease_slot(db, r->schema, slot, r->db, e) : 0;
+    return restore_is(r)->locks ? db_lease_slot(db, r->schema, slot, r->db, e) : 0;
 }
 
 /* Not a failure if the server has no free connection; any other error is. */
@@ -303,8 +303,10 @@ int load_pool_run(struct restore *r, struct err *e)
 {
     const struct config *cfg = r->job->cfg;
     size_t count = r->m->table_count;
-    unsigned got = 1, want = restore_connections(
-                          r->opt->drill ? cfg->drill_connections : cfg->restore_connections, count);
+    unsigned got = 1,
+             want = restore_connections(r->opt->mode == RESTORE_DRILL ? cfg->drill_connections
+                                                                      : cfg->restore_connections,
+                                        count);
     SCOPED(xfree) struct load_pool *p = xcalloc(1, sizeof *p);
     *p = (struct load_pool){.r = r,
                             .arrival = verify_arrival(r->file),

@@ -63,7 +63,8 @@ int permit_tables_known(const struct restore *r, struct err *e)
 {
     const struct names *tables = &r->opt->tables;
     for (size_t i = 0; i < tables->count; i++) {
-        if (r->swap && r->job->cfg->progress.lock_id && text_among(tables->list[i], local_bound)) {
+        if (restore_is(r)->swaps && r->job->cfg->progress.lock_id &&
+            text_among(tables->list[i], local_bound)) {
             err_set(
                 e, ERR_REFUSED, 0,
                 "table %s is not restored alone: its rows belong to the locks of their moment in "
@@ -132,7 +133,7 @@ static int world_lives(struct restore *r, const char **why, struct err *e)
         return -1;
     if (any_rows(r, &rows, e) < 0)
         return -1;
-    if (r->opt->promotion) {
+    if (!restore_is(r)->asks) {
         r->living = s;
         return 0;
     }
@@ -143,8 +144,8 @@ static int world_lives(struct restore *r, const char **why, struct err *e)
         return 0;
     }
     if (st && st->known) {
-        /* automatic: the probes also saw the connection break */
-        if (!server_restarted(server, &st->server) && rows && !r->opt->automatic)
+        /* unattended: the probes also saw the connection break */
+        if (!server_restarted(server, &st->server) && rows && !restore_is(r)->unattended)
             *why = "the server was not restarted since the world was last seen alive";
     } else {
         const struct catalog_entry *newest = catalog_newest(&r->catalog, 0);
@@ -205,7 +206,7 @@ int permit_world(struct restore *r, struct err *e)
 {
     const struct restore_options *o = r->opt;
     const char *why;
-    if (o->into)
+    if (!restore_is(r)->world)
         return 0;
     if (o->tables.count)
         return permit_tables(r, e);
@@ -227,7 +228,7 @@ int permit_keep(struct restore *r, struct err *e)
     struct dump_options opt = {.accept_shrink = true, .keep_all = true};
     const struct config *c = r->job->cfg;
     bool rows;
-    if (!r->out->over_living || !r->opt->force || r->opt->dry_run)
+    if (!r->out->over_living || !r->opt->force || !restore_is(r)->writes)
         return 0;
     if (any_rows(r, &rows, e) < 0)
         return -1;
@@ -244,7 +245,7 @@ int permit_keep(struct restore *r, struct err *e)
 int permit_empty(struct restore *r, struct err *e)
 {
     bool rows = false;
-    if (!r->opt->fetched || r->opt->promotion || r->opt->force || r->opt->tables.count ||
+    if (!r->opt->fetched || !restore_is(r)->asks || r->opt->force || r->opt->tables.count ||
         r->living.rows != 1)
         return 0;
     if (any_rows(r, &rows, e) < 0)
@@ -298,13 +299,12 @@ static int lacks(const struct grants *g, const char *schema, const char *needed,
 static int privileges(const struct restore *r, const struct grants *g, bool triggers, struct err *e)
 {
     const struct config *c = r->job->cfg;
-    const struct restore_options *opt = r->opt;
-    if (opt->into)
-        return lacks(g, opt->into, "SELECT, INSERT, CREATE", e);
+    if (!restore_is(r)->world)
+        return lacks(g, r->schema, "SELECT, INSERT, CREATE", e);
     if (lacks(g, c->schema, "SELECT, INSERT, CREATE, DROP, ALTER, LOCK TABLES", e) < 0 ||
         (triggers && lacks(g, c->schema, "TRIGGER", e) < 0))
         return -1;
-    return opt->force && c->dump_method != METHOD_LOCK
+    return r->opt->force && c->dump_method != METHOD_LOCK
                ? lacks(g, c->schema, "CREATE TEMPORARY TABLES", e)
                : 0;
 }
@@ -339,7 +339,7 @@ int permit_rehearse(struct restore *r, struct err *e)
     struct err ignored;
     unsigned strange = 0;
     bool triggers = false;
-    for (size_t i = 0; i < r->plan.count && !r->opt->into; i++)
+    for (size_t i = 0; i < r->plan.count && restore_is(r)->world; i++)
         triggers |= r->plan.list[i].triggers;
     if (db_grants(r->db, &g, &strange, &ignored) < 0)
         return 0;

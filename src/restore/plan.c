@@ -20,8 +20,8 @@ int plan_begin(struct restore *r, struct err *e)
     plan_free(p);
     *p = (struct plan){.job = r->job,
                        .schema = r->schema,
-                       .into = r->opt->into != NULL,
-                       .copy = r->opt->copy,
+                       .into = !restore_is(r)->world,
+                       .copy = r->opt->mode == RESTORE_COPY,
                        .only = r->opt->tables.count ? &r->opt->tables : NULL};
     p->shared = !p->into && galera_node(r->db)[0];
     p->any_case = db_variable_number(r->db, "lower_case_table_names") > 0;

@@ -34,7 +34,7 @@ static int note_in_way(struct restore *r, struct err *e)
         struct target *t = plan_find(&r->plan, taken.list[i]);
         if (!t || t->skip || t->live)
             continue;
-        if (!r->opt->into) {
+        if (restore_is(r)->world) {
             t->in_way = true;
             continue;
         }
@@ -47,7 +47,7 @@ static int note_in_way(struct restore *r, struct err *e)
 
 int redefined_note(struct restore *r, struct err *e)
 {
-    for (size_t i = 0; i < r->plan.count && r->swap; i++) {
+    for (size_t i = 0; i < r->plan.count && restore_is(r)->swaps; i++) {
         struct target *t = &r->plan.list[i];
         progress_at(r->job->progress, 0, 0);
         if (t->skip || !t->live)
@@ -105,7 +105,7 @@ static bool came_back(const struct restore *r, const struct target *t)
     for (size_t i = 0; i < p->count && !others; i++)
         others = !p->list[i].skip && p->list[i].live;
     return !t->skip && t->created && !t->live && !t->in_way && others && !p->into &&
-           !r->opt->fetched && !r->opt->promotion && !r->out->over_living && restore_to_now(r->opt);
+           !r->opt->fetched && !r->out->over_living && restore_to_now(r->opt);
 }
 
 static const char *what_was(const struct restore *r, const struct target *t)

@@ -117,10 +117,7 @@ static int plan_swap(struct restore *h, const struct plan *loaded, struct err *e
 
 int rehearse(struct restore *r, struct err *e)
 {
-    struct restore_options own = *r->opt;
     struct restore h = *r;
-    own.into = NULL;
-    h.opt = &own;
     if (!may_rehearse(r))
         return 0;
     progress_phase(r->job->progress, "rehearsing the swap", 0, 0);

@@ -43,7 +43,7 @@ int64_t restore_swap_estimate(size_t tables, bool mariadb)
 
 static bool is_fenced(const struct restore *r)
 {
-    return fence_made() && !r->opt->drill;
+    return fence_made() && !restore_is(r)->passing;
 }
 
 /* A lock can be waited for in whole seconds only. A lease that lasts no second more is about to be renewed, or to end. */

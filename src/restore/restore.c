@@ -63,7 +63,7 @@ static int take_lease(struct restore *r, struct err *e)
 static void choose_binlog(struct restore *r)
 {
     struct err e;
-    r->binlog = r->job->cfg->restore_binlog && !r->opt->drill && !r->opt->copy;
+    r->binlog = r->job->cfg->restore_binlog && restore_is(r)->logs;
     if (r->binlog || db_exec(r->db, "SET SESSION sql_log_bin=0", &e) == 0)
         return;
     r->binlog = true;
@@ -78,14 +78,14 @@ static void warn_of_replicas(struct restore *r)
     struct restore_result *out = r->out;
     int n = out->replicas = replicas_connected(r->db);
     const char *verb = n == 1 ? "replica is" : "replicas are";
-    if (n <= 0 || r->opt->drill || r->opt->copy)
+    if (n <= 0 || !restore_is(r)->logs)
         return;
     if (r->binlog) {
         job_note(r->job,
                  "%d %s connected: all this is logged, and carried out there too; one whose "
                  "max_heap_table_size is too small for a table stops at it (error 1114)",
                  n, verb);
-    } else if (!r->opt->into) {
+    } else if (restore_is(r)->world) {
         result_warn(
             r,
             "%d %s connected and will get nothing of this ([restore] binlog = no): one that "
@@ -102,7 +102,7 @@ static int use_schema(struct restore *r, struct err *e)
         return 0;
     if (e->num != DB_NO_SCHEMA)
         return -1;
-    if (r->opt->dry_run)
+    if (!restore_is(r)->writes)
         return 0; /* it would be created, and is empty */
     /* No MEMORY table can be encrypted, as those of a schema are where MySQL's default_table_encryption is on. */
     return db_exec_with(r->db, "CREATE DATABASE ?? /*!80016 DEFAULT ENCRYPTION='N' */",
@@ -162,7 +162,7 @@ static int swap_world(struct restore *r, struct err *e)
     if (need_reach(r, e) < 0 || db_nonce(r->made.nonce, e) < 0)
         return -1;
     /* What was promoted came from another server, whose log it was. */
-    r->made.followed = out->journal.whole && r->binlog && !r->opt->promotion;
+    r->made.followed = out->journal.whole && r->binlog && !restore_is(r)->elsewhere;
     snprintf(r->made.dump, sizeof r->made.dump, "%.128s", slash ? slash + 1 : out->dump);
     if (r->opt->begins && r->opt->begins(r->opt->begins_arg, &r->made, r->generation, e) < 0)
         return -1;
@@ -199,7 +199,7 @@ static void make_room(const struct restore *r)
     struct db *db = open_own(&r->job->db, &e);
     if (db)
         drop_left_over(r->job, db, CONFIG_DRILL_SCHEMA);
-    if (db && !(r->opt->promotion && r->job->cfg->standby.warm))
+    if (db && !(r->opt->mode == RESTORE_PROMOTION && r->job->cfg->standby.warm))
         drop_left_over(r->job, db, CONFIG_WARM_SCHEMA);
     db_close(db);
 }
@@ -237,7 +237,7 @@ static void unlist_arriving(struct restore *r)
 static int say_of_a_restore(const struct restore *r, struct err *e)
 {
     bool proves = !db_unanswered(e) && e->cls != ERR_BUSY;
-    return r->opt->drill && proves ? err_step(e, "a restore would fail") : -1;
+    return restore_is(r)->compares && proves ? err_step(e, "a restore would fail") : -1;
 }
 
 /* What only looks comes first, what changes anything last: whatever is refused leaves the world as it was. */
@@ -259,40 +259,41 @@ static int run_steps(struct restore *r, struct err *e)
     if (r->opt->arriving)
         list_arriving(r);
     /* A copy takes the place of the one before: two would need the memory twice. */
-    if (r->opt->copy &&
+    if (r->opt->mode == RESTORE_COPY &&
         (db_lease_take(r->db, r->schema, LEASE_PATIENCE, e) < 0 ||
          db_lock_wait(r->db, c->restore_lock_wait, e) < 0 ||
          db_exec_with(r->db, "DROP DATABASE IF EXISTS ??", DB_ARGS(r->schema), e) < 0))
         return -1;
     if (use_schema(r, e) < 0 ||
-        (r->swap && (take_lease(r, e) < 0 || ledgers_lock(r->db, c, e) < 0)))
+        (restore_is(r)->swaps && (take_lease(r, e) < 0 || ledgers_lock(r->db, c, e) < 0)))
         return -1;
     /* A refused restore must not change anything, so tidying up after an earlier one waits until
      * neither the name of the dump nor a living world stands against it. */
     if (choice_find(r, e) < 0 || ledgers_guard(r, e) < 0 || permit_world(r, e) < 0)
         return -1;
-    if (r->swap && (blocked_wait_backup(r, e) < 0 || swap_recover(r->db, r->job, &swapped, e) < 0 ||
-                    db_lease_read(r->db, c->schema, c->sentinel, &r->lease, e) < 0))
+    if (restore_is(r)->swaps &&
+        (blocked_wait_backup(r, e) < 0 || swap_recover(r->db, r->job, &swapped, e) < 0 ||
+         db_lease_read(r->db, c->schema, c->sentinel, &r->lease, e) < 0))
         return -1;
-    if (r->swap)
+    if (restore_is(r)->swaps)
         make_room(r);
     /* Above every generation that anybody has seen: dumps, the server, our own state. */
     r->generation = r->catalog.generation > r->lease ? r->catalog.generation : r->lease;
     if (st && st->generation > r->generation)
         r->generation = st->generation;
     r->generation++;
-    if (r->swap && r->opt->automatic && turn_wait(r, e) < 0)
+    if (restore_is(r)->unattended && turn_wait(r, e) < 0)
         return -1;
     if (choice_load(r, e) < 0)
         return e->cls == ERR_DENIED ? -1 : say_of_a_restore(r, e);
-    if (r->swap)
+    if (restore_is(r)->swaps)
         return swap_world(r, e);
-    if (r->opt->drill)
+    if (restore_is(r)->compares)
         return live_compare(r, e) < 0 ? -1 : rehearse(r, e) < 0 ? say_of_a_restore(r, e) : 0;
-    if (r->opt->copy)
+    if (r->opt->mode == RESTORE_COPY)
         return warm_note(r->db, &r->plan, r->m, &r->journal, e);
     code_restore(r);
-    return r->opt->dry_run ? permit_rehearse(r, e) : 0;
+    return restore_is(r)->writes ? 0 : permit_rehearse(r, e);
 }
 
 /* Hints at the GRANT itself, not at where to find it: an operator woken by this has no time to
@@ -306,13 +307,11 @@ static void hint_grant(struct restore *r, struct err *e)
     while (begin && *begin == ' ')
         begin++;
     /* REPLACE and DELETE in a file of another tool; no other restore needs it beside the world. */
-    bool deletes = r->opt->into && begin && text_starts(begin, "DELETE command");
-    SCOPED(xfree) char *denied = r->opt->copy    ? xstrdup(COPY_PRIVILEGES)
-                                 : r->opt->drill ? xstrdup(DRILL_PRIVILEGES)
-                                 : deletes       ? xstrdup(SCRATCH_PRIVILEGES ", DELETE")
-                                 : r->opt->into  ? xstrdup(SCRATCH_PRIVILEGES)
-                                 : begin < end   ? xstrndup(begin, (size_t)(end - begin))
-                                                 : NULL;
+    bool deletes = r->path_fd >= 0 && begin && text_starts(begin, "DELETE command");
+    const char *needed = restore_is(r)->privileges;
+    SCOPED(xfree) char *denied = needed ? xasprintf("%s%s", needed, deletes ? ", DELETE" : "")
+                                 : begin < end ? xstrndup(begin, (size_t)(end - begin))
+                                               : NULL;
     if (denied)
         db_hint_grant(r->db, r->schema, denied, e);
 }
@@ -325,13 +324,12 @@ static int run(const struct job *job, const struct restore_options *opt, struct 
                         .opt = opt,
                         .out = out,
                         .schema = opt->into ? opt->into : job->cfg->schema,
-                        .swap = !opt->into && !opt->dry_run,
                         .path_fd = -1};
     mono_t began = clock_mono();
     int rc = run_steps(&r, e);
     if (rc == 0) {
         result_plan(&r);
-    } else if (r.db && !opt->drill) {
+    } else if (r.db && !restore_is(&r)->passing) {
         plan_drop(&r.plan, r.db);
         /* Not of a privilege on the whole server, which its own hint names. */
         if (e->cls == ERR_DENIED && strstr(e->hint, "GRANT") && !strstr(e->hint, "ON *.*"))
@@ -369,7 +367,7 @@ int restore_drill(const struct job *job, const char *dump, bool fetched, const s
     char scratch[CONFIG_OWN_SCHEMA_MAX];
     config_own_schema(CONFIG_DRILL_SCHEMA, job->cfg, scratch);
     struct restore_options opt = {
-        .dump = dump, .into = scratch, .drill = true, .fetched = fetched, .state = state};
+        .mode = RESTORE_DRILL, .dump = dump, .into = scratch, .fetched = fetched, .state = state};
     struct err last; /* first in case of a refusal: then the other sessions are logged as well */
     *out = (struct restore_result){.skipped = json_array(), .plan = json_array(), .replicas = -1};
     struct db *db = open_own(&job->db, e);

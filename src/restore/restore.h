@@ -9,6 +9,7 @@
 #include "base/arrival.h"
 #include "dump/job.h"
 #include "restore/code.h"
+#include "restore/mode.h"
 #include "mysql/objects.h"
 #include "store/state.h"
 
@@ -23,29 +24,24 @@ struct restore_arriving {
 };
 
 struct restore_options {
+    enum restore_mode mode;
     const char *dump; /* NULL or "latest", a dump's name, or a path to a file (contains '/' or ends
                          in .sql/.gz) */
-    const char *into; /* another schema, or NULL */
+    const char *into; /* the schema of a mode whose target is not the world; else NULL */
     struct names tables; /* only these; none: the whole world */
     wall_t at;           /* up to the last change in this second; ms 0: up to the loss */
-    bool force, dry_run;
+    bool force;
     bool accept_cut;     /* accept a file without its closing line */
     const char *charset; /* of the texts in a file of another tool; NULL: as it says */
     bool newest;         /* `dump` is the newest where it came from, and its journal is wanted */
-    bool fetched;   /* from another machine: a world that is empty since --init is no living one */
-    bool promotion; /* a standby's: another machine's world, by dump and segments alone, takes the
-                      * place of whatever is in the schema */
+    bool fetched; /* from another machine: a world that is empty since --init is no living one */
     /* A promotion: the journal must reach this position, or nothing is replaced. NULL: as far as it goes. */
     const struct db_binlog_pos *reach;
     /* A promotion: called with all loaded and compared, before anything of the world is replaced; -1: nothing is. NULL:
      * nothing is to be asked. */
     int (*begins)(void *arg, const struct state_made *made, uint64_t generation, struct err *e);
     void *begins_arg;
-    bool copy;      /* loads the newest dump, with the journal, as a promotion would, and leaves
-                      * it as the copy of warm.h, in place of the one that is there */
     bool with_code; /* an operator accepts the dump's views, routines, … (code.h) */
-    bool automatic; /* started by the supervisor after a proven loss */
-    bool drill;     /* set by restore_drill() */
     unsigned skip;  /* number of newest dumps to skip */
     /* NULL: all dumps are here. If it proves damaged, no other one is tried: ERR_DAMAGED. */
     const struct restore_arriving *arriving;

@@ -16,7 +16,6 @@ struct restore {
     const struct restore_options *opt;
     struct restore_result *out;
     const char *schema; /* the target */
-    bool swap;          /* into the world: under the lease, and swapped in at the end */
     bool binlog;        /* its sessions write to the binary log */
     struct db *db;      /* holds the lease, and does the swap */
     struct catalog catalog;
@@ -44,6 +43,12 @@ struct restore {
     struct buf lost_triggers; /* that do not fit a table as the dump defines it: their texts, */
     struct names lost_trigger_names; /* and their names */
 };
+
+/* The properties of its mode. */
+static inline const struct restore_traits *restore_is(const struct restore *r)
+{
+    return &restore_traits[r->opt->mode];
+}
 
 /* permit.c: may the world be replaced? ERR_REFUSED. */
 /* Before anything is changed. */

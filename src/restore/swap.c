@@ -271,8 +271,8 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
                                         r->generation, from, e) < 0 ||
                      db_sentinel_create(r->db, schema, SWAP_PROOF, false, digest, e) < 0
                  ? -1
-             : r->opt->drill ? 0 /* its schema goes whole */
-                             : pending_save(r->job->dirfd, &p, e);
+             : restore_is(r)->passing ? 0 /* its schema goes whole */
+                                      : pending_save(r->job->dirfd, &p, e);
     free(p.tables.list); /* what they hold is the plan's */
     free(p.checks);
     return rc;
@@ -328,7 +328,7 @@ static int note_replaced(struct restore *r, struct err *e)
 static void take_back(struct restore *r, const struct db_triggers *triggers)
 {
     struct err ignored;
-    if (!r->opt->drill && db_exec(r->db, "DO 1", &ignored) == 0 &&
+    if (!restore_is(r)->passing && db_exec(r->db, "DO 1", &ignored) == 0 &&
         triggers_put(r->db, r->job->cfg->schema, triggers, &ignored) == 0)
         end_pending(r->db, r->job->dirfd, &ignored);
 }
@@ -336,7 +336,7 @@ static void take_back(struct restore *r, const struct db_triggers *triggers)
 /* What only a restore into the world does right before its RENAME. */
 static int announce(struct restore *r, struct err *e)
 {
-    if (r->opt->drill)
+    if (restore_is(r)->passing)
         return 0;
     if (r->job->swapping)
         r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
@@ -385,7 +385,7 @@ int swap_in(struct restore *r, struct err *e)
     r->conflict.to = next_second(); /* nobody wrote into the replaced tables after this */
     if (rc < 0)
         take_back(r, &triggers);
-    if (rc == 0 && !r->opt->drill)
+    if (rc == 0 && !restore_is(r)->passing)
         fault_point("restore.renamed");
 out:
     sigprocmask(SIG_SETMASK, &old, NULL);

@@ -61,12 +61,8 @@ static int load(struct warm_keeper *k, const struct job *job, const struct state
     struct err why = {0};
     struct warm w = {0};
     config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, w.schema);
-    struct restore_options opt = {.into = w.schema,
-                                  .copy = true,
-                                  .newest = true,
-                                  .fetched = true,
-                                  .promotion = true,
-                                  .state = state};
+    struct restore_options opt = {
+        .mode = RESTORE_COPY, .into = w.schema, .newest = true, .fetched = true, .state = state};
     k->behind_since = (mono_t){0};
     if (restore_run(job, &opt, &res, &why) == 0)
         return WARM_READY;
