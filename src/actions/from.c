@@ -9,6 +9,7 @@
 #include "base/js.h"
 #include "offsite/fetch.h"
 #include "offsite/manifests.h"
+#include "restore/restore.h"
 #include "store/lives.h"
 #include "store/round.h"
 

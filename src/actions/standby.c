@@ -16,6 +16,7 @@
 #include "mysql/sentinel.h"
 #include "offsite/upload.h"
 #include "restore/restore.h"
+#include "restore/result.h"
 #include "restore/set_aside.h"
 #include "standby/handover.h"
 #include "standby/pull.h"

@@ -1,11 +1,12 @@
 /* The engine of --check: words, terms, texts, rules. */
+#include "check/rule.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include "check/rule.h"
 #include "base/js.h"
 #include "sql/literal.h"
 

@@ -8,6 +8,8 @@
 #include "sql/literal.h"
 #include "dump/snapshot.h"
 #include "restore/load.h"
+#include "restore/load_pool.h"
+#include "restore/rename.h"
 #include "restore/restore.h"
 #include "sql/table.h"
 

@@ -1,10 +1,15 @@
+#include "restore/blocked.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "mysql/blockers.h"
-#include "restore/restore_int.h"
+#include "restore/plan.h"
+#include "restore/rename.h"
+#include "restore/result.h"
+#include "restore/running.h"
 
 #define SIDE_TIMEOUT_MS 5000
 #define NAMED 4 /* sessions; the others are counted */
@@ -119,7 +124,7 @@ static bool end_session(struct blocked *b, struct db *side, const struct blocker
         job_note(b->r->job, "cannot end session %lu: %s", s->id, why.text);
         return false;
     }
-    result_warn(b->r, "%s, for which the swap waited, and was ended ([restore] end_blockers)",
+    result_warn(b->r->out, "%s, for which the swap waited, and was ended ([restore] end_blockers)",
                 clean.p);
     job_note(b->r->job, "%s, for which the swap waits: ended ([restore] end_blockers = idle)",
              clean.p);

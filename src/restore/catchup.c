@@ -1,4 +1,8 @@
-#include "restore/restore_int.h"
+#include "restore/catchup.h"
+
+#include "restore/fresh.h"
+#include "restore/restore.h"
+#include "restore/running.h"
 
 #include <errno.h>
 #include <inttypes.h>

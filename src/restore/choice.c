@@ -1,4 +1,6 @@
 /* Which dump is loaded, and what it means when that fails. */
+#include "restore/choice.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,10 +9,20 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "restore/catchup.h"
+#include "restore/code.h"
+#include "restore/code_make.h"
+#include "restore/fresh.h"
 #include "restore/import.h"
+#include "restore/ledgers.h"
+#include "restore/load_pool.h"
+#include "restore/permit.h"
+#include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/restore_int.h"
-#include "restore/shadow_table.h"
+#include "restore/restore.h"
+#include "restore/result.h"
+#include "restore/running.h"
+#include "restore/warm_promote.h"
 #include "sql/insert.h"
 #include "store/proof.h"
 
@@ -54,7 +66,7 @@ static int load_planned(struct restore *r, struct err *e)
 static int load_own(struct restore *r, struct err *e)
 {
     const struct manifest *m = r->m;
-    if (plan_begin(r, e) < 0)
+    if (restore_plan(r, e) < 0)
         return -1;
     code_free(&r->code);
     snprintf(r->out->dump, sizeof r->out->dump, "%s", m->name);
@@ -358,7 +370,7 @@ static int load_statements(struct restore *r, const struct import *in,
         doubtful = t->warnings ? t : doubtful;
     }
     if (rc == 0 && doubtful)
-        result_warn(r, "the server gave %" PRIu64 " warnings while loading table %.200s",
+        result_warn(r->out, "the server gave %" PRIu64 " warnings while loading table %.200s",
                     doubtful->warnings, doubtful->name);
     loader_end(&l);
     r->out->connections = 1;
@@ -381,12 +393,12 @@ static int judge_end(struct restore *r, const struct import_report *report, stru
                         report->last_line);
     }
     if (report->cut_line)
-        result_warn(r,
+        result_warn(r->out,
                     "%.300s ends within the statement of line %" PRIu64
                     ": that one and what came after it are missing",
                     path, report->cut_line);
     else
-        result_warn(r,
+        result_warn(r->out,
                     "%.300s has no closing line: all its statements were taken, up to the one of "
                     "line %" PRIu64 "; whether more came after it is not known",
                     path, report->last_line);
@@ -407,11 +419,11 @@ static void warn_of_others(struct restore *r, const struct import_report *report
         text_clean(&sequences, made->list[i], 64);
     }
     if (lacks->count && restore_is(r)->world)
-        result_warn(r,
+        result_warn(r->out,
                     "the file lacks %zu of the world's MEMORY tables, which stay as they are: %s%s",
                     lacks->count, tables.p, lacks->count > NAMED ? ", …" : "");
     if (made->count)
-        result_warn(r, "sequences of the file are not restored: %s%s", sequences.p,
+        result_warn(r->out, "sequences of the file are not restored: %s%s", sequences.p,
                     made->count > NAMED ? ", …" : "");
 }
 
@@ -426,7 +438,7 @@ static int load_file(struct restore *r, struct err *e)
                         .accept_cut = r->opt->accept_cut};
     fault_point("restore.chosen");
     progress_phase(r->job->progress, "reading", 0, 0);
-    if (import_server(r->db, &in.server, e) < 0 || plan_begin(r, e) < 0)
+    if (import_server(r->db, &in.server, e) < 0 || restore_plan(r, e) < 0)
         return -1;
     struct code *listed = !restore_is(r)->writes && r->opt->with_code ? &r->code : NULL;
     if (import_plan(&in, &r->plan, listed, &report, e) < 0 ||

@@ -6,13 +6,11 @@
 #ifndef WK_RESTORE_CODE_H
 #define WK_RESTORE_CODE_H
 
-#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "base/text.h"
-#include "mysql/conn.h"
-#include "config/config.h"
+#include "dump/format.h"
 #include "sql/definition.h"
-#include "store/manifest.h"
 
 /* The session settings under which a statement is executed; "": the dump does not give them. */
 struct code_settings {
@@ -35,6 +33,11 @@ void code_note(struct code *c, const char *sql, size_t len);
 /* The same for a file of another tool; ignores other statements, and settings that do not concern
  * definitions. */
 void code_note_foreign(struct code *c, const char *sql, size_t len);
+/* Returns the character set in which its text is sent, so that the server sees the same quotes as our parser: its own, or
+ * UTF-8 if the bytes are the same. NULL: there is none. */
+const char *code_client(const struct code_item *it);
+/* A verify_fn: notes the definitions of a dump in a struct code. */
+int code_see(void *code, const struct format_item *item, struct err *e);
 void code_free(struct code *c);
 
 /* Where a dump's code is known to come from. */
@@ -58,15 +61,7 @@ struct code_case {
     enum code_trust trust;
 };
 enum code_use code_use(const struct code_case *c);
+/* Why CODE_LEAVE was decided: static text. */
+const char *code_why(const struct code_case *c);
 
-struct code_report {
-    size_t made;
-    /* Arrays, by their keys in the JSON of a restore; NULL: none. would_make (found by a dry run) and left_out: of
-     * "view name"; failed: "view name: why"; own_definer: "function name (root@localhost)", created
-     * with our account instead; may_execute: functions on which the server gave us EXECUTE; events_disabled: names of those that were enabled. */
-    json_t *lists;
-    struct buf enable; /* the statements that enable the events, each with its definer */
-    char why[200];     /* the reason for left_out */
-    char note[300];    /* "": none */
-};
 #endif

@@ -5,6 +5,7 @@
 
 #include "mysql/float_scale.h"
 #include "restore/load.h"
+#include "restore/plan.h"
 #include "sql/literal.h"
 
 void column_map_note(struct target *t, const char *columns)

@@ -1,10 +1,14 @@
 /* Tables that came since the dump, and are restored from their creation on. */
+#include "restore/fresh.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/restore_int.h"
+#include "restore/result.h"
+#include "restore/running.h"
 
 static void not_loaded(struct restore *r, struct target *t, const struct err *why)
 {
@@ -24,8 +28,8 @@ static void not_loaded(struct restore *r, struct target *t, const struct err *wh
         snprintf(out->journal.gap, sizeof out->journal.gap,
                  "table %.64s, which is in no dump yet, comes without its rows: %.400s", t->name,
                  why->text);
-    result_warn(r, "table %.64s, which is in no dump yet, comes without its rows: %.300s", t->name,
-                why->text);
+    result_warn(r->out, "table %.64s, which is in no dump yet, comes without its rows: %.300s",
+                t->name, why->text);
 }
 
 /* ---- its definition ---- */

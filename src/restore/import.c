@@ -8,7 +8,9 @@
 #include <strings.h>
 
 #include "mysql/sentinel.h"
+#include "restore/code.h"
 #include "restore/import_int.h"
+#include "restore/plan.h"
 
 static const char dropped_again[] = "the file drops it again";
 

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "restore/code.h"
 #include "restore/import.h"
 #include "restore/import_int.h"
+#include "restore/plan.h"
 #include "sql/literal.h"
 
 #define INCORRECT_VALUE 1366

@@ -1,10 +1,16 @@
+#include "restore/ledgers.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ledger/files.h"
 #include "ledger/ledger.h"
-#include "restore/restore_int.h"
+#include "restore/plan.h"
+#include "restore/restore.h"
+#include "restore/result.h"
+#include "restore/running.h"
+#include "restore/shadow_table.h"
 
 #define TABLES 4 /* ledger, rollup, marks, request ids */
 
@@ -149,7 +155,7 @@ static int plan_one(struct restore *r, const struct parts *l, struct err *e)
     if (refuse_older(l, m ? m->name : out->dump, e) < 0)
         return -1;
     if (is_mixed(l) && (out->over_living || !restore_to_now(r->opt)))
-        result_warn(r,
+        result_warn(r->out,
                     "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: "
                     "totals keep what was rolled up after the dump",
                     l->cfg->name, l->rollup);

@@ -1,10 +1,13 @@
+#include "restore/live.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "mysql/scan.h"
-#include "restore/restore_int.h"
+#include "restore/restore.h"
+#include "restore/running.h"
 #include "sql/literal.h"
 
 /* A comparison never waits longer for a table that somebody has locked. */

@@ -7,7 +7,7 @@
 #include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
-#include "restore/redefined.h"
+#include "restore/plan.h"
 #include "sql/literal.h"
 
 /* MySQL spends half as much time per row in statements of this size as in those of a dump (1 MiB),
@@ -376,7 +376,7 @@ static int give_new_rows(struct loader *l, struct err *e)
  * of another definition. */
 static int judge_checks(struct loader *l, const struct target *t, struct err *e)
 {
-    bool check = t && !t->skip && redefined_differs(l->s.plan, t) && !plan_defines(l->s.plan, t);
+    bool check = t && !t->skip && plan_changed(l->s.plan, t) && !plan_defines(l->s.plan, t);
     if (check == l->checks || !db_is_mariadb(l->s.db))
         return 0;
     l->checks = check;

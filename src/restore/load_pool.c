@@ -1,11 +1,15 @@
+#include "restore/load_pool.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/thread_group.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
+#include "restore/code.h"
+#include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/restore_int.h"
+#include "restore/running.h"
 
 /* More connections gain little: the server does not parallelize its work on one table. */
 #define POOL_AUTO 4u

@@ -59,6 +59,7 @@ const struct restore_traits restore_traits[RESTORE_MODES] = {
                        .compares = true,
                        .passing = true,
                        .privileges = DRILL_PRIVILEGES},
+    [RESTORE_REHEARSAL] = {.world = true, .writes = true, .compares = true, .passing = true},
     [RESTORE_WORLD_DRY] = {.world = true,
                            .asks = true,
                            .journal = true,

@@ -10,15 +10,16 @@ enum restore_mode {
     RESTORE_LOSS,      /* into the world, by the supervisor after a proven loss */
     RESTORE_PROMOTION, /* on a standby: another machine's world replaces whatever is in the schema */
     RESTORE_COPY, /* a standby's copy (warm.h): the newest dump with the journal, as in a promotion */
-    RESTORE_SCRATCH,     /* --into: another schema */
-    RESTORE_DRILL,       /* a scratch schema that is compared and dropped */
+    RESTORE_SCRATCH, /* --into: another schema */
+    RESTORE_DRILL,   /* a scratch schema that is compared and dropped */
+    RESTORE_REHEARSAL, /* the swap of a drill: its scratch schema stands for the world's (rehearsal.h) */
     RESTORE_WORLD_DRY,   /* --dry-run of the first */
     RESTORE_SCRATCH_DRY, /* --dry-run of --into */
     RESTORE_MODES
 };
 
 struct restore_traits {
-    bool world;  /* its target is the world's schema */
+    bool world;  /* tables are loaded beside those of the schema, whose place they take */
     bool writes; /* it loads rows: false for --dry-run */
     bool swaps;  /* it takes the world's lease and replaces tables of the world */
     bool asks;   /* a living world refuses it, unless --force is given */

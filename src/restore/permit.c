@@ -1,4 +1,6 @@
 /* May the world be replaced, wholly or some of its tables? */
+#include "restore/permit.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +8,8 @@
 #include "mysql/account.h"
 #include "mysql/lease.h"
 #include "progress/local.h"
-#include "restore/restore_int.h"
+#include "restore/plan.h"
+#include "restore/running.h"
 #include "sql/literal.h"
 
 /* The numbers of the errors that the server itself would give. */

@@ -1,4 +1,4 @@
-#include "restore/restore_int.h"
+#include "restore/plan.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -14,18 +14,11 @@
 #include "sql/literal.h"
 #include "binlog/statement.h"
 
-int plan_begin(struct restore *r, struct err *e)
+int plan_begin(struct plan *p, struct db *db, struct err *e)
 {
-    struct plan *p = &r->plan;
-    plan_free(p);
-    *p = (struct plan){.job = r->job,
-                       .schema = r->schema,
-                       .into = !restore_is(r)->world,
-                       .copy = r->opt->mode == RESTORE_COPY,
-                       .only = r->opt->tables.count ? &r->opt->tables : NULL};
-    p->shared = !p->into && galera_node(r->db)[0];
-    p->any_case = db_variable_number(r->db, "lower_case_table_names") > 0;
-    return db_tables(r->db, p->schema, true, &p->live, e);
+    p->shared = !p->into && galera_node(db)[0];
+    p->any_case = db_variable_number(db, "lower_case_table_names") > 0;
+    return db_tables(db, p->schema, true, &p->live, e);
 }
 
 static bool same_name(const struct plan *p, const char *a, const char *b)
@@ -150,6 +143,11 @@ void target_add_column(struct target *t, const char *name)
 {
     t->columns = xgrow(t->columns, t->column_count, sizeof *t->columns);
     t->columns[t->column_count++] = xstrdup(name);
+}
+
+bool plan_changed(const struct plan *p, const struct target *t)
+{
+    return !p->into && t->live && t->definition && t->planned && t->definition != t->planned;
 }
 
 void plan_leave_out(struct plan *p, struct target *t, const char *why)

@@ -79,6 +79,9 @@ struct plan {
     uint64_t rows;
 };
 
+/* Reads the tables of the schema and what the server does with their names. The caller has set job, schema, into, copy
+ * and only; everything else is zero. */
+int plan_begin(struct plan *p, struct db *db, struct err *e);
 /* Adds a table of the dump; `engine` is that of its definition. */
 struct target *plan_add(struct plan *p, const char *name, const char *engine);
 int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e);
@@ -86,6 +89,8 @@ int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e);
  * keeps ALTERs made since the dump where the rows fit (redefined.h); a restore by --at or --table
  * reverts them. */
 bool plan_defines(const struct plan *p, const struct target *t);
+/* Does the definition in the dump differ from that of the table now? */
+bool plan_changed(const struct plan *p, const struct target *t);
 /* After the last plan_add(): lists what is not in the dump; refuses what cannot work. */
 int plan_finish(struct plan *p, struct db *db, struct err *e);
 /* The next column of t->columns. */

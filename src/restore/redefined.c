@@ -8,9 +8,11 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "journal/delta.h"
-#include "restore/restore_int.h"
+#include "restore/plan.h"
+#include "restore/restore.h"
+#include "restore/result.h"
+#include "restore/running.h"
 #include "restore/shadow_table.h"
-#include "sql/literal.h"
 
 #define KEPT_PREFIX "worldkeeper_kept_" /* not DB_OWN_PREFIX: nothing of ours drops it */
 #define NAMED 3                         /* tables in the warning */
@@ -62,14 +64,9 @@ int redefined_note(struct restore *r, struct err *e)
 
 /* ---- does the dump's definition help? ---- */
 
-bool redefined_differs(const struct plan *p, const struct target *t)
-{
-    return !p->into && t->live && t->definition && t->planned && t->definition != t->planned;
-}
-
 bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e)
 {
-    return !t->skip && redefined_differs(p, t) && !plan_defines(p, t) && !db_lock_busy(e) &&
+    return !t->skip && plan_changed(p, t) && !plan_defines(p, t) && !db_lock_busy(e) &&
            (e->cls == ERR_REFUSED || e->cls == ERR_QUERY);
 }
 
@@ -93,7 +90,7 @@ int redefined_begin(struct loader *l, struct target *t, const struct manifest_ta
 
 bool redefined(const struct plan *p, const struct target *t)
 {
-    return !t->skip && t->created && redefined_differs(p, t) && plan_defines(p, t);
+    return !t->skip && t->created && plan_changed(p, t) && plan_defines(p, t);
 }
 
 /* It is back though somebody dropped or renamed it: of a world that was lost, not where a person asks for it, and not on
@@ -259,6 +256,6 @@ void redefined_result(struct restore *r)
         buf_adds(&b, i ? ", trigger " : ", without trigger ");
         text_clean(&b, r->lost_trigger_names.list[i], 64);
     }
-    result_warn(r, "as the dump defines it, not as it was: %s; what stood there is in %.200s", b.p,
-                r->out->as_dumped_file);
+    result_warn(r->out, "as the dump defines it, not as it was: %s; what stood there is in %.200s",
+                b.p, r->out->as_dumped_file);
 }

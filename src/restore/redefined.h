@@ -16,8 +16,6 @@ struct restore;
 int redefined_note(struct restore *r, struct err *e);
 /* Names in the schema that belong to no base table: views, sequences. */
 int redefined_names(struct db *db, const char *schema, struct names *out, struct err *e);
-/* Is the definition in the dump another one than that of the table now? Pure. */
-bool redefined_differs(const struct plan *p, const struct target *t);
 /* Loading it failed with `e`: may the dump's definition help? Pure. */
 bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e);
 /* Prepares it to be loaded once more, by the dump's definition. `why`: the failure. */

@@ -1,9 +1,15 @@
+#include "restore/rehearsal.h"
+
 #include <stdio.h>
 
 #include "mysql/account.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
-#include "restore/restore_int.h"
+#include "restore/ledgers.h"
+#include "restore/plan.h"
+#include "restore/result.h"
+#include "restore/running.h"
+#include "restore/swap.h"
 #include "sql/literal.h"
 
 /* An account that was made for an older version may load a dump in the scratch schema, and no more. That says nothing of a
@@ -21,7 +27,7 @@ static bool may_rehearse(struct restore *r)
         return true;
     err_clear(&e);
     db_hint_grant(r->db, r->schema, missing.p, &e);
-    result_warn(r,
+    result_warn(r->out,
                 "what a restore does after the load was not tried: in schema %s the account lacks "
                 "%s; %s",
                 r->schema, missing.p, e.hint);
@@ -100,7 +106,7 @@ static int copy_living(struct restore *r, struct err *e)
 static int plan_swap(struct restore *h, const struct plan *loaded, struct err *e)
 {
     h->plan = (struct plan){0};
-    if (plan_begin(h, e) < 0)
+    if (restore_plan(h, e) < 0)
         return -1;
     for (size_t i = 0; i < loaded->count; i++) {
         const struct target *from = &loaded->list[i];
@@ -117,7 +123,10 @@ static int plan_swap(struct restore *h, const struct plan *loaded, struct err *e
 
 int rehearse(struct restore *r, struct err *e)
 {
+    struct restore_options own = *r->opt;
     struct restore h = *r;
+    own.mode = RESTORE_REHEARSAL;
+    h.opt = &own;
     if (!may_rehearse(r))
         return 0;
     progress_phase(r->job->progress, "rehearsing the swap", 0, 0);

@@ -1,13 +1,17 @@
+#include "restore/rename.h"
+
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fence.h"
 #include "base/thread_group.h"
+#include "mysql/blockers.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
-#include "restore/restore_int.h"
+#include "restore/blocked.h"
+#include "restore/running.h"
 
 #define POLL_MS 1000
 #define WATCH_MS 500 /* the least that a lock can be waited for is a second */

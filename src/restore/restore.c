@@ -10,8 +10,20 @@
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/server.h"
+#include "restore/blocked.h"
+#include "restore/choice.h"
+#include "restore/code.h"
+#include "restore/code_make.h"
+#include "restore/ledgers.h"
+#include "restore/live.h"
+#include "restore/permit.h"
+#include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/restore_int.h"
+#include "restore/rehearsal.h"
+#include "restore/result.h"
+#include "restore/running.h"
+#include "restore/swap.h"
+#include "restore/turn.h"
 #include "restore/warm_int.h"
 
 /* Milliseconds: the sessions of a killed restore end with their current statement. */
@@ -69,7 +81,7 @@ static void choose_binlog(struct restore *r)
     r->binlog = true;
     if (r->job->cfg->restore_binlog) /* replicas then execute a drill just like a restore */
         return;
-    result_warn(r, "[restore] binlog = no is not allowed to this account: %.300s", e.text);
+    result_warn(r->out, "[restore] binlog = no is not allowed to this account: %.300s", e.text);
 }
 
 /* The effect on replicas is reported before the restore and with the result. */
@@ -87,7 +99,7 @@ static void warn_of_replicas(struct restore *r)
                  n, verb);
     } else if (restore_is(r)->world) {
         result_warn(
-            r,
+            r->out,
             "%d %s connected and will get nothing of this ([restore] binlog = no): one that "
             "does not hold the same rows stops at the next change of a row that it lacks "
             "(error 1032) or has (1062)",
@@ -126,7 +138,7 @@ static void warn_of_sessions(struct restore *r)
         r->db, "SELECT NULLIF(COUNT(*),0) FROM ??.wk_session " DB_ONLY_TABLE " WHERE state='open'",
         DB_ARGS(r->schema), NULL);
     if (open)
-        result_warn(r,
+        result_warn(r->out,
                     "%s session%s of players in wk_session are of an earlier moment, and may have "
                     "ended since: worldkeeper --release=KEY ends one, worldkeeper --write-back "
                     "--unlock all of them before the game starts",
@@ -178,7 +190,7 @@ static int swap_world(struct restore *r, struct err *e)
         return -1;
     code_restore(r);
     if (swap_tidy(r, &late) < 0)
-        result_warn(r, "%.500s", late.text);
+        result_warn(r->out, "%.500s", late.text);
     out->made = r->made;
     out->generation = r->generation;
     swap_result(r);
@@ -328,7 +340,7 @@ static int run(const struct job *job, const struct restore_options *opt, struct 
     mono_t began = clock_mono();
     int rc = run_steps(&r, e);
     if (rc == 0) {
-        result_plan(&r);
+        result_plan(out, &r.plan, job->cfg->sentinel);
     } else if (r.db && !restore_is(&r)->passing) {
         plan_drop(&r.plan, r.db);
         /* Not of a privilege on the whole server, which its own hint names. */

@@ -1,4 +1,5 @@
-/* The result of a restore, and as JSON. */
+#include "restore/result.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include <string.h>
 
 #include "base/js.h"
-#include "restore/restore_int.h"
+#include "restore/plan.h"
 
 static void code_report_free(struct code_report *r)
 {
@@ -108,27 +109,27 @@ json_t *restore_json(const struct restore_result *r)
     return o;
 }
 
-void result_warn(struct restore *r, const char *fmt, ...)
+void result_warn(struct restore_result *r, const char *fmt, ...)
 {
-    char *all = r->out->warning, text[512];
+    char *all = r->warning, text[512];
     size_t at = strlen(all);
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (!strstr(all, text)) /* a dump that was tried before this one may have said it */
-        snprintf(all + at, sizeof r->out->warning - at, "%s%s", at ? "; " : "", text);
+        snprintf(all + at, sizeof r->warning - at, "%s%s", at ? "; " : "", text);
 }
 
 /* What became, or would become, of each table of the dump, and which others stay. */
-void result_plan(struct restore *r)
+void result_plan(struct restore_result *r, const struct plan *p, const char *sentinel)
 {
-    for (size_t i = 0; i < r->plan.count; i++) {
-        const struct target *t = &r->plan.list[i];
+    for (size_t i = 0; i < p->count; i++) {
+        const struct target *t = &p->list[i];
         uint64_t rows = t->created ? t->rows : t->expected;
-        if (strcmp(t->name, r->job->cfg->sentinel) == 0)
+        if (strcmp(t->name, sentinel) == 0)
             continue; /* the sentinel is not part of the world: the swap creates a new one */
-        if (t->skip && r->plan.only)
+        if (t->skip && p->only)
             continue; /* not requested */
         json_t *o = json_pack("{s:o, s:I, s:b, s:b}", "table", js_clean(t->name), "rows",
                               (json_int_t)rows, "restored", !t->skip, "triggers", t->triggers);
@@ -140,15 +141,14 @@ void result_plan(struct restore *r)
                                       : NULL;
         if (why)
             json_object_set_new(o, "why", json_string(why));
-        json_array_append_new(r->out->plan, o);
+        json_array_append_new(r->plan, o);
         if (!t->skip) {
-            r->out->tables++;
-            r->out->rows += rows;
+            r->tables++;
+            r->rows += rows;
         }
     }
-    for (size_t i = 0; i < r->plan.not_in_dump.count; i++)
-        json_array_append_new(r->out->plan,
-                              json_pack("{s:o, s:i, s:s, s:s}", "table",
-                                        js_clean(r->plan.not_in_dump.list[i]), "rows", 0,
-                                        "restored", 0, "why", "not in the dump; left as it is"));
+    for (size_t i = 0; i < p->not_in_dump.count; i++)
+        json_array_append_new(
+            r->plan, json_pack("{s:o, s:i, s:s, s:s}", "table", js_clean(p->not_in_dump.list[i]),
+                               "rows", 0, "restored", 0, "why", "not in the dump; left as it is"));
 }

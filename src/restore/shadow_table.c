@@ -7,6 +7,7 @@
 
 #include "dump/format.h"
 #include "mysql/float_scale.h"
+#include "restore/plan.h"
 #include "sql/literal.h"
 
 #define COUNTER_FIRST_ROWS 20000u

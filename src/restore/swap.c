@@ -1,3 +1,5 @@
+#include "restore/swap.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,11 +15,17 @@
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
 #include "binlog/statement.h"
+#include "restore/blocked.h"
+#include "restore/code_make.h"
 #include "restore/conflict.h"
 #include "restore/constraints.h"
+#include "restore/ledgers.h"
+#include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/restore_int.h"
+#include "restore/rename.h"
+#include "restore/running.h"
 #include "restore/shadow_table.h"
+#include "restore/triggers.h"
 #include "store/pending.h"
 
 #define SHADOW_SENTINEL PLAN_SHADOW "sentinel"

@@ -1,9 +1,13 @@
+#include "restore/triggers.h"
+
 #include <string.h>
 
 #include "base/file.h"
 #include "mysql/account.h"
+#include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/restore_int.h"
+#include "restore/rename.h"
+#include "restore/running.h"
 #include "sql/literal.h"
 
 static int drop(struct db *db, const char *name, struct err *e)

@@ -1,3 +1,5 @@
+#include "restore/turn.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
@@ -5,7 +7,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "mysql/lease.h"
-#include "restore/restore_int.h"
+#include "restore/running.h"
 
 #define TURNS fault_limit("turns", 2)
 #define LOOK_US 100000

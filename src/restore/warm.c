@@ -9,6 +9,7 @@
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/rows.h"
+#include "restore/plan.h"
 #include "restore/warm_int.h"
 
 #define PATIENCE_MS 2000

@@ -1,4 +1,5 @@
 /* Changes of one table go into the copy: by keys, or the table is written anew. */
+#include "restore/plan.h"
 #include "restore/warm_int.h"
 
 #include <inttypes.h>

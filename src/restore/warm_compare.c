@@ -1,4 +1,5 @@
 /* Is the copy what a load of a dump would give? */
+#include "restore/plan.h"
 #include "restore/warm_int.h"
 
 #include <inttypes.h>

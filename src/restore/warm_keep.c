@@ -1,4 +1,5 @@
 /* A standby's worker keeps the copy. */
+#include "restore/result.h"
 #include "restore/warm.h"
 
 #include <stdio.h>

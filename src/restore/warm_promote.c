@@ -1,11 +1,18 @@
 /* A promotion takes the copy: its tables become the world's. */
+#include "restore/warm_promote.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
-#include "mysql/rows.h"
-#include "restore/restore_int.h"
+#include "restore/catchup.h"
+#include "restore/code.h"
+#include "restore/code_make.h"
+#include "restore/ledgers.h"
+#include "restore/load.h"
+#include "restore/plan.h"
+#include "restore/running.h"
 #include "restore/warm_int.h"
 #include "sql/literal.h"
 
@@ -96,7 +103,7 @@ static int plan_copy(struct warm *w, struct restore *r, struct err *e)
     r->m = &catalog_newest(&r->catalog, 0)->m;
     snprintf(r->out->dump, sizeof r->out->dump, "%s", r->m->name);
     r->out->dump_at = r->m->at;
-    if (plan_begin(r, e) < 0 || plan_from_manifest(&r->plan, r->m, e) < 0 ||
+    if (restore_plan(r, e) < 0 || plan_from_manifest(&r->plan, r->m, e) < 0 ||
         plan_finish(&r->plan, r->db, e) < 0 || code_judge(r, e) < 0)
         return -1;
     /* Views and triggers are in the dump alone. */

@@ -11,7 +11,9 @@
 #include "sql/literal.h"
 #include "dump/verify.h"
 #include "mysql/conn_int.h"
+#include "restore/code.h"
 #include "restore/import.h"
+#include "restore/plan.h"
 #include "scratch.h"
 #include "sql/insert.h"
 

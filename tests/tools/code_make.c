@@ -12,7 +12,10 @@
 
 #include "mysql/objects.h"
 #include "mysql/schema.h"
-#include "restore/restore_int.h"
+#include "restore/code.h"
+#include "restore/code_make.h"
+#include "restore/result.h"
+#include "restore/running.h"
 #include "sql/literal.h"
 
 static struct db *db;

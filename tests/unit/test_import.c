@@ -12,6 +12,7 @@
 
 #include "dir_kit.h"
 #include "restore/import.h"
+#include "restore/plan.h"
 
 static char sentinel[] = "worldkeeper";
 static const struct config cfg = {.sentinel = sentinel};

@@ -12,7 +12,10 @@
 #include "dir_kit.h"
 #include "fake_clock.h"
 #include "restore/conflict.h"
-#include "restore/restore_int.h"
+#include "restore/plan.h"
+#include "restore/rename.h"
+#include "restore/running.h"
+#include "restore/swap.h"
 #include "store/pending.h"
 #include "scripted_server.h"
 

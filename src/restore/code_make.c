@@ -1,0 +1,494 @@
+#include "restore/code_make.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "mysql/account.h"
+#include "mysql/objects.h"
+#include "mysql/schema.h"
+#include "mysql/sentinel.h"
+#include "progress/local.h"
+#include "restore/code.h"
+#include "restore/plan.h"
+#include "restore/result.h"
+#include "restore/running.h"
+#include "sql/literal.h"
+#include "binlog/statement.h"
+
+#define NAMED_MAX 100 /* objects per list that a result names */
+#define UNKNOWN_COLLATION 1273
+#define ROUNDS_MAX 64 /* for views that depend on each other */
+
+/* ---- whether it may run ---- */
+
+/* Manifest and dump were opened by file_open_own(): only we or root can have written them. */
+static enum code_trust code_trust(const struct config *c, const struct manifest *m)
+{
+    if (signature_on())
+        return m->signature == SIGNATURE_GOOD ? CODE_SIGNED : CODE_UNKNOWN;
+    return strcmp(m->world, c->name) == 0 ? CODE_OWN : CODE_UNKNOWN;
+}
+
+/* Is the schema empty, as on a rebuilt server: no tables except those of --init and of the running
+ * restore, and no view, routine, package, library, trigger or event that is visible to the account,
+ * except those of --init? */
+static int is_empty(const struct restore *r, bool *empty, struct err *e)
+{
+    static const enum definition_kind kinds[] = {
+        DEFINITION_FUNCTION, DEFINITION_PROCEDURE, DEFINITION_PACKAGE, DEFINITION_PACKAGE_BODY,
+        DEFINITION_LIBRARY,  DEFINITION_TRIGGER,   DEFINITION_EVENT};
+    const char *sentinel = r->job->cfg->sentinel;
+    int got;
+    *empty = true;
+    struct db_rows *rows = db_select_with(
+        r->db, "n", "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA=?",
+        DB_ARGS(r->schema), e);
+    while ((got = db_next(rows, e)) == 1)
+        if (!db_sentinel_own(sentinel, db_text(rows, 0)) &&
+            !text_among(db_text(rows, 0), local_own) &&
+            !text_starts(db_text(rows, 0), DB_OWN_PREFIX))
+            *empty = false;
+    db_rows_end(rows);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && *empty && got == 0; i++) {
+        struct names names;
+        if (db_names(r->db, r->schema, kinds[i], &names, e) < 0)
+            return -1;
+        for (size_t k = 0; k < names.count; k++)
+            *empty &= text_among(names.list[k], local_own);
+        names_free(&names);
+    }
+    return got;
+}
+
+int code_judge(struct restore *r, struct err *e)
+{
+    struct code_case *c = &r->code_case;
+    *c = (struct code_case){.with_code = r->opt->with_code,
+                            .into = !restore_is(r)->world,
+                            .trust = r->m ? code_trust(r->job->cfg, r->m) : CODE_UNKNOWN};
+    for (size_t i = 0; i < r->plan.count; i++)
+        c->known |= r->plan.list[i].live != NULL;
+    if (is_empty(r, &c->empty, e) < 0)
+        return err_step(e, "looking for what the schema holds");
+    return 0;
+}
+
+/* ---- making it ---- */
+
+struct making {
+    const struct restore *r;
+    struct code_report *out;
+    bool triggers_only; /* and only those of tables that are made again */
+    char *self;         /* our account as the server sees it: user@host */
+};
+
+/* The result names the first of them; hundreds of views would fill a mail. */
+static void add_text(struct code_report *out, const char *key, const char *text)
+{
+    if (!out->lists)
+        out->lists = json_object();
+    json_t *list = json_object_get(out->lists, key);
+    if (!list)
+        json_object_set_new(out->lists, key, list = json_array());
+    if (json_array_size(list) <= NAMED_MAX)
+        json_array_append_new(list,
+                              js_clean(json_array_size(list) < NAMED_MAX ? text : "and more"));
+}
+
+/* "view name"; for an unknown statement its beginning. */
+static void name_of(const struct code_item *it, char *out, size_t room)
+{
+    if (it->d.name.len)
+        snprintf(out, room, "%s %s", definition_kind_name(it->d.kind), it->d.name.p);
+    else
+        statement_brief(it->sql, strlen(it->sql), out, room);
+}
+
+/* The number that a query about an account gives: 1 for any, 0; -1: not known. */
+static int any_rows(const struct making *m, const char *sql, const char *const *args)
+{
+    struct err ignored;
+    SCOPED(xfree) char *n = db_one_with(m->r->db, sql, args, &ignored);
+    return n ? strcmp(n, "0") != 0 : -1;
+}
+
+static int any_privilege(const struct making *m, const char *table, const char *account,
+                         const char *where)
+{
+    return any_rows(m, "SELECT COUNT(*) FROM information_schema.$ WHERE GRANTEE=? AND $",
+                    DB_ARGS(table, account, where));
+}
+
+/* Does the definer exist, with privileges on this schema? One that has, or may have, power over the
+ * server or the tables of accounts counts only if the dump is signed: a smuggled-in definition must
+ * not run as root. */
+static bool account_of_world(const struct making *m, const struct definition *d)
+{
+    static const char usage[] = "PRIVILEGE_TYPE<>'USAGE'", accounts[] = "'mysql' LIKE TABLE_SCHEMA";
+    SCOPED(buf_free) struct buf here = {0};
+    SCOPED(xfree) char *account = xasprintf("'%s'@'%s'", d->user.p, d->host.p);
+    sql_string(&here, m->r->schema, strlen(m->r->schema));
+    buf_adds(&here, " LIKE TABLE_SCHEMA");
+    bool of_world = any_privilege(m, "SCHEMA_PRIVILEGES", account, here.p) == 1;
+    if (m->r->code_case.trust == CODE_SIGNED)
+        return of_world || any_privilege(m, "USER_PRIVILEGES", account, usage) == 1;
+    /* Privileges granted through a role are in none of the lists of privileges. */
+    const char *roles = db_word(m->r->db, WORD_ROLES);
+    return of_world && any_privilege(m, "USER_PRIVILEGES", account, usage) == 0 &&
+           any_privilege(m, "SCHEMA_PRIVILEGES", account, accounts) == 0 &&
+           any_privilege(m, "TABLE_PRIVILEGES", account, accounts) == 0 &&
+           any_privilege(m, "COLUMN_PRIVILEGES", account, accounts) == 0 &&
+           any_rows(m, roles, DB_ARGS(d->user.p, d->host.p)) == 0;
+}
+
+/* Leaves out the mode that newer servers do not know, `old`, which does not affect definitions; it may be NULL. */
+static void add_mode(struct buf *b, const char *mode, const char *old)
+{
+    const char *comma = "";
+    for (const char *s = mode; *s;) {
+        size_t n = strcspn(s, ",");
+        if (!old || n != strlen(old) || strncmp(s, old, n) != 0) {
+            buf_printf(b, "%s%.*s", comma, (int)n, s);
+            comma = ",";
+        }
+        s += n + (s[n] == ',');
+    }
+}
+
+/* A collation that this server does not have may be left out: it only affects comparisons of
+ * literals in the text, not stored data. */
+static int set_session(const struct making *m, const struct code_item *it, struct err *e)
+{
+    const struct code_settings *s = &it->settings;
+    struct db *db = m->r->db;
+    SCOPED(buf_free) struct buf b = {0};
+    buf_adds(&b, "SET SESSION sql_mode='");
+    add_mode(&b, s->mode, db_word(db, WORD_OLD_MODE));
+    buf_printf(&b, "', time_zone='%s', character_set_client=%s", s->zone[0] ? s->zone : "+00:00",
+               code_client(it));
+    size_t front = b.len;
+    if (s->collation[0])
+        buf_printf(&b, ", collation_connection=%s", s->collation);
+    int rc = db_exec(db, "SET NAMES utf8mb4", e);
+    rc = rc < 0 ? -1 : db_exec_len(db, b.p, b.len, e);
+    if (rc < 0 && e->num == UNKNOWN_COLLATION) {
+        snprintf(m->out->note, sizeof m->out->note,
+                 "definitions compare texts of their own by this server's default: %.200s",
+                 e->text);
+        rc = db_exec_len(db, b.p, front, e);
+    }
+    return rc;
+}
+
+static int create(struct making *m, const struct code_item *it, bool definer, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    definition_write(&it->d, definer, &b);
+    return db_exec_len(m->r->db, b.p, b.len, e);
+}
+
+/* ALTER EVENT without DEFINER makes the current account the definer: the code of a dump must not
+ * become root's because root enables it. */
+static void note_event(struct making *m, const struct definition *d, bool keep)
+{
+    struct buf *b = &m->out->enable;
+    add_text(m->out, "events_disabled", d->name.p);
+    SCOPED(xfree) char *account =
+        keep ? xasprintf("%s@%s", d->user.p, d->host.p) : xstrdup(m->self);
+    buf_adds(b, b->len ? " ALTER DEFINER=" : "ALTER DEFINER=");
+    db_account_quote(b, account);
+    buf_adds(b, " EVENT ");
+    sql_ident2(b, m->r->schema, d->name.p);
+    buf_adds(b, " ENABLE;");
+}
+
+/* What the server does not let us create for another account is created for our own. */
+static int make_one(struct making *m, const struct code_item *it, struct err *e)
+{
+    static const int definers[] = {1227 /* SET USER */, 1449 /* no such account */, 0};
+    const struct definition *d = &it->d;
+    char text[400], name[300];
+    SCOPED(xfree) char *account = d->has_definer ? xasprintf("%s@%s", d->user.p, d->host.p) : NULL;
+    bool other = account && strcmp(account, m->self) != 0;
+    /* Our queries quote for our own sql_mode; the one of the last definition may not allow
+     * backslash escapes. */
+    if (other && db_reset_session(m->r->db, e) < 0)
+        return -1;
+    bool keep = other && account_of_world(m, d);
+    if (set_session(m, it, e) < 0)
+        return -1;
+    int rc = create(m, it, keep, e);
+    if (rc < 0 && keep && err_among(e, definers)) {
+        keep = false;
+        rc = create(m, it, false, e);
+    }
+    if (rc < 0)
+        return -1;
+    m->out->made++;
+    name_of(it, name, sizeof name);
+    if (other && !keep) {
+        snprintf(text, sizeof text, "%s (%s@%s)", name, d->user.p, d->host.p);
+        add_text(m->out, "own_definer", text);
+    }
+    if (d->kind == DEFINITION_EVENT && d->enabled)
+        note_event(m, d, keep);
+    return 0;
+}
+
+/* The server grants EXECUTE to who makes a routine (automatic_sp_privileges). With that on a function, one that the game's
+ * account makes in its place would run with our privileges when a view calls it. A function of ours cannot do without:
+ * it runs as us for whoever calls it. And only an account that may grant may also revoke. */
+static bool gave_back(struct making *m, const char *name)
+{
+    struct err e;
+    SCOPED(xfree) char *ours = db_one_with(
+        m->r->db,
+        "SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=? AND ROUTINE_NAME=? AND "
+        "ROUTINE_TYPE='FUNCTION' AND BINARY DEFINER=BINARY CURRENT_USER()",
+        DB_ARGS(m->r->schema, name), &e);
+    return !ours && e.cls == ERR_NONE &&
+           db_exec_with(m->r->db, "REVOKE EXECUTE ON FUNCTION ??.?? FROM CURRENT_USER()",
+                        DB_ARGS(m->r->schema, name), &e) == 0;
+}
+
+/* What cannot be given back is named. */
+static void give_back(struct making *m)
+{
+    struct grants g = {0};
+    unsigned unknown;
+    char text[300];
+    struct err e;
+    if (db_grants(m->r->db, &g, &unknown, &e) < 0)
+        return;
+    for (size_t i = 0; i < g.count; i++) {
+        const struct grant *row = &g.list[i];
+        bool may = false;
+        for (size_t k = 0; k < row->count && row->on == GRANT_ROUTINE; k++)
+            may |= strcmp(row->privileges[k], "EXECUTE") == 0;
+        if (!may || strcmp(row->schema, m->r->schema) != 0 ||
+            !text_starts(row->routine, "FUNCTION"))
+            continue;
+        snprintf(text, sizeof text, "function %.200s", row->object);
+        if (!gave_back(m, row->object))
+            add_text(m->out, "may_execute", text);
+    }
+    grants_free(&g);
+}
+
+static void failed(struct making *m, const struct code_item *it, const char *why)
+{
+    char name[300], text[600];
+    name_of(it, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.250s", name, why);
+    add_text(m->out, "failed", text);
+}
+
+/* An existing trigger cannot belong to a table that did not exist. */
+static bool of_new_table(const struct making *m, const struct code_item *it)
+{
+    const char *table = it->d.kind == DEFINITION_TRIGGER ? it->d.table.p : NULL;
+    const struct target *t = table ? plan_find(&m->r->plan, table) : NULL;
+    return t && !t->live && !t->skip;
+}
+
+static bool wanted(const struct making *m, const struct code_item *it)
+{
+    return !m->triggers_only || of_new_table(m, it);
+}
+
+/* True: the item is done. False: try again, since a view may depend on a later one. */
+static bool try_one(struct making *m, const struct code_item *it, bool last)
+{
+    static const int there[] = {1050, 1304, 1359, 1537, 0},
+                     later[] = {1146 /* table */, 1305 /* routine */, 1356 /* view */, 0};
+    struct err e;
+    if (make_one(m, it, &e) == 0 || (err_among(&e, there) && !of_new_table(m, it)))
+        return true;
+    if (!last && it->d.kind == DEFINITION_VIEW && err_among(&e, later))
+        return false;
+    failed(m, it, e.text);
+    return true;
+}
+
+static void make_all(struct making *m)
+{
+    const struct code *c = &m->r->code;
+    struct err e;
+    SCOPED(xfree) char *self = db_one(m->r->db, "SELECT CURRENT_USER()", &e);
+    m->self = self;
+    if (!self) {
+        snprintf(m->out->note, sizeof m->out->note, "no definition was restored: %.200s", e.text);
+        return;
+    }
+    SCOPED(xfree) bool *done = xcalloc(c->count + 1, sizeof *done);
+    size_t left = c->count, before;
+    unsigned round = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        done[i] = c->list[i].refused || !wanted(m, &c->list[i]);
+        left -= done[i];
+        if (c->list[i].refused)
+            failed(m, &c->list[i], c->list[i].refused);
+    }
+    bool last = false;
+    while (left > 0) {
+        before = left;
+        for (size_t i = 0; i < c->count; i++)
+            if (!done[i] && (done[i] = try_one(m, &c->list[i], last)))
+                left--;
+        last = left == before || ++round == ROUNDS_MAX;
+    }
+    if (c->count && db_reset_session(m->r->db, &e) < 0)
+        snprintf(m->out->note, sizeof m->out->note, "%.250s", e.text);
+    if (m->out->made)
+        give_back(m);
+}
+
+static void leave_all(struct making *m)
+{
+    const struct code *c = &m->r->code;
+    char name[300];
+    for (size_t i = 0; i < c->count; i++) {
+        if (!wanted(m, &c->list[i]))
+            continue;
+        name_of(&c->list[i], name, sizeof name);
+        add_text(m->out, "left_out", name);
+    }
+    if (json_object_get(m->out->lists, "left_out"))
+        snprintf(m->out->why, sizeof m->out->why, "%s", code_why(&m->r->code_case));
+}
+
+/* What would be made, as far as it shows without asking for it. Packages and their bodies have the same names; every
+ * other kind has names of its own. */
+static void list_all(struct making *m)
+{
+    const struct code *c = &m->r->code;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct code_item *it = &c->list[i];
+        struct names there;
+        struct err e;
+        char name[300];
+        if (it->refused) {
+            failed(m, it, it->refused);
+        } else if (wanted(m, it)) {
+            if (db_names(m->r->db, m->r->schema, it->d.kind, &there, &e) < 0) {
+                failed(m, it, e.text);
+                continue;
+            }
+            name_of(it, name, sizeof name);
+            if (!names_has(&there, it->d.name.p))
+                add_text(m->out, "would_make", name);
+            names_free(&there);
+        }
+    }
+}
+
+/* ---- what is said of it ---- */
+
+/* "a, b and 3 more" */
+static void add_list(struct buf *b, const char *front, const struct code_report *r, const char *key)
+{
+    const json_t *list = json_object_get(r->lists, key);
+    size_t n = json_array_size(list), shown = n > 2 ? 2 : n;
+    if (n == 0)
+        return;
+    buf_printf(b, "%s%s: ", b->len ? "; " : "", front);
+    for (size_t i = 0; i < shown; i++)
+        buf_printf(b, "%s%s", i ? ", " : "", json_string_value(json_array_get(list, i)));
+    if (n > shown)
+        buf_printf(b, " and %zu more", n - shown);
+}
+
+/* One line for the operator. */
+static void warn(struct restore *r)
+{
+    const struct code_report *out = &r->out->code;
+    SCOPED(buf_free) struct buf b = {0};
+    char front[300];
+    snprintf(front, sizeof front, "definitions of the dump are left out (%s)", out->why);
+    add_list(&b, front, out, "left_out");
+    if (out->why[0] && !restore_is(r)->world)
+        buf_adds(&b, "; the same command with --with-code creates them");
+    else if (out->why[0])
+        buf_printf(
+            &b,
+            "; worldkeeper --restore=%s --into SCHEMA --with-code creates them beside the world",
+            r->out->dump);
+    add_list(&b, "a definition was not restored", out, "failed");
+    add_list(&b, "made with worldkeeper's own account as definer", out, "own_definer");
+    add_list(&b, "worldkeeper's account may now execute", out, "may_execute");
+    if (out->lists && json_object_get(out->lists, "may_execute"))
+        buf_adds(&b, "; worldkeeper --check says how to revoke that");
+    add_list(&b, "events are disabled", out, "events_disabled");
+    if (out->note[0])
+        buf_printf(&b, "%s%s", b.len ? "; " : "", out->note);
+    if (b.len)
+        result_warn(r->out, "%s", b.p);
+}
+
+/* They survive a restart; only a rebuilt server has lost them, and a dropped table its triggers.
+ * The rows are already restored, so a refusal (a missing privilege) is only reported. */
+void code_restore(struct restore *r)
+{
+    enum code_use use = code_use(&r->code_case);
+    struct making m = {.r = r,
+                       .out = &r->out->code,
+                       .triggers_only = use == CODE_TRIGGERS || r->opt->tables.count > 0};
+    if (!restore_is(r)->code || !r->code.count)
+        return;
+    if (!restore_is(r)->writes) {
+        list_all(&m);
+        return;
+    }
+    if (use == CODE_MAKE)
+        make_all(&m);
+    else
+        leave_all(&m);
+    warn(r);
+}
+
+bool code_due(const struct restore *r)
+{
+    return r->m && r->code.count && r->opt->tables.count == 0 &&
+           code_use(&r->code_case) == CODE_MAKE;
+}
+
+/* What cannot be made must not keep the world down: it is named. */
+int code_recover(struct db *db, const struct job *job, const char *dump, struct err *e)
+{
+    static const struct restore_options none;
+    SCOPED(restore_result_free) struct restore_result out = {.replicas = -1};
+    struct err why = {0}, ignored;
+    struct restore r = {.job = job,
+                        .opt = &none,
+                        .out = &out,
+                        .schema = job->cfg->schema,
+                        .db = db,
+                        .code_case = {.empty = true}};
+    SCOPED(xfree) char *file = xasprintf("%s.sql.gz", dump);
+    snprintf(out.dump, sizeof out.dump, "%s", dump);
+    const struct catalog_entry *c = catalog_load(job->dirfd, job->cfg->name, &r.catalog, &why) < 0
+                                        ? NULL
+                                        : catalog_find(&r.catalog, dump);
+    /* As the tables were: a replica that has not got them stops at a view of them. */
+    if (!job->cfg->restore_binlog)
+        db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
+    if (c && c->intact) {
+        r.code_case.trust = code_trust(job->cfg, &c->m);
+        r.file = verify_open(job->dirfd, file, &c->m, job->progress, &why);
+    } else if (why.cls == ERR_NONE) {
+        err_set(&why, ERR_NOTHING, 0, "the dump is not here, or not intact");
+    }
+    if (r.file && verify_rest(r.file, code_see, &r.code, &why) == 0)
+        code_restore(&r);
+    else
+        result_warn(&out, "the definitions of dump %s are not made: %.300s", dump, why.text);
+    if (out.warning[0])
+        job_note(job, "%s", out.warning);
+    verify_close(r.file);
+    code_free(&r.code);
+    catalog_free(&r.catalog);
+    return db_exec(db, "DO 1", e);
+}

@@ -1,0 +1,21 @@
+/* Creates the code of a dump (code.h) once its tables are there. What the server refuses is reported, and does not make
+ * the restore fail. */
+#ifndef WK_RESTORE_CODE_MAKE_H
+#define WK_RESTORE_CODE_MAKE_H
+
+#include "dump/job.h"
+#include "mysql/conn.h"
+
+struct restore;
+
+/* Decides what is done with the dump's code (r->code_case). Called before anything is loaded, because it depends on what
+ * exists. */
+int code_judge(struct restore *r, struct err *e);
+/* Creates it after the swap, or reports why not. A dry run with --with-code lists what would be created. */
+void code_restore(struct restore *r);
+/* Is there code to create? Then it is noted before the swap, so that code_recover() can create it after a crash. */
+bool code_due(const struct restore *r);
+/* Creates the code of the dump `dump` after a restore that was interrupted. -1: it may not have been created. */
+int code_recover(struct db *db, const struct job *job, const char *dump, struct err *e);
+
+#endif
