@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actions/history.h"
 #include "actions/run.h"
 #include "check/check.h"
 #include "check/needed_grants.h"

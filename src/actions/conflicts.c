@@ -1,8 +1,10 @@
 /* --conflicts: finds the file and carries out the request (restore/conflict_merge.h). */
+#include "actions/conflicts.h"
+
 #include <string.h>
 #include <sys/stat.h>
 
-#include "actions/run.h"
+#include "actions/request.h"
 #include "restore/conflict_merge.h"
 
 /* The argument is a name in the dump directory, or a path into it: compared by inode, so that any

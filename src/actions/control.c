@@ -16,7 +16,10 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "base/worker.h"
+#include "actions/action.h"
+#include "actions/context.h"
 #include "actions/hint_command.h"
+#include "actions/request.h"
 
 /* Both sides of the socket. The supervisor's side never blocks; the client's side waits, with an end for what is answered
  * at once and none for a job. */

@@ -4,7 +4,13 @@
 #ifndef WK_ACTIONS_CONTROL_H
 #define WK_ACTIONS_CONTROL_H
 
-#include "actions/run.h"
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "actions/context.h"
+#include "actions/request.h"
+#include "base/err.h"
+#include "config/config.h"
 
 /* Supervisor: creates the socket; `path` gets its path. Listening fd (non-blocking) or -1. */
 int control_listen(const struct config *cfg, char path[256], struct err *e);

@@ -1,11 +1,12 @@
 /* --from offsite: what lies in the store on another machine. */
+#include "actions/from.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "actions/run.h"
 #include "base/js.h"
 #include "offsite/fetch.h"
 #include "offsite/manifests.h"

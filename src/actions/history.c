@@ -1,10 +1,11 @@
 /* The history (store/history.h): what actions leave in it, and --history. */
+#include "actions/history.h"
+
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "actions/hint_command.h"
-#include "actions/run.h"
 #include "base/js.h"
 #include "store/timeline.h"
 

@@ -1,10 +1,12 @@
 /* The lease of a world ([standby] lease) in an action that takes the world over: taken first, and renewed by a
  * process of its own while the world is loaded. Without a lease in the config each does nothing. */
+#include "actions/lease_keep.h"
+
 #include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "actions/run.h"
+#include "actions/whose.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "mysql/lease.h"

@@ -1,7 +1,9 @@
 /* --rollup, and the tables and views that --init makes beside ledgers. */
+#include "actions/ledgers.h"
+
 #include <string.h>
 
-#include "actions/run.h"
+#include "actions/request.h"
 #include "base/js.h"
 #include "store/signature.h"
 

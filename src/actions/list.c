@@ -1,8 +1,10 @@
 /* --list: the dumps, and which moments --at can restore. */
+#include "actions/list.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "actions/run.h"
+#include "actions/from.h"
 #include "base/js.h"
 #include "journal/recovery_range.h"
 #include "mysql/sentinel.h"

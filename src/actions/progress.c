@@ -1,7 +1,9 @@
 /* --write-back, --locks, --release; and what --init makes for [progress]. */
+#include "actions/progress.h"
+
 #include <string.h>
 
-#include "actions/run.h"
+#include "actions/request.h"
 #include "base/fence.h"
 #include "base/js.h"
 #include "progress/write_back.h"

@@ -7,6 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actions/conflicts.h"
+#include "actions/from.h"
+#include "actions/history.h"
+#include "actions/lease_keep.h"
+#include "actions/ledgers.h"
+#include "actions/list.h"
+#include "actions/progress.h"
+#include "actions/standby.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
@@ -23,7 +31,6 @@
 #include "restore/result.h"
 #include "store/catalog.h"
 #include "store/round.h"
-#include "watch/expect.h"
 
 /* Each action is a function of the same shape (action_fn) in one table; options, the lock, the lease and the password are
  * dealt with before, once for all of them (action_run(), main.c). */

@@ -1,12 +1,16 @@
 /* --promote, --demote, --switch-over: which of two machines keeps a world ([standby]). What is on the disk says it
  * (the role in state.json), and is written before anything that follows from it, so that each can be repeated
  * after a kill at any point. */
+#include "actions/standby.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <unistd.h>
 
-#include "actions/run.h"
+#include "actions/from.h"
+#include "actions/lease_keep.h"
+#include "actions/whose.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/file.h"

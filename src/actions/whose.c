@@ -1,9 +1,11 @@
 /* Whose the world is, by its record in the store (standby/record.h): for actions that no supervisor's fence covers, and for
  * a promotion, which writes it. */
+#include "actions/whose.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "actions/run.h"
+#include "actions/lease_keep.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "offsite/remote.h"

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actions/action.h"
+#include "actions/context.h"
 #include "actions/control.h"
 #include "base/clock.h"
 #include "base/file.h"

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actions/history.h"
+#include "actions/run.h"
 #include "base/fault.h"
 #include "base/js.h"
 #include "base/machine.h"

@@ -2,6 +2,7 @@
  * they hold. */
 #include "base/fault.h"
 #include "mysql/objects.h"
+#include "store/catalog.h"
 #include "supervisor/world.h"
 
 /* A failed dump leaves the world unprotected for longer than it should: the first tries come soon. */

@@ -6,9 +6,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "actions/history.h"
+#include "actions/run.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
+#include "store/catalog.h"
 #include "supervisor/world.h"
 
 /* A job's life:

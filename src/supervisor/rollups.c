@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "actions/ledgers.h"
 #include "base/fault.h"
 #include "base/js.h"
 #include "supervisor/world.h"

@@ -27,10 +27,12 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "actions/run.h"
+#include "actions/context.h"
+#include "actions/request.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/worker.h"
+#include "store/catalog.h"
 #include "store/history.h"
 #include "supervisor/disk_writer.h"
 #include "supervisor/words.h"

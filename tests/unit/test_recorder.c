@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "actions/history.h"
 #include "base/js.h"
 #include "supervisor/world.h"
 

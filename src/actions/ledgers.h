@@ -1,0 +1,28 @@
+/* Ledgers: --rollup, and what --init creates for them. */
+#ifndef WK_ACTIONS_LEDGERS_H
+#define WK_ACTIONS_LEDGERS_H
+
+#include "actions/context.h"
+#include "ledger/ledger.h"
+
+/* Rolls up the ledger that `dump` names, or all. */
+action_fn action_rollup;
+/* What --init makes beside ledgers. `made` gets the names of what was made, `skipped` the ledgers whose table does not
+ * exist yet, also after an error. */
+int action_init_ledgers(struct action_context *a, json_t **made, json_t **skipped, struct err *e);
+
+/* Plain data: the supervisor's worker sends it as it is. */
+struct ledger_report {
+    bool ok, ran;   /* ran: it was to be rolled up, not only marked */
+    bool made;      /* rollup and marks exist: `figures` are known if ok */
+    bool postponed; /* not ok, and no fault: another session rolls it up, or the world is not up */
+    struct ledger_result result;
+    struct ledger_figures figures;
+    int64_t took_ms;
+    struct err error; /* not ok */
+};
+/* `opt` NULL: only marked. `wait`: ms for another session's run. */
+int action_ledger(struct action_context *a, const struct config_ledger *c, int64_t wait,
+                  const struct ledger_options *opt, struct ledger_report *out);
+
+#endif

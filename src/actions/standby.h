@@ -1,0 +1,12 @@
+/* Which machine keeps the world ([standby]): --promote, --demote, --switch-over. */
+#ifndef WK_ACTIONS_STANDBY_H
+#define WK_ACTIONS_STANDBY_H
+
+#include "actions/context.h"
+#include "actions/request.h"
+
+action_fn action_promote, action_demote, action_switch_over;
+/* May this action run in a standby? ERR_REFUSED. */
+int action_allowed(const struct action_context *a, const struct request *r, struct err *e);
+
+#endif
