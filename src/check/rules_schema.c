@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bulk/bulk.h"
 #include "check/rule.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
 #include "dump/snapshot.h"
-#include "restore/load.h"
 #include "restore/load_pool.h"
 #include "restore/rename.h"
 #include "restore/restore.h"

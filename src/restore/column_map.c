@@ -1,10 +1,11 @@
 /* Whether the columns of a table can take the rows of a dump, and keep their meaning. */
+#include "restore/column_map.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "mysql/float_scale.h"
-#include "restore/load.h"
 #include "restore/plan.h"
 #include "sql/literal.h"
 

@@ -1,11 +1,12 @@
 /* What merging a conflict file keeps: sets of row hashes, and the file of numbers. */
+#include "restore/conflict_files.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "restore/conflict_merge_int.h"
 
 #define NUMBERS_MAX (256u << 20)
 

@@ -12,7 +12,8 @@
 #include "mysql/lease.h"
 #include "mysql/objects.h"
 #include "mysql/sentinel.h"
-#include "restore/conflict_merge_int.h"
+#include "restore/conflict_files.h"
+#include "restore/conflict_table.h"
 
 bool merge_is_name(const char *name)
 {

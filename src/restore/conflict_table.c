@@ -1,5 +1,7 @@
 /* One table of a conflict file: finds which rows the world has and which can be inserted, and
  * inserts them. */
+#include "restore/conflict_table.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +16,8 @@
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
 #include "progress/local.h"
-#include "restore/conflict_merge_int.h"
-#include "restore/load.h"
+#include "restore/column_map.h"
+#include "restore/conflict_files.h"
 #include "sql/literal.h"
 
 #define WORLD "`" DB_OWN_PREFIX "world`"

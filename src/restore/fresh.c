@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
 #include "restore/result.h"
 #include "restore/running.h"
+#include "restore/shadow_table.h"
 
 static void not_loaded(struct restore *r, struct target *t, const struct err *why)
 {

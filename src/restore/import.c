@@ -9,8 +9,9 @@
 
 #include "mysql/sentinel.h"
 #include "restore/code.h"
-#include "restore/import_int.h"
+#include "restore/import_pass.h"
 #include "restore/plan.h"
+#include "restore/shadow_table.h"
 
 static const char dropped_again[] = "the file drops it again";
 

@@ -7,7 +7,7 @@
 #define WK_RESTORE_IMPORT_H
 
 #include "restore/code.h"
-#include "restore/load.h"
+#include "restore/plan.h"
 #include "sql/foreign.h"
 
 /* A new session of the server, as the stock client gets it. */
@@ -15,8 +15,6 @@ struct import_server {
     struct server_version version;
     char mode[512], zone[65];
 };
-int import_server(struct db *db, struct import_server *out, struct err *e);
-
 struct import {
     int fd;
     const char *name;    /* of the file */
@@ -39,10 +37,4 @@ void import_report_free(struct import_report *r);
  * code is noted there; NULL: it is not wanted yet. */
 int import_plan(const struct import *in, struct plan *plan, struct code *code,
                 struct import_report *report, struct err *e);
-/* Second pass: makes and loads the tables, and notes the code. */
-int import_load(const struct import *in, const struct import_report *report, struct loader *l,
-                struct code *code, struct err *e);
-/* Sets the hint to the stock client's command for the file. */
-int import_hint_stock(const struct import *in, const struct plan *plan, struct err *e);
-
 #endif

@@ -1,5 +1,7 @@
 /* The second pass over another tool's file: its statements on the world's tables are carried out, on the shadow tables,
  * from what was read of them. */
+#include "restore/import_load.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +10,10 @@
 
 #include "restore/code.h"
 #include "restore/import.h"
-#include "restore/import_int.h"
+#include "restore/import_pass.h"
+#include "restore/load.h"
 #include "restore/plan.h"
+#include "restore/shadow_table.h"
 #include "sql/literal.h"
 
 #define INCORRECT_VALUE 1366

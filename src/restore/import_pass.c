@@ -1,10 +1,13 @@
 /* A statement of another tool's file, before it is planned or loaded. */
+#include "restore/import_pass.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "restore/import_int.h"
+#include "restore/import_read.h"
+#include "restore/plan.h"
 
 /* "/ *!40101 SET … * /" around a whole statement, which this server executes. */
 static void open_comment(struct import_seen *x)

@@ -7,6 +7,7 @@
 #include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
+#include "restore/column_map.h"
 #include "restore/plan.h"
 #include "sql/literal.h"
 

@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "base/thread_group.h"
+#include "bulk/bulk.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "restore/code.h"
+#include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
 #include "restore/running.h"
+#include "restore/shadow_table.h"
 
 /* More connections gain little: the server does not parallelize its work on one table. */
 #define POOL_AUTO 4u

@@ -20,20 +20,6 @@
 
 #define WARM_WHY_MAX 640
 
-/* The standby's worker, which loads it where need be, and follows. */
-struct warm_keeper {
-    bool ready;
-    char why[WARM_WHY_MAX];      /* it is not; "": nothing was tried yet */
-    char dump[DUMP_NAME_MAX];    /* of struct warm */
-    uint64_t rows;               /* in it */
-    char refused[DUMP_NAME_MAX]; /* no copy can be made of this dump and the journal after it */
-    mono_t behind_since;
-    mono_t compared;
-    wall_t compared_at; /* its rows were those of a load; ms 0: not found by this process */
-};
-/* Brings it up to what is here, loads it where need be. -1: try again. */
-int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *state,
-              struct err *e);
 /* Drops its schema, if it is there, under its lock. */
 int warm_drop(const struct job *job, struct err *e);
 

@@ -1,4 +1,8 @@
 /* The copy follows the journal, and meets each newer dump. */
+#include "restore/warm_catch_up.h"
+
+#include "restore/warm_apply.h"
+#include "restore/warm_compare.h"
 #include "restore/warm_int.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 /* Is the copy what a load of a dump would give? */
+#include "restore/warm_compare.h"
+
 #include "restore/plan.h"
 #include "restore/warm_int.h"
 

@@ -1,5 +1,5 @@
-/* Private to src/restore: what the parts of the copy share (restore/warm.h). Each part uses only those before it:
- * warm.c (what proves it), warm_apply.c, warm_compare.c, warm_catch_up.c; warm_promote.c and warm_keep.c use them. */
+/* Private to src/restore: a standby's copy (warm.h) while it is open. Files use each other in this order only: warm.c,
+ * warm_apply.c, warm_compare.c, warm_catch_up.c; then warm_promote.c and warm_keep.c. */
 #ifndef WK_RESTORE_WARM_INT_H
 #define WK_RESTORE_WARM_INT_H
 
@@ -35,8 +35,6 @@ struct warm {
 
 /* WARM_READY: there is one; WARM_GONE; -1. */
 int warm_open(struct warm *w, const struct job *job, struct err *e);
-/* Applies what the journal has more; `out` is what was read. enum warm_found; -1: try again. */
-int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *out, struct err *e);
 void warm_close(struct warm *w);
 /* Notes that the tables of `p`, in the schema that is the session's default, are a copy. */
 int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
@@ -50,16 +48,5 @@ int warm_finding(struct warm *w, enum warm_found what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* An error that says something about the copy; or -1: one of the server or the system, which says nothing. */
 int warm_judged(struct warm *w, enum warm_found what, const struct err *why, struct err *e);
-
-/* Applies the changes to each table and notes its new figures. An error may leave a table half changed: whoever calls
- * marks the copy before (`redo`), and takes the mark away only after all of them. */
-int warm_apply_tables(struct warm *w, const struct replay *changes, struct err *e);
-
-/* The same tables, each with the same definition: the journal does not have all that changes one, such as an
- * index. */
-int warm_compare_definitions(struct warm *w, const struct manifest *m, struct err *e);
-/* All rows with what a load of this dump and of the `changes` since it would give. */
-int warm_compare_content(struct warm *w, const struct manifest *m, const struct replay *changes,
-                         struct err *e);
 
 #endif

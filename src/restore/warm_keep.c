@@ -1,12 +1,14 @@
 /* A standby's worker keeps the copy. */
+#include "restore/warm_keep.h"
+
 #include "restore/result.h"
-#include "restore/warm.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "restore/restore.h"
+#include "restore/warm_catch_up.h"
 #include "restore/warm_int.h"
 
 #define COMPARE_MS fault_wait(3600000) /* its rows are compared with a newer dump so often */

@@ -13,6 +13,7 @@
 #include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/running.h"
+#include "restore/warm_catch_up.h"
 #include "restore/warm_int.h"
 #include "sql/literal.h"
 

@@ -14,6 +14,7 @@
 #include "base/js.h"
 #include "restore/restore.h"
 #include "restore/warm.h"
+#include "restore/warm_keep.h"
 #include "standby/pull.h"
 #include "supervisor/world.h"
 

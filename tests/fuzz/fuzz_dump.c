@@ -13,6 +13,7 @@
 #include "mysql/conn_int.h"
 #include "restore/code.h"
 #include "restore/import.h"
+#include "restore/import_load.h"
 #include "restore/plan.h"
 #include "scratch.h"
 #include "sql/insert.h"

@@ -1,43 +1,13 @@
-/* Shared by the files of conflict_merge.h: sets of rows and numbers (conflict_files.c), one
- * table (conflict_table.c), files and the order of the steps (conflict_merge.c). */
-#ifndef WK_RESTORE_CONFLICT_MERGE_INT_H
-#define WK_RESTORE_CONFLICT_MERGE_INT_H
+/* Merges the replaced rows of one table back into the world (conflict_merge.h). */
+#ifndef WK_RESTORE_CONFLICT_TABLE_H
+#define WK_RESTORE_CONFLICT_TABLE_H
 
+#include <jansson.h>
+
+#include "dump/job.h"
 #include "mysql/temp_copy.h"
-#include "restore/conflict.h"
+#include "restore/conflict_files.h"
 #include "restore/conflict_merge.h"
-
-/* ---- conflict_files.c ---- */
-
-/* A multiset of hashes. */
-struct merge_set {
-    struct merge_slot {
-        uint64_t hash, count;
-    } * slots;
-    size_t room, used;
-};
-void merge_set_add(struct merge_set *s, uint64_t hash);
-/* Removes one occurrence; false: there is none. */
-bool merge_set_take(struct merge_set *s, uint64_t hash);
-bool merge_set_has(const struct merge_set *s, uint64_t hash);
-void merge_set_free(struct merge_set *s);
-
-/* The content of conflict-….numbers.tsv. */
-struct merge_numbers {
-    struct merge_number {
-        char *table, *old, *now;
-    } * list;
-    size_t count;
-    struct buf text; /* the file */
-};
-int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, struct err *e);
-void merge_numbers_add(struct merge_numbers *n, const char *table, const char *column,
-                       const char *old, const char *now);
-int merge_numbers_write(int dirfd, const char *file, const struct merge_numbers *n, struct err *e);
-void merge_numbers_name(const char *file, char out[CONFLICT_NAME_MAX + 16]);
-void merge_numbers_free(struct merge_numbers *n);
-
-/* ---- conflict_table.c ---- */
 
 enum merge_deed { MERGE_COMPARE, MERGE_DRY, MERGE_APPLY };
 struct merge {

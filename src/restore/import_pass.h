@@ -1,9 +1,10 @@
-/* What the two passes over another tool's file share (import.c, import_load.c). */
-#ifndef WK_RESTORE_IMPORT_INT_H
-#define WK_RESTORE_IMPORT_INT_H
+/* One reading of another tool's file from its start to its end, as both passes of an import do (import.c, import_load.c). */
+#ifndef WK_RESTORE_IMPORT_PASS_H
+#define WK_RESTORE_IMPORT_PASS_H
 
 #include "restore/import.h"
 #include "restore/import_read.h"
+#include "restore/plan.h"
 #include "sql/insert.h"
 #include "sql/table.h"
 
@@ -43,5 +44,7 @@ int import_step(const struct import_pass *p, const struct import_seen *x, struct
 const char *import_names(const struct import_pass *p);
 /* Reads the rows of an INSERT for the columns of `t`. -1: they are not only values. */
 int import_rows(const struct import_seen *x, const struct target *t, struct sql_insert *out);
+/* Sets the hint to the stock client's command for the file. */
+int import_hint_stock(const struct import *in, const struct plan *plan, struct err *e);
 
 #endif

@@ -1,0 +1,12 @@
+/* Brings a standby's copy (warm.h) up to the end of the journal. */
+#ifndef WK_RESTORE_WARM_CATCH_UP_H
+#define WK_RESTORE_WARM_CATCH_UP_H
+
+#include "journal/replay.h"
+#include "restore/warm_int.h"
+#include "store/catalog.h"
+
+/* Applies what the journal has more; `out` is what was read. enum warm_found; -1: try again. */
+int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *out, struct err *e);
+
+#endif
