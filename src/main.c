@@ -26,6 +26,7 @@
 #include "cli/screen.h"
 #include "store/signature.h"
 #include "actions/hint_command.h"
+#include "supervisor/loop.h"
 #include "supervisor/world.h"
 #include "actions/worlds.h"
 

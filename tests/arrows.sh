@@ -13,6 +13,8 @@ Usage: tests/arrows.sh [DIRECTORY]     check the tree there (default: the one th
             that no file makes use of
   includes  each folder of src includes only what the matrix allows; src/main.c sees all; only
             src/mysql/client.* includes the client library's headers
+  parts     in src/supervisor each file includes only headers of files that the list in
+            src/supervisor/world.h names below it; the list names each file of the folder
   READMEs   what README.md, CONTRIBUTING.md and src/README.md name in `backticks`, files and
             functions, exists
 END
@@ -126,6 +128,36 @@ check_includes() {
     done < <(find src -name '*.[ch]' | LC_ALL=C sort)
 }
 
+# ---- parts ----
+
+parts=src/supervisor/world.h
+
+# " *   lease, lease_table  which machine has the world" in the first comment: two names, in their order.
+read_parts() {
+    sed -n '/\*\//q; s/^ \*   \([a-z_]*\(, [a-z_]*\)*\) .*/\1/p' "$parts" | tr -d ' ' | tr , '\n'
+}
+
+check_parts() {
+    local name file line rest other i=0
+    local -A place=()
+    [ -f "$parts" ] || return 0
+    while IFS= read -r name; do
+        place[$name]=$((i += 1))
+        [ -f "src/supervisor/$name.c" ] || [ -f "src/supervisor/$name.h" ] ||
+            violation "$parts" 1 "the list names $name, which does not exist"
+    done < <(read_parts)
+    while IFS= read -r file; do
+        name=$(basename "${file%.[ch]}")
+        [ -n "${place[$name]:-}" ] || { violation "$file" 1 "$parts does not list it" && continue; }
+        while IFS=: read -r line rest; do
+            [[ $rest =~ \"supervisor/([a-z_]+)\.h\" ]] || continue
+            other=${BASH_REMATCH[1]}
+            [ "$other" = "$name" ] || [ "${place[$other]:-0}" -gt "${place[$name]}" ] ||
+                violation "$file" "$line" "$name includes supervisor/$other.h, which $parts does not list below it"
+        done < <(grep -n '^#include "supervisor/' "$file" || true)
+    done < <(find src/supervisor -name '*.[ch]' | LC_ALL=C sort)
+}
+
 # ---- READMEs ----
 
 function_exists() { # a declaration, definition or macro at the left edge of a file in src
@@ -170,6 +202,7 @@ check_tree() { # directory
     read_matrix
     check_includes
     check_unused
+    check_parts
     check_readmes
     [ "$found" = 0 ] || exit 1
 }
@@ -240,6 +273,22 @@ self_check() {
     expect 'README.md:5: src/base/one.h:2: no such file' README.md 'never a line: `src/base/one.h:2`'
     expect 'README.md:5: scripts/gone.sh: no such file' README.md 'run `scripts/gone.sh --all`'
     expect 'README.md:5: base_two(): no such function' README.md 'and `base_two()`, `base_one()`'
+    local list='/* Order:
+ *   loop          top
+ *   jobs, words   below it
+ *   world         this
+ */' row='| supervisor | x | | | | |'
+    expect clean src/README.md "$row" src/supervisor/world.h "$list" src/supervisor/words.h 'int a;' \
+        src/supervisor/loop.c '#include "supervisor/jobs.h"' src/supervisor/loop.c '#include "base/one.h"' \
+        src/supervisor/jobs.h '#include "supervisor/words.h"'
+    expect 'src/supervisor/words.h:1: words includes supervisor/jobs.h, which' src/README.md "$row" \
+        src/supervisor/world.h "$list" src/supervisor/words.h '#include "supervisor/jobs.h"' \
+        src/supervisor/loop.c '#include "base/one.h"' src/supervisor/jobs.h 'int a;'
+    expect 'src/supervisor/clients.c:1: src/supervisor/world.h does not list it' src/README.md "$row" \
+        src/supervisor/world.h "$list" src/supervisor/words.h 'int a;' src/supervisor/loop.c '#include "base/one.h"' \
+        src/supervisor/jobs.h 'int a;' src/supervisor/clients.c 'int a;'
+    expect 'src/supervisor/world.h:1: the list names words, which' src/README.md "$row" \
+        src/supervisor/world.h "$list" src/supervisor/loop.c '#include "base/one.h"' src/supervisor/jobs.h 'int a;'
     expect 'src/README.md:1: shop may include base, and no file does' src/README.md '| shop | x | | | |' \
         src/shop/one.c 'int a;'
     [ "$found" = 0 ] || exit 1

@@ -1,9 +1,16 @@
 /* The clients of the control socket (actions/control.h): one request each, answered at once or by
  * the end of a job. */
+#include "supervisor/clients.h"
+
 #include <signal.h>
 #include <stdio.h>
 
 #include "actions/control.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/jobs.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
+#include "supervisor/publisher.h"
 #include "supervisor/world.h"
 
 /* A client sends one request. What needs no job is answered at once; a job is begun, or waits for its turn, and the client

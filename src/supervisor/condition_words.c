@@ -1,7 +1,8 @@
 /* The subjects of conditions, and what a loss now would cost. */
-#include "supervisor/words.h"
+#include "supervisor/condition_words.h"
 
 #include "base/text.h"
+#include "config/config.h"
 
 /* What a person reads on a phone: the object and what is wrong with it, without our own words for it. */
 const struct condition_words condition_words[CONDITIONS] = {

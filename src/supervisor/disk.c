@@ -1,5 +1,7 @@
 /* The supervisor's side of the disk writer (disk_writer.h): starts and watches it, polls the disk's
  * state, saves our own, and keeps the conditions that follow. */
+#include "supervisor/disk.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -7,6 +9,12 @@
 
 #include "base/fault.h"
 #include "base/js.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/disk_writer.h"
+#include "supervisor/dumps.h"
+#include "supervisor/jobs.h"
+#include "supervisor/notifier.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 /* The disk writer's state as the supervisor sees it: asked for at intervals, it is alive as long as it answers. A failure

@@ -17,7 +17,8 @@
 #include "store/history.h"
 #include "store/proof.h"
 #include "store/state.h"
-#include "supervisor/world.h"
+#include "supervisor/history_file.h"
+#include "supervisor/published.h"
 
 /* Packets are worked off one by one. Each write is whole or does not count (file_publish(), file_commit()); what failed is
  * reported once, and the supervisor sends it again. */

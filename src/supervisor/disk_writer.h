@@ -65,16 +65,4 @@ int disk_writer_send(const struct worker *writer, enum disk_request request, con
 int disk_writer_send_json(const struct worker *writer, enum disk_request request,
                           json_t *o /* taken */);
 
-/* ---- history_file.c ---- */
-
-#define HISTORY_PUBLISHED "history.json"
-
-/* Reads what was appended, and thins the file out when it is time for that. A history that cannot be read counts as
- * far as it can. */
-void history_file_follow(int dump_dirfd);
-/* What it amounts to, without the buckets: borrowed until the next publish. */
-const json_t *history_file_events(void);
-/* Follows it, and writes history.json if there is something new, or a minute has passed. */
-int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, struct err *e);
-
 #endif

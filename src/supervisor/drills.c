@@ -1,6 +1,8 @@
 /* Drills and verifies by the clock ([drill], [verify]): when one is begun, what holds it off, and what
  * the last one came to. A drill is a job; a verify, which only reads files, has a worker of its own, so
  * that no dump waits for it. Both are ended at once where the world has to be restored. */
+#include "supervisor/drills.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,10 @@
 #include "base/js.h"
 #include "base/machine.h"
 #include "mysql/conn.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/dumps.h"
+#include "supervisor/notifier.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 #include "supervisor/schedule.h"
 

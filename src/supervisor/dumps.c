@@ -1,8 +1,11 @@
 /* The dumps as the supervisor knows them: the newest one, when the next is due, and the nonces that
  * they hold. */
+#include "supervisor/dumps.h"
+
 #include "base/fault.h"
-#include "mysql/objects.h"
 #include "store/catalog.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/notifier.h"
 #include "supervisor/world.h"
 
 /* A failed dump leaves the world unprotected for longer than it should: the first tries come soon. */

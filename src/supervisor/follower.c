@@ -1,5 +1,7 @@
 /* The supervisor's side of the journal: the worker that follows the binary log while the world is
  * up (journal/follow.h), its lag, and the dumps that close gaps. */
+#include "supervisor/follower.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +11,9 @@
 #include "base/fault.h"
 #include "base/js.h"
 #include "journal/follow.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/dumps.h"
+#include "supervisor/notifier.h"
 #include "supervisor/world.h"
 #include "supervisor/words.h"
 

@@ -1,5 +1,7 @@
 /* The disk writer's side of the history: follows the file, publishes what it amounts to, and thins
  * it out. */
+#include "supervisor/history_file.h"
+
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 #include "base/js.h"
 #include "base/log.h"
 #include "store/timeline.h"
-#include "supervisor/world.h"
+#include "supervisor/published.h"
 
 /* Its finest bucket is of five minutes: the last one grows visibly, and 256 KiB are not written each second. */
 #define PUBLISH_EVERY_MS INT64_C(60000)

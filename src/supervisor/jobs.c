@@ -1,5 +1,7 @@
 /* What the guard's decisions start and end: jobs, one at a time, each in a worker; and what their
  * ends mean for the guard, the dumps and the journal. */
+#include "supervisor/jobs.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,13 @@
 #include "base/fence.h"
 #include "base/js.h"
 #include "store/catalog.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/drills.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 /* A job's life:

@@ -3,6 +3,8 @@
  *
  * With lease = none the worker reads the record (standby/record.h) instead, and opens the fence while that names this
  * machine. That is no lock; but a machine that returns does nothing before it has asked whether it was replaced. */
+#include "supervisor/lease.h"
+
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,6 +17,10 @@
 #include "standby/lease.h"
 #include "standby/record.h"
 #include "store/state.h"
+#include "supervisor/jobs.h"
+#include "supervisor/lease_table.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
 #include "supervisor/world.h"
 
 /* Three processes keep time of one lease: the worker renews it and moves the fence in shared memory; the supervisor sees
@@ -346,8 +352,6 @@ bool leases_decide(struct world *w)
     leases.open = open;
     leases.begun = true;
     inform_guard(w, open);
-    if (!open)
-        offsite_part.stop(w);
     return !open;
 }
 

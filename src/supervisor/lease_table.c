@@ -1,10 +1,13 @@
 /* worldkeeper_lease in the world's schema, until when this machine has the lease, for games that ask
  * their own server. A worker of its own writes it: a server that does not answer must not keep a renewal waiting. */
+#include "supervisor/lease_table.h"
+
 #include <poll.h>
 
 #include "base/fault.h"
 #include "base/fence.h"
 #include "mysql/lease.h"
+#include "supervisor/notifier.h"
 #include "supervisor/world.h"
 
 #define RENEWED 1 /* to the writer */

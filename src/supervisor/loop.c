@@ -1,6 +1,8 @@
 /* The supervisor of one world and its event loop. Timers, workers, the control socket and signals
  * become events; guard.h decides; workers act. The loop itself never waits for a server, a disk or
  * the network: whatever can block is done in a forked child (base/worker.h); src/README.md lists them. */
+#include "supervisor/loop.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +17,24 @@
 #include "base/systemd.h"
 #include "store/catalog.h"
 #include "store/pending.h"
+#include "supervisor/clients.h"
+#include "supervisor/disk.h"
+#include "supervisor/drills.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/jobs.h"
+#include "supervisor/lease.h"
+#include "supervisor/notifier.h"
+#include "supervisor/offsite.h"
+#include "supervisor/periodic_check.h"
+#include "supervisor/prober.h"
+#include "supervisor/publisher.h"
+#include "supervisor/recorder.h"
+#include "supervisor/reload.h"
+#include "supervisor/rollups.h"
+#include "supervisor/standby.h"
 #include "supervisor/world.h"
+#include "supervisor/write_back.h"
 
 /* One round: poll, hear what came (handle_poll()), then the timers of all parts in a fixed order (timers()). What has to
  * happen in this round but not at once is a flag in struct world; nothing calls back into the loop. */
@@ -283,8 +302,10 @@ static void run(struct world *w)
         int n = wait_poll(p, ms);
         mono_t woke = clock_mono();
         /* Before anything else: we may have slept, and another machine has the world. */
-        if (leases_decide(w))
+        if (leases_decide(w)) {
+            offsite_part.stop(w);
             publish_status(w);
+        }
         if (n > 0)
             handle_poll(w, p);
         timers(w);

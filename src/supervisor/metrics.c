@@ -1,10 +1,11 @@
 /* The metrics, in Prometheus' text format for the node exporter's textfile collector: one table says
  * which value of the status becomes which metric. Pure. */
+#include "supervisor/metrics.h"
+
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/js.h"
-#include "supervisor/world.h"
 
 #define GAUGE "gauge"
 #define COUNTER "counter"

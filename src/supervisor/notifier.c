@@ -3,6 +3,8 @@
  *
  * An alert stays in the outbox until every channel has it; each delivery is a worker that inherits
  * its message with the fork. The heartbeat is delivered the same way. */
+#include "supervisor/notifier.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +18,10 @@
 #include "base/steps.h"
 #include "notify/queue.h"
 #include "notify/outbox.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/disk_writer.h"
+#include "supervisor/recorder.h"
+#include "supervisor/words.h"
 #include "supervisor/world.h"
 
 /* Two engines decide what is news: the guard for the world's own state (notify_guard()), condition_alert() for all else

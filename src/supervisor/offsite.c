@@ -3,6 +3,8 @@
  *
  * The child (struct child) works on its own and reports; the supervisor keeps the last report of each (struct sender) and
  * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
+#include "supervisor/offsite.h"
+
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +19,10 @@
 #include "base/js.h"
 #include "offsite/upload.h"
 #include "standby/record.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/jobs.h"
+#include "supervisor/notifier.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(1000)       /* of the worker that sends segments */

@@ -1,9 +1,14 @@
 /* Runs the failure rules of --check while the world lives: daily, and after a reload. */
+#include "supervisor/periodic_check.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/js.h"
 #include "check/check.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/jobs.h"
+#include "supervisor/notifier.h"
 #include "supervisor/world.h"
 
 #define FIRST_MS 60000 /* after the start, when dumps and probes have settled */

@@ -1,10 +1,13 @@
 /* The supervisor's side of the probe (watch/probe.h): asks once a second, notices a probe that
  * hangs or dies, keeps what the world is expected to be, and turns answers into judgements, which
  * the caller passes to the guard. */
+#include "supervisor/prober.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/js.h"
+#include "supervisor/dumps.h"
 #include "supervisor/world.h"
 #include "watch/probe.h"
 

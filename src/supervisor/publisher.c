@@ -1,4 +1,6 @@
 /* What the supervisor publishes: flag, status.json, metrics, and the status line for systemctl. */
+#include "supervisor/publisher.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +8,20 @@
 
 #include "actions/hint_command.h"
 #include "base/fault.h"
-#include "base/fence.h"
 #include "base/js.h"
 #include "base/systemd.h"
 #include "page/site.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/disk.h"
+#include "supervisor/disk_writer.h"
+#include "supervisor/drills.h"
+#include "supervisor/dumps.h"
+#include "supervisor/lease.h"
+#include "supervisor/metrics.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
+#include "supervisor/published.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 /* status.json is built from the parts' own JSON; metrics and page are made from it, so that they cannot contradict it. What is

@@ -1,9 +1,12 @@
 /* The history of the world (store/history.h): what the supervisor notes goes to the disk writer one
  * record after the other, and waits in memory while the disk cannot take it. */
+#include "supervisor/recorder.h"
+
 #include <string.h>
 
 #include "base/js.h"
 #include "base/log.h"
+#include "supervisor/disk_writer.h"
 #include "supervisor/world.h"
 
 /* Records wait in memory, oldest first, until the disk writer has taken them; the counters of the metrics are of the same

@@ -1,5 +1,7 @@
 /* What a supervisor holds alone: the world's lock, its claims (actions/claim.h) and the control
  * socket; and how it comes to another config or dump directory while it runs. */
+#include "supervisor/reload.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +12,13 @@
 #include "base/systemd.h"
 #include "store/catalog.h"
 #include "store/signature.h"
+#include "supervisor/clients.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/disk.h"
+#include "supervisor/dumps.h"
+#include "supervisor/jobs.h"
+#include "supervisor/notifier.h"
+#include "supervisor/publisher.h"
 #include "supervisor/world.h"
 
 /* The order of a change is the same in both cases: open and check all that is new, then switch, then restart the workers

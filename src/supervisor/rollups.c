@@ -2,6 +2,8 @@
  * moment whatever runs meanwhile, and a restore must find no run. The worker is forked for each round of ledgers that are
  * due, and ends with it. All that lasts is in struct line, which follows a ledger of the config by its name and table
  * across reloads. */
+#include "supervisor/rollups.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,9 @@
 #include "actions/ledgers.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/notifier.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 /* After a run that another session, or the state of the world, held off: both end without a word to us, so we look, at

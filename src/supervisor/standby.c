@@ -2,6 +2,8 @@
  * A worker brings what the store has, and keeps the copy of the world; nothing is restored, dumped or uploaded until a
  * promotion. The supervisor judges its reports, like offsite.c in the other direction. On the way to a promotion the worker
  * is let go rather than killed (yield()). */
+#include "supervisor/standby.h"
+
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +18,11 @@
 #include "restore/warm.h"
 #include "restore/warm_keep.h"
 #include "standby/pull.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/dumps.h"
+#include "supervisor/jobs.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(2000)

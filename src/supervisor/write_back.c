@@ -2,6 +2,8 @@
  * at the start, ends sessions that close, and marks that this game server lives. Nothing else waits for
  * it. It lives as long as the config; it is informed when the world comes and goes (struct order), since the
  * central store may be written to only for a world that is up. */
+#include "supervisor/write_back.h"
+
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,6 +13,9 @@
 #include "base/fence.h"
 #include "base/js.h"
 #include "progress/write_back.h"
+#include "supervisor/condition_words.h"
+#include "supervisor/notifier.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(1000)

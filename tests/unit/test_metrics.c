@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "supervisor/metrics.h"
 #include "supervisor/world.h"
 
 /* The text for `status`, which is taken. */

@@ -9,6 +9,7 @@
 
 #include "actions/history.h"
 #include "base/js.h"
+#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 static struct world w;

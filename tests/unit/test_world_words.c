@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/text.h"
+#include "supervisor/condition_words.h"
 #include "supervisor/words.h"
 
 static char world[] = "s8", path[] = "/etc/worldkeeper/s8.ini", elsewhere[] = "/srv/s8.ini";

@@ -1,0 +1,13 @@
+/* The text of the metrics, from the status. Pure. */
+#ifndef WK_SUPERVISOR_METRICS_H
+#define WK_SUPERVISOR_METRICS_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+
+/* Adds a sample for each value of `status` that the table names. What is null or missing there has no
+ * sample; a metric without a sample is not mentioned. */
+void metrics_text(const char *world, const json_t *status, struct buf *out);
+
+#endif
