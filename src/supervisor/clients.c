@@ -7,6 +7,7 @@
 
 #include "actions/control.h"
 #include "supervisor/condition_words.h"
+#include "supervisor/decisions.h"
 #include "supervisor/jobs.h"
 #include "supervisor/notifier.h"
 #include "supervisor/prober.h"

@@ -1,4 +1,4 @@
-/* The guard's decisions and what follows from them: dumps, restores and other jobs, one at a time, each in a child. */
+/* Jobs: dumps, restores and other actions, one at a time, each in a child (job_child.h); and what their ends mean. */
 #ifndef WK_SUPERVISOR_JOBS_H
 #define WK_SUPERVISOR_JOBS_H
 
@@ -8,14 +8,10 @@
 #include "actions/request.h"
 #include "base/err.h"
 
-struct guard_event;
 struct part;
 struct world;
 
 extern const struct part jobs_part;
-
-/* The only place that changes the guard's state: decides, logs, publishes, alerts, acts. */
-void world_event(struct world *w, const struct guard_event *ev);
 
 int jobs_start(struct world *w, struct request *r /* taken on success */, struct err *e);
 /* ACTION_NONE: no job. */

@@ -17,6 +17,7 @@
 #include "standby/lease.h"
 #include "standby/record.h"
 #include "store/state.h"
+#include "supervisor/decisions.h"
 #include "supervisor/jobs.h"
 #include "supervisor/lease_table.h"
 #include "supervisor/notifier.h"

@@ -18,6 +18,7 @@
 #include "store/catalog.h"
 #include "store/pending.h"
 #include "supervisor/clients.h"
+#include "supervisor/decisions.h"
 #include "supervisor/disk.h"
 #include "supervisor/drills.h"
 #include "supervisor/dumps.h"

@@ -19,6 +19,7 @@
 #include "restore/warm_keep.h"
 #include "standby/pull.h"
 #include "supervisor/condition_words.h"
+#include "supervisor/decisions.h"
 #include "supervisor/dumps.h"
 #include "supervisor/jobs.h"
 #include "supervisor/notifier.h"

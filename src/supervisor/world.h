@@ -13,7 +13,9 @@
  *   offsite            copies on another machine
  *   standby            the machine that may take the world over
  *   lease, lease_table which machine has the world: the fence (base/fence.h), the guard and games hear of it
- *   jobs               world_event(): the guard's decisions; dumps and restores
+ *   jobs, job_child    dumps, restores and other actions: their lives, and the child
+ *   restore_end, dump_end   what their ends mean
+ *   decisions          world_event(): what the guard decides, and who hears of it
  *   follower           the journal
  *   prober             the question of each second
  *   rollups            ledgers
@@ -34,6 +36,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "actions/action.h"
 #include "actions/context.h"
 #include "base/worker.h"
 #include "supervisor/condition_words.h"
@@ -61,6 +64,7 @@ struct world {
     struct condition conditions[CONDITIONS]; /* set by notify_open() and notify_over() */
     char host[256];                          /* this machine, as status and history name it */
     bool stopping;                           /* SIGTERM came: nothing new begins */
+    enum action job; /* that runs; ACTION_NONE: none. Set by jobs.c, as `swaps` */
     /* A job puts tables in the place of the world's, or finishes what a killed restore began. */
     bool swaps;
     /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */

@@ -1,0 +1,65 @@
+#include "supervisor/decisions.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "actions/action.h"
+#include "base/js.h"
+#include "base/log.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
+#include "supervisor/recorder.h"
+#include "supervisor/world.h"
+
+static struct {
+    char lost_reason[640];  /* why the world was found lost, or "" */
+    char restore_hint[512]; /* of the error that the last restore failed with */
+} decisions;
+
+void world_event(struct world *w, const struct guard_event *ev)
+{
+    const struct guard *g = &w->guard;
+    struct guard_answer a;
+    char before[640];
+    bool unverified = guard_unverified(g);
+    snprintf(before, sizeof before, "%s", g->reason);
+    guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
+    if (a.changed && g->state == GUARD_UP)
+        decisions.lost_reason[0] = '\0';
+    if (a.changed && g->state == GUARD_LOST)
+        snprintf(decisions.lost_reason, sizeof decisions.lost_reason, "%s", g->reason);
+    if (ev->type == GUARD_RESTORE_FAILED)
+        snprintf(decisions.restore_hint, sizeof decisions.restore_hint, "%.500s",
+                 ev->err ? ev->err->hint : "");
+    explain(g, w->cfg, prober_last()->error, decisions.restore_hint, &w->why);
+    if (a.changed)
+        log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from),
+                 guard_state_name(g->state), g->reason);
+    else if (a.renewed && strcmp(before, g->reason) != 0)
+        log_line(LOG_NOTE_, "state %s: %s", guard_state_name(g->state), g->reason);
+    if (a.changed && (a.from == GUARD_PAUSED || g->state == GUARD_PAUSED))
+        w->state_dirty = true;
+    w->status_dirty |= a.changed || a.renewed;
+    if (a.changed || guard_unverified(g) != unverified)
+        history_state(w);
+    if (a.changed && g->state == GUARD_LOST) {
+        const struct state *s = &w->a->state;
+        history_add(w, HISTORY_LOSS,
+                    json_pack("{s:o, s:o}", "reason", js_clean(w->guard.reason), "alive_at",
+                              js_time(s->known ? s->alive_at : (wall_t){0})));
+    }
+    notify_guard(w, &(struct words_facts){.cfg = w->cfg,
+                                          .guard = g,
+                                          .answer = &a,
+                                          .engine = prober_last()->engine,
+                                          .error = prober_last()->error,
+                                          .lost_reason = decisions.lost_reason,
+                                          .hint = decisions.restore_hint,
+                                          .restored = w->last_restore,
+                                          .same_world = prober_same_world()});
+    /* jobs.c starts the restore, as soon as no job runs. */
+    bool yields = a.action == GUARD_START_RESTORE && action_is(w->job, ACTION_YIELDS);
+    if (yields || a.action == GUARD_END_RESTORE)
+        worker_stop(&w->job_worker, SIGKILL);
+}

@@ -1,0 +1,157 @@
+#include "supervisor/dump_end.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "store/catalog.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
+#include "supervisor/world.h"
+
+#define SHRUNK_SHOWN 3u /* tables named in an alert about a dump that shrank */
+
+/* "table fleet lost 8,000 of 8,000 rows, table chat lost …" */
+static void shrunk_words(const json_t *shrunk, struct buf *out)
+{
+    size_t i;
+    json_t *table;
+    json_array_foreach(shrunk, i, table)
+    {
+        char lost[TEXT_SHORT], had[TEXT_SHORT];
+        uint64_t rows = (uint64_t)js_number(table, "rows", 0);
+        if (i == SHRUNK_SHOWN) {
+            buf_printf(out, ", and %zu more tables", json_array_size(shrunk) - i);
+            return;
+        }
+        buf_printf(out, "%s%s%s lost %s of %s rows", i ? ", " : "",
+                   js_text(table, "name")[0] ? "table " : "the world", js_text(table, "name"),
+                   text_count(rows - (uint64_t)js_number(table, "rows_now", 0), lost),
+                   text_count(rows, had));
+    }
+}
+
+/* The dump counts all the same: it is what the world is now. */
+static void report_shrunk(struct world *w, const json_t *shrunk)
+{
+    SCOPED(buf_free) struct buf what = {0}, headline = {0}, happened = {0}, todo = {0};
+    char t[TEXT_SHORT], doing[320];
+    const char *before = js_text(json_array_get(shrunk, 0), "dump");
+    int64_t kept = w->cfg->retention.keep_before_shrink;
+    if (json_array_size(shrunk) == 0) {
+        notify_over(w, CONDITION_SHRUNK, "the newest dump has not lost many rows");
+        return;
+    }
+    shrunk_words(shrunk, &what);
+    buf_adds(&headline, what.p);
+    follower_explain_shrunk(w, shrunk, &happened, &todo);
+    if (happened.len)
+        buf_printf(&what, "; %s", happened.p);
+    snprintf(doing, sizeof doing, "the new dump counts%s%.150s%s%s", kept ? "; dump " : "",
+             kept ? before : "", kept ? ", which has the rows, is kept for " : "",
+             kept ? text_duration(kept, t) : "");
+    if (!todo.len)
+        buf_printf(&todo,
+                   "; if that was not intended, this brings table NAME back as it was in that "
+                   "dump: worldkeeper --restore=%s --table NAME",
+                   before);
+    notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing, todo.p + strlen("; "), "%s",
+                   what.p);
+}
+
+/* `e`: what failed after it was stored, or NULL. */
+static void stored(struct world *w, const struct manifest *m, const json_t *result,
+                   const struct err *e)
+{
+    char rows[TEXT_SHORT], size[TEXT_SHORT];
+    report_shrunk(w, json_object_get(result, "shrunk"));
+    dumps_stored(w, m);
+    follower_dump_done(w);
+    notify_heartbeat_now();
+    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
+             text_size(m->file_size, size), (double)m->took_ms / 1000);
+    if (!e) {
+        notify_over(w, CONDITION_DUMP, "dumps are stored again");
+        return;
+    }
+    world_log_err(w, LOG_ERROR_, "dump", e);
+    notify_open_as(w, CONDITION_DUMP, "retention", "old dumps cannot be deleted",
+                   "dumps are stored, and the old ones take room until they are removed",
+                   e->hint[0] ? e->hint
+                              : "see what keeps it from being removed (lsattr shows if it is "
+                                "immutable); keep permanent copies in another directory",
+                   "%.600s", e->text);
+}
+
+void dump_failed(struct world *w, const json_t *result, const struct err *e)
+{
+    const char *rejected = js_text(result, "rejected");
+    const char *failed = rejected[0] ? "dump discarded" : "dump failed";
+    /* The older dumps are still what a restore would take. One that the shrink guard rejected is not tried before the
+     * next is due. */
+    int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
+    world_log_err(w, LOG_ERROR_, failed, e);
+    /* The guard reports trouble of the world itself; only what probes do not notice is reported
+     * here. */
+    bool passing = e->cls == ERR_UNREACHABLE && dumps_failures() == 1;
+    if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
+        return;
+    char t[TEXT_SHORT], doing[200], key[64];
+    SCOPED(buf_free) struct buf happened = {0}, todo = {0};
+    snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
+             text_duration(wait, t));
+    snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
+             rejected[0] ? "rejected" : "failed");
+    if (e->cls == ERR_NOSPACE)
+        buf_printf(&todo,
+                   "make room on the file system of %.400s, or keep fewer dumps in [retention]; "
+                   "those already stored are untouched",
+                   w->cfg->dump_dir);
+    else
+        buf_adds(&todo,
+                 e->hint[0]
+                     ? e->hint
+                     : "see the log; worldkeeper --check names what keeps a dump from being made");
+    follower_explain_shrunk(w, json_object_get(result, "shrunk"), &happened, &todo);
+    if (happened.len) { /* perhaps new since the last attempt: the follower reports once a second */
+        snprintf(key, sizeof key, "%.63s", happened.p);
+        log_line(LOG_WARN_, "%s", happened.p);
+    }
+    notify_open_as(w, CONDITION_DUMP, key, failed, doing, todo.p, "%s: %s%s%.600s", failed,
+                   happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
+}
+
+void dump_ended(struct world *w, const struct manifest *m, const json_t *result,
+                const struct err *e)
+{
+    if (m->name[0])
+        stored(w, m, result, e);
+    else
+        dump_failed(w, result, e);
+}
+
+/* ---- the end of --init and --new-round ---- */
+
+/* A worker that was killed may have begun the round without a word of it. */
+void round_ended(struct world *w, const struct manifest *first, const json_t *result,
+                 const struct err *e)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    struct err why;
+    bool begun = json_object_get(result, "round");
+    prober_next(clock_mono());
+    if (!begun && !e)
+        return;
+    if (first->name[0]) {
+        stored(w, first, result, e);
+    } else if (catalog_load(w->a->job.dirfd, w->cfg->name, &c, &why) < 0) {
+        world_log_err(w, LOG_ERROR_, "the dumps of the new round", &why);
+    } else {
+        dumps_load(w, &c);
+        begun |= !catalog_newest(&c, 0);
+    }
+    if (begun)
+        follower_part.restart(w);
+}

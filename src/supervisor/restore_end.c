@@ -1,0 +1,149 @@
+#include "supervisor/restore_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "base/log.h"
+#include "supervisor/decisions.h"
+#include "supervisor/dumps.h"
+#include "supervisor/notifier.h"
+#include "supervisor/prober.h"
+#include "supervisor/world.h"
+
+void restore_recall(struct world *w)
+{
+    const char *text = w->a->state.last_restore;
+    w->last_restore = text[0] ? json_loads(text, 0, NULL) : NULL;
+}
+
+json_t *restore_outage_json(const struct world *w)
+{
+    return w->guard.down_since_set
+               ? json_real((double)mono_since(clock_mono(), w->guard.down_since) / 1000)
+               : json_null();
+}
+
+/* A restore that was not heard of again has left a word of itself. */
+static void adopt_last_restore(struct world *w, const char *text)
+{
+    struct state *s = &w->a->state;
+    json_t *saved = text[0] ? json_loads(text, 0, NULL) : NULL;
+    if (strcmp(js_text(saved, "at"), js_text(w->last_restore, "at")) <= 0) {
+        json_decref(saved);
+        return;
+    }
+    json_decref(w->last_restore);
+    w->last_restore = saved;
+    snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
+}
+
+void restore_adopt_state(struct world *w, enum action job, mono_t began, const struct state *saved)
+{
+    struct state *s = &w->a->state;
+    /* Tidying reads the file, which may be of before we saw another world alive. */
+    if (job == ACTION_TIDY && saved->alive_at.ms < s->alive_at.ms &&
+        strcmp(saved->nonce, s->nonce) != 0)
+        return;
+    s->known = saved->known;
+    memcpy(s->nonce, saved->nonce, sizeof s->nonce);
+    memcpy(s->next, saved->next, sizeof s->next);
+    s->generation = saved->generation;
+    s->server = saved->server;
+    s->alive_at = saved->alive_at;
+    s->gone_at = (wall_t){0};
+    s->made = saved->made;
+    adopt_last_restore(w, saved->last_restore);
+    s->role = saved->role;
+    if (saved->holder[0])
+        memcpy(s->holder, saved->holder, sizeof s->holder);
+    if (saved->lease_number > s->lease_number)
+        s->lease_number = saved->lease_number;
+    w->state_dirty = true;
+    /* A connection that is older than the job leads to the server process that it found. */
+    prober_expect(w, s, began);
+}
+
+/* For the next supervisor's status and decisions. If it does not fit into the state, its longest
+ * texts are left out. */
+static void keep_last_restore(struct world *w)
+{
+    static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
+                                        "definitions", "warning",         NULL};
+    struct state *s = &w->a->state;
+    json_auto_t *o = json_copy(w->last_restore);
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    for (size_t i = 0; texts[i] && text && strlen(text) >= sizeof s->last_restore; i++) {
+        json_object_del(o, texts[i]);
+        free(text);
+        text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    }
+    if (text && strlen(text) < sizeof s->last_restore)
+        snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
+    w->state_dirty = true;
+    free(text);
+}
+
+/* `last_restore` of the status. */
+static void record_restore(struct world *w, const json_t *result, bool ok)
+{
+    static const char *const always[] = {
+        "dump", "rows", "seconds", "lost_seconds", "lost_seconds_max", "restored_to"};
+    static const char *const if_there[] = {"only",          "conflict_rows",  "conflict_file",
+                                           "conflict_from", "conflict_to",    "conflict_tables",
+                                           "definitions",   "lost",           "warning",
+                                           "as_dumped",     "as_dumped_file", "journal"};
+    const char *warning = js_text(result, "warning");
+    SCOPED(buf_free) struct buf skipped = {0};
+    size_t i;
+    json_t *dump;
+    if (!js_text(result, "dump")[0]) /* refused before a dump was chosen: nothing was restored */
+        return;
+    json_t *o = json_pack("{s:o, s:b}", "at", js_time(clock_wall()), "ok", ok);
+    for (i = 0; i < sizeof always / sizeof *always; i++)
+        json_object_set_new(o, always[i], js_or_null(json_object_get(result, always[i])));
+    for (i = 0; i < sizeof if_there / sizeof *if_there; i++) {
+        json_t *value = json_object_get(result, if_there[i]);
+        if (value && !(json_is_string(value) && !json_string_length(value)))
+            json_object_set(o, if_there[i], value);
+    }
+    json_object_set_new(o, "outage_seconds", restore_outage_json(w));
+    json_array_foreach(json_object_get(result, "skipped"), i, dump)
+    {
+        buf_printf(&skipped, "%s%s (%s)", i ? "; " : "", js_text(dump, "dump"),
+                   js_text(dump, "reason"));
+    }
+    if (skipped.len)
+        js_set_clean(o, "passed_over", skipped.p);
+    if (warning[0])
+        log_line(LOG_WARN_, "restored, but: %s", warning);
+    json_decref(w->last_restore);
+    w->last_restore = o;
+    keep_last_restore(w);
+}
+
+void restore_ended(struct world *w, const struct request *r, bool announced, const json_t *result,
+                   const struct err *e)
+{
+    struct guard_event ev = {.type = e ? GUARD_RESTORE_FAILED : GUARD_RESTORE_OK, .err = e};
+    char text[600], rows[TEXT_SHORT];
+    prober_discard();
+    record_restore(w, result, !e);
+    /* Of the new generation, which may be there whatever failed; the journal does not lead over a
+     * restore of single tables. */
+    if (!e || w->a->state.next[0])
+        dumps_due(clock_mono());
+    if (r->tables)
+        return; /* the world stays up */
+    if (e)
+        world_log_err(w, LOG_ERROR_,
+                      r->action == ACTION_PROMOTE ? "promotion failed" : "restore failed", e);
+    if (e && !announced)
+        return;
+    snprintf(text, sizeof text, "dump %.200s, %s rows in %.1f s", js_text(result, "dump"),
+             text_count((uint64_t)js_number(result, "rows", 0), rows),
+             json_number_value(json_object_get(result, "seconds")));
+    ev.text = e ? NULL : text;
+    world_event(w, &ev);
+}
