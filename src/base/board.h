@@ -1,6 +1,6 @@
-/* Memory in which one process leaves what it knows for another one that looks when it is awake anyway: a packet
- * (worker.h) would wake it each time. Only the newest is kept. One process writes, those that were forked from it,
- * or that it was forked from, read. */
+/* Shared memory that holds one process's latest figures. A reader looks at its next wake-up;
+ * writing wakes nobody, unlike a packet (worker.h). Only the newest values are kept. One process
+ * writes; its parent or children read. */
 #ifndef WK_BASE_BOARD_H
 #define WK_BASE_BOARD_H
 
@@ -12,13 +12,16 @@
 
 struct board;
 
-/* For a struct of `size` bytes, a multiple of 8; nothing is written yet. Made before the fork, for as long as the process lives. */
+/* Returns empty shared memory for a struct of `size` bytes, a multiple of 8. Call it before the
+ * fork. It lives as long as the process. */
 struct board *board_new(size_t size, struct err *e);
-/* As if nothing had been written: between the end of one writer, whatever ended it, and the start of the next. */
+/* Resets it to "nothing written". Call it between the end of one writer and the start of the
+ * next. */
 void board_clear(struct board *b);
 void board_write(struct board *b, const void *data);
-/* false: nothing was written since the version `*seen` (0 at first), or it is being written just now, and `out`
- * means nothing. true: `out` is what was written last, whole, and `*seen` its version. */
+/* Returns true if something newer than version *seen (0 at first) was written: `out` is then the
+ * latest complete struct, and *seen its version. Returns false if not, or if a write is in
+ * progress; `out` is then undefined. */
 bool board_read(const struct board *b, uint64_t *seen, void *out);
 
 #endif

@@ -33,7 +33,8 @@ static inline int mono_reached(mono_t now, mono_t deadline)
 {
     return now.ms >= deadline.ms;
 }
-/* The pause after one more failure: `first`, then twice the last one, at most `most`. */
+/* Returns the pause after another failure: `first`, then twice the previous `pause`, at most
+ * `most`. */
 static inline int64_t clock_backoff(int64_t pause, int64_t first, int64_t most)
 {
     int64_t next = pause == 0 ? first : pause < most / 2 ? 2 * pause : most;

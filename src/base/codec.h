@@ -13,10 +13,10 @@
 #include "base/text.h"
 
 struct packer;
-/* NULL: no such level (1..9), or no memory. */
+/* Returns NULL if there is no such level (1..9) or no memory. */
 struct packer *packer_new(int level);
-/* Appends one member that holds exactly these bytes to `out`. 0; -1: the library failed, and `out`
- * is undefined. */
+/* Appends one member with exactly these bytes to `out`. Returns 0, or -1 if the library failed;
+ * `out` is undefined then. */
 int packer_pack(struct packer *p, const void *data, size_t len, struct buf *out);
 void packer_free(struct packer *p);
 
@@ -33,18 +33,19 @@ struct codec_io {
     const char *why;
 };
 struct unpacker;
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 struct unpacker *unpacker_new(void);
 /* Reads from `in`, fills `out` and advances both. After the end of a member the next one begins.
  * There may be output left even when `in` is empty. */
 enum codec_step unpacker_run(struct unpacker *u, struct codec_io *io);
 void unpacker_free(struct unpacker *u);
 
-/* gzip's CRC-32 continued over `data`; `crc`: of the bytes before it (0: none). Any thread. */
+/* Returns gzip's CRC-32 of `data`, continued from `crc` (0 at the start). Any thread may call
+ * it. */
 uint32_t codec_crc32(uint32_t crc, const void *data, size_t len);
 
-/* The library for compression at this level, "ISA-L" or "zlib"; for level 1 also the one that
- * decompresses. */
+/* Returns the name of the library that compresses at this level, "ISA-L" or "zlib". The library of
+ * level 1 also decompresses. */
 const char *codec_name(int level);
 
 #endif

@@ -1,6 +1,5 @@
-/* Reading of binary formats: numbers are little endian, as the database's protocol and its log have
- * them.
- */
+/* Reads binary formats. Numbers are little endian, as in the protocol and the binary log of
+ * MySQL. */
 #ifndef WK_BASE_CURSOR_H
 #define WK_BASE_CURSOR_H
 
@@ -20,7 +19,7 @@ static inline size_t cursor_left(const struct cursor *c)
     return (size_t)(c->end - c->at);
 }
 
-/* NULL where fewer than `n` bytes are left. */
+/* Returns NULL if fewer than `n` bytes are left. */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n)
 {
     const uint8_t *at = c->at;
@@ -32,7 +31,7 @@ static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n)
     return at;
 }
 
-/* A number of `n` bytes, little endian. */
+/* Reads a little-endian number of `n` bytes. */
 static inline uint64_t cursor_number(struct cursor *c, unsigned n)
 {
     const uint8_t *p = cursor_bytes(c, n);
@@ -42,7 +41,7 @@ static inline uint64_t cursor_number(struct cursor *c, unsigned n)
     return v;
 }
 
-/* A length-encoded integer of the protocol: one byte, or a prefix and 2, 3 or 8 bytes. */
+/* Reads a length-encoded integer of the protocol: one byte, or a prefix and 2, 3 or 8 bytes. */
 static inline uint64_t cursor_packed(struct cursor *c)
 {
     unsigned mark = (unsigned)cursor_number(c, 1);

@@ -1,10 +1,10 @@
-/* A double buffer: while its owner fills one half, a thread processes the other. The contents are
- * the owner's; only the hand-over is done here.
+/* A double buffer: its owner fills one half while a thread processes the other. The owner defines
+ * the contents; this file only hands them over.
  *
- * Halves are processed in the order in which they were submitted. The thread is started with the
- * second one, so that little work needs no thread; if none can be started, the owner's thread does
- * all the work. After an error nothing more is processed, and turn and drain return that error. For
- * one owner's thread. */
+ * Halves are processed in the order of submission. The thread starts with the second half, so that
+ * little work needs no thread. If no thread can be started, the owner's thread does all the work.
+ * After an error nothing more is processed, and turn and drain return that error. Only one thread
+ * may use it as owner. */
 #ifndef WK_BASE_DOUBLE_BUFFER_H
 #define WK_BASE_DOUBLE_BUFFER_H
 
@@ -13,18 +13,19 @@
 #include "base/err.h"
 
 struct double_buffer;
-/* Half 0 or 1; -1 fails. */
+/* Processes half 0 or 1. Returns -1 on failure. */
 typedef int double_buffer_fn(void *arg, unsigned half, struct err *e);
-/* `edge`: called in the thread, when it begins and when it ends; may be NULL. */
+/* `edge` is called in the thread when it begins and when it ends; it may be NULL. */
 struct double_buffer *double_buffer_open(double_buffer_fn *work, void (*edge)(bool begins),
                                          void *arg);
-/* The half that the owner fills. */
+/* Returns the half that the owner fills next. */
 unsigned double_buffer_half(const struct double_buffer *b);
-/* Submits it; returns once the other half, which is the next to fill, has been processed. */
+/* Submits the current half. Returns when the other half, which is filled next, has been
+ * processed. */
 int double_buffer_turn(struct double_buffer *b, struct err *e);
-/* Returns once everything submitted has been processed. */
+/* Waits until everything submitted has been processed. */
 int double_buffer_drain(struct double_buffer *b, struct err *e);
-/* Work not begun by then is dropped. NULL is allowed. */
+/* Drops work that has not begun. NULL is allowed. */
 void double_buffer_close(struct double_buffer *b);
 
 #endif

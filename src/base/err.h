@@ -33,31 +33,32 @@ enum err_class {
 
 struct err {
     enum err_class cls;
-    int num; /* errno, or the server's error number */
+    int num; /* errno or the server's error number */
     char text[1024];
     char hint[512];
 };
 
-/* Fills `e`. Always returns -1, for `return err_set(...)`, as err_sys(), err_hint() and err_step() do. */
+/* Fills `e`. Always returns -1, so that callers can write `return err_set(...)`; so do err_sys(),
+ * err_hint() and err_step(). */
 int err_set(struct err *e, enum err_class cls, int num, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same for an errno value: ": strerror" is appended; ENOSPC and EDQUOT become ERR_NOSPACE. */
+/* Like err_set() for an errno value: appends ": strerror"; ENOSPC and EDQUOT become ERR_NOSPACE. */
 int err_sys(struct err *e, int num, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends "; hint" to the text, for places that keep only the text. */
+/* Appends "; hint" to the text, for callers that keep only the text. */
 void err_hint_in_text(struct err *e);
 /* Prepends "step: " to the text. */
 int err_step(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_clear(struct err *e);
-/* Is its number one of these? The list ends with 0. */
+/* Returns true if its number is in the list, which ends with 0. */
 bool err_among(const struct err *e, const int *nums);
-/* Passes on an error that was collected apart. Returns -1. */
+/* Copies `from`, an error that was collected separately, to `e`. Always returns -1. */
 int err_pass(struct err *e, const struct err *from);
 
 const char *err_class_name(enum err_class cls);
-enum err_class err_class_of(const char *name); /* ERR_SYSTEM for an unknown name */
-/* The program's exit status for a failure of this class, as listed by --help. One that says no reason (ERR_NONE)
- * is a failure too: 1. */
+enum err_class err_class_of(const char *name); /* returns ERR_SYSTEM for an unknown name */
+/* Returns the exit status for a failure of this class, as listed by --help. A failure without a
+ * class (ERR_NONE) gives 1. */
 int err_exit(enum err_class cls);
 
 #endif

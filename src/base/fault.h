@@ -10,12 +10,12 @@
 #include <sys/types.h>
 
 void fault_point(const char *name);
-/* `ms`, or a fraction of it in tests: for pauses between retries or before an alert. Not for
- * timeouts on the work of others, which may be slow on a busy machine. */
+/* Returns `ms`, or a fraction of it in tests. For pauses between retries or before an alert; not
+ * for timeouts on the work of others, which may be slow on a busy machine. */
 int64_t fault_wait(int64_t ms);
-/* `limit`, or another number that tests set as "name=N". */
+/* Returns `limit`, or the number that a test sets as "name=N". */
 unsigned fault_limit(const char *name, unsigned limit);
-/* The process that `killall` kills first. The supervisor sets it before it forks; 0: none. */
+/* Sets the process that `killall` kills first. The supervisor calls it before it forks; 0: none. */
 void fault_supervisor(pid_t pid);
 
 #endif

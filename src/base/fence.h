@@ -1,9 +1,9 @@
-/* Until when this machine may change the world, publish that it is up, and store copies elsewhere: a
- * moment of the monotonic clock in memory that all processes of a supervisor share, so that each of
- * them can ask right before it does something, without waiting for another one. The holder of the
- * world's lease extends it.
+/* The time until which this machine may change the world, publish UP, and store copies elsewhere.
+ * It is a monotonic time in memory shared by all processes of a supervisor, so that each process
+ * can check it right before it acts, without waiting for another. The holder of the world's lease
+ * extends it.
  *
- * A process that never made a fence is never stopped by one: worlds without a lease. */
+ * A process that never made a fence is never stopped by one: worlds without a lease have none. */
 #ifndef WK_BASE_FENCE_H
 #define WK_BASE_FENCE_H
 
@@ -12,27 +12,32 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-/* Makes it, passed already; in the process whose children, forked afterwards, share it. Once. */
+/* Creates the fence, already expired. Call it once, before the fork of the children that share
+ * it. */
 int fence_make(struct err *e);
 bool fence_made(void);
-/* It is the world's record that opens it, not a lease: for the words of fence_check(). */
+/* States that the world's record, not a lease, opens the fence. Only changes the text of
+ * fence_check(). */
 void fence_by_record(void);
-/* Nothing may be done from `until` on. ms 0: from now on. */
+/* Sets the end: nothing may be done from `until` on. ms 0: from now on. */
 void fence_set(mono_t until);
-/* Without a lease nothing ends what the record says: it stays open until fence_set() closes it. */
+/* Opens it without an end, for worlds without a lease, until fence_set() closes it. */
 void fence_stay_open(void);
-/* This machine gives the world away: nothing may be done, whatever is set, until it is shut no more. */
+/* Shuts the fence while this machine gives the world away: nothing may be done, whatever
+ * fence_set() says, until it is called with false. */
 void fence_shut(bool shut);
 bool fence_is_shut(void);
-/* It is published that this machine is up, and that this may be believed until then; ms 0: that it is not. */
+/* Records that UP has been published and that readers may believe it until then; ms 0: UP was
+ * withdrawn. */
 void fence_said(mono_t until);
-/* May somebody still believe it? Then the lease is not given back yet. */
+/* Returns true while a reader may still believe UP. The lease must not be given back yet. */
 bool fence_believed(void);
-/* ms 0: it was never extended, or was closed, or shut, or never made. */
+/* Returns ms 0 if the fence was never extended, was closed or shut, or was never made. */
 mono_t fence_until(void);
-/* May this machine act? */
+/* Returns true if this machine may act. */
 bool fence_open(void);
-/* The same as an error: 0, or -1 with ERR_REFUSED, "… : the lease of this world is not held". */
+/* Like fence_open(), as an error: returns 0, or -1 with ERR_REFUSED, "… : the lease of this world
+ * is not held". */
 int fence_check(const char *what, struct err *e);
 
 #endif

@@ -15,14 +15,15 @@
 #include "base/text.h"
 
 enum file_dir_flag {
-    FILE_MAKE = 1,   /* create it and missing parents with mode `mode` */
-    FILE_PUBLIC = 2, /* only published files: another owner or a sticky directory is accepted */
+    FILE_MAKE = 1, /* create it and missing parents with mode `mode` */
+    /* only published files are in it: another owner or a sticky directory is accepted */
+    FILE_PUBLIC = 2,
 };
 /* Opens a directory whose last component is not a symbolic link. Refuses (ERR_REFUSED) one in which
  * other users could create files: writable by group or others, or owned by neither root nor us.
  * Root itself accepts any owner. Returns the descriptor or -1. */
 int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e);
-/* Is the directory at `path` still the open one, another, or none? */
+/* Tells whether the directory at `path` is still the open one, another one, or missing. */
 enum file_dir_place { FILE_DIR_SAME, FILE_DIR_OTHER, FILE_DIR_GONE };
 enum file_dir_place file_dir_place(int dirfd, const char *path);
 /* Opens a directory of our own inside an open one, created if missing; its mode is set to 0700. */
@@ -37,18 +38,20 @@ int file_publish(int dirfd, const char *name, const void *data, size_t len, mode
                  struct err *e);
 int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                 struct err *e);
-/* As file_publish(), for what one process publishes every few seconds: the file that it replaces stays as the temporary
- * one, with mode 0600, and is written anew the next time, unless somebody has it open then. To make a file and to
- * delete one costs a file system several times what the bytes do. file_sweep() removes it at the end. For a process
- * that ignores SIGIO, which whoever opens the temporary file may cause. */
+/* Like file_publish(), for a file that is published every few seconds. The replaced file remains as
+ * the temporary file, with mode 0600, and is rewritten the next time unless another process has it
+ * open: creating and deleting a file costs several times as much as writing it. file_sweep()
+ * removes it at the end. The caller must ignore SIGIO, which any process that opens the temporary
+ * file can cause. */
 int file_republish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                    struct err *e);
-/* Removes temporary files of either kind that killed processes left, for `name` (NULL: for any). */
+/* Removes temporary files of both kinds that killed processes left, for `name` (NULL: for any
+ * name). */
 int file_sweep(int dirfd, const char *name, struct err *e);
-/* Renames within one directory or between two, then syncs the directories involved. */
+/* Renames within one directory or between two, then syncs the directories. */
 int file_rename(int fromfd, const char *from, int tofd, const char *to, struct err *e);
 int file_sync_dir(int dirfd, const char *what, struct err *e);
-/* A missing file is not an error. */
+/* Removes a file. A missing file is not an error. */
 int file_remove(int dirfd, const char *name, struct err *e);
 
 /* Opens a file in a directory of ours (`flags`: O_RDONLY or O_RDWR) and checks what was opened: not
@@ -56,27 +59,29 @@ int file_remove(int dirfd, const char *name, struct err *e);
  * writable by group or others. Else ERR_REFUSED with num EPERM, and the command that fixes it as
  * the hint. Returns the descriptor or -1, with num ENOENT if the file does not exist. */
 int file_open_own(int dirfd, const char *name, int flags, struct err *e);
-/* For SCOPED(): closes it, if it is one. */
+/* For SCOPED(): closes the descriptor unless it is negative. */
 void file_close(int *fd);
-/* Appends the names in an open directory, in any order, without "." and "..". Returns -1 unless all
- * of them could be read: `failed`, with the reason. */
+/* Appends the names in an open directory, in any order, without "." and "..". Returns -1 with the
+ * text `failed` and the reason if not all could be read. */
 int file_list(int dirfd, const char *failed, struct names *out, struct err *e);
 /* Opens a file for reading by a path that an admin gave: a regular file of any owner. Links are
  * followed only where nobody else could have planted them: in directories owned by us or by root
  * and not writable by group or others. Otherwise ERR_REFUSED. */
 int file_open_path(const char *path, struct err *e);
-/* The same for a file that decides whom we trust: ERR_REFUSED unless it and each directory of its real path are owned by root
- * or us (for root: by anybody) and not writable by group or others; a sticky directory may be. */
+/* Like file_open_path(), for a file that decides which peers are trusted. Returns ERR_REFUSED
+ * unless it and each directory of its real path are owned by root or us (for root: by anybody) and
+ * not writable by group or others; a directory may be sticky. */
 int file_open_trusted(const char *path, struct err *e);
-/* Appends what is left of an open file to `out`; num EFBIG: more than `limit` bytes. `name` is for error texts. */
+/* Appends the rest of an open file to `out`. num EFBIG: more than `limit` bytes. `name` is for
+ * error texts. */
 int file_read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e);
 /* Appends a whole file of at most `limit` bytes to `out`; opened by file_open_own(). Returns 0, or
  * -1 with num ENOENT if it does not exist. */
 int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
-/* The same for a file that only we can have made: mode 0600, our own even for root, and with one
- * name; else ERR_REFUSED. */
+/* Like file_read(), for a file that only this user can have written: mode 0600, owned by us (also
+ * for root), with one link; else ERR_REFUSED. */
 int file_read_private(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
-/* The same for a published file (status.json), which may belong to another user. */
+/* Like file_read(), for a published file (status.json), which may belong to another user. */
 int file_read_public(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
 /* Sets the hint to `command` and `path`, quoted for a shell. */
 void file_hint(struct err *e, const char *command, const char *path);
@@ -85,11 +90,12 @@ void file_hint(struct err *e, const char *command, const char *path);
  * nor we own it, or if the line is not plain text. `path` may be "credential:NAME", relative to
  * $CREDENTIALS_DIRECTORY. */
 int file_read_secret(const char *path, struct buf *out, struct err *e);
-/* The same with all its lines, of whatever text, and a limit of the caller's. */
+/* Like file_read_secret(), but reads all lines, of any text, up to the caller's limit. */
 int file_read_secret_lines(const char *path, size_t limit, struct buf *out, struct err *e);
-/* Opens one for reading, checked the same way, for a library that reads it by /proc/self/fd. */
+/* Opens a secret file for reading with the same checks, for a library that reads it as
+ * /proc/self/fd/N. */
 int file_open_secret(const char *path, struct err *e);
 
-int file_write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
+int file_write_all(int fd, const void *data, size_t len); /* returns 0, or -1 with errno */
 
 #endif

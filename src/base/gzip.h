@@ -41,12 +41,13 @@ void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg);
 int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e);
 /* Buffers; a member (tag 0) is written every GZIP_MEMBER bytes, before one of gzip_give(), and at the end. */
 int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *e);
-/* Waits until all members that are complete so far are in the file. */
+/* Waits until all members that are complete so far have been written to the file. */
 int gzip_flush(struct gzip_writer *g, struct err *e);
-uint64_t gzip_plain_bytes(const struct gzip_writer *g); /* given so far */
-/* In the file so far: exact after gzip_flush(). */
+uint64_t gzip_plain_bytes(const struct gzip_writer *g); /* plain bytes given so far */
+/* Returns the bytes written to the file so far; exact after gzip_flush(). */
 uint64_t gzip_packed_bytes(struct gzip_writer *g);
-/* Ends the member, waits for all, and returns the hash of the whole file. Frees `g` in any case. */
+/* Ends the member, waits until everything is written, and returns the SHA-256 of the whole file.
+ * Always frees `g`. */
 int gzip_close(struct gzip_writer *g, char sha256[SHA256_HEX], struct err *e);
 /* Discards what is not yet in the file and frees `g`. Waits only for a write in progress. */
 void gzip_abort(struct gzip_writer *g);
@@ -62,15 +63,15 @@ struct gunzip *gunzip_open_plain(int fd, const char *name, struct err *e);
 struct gunzip *gunzip_open_part(int fd, const char *name, uint64_t offset, uint64_t length,
                                 struct err *e);
 /* For a file that is still being written. Called before bytes from `from` on are read (counted from
- * where the reader began); returns in *to the offset (exclusive) up to which the file may be read now,
- * waiting if need be; `from` itself means the end of the file. Promised bytes that are missing are
- * ERR_DAMAGED; -1 ends the reading with its error. Set right after opening. */
+ * where the reader began). Sets *to to the offset (exclusive) up to which the file may be read now,
+ * and waits if necessary; `from` itself means the end of the file. Promised bytes that are missing
+ * are ERR_DAMAGED; -1 ends the reading with its error. Set it right after opening. */
 typedef int gunzip_wait_fn(void *arg, uint64_t from, uint64_t *to, struct err *e);
 void gunzip_on_wait(struct gunzip *g, gunzip_wait_fn *fn, void *arg);
-/* Verifies what is read before any byte of it is decompressed or returned: the file is read in
- * whole parts. Called before bytes from `from` on are read (counted from where the reader began):
- * sets the length of the part there (at most GUNZIP_PART_MAX bytes; 0: the end) and its expected
- * SHA-256; another hash is ERR_DAMAGED. Set right after opening. */
+/* For verification before any byte is decompressed or returned: the file is read in whole parts.
+ * Called before bytes from `from` on are read (counted from where the reader began). Sets the
+ * length of the part there (at most GUNZIP_PART_MAX bytes; 0: the end) and its expected SHA-256;
+ * another hash is ERR_DAMAGED. Set it right after opening. */
 #define GUNZIP_PART_MAX (16u << 20)
 struct gunzip_part {
     uint32_t length;
@@ -83,7 +84,7 @@ void gunzip_prove(struct gunzip *g, gunzip_prove_fn *fn, void *arg);
 int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e);
 uint64_t gunzip_packed_bytes(const struct gunzip *g);
 uint64_t gunzip_plain_bytes(const struct gunzip *g);
-/* Valid once the end was read; "" for gunzip_open_part(). */
+/* Valid after the end was read; "" for gunzip_open_part(). */
 void gunzip_sha256(struct gunzip *g, char sha256[SHA256_HEX]);
 void gunzip_close(struct gunzip *g);
 

@@ -6,7 +6,7 @@
 
 #include "base/gzip.h"
 
-EVP_MD_CTX *gzip_sha_new(void); /* NULL: no memory */
+EVP_MD_CTX *gzip_sha_new(void); /* returns NULL if there is no memory */
 void gzip_sha_hex(EVP_MD_CTX *sha, char out[SHA256_HEX]);
 
 #endif

@@ -9,10 +9,10 @@ enum log_level { LOG_ERROR_ = 3, LOG_WARN_ = 4, LOG_NOTE_ = 5, LOG_INFO_ = 6, LO
 
 /* Lines above `max` are dropped. Called once at start. */
 void log_open(enum log_level max);
-/* Never blocks on a slow reader of the log: lines that do not fit are dropped and counted, and the
- * next one written says how many. */
+/* Writes a line. Never blocks on a slow reader of the log: lines that do not fit are dropped, and
+ * the next line that is written contains their number. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* "what: text", and a second line "HINT: ..." where there is one. */
+/* Logs "what: text", and a second line "HINT: ..." if there is a hint. */
 void log_err(enum log_level level, const char *what, const struct err *e);
 
 #endif

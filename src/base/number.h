@@ -1,5 +1,6 @@
-/* Arithmetic for numbers from outside: of files, servers, stores and other machines. Nothing wraps: a number that is too large
- * is refused (false), a sum or product that is too large is the largest value, which no limit lets pass. */
+/* Arithmetic for numbers from outside: from files, servers, stores and other machines. Nothing
+ * wraps: a number that is too large is refused (false); a sum or product that is too large becomes
+ * the largest value, which exceeds every limit. */
 #ifndef WK_BASE_NUMBER_H
 #define WK_BASE_NUMBER_H
 
@@ -23,15 +24,16 @@ static inline int64_t number_signed(uint64_t n)
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-/* Appends a decimal digit. False: it is none, or *n would be too large; then *n means nothing. */
+/* Appends a decimal digit. Returns false if it is not a digit or *n would be too large; *n is
+ * undefined then. */
 static inline bool number_append(uint64_t *n, char digit)
 {
     return digit >= '0' && digit <= '9' && !__builtin_mul_overflow(*n, 10u, n) &&
            !__builtin_add_overflow(*n, (uint64_t)(digit - '0'), n);
 }
 
-/* Reads the decimal digits at *s, without a sign or a blank before them, and moves *s behind them. False: there
- * are none, or they are more than `most`; then *out is 0. */
+/* Reads the decimal digits at *s, without a sign or a leading blank, and advances *s. Returns false
+ * if there are none or the number exceeds `most`; *out is 0 then. */
 static inline bool number_digits(const char **s, uint64_t most, uint64_t *out)
 {
     uint64_t n = 0;
@@ -43,7 +45,7 @@ static inline bool number_digits(const char **s, uint64_t most, uint64_t *out)
     return good;
 }
 
-/* The same of a whole text. */
+/* Like number_digits(), for a whole text. */
 static inline bool number_read(const char *s, uint64_t most, uint64_t *out)
 {
     bool good = number_digits(&s, most, out) && !*s;

@@ -12,7 +12,7 @@ struct progress {
     void (*report)(struct progress *p);
     void *arg;
     const char *phase;         /* static text: "locking", "reading", "verifying", "loading" … */
-    char table[256];           /* cleaned for printing; "" where it does not matter */
+    char table[256];           /* cleaned for printing; "" if there is none */
     uint64_t rows, rows_total; /* total 0: unknown */
     uint64_t bytes, bytes_total;
     mono_t started, reported;
@@ -22,7 +22,7 @@ void progress_phase(struct progress *p, const char *phase, uint64_t rows_total,
                     uint64_t bytes_total);
 void progress_table(struct progress *p, const char *table);
 void progress_at(struct progress *p, uint64_t rows, uint64_t bytes);
-/* 0..100, by bytes if their total is known, else by rows; -1: unknown. */
+/* Returns 0..100, by bytes if their total is known, else by rows; -1: unknown. */
 int progress_percent(const struct progress *p);
 
 #endif

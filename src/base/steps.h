@@ -5,13 +5,13 @@
 
 #include "base/text.h"
 
-#define STEPS_MAX 2u /* commands; any further one stays in the prose */
+#define STEPS_MAX 2u /* maximum number of commands; further ones remain in the prose */
 
 struct steps {
     struct buf prose; /* the clauses without a command, as in the hint; may be empty */
     size_t count;
     struct step {
-        struct buf does;    /* what the command is for, or what it does; may be empty */
+        struct buf does;    /* the purpose or effect of the command; may be empty */
         struct buf command; /* complete, exactly as in the hint */
     } list[STEPS_MAX];
 };

@@ -3,7 +3,7 @@
 #define WK_BASE_SYSTEMD_H
 
 void systemd_notify(const char *text);
-/* Interval for WATCHDOG=1 in ms, half of what systemd allows; 0: no watchdog. */
+/* Returns the interval for WATCHDOG=1 in ms, half of what systemd allows; 0: no watchdog. */
 long systemd_watchdog_ms(void);
 
 #endif

@@ -20,7 +20,7 @@ enum config_tls { TLS_OFF, TLS_PREFERRED, TLS_REQUIRED, TLS_VERIFY };
 enum config_journal { JOURNAL_AUTO, JOURNAL_OFF, JOURNAL_SERVER, JOURNAL_FOLLOW };
 enum config_method { METHOD_AUTO, METHOD_COPY, METHOD_LOCK, METHOD_FUZZY };
 enum config_format { WEBHOOK_JSON, WEBHOOK_SLACK, WEBHOOK_DISCORD };
-/* Who decides which machine keeps the world. */
+/* What decides which machine keeps the world. */
 enum config_lease { LEASE_NONE, LEASE_S3, LEASE_ETCD };
 enum config_starttls { STARTTLS_REQUIRED, STARTTLS_PREFERRED, STARTTLS_OFF };
 
@@ -39,9 +39,9 @@ enum config_event {
     EVENT_CHECK = 1 << 10,
     EVENT_PROGRESS = 1 << 11,
     EVENT_LEDGER = 1 << 12,
-    EVENT_DRILL = 1 << 13, /* verifies too */
+    EVENT_DRILL = 1 << 13, /* also for verifies */
     EVENT_OFFSITE = 1 << 14,
-    EVENT_PAUSE = 1 << 15, /* one without an end */
+    EVENT_PAUSE = 1 << 15, /* a pause without an end */
     EVENT_STANDBY = 1 << 16,
     EVENT_ALL = (1 << 17) - 1,
 };
@@ -51,13 +51,13 @@ struct config_mysql {
     char *host;   /* NULL: socket */
     unsigned port;
     char *user, *password_file; /* password_file NULL: no password */
-    char *tls_ca;               /* NULL: the system's authorities */
+    char *tls_ca;               /* NULL: the system's certificate authorities */
     enum config_tls tls;
-    bool insecure; /* allows tls below verify to another host */
+    bool insecure; /* allows tls below verify for another host */
     int64_t connect_timeout, read_timeout;
 };
 
-/* Of texts. */
+/* A list of texts. */
 struct config_list {
     char **list;
     unsigned count;
@@ -68,7 +68,7 @@ struct config_smtp {
     char *from, *user, *password_file, *tls_ca; /* user, password_file, tls_ca may be NULL */
     struct config_list to;
     enum config_starttls starttls;
-    bool insecure; /* allows starttls below required to another host */
+    bool insecure; /* allows starttls below required for another host */
     int64_t timeout;
 };
 
@@ -76,12 +76,12 @@ struct config_webhook {
     char *url, *url_file; /* both NULL: channel off; never both */
     char *tls_ca;
     enum config_format format;
-    /* Instead of a format: a template (notify/template.h); never both of body and body_file. */
+    /* A template (notify/template.h) that replaces the format. Only one of body and body_file is
+     * set. */
     char *body, *body_file;
-    char *header,
-        *header_file; /* "Name: value"; in the file one in each line; either may be NULL */
-    bool put;         /* method = PUT */
-    bool insecure;    /* allows http:// to another host */
+    char *header, *header_file; /* "Name: value"; the file has one per line; either may be NULL */
+    bool put;                   /* use PUT instead of POST */
+    bool insecure;              /* allows http:// to another host */
     int64_t timeout;
 };
 
@@ -102,7 +102,7 @@ struct config_ledger {
     char *request;           /* column of request ids; NULL: none */
     struct config_list key, value;
     int64_t rollup_after, interval;
-    int64_t keep; /* of rolled-up rows, in files; 0: none */
+    int64_t keep; /* ms to keep rolled-up rows in files; 0: not kept */
     int64_t request_keep;
     unsigned late_limit; /* rows of one run; 0: none */
 };
@@ -112,54 +112,54 @@ struct config_progress {
     struct config_mysql server; /* the central one */
     char *schema;
     char *lock_id; /* NULL: there is no [progress] */
-    bool innodb;   /* the local store's engine, else MEMORY */
+    bool innodb;   /* the local store uses InnoDB, else MEMORY */
     int64_t write_back;
     unsigned max_rate; /* blobs a second; 0: no limit */
 };
 
-/* Where copies go that outlive this machine. */
+/* The store on another machine for copies. */
 struct config_offsite {
-    char *url;                                 /* config/store_url.h; NULL: nowhere */
-    char *recipient, *recipients_file;         /* age; both NULL only with plain */
-    bool plain;                                /* not encrypted, on purpose */
-    char *identity_file;                       /* to read the copies; NULL: they are only written */
-    char *key_file, *known_hosts;              /* sftp */
-    char *endpoint, *region, *access_key_file; /* s3; endpoint NULL: AWS's of the region */
+    char *url;                         /* config/store_url.h; NULL: nowhere */
+    char *recipient, *recipients_file; /* age; both NULL only with plain */
+    bool plain;                        /* copies are deliberately not encrypted */
+    char *identity_file;               /* needed to read the copies; NULL: they are only written */
+    char *key_file, *known_hosts;      /* sftp */
+    char *endpoint, *region, *access_key_file; /* s3; endpoint NULL: that of AWS for the region */
     char *user, *password_file;                /* https; NULL: no login */
     char *tls_ca;
     bool insecure; /* allows http:// to another host */
-    bool segments; /* with [journal] mode = follow: these too */
+    bool segments; /* also copy segments, with [journal] mode = follow */
     bool delete_never;
     uint64_t max_rate;   /* bytes a second; 0: no limit */
     int64_t object_lock; /* 0: none */
-    int64_t timeout;     /* without any progress */
+    int64_t timeout;     /* ms without any progress */
 };
 
-/* A second machine that takes the world over. */
+/* A second machine that can take the world over. */
 struct config_standby {
-    bool given; /* there is a [standby] */
-    bool warm;  /* the copy is loaded too, not only fetched */
+    bool given; /* the config has a [standby] */
+    bool warm;  /* the copy is also loaded into the server, not only fetched */
     enum config_lease lease;
     char *etcd;                 /* URLs of the members, separated by ","; NULL: none */
     char *user, *password_file; /* of etcd; NULL: no login */
     char *tls_ca;
     bool insecure; /* allows http:// to another host */
-    int64_t ttl;   /* of the lease */
+    int64_t ttl;   /* of the lease, in ms */
 };
 
-/* Work by the clock: [drill], [verify]. */
+/* Scheduled work: [drill], [verify]. */
 struct config_work {
     int64_t interval;  /* 0: none */
     int at;            /* local time, 1 + minutes after midnight; 0: at any time */
-    unsigned max_load; /* percent of the machine's processors */
-    bool offsite;      /* of a drill: of the copy in the store */
+    unsigned max_load; /* percent of the machine's processors; above it the work waits */
+    bool offsite;      /* the drill uses the copy in the store */
 };
 
 struct config {
     char *path; /* the file this came from */
     char *name; /* world: [a-z0-9][a-z0-9_-]{0,31} */
     char *schema;
-    bool retired; /* it has no supervisor, on purpose */
+    bool retired; /* deliberately without a supervisor */
     struct config_mysql mysql;
 
     int64_t probe_interval, probe_timeout;
@@ -175,27 +175,28 @@ struct config {
     bool dump_all;         /* engines = all */
     unsigned shrink_limit; /* percent */
     bool
-        shrink_reject; /* a dump that lost more is rejected; else it counts, and the one before is pinned */
+        /* a dump that lost more rows is rejected; else it counts, and the previous one is pinned */
+        shrink_reject;
 
     struct config_retention retention;
 
     bool restore_auto, restore_all, restore_new_server;
     unsigned restore_connections; /* 0: auto */
-    bool restore_binlog;          /* the server logs a restore's rows in its binary log */
+    bool restore_binlog;          /* write a restore's rows to the server's binary log */
     int64_t restore_stall, restore_lock_wait;
     bool restore_ends_none;    /* end_blockers = never */
-    unsigned restore_priority; /* among the worlds of a server */
+    unsigned restore_priority; /* among the worlds of one server */
 #define CONFIG_PRIORITY_MAX 9
 
     enum config_journal journal;
     char *journal_dir;                          /* absolute; default: "journal" in dump_dir */
-    uint64_t journal_segment, journal_max_size; /* bytes of one segment, of all */
+    uint64_t journal_segment, journal_max_size; /* bytes of one segment, and of all */
     int64_t journal_keep;
 
     char *status_dir;                           /* NULL: status is not published */
     char *flag_file, *json_file, *metrics_file; /* names in status_dir; metrics_file may be NULL */
 
-    bool page;          /* of page/site.h */
+    bool page;          /* publish the pages of page/site.h */
     char *title;        /* NULL: the world's name */
     char *logo;         /* a file in status_dir; NULL: none */
     char *announcement; /* NULL: none */
@@ -204,15 +205,14 @@ struct config {
     int64_t alert_repeat;
     int64_t max_dump_age; /* default: 1h, or 4 dump intervals if that is longer */
     int64_t journal_lag_limit;
-    int64_t max_pause; /* of one without an end; 0: none */
+    int64_t max_pause; /* of a pause without an end; 0: no limit */
     uint64_t disk_low;
     unsigned alert_events; /* EVENT_ bits */
-    char *alert_url;       /* of a page for people, for {url}; or NULL */
+    char *alert_url;       /* of a web page for people, for {url}; or NULL */
     struct config_smtp smtp;
     struct config_webhook webhook;
-    char *heartbeat_url, *heartbeat_url_file; /* NULL: none */
-    char *heartbeat_start,
-        *heartbeat_failure; /* ends of the URL's path; NULL: these are not reported */
+    char *heartbeat_url, *heartbeat_url_file;  /* NULL: none */
+    char *heartbeat_start, *heartbeat_failure; /* appended to the URL's path; NULL: not reported */
     bool heartbeat_insecure;
     int64_t heartbeat_timeout;
 
@@ -225,7 +225,7 @@ struct config {
     struct config_offsite offsite;
     struct config_standby standby;
     struct config_work drill, verify;
-    unsigned drill_connections; /* that it loads over */
+    unsigned drill_connections; /* for loading */
 };
 
 /* Reads `path`: a regular file (or a symbolic link to one) of at most 64 KiB that belongs to root
@@ -234,33 +234,35 @@ struct config {
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
 
-/* Of one EVENT_ bit: "down"; NULL: it is none. */
+/* Returns the name of one EVENT_ bit, such as "down"; NULL if there is none. */
 const char *config_event_name(unsigned event);
-/* The value of a key, "dump.interval": text as it is, numbers in digits (durations in milliseconds,
- * sizes in bytes, yes and no as 1 and 0), a choice by its name; "" if it is not set. malloc; NULL:
- * there is no such key, or it is a list. */
+/* Returns the value of a key such as "dump.interval": text unchanged, numbers in digits (durations
+ * in milliseconds, sizes in bytes, yes and no as 1 and 0), a choice by its name, "" if it is not
+ * set. The caller frees it. Returns NULL if there is no such key or it is a list. */
 char *config_value(const struct config *c, const char *key);
 
-/* Schemas of our own, which are dropped whatever is in them: one of these, and the world's name, which may have as
- * many characters as a schema's. */
+/* Prefixes of our own schemas, which are dropped regardless of their contents. The world's name
+ * follows; the result may be as long as a schema's name. */
 #define CONFIG_DRILL_SCHEMA "worldkeeper_drill_" /* the scratch schema of a drill */
 #define CONFIG_WARM_SCHEMA "worldkeeper_warm_"   /* a standby's copy of the world */
 #define CONFIG_OWN_SCHEMA_MAX 64
 void config_own_schema(const char *prefix, const struct config *c, char out[CONFIG_OWN_SCHEMA_MAX]);
-/* Is `schema` a valid target of --into? -1 with ERR_USAGE if [world] schema would not accept it. */
+/* Checks `schema` as a target of --into. Returns -1 with ERR_USAGE if [world] schema would not
+ * accept it. */
 int config_check_into(const char *schema, struct err *e);
 
-/* Is it this machine, going by the name or address alone? No look-up is made. */
+/* Returns true if the name or address is that of this machine, without a lookup. */
 bool config_is_here(const char *host);
-/* The next part of "a, b, c", without surrounding blanks (malloc); NULL: there is none, or no list. */
+/* Returns the next part of "a, b, c" without surrounding blanks (the caller frees it); NULL at the
+ * end, or if the list is NULL. */
 char *config_next_part(const char **list);
-/* Does the URL have this scheme and name another machine? */
+/* Returns true if the URL has this scheme and names another machine. */
 bool config_plain_to_others(const char *url, const char *scheme);
-/* Does this connection cross a network without encryption and a verified server? Only allowed with
- * insecure = yes. */
+/* Returns true if this connection crosses a network without encryption and a verified server. That
+ * is only allowed with insecure = yes. */
 bool config_mysql_exposed(const struct config_mysql *m);
 bool config_smtp_exposed(const struct config *c);
-/* The i-th such connection of this config, as a sentence for a warning; NULL after the last. */
+/* Returns a warning sentence about the i-th such connection of this config; NULL after the last. */
 const char *config_exposed(const struct config *c, unsigned i);
 
 #endif

@@ -12,7 +12,8 @@
 #define CONFIG_KEYS_MAX 192
 #define CONFIG_NEAR_MAX 40 /* no suggestions for longer words */
 
-/* What a value is, and with that the type of its field. Numbers obey min and max of their key. */
+/* The kind of a value, which determines the type of its field. Numbers obey min and max of their
+ * key. */
 enum config_kind {
     CONFIG_YES_NO,      /* bool */
     CONFIG_FLAG,        /* bool, from choices */
@@ -42,17 +43,18 @@ enum config_kind {
     CONFIG_STORE_URL,
     CONFIG_MAIL,
     CONFIG_WORD,
-    CONFIG_LINE,    /* of text for people */
+    CONFIG_LINE,    /* one line of text for people */
     CONFIG_NAME,    /* of a table or column on the server */
     CONFIG_LOCK_ID, /* of a game server, in the central store */
-    CONFIG_URL_END, /* what a URL's path continues with */
+    CONFIG_URL_END, /* continuation of a URL's path */
 };
 
 struct config_key {
     const char *section, *name;
-    size_t offset; /* of the field in struct config; of section "ledger", in struct config_ledger */
+    /* of the field in struct config, or in struct config_ledger for section "ledger" */
+    size_t offset;
     enum config_kind kind;
-    const char *def; /* NULL: none, or it depends on other keys (config_check) */
+    const char *def; /* NULL: no default, or it depends on other keys (config_check()) */
     int64_t min, max;
     const struct config_choice {
         const char *name; /* NULL ends a list */
@@ -63,34 +65,35 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;
 
-/* Index of a key, or -1. */
+/* Returns the index of a key, or -1. */
 int config_key_find(const char *section, const char *name);
 /* Sets every field of a struct config, or of a struct config_ledger, to its default. */
 void config_set_defaults(void *object, bool ledger);
-/* Is it a key of the sections "ledger NAME", which each have a struct config_ledger? */
+/* Returns true for a key of the sections "ledger NAME", each of which has a struct
+ * config_ledger. */
 bool config_is_ledger(const struct config_key *k);
 void config_list_free(struct config_list *l);
 
-/* Checks `value`, which is never empty, and stores it in `object`, the struct of the key: 0; or -1 with `bad`, "is not …; allowed: …" and
- * a hint, and the field unchanged. */
+/* Checks `value`, which must not be empty, and stores it in `object`, the struct of the key.
+ * Returns 0, or -1 with `bad` ("is not …; allowed: …" and a hint); then the field is unchanged. */
 int config_set(void *object, const struct config_key *k, const char *value, struct err *bad);
-/* The text that is stored for a value of a text kind (malloc); NULL: it is none. */
+/* Returns the text to store for a value of a text kind (the caller frees it); NULL: invalid. */
 char *config_read_text(enum config_kind kind, const char *value);
 
-/* Edit distance (letters to add, drop or change); CONFIG_NEAR_MAX for long words. */
+/* Returns the edit distance (letters to add, drop or change); CONFIG_NEAR_MAX for long words. */
 size_t config_distance(const char *a, const char *b);
-/* Is `typed` so similar to `word` that `word` was probably meant? */
+/* Returns true if `typed` is so similar to `word` that `word` was probably meant. */
 bool config_near(const char *typed, const char *word);
-/* Makes `word` the best guess if it is near, and nearer than *best (NULL: none yet). */
+/* Sets *best to `word` if that is near, and nearer than *best (NULL: none yet). */
 void config_nearer(const char *typed, const char *word, const char **best);
 
-/* Line numbers of a file's keys, from 1; 0: the key is not in the file. */
+/* Line numbers of a file's keys, from 1; 0: not in the file. */
 struct config_source {
     const char *path;
     unsigned line[CONFIG_KEYS_MAX];
 };
-/* Called after the last line: required keys, keys that exclude or need each other, defaults that
- * depend on other keys. */
+/* Checks rules between keys after the last line: required keys, keys that exclude or need each
+ * other, defaults that depend on other keys. */
 int config_check(struct config *c, const struct config_source *src, struct err *e);
 
 #endif
