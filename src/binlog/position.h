@@ -1,20 +1,20 @@
-/* Where a reader of the binary log is: each event must begin where the one before it ended.
+/* The position of a reader of the binary log: each event must begin where the previous one ended.
  *
- * Groups of events: which event begins one, which ends it, which shows that it was cut off. A group
- * is a transaction, or a statement outside of one; only a complete group is a change that happened.
- * Decided here and nowhere else; everything that follows gets it as CHANGE_BEGIN, CHANGE_END and
- * CHANGE_CUT (change.h).
+ * Also transactions (in the code: groups): which event begins one, which ends it, and which shows
+ * that it was cut off. A statement outside of a transaction counts as one; only a complete
+ * transaction has happened. Only this file decides that; all other code gets it as CHANGE_BEGIN,
+ * CHANGE_END and CHANGE_CUT (change.h).
  *
  *   MariaDB   GTID                     (TABLE_MAP ROWS…)…  QUERY COMMIT | XID | XA_PREPARE
  *             GTID standalone          QUERY (a DDL statement)
  *   MySQL     GTID QUERY BEGIN|XA START  (TABLE_MAP ROWS…)…  QUERY COMMIT | XID | XA_PREPARE
  *             GTID                     QUERY, or TRANSACTION_PAYLOAD (all of it, compressed)
- *   old ones have no GTIDs: BEGIN, or the first map of a statement, begins the group
+ *   old ones have no GTIDs: BEGIN, or the first map of a statement, begins the transaction
  *
- * Groups are not collected in memory, and have no limit: consumers get their changes as they are
- * read, and take back what they did when a group turns out not to count (a segment is truncated, a
- * replay reads again without the group). A replay has to be able to do that in any case, for a
- * change that contradicts the rows. Pure. */
+ * Transactions are not collected in memory and have no size limit. Consumers get their changes as
+ * they are read, and undo them when a transaction turns out not to count (a segment is truncated, a
+ * replay reads again without it). A replay must be able to do that anyway, for a change that
+ * contradicts the rows. Pure. */
 #ifndef WK_BINLOG_POSITION_H
 #define WK_BINLOG_POSITION_H
 
@@ -23,45 +23,48 @@
 
 #define BINLOG_FIRST 4u /* offset of a file's first event, after its magic number */
 
-/* What the last event was to its group. */
+/* How the last event relates to its transaction. */
 enum transaction_part {
-    TRANSACTION_OUTSIDE, /* no part of one */
+    TRANSACTION_OUTSIDE, /* outside of any */
     TRANSACTION_BEGINS,
     TRANSACTION_WITHIN,
     TRANSACTION_ENDS,
-    TRANSACTION_SINGLE, /* all of it */
+    TRANSACTION_SINGLE, /* a whole transaction by itself */
 };
 struct transaction {
     bool open;
-    bool statement; /* of an open one: it ends with its statement, no COMMIT follows */
-    bool cut;       /* the last event shows that the group before it was cut off by a crash, and did
-                       not happen */
+    bool statement; /* of an open transaction: it ends with its statement, no COMMIT follows */
+    /* the last event shows that the previous transaction was cut off by a crash and did not
+     * happen */
+    bool cut;
     enum transaction_part part;
-    uint64_t begins; /* offset of its first event; groups do not cross files */
+    uint64_t begins; /* offset of its first event; transactions do not cross files */
 };
 
-/* Does the file continue after the last event? The position alone does not say. */
+/* Whether the file continues after the last event. The position alone does not tell. */
 enum position_end { POSITION_UNKNOWN, POSITION_GOES_ON, POSITION_ENDED };
 struct binlog_position {
     char file[256];
     uint64_t pos;        /* after the last event */
-    uint32_t created_at; /* of the file (seconds since 1970); 0: not received yet */
+    uint32_t created_at; /* creation time of the file (seconds since 1970); 0: not received yet */
     bool confirmed;      /* the server confirmed that it sends from here */
     enum position_end end;
     bool cut_off; /* the previous file was not finished */
-    /* The file before this one, up to this one's head: it ended in the middle of an event in a way in which no
-     * killed server leaves it. Servers write whole blocks: more was written after such a partial event, and cannot
-     * be read. A statement that did not fit into the server's cache causes that. */
+    /* The previous file ended in the middle of an event in a way that a killed server cannot cause.
+     * Servers write whole blocks: more was written after such a partial event, and it cannot be
+     * read. The cause is a statement that did not fit into the server's cache. Valid up to this
+     * file's head. */
     bool broke_off;
-    struct transaction group; /* what the last event was to its group */
+    struct transaction group; /* how the last event relates to its transaction */
 };
-/* Initialized before, with zeros at first: a group that is open there is cut off. */
+/* Sets the position. `p` must be initialized, with zeros at first: a transaction that is open there
+ * is cut off. */
 void binlog_position_set(struct binlog_position *p, const char *file, uint64_t pos,
                          uint32_t created_at);
-/* Advances past this event. ERR_DAMAGED: it does not start here; ERR_GAP: it is in another log.
- * Then `p` is unchanged. */
+/* Advances past this event. ERR_DAMAGED: it does not start here; ERR_GAP: it is in another log. `p`
+ * is unchanged on error. */
 int binlog_position_step(struct binlog_position *p, const struct event *ev, struct err *e);
-/* Is it at or after this position? */
+/* Returns true if the position is at or after `end`. */
 bool binlog_position_reached(const struct binlog_position *p, const struct db_binlog_pos *end);
 
 #endif

@@ -14,20 +14,20 @@
 #include "mysql/schema.h"
 
 struct row_image;
-/* NULL: ERR_CHANGED, the table is not the one that the map describes (which column, what it was,
- * what it is), or ERR_REFUSED, a column of a type that a MEMORY table cannot have. `t` need not
- * outlive the call. */
+/* Returns NULL on failure: ERR_CHANGED, the table is not the one that the map describes (which
+ * column, how it was, how it is), or ERR_REFUSED, a column type that a MEMORY table cannot have.
+ * `t` need not outlive the call. */
 struct row_image *row_image_open(const struct event_map *map, const struct db_table *t,
                                  struct err *e);
-/* Is it valid for another map of the same table too? */
+/* Returns true if it is also valid for another map of the same table. */
 bool row_image_fits(const struct row_image *m, const struct event_map *map);
-/* Of a whole row event, which may hold no image at all: ERR_DAMAGED, other columns than those of the map;
- * ERR_REFUSED as below. */
+/* Checks a whole row event, which may hold no image at all. ERR_DAMAGED: other columns than those
+ * of the map; ERR_REFUSED as below. */
 int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e);
 /* Reads the image at `at` and appends its tuple to `out`: all columns that are not generated, in
- * the table's order. `r` is its event; `after`: it is the second one of an update. Returns the position after it;
- * NULL: ERR_DAMAGED, or ERR_REFUSED when a column is missing (binlog_row_image is not FULL), or is given as
- * differences from the first image. */
+ * the table's order. `r` is its event; `after`: it is the second image of an update. Returns the
+ * position after it. Returns NULL for ERR_DAMAGED, or for ERR_REFUSED if a column is missing
+ * (binlog_row_image is not FULL) or is stored as differences from the first image. */
 const char *row_image_read(struct row_image *m, const struct event_rows *r, bool after,
                            const char *at, const char *end, struct buf *out, struct err *e);
 void row_image_close(struct row_image *m);

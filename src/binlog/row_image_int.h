@@ -1,4 +1,4 @@
-/* What the files of row_image.h share: the columns of an image (row_image_field.c). */
+/* Shared by the files of row_image.h: the columns of an image (row_image_field.c). */
 #ifndef WK_BINLOG_ROW_IMAGE_INT_H
 #define WK_BINLOG_ROW_IMAGE_INT_H
 
@@ -43,26 +43,26 @@ typedef char *field_put(const struct field *f, char *o, const uint8_t *v, size_t
 struct field {
     field_put *put;
     enum db_encoding encoding;
-    bool skip; /* generated: not part of the tuple */
+    bool skip; /* generated: not in the tuple */
     bool is_unsigned;
-    bool has_sign;     /* a number to which that makes a difference */
+    bool has_sign;     /* a number whose range depends on its sign */
     bool compressed;   /* VARCHAR … COMPRESSED of MariaDB */
-    uint8_t prefix;    /* bytes of the length before a value; 0: a value always has `size` bytes */
+    uint8_t prefix;    /* bytes of the length before a value; 0: each value has `size` bytes */
     uint8_t decimals;  /* digits after the point */
     uint8_t precision; /* all digits of a DECIMAL */
     uint32_t pad;      /* ZEROFILL: minimum number of digits */
-    uint32_t size;     /* bytes at most */
+    uint32_t size;     /* maximum bytes */
     uint32_t room;
     char *name;
 };
 
-/* How to read values of `c`, the next column of the map: takes its type from *types, its metadata from
- * *meta. ERR_DAMAGED: the metadata is too short; ERR_REFUSED: a type that a MEMORY table cannot have;
- * ERR_CHANGED: it cannot be that column. */
+/* Prepares for reading values of `c`, the next column of the map: takes its type from *types and
+ * its metadata from *meta. ERR_DAMAGED: the metadata is too short; ERR_REFUSED: a type that a
+ * MEMORY table cannot have; ERR_CHANGED: it cannot be that column. */
 int field_next(struct field *f, const struct db_column *c, const uint8_t **types,
                const uint8_t **meta, const uint8_t *end, struct err *e);
 
-/* Numbers of `n` bytes, little endian or big endian. */
+/* Read a number of `n` bytes, little endian or big endian. */
 static inline uint64_t low_first(const uint8_t *p, size_t n)
 {
     uint64_t v = 0;

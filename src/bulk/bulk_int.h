@@ -1,12 +1,12 @@
-/* The ways of bulk.h, and their parts that need no server: blocks, lines. */
+/* Internals of bulk.h, and their parts that need no server: blocks, lines. */
 #ifndef WK_BULK_BULK_INT_H
 #define WK_BULK_BULK_INT_H
 
 #include "bulk/bulk.h"
 #include "mysql/conn_int.h"
 
-/* `kind` is how a value travels: integers of an exact width and doubles in binary, which spares the
- * server its parser; everything else as bytes, decimals among them, whose text is exact. */
+/* `kind` is how a value is sent: integers of an exact width and doubles in binary, which saves the
+ * server from parsing; everything else as bytes, including decimals, whose text is exact. */
 struct bulk_column {
     const char *name;
     enum db_encoding encoding;
@@ -21,40 +21,42 @@ enum { BULK_GIVEN = 0, BULK_NULL = 1 };
 struct bulk_cells {
     enum bulk_kind kind;
     bool is_unsigned;
-    unsigned width;         /* bytes of a number; 0: BULK_BYTES */
+    unsigned width;         /* bytes of each number; 0: BULK_BYTES */
     char *null;             /* BULK_GIVEN or BULK_NULL of each row */
-    void *numbers;          /* of that width */
+    void *numbers;          /* numbers of that width */
     char **bytes;           /* BULK_BYTES: pointers into `scratch` */
-    unsigned long *lengths; /* of them */
+    unsigned long *lengths; /* their lengths */
 };
 struct bulk_block {
     struct bulk_cells *columns;
-    size_t count, room; /* columns; rows that fit in them */
+    size_t count, room; /* number of columns; rows that fit */
     unsigned rows;
-    size_t bytes;       /* that they take in a packet */
+    size_t bytes;       /* their bytes in a packet */
     struct buf scratch; /* strings without their quotes and escapes */
 };
 void bulk_block_init(struct bulk_block *k, const struct bulk_column *columns, size_t count);
-/* Refills it with rows of "(…),\n(…)", as many as `packet` bytes take, but at least one. Returns
- * the position of the next one, `end` after the last; NULL: not plain values for such columns. */
+/* Refills the block with rows of "(…),\n(…)", as many as `packet` bytes take, but at least one.
+ * Returns the position of the next row, or `end` after the last; NULL: not plain values for such
+ * columns. */
 const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end, size_t packet);
 void bulk_block_free(struct bulk_block *k);
 
-/* Appends the lines for LOAD DATA of "(…),\n(…)" to `out`; -1: not plain values. */
+/* Appends the lines for LOAD DATA of "(…),\n(…)" to `out`. Returns -1 if they are not plain
+ * values. */
 int bulk_lines(struct buf *out, const char *tuples, size_t len);
 
-/* One statement's worth of rows, prepared while the server processes the one before. */
+/* The rows of one statement, prepared while the server processes the previous one. */
 struct bulk_unit {
-    struct bulk_block block; /* array, rows */
-    struct buf text;         /* local: lines */
+    struct bulk_block block; /* for array and rows */
+    struct buf text;         /* for local: the lines */
 };
 
 /* A prepared INSERT. */
 struct bulk_prepared {
-    struct buf head, row; /* of the statement: before its rows, and each of them */
+    struct buf head, row; /* SQL before the rows, and SQL of each row */
     size_t columns;
-    unsigned most; /* rows of a statement */
-    /* Of 1 row (or of arrays), of `most`, and of what is left at a unit's end. */
+    unsigned most; /* maximum rows of a statement */
+    /* For 1 row (or arrays), for `most` rows, and for the rest at a unit's end. */
     struct bulk_statement {
         MYSQL_STMT *stmt;
         unsigned rows;
@@ -67,26 +69,26 @@ struct db_bulk {
     enum db_bulk_way way;
     char *table;
     uint64_t packet_max;           /* the largest packet */
-    size_t packet;                 /* the largest that a unit of several rows may take */
-    uint64_t taken, warnings;      /* of the sender */
+    size_t packet;                 /* maximum packet of a unit of several rows */
+    uint64_t taken, warnings;      /* written by the sender */
     struct buf sql;                /* local: the statement */
     struct bulk_prepared prepared; /* array, rows */
-    /* From the second unit on a thread sends one while the other is being filled: the server's work
-     * on a table and ours compare as about 4 to 1, and would add up for the largest table. */
+    /* From the second unit on a thread sends one unit while the other is filled: the server's work
+     * on a table and ours are about 4 to 1, and would add up for the largest table. */
     struct bulk_unit units[2];
     struct double_buffer *turns;
 };
 
-/* The value, `?` or a variable, wrapped in an expression where the bytes alone would not reach the
- * column unchanged. */
+/* Appends the value, `?` or a variable, wrapped in an expression if the bytes alone would not reach
+ * the column unchanged. */
 void bulk_expression(struct buf *b, enum db_encoding enc, const char *value);
 
 void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_t count);
 int bulk_local_send(struct db_bulk *b, const struct buf *lines, struct err *e);
 
-/* Do library and server support arrays? */
+/* Returns true if library and server support arrays. */
 bool bulk_array_there(struct db *db);
-/* Array, rows. bulk_prepared_close() also after a failure. */
+/* For array and rows. Call bulk_prepared_close() even after a failure. */
 int bulk_prepared_open(struct db_bulk *b, const struct bulk_column *columns, size_t count,
                        struct err *e);
 void bulk_prepared_close(struct bulk_prepared *p);

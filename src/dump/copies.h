@@ -15,9 +15,9 @@
 
 struct copies;
 
-/* Call before locking: plans the copies of the tables with chosen[i], i as in tables->list, and opens the
- * other connections, fewer if the server refuses some. `holder` (whose default schema is that of
- * the tables), `tables` and `chosen` are borrowed until copies_end(). */
+/* Call before locking: plans the copies of the tables with chosen[i], i as in tables->list, and
+ * opens the other connections, fewer if the server refuses some. `holder` (whose default schema is
+ * that of the tables), `tables` and `chosen` are borrowed until copies_end(). */
 struct copies *copies_plan(const struct db_params *p, struct db *holder,
                            const struct db_tables *tables, const bool *chosen, struct err *e);
 /* With the lock held: starts copying in the background. `holder` is busy until copies_finish(). */
@@ -28,9 +28,9 @@ int copies_finish(struct copies *c, bool give_up, struct progress *progress, str
 /* Reads the rows of tables->list[table] from its copy. */
 int copies_read(struct copies *c, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                 struct err *e);
-/* Fails when one of the other connections was lost. */
+/* Fails if one of the other connections was lost. */
 int copies_check(struct copies *c, struct err *e);
-/* Drops the copies held by the other connections. Not to be called while copying is running. */
+/* Drops the copies held by the other connections. Must not be called while copying is running. */
 void copies_end(struct copies *c);
 
 #endif

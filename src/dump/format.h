@@ -22,18 +22,18 @@
 
 /* Writing: each function appends text to `b`. */
 void format_header(struct buf *b, uint64_t heap_limit);
-/* After the header, if a table has no primary key: MySQL may be configured to require one. */
+/* Follows the header if a table has no primary key: MySQL may be configured to require one. */
 void format_keyless(struct buf *b);
-/* After the header, if a TIMESTAMP column has neither NULL nor a default: depending on its
+/* Follows the header if a TIMESTAMP column has neither NULL nor a default: depending on its
  * configuration a server adds a default, and updates the column with each change of the row. */
 void format_timestamps(struct buf *b);
 void format_table(struct buf *b, const char *name, const char *create);
-/* A CREATE TABLE without AUTO_INCREMENT=…, which changes with the rows. A number that looks like the option, in a
- * comment, is left out as well. */
+/* Appends a CREATE TABLE without AUTO_INCREMENT=…, which changes with the rows. A number that looks
+ * like the option, in a comment, is removed as well. */
 void format_uncounted(struct buf *b, const char *create, size_t len);
-/* ALTER TABLE, which our own reader skips; `change` is UTF-8. */
+/* Appends an ALTER TABLE, which our own reader skips; `change` is UTF-8. */
 void format_alter(struct buf *b, const char *name, const char *change);
-/* "INSERT INTO `t` (`a`,…) VALUES\n" */
+/* Appends "INSERT INTO `t` (`a`,…) VALUES\n". */
 void format_insert(struct buf *b, const char *table, const struct db_table *columns);
 void format_trailer(struct buf *b, size_t tables, uint64_t rows);
 
@@ -50,29 +50,32 @@ struct format_item {
     const char *columns;
     const char *sql; /* sql_len bytes, not NUL terminated */
     size_t sql_len;
-    uint64_t rows;      /* FORMAT_ROWS: of this statement */
-    uint64_t rows_hash; /* of this statement */
+    uint64_t rows;      /* FORMAT_ROWS: number of rows in this statement */
+    uint64_t rows_hash; /* sum of the hashes of these rows */
 };
-/* Reads more text after what is there, in steps of 256 KiB; what was read up to *at goes first. A byte 0
- * stands at its end. */
+/* Reads more text, in steps of 256 KiB, after the existing text; text before *at is removed first.
+ * The text ends with a NUL byte. */
 int format_fill(struct gunzip *in, struct buf *text, size_t *at, bool *eof, struct err *e);
 struct format_reader;
 struct format_reader *format_open(struct gunzip *in, const char *name);
-/* One table's region of a dump: its CREATE TABLE and its rows, then FORMAT_END. */
+/* Opens one table's region of a dump: its CREATE TABLE and its rows, then FORMAT_END. */
 struct format_reader *format_open_table(struct gunzip *in, const char *name);
-/* What remains of a dump without the regions of its tables; takes ownership of `text`. The trailer
- * must give these numbers of tables and rows. */
+/* Opens the rest of a dump without the regions of its tables; takes ownership of `text`. The
+ * trailer must state these numbers of tables and rows. */
 struct format_reader *format_open_rest(struct buf *text, const char *name, size_t tables,
                                        uint64_t rows);
-/* Rows only, as in a conflict file: each INSERT names its table, the rows of a table are adjacent,
- * and there is no FORMAT_MAGIC and no FORMAT_CREATE. `counted`: it must end with a trailer. */
+/* Opens text with rows only, such as a conflict file: each INSERT names its table, the rows of a
+ * table are adjacent, and there is no FORMAT_MAGIC and no FORMAT_CREATE. `counted`: it must end
+ * with a trailer. */
 struct format_reader *format_open_rows(struct gunzip *in, const char *name, bool counted);
-/* The tuple of FORMAT_ROWS after the one that ends at `tuple_end`; ",\n" is between them. */
+/* Returns the tuple of FORMAT_ROWS after the one that ends at `tuple_end`; ",\n" is between
+ * them. */
 static inline const char *format_after_tuple(const char *tuple_end, const char *end)
 {
     return tuple_end < end ? tuple_end + 2 : end;
 }
-/* The next item; its text is valid until the next call. Anything unexpected is ERR_DAMAGED. */
+/* Reads the next item; its text is valid until the next call. Anything unexpected is
+ * ERR_DAMAGED. */
 int format_next(struct format_reader *r, struct format_item *item, struct err *e);
 void format_close(struct format_reader *r);
 

@@ -14,14 +14,15 @@ struct job {
     /* Called by job_note(); may be NULL. */
     void (*note)(void *arg, const char *text);
     void *note_arg;
-    /* Called when a restore is about to swap in a world with this nonce: the supervisor must expect
-     * it from now on. */
+    /* Called when a restore is about to swap in a world with this nonce, which the supervisor must
+     * expect from now on. */
     void (*swapping)(void *arg, const char *nonce, uint64_t generation);
-    /* Called by a restore that waits for sessions of others, with what people can do about it; may be NULL. */
+    /* Called by a restore that waits for other sessions, with what people can do about it; may be
+     * NULL. */
     void (*blocked)(void *arg, const char *text, const char *hint);
 };
 
-/* A connection whose default schema is the world's. */
+/* Opens a connection whose default schema is the world's. */
 struct db *job_open(const struct job *job, struct err *e);
 /* Shows a line of text while the job runs. */
 void job_note(const struct job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -15,21 +15,21 @@
 struct parts_region {
     uint64_t from, to; /* bytes of the file, `to` exclusive */
 };
-/* For a manifest whose tables lie in the file one after another (verify_open() checks that). */
+/* For a manifest whose tables are in the file one after another (verify_open() checks that). */
 size_t parts_regions(const struct manifest *m);
 struct parts_region parts_region(const struct manifest *m, size_t i);
-/* The number of parts of `bytes` bytes in a region. */
+/* Returns the number of parts of `bytes` bytes in a region. */
 uint64_t parts_count(struct parts_region r, uint32_t bytes);
 
 /* Hashes a file while it is written or read: regions in order, each passed in pieces of any size.
  * The callback is called for each part once it is complete. One thread at a time. */
 typedef void parts_fn(void *arg, uint32_t length, const unsigned char sha256[SHA256_BYTES]);
 struct parts_hash;
-/* NULL: libcrypto failed. */
+/* Returns NULL if libcrypto failed. */
 struct parts_hash *parts_hash_new(uint32_t bytes, parts_fn *fn, void *arg);
 /* Adds data of region `region`; a number other than the last one ends the previous region. */
 void parts_hash_add(struct parts_hash *h, uint64_t region, const void *data, size_t len);
-/* Ends the last part. -1: libcrypto failed at some point, and parts are missing. */
+/* Ends the last part. Returns -1 if libcrypto failed at some point, so that parts are missing. */
 int parts_hash_end(struct parts_hash *h);
 void parts_hash_free(struct parts_hash *h);
 

@@ -8,16 +8,15 @@
 #include "store/manifest.h"
 
 struct readback;
-/* `file` in dirfd is the one being written. NULL on failure. */
+/* Starts the reading. `file` in dirfd is the one being written. Returns NULL on failure. */
 struct readback *readback_start(int dirfd, const char *file, struct err *e);
-/* Announces the next part of the file (dump/parts.h), against which the data is verified before it
- * is decompressed: all parts, in order. From any thread, before or after its bytes are in the
- * file. */
+/* Announces the next part of the file (dump/parts.h), which is verified before it is decompressed:
+ * all parts, in order. Any thread may call it, before or after its bytes are in the file. */
 void readback_part(struct readback *r, uint32_t length, const unsigned char sha256[SHA256_BYTES]);
-/* The file now has `size` bytes. From any thread. */
+/* Tells that the file now has `size` bytes. Any thread may call it. */
 void readback_grown(struct readback *r, uint64_t size);
-/* The file is complete and synced: reads the rest and compares everything with the manifest.
- * Frees `r` in every case. */
+/* Call this when the file is complete and synced: reads the rest and compares everything with the
+ * manifest. Always frees `r`. */
 int readback_finish(struct readback *r, const struct manifest *m, struct progress *progress,
                     struct err *e);
 void readback_abort(struct readback *r);

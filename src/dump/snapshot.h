@@ -23,49 +23,54 @@
 #include "store/manifest.h"
 
 struct snapshot {
-    enum config_method method; /* that was used; never auto */
-    char warning[512];         /* why it is another one than was chosen; "": it is not */
+    enum config_method method; /* the method used; never auto */
+    char warning[512];         /* why it is not the configured one; "": it is */
     struct db_tables tables;   /* as they were at the moment of the snapshot */
-    char **creates;            /* [i]: CREATE TABLE of tables.list[i], of that moment too */
+    char **creates;            /* [i]: CREATE TABLE of tables.list[i] at that moment */
     struct server_id server;
-    /* The binlog positions of the rows, and at which reading began: another one for `fuzzy` only. */
+    /* Binlog positions: of the rows, and of the start of reading, which differs only for
+     * `fuzzy`. */
     struct db_binlog_pos point, start;
     struct db_sentinel sentinel;
     struct db
-        *meta; /* for definitions, in the world's schema: under LOCK TABLES a session can read the
-                        locked tables only, and this one holds no locks */
+        /* for definitions, in the world's schema: under LOCK TABLES a session can read only the
+         * locked tables, and this one holds no locks */
+        *meta;
 
     /* for snapshot.c only */
     const struct job *job;
     struct db_params params; /* of each of its connections */
-    mono_t asked;            /* for the locks; ms 0: it has none */
-    int64_t wait_ms;         /* until it had none any more, or gave up: the longest */
+    mono_t asked;            /* when the locks were requested; ms 0: there are none */
+    int64_t wait_ms;         /* the longest time from then until they were released or given up */
     struct db *db;           /* holds the locks; reads MEMORY and other non-transactional tables */
     struct db *versioned;    /* consistent snapshot of InnoDB tables; NULL: there are none */
     struct copies *copies;   /* method copy, and fuzzy with tables without a primary key */
     struct fuzzy *fuzzy;     /* method fuzzy */
-    struct db_tables listed; /* before the moment of the snapshot */
+    struct db_tables listed; /* the tables before the moment of the snapshot */
     bool *locked;            /* [i]: listed.list[i] is locked at that moment */
-    struct db_figures *figures; /* [i], method fuzzy: of a locked table, read under the lock */
+    /* [i], method fuzzy: figures of a locked table, read under the lock */
+    struct db_figures *figures;
 };
 
-/* Takes the snapshot by the configured method. `auto`: fuzzy where possible, else copy; copy also
- * if definitions changed during the scan, which is reported by a note. ERR_CHANGED: there is no
+/* Takes the snapshot by the configured method. `auto`: fuzzy if possible, else copy; copy also if
+ * definitions changed during the scan, which is reported by a note. ERR_CHANGED: there is no
  * sentinel row to prove that the world is there. */
 struct snapshot *snapshot_take(const struct job *job, struct err *e);
-/* Can the world be dumped by `fuzzy`? The reason if not (malloc), NULL if it can; NULL with e->cls
- * set if the server could not be queried. If it can, the tables that have no primary key, and would be copied under
- * a lock, are added to `copied`; may be NULL. */
+/* Returns why the world cannot be dumped by `fuzzy` (malloc), NULL if it can; NULL with e->cls set
+ * if the server could not be queried. If it can, `copied` (may be NULL) gets the tables without a
+ * primary key, which would be copied under a lock. */
 char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *copied, struct err *e);
 /* Reads the rows of tables.list[table]. */
 int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e);
-/* Does tables.list[table].rows count the rows of the snapshot exactly? A scanned table is counted later than that. */
+/* Returns true if tables.list[table].rows counts the rows of the snapshot exactly. A scanned table
+ * is counted after the snapshot. */
 bool snapshot_counted(const struct snapshot *s, size_t table);
-/* Is this still the same server process and the same world? Uses the snapshot's connections. */
+/* Checks that this is still the same server process and the same world, over the snapshot's
+ * connections. */
 int snapshot_check(struct snapshot *s, struct err *e);
-/* Releases the locks, if it still has some. Returns the longest time in ms that a writer can have waited
- * for this snapshot. */
+/* Releases remaining locks. Returns the longest time in ms that a writer can have waited for this
+ * snapshot. */
 int64_t snapshot_release(struct snapshot *s);
 void snapshot_end(struct snapshot *s);
 

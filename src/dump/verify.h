@@ -21,14 +21,15 @@
 int verify_dump(int dirfd, const char *file, const struct manifest *m, struct progress *progress,
                 struct err *e);
 
-/* Reads a file from start to end: its tables with their rows, the bytes of SQL and the SHA-256 go into `out`. Compared
- * later, because a dump that is still being written has no manifest yet. */
+/* Reads a file from start to end: its tables with their rows, the bytes of SQL and the SHA-256 are
+ * stored in `out`. They are compared later, because a dump that is still being written has no
+ * manifest yet. */
 int verify_read(struct gunzip *in, const char *name, struct manifest *out,
                 struct progress *progress, struct err *e);
-/* Does it match the manifest? ERR_DAMAGED with the first difference. */
+/* Compares it with the manifest. ERR_DAMAGED with the first difference. */
 int verify_compare(const struct manifest *seen, const char *name, const struct manifest *m,
                    struct err *e);
-/* Has the open file as many bytes as the manifest says? ERR_DAMAGED if not. */
+/* Compares the open file's size with the manifest. ERR_DAMAGED if it differs. */
 int verify_size(int fd, const char *name, const struct manifest *m, struct err *e);
 
 /* An open dump. Any thread may read any table, independently of the others; `m` must outlive it.
@@ -37,15 +38,15 @@ int verify_size(int fd, const char *name, const struct manifest *m, struct err *
 struct verify_file;
 struct verify_file *verify_open(int dirfd, const char *file, const struct manifest *m,
                                 struct progress *progress, struct err *e);
-/* Of a dump that is on its way: readers wait for what is not here yet. Only with a manifest that lists parts,
- * against which each is verified as it is read. */
+/* Opens a dump that is still being fetched: readers wait for missing bytes. Only with a manifest
+ * that lists parts, each of which is verified as it is read. */
 struct verify_file *verify_open_arriving(struct arrival *a, const char *file,
                                          const struct manifest *m, struct err *e);
-/* NULL: all of it was here when it was opened. */
+/* Returns NULL if the file was complete when it was opened. */
 struct arrival *verify_arrival(const struct verify_file *v);
-/* Ends all waiting for it; from any thread. */
+/* Ends all waiting for missing bytes. Any thread may call it. */
 void verify_give_up(struct verify_file *v);
-/* From start to end. */
+/* Reads it from start to end. */
 int verify_whole(struct verify_file *v, struct progress *progress, struct err *e);
 /* One table, item by item: FORMAT_CREATE, FORMAT_ROWS …, and FORMAT_END if all of it matched the
  * manifest. */
@@ -53,11 +54,11 @@ struct verify_part;
 struct verify_part *verify_part_open(struct verify_file *v, size_t table, struct err *e);
 int verify_part_next(struct verify_part *p, struct format_item *item, struct err *e);
 void verify_part_close(struct verify_part *p);
-/* Its CREATE TABLE alone, appended to `create`: nothing where there is none. */
+/* Appends only its CREATE TABLE to `create`; nothing if there is none. */
 int verify_definition(struct verify_file *v, size_t table, struct buf *create, struct err *e);
-/* -1 ends the reading. */
+/* Returns -1 to end the reading. */
 typedef int verify_fn(void *arg, const struct format_item *item, struct err *e);
-/* Header, definitions, trailer. */
+/* Reads header, definitions and trailer. */
 int verify_rest(struct verify_file *v, verify_fn *fn, void *arg, struct err *e);
 void verify_close(struct verify_file *v);
 

@@ -14,15 +14,17 @@
 
 struct dump_options {
     bool
-        accept_shrink; /* no shrink guard: an operator accepts the rows as they are, without an alert */
-    bool keep_all;     /* skip retention: a restore is about to read an old dump */
-    const char *nonce; /* of our world; another is refused unless a dump has it. NULL: not known */
-    json_t *shrunk;    /* receives shrink_guard_tables() of a dump that shrank; NULL: not wanted */
-    bool *stored;      /* becomes true once it counts, even if retention fails; NULL: not wanted */
+        /* no shrink guard: an operator accepts the rows as they are, without an alert */
+        accept_shrink;
+    bool keep_all; /* skip retention: a restore is about to read an old dump */
+    /* nonce of our world; another world is refused unless a dump has it. NULL: not known */
+    const char *nonce;
+    json_t *shrunk; /* receives shrink_guard_tables() of a dump that shrank; NULL: not wanted */
+    bool *stored; /* set to true when the dump counts, even if retention fails; NULL: not wanted */
 };
 
-/* On success `*out` is the manifest of the stored dump (manifest_free). ERR_CHANGED with
- * out->rejected set: the dump was quarantined; out is filled in this case too. */
+/* Takes a dump. On success `*out` is the manifest of the stored dump (manifest_free). ERR_CHANGED
+ * with out->rejected set: the dump was rejected; out is filled in this case too. */
 int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
              struct err *e);
 

@@ -1,8 +1,8 @@
 /* The directory of a world's segments (segment.h): what they cover, where a replay begins in them,
  * which may be deleted. Built from the files each time; there is no index.
  *
- * Segments that continue one another form a run: all changes from the beginning of a run to its end
- * are in it. Between two runs changes may be missing. */
+ * Segments that continue one another form a run, which contains all changes from its beginning to
+ * its end. Between two runs changes may be missing. */
 #ifndef WK_JOURNAL_ARCHIVE_H
 #define WK_JOURNAL_ARCHIVE_H
 
@@ -14,40 +14,42 @@ struct archive_segment {
     char file[SEGMENT_NAME_MAX];
     uint64_t number, size;
     struct segment_head head;
-    struct segment_sum sum; /* up to the damage, if there is any */
+    struct segment_sum sum; /* up to the damage, if any */
     bool finalized;
-    char damage[512]; /* "": none known; finalized segments are not read to look for it */
+    char damage[512]; /* "": none known; finalized segments are not read to find it */
 };
 struct archive {
     struct archive_segment *list; /* by number */
     size_t count;
-    uint64_t number; /* the highest in any file name */
+    uint64_t number; /* highest number in any file name */
 };
 
-/* The directory; -1 where it does not exist. `create` creates it (mode 0700). */
+/* Opens the directory. Returns -1 if it does not exist. `create` creates it (mode 0700). */
 int archive_dir(const struct config *c, bool create, struct err *e);
 int archive_load(int dirfd, const char *world, struct archive *out, struct err *e);
 void archive_free(struct archive *a);
-/* Finalizes the segment that a killed writer left open, and loads the list, in which any damage
- * found is noted. Only for the process that may write. */
+/* Finalizes the segment that a killed writer left open, and loads the list, with any damage found.
+ * Only for the process that may write. */
 int archive_recover(int dirfd, const char *world, struct archive *out, struct err *e);
 
-/* Does segment i + 1 continue where segment i ends? */
+/* Returns true if segment i + 1 continues where segment i ends. */
 bool archive_continues(const struct archive *a, size_t i);
-/* The segment that holds what follows the binlog position `from` of that server: `server` names its
- * uid; where its start is not 0, `from` was the end of the log of the process started then. `created_at`
- * is when that file was created, 0: unknown. -1: there is no such segment. */
+/* Finds the segment with the changes after the binlog position `from` of that server. `server`
+ * gives its uid; if its start is not 0, `from` was the end of the log of the process started then.
+ * `created_at` is when that file was created, 0: unknown. Returns -1 if there is no such
+ * segment. */
 int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint32_t created_at,
                  const struct server_id *server);
-/* The last gap that is known after `from`, in segment `i` or a later one; *out stays as it is if there is none. Pure. */
+/* Finds the last known gap after `from`, in segment `i` or a later one; *out is unchanged if there
+ * is none. Pure. */
 void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
                  struct segment_mark *out);
-/* How many of the oldest may be deleted: those before the first one that the oldest dump needs,
- * those older than `keep`, those in excess of `max_size`; but none that the newest dump needs.
- * Pure. */
+/* Returns how many of the oldest segments may be deleted: those before the first one that the
+ * oldest dump needs, those older than `keep`, and those in excess of `max_size`, but none that the
+ * newest dump needs. Pure. */
 size_t archive_spare(const struct archive *a, int oldest_need, int newest_need, int64_t keep,
                      uint64_t max_size, wall_t now);
-/* Deletes the `n` oldest. */
+/* Deletes the `n` oldest segments. */
 int archive_drop(int dirfd, const struct archive *a, size_t n, struct err *e);
 
 #endif

@@ -1,16 +1,18 @@
-/* Follows the server's binary log while the world lives, so that a restore does not discover only
- * after the loss that what it needs is missing: that the log can be read at all, that every change
- * of the world is in it as rows, and how far the reader lags. With [journal] mode = follow the
- * changes are also written into segments (archive.h), which continue where they ended last time, if
- * the log still reaches back to there.
+/* Follows the server's binary log while the world is up, so that missing data is discovered before
+ * a loss and not by the restore. It checks that the log can be read, that every change of the world
+ * is in it as rows, and how far the reader lags. With [journal] mode = follow the changes are also
+ * written into segments (archive.h), which continue where they ended last time if the log still
+ * reaches back to there.
  *
- * A worker of the supervisor. Each second it asks the server where the log ends, reads up to there, and notes in the
- * segments that they go up to that moment. Every twenty seconds, and every second as long as it has not read that
- * far, it also writes a number (the marker) into the sentinel's row and waits until it has read it in the log, and
- * has stored it. How far it is stands on a board (base/board.h); only news are sent, as packets (base/worker.h), in
- * which all texts are printable UTF-8: a packet each second would wake the supervisor once more. It receives one,
- * of any content, when a dump was stored: the segment is finalized, and those that no dump needs any more are
- * deleted. SIGTERM ends it in order: what it has read is on the disk. */
+ * A worker of the supervisor. Each second it asks the server where the log ends, reads up to there,
+ * and records in the segments that they are complete up to that time. Every twenty seconds (every
+ * second while it has not read that far) it also writes a number, the marker, into the sentinel's
+ * row, and waits until it has read the marker in the log and stored it. Its progress is in shared
+ * memory (base/board.h), because a packet each second would wake the supervisor once more. Only
+ * news are sent as packets (base/worker.h), in which all texts are printable UTF-8. It receives a
+ * packet, of any content, when a dump was stored: the segment is finalized, and segments that no
+ * dump needs any longer are deleted. SIGTERM ends it cleanly: everything it has read is on the
+ * disk. */
 #ifndef WK_JOURNAL_FOLLOW_H
 #define WK_JOURNAL_FOLLOW_H
 
@@ -26,21 +28,22 @@ enum follow_packet {
     FOLLOW_FAILED, /* struct follow_failure; the worker ends */
 };
 
-#define FOLLOW_EMPTIED 16u /* tables of which the largest loss of rows is remembered */
-/* Rows that one transaction has to delete from a table to be reported: half of the smallest loss that alarms by default
- * (dump/shrink_guard.h). Games delete fewer all the time. */
+#define FOLLOW_EMPTIED 16u /* maximum number of tables whose largest loss of rows is remembered */
+/* Rows that one transaction must delete from a table to be reported: half of the smallest loss that
+ * causes an alert by default (dump/shrink_guard.h). Games delete fewer rows all the time. */
 #define FOLLOW_DELETED_LEAST 250u
 
-/* How far it is: on the board, and with each report. */
+/* The follower's progress: in shared memory, and in each report. */
 struct follow_progress {
-    /* No change from before is missing: when the last marker that was read back was written, or
-     * later, when the server named an end of the log that has been read since. */
+    /* No change before this time is missing. It is the time when the last marker that was read back
+     * was written, or later, when the server reported an end of the log that has been read
+     * since. */
     mono_t proven;
-    uint64_t marker_read; /* one of this worker was; 0: none, and `proven` is its start */
-    uint64_t changes;     /* rows changed since it began */
+    uint64_t marker_read; /* the last marker of this worker; 0: none, and `proven` is its start */
+    uint64_t changes;     /* rows changed since the worker began */
     uint64_t pos;
     char file[256];
-    uint64_t packets; /* that were sent before: what they say comes first */
+    uint64_t packets; /* number of packets sent before: the supervisor handles these first */
 };
 
 /* Sent at the beginning, when the first marker was read, and when tables lost many rows at once. */
@@ -49,7 +52,7 @@ struct follow_report {
     size_t emptied_count; /* tables that lost rows to one statement since the last report */
     struct follow_emptied {
         char name[256];
-        uint64_t rows; /* that one transaction deleted; 0: all, by a TRUNCATE */
+        uint64_t rows; /* rows that one transaction deleted; 0: all, by a TRUNCATE */
         wall_t at;
         char file[256];
         uint64_t pos;
@@ -58,19 +61,19 @@ struct follow_report {
 
 /* A statement that affected whole tables, for display. */
 struct follow_statement {
-    bool schema;   /* all of the world's schema; then it names no tables */
+    bool schema;   /* the whole schema of the world; no tables are named then */
     char verb[16]; /* "dropped" … */
     char by[16];   /* "TRUNCATE", or "" */
     size_t count;
     struct follow_table {
         char name[256], dump[128]; /* the newest dump that has it; "": none */
-        uint64_t rows;             /* in that */
+        uint64_t rows;             /* rows in that dump */
     } tables[STATEMENT_DEED_TABLES];
-    size_t more;       /* tables that are not listed */
-    wall_t at, before; /* by the server's clock; --at `before` is just before it */
+    size_t more;       /* number of tables that are not listed */
+    wall_t at, before; /* by the server's clock; `before` is a time just before it for --at */
 };
 
-/* Something that row changes cannot express: only a dump of a moment after that position ends it. */
+/* A change that rows cannot express. Only a dump taken after that position ends the gap. */
 struct follow_gap {
     char why[640];
     char file[256]; /* "": the position is not known */
@@ -79,19 +82,21 @@ struct follow_gap {
     bool by_statement;
     struct follow_statement statement;
     bool
-        tables_only; /* the statement ended the changes of its tables only, if the newest dump is restored by itself */
-    bool earlier; /* of an earlier worker, found in its segments after the newest dump */
+        /* the statement ends only the changes of its tables, if the newest dump is restored
+         * automatically */
+        tables_only;
+    bool earlier; /* by an earlier worker, found in its segments after the newest dump */
 };
 
-/* The server or the account does not allow it. */
+/* The server's settings or the account do not allow following. */
 struct follow_unable {
     char why[640], hint[704];
 };
 
-/* The connection was lost, … */
+/* The connection was lost, or the files could not be written. */
 struct follow_failure {
     struct err error;
-    bool files; /* the segments' disk is at fault */
+    bool files; /* the segments' disk caused it */
 };
 
 struct follow_args {
@@ -99,8 +104,8 @@ struct follow_args {
     struct db_params db; /* without a default schema */
     struct board *board; /* of struct follow_progress */
     int dump_dirfd;      /* the dumps there decide which segments are needed */
-    /* Of the newest dump: what came after it must be in the log; file "": from now on, wherever
-     * segments end. */
+    /* Position of the newest dump: all later changes must be in the log. file "": from now on,
+     * wherever segments end. */
     struct db_binlog_pos from;
     uint32_t created_at; /* of its file, 0: not known */
     char nonce[33];      /* of that dump's world */

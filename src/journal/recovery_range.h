@@ -1,5 +1,5 @@
-/* Which moments of the past --restore --at can restore: from a dump on, as far as the journal goes
- * without a gap. For display; a restore finds out for itself. */
+/* The times that --restore --at can restore: from a dump on, as far as the journal continues
+ * without a gap. For display; a restore checks this itself. */
 #ifndef WK_JOURNAL_RECOVERY_RANGE_H
 #define WK_JOURNAL_RECOVERY_RANGE_H
 
@@ -8,23 +8,25 @@
 
 struct recovery_range_span {
     wall_t from, to;
-    bool open;     /* still growing */
-    char why[160]; /* what ends it */
+    bool open;     /* it still grows */
+    char why[160]; /* the reason for its end */
 };
 struct recovery_range {
     struct recovery_range_span *list; /* in order of time, without overlaps */
     size_t count;
 };
 
-/* From segments. */
+/* Computes the ranges from segments. */
 void recovery_range_segments(const struct catalog *dumps, const struct archive *a, wall_t now,
                              struct recovery_range *out);
-/* What the server says now; unknown where it was not asked. */
+/* The server's current facts; unknown if it was not queried. */
 struct recovery_range_server {
-    char oldest[256];             /* file of its log; "": unknown */
-    const struct manifest *world; /* its MEMORY tables and generation as in a dump; NULL: unknown */
+    char oldest[256]; /* oldest file of its log; "": unknown */
+    /* its current MEMORY tables and generation, in the form of a dump; NULL: unknown */
+    const struct manifest *world;
 };
-/* From the server's log, as far back as that is kept. `gaps`: those that were noticed while it was followed. */
+/* Adds ranges from the server's log, as far back as it exists. `gaps`: those noticed while it was
+ * followed. */
 void recovery_range_log(const struct catalog *dumps, const struct segment_mark *gaps, size_t count,
                         const struct recovery_range_server *server, struct recovery_range *out);
 void recovery_range_free(struct recovery_range *c);

@@ -12,27 +12,28 @@ struct db_account {
     int64_t max_connections; /* of this account; 0: no limit of its own */
 };
 int db_account(struct db *db, struct db_account *out, struct err *e);
-/* The account's privileges, including those of its active roles. *unknown counts lines that were
- * not understood. */
+/* Reads the account's privileges, including those of its active roles. *unknown counts lines that
+ * were not understood. */
 int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e);
-/* The same of another account, user@host, for an administrator; without its roles. One that does not exist has none. */
+/* Reads the privileges of another account, user@host, without its roles; for administrators. An
+ * account that does not exist has none. */
 int db_grants_of(struct db *db, const char *account, struct grants *out, unsigned *unknown,
                  struct err *e);
 
-/* user@host quoted for GRANT. */
+/* Appends user@host, quoted for GRANT. */
 void db_account_quote(struct buf *b, const char *account);
-/* The target of a GRANT: " ON `pattern`.* TO `user`@`host`". */
+/* Appends the target of a GRANT: " ON `pattern`.* TO `user`@`host`". */
 void db_grant_target(struct buf *b, const struct grants *g, const char *schema,
                      const char *account);
 /* Sets the hint of `e` to the GRANT of these privileges on the schema, if the account is known. */
 void db_hint_grant(struct db *db, const char *schema, const char *privileges, struct err *e);
-/* Sets the hint to the GRANT of privileges on the whole server: of those listed, up to -1, that the account is not
- * known to have. Each is named as this server's version names it. */
+/* Sets the hint to the GRANT of those server-wide privileges in the list (ended by -1) that the
+ * account is not known to have, in the names of this server's version. */
 void db_hint_server(struct db *db, const int *privileges, struct err *e);
-/* Those of a list "SELECT, INSERT" that the account lacks on the schema, as such a list. */
+/* Appends those of a list "SELECT, INSERT" that the account lacks on the schema, as such a list. */
 void db_missing_privileges(struct buf *missing, const struct grants *g, const char *schema,
                            const char *privileges);
-/* Sets the hint to that GRANT if one of the privileges is known to be missing. */
+/* Sets the hint to that GRANT if at least one of the privileges is known to be missing. */
 void db_hint_missing(struct db *db, const char *schema, const char *privileges, struct err *e);
 
 #endif

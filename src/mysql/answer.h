@@ -21,16 +21,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Most rows of an answer other than a table of the game, and most bytes in them: enough for 10,000
+/* Maximum rows, and bytes in them, of an answer other than a table of the game: enough for 10,000
  * tables with 100 columns each. */
 #define ANSWER_ROWS 1000000u
 #define ANSWER_BYTES (UINT64_C(256) << 20)
 
-/* What is wrong with the value, to complete "column … is "; NULL: nothing. `v` NULL: SQL NULL. */
+/* Returns what is wrong with the value, to complete "column … is "; NULL: nothing. `v` NULL: SQL
+ * NULL. */
 const char *answer_wrong(char form, const char *v, size_t len);
-/* "-12.50": sign, digits, and with `fraction` a point and digits; at most 255 bytes. */
+/* Returns true for "-12.50": sign, digits, and with `fraction` a point and digits; at most 255
+ * bytes. */
 bool answer_is_decimal(const char *v, size_t len, bool fraction);
-/* The same with an exponent. */
+/* Like answer_is_decimal(), with an exponent. */
 bool answer_is_real(const char *v, size_t len);
 
 /* A date or time of the binary protocol, each part within the range of the server's type. Years
@@ -43,7 +45,7 @@ struct answer_time {
     unsigned minute, second, micro;
 };
 enum answer_clock { ANSWER_DATE, ANSWER_DATETIME, ANSWER_TIME };
-/* Decodes `len` bytes at `p`. False: not a valid value. */
+/* Decodes `len` bytes at `p`. Returns false if they are not a valid value. */
 bool answer_time(enum answer_clock kind, const uint8_t *p, size_t len, struct answer_time *out);
 
 #endif

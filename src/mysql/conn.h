@@ -1,5 +1,5 @@
 /* One connection to the server, and statements that return nothing or a few small rows.
- * Auto-reconnect is always off: a lost connection stays lost, which fences off a stale writer. A
+ * Auto-reconnect is always off: a lost connection stays lost, which stops a stale writer. A
  * connection belongs to one thread of one process.
  *
  * Sessions are set up for exact bytes: SET NAMES binary, sql_mode without strictness but with
@@ -18,7 +18,7 @@ struct db;
 
 struct config_mysql;
 struct db_params {
-    const char *socket, *host; /* one of the two */
+    const char *socket, *host; /* exactly one is set */
     unsigned port;
     const char *user, *password;           /* password may be NULL */
     const char *tls_ca;                    /* may be NULL */
@@ -26,23 +26,24 @@ struct db_params {
     int64_t connect_timeout, read_timeout; /* ms, rounded up to whole seconds */
     const char *schema;                    /* default schema, or NULL */
     bool bulk;                             /* rows will be loaded on it (bulk.h) */
-    /* A statement may be several, with ";" between them, and may call routines: db_select() gives the first
-     * of their answers that has rows, and what fails after it is an error of its last db_next(). Such a
-     * connection is one to a server that may be far away: db_packet() costs no round trip. */
+    /* A text may consist of several statements, separated by ";", and may call routines.
+     * db_select() returns the first answer that has rows; an error after it is an error of its last
+     * db_next(). Such a server may be far away: db_packet() costs no round trip. */
     bool several;
 };
 
-/* Without password, schema, bulk and several. Borrowed from the config. */
+/* Returns the parameters without password, schema, bulk and several. Borrowed from the config. */
 struct db_params db_params_of(const struct config_mysql *m);
 
-/* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's. */
+/* Returns NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the
+ * server's. */
 struct db *db_open(const struct db_params *p, struct err *e);
-/* A hint that sets a variable of the server: now, and for the server after the next restart, which is the one that a
- * restore meets. */
+/* A hint that sets a server variable now and after the next server restart. A restore meets the
+ * restarted server. */
 #define DB_SET_FOR_GOOD(name, value)                                                               \
     "SET GLOBAL " name "=" value ", and " name " = " value                                         \
     " under [mysqld] in the server's my.cnf, or the next restart of the server undoes it"
-/* One that unsets it. */
+/* A hint that unsets such a variable. */
 #define DB_UNSET_FOR_GOOD(name, value)                                                             \
     "SET GLOBAL " name "=" value ", and take " name                                                \
     " out of the server's my.cnf, or the next restart of the server brings it back"
@@ -57,36 +58,39 @@ int db_exec(struct db *db, const char *sql, struct err *e);
 int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
 /* Resets character set and sql_mode to those of a new session. */
 int db_reset_session(struct db *db, struct err *e);
-/* Locks of tables are waited for so long: whole seconds, rounded up. */
+/* Sets how long statements wait for table locks: whole seconds, rounded up. */
 int db_lock_wait(struct db *db, int64_t ms, struct err *e);
 int db_execf(struct db *db, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* With `several`: the longest statement that the server takes. It stays so for the connection. */
+/* With `several`: returns the longest statement that the server accepts. It does not change for the
+ * connection. */
 uint64_t db_packet(const struct db *db);
-/* Number of warnings of the last statement. */
+/* Returns the number of warnings of the last statement. */
 unsigned db_warnings(const struct db *db);
-/* Number of rows that the last statement changed. */
+/* Returns the number of rows that the last statement changed. */
 uint64_t db_affected(struct db *db);
 bool db_is_mariadb(struct db *db);
-/* Was the server's certificate verified before anything was sent? Against db_authorities(p), for the
- * configured host. */
+/* Returns true if the server's certificate was verified before anything was sent, against
+ * db_authorities(p), for the configured host. */
 bool db_verified(const struct db *db);
-/* Whose certificates `p` trusts, in words; malloc. */
+/* Describes the certificate authorities that `p` trusts. The caller frees the text. */
 char *db_authorities(const struct db_params *p);
 struct server_version db_version(struct db *db);
-/* A statement or a variable as this server names it; NULL: it has nothing of the kind. */
+/* Returns a statement or a variable in this server's name; NULL: it has nothing of the kind. */
 const char *db_word(struct db *db, enum server_word w);
-/* PID of the process listening on this connection's UNIX socket; 0: unknown, or TCP. */
+/* Returns the PID of the process that listens on this connection's UNIX socket; 0: unknown, or
+ * TCP. */
 int64_t db_server_pid(const struct db *db);
-/* The server's connection id of this session. */
+/* Returns the server's connection id of this session. */
 unsigned long db_session(const struct db *db);
-/* Did db_open() fail because no connection was free? */
+/* Returns true if db_open() failed because no connection was free. */
 bool db_no_connection(const struct err *e);
-/* Does another session hold a lock that the statement needs, so that a retry may help? */
+/* Returns true if another session holds a lock that the statement needs, so that a retry may
+ * help. */
 bool db_lock_busy(const struct err *e);
-/* Did no answer come, or not in time? Then nothing is known about what was asked. */
+/* Returns true if no answer came, or not in time. The statement's outcome is then unknown. */
 bool db_unanswered(const struct err *e);
-/* Does the table or its schema not exist? */
+/* Returns true if the table or its schema does not exist. */
 bool db_table_missing(const struct err *e);
 #define DB_NO_SCHEMA 1049
 #define DB_NO_TABLE 1146
@@ -98,7 +102,7 @@ bool db_table_missing(const struct err *e);
 #define DB_INTERRUPTED 1317     /* by KILL QUERY */
 #define DB_DEADLOCK 1213 /* the other session took the same locks in another order and continues */
 
-/* Called before and after a thread other than the main one uses connections. */
+/* Call these before and after a thread other than the main one uses connections. */
 void db_thread_begin(void);
 void db_thread_end(void);
 
@@ -107,60 +111,63 @@ void db_thread_end(void);
  *
  * `form` is the expected form of the answer, one letter per column (answer.h); "*" at its end: more
  * columns may follow and are ignored. Values of another form, and more than ANSWER_ROWS rows, are
- * never returned: such an answer is ERR_UNREACHABLE, and the connection cannot be used any more. */
+ * never returned: such an answer is ERR_UNREACHABLE, and the connection can no longer be used. */
 struct db_rows;
 struct db_rows *db_select(struct db *db, const char *form, const char *sql, struct err *e);
-/* Statements with values, as sql_fill() puts them in (sql/literal.h). */
+/* Values for a statement's placeholders, as in sql_fill() (sql/literal.h). */
 #define DB_ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-/* A number among them. It lives as long as the block around it. */
+/* A number among them. It lives as long as the enclosing block. */
 #define DB_NUMBER(n) db_number((char[24]){0}, n)
 const char *db_number(char out[24], uint64_t n);
 struct db_rows *db_select_len(struct db *db, const char *form, const char *sql, size_t len,
                               struct err *e);
-/* Of several statements: the rows of each of their answers, one answer after the other. */
+/* For several statements: reads the rows of all answers, one answer after the other. */
 struct db_rows *db_select_answers(struct db *db, const char *form, const char *sql, size_t len,
                                   struct err *e);
 struct db_rows *db_select_with(struct db *db, const char *form, const char *sql,
                                const char *const *args, struct err *e);
 int db_exec_with(struct db *db, const char *sql, const char *const *args, struct err *e);
 char *db_one_with(struct db *db, const char *sql, const char *const *args, struct err *e);
-/* Rows of a table of the game: `columns` columns of any bytes, any number of rows. */
+/* Reads rows of a table of the game: `columns` columns of any bytes, any number of rows. */
 struct db_rows *db_select_bytes(struct db *db, size_t columns, const char *sql, struct err *e);
-/* Statements sent ahead: up to DB_AHEAD before the first one's answer is read. The server takes them one after
- * the other, each also when the one before it failed. Until all answers are read nothing else may be asked.
- * A server whose answer is not read reads no further: who sends one more must know that all answers before it
- * are no more than DB_AHEAD_ANSWERS bytes together, which the buffers of any connection hold. Otherwise both ends
- * would write and neither read. After an error of db_send(), or of an answer that does not come, the connection
- * cannot be used any more. */
+/* Statements sent ahead: up to DB_AHEAD may be sent before the first answer is read. The server
+ * executes them in order, each even if the previous one failed. Nothing else may be asked until all
+ * answers are read. A server whose answers are not read stops reading. Therefore a caller that
+ * sends another statement must know that all earlier answers together are at most DB_AHEAD_ANSWERS
+ * bytes, which the buffers of any connection hold; otherwise both sides would write and neither
+ * would read. After an error of db_send(), or if an answer does not come, the connection can no
+ * longer be used. */
 #define DB_AHEAD 4u
 #define DB_AHEAD_ANSWERS (64u << 10)
 int db_send(struct db *db, const char *sql, size_t len, struct err *e);
 unsigned db_unread(const struct db *db);
-/* The answer of the oldest of them, as db_select_len() gives it. */
+/* Returns the answer of the oldest of them, like db_select_len(). */
 struct db_rows *db_receive(struct db *db, const char *form, struct err *e);
-/* Reads all that were sent, and drops their answers. */
+/* Reads and drops all outstanding answers. */
 void db_receive_none(struct db *db);
-/* 1: a row; 0: all rows were read; -1: error, which is never mistaken for the end. `r` may be NULL, of
- * a query that failed: -1. */
+/* Returns 1 for a row, 0 after the last row, or -1 on error, which is never mistaken for the end.
+ * `r` may be NULL after a failed query: -1. */
 int db_next(struct db_rows *r, struct err *e);
 /* `i` is one of the columns in `form`. */
 const char *db_value(const struct db_rows *r, unsigned i);
 size_t db_length(const struct db_rows *r, unsigned i);
-/* The value with "" or 0 for SQL NULL: borrowed, copied (malloc), truncated into `out`, as a number. */
+/* Return the value with "" or 0 for SQL NULL: borrowed, copied (malloc), truncated into `out`, or
+ * as a number. */
 const char *db_text(const struct db_rows *r, unsigned i);
 char *db_dup(const struct db_rows *r, unsigned i);
 void db_copy(const struct db_rows *r, unsigned i, char *out, size_t size);
 uint64_t db_uint(const struct db_rows *r, unsigned i);
 int64_t db_int(const struct db_rows *r, unsigned i);
-/* All values of the row at once. */
+/* Returns all values of the row at once. */
 char **db_row(const struct db_rows *r, const unsigned long **lengths);
 void db_rows_end(struct db_rows *r);
-/* The last answer is invalid; `what` completes the sentence. The connection cannot be used any
- * more. Returns -1 with ERR_UNREACHABLE. */
+/* Reports that the last answer is invalid; `what` completes the sentence. The connection can no
+ * longer be used. Returns -1 with ERR_UNREACHABLE. */
 int db_invalid(struct db *db, struct err *e, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The first field of the first row as text (malloc); NULL with e->cls ERR_NONE if there is none. */
+/* Returns the first field of the first row as text (malloc); NULL with e->cls ERR_NONE if there is
+ * none. */
 char *db_one(struct db *db, const char *sql, struct err *e);
 
 #endif

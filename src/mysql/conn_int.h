@@ -6,7 +6,7 @@
 #include "mysql/client.h"
 #include "mysql/conn.h"
 
-/* Rows that are being loaded: what is left of them. */
+/* The remaining rows of a bulk load. */
 struct db_feed {
     const char *data;
     size_t left;
@@ -14,23 +14,23 @@ struct db_feed {
 
 struct db {
     MYSQL *my;
-    int64_t read_timeout;      /* ms */
-    bool verified;             /* the server's certificate (db_verified()) */
-    bool bulk;                 /* LOAD DATA LOCAL was offered to the server */
-    struct db_feed *feed;      /* rows being loaded; NULL: requests for local data get an error */
-    char node[256];            /* the Galera node that this session must stay on (galera.h) */
-    uint64_t packet;           /* the longest statement that the server takes; 0: not asked */
-    unsigned unread;           /* statements sent ahead */
-    unsigned counts[DB_AHEAD]; /* for the answer of each of them, oldest first (client.h) */
+    int64_t read_timeout; /* ms */
+    bool verified;        /* the server's certificate (db_verified()) */
+    bool bulk;            /* LOAD DATA LOCAL was offered to the server */
+    struct db_feed *feed; /* the rows of a bulk load; NULL: requests for local data get an error */
+    char node[256];       /* the Galera node that this session must stay on (galera.h) */
+    uint64_t packet;      /* the longest statement that the server accepts; 0: not asked */
+    unsigned unread;      /* statements sent ahead */
+    unsigned counts[DB_AHEAD]; /* packet counter for the answer of each, oldest first (client.h) */
 };
 
 /* Fills `e` from the library's last error; a connection lost after the read timeout is ERR_STALLED.
  * Returns -1. */
 int db_fail(struct db *db, mono_t began, const char *what, struct err *e);
-/* The same for a prepared statement's error. */
+/* Like db_fail(), for a prepared statement's error. */
 int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what, struct err *e);
-/* Does the prepared statement have as many parameters as we bind? The library reads as many of ours
- * as the server says. */
+/* Checks that the prepared statement has as many parameters as are bound. The library reads as many
+ * of ours as the server states. */
 int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *e);
 
 #endif

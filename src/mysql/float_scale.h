@@ -10,7 +10,8 @@
 
 #include "mysql/schema.h"
 
-/* Does the table have such columns? Generated ones do not count: they are not written. */
+/* Returns true if the table has such columns. Generated columns do not count, because they are not
+ * written. */
 bool db_float_scale_any(const struct db_table *t);
 /* Sets *off and *on to the " MODIFY …, MODIFY …" clauses of ALTER TABLE that remove and restore the
  * scale of the columns of `t`; unchanged if there is nothing to do. `create` is its definition in
@@ -18,9 +19,9 @@ bool db_float_scale_any(const struct db_table *t);
  * DOUBLE there keeps its scale, and so do tables with system versioning. */
 void db_float_scale(const struct db_table *t, const char *create, const char *then, struct buf *off,
                     struct buf *on);
-/* The definition's text from a column's type on; NULL: no such column. */
+/* Returns the definition's text from a column's type on; NULL: no such column. */
 const char *db_float_scale_type(const char *create, const char *column);
-/* The line after the columns, with the table's options; NULL: there is none. */
+/* Returns the line after the columns, with the table's options; NULL: there is none. */
 const char *db_float_scale_options(const char *create);
 
 #endif

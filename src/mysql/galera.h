@@ -9,13 +9,13 @@
 
 #include "mysql/conn.h"
 
-/* From here on this session's statements stay on its node; no effect on a server that is not a
- * node. ERR_REFUSED with the way out where the account lacks the privilege, or where the node is
- * not in the cluster's primary component: then its tables cannot be trusted. */
+/* Keeps this session's further statements on its node; no effect on a server that is not a node.
+ * ERR_REFUSED with a hint if the account lacks the privilege, or if the node is not in the
+ * cluster's primary component: its tables cannot be trusted then. */
 int galera_own_node(struct db *db, struct err *e);
-/* The node's name, after galera_own_node(); "" on a server that is not a node. */
+/* Returns the node's name after galera_own_node(); "" on a server that is not a node. */
 const char *galera_node(const struct db *db);
-/* Makes a session of galera_own_node() take part in the cluster (`yes`), or no more. */
+/* Makes a session of galera_own_node() take part in the cluster (`yes`), or stop that. */
 int galera_share(struct db *db, bool yes, struct err *e);
 /* Forbids reading tables while the node is outside the primary component, even where its
  * configuration would allow it: statements fail with 1047. */
@@ -30,7 +30,7 @@ int galera_clean_reads(struct db *db, struct err *e);
     "was "                                                                                         \
     "last (safe_to_bootstrap: 1 in grastate.dat) with galera_new_cluster"
 
-/* For --check: is the server a node at all (name), and in the primary component? */
+/* For --check: whether the server is a node (name), and in the primary component. */
 struct galera {
     char node[256], status[64];
 };

@@ -8,16 +8,17 @@
 #include "mysql/conn.h"
 #include "sql/definition.h"
 
-/* Those of a kind in a schema. */
+/* Lists the schema's objects of one kind. */
 int db_names(struct db *db, const char *schema, enum definition_kind kind, struct names *out,
              struct err *e);
-/* The first column of a SELECT of names. */
+/* Reads the first column of a SELECT of names. */
 int db_names_select(struct db *db, const char *sql, const char *const *args, struct names *out,
                     struct err *e);
-/* Adds the account's roles, active or not, as SET ROLE takes them. */
+/* Adds the account's roles, active or not, in the form of SET ROLE. */
 int db_roles(struct db *db, struct names *out, struct err *e);
 
-/* SHOW CREATE …: the statement, or NULL with e->cls ERR_NONE if the account may not read it. */
+/* Reads the statement by SHOW CREATE …; NULL with e->cls ERR_NONE if the account may not read
+ * it. */
 struct db_definition {
     char *sql, *sql_mode, *charset, *collation;
     char *zone; /* time zone of an event's times; NULL for other kinds */
@@ -33,15 +34,16 @@ struct db_triggers {
     struct db_trigger *list;
     size_t count;
 };
-/* In the order in which they fire. */
+/* Lists the triggers in the order in which they fire. */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);
-/* "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
+/* Appends "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
 void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table);
-/* The character_set_client under which this statement can be sent: the trigger's own, if the
- * statement has the same bytes in it. */
+/* Returns the character_set_client under which this statement can be sent: the trigger's own, if
+ * the statement has the same bytes in it. */
 const char *db_trigger_charset(const struct db_trigger *t, const char *sql);
-/* Creates it on `table`, whatever table it was read from, with its own sql_mode and charset. */
+/* Creates the trigger on `table`, which may differ from the table it was read from, with its own
+ * sql_mode and character set. */
 int db_trigger_create(struct db *db, const struct db_trigger *t, const char *table, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
-/* Statements that exceed the server's max_allowed_packet: one decision, and one way out, for all
- * code that sends rows or writes statements for later. A server ends the connection on such a
- * statement, so it must not be tried. Pure. */
+/* Statements that exceed the server's max_allowed_packet: one decision and one error for all code
+ * that sends rows or writes statements for later. A server closes the connection on such a
+ * statement, so it must not be sent. Pure. */
 #ifndef WK_MYSQL_PACKET_LIMIT_H
 #define WK_MYSQL_PACKET_LIMIT_H
 
@@ -10,19 +10,19 @@
 #include "base/err.h"
 
 #define DB_PACKET_LARGEST (1u << 30) /* of any server */
-/* What is reserved: in a statement that is sent as it is, in one that is assembled, and in one that
+/* Reserved bytes: in a statement that is sent unchanged, in one that is assembled, and in one that
  * a dump keeps for later, when the table may have a longer name. */
 #define DB_PACKET_COMMAND 2
 #define DB_PACKET_SPARE 1024
 #define DB_PACKET_SPARE_KEPT 2048
 
-/* How long the rows of a statement may be after its first `head` bytes. */
+/* Returns how long the rows of a statement may be after its first `head` bytes. */
 size_t db_packet_room(uint64_t max, size_t head, size_t spare);
-/* "a row of table t takes … bytes …, max_allowed_packet is …", with the way out; `what` is "a row",
- * `table` NULL where the caller's step names it. */
+/* Sets "a row of table t takes … bytes …, max_allowed_packet is …" and a hint; `what` is "a row";
+ * `table` is NULL if the caller's step names it. */
 int db_packet_too_long(struct err *e, const char *what, const char *table, uint64_t bytes,
                        uint64_t max);
-/* A hint what to set so that statements of so many bytes fit. */
+/* Sets a hint with the setting under which statements of that size fit. */
 #define DB_PACKET_UNKNOWN (1u << 29)
 void db_packet_hint(struct err *e, uint64_t bytes);
 

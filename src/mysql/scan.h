@@ -14,10 +14,10 @@
 
 #include "mysql/rows.h"
 
-/* What decides, apart from struct db_table, how a table can be scanned. */
+/* Facts, besides struct db_table, that decide how a table can be scanned. */
 struct db_scan_fact {
     enum { DB_SCAN_VERSIONED, DB_SCAN_PARTITIONED, DB_SCAN_INVISIBLE, DB_SCAN_CHOICE } kind;
-    char *table, *column, *charset; /* "" where there is none */
+    char *table, *column, *charset; /* "" if there is none */
 };
 struct db_scan_facts {
     bool mariadb;
@@ -28,16 +28,16 @@ int db_scan_facts(struct db *db, const char *schema, struct db_scan_facts *out, 
 void db_scan_facts_free(struct db_scan_facts *f);
 
 enum db_scan_way { DB_SCAN_NONE, DB_SCAN_HANDLER, DB_SCAN_COPIES };
-/* How this table is scanned. *why: the reason if it is not HANDLER, as the end of a sentence.
- * Pure. */
+/* Decides how this table is scanned. *why: the reason if it is not HANDLER, as the end of a
+ * sentence. Pure. */
 enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_facts *f,
                              const char **why);
 
-/* Called after each chunk, while no lock is held: how many rows it had, and the microseconds that
+/* Called after each chunk, while no lock is held, with its number of rows and the microseconds that
  * the server needed for it. */
 typedef int db_chunk_fn(void *arg, uint64_t rows, int64_t us, struct err *e);
-/* Reads the whole table, which is in the default schema; copies use shares only where its keys were
- * read (db_table_keys()). `chunk` may be NULL. *rows counts what was read. */
+/* Reads the whole table, which must be in the default schema. Copies use key ranges only if the
+ * table's keys were read (db_table_keys()). `chunk` may be NULL. *rows counts the rows. */
 int db_scan_rows(struct db *db, const struct db_table *t, enum db_scan_way way, db_tuple_fn *fn,
                  db_chunk_fn *chunk, void *arg, uint64_t *rows, struct err *e);
 

@@ -42,67 +42,69 @@ struct db_table {
     uint64_t row_length; /* average bytes per row */
     struct db_column *columns;
     size_t column_count;
-    unsigned *key; /* db_table_keys(): indexes of the primary key's columns in a tuple */
+    unsigned *key; /* set by db_table_keys(): indexes of the primary key's columns in a tuple */
     size_t key_count;
 };
-/* In the order of strcmp() by name, which db_table_find() relies on. */
+/* Sorted by name as strcmp() does, which db_table_find() relies on. */
 struct db_tables {
     struct db_table *list;
     size_t count;
-    bool any_case; /* db_table_keys(): names are case-insensitive */
+    bool any_case; /* set by db_table_keys(): names are case-insensitive */
 };
-/* Base tables of the schema in name order; with `all` those of every engine, else MEMORY tables
- * only. Tables whose name starts with DB_OWN_PREFIX (our shadow tables) are left out;
+/* Lists the base tables of the schema in name order: those of every engine with `all`, else only
+ * MEMORY tables. Tables whose name starts with DB_OWN_PREFIX (our shadow tables) are omitted;
  * db_own_tables() lists these. */
 #define DB_OWN_PREFIX "worldkeeper_tmp_"
 int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e);
-/* Tables that the server cannot open, so that it does not know their engine; db_tables() omits
- * them. Without columns. */
+/* Lists tables that the server cannot open, so that it does not know their engine; db_tables()
+ * omits them. Without columns. */
 int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
-/* The table of that name, whatever its engine and prefix; an empty list if it does not exist. */
+/* Reads the table of that name, whatever its engine and prefix; an empty list if it does not
+ * exist. */
 int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
                    struct err *e);
-/* Fills in the primary keys of tables of this schema, and whether names are case-insensitive. A key
- * with a generated column does not count, since tuples lack that column. */
+/* Sets the primary keys of these tables, and whether names are case-insensitive. A key with a
+ * generated column does not count, because tuples lack that column. */
 int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e);
 void db_tables_free(struct db_tables *t);
 void db_table_free(struct db_table *t);
 /* Removes `t`, which must be in the list, and frees it. */
 void db_tables_remove(struct db_tables *list, struct db_table *t);
-/* Puts a list in order that was not made by the functions above. */
+/* Sorts a list that was not made by the functions above. */
 void db_tables_sort(struct db_tables *list);
-/* NULL: not in the list. */
+/* Returns NULL if it is not in the list. */
 struct db_table *db_table_find(const struct db_tables *t, const char *name);
-/* By its name, in whatever case, as the server looks for it; NULL: there is none. */
+/* Finds a column by its name, case-insensitively like the server; NULL: there is none. */
 const struct db_column *db_column_find(const struct db_table *t, const char *name);
-/* The index of a column in a tuple; -1: tuples lack it. */
+/* Returns the index of a column in a tuple; -1: tuples lack it. */
 int db_tuple_place(const struct db_table *t, const char *column);
-/* The encoding for a COLUMN_TYPE of information_schema. */
+/* Returns the encoding for a COLUMN_TYPE of information_schema. */
 enum db_encoding db_encoding_of(const char *type, bool mariadb);
-/* Does the engine show rows of other tables or another server (MERGE, FEDERATED, CONNECT, SPIDER)?
- * They are not dumped: restored, they would exist twice. */
+/* Returns true if the engine shows rows of other tables or of another server (MERGE, FEDERATED,
+ * CONNECT, SPIDER). They are not dumped, because a restore would duplicate them. */
 bool db_rows_elsewhere(const struct db_table *t);
-/* A hash of column names, types and encodings, 16 hex digits: equal if rows fit without mapping. */
+/* Sets `out` to a hash of column names, types and encodings, 16 hex digits: equal if rows fit
+ * without mapping. */
 void db_columns_hash(const struct db_table *t, char out[17]);
 
-/* SHOW CREATE TABLE (malloc). */
+/* Returns the SHOW CREATE TABLE text (malloc). */
 char *db_create_table(struct db *db, const char *schema, const char *table, struct err *e);
 
-/* Columns and primary key from the text of a SHOW CREATE TABLE, for a table that the server no
- * longer has, or has in another form: as db_tables() and db_table_keys() would report them, without
- * character sets and figures. -1: sql_table_read() refuses it, and nothing is to be freed. Comparing
- * db_columns_hash() proves that it was read exactly. Pure. */
+/* Reads columns and primary key from the text of a SHOW CREATE TABLE, for a table that the server
+ * no longer has, or has in another form. The result is that of db_tables() and db_table_keys(),
+ * without character sets and figures. Returns -1 if sql_table_read() refuses the text; nothing
+ * needs to be freed then. Comparing db_columns_hash() proves that it was read exactly. Pure. */
 int db_create_table_read(const char *create, size_t len, bool mariadb, struct db_table *out);
 
-/* One table as the server sees it now; all zero if it does not exist. */
+/* One table as the server has it now; all zero if it does not exist. */
 struct db_figures {
     uint64_t rows; /* exact for MEMORY */
     uint64_t auto_increment, max_data_length;
     bool memory; /* ENGINE=MEMORY */
 };
-/* Before figures are read, unless db_tables() was called: without it MySQL answers from statistics that are up to a day
- * old. */
+/* Call this before reading figures, unless db_tables() was called. Without it MySQL answers from
+ * statistics that may be a day old. */
 int db_fresh_statistics(struct db *db, struct err *e);
 int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
                struct err *e);

@@ -1,7 +1,7 @@
 /* Copies of tables inside the server, in temporary tables of the session that makes them. One
- * statement makes one copy, and the server blocks the table's writers for that long: a copy is one
- * moment of its table without any lock of ours. Temporary tables of ENGINE=MEMORY are limited only
- * by the session's max_heap_table_size. Errors as in conn.h. */
+ * statement makes one copy, and the server blocks the table's writers meanwhile: a copy is
+ * consistent without any lock of ours. Temporary tables of ENGINE=MEMORY are limited only by the
+ * session's max_heap_table_size. Errors as in conn.h. */
 #ifndef WK_MYSQL_TEMP_COPY_H
 #define WK_MYSQL_TEMP_COPY_H
 
@@ -10,18 +10,18 @@
 struct db_copier {
     struct db *db;
     uint64_t limit; /* the session's, as last set */
-    bool logged;    /* copies are written to the binary log; a LIMIT would make them unsafe */
+    bool logged;    /* copies are written to the binary log, where a LIMIT would make them unsafe */
     bool keyed;     /* the server refuses tables without a primary key */
 };
 /* Makes the session ready for copies. `db` is borrowed. */
 int db_copier_begin(struct db_copier *out, struct db *db, struct err *e);
 
 struct db_copy {
-    const char *name; /* quoted already */
+    const char *name; /* already quoted */
     const struct db_table *t;
     const char *rest; /* after the table's name: " WHERE …", " LIMIT …"; "" for all of it */
-    uint64_t bytes;   /* that its rows will take, estimated */
-    bool passes_by;   /* does not queue after writers that wait for another session's lock */
+    uint64_t bytes;   /* estimated bytes of its rows */
+    bool passes_by;   /* does not queue behind writers that wait for another session's lock */
 };
 int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e);
 

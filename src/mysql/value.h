@@ -13,19 +13,21 @@
 /* Writes `v` as the server sent it, NULL for SQL NULL, to memory that the caller has checked to be
  * large enough. Returns the end. */
 char *db_put_value(char *out, enum db_encoding enc, const char *v, size_t len);
-/* The same for a FLOAT or DOUBLE that arrived in binary. */
+/* Like db_put_value(), for a FLOAT or DOUBLE that arrived in binary. */
 char *db_put_double(char *out, double v);
-/* The number in the bits of a FLOAT (`single`) or DOUBLE. */
+/* Returns the number in the bits of a FLOAT (`single`) or DOUBLE. */
 double db_real(uint64_t bits, bool single);
-/* Is `v` a valid value for a column read like this? Anything written without quotes must be a
- * number and nothing else. */
+/* Returns true if `v` is a valid value for a column with this encoding. Anything written without
+ * quotes must be a number and nothing else. */
 bool db_value_is(enum db_encoding enc, const char *v, size_t len);
 /* Writes a number with at least `pad` digits (at most 20). Returns the end. */
 char *db_put_digits(char *out, uint64_t v, unsigned pad);
-/* An integer column's value of 1 to 8 bytes, as the protocol and the log have it: a signed one is
- * negative by its highest bit. `pad` (ZEROFILL) is of unsigned ones. */
+/* Writes an integer column's value of 1 to 8 bytes, in the form of the protocol and the log: a
+ * signed value is negative by its highest bit. `pad` (ZEROFILL) applies to unsigned values. Returns
+ * the end. */
 char *db_put_int(char *out, uint64_t v, unsigned bytes, bool is_unsigned, unsigned pad);
-/* Parts of a date or a time of day: the first with at least so many digits, the others with two. */
+/* Writes parts of a date or a time of day: the first with at least `first` digits, the others with
+ * two. */
 char *db_put_three(char *out, uint64_t a, uint64_t b, uint64_t c, unsigned first, char between);
 
 #endif

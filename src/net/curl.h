@@ -22,7 +22,8 @@ struct curl_api {
 #undef CURL_MEMBER
 };
 
-/* The table, loaded at the first call and kept until the process ends. NULL with an error. */
+/* Returns the table, loaded at the first call and kept until the process ends; NULL with an
+ * error. */
 const struct curl_api *curl_api(struct err *e);
 
 #endif

@@ -14,18 +14,18 @@
 #include "base/text.h"
 #include "net/curl.h"
 
-#define CURL_REQUEST_SLOW 1024 /* fewer bytes a second are no progress */
+#define CURL_REQUEST_SLOW 1024 /* bytes per second below which there is no progress */
 
 struct curl_target {
-    const char *key;       /* the URL's key, for texts: "[alert.smtp] url" */
+    const char *key;       /* the config key of the URL, for messages: "[alert.smtp] url" */
     const char *url;       /* borrowed until curl_request_open() returns */
     const char *protocols; /* "smtp,smtps" */
     const char *tls_ca;    /* file, or NULL: the system's */
-    int64_t timeout;       /* ms, for everything from the name look-up to the last answer */
-    bool idle;             /* the timeout is for a stretch without progress, not for everything */
-    bool path_shown;       /* what is behind the host is no secret */
-    bool no_login;         /* refuse a user or password in the URL */
-    bool insecure;         /* allow http:// to another machine */
+    int64_t timeout;       /* ms, from the name lookup to the last answer */
+    bool idle;       /* the timeout is for a period without progress, not for the whole request */
+    bool path_shown; /* the URL after the host is not secret */
+    bool no_login;   /* refuse a user or password in the URL */
+    bool insecure;   /* allow http:// to another machine */
 };
 
 struct curl_request {
@@ -35,7 +35,7 @@ struct curl_request {
     CURLcode refused; /* error of the first option that libcurl refused */
     char host[300];   /* "host" or "host:port", clean */
     char why[CURL_ERROR_SIZE];
-    struct buf secrets; /* texts that must not be repeated, each ended by \n */
+    struct buf secrets; /* texts that messages must not contain, each ended by \n */
 };
 
 /* Sets an option beyond the common ones; curl_request_run() returns a refusal. */
@@ -43,19 +43,20 @@ struct curl_request {
     curl_request_note((w), (w)->api->easy_setopt((w)->h, (option), (value)))
 void curl_request_note(struct curl_request *w, CURLcode rc);
 
-/* `w` starts as {0}, or had a request before, whose connection may be used again and whose options and
- * secrets are forgotten. curl_request_close() is needed after an error, too. */
+/* Opens a request. `w` starts as {0}, or had a request before, whose connection may be reused and
+ * whose options and secrets are forgotten. curl_request_close() is needed after an error, too. */
 int curl_request_open(struct curl_request *w, const struct curl_target *t, struct err *e);
 void curl_request_secret(struct curl_request *w, const char *s);
-/* Does `text` repeat a piece of a secret? */
+/* Returns true if `text` contains a piece of a secret. */
 bool curl_request_leaks(const struct curl_request *w, const char *text);
-/* Appends `lead` and what a person can read of an answer's body: its text without tags, on one line, at most
- * CURL_REQUEST_QUOTED bytes. Appends nothing if no text is there or if it repeats a piece of a secret. */
+/* Appends `lead` and the readable part of an answer's body: its text without tags, on one line, at
+ * most CURL_REQUEST_QUOTED bytes. Appends nothing if there is no text or if it contains a piece of
+ * a secret. */
 void curl_request_quote(const struct curl_request *w, struct buf *out, const char *lead,
                         const struct buf *body);
 #define CURL_REQUEST_QUOTED 200
 #define CURL_REQUEST_CONNECT_MS 10000 /* or the target's timeout if that is shorter */
-/* Are all options good? With `connect` it also connects, but sends nothing. */
+/* Checks that all options are valid. With `connect` it also connects, but sends nothing. */
 int curl_request_try(struct curl_request *w, bool connect, struct err *e);
 /* Performs the request. Returns libcurl's result; curl_request_fail() turns it into an error. */
 CURLcode curl_request_run(struct curl_request *w);

@@ -17,8 +17,8 @@
 
 #define ALERT_QUEUE_MAX 500
 
-/* Key of an alert that some recipients of its mail have: the addresses that still lack it. Without it
- * all lack it. */
+/* Key of an alert whose mail some recipients have received: the addresses that still lack it.
+ * Without it, all lack it. */
 #define ALERT_RECIPIENTS "recipients"
 
 /* The heartbeat is a channel that carries no alerts. */
@@ -26,40 +26,42 @@ enum alert_channel { ALERT_SMTP, ALERT_WEBHOOK, ALERT_CHANNELS, ALERT_HEARTBEAT 
 const char *alert_channel_name(enum alert_channel ch); /* "smtp", "webhook", "heartbeat" */
 bool alert_channel_on(const struct config *c, enum alert_channel ch);
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch); /* ms of a request */
-/* Is any channel on, and the event (an EVENT_ bit) listed in [alert] events? */
+/* Return whether any channel is on, and whether the event (an EVENT_ bit) is listed in [alert]
+ * events. */
 bool alert_any_channel(const struct config *c);
 bool alert_wanted(const struct config *c, unsigned event);
 
 /* One alert. Strings may contain anything (names from the server): alert_compose() cleans them. */
 struct alert {
-    unsigned event;       /* EVENT_ bit; 0: of a test */
+    unsigned event;       /* EVENT_ bit; 0: a test */
     const char *kind;     /* "new" (also NULL), "reminder", "recovered" */
-    const char *headline; /* the subject after the world's name; NULL: the first clause of what */
+    const char *headline; /* the subject after the world's name; NULL: the first clause of `what` */
     const char *what;     /* what happened, one line */
     const char *doing;    /* what is being done, or NULL */
-    const char *todo;     /* what a person should do, with whole commands; may be "nothing" */
-    const char *exposure; /* what a loss now would cost; NULL: not said */
-    const char *incident; /* id of its incident's first alert; NULL: it is the first one */
-    bool urgent;          /* bad news: pacing does not delay it */
-    json_t *earlier;      /* an alert that was not sent on its own (taken), or NULL */
-    json_t *facts;        /* further figures (object, borrowed) or NULL; shown in its order */
+    const char *todo;     /* what an operator should do, with whole commands; may be "nothing" */
+    const char *exposure; /* what a loss now would cost; NULL: not included */
+    const char *incident; /* id of its incident's first alert; NULL: this is the first one */
+    bool urgent;          /* not delayed by pacing */
+    json_t *earlier;      /* an alert that was not sent separately (taken), or NULL */
+    json_t *facts; /* further figures (object, borrowed) or NULL; shown in the object's order */
 };
-/* A new JSON object, which is the alert from here on, in memory, on disk and in a webhook:
+/* Returns a new JSON object, which is the alert from here on, in memory, on disk and in a webhook:
  * {"id","incident","event","kind","urgent","world","host","at"[,"at_local"],"at_unix","headline","what","doing",
- * "todo","advice","commands":[{"does","command"}],"exposure","facts"[,"earlier"]}: valid UTF-8 without
- * control characters, at most about 30 KiB, plus as much for the earlier one. "advice" and "commands"
- * are "todo" split (base/steps.h): a command is there whole or not at all. Files of older versions lack
- * some keys. */
+ * "todo","advice","commands":[{"does","command"}],"exposure","facts"[,"earlier"]}. It is valid
+ * UTF-8 without control characters, at most about 30 KiB, plus as much for the earlier one.
+ * "advice" and "commands" are "todo" split (base/steps.h): a command is complete or missing. Files
+ * of older versions lack some keys. */
 json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now);
 
-/* A request to a channel, as far as `depth` says: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,
+/* Sends a request to a channel, up to `depth`: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,
  * else within the channel's timeout. `m` and `r`: for REQUEST_SEND; the heartbeat has no message.
- * -1 with r->accepted: the server refused some of the mail's recipients and accepted the others; the
- * error names the refused ones. Those in r->left are to be tried again (outbox_partly()), the others
- * are refused for good. -1 without it: not delivered, to be retried. */
+ * Returns 0, or -1. With r->accepted, the server refused some of the mail's recipients and accepted
+ * the others; the error names the refused ones. Those in r->left must be retried (outbox_partly());
+ * the others are refused permanently. Without r->accepted, the message was not delivered and must
+ * be retried. */
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
                   const struct message *m, struct request_result *r, struct err *e);
-/* What a heartbeat says: the world is up; the supervisor was started; the world is down. */
+/* Meaning of a heartbeat: the world is up; the supervisor was started; the world is down. */
 enum alert_beat { BEAT_UP, BEAT_START, BEAT_FAILURE };
 int alert_beat(const struct config *c, enum alert_beat beat, struct request_result *r,
                struct err *e);
@@ -69,21 +71,21 @@ int alert_test(const struct config *c, enum alert_channel ch, struct request_res
 
 /* ---- mail.c, webhook.c: what alert_request() and alert_beat() call ---- */
 
-/* As alert_request(): r->accepted if the server accepted the mail for at least one recipient, or all
- * that remained of it were refused for good. Each recipient gets the alerts that it lacks
- * (ALERT_RECIPIENTS): one mail for all who lack the same ones. */
+/* Like alert_request(): r->accepted if the server accepted the mail for at least one recipient, or
+ * if all remaining ones were refused permanently. Each recipient gets the alerts that it lacks
+ * (ALERT_RECIPIENTS): one mail for all recipients that lack the same ones. */
 int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
                  struct request_result *r, struct err *e);
-/* The whole mail to the config's recipients: header fields and body, with CRLF. */
+/* Composes the whole mail to the config's recipients: header fields and body, with CRLF. */
 int mail_compose(const struct config *c, const struct message *m, struct buf *out, struct err *e);
 
-/* As alert_request() and alert_beat(). */
+/* Like alert_request() and alert_beat(). */
 int webhook_request(const struct config *c, enum request_depth depth, const struct message *m,
                     struct request_result *r, struct err *e);
-/* `end`: what the path of the URL continues with, or NULL. */
+/* `end`: appended to the path of the URL, or NULL. */
 int webhook_heartbeat(const struct config *c, enum request_depth depth, const char *end,
                       struct request_result *r, struct err *e);
-/* The request body in one format; the caller frees. */
+/* Returns the request body in one format; the caller frees it. */
 char *webhook_body(enum config_format format, const struct message *m);
 
 #endif

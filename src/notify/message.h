@@ -16,38 +16,40 @@
 
 struct message {
     const json_t *alerts; /* array, oldest first, at least one; borrowed */
-    unsigned dropped;     /* earlier alerts that were lost; `damaged` of them were set aside */
+    unsigned dropped;     /* earlier alerts that were lost; `damaged` of them were moved aside */
     unsigned damaged;
 };
 
-/* The string under `key`, cleaned, at most `max` bytes; "" if missing. */
+/* Appends the string under `key`, cleaned, at most `max` bytes; "" if missing. */
 void message_field(struct buf *out, const json_t *alert, const char *key, size_t max);
 const json_t *message_newest(const struct message *m);
-/* The alert that the subject is about: the newest about the world's own state, else the newest. "A
+/* Returns the alert for the subject: the newest about the world's own state, else the newest. "A
  * dump is stored again" must not hide that the world is down. */
 const json_t *message_lead(const struct message *m);
-/* The time of the newest; 0 if it has none. */
+/* Returns the time of the newest alert; 0 if it has none. */
 wall_t message_time(const struct message *m);
-/* The same for each repetition of a message: [0-9a-f], from the newest alert. */
+/* Appends an id, [0-9a-f], from the newest alert. It is the same for each repetition of a
+ * message. */
 void message_id(struct buf *out, const struct message *m);
 
-/* The incident of one alert: the id of its first alert, [0-9a-f]; "" if missing. */
+/* Appends the incident of one alert: the id of its first alert, [0-9a-f]; "" if missing. */
 void message_incident(struct buf *out, const json_t *alert);
 
-/* Bytes of the first clause of what happened: "dump failed" of "dump failed: cannot connect …". */
+/* Returns the length of the first clause: "dump failed" of "dump failed: cannot connect …". */
 size_t message_clause(const char *what);
-/* "s8 BACK, nothing lost (+2 earlier)"; "(+2 more)" if one of them is later. */
+/* Appends "s8 BACK, nothing lost (+2 earlier)"; "(+2 more)" if one of them is later. */
 void message_subject(struct buf *out, const struct message *m);
-/* The whole text, lines ended by \n, at most `max` bytes: the lead in full, then the others, oldest
- * first. Those that do not fit become one line each; the rest is only counted. */
+/* Appends the whole text, lines ended by \n, at most `max` bytes: the lead in full, then the
+ * others, oldest first. Alerts that do not fit become one line each; the rest is only counted. */
 void message_text(struct buf *out, const struct message *m, size_t max);
-/* A short text for a chat, at most `max` UTF-16 units (the unit of the services' limits). */
+/* Appends a short text for a chat, at most `max` UTF-16 units (the unit of the services'
+ * limits). */
 void message_chat(struct buf *out, const struct message *m, size_t max);
 
-/* How far a request goes that takes a message to a server. */
+/* How far a request to a server goes. */
 enum request_depth {
     REQUEST_CHECK,   /* libcurl is installed, addresses are well-formed, secrets are readable */
-    REQUEST_CONNECT, /* the connection can be made, up to TLS and (mail) the login */
+    REQUEST_CONNECT, /* the connection can be made, including TLS and (mail) the login */
     REQUEST_SEND,
 };
 
@@ -56,9 +58,12 @@ enum request_depth {
 struct request_result {
     bool accepted; /* the server accepted it */
     int64_t
-        retry_after; /* ms that the server asked us to wait, at most REQUEST_RETRY_AFTER_MAX, or 0 */
+        /* ms that the server requested as a wait, at most REQUEST_RETRY_AFTER_MAX, or 0 */
+        retry_after;
     json_t *
-        left; /* with `accepted`: addresses that refused the mail for now (4xx), to be retried; or NULL */
+        /* with `accepted`: addresses that refused the mail temporarily (4xx), to be retried; or
+         * NULL */
+        left;
     struct buf reply; /* the server's answer, one clean line without secrets; may be empty */
 };
 void request_result_free(struct request_result *r);

@@ -9,16 +9,16 @@
 #include "base/err.h"
 #include "base/text.h"
 
-/* "Name <user@host>" or "user@host", parsed. `name` may be empty. */
+/* A parsed "Name <user@host>" or "user@host". `name` may be empty. */
 struct mailbox {
     struct buf name, addr;
 };
 int mime_mailbox(const char *text, struct mailbox *out, struct err *e);
 void mime_mailbox_free(struct mailbox *m);
 
-/* "Subject: text": encoded-words if it is not plain ASCII, folded at 78 columns. */
+/* Appends "Subject: text": encoded-words if it is not plain ASCII, folded at 78 columns. */
 void mime_text_header(struct buf *out, const char *name, const char *text);
-/* "To: a, b": one address per line. */
+/* Appends "To: a, b": one address per line. */
 void mime_address_header(struct buf *out, const char *name, const struct mailbox *list, size_t n);
 void mime_date_header(struct buf *out, wall_t t);
 /* Lines of `text` end with \n. */

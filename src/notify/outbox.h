@@ -26,31 +26,31 @@
 
 enum outbox_copy {
     OUTBOX_NEW,      /* not yet passed to the disk writer */
-    OUTBOX_GIVEN,    /* passed to it, no answer yet */
+    OUTBOX_GIVEN,    /* passed to the disk writer, no answer yet */
     OUTBOX_STORED,   /* on disk, under `number` */
-    OUTBOX_UNSTORED, /* it could not be stored */
+    OUTBOX_UNSTORED, /* could not be stored */
 };
 struct outbox_alert {
     json_t *json;
     enum outbox_copy copy;
     uint64_t number;
-    bool done[ALERT_CHANNELS];    /* delivered, or not for this channel */
+    bool done[ALERT_CHANNELS];    /* delivered, or not meant for this channel */
     bool sending[ALERT_CHANNELS]; /* in the message in flight */
-    bool begun[ALERT_CHANNELS];   /* at least one delivery of it was begun */
-    bool changed;                 /* its copy on disk does not say yet who still lacks it */
+    bool begun[ALERT_CHANNELS];   /* at least one delivery was begun */
+    bool changed;                 /* its copy on disk does not yet list who still lacks it */
 };
 struct outbox_channel {
-    unsigned dropped, damaged; /* to be reported next; `dropped` includes `damaged` */
+    unsigned dropped, damaged; /* counts for the next message; `dropped` includes `damaged` */
     unsigned sending_dropped, sending_damaged;
     uint64_t mark;     /* highest number delivered */
     unsigned spent;    /* tokens taken from the bucket and not yet refilled */
     mono_t refilled;   /* the next token comes OUTBOX_REFILL later */
     int64_t pause;     /* ms after the last failure, doubled with each in a row */
     mono_t not_before; /* the pause after a failure ends */
-    bool early;        /* the delivery in flight did not wait for that */
+    bool early;        /* the delivery in flight did not wait for not_before */
 };
 struct outbox {
-    struct outbox_alert *list; /* in the order in which they are delivered */
+    struct outbox_alert *list; /* in the order of delivery */
     size_t count;
     struct outbox_channel channel[ALERT_CHANNELS];
 };
@@ -60,38 +60,38 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert /* taken
  * that have not delivered it. Does nothing if it is already here. */
 void outbox_add_stored(struct outbox *o, json_t *alert /* taken */, uint64_t number,
                        const bool waits[ALERT_CHANNELS]);
-/* The config has changed: nothing waits for a channel that is off. */
+/* Call this when the config has changed: alerts no longer wait for a channel that is off. */
 void outbox_follow(struct outbox *o, const struct config *c);
 size_t outbox_waiting(const struct outbox *o, enum alert_channel ch);
 
-/* ms until the next delivery may start, 0: now, -1: there is nothing to deliver. What is still being
- * written to disk is not, unless `disk_away`: so if the supervisor is killed, the alert is in a
- * file, and soon the mark that it was sent. */
+/* Returns ms until the next delivery may start, 0: now, -1: there is nothing to deliver. An alert
+ * that is still being written to disk is not ready, unless `disk_away`. So if the supervisor is
+ * killed, the alert is in a file, and soon the mark that it was sent. */
 int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now);
-/* Begins a delivery of all that is ready; its alerts are a new array in *m. Each begin is followed
- * by sent or failed (`retry_after`: ms that the server asked for). */
+/* Begins a delivery of all ready alerts, which are a new array in *m. Each begin is followed by
+ * sent or failed (`retry_after`: ms that the server requested). */
 void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now,
                   struct message *m);
 void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now);
-/* Some recipients have it, and `left`, addresses, are to be tried again: exactly those, after the pause
- * that follows a failure. */
+/* Call this if some recipients have received it, and `left`, addresses, must be retried: exactly
+ * those, after the pause that follows a failure. */
 void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left, mono_t now);
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now);
 
-/* The next alert for the disk writer, or NULL. given(): it was passed on; stored(): the result for
- * the first one given (number 0: it could not be stored); not_stored(): no results will come for
- * those given, which are given again. Two files of one alert are recognized by its id. */
+/* Returns the next alert for the disk writer, or NULL. given(): it was passed on; stored(): the
+ * result for the first one given (number 0: it could not be stored); not_stored(): no results will
+ * come for those given, which are given again. Two files of one alert are recognized by its id. */
 const json_t *outbox_next(const struct outbox *o);
 void outbox_given(struct outbox *o);
 void outbox_stored(struct outbox *o, uint64_t number);
 void outbox_not_stored(struct outbox *o);
-/* An alert on the disk whose copy is to be replaced, and its number; NULL: none. rewritten(): it was
- * passed on. */
+/* Returns an alert whose copy on the disk must be replaced, and its number, or NULL. rewritten():
+ * it was passed on. */
 const json_t *outbox_changed(const struct outbox *o, uint64_t *number);
 void outbox_rewritten(struct outbox *o, uint64_t number);
 /* The copies' directory has changed. */
 void outbox_moved(struct outbox *o);
-/* All numbers up to this one were delivered; 0: none. */
+/* Returns the number up to which everything was delivered; 0: none. */
 uint64_t outbox_mark(const struct outbox *o, enum alert_channel ch);
 
 #endif

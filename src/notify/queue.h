@@ -27,11 +27,11 @@ struct queue_kept {
     json_t *alerts;   /* array, oldest first; may be empty */
     uint64_t *number; /* of each */
     struct {
-        uint64_t mark;    /* all up to here were delivered; UINT64_MAX: the channel is off */
+        uint64_t mark;    /* all up to this number were delivered; UINT64_MAX: the channel is off */
         unsigned dropped; /* alerts missing after that */
-        unsigned damaged; /* those of them set aside as .bad */
+        unsigned damaged; /* the number of them that were moved aside as .bad */
     } channel[ALERT_CHANNELS];
-    unsigned refused; /* files set aside by this call that are not ours */
+    unsigned refused; /* files that are not ours and were moved aside by this call */
     char why[300];    /* the first of them and the reason, or "" */
 };
 
@@ -40,19 +40,20 @@ struct queue_kept {
  * channel. */
 int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *number,
               struct err *e);
-/* Replaces the file of an alert that some recipients have, by one that names the others. Does nothing if
- * it is gone. */
+/* Replaces the file of an alert that some recipients have received by one that names the others.
+ * Does nothing if it is gone. */
 int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e);
-/* Reads all pending alerts; creates missing marks. Damaged files are set aside. */
+/* Reads all pending alerts; creates missing marks. Damaged files are moved aside. */
 int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct err *e);
 void queue_kept_free(struct queue_kept *k);
-/* Number of alerts pending for channel `ch`; -1 on error. */
+/* Returns the number of alerts pending for channel `ch`; -1 on error. */
 int queue_waiting(int dirfd, enum alert_channel ch, struct err *e);
 /* Records that `ch` delivered everything up to `upto`; removes what all channels have delivered. */
 int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_t upto,
                struct err *e);
 
-/* Stores `o` in the queue's directory. On a full disk the room that is kept there for alerts is freed for one retry. */
+/* Stores `o` in the queue's directory. On a full disk the space reserved for alerts is freed for
+ * one retry. */
 int queue_save(int dirfd, const char *name, size_t max, const json_t *o, struct err *e);
 
 /* ---- incident.c ----
@@ -64,7 +65,7 @@ int queue_save(int dirfd, const char *name, size_t max, const json_t *o, struct 
  *   incidents   {"NAME":{"id","event","world"},…}: NAME is "world" or another condition */
 
 #define INCIDENTS_FILE "incidents"
-#define INCIDENTS_MAX 32 /* beyond this, each alert begins a thread of its own */
+#define INCIDENTS_MAX 32 /* with more incidents, each alert begins a thread of its own */
 
 struct incident {
     char name[24], id[65];
@@ -75,18 +76,19 @@ struct incidents {
     size_t count;
 };
 
-/* NULL: none of that name is open. Valid until the next one is opened or closed. */
+/* Returns NULL if none of that name is open. Valid until the next one is opened or closed. */
 const struct incident *incident_find(const struct incidents *all, const char *name);
-/* Does nothing if it is already open. */
+/* Opens an incident; does nothing if it is already open. */
 void incident_open(struct incidents *all, const char *name, const char *id, unsigned event);
 void incident_close(struct incidents *all, const char *name);
 
-/* What is stored, for incidents_save(). The world is in it, so that the file of another world is not
- * taken where both worlds are signed with one key; files of older versions do not name it. */
+/* Returns the contents of the file, for incidents_save(). The world is in it, so that the file of
+ * another world is not accepted if both worlds are signed with one key; files of older versions do
+ * not name it. */
 json_t *incidents_json(const struct incidents *all, const char *world);
 
-/* In the directory of the alert queue. A missing or damaged file means that none is open; malformed
- * entries and those of another world are dropped. */
+/* Loads the file in the directory of the alert queue. A missing or damaged file means that none is
+ * open; malformed entries and those of another world are dropped. */
 void incidents_load(int dirfd, const char *world, struct incidents *out);
 int incidents_save(int dirfd, const json_t *o, struct err *e);
 

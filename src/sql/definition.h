@@ -24,7 +24,7 @@ enum definition_kind {
 const char *definition_kind_name(enum definition_kind kind);  /* "view", "package body" … */
 const char *definition_kind_words(enum definition_kind kind); /* "VIEW" … as SQL writes it */
 
-/* How a session reads the text. */
+/* The sql_mode and character set under which a session reads the text. */
 struct definition_modes {
     bool ansi_quotes;   /* sql_mode ANSI_QUOTES */
     bool plain_strings; /* sql_mode NO_BACKSLASH_ESCAPES */
@@ -36,26 +36,27 @@ struct definition {
     enum definition_kind kind;
     bool aggregate;                   /* of a function */
     bool duality;                     /* of a view: JSON RELATIONAL DUALITY */
-    bool enabled;                     /* of an event: it would run */
-    bool has_definer;                 /* one other than CURRENT_USER */
-    struct buf name;                  /* "" until it was read */
-    struct buf table;                 /* a trigger's */
+    bool enabled;                     /* of an event: not DISABLE */
+    bool has_definer;                 /* a definer other than CURRENT_USER */
+    struct buf name;                  /* "" until it has been read */
+    struct buf table;                 /* of a trigger */
     struct buf user;                  /* of the definer */
     struct buf host;                  /* "" for a role */
     const char *algorithm, *security; /* of a view; "": not given (static text) */
-    /* What follows the name: columns of a view; parameters, type and characteristics of a routine;
-     * moment, table and order of a trigger; schedule of an event, and after its state `comment`. */
+    /* The text after the name: columns of a view; parameters, type and characteristics of a
+     * routine; time, table and order of a trigger; schedule of an event. An event's text after its
+     * state is in `comment`. */
     struct buf rest, comment;
-    const char *body; /* in the text that was read, up to its end */
+    const char *body; /* points into the text that was read; extends to its end */
     size_t body_len;
 };
 
-/* False: it is not one such statement, and *why (static text) says what is wrong; kind and name are
- * set as far as they were read. *out must be freed in any case. */
+/* Parses one such statement. Returns false for anything else, and *why (static text) names the
+ * error; kind and name are set as far as they were read. *out must always be freed. */
 bool definition_read(const char *sql, size_t len, const struct definition_modes *modes,
                      struct definition *out, const char **why);
-/* `definer`: keep the definer that was read, if any; otherwise the session's account becomes the
- * definer. Events are always written as DISABLE. */
+/* Writes the statement. `definer`: keep the definer that was read, if any; otherwise the session's
+ * account becomes the definer. Events are always written as DISABLE. */
 void definition_write(const struct definition *d, bool definer, struct buf *out);
 void definition_free(struct definition *d);
 

@@ -16,7 +16,8 @@ struct enum_members {
 /* Parses a column's type as in information_schema: "enum('a','it''s')". Returns 0, or -1 for
  * another type. To be freed with enum_members_free() even after -1. */
 int enum_members_parse(const char *type, struct enum_members *out);
-/* The number of an ENUM's member or the bits of a SET's; 0 for an empty text. -1: not a member. */
+/* Finds the number of an ENUM's member or the bits of a SET's; 0 for an empty text. Returns -1 if
+ * it is not a member. */
 int enum_members_find(const struct enum_members *c, const char *text, size_t len, uint64_t *number);
 void enum_members_free(struct enum_members *c);
 

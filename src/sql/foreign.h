@@ -1,9 +1,9 @@
-/* What one statement of another tool's file is: the files of mysqldump, mariadb-dump, mydumper, phpMyAdmin, HeidiSQL,
- * Adminer and SQLyog. The grammar is written down in worldkeeper(8), FILES OF OTHER TOOLS; every other statement is
- * FOREIGN_REFUSED. Version comments are read as this server reads them. Pure.
+/* Classifies one statement of another tool's file: mysqldump, mariadb-dump, mydumper, phpMyAdmin,
+ * HeidiSQL, Adminer and SQLyog. The grammar is in worldkeeper(8), FILES OF OTHER TOOLS; every other
+ * statement is FOREIGN_REFUSED. Version comments are read as this server reads them. Pure.
  *
- * Only the head of a statement is read here: definitions are read by sql/table.h, rows by sql/insert.h, code by
- * sql/definition.h. */
+ * Only the head of a statement is read here. Definitions are read by sql/table.h, rows by
+ * sql/insert.h, code by sql/definition.h. */
 #ifndef WK_SQL_FOREIGN_H
 #define WK_SQL_FOREIGN_H
 
@@ -41,7 +41,7 @@ struct foreign {
     bool view, trigger;   /* FOREIGN_CODE: what it creates */
 };
 
-/* How this server reads the text: sql_mode ANSI_QUOTES, and its version for version comments. */
+/* How this server reads the text: sql_mode ANSI_QUOTES, and its version, for version comments. */
 struct foreign_reading {
     bool ansi_quotes, plain_strings;
     struct server_version server;
@@ -53,8 +53,8 @@ void foreign_free(struct foreign *f);
 
 /* ---- SET ---- */
 
-/* What a file's SET statements make of its session, as far as rows and definitions depend on it: the values that apply
- * to the next statement, and those of a new session, for DEFAULT. */
+/* The session settings that a file's SET statements change, as far as rows and definitions depend
+ * on them: the values for the next statement, and those of a new session, for DEFAULT. */
 enum foreign_setting {
     FOREIGN_NAMES,  /* the character set of the text */
     FOREIGN_MODE,   /* sql_mode, in upper case */
@@ -66,31 +66,32 @@ struct foreign_session {
     char now[FOREIGN_SETTINGS][512], start[FOREIGN_SETTINGS][512];
     struct foreign_saved {
         char *variable; /* without @ */
-        int setting;    /* -1: none of these; its value is not known */
+        int setting;    /* -1: not one of these settings; its value is not tracked */
         char value[512];
     } * saved;
     size_t saved_count;
-    bool any;         /* a setting was made that a file's header makes */
-    bool definitions; /* mysqldump's way to set the character set of definitions was seen */
+    bool any;         /* true after a SET that a file's header usually contains */
+    bool definitions; /* true after mysqldump's SET for the character set of definitions */
 };
-/* `names`, `mode`, `zone`: those of a new session. */
+/* Initializes it with the `names`, `mode` and `zone` of a new session. */
 void foreign_session_begin(struct foreign_session *s, const char *names, const char *mode,
                            const char *zone);
-/* What a SET does beside changing `session`. */
+/* The effects of a SET besides changing `session`. */
 struct foreign_set {
-    bool saves;    /* a variable of the session into @OLD_… */
-    bool restores; /* one from there */
-    char what[80]; /* refused: the name of what is set */
+    bool saves;    /* saves a session variable in @OLD_… */
+    bool restores; /* restores one from @OLD_… */
+    char what[80]; /* if refused: the name of the variable */
 };
-/* False: it sets something that is not in the grammar; `session` may have changed then. */
+/* Applies a SET to `session`. Returns false if it sets something outside the grammar; `session` may
+ * have changed then. */
 bool foreign_set(struct foreign_session *session, const char *sql, size_t len,
                  const struct foreign_reading *how, struct foreign_set *out);
 void foreign_session_free(struct foreign_session *s);
-/* Is the mode in the list? */
+/* Returns true if the list contains the mode. */
 bool foreign_has_mode(const char *modes, const char *mode);
-/* The modes of the list that decide what values and definitions mean; quotes and escapes are read and written here,
- * so those modes are left out. False: there is one under which definitions are written in another language. Appended to
- * `out`, which is then at least "". */
+/* Appends those modes of the list that determine the meaning of values and definitions. Modes about
+ * quotes and escapes are omitted, because quoting is done here. Returns false for a mode that
+ * changes the language of definitions. `out` becomes at least "". */
 bool foreign_modes(const char *modes, struct buf *out);
 
 #endif

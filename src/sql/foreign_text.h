@@ -7,17 +7,17 @@
 
 struct foreign_text {
     struct sql_text text;
-    struct sql_token t; /* the next to read */
+    struct sql_token t; /* the next token */
     struct server_version server;
 };
 
 void foreign_text_begin(struct foreign_text *x, const char *sql, size_t len,
                         const struct foreign_reading *how);
 void foreign_text_next(struct foreign_text *x);
-/* Each reads it if it is next. */
+/* Each of these consumes the next token if it matches. */
 bool foreign_text_word(struct foreign_text *x, const char *word);
 bool foreign_text_punct(struct foreign_text *x, const char *sign);
-/* Does the statement end here? */
+/* Returns true at the end of the statement. */
 bool foreign_text_end(const struct foreign_text *x);
 
 #endif

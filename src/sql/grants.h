@@ -24,7 +24,7 @@ struct grant {
     char *grantee;       /* "`user`@`host`", "`role`", "PUBLIC" */
     char **privileges;   /* upper case, one spelling each; "ALL PRIVILEGES" is not expanded */
     size_t count;
-    char **partial; /* for some columns only, as written: "UPDATE (`a`, `b`)" */
+    char **partial; /* for some columns only, in the server's text: "UPDATE (`a`, `b`)" */
     size_t partials;
 };
 struct grants {
@@ -33,20 +33,21 @@ struct grants {
     bool literal; /* MySQL with partial_revokes: no wildcards in schema names */
 };
 
-/* Adds one line. Lines that grant nothing (SET DEFAULT ROLE) are skipped; -1: not understood. */
+/* Adds one line of SHOW GRANTS. Lines that grant nothing (SET DEFAULT ROLE) are skipped. Returns -1
+ * for an unknown line. */
 int grants_add(struct grants *g, const char *line);
 void grants_free(struct grants *g);
 
-/* Is the privilege granted on the whole schema (NULL: on *.*)? */
+/* Returns true if the privilege is granted on the whole schema (NULL: on *.*). */
 bool grants_have(const struct grants *g, const char *schema, const char *privilege);
-/* The same for one table; rows for the table count, too. */
+/* Like grants_have(), for one table; rows for the table count as well. */
 bool grants_have_table(const struct grants *g, const char *schema, const char *table,
                        const char *privilege);
-/* The row of `grantee` that counts for the schema, or NULL. */
+/* Returns the row of `grantee` that counts for the schema, or NULL. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee);
-/* Does the row's schema pattern match? */
+/* Returns true if the row's schema pattern matches. */
 bool grant_matches(const struct grants *g, const struct grant *row, const char *schema);
-/* Does its pattern match more than one name (an unescaped %)? */
+/* Returns true if its pattern matches more than one name (an unescaped %). */
 bool grant_is_wide(const struct grants *g, const struct grant *row);
 /* Appends a pattern that matches only this schema. */
 void grants_pattern(const struct grants *g, struct buf *b, const char *schema);

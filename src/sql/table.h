@@ -1,11 +1,12 @@
-/* A table's definition as a structure: parsed from a CREATE TABLE as SHOW CREATE TABLE and
- * mysqldump write it, and written by us; and an ALTER TABLE of another tool's file in the same structure. What was read is data; only the output of
- * sql_table_write() goes to a server, so no second parser can disagree with this one. Whatever the
- * structure cannot hold is refused by name. Pure.
+/* A table's definition as a structure. It is parsed from a CREATE TABLE as SHOW CREATE TABLE and
+ * mysqldump write it, or from an ALTER TABLE of another tool's file. Only the output of
+ * sql_table_write() goes to a server, so no second parser can disagree with this one. Anything that
+ * the structure cannot hold is refused by name. Pure.
  *
  * Expressions are kept as text, written token by token from listed functions, operators, literals
- * and quoted names. MySQL and MariaDB differ in some clauses: the writer leaves out those that the
- * target lacks, and those that it skips in a version comment (NOT ENFORCED, SRID, COMPRESSED …). */
+ * and quoted names. MySQL and MariaDB differ in some clauses: the writer omits clauses that the
+ * target lacks, and those that it would skip in a version comment (NOT ENFORCED, SRID, COMPRESSED
+ * …). */
 #ifndef WK_SQL_TABLE_H
 #define WK_SQL_TABLE_H
 
@@ -30,7 +31,7 @@ struct sql_column {
 
 struct sql_key_part {
     char *name, *expression; /* one of the two */
-    char *length;            /* of a prefix */
+    char *length;            /* of a key prefix */
     bool descending, no_overlaps;
 };
 struct sql_key {
@@ -43,13 +44,13 @@ struct sql_key {
     size_t part_count;
 };
 
-/* A CHECK's expression; all that follows the name of a FOREIGN KEY or a PERIOD. */
+/* For a CHECK: its expression. For a FOREIGN KEY or a PERIOD: all text after the name. */
 struct sql_constraint {
     char *name, *check, *foreign, *period;
     bool not_enforced;
 };
 
-/* Who knows a clause: the writer leaves out those that the other one does not. */
+/* Which server knows a clause. The writer omits clauses that the target does not know. */
 enum sql_brand { SQL_BOTH, SQL_MYSQL, SQL_MARIADB };
 struct sql_option {
     const char *name; /* as it is written; static */
@@ -67,10 +68,10 @@ struct sql_table {
     char *engine;            /* "" if none is given */
     uint64_t auto_increment; /* 0: none */
     char *partitions;        /* "PARTITION BY …" */
-    /* MariaDB: the schema of the sequences in its defaults; NULL: they name none. The caller must
-     * check that it is the world's own. */
+    /* MariaDB: the schema of the sequences in its defaults; NULL: none is named. The caller must
+     * check that it is the world's own schema. */
     char *sequences;
-    char **texts; /* all of them, to be freed */
+    char **texts; /* all owned texts, for freeing */
     size_t text_count;
 };
 
@@ -78,34 +79,35 @@ struct sql_table {
 enum sql_table_modes {
     SQL_PLAIN_STRINGS = 1, /* as under NO_BACKSLASH_ESCAPES */
     SQL_ANSI_QUOTES = 2,   /* as under ANSI_QUOTES */
-    SQL_QUALIFIED = 4,     /* the table's name may stand behind a schema's, which is dropped */
+    SQL_QUALIFIED = 4,     /* the table's name may be qualified by a schema, which is dropped */
 };
-/* ERR_REFUSED names what is not accepted; nothing is to be freed then. */
+/* Parses a CREATE TABLE. ERR_REFUSED names what is not accepted; nothing needs to be freed then. */
 int sql_table_read(const char *create, size_t len, unsigned modes, struct sql_table *out,
                    struct err *e);
 void sql_table_free(struct sql_table *t);
-/* Reads an ALTER TABLE that modifies columns, adds keys and constraints, and sets options: what files of other tools have
- * after a table's rows. The columns in `out` are those of MODIFY. ERR_REFUSED for any other clause. */
+/* Reads an ALTER TABLE that modifies columns, adds keys and constraints, and sets options, as other
+ * tools write it after a table's rows. The columns in `out` are those of MODIFY. ERR_REFUSED for
+ * any other clause. */
 int sql_alter_read(const char *alter, size_t len, unsigned modes, struct sql_table *out,
                    struct err *e);
 
-/* The engine named in a definition, even in one that sql_table_read() refuses: it may show that
- * this is not a MEMORY table anyway. NULL: none or several are named, or the text contains
- * something that only some servers read. To be freed. */
+/* Returns the engine named in a definition, even in one that sql_table_read() refuses, to show that
+ * it is not a MEMORY table. Returns NULL if none or several are named, or if the text contains
+ * something that only some servers read. The caller frees it. */
 char *sql_table_engine(const char *create, size_t len, unsigned modes);
 
 struct sql_table_how {
-    const char *name; /* the table's */
+    const char *name; /* of the table */
     bool temporary, mariadb;
     bool unnamed_checks; /* let the server name the CHECKs */
 };
-/* For a session in utf8mb4 without NO_BACKSLASH_ESCAPES and ANSI_QUOTES. */
+/* Appends a CREATE TABLE for a session in utf8mb4 without NO_BACKSLASH_ESCAPES and ANSI_QUOTES. */
 void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how);
-/* The clauses of what sql_alter_read() read, with a blank before them, to follow "ALTER TABLE `name`"; nothing if this
- * server knows none of them. */
+/* Appends the clauses that sql_alter_read() read, with a leading blank, to follow "ALTER TABLE
+ * `name`"; nothing if this server knows none of them. */
 void sql_alter_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how);
 
-/* NULL: no such column. Case-insensitive. */
+/* Returns NULL if there is no such column. Case-insensitive. */
 const struct sql_column *sql_table_column(const struct sql_table *t, const char *name);
 bool sql_table_has_foreign(const struct sql_table *t);
 

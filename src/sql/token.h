@@ -1,12 +1,13 @@
-/* Tokenizer for the SQL of a dump (ours or mysqldump's). The one place that decides where a name, a
- * string or a comment ends. Pure: no server, no memory but the caller's.
+/* Tokenizer for the SQL of a dump (ours or mysqldump's). Only this file decides where a name, a
+ * string or a comment ends. Pure: no server, only the caller's memory.
  *
  * Only blanks are skipped. Every comment is a token, so that each caller decides about it: a plain
- * one may be dropped, one that only some servers read must never be treated as text. The few that
- * servers write in SHOW CREATE TABLE, each with its clause, are on an exact list (token.c): the
- * tokens of the clause follow between SQL_ENTER and SQL_LEAVE.
+ * comment may be dropped, but a version comment must never be treated as text. The few that servers
+ * write in SHOW CREATE TABLE, each with its clause, are on an exact list (token.c): the tokens of
+ * the clause follow between SQL_ENTER and SQL_LEAVE.
  *
- * Callers must not send what they read: they write SQL of their own from what they have parsed.
+ * Callers must not send the text that they read: they write their own SQL from what they have
+ * parsed.
  *
  * Outside of row literals the text is UTF-8 without NUL. */
 #ifndef WK_SQL_TOKEN_H
@@ -30,15 +31,15 @@ enum sql_kind {
     SQL_OPEN,    /* ( */
     SQL_CLOSE,   /* ) */
     SQL_PUNCT,   /* one character, or one of the operators of two and three */
-    SQL_COMMENT, /* plain: from slash-star, -- or # on */
+    SQL_COMMENT, /* a plain comment: from slash-star, -- or # on */
     SQL_VERSION, /* a version comment that is not on the list, up to its first end */
-    SQL_ENTER,   /* the start of a listed one, such as slash-star-!50100 */
-    SQL_LEAVE,   /* the end of a listed one */
+    SQL_ENTER,   /* the start of a listed version comment, such as slash-star-!50100 */
+    SQL_LEAVE,   /* the end of a listed version comment */
 };
 
 struct sql_token {
     enum sql_kind kind;
-    const char *s; /* in the text */
+    const char *s; /* points into the text */
     size_t len;
 };
 
@@ -55,20 +56,20 @@ struct sql_text {
 /* Reads one token; `t` always gets its location, even for SQL_BAD. SQL_END and SQL_BAD are returned
  * again by further calls. */
 enum sql_kind sql_next(struct sql_text *text, struct sql_token *t);
-/* The next token, without consuming it. */
+/* Returns the next token without consuming it. */
 struct sql_token sql_peek(const struct sql_text *text);
 
-/* Is it this bare word, in upper or lower case? A quoted name never is. */
+/* Returns true if the token is this bare word, in either case. A quoted name never matches. */
 bool sql_is(const struct sql_token *t, const char *word);
-/* Finds a word of a list such as "YES NO", without regard to case; NULL: it has none. `len` bytes of
- * the list are then its spelling there. */
+/* Finds a word in a list such as "YES NO", case-insensitively. Returns its position, where `len`
+ * bytes are the list's spelling, or NULL. */
 const char *sql_find_word(const char *list, const char *word, size_t len);
-/* Punctuation, such as "=" or "->>". */
+/* Returns true if the token is this punctuation, such as "=" or "->>". */
 bool sql_is_punct(const struct sql_token *t, const char *sign);
-/* Appends the unquoted name of a SQL_NAME or SQL_WORD. False for another token, an empty name and
- * one with a NUL. */
+/* Appends the unquoted name of a SQL_NAME or SQL_WORD. Returns false for another token, an empty
+ * name, and a name with a NUL. */
 bool sql_token_name(const struct sql_token *t, struct buf *out);
-/* Appends the bytes of a SQL_STRING, SQL_HEX or SQL_BITS. False for another token. */
+/* Appends the bytes of a SQL_STRING, SQL_HEX or SQL_BITS. Returns false for another token. */
 bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *out);
 
 /* Finds the delimiter of the statement that starts at s, outside of quotes, backticks and comments.
@@ -77,7 +78,7 @@ bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *
  * a mark or delimiter may be split there, and the result may then be before `s`. */
 struct sql_scan {
     char quote;     /* ' " ` or 0 */
-    char comment;   /* '-' to the end of the line, '*' to its end, or 0 */
+    char comment;   /* '-' inside a line comment, '*' inside a block comment, or 0 */
     bool escaped;   /* the next byte is escaped by a backslash */
     bool plain;     /* option: a backslash is an ordinary character */
     size_t waiting; /* bytes before `end` that cannot be classified without those after it */

@@ -1,6 +1,6 @@
-/* Which versions of the servers are supported, and how each names the statements and variables that worldkeeper
- * uses. The only place that decides by version, beside sql/privileges.h. Taken from the vendors' manuals, and tried
- * on the versions that are SERVER_TESTED. Pure. */
+/* The supported server versions, and how each names the statements and variables that worldkeeper
+ * uses. Only this file and sql/privileges.h decide by version. Taken from the vendors' manuals, and
+ * tested on the versions that are SERVER_TESTED. Pure. */
 #ifndef WK_SQL_VERSIONS_H
 #define WK_SQL_VERSIONS_H
 
@@ -9,28 +9,29 @@
 
 struct server_version {
     bool mariadb;
-    unsigned number; /* 101119 is 10.11.19; SERVER_UNKNOWN is taken for newer than all */
+    unsigned number; /* 101119 is 10.11.19; SERVER_UNKNOWN counts as newer than all */
 };
 #define SERVER_UNKNOWN 9999999u
 #define SERVER_VERSION(major, minor, patch) (10000u * (major) + 100u * (minor) + (patch))
 
-/* Of the version that the server reports: "10.11.19-MariaDB-log", "8.4.6". */
+/* Parses the version that the server reports: "10.11.19-MariaDB-log", "8.4.6". */
 struct server_version server_version_of(const char *reported);
 
 /* ---- which versions are supported ---- */
 
 enum server_support {
     SERVER_TESTED,     /* the tests run on this series */
-    SERVER_DOCUMENTED, /* its manual says that it has all that is used */
-    SERVER_NEWER,      /* nothing is known of it */
+    SERVER_DOCUMENTED, /* its manual documents everything that is used */
+    SERVER_NEWER,      /* newer than the known series */
     SERVER_TOO_OLD,
 };
 enum server_support server_support(struct server_version v);
 
-/* The rows of the table, oldest first for each vendor, for documents and their tests; NULL: no more. */
+/* Returns the rows of the table, oldest first for each vendor, for documents and their tests; NULL
+ * after the last. */
 struct server_series {
     bool mariadb;
-    unsigned first; /* the series reaches to the next row's */
+    unsigned first; /* first version; the series ends at the next row's */
     const char *name;
     enum server_support support;
 };
@@ -41,16 +42,16 @@ const struct server_series *server_series(size_t i);
 enum server_word {
     WORD_LOG_STATUS,     /* statement: file, position, filters of the binary log */
     WORD_REPLICA_STATUS, /* statement: has rows on a replica */
-    WORD_REPLICAS,       /* statement: MySQL: a row for each replica; MariaDB: their number */
-    WORD_LOG_UPDATES,    /* variable: a replica logs what it receives */
-    WORD_LOG_HELD,       /* variable: how long the log is kept, in seconds */
-    WORD_LOG_HELD_DAYS,  /* the same in days */
-    WORD_LOG_TOTAL,      /* variable: how much of the log is kept */
-    WORD_LOG_GTID,       /* variable: GTIDs in the log */
-    WORD_ISOLATION,      /* variable */
-    WORD_REQUIRE_KEY,    /* session variable: a table must have a primary key */
-    WORD_INVISIBLE_KEY,  /* session variable: a table without a key gets one */
-    WORD_CHECKS,         /* session variable: CHECK constraints are enforced */
+    WORD_REPLICAS,      /* statement: MySQL: one row per replica; MariaDB: the number of replicas */
+    WORD_LOG_UPDATES,   /* variable: a replica logs what it receives */
+    WORD_LOG_HELD,      /* variable: how long the log is kept, in seconds */
+    WORD_LOG_HELD_DAYS, /* the same in days */
+    WORD_LOG_TOTAL,     /* variable: how much of the log is kept */
+    WORD_LOG_GTID,      /* variable: GTIDs in the log */
+    WORD_ISOLATION,     /* variable */
+    WORD_REQUIRE_KEY,   /* session variable: a table must have a primary key */
+    WORD_INVISIBLE_KEY, /* session variable: a table without a key gets one */
+    WORD_CHECKS,        /* session variable: CHECK constraints are enforced */
     WORD_STATISTICS_AGE, /* session variable: how old statistics may be */
     WORD_IDENTITY,       /* variable: a number that only this installation has */
     WORD_STATUS_SCHEMA,  /* schema of the table global_status */
@@ -62,7 +63,7 @@ enum server_word {
     WORD_OLD_MODE,   /* sql_mode that newer servers refuse */
     SERVER_WORDS
 };
-/* NULL: this version has nothing of the kind. */
+/* Returns NULL if this version has nothing of the kind. */
 const char *server_word(struct server_version v, enum server_word w);
 
 #endif

@@ -9,59 +9,62 @@
 
 struct catalog_entry {
     struct manifest m; /* m.name is set even if the manifest could not be read */
-    bool intact;       /* manifest readable, file present with its size; content is not read */
-    bool unread;       /* not intact only because it could not be read, or others can write it */
-    bool unproven;     /* not intact only for lack of a valid signature: neither used nor deleted */
-    bool damaged;      /* not intact only because of `proof` */
-    bool earlier;      /* of an earlier round (round.h): restored only by name */
-    bool abandoned;    /* by the record of the world (lives.h): restored only by name */
+    bool intact;       /* manifest readable, file present with its size; the content is not read */
+    bool unread; /* not intact only because it could not be read, or because others can write it */
+    bool unproven;  /* not intact only for lack of a valid signature: neither used nor deleted */
+    bool damaged;   /* not intact only because of its proof (proof.h) */
+    bool earlier;   /* of an earlier round (round.h): restored only by name */
+    bool abandoned; /* abandoned by the world's record (lives.h): restored only by name */
     struct proof proof;
-    struct pin pin;   /* kind PIN_NONE: there is none */
+    struct pin pin;   /* kind PIN_NONE: not pinned */
     char reason[512]; /* why it is not intact */
 };
 
 struct catalog {
     struct catalog_entry *list; /* newest first, by (generation, sequence) */
     size_t count;
-    uint64_t generation, sequence; /* highest in any file name: dumps, .part, rejected */
-    uint64_t round;                /* the current one; 0: none was ever begun */
-    char round_nonce[33];          /* of round.json; "": there is none */
+    uint64_t generation, sequence; /* highest number in any file name: dumps, .part, rejected */
+    uint64_t round;                /* the current round; 0: none was ever begun */
+    char round_nonce[33];          /* from round.json; "": there is none */
 };
 
-/* `dirfd` is the dump directory. */
+/* Reads the catalog. `dirfd` is the dump directory. */
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e);
-/* The same for rejected/. */
+/* Like catalog_load(), for rejected/. */
 int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, struct err *e);
-/* Sets `round` and each `earlier` by the manifests and by what is `known` besides. Pure. catalog_load() has done it. */
+/* Sets `round` and each `earlier` from the manifests and the number `known` from elsewhere. Pure.
+ * catalog_load() calls it. */
 void catalog_judge_rounds(struct catalog *c, uint64_t known);
-/* Sets each `abandoned` by what this machine knows of the record. catalog_load() has done it. */
+/* Sets each `abandoned` from this machine's copy of the record. catalog_load() calls it. */
 void catalog_judge_lives(struct catalog *c, int dirfd);
-/* May a dump be chosen by whoever does not name it? */
+/* Returns true if a dump may be chosen automatically. */
 bool catalog_usable(const struct catalog_entry *c);
 void catalog_free(struct catalog *c);
-/* Newest usable entry, after skipping `skip` of them; NULL when there is none. */
+/* Returns the newest usable entry after skipping `skip` of them, or NULL. */
 const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned skip);
-/* Does somebody who types `asked` mean this dump? NAME.sql.gz is one way, and NAME the other. */
+/* Returns true if `asked`, typed by a user, names this dump, as NAME.sql.gz or NAME. */
 bool catalog_named(const char *name, const char *asked);
 const struct catalog_entry *catalog_find(const struct catalog *c, const char *name);
-/* When it was last verified, and by which action ("dump": when it was stored); "" and ms 0: it is
- * not intact. */
+/* Returns when it was last verified, and by which action ("dump": when it was stored); "" and ms 0:
+ * it is not intact. */
 wall_t catalog_proven(const struct catalog_entry *c, const char **by);
-/* true if one of the intact dumps is of the world with this nonce, or the round was begun with it. */
+/* Returns true if one of the intact dumps is of the world with this nonce, or if the round was
+ * begun with it. */
 bool catalog_knows_nonce(const struct catalog *c, const char *nonce);
 
 /* Deletes what killed workers left here and in rejected/: temporary files, .part files, and dump
- * files without a manifest that are older than the newest dump. Not to be called during a dump. */
+ * files without a manifest that are older than the newest dump. Must not be called during a
+ * dump. */
 int catalog_sweep(int dirfd, const char *world, struct err *e);
 /* Deletes a dump, its manifest first: a file without a manifest is not a dump, so a crash in
  * between leaves only a file for catalog_sweep(). */
 int catalog_remove(int dirfd, const char *name, struct err *e);
-/* Deletes the dumps that retention.h does not keep, except those that could not be read; *removed
+/* Deletes the dumps that retention.h does not keep, except those that could not be read. *removed
  * is their number. */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
                    unsigned *removed, struct err *e);
-/* Moves a complete .part into rejected/ with its manifest and `reason`; keeps the last 3 of ours
- * there. */
+/* Moves a complete .part with its manifest and `reason` into rejected/, where the last 3 of ours
+ * are kept. */
 int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *reason,
                    struct err *e);
 

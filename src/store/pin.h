@@ -1,5 +1,6 @@
-/* A pin keeps a dump that retention would delete. It lies beside the dump as NAME.pin, signed like the other small
- * files there (kept.h). It protects the dump's copy in a store as well, as long as the dump itself is here. */
+/* A pin keeps a dump that retention would delete. It is stored beside the dump as NAME.pin and
+ * signed like the other small files there (kept.h). It also protects the dump's copy in a store
+ * while the dump itself is here. */
 #ifndef WK_STORE_PIN_H
 #define WK_STORE_PIN_H
 
@@ -14,7 +15,7 @@
 enum pin_kind {
     PIN_NONE,
     PIN_SHRINK, /* the last dump before one that lost many rows: for [retention] keep_before_shrink */
-    PIN_ROUND, /* the last dump of a round, until somebody removes the pin */
+    PIN_ROUND, /* the last dump of a round; kept until an operator removes the pin */
     PIN_KINDS
 };
 
@@ -24,11 +25,12 @@ struct pin {
     char reason[400]; /* what happened after the dump */
 };
 
-/* Creates or replaces the pin of dump `name`, durably; not by one that ends earlier. */
+/* Creates or replaces the pin of dump `name`, durably. It never replaces a pin that ends later. */
 int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason, struct err *e);
-/* A file that is missing, unreadable or not signed as it must be is no pin: kind PIN_NONE. */
+/* Reads a pin. A missing, unreadable or wrongly signed file counts as no pin: kind PIN_NONE. */
 void pin_read(int dirfd, const char *name, struct pin *out);
-/* Does the pin keep its dump at `now`? Pure. A pin from the future (a clock that was set back) does. */
+/* Returns true if the pin keeps its dump at `now`. A pin from the future (the clock was set back)
+ * does. Pure. */
 bool pin_holds(const struct pin *p, const struct config_retention *rule, wall_t now);
 
 #endif

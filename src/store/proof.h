@@ -1,6 +1,6 @@
-/* What verifying or loading a dump has shown since it was stored. Kept beside it as NAME.proof, so
- * that a dump that was found damaged stays known as damaged. Without such a file the dump was last
- * verified when it was stored. */
+/* The findings of verifying or loading a dump since it was stored. They are in NAME.proof beside
+ * it, so that a damaged dump stays known as damaged. Without such a file the dump was last verified
+ * when it was stored. */
 #ifndef WK_STORE_PROOF_H
 #define WK_STORE_PROOF_H
 
@@ -11,21 +11,21 @@
 #include "base/err.h"
 
 #define PROOF_ENDING ".proof"
-/* A single failure may be temporary; a dump that fails to load this often, for a reason that lies
- * in the dump, is skipped. */
+/* Failed loads, for a reason in the dump, after which a dump is skipped. A single failure may be
+ * temporary. */
 #define PROOF_LOADS 2
 
 struct proof {
     bool damaged;     /* its file does not match its manifest */
     int64_t failures; /* consecutive loads that the server refused because of the dump's content */
-    wall_t at;        /* of the last finding; ms 0: none since it was stored */
+    wall_t at;        /* time of the last finding; ms 0: none since it was stored */
     char by[16];      /* "verify", "restore", "drill" */
     char reason[400];
 };
 
-/* An unreadable file counts as missing, and so does one without a valid signature if a key is set
- * (kept.h): it proves nothing. -1: a file is there, but others could have written it (ERR_REFUSED);
- * *out is empty then. */
+/* Reads the findings. An unreadable file counts as missing, and so does one without a valid
+ * signature if a key is set (kept.h). Returns -1 if others could have written the file
+ * (ERR_REFUSED); *out is empty then. */
 int proof_read(int dirfd, const char *name, struct proof *out, struct err *e);
 bool proof_unloadable(const struct proof *p);
 int proof_intact(int dirfd, const char *name, const char *by, struct err *e);
@@ -33,9 +33,9 @@ int proof_damaged(int dirfd, const char *name, const char *by, const char *reaso
 /* Counts a failed load; *out receives the updated findings. */
 int proof_load_failed(int dirfd, const char *name, const char *by, const char *reason,
                       struct proof *out, struct err *e);
-/* "found damaged by a verify on …: …": shows an operator why a dump is not used. */
+/* Writes "found damaged by a verify on …: …", to show an operator why a dump is not used. */
 void proof_words(const struct proof *p, char *out, size_t size);
-/* All dumps in the directory that must not be used: [{dump, at, by, reason, loadable}]. */
+/* Lists all dumps in the directory that must not be used: [{dump, at, by, reason, loadable}]. */
 json_t *proof_damaged_json(int dirfd);
 
 #endif

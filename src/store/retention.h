@@ -15,16 +15,16 @@
 #include "base/clock.h"
 
 struct retention_item {
-    uint64_t generation, sequence; /* the order of dumps; times are not used for it */
+    uint64_t generation, sequence; /* order of the dumps; times are not used for it */
     wall_t at;
     bool intact; /* has a manifest and was not found damaged */
     bool pinned; /* kept whatever the rules say (pin.h), if it is intact */
-    bool keep;   /* out */
+    bool keep;   /* the result */
 };
 
-/* `items` in any order; sets `keep` of each. Items that are not intact are kept unless an intact
- * one with a higher (generation, sequence) exists. Two intact ones with the same (generation,
- * sequence) count as one: both are kept or neither is. */
+/* Sets `keep` of each of the `items`, which may be in any order. Items that are not intact are kept
+ * unless an intact one with a higher (generation, sequence) exists. Two intact ones with the same
+ * (generation, sequence) count as one: both are kept or neither is. */
 void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
                       wall_t now);
 

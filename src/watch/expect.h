@@ -1,4 +1,5 @@
-/* What a probe saw, what was expected, and the verdict that this amounts to. Pure: no clock, no file, no database. */
+/* The result of a probe, the expected world, and the verdict. Pure: no clock, no file, no
+ * database. */
 #ifndef WK_WATCH_EXPECT_H
 #define WK_WATCH_EXPECT_H
 
@@ -13,10 +14,10 @@ enum verdict {
     VERDICT_ALIVE,       /* our sentinel row is there */
     VERDICT_EMPTY,       /* the sentinel table is there, without a row */
     VERDICT_MISSING,     /* there is no sentinel table, and we could see it */
-    VERDICT_FOREIGN,     /* the row is not ours, or is no proof */
+    VERDICT_FOREIGN,     /* the row is not ours, or proves nothing */
     VERDICT_UNREACHABLE, /* no connection, or it broke */
     VERDICT_STALLED,     /* no answer in time */
-    VERDICT_DENIED,      /* the server answers, and refuses us */
+    VERDICT_DENIED,      /* the server answers but refuses us */
 };
 const char *verdict_name(enum verdict v); /* "ALIVE" … */
 char verdict_letter(enum verdict v);      /* A E M F U S D, '-' for none */
@@ -29,14 +30,14 @@ char verdict_letter(enum verdict v);      /* A E M F U S D, '-' for none */
 /* What one probe saw, before expect_judge(). */
 struct observation {
     enum verdict
-        failed;     /* UNREACHABLE, STALLED, DENIED or MISSING where the probe failed; else NONE */
-    int error;      /* the server's or system's error number of that failure */
-    char text[512]; /* one line for people */
-    bool schema_there;      /* for MISSING */
+        failed;        /* UNREACHABLE, STALLED, DENIED or MISSING if the probe failed; else NONE */
+    int error;         /* the server's or system's error number of that failure */
+    char text[512];    /* one line for people */
+    bool schema_there; /* for MISSING */
     bool schema_has_rows;   /* for MISSING: a table of the schema holds a row */
     bool privileges_proven; /* for MISSING: we may see the tables of the schema */
     unsigned rows;          /* rows of the sentinel */
-    char engine[65];        /* of a sentinel that is not of engine MEMORY, else "" */
+    char engine[65];        /* engine of a sentinel that is not MEMORY, else "" */
     char nonce[NONCE_LEN + 1];
     uint64_t generation; /* of the sentinel row */
     struct server_id server;
@@ -46,27 +47,30 @@ struct observation {
     int64_t latency_ms;
 };
 
-/* What the supervisor knows from before (state.json, else the newest manifest). */
+/* The supervisor's knowledge from before (state.json, else the newest manifest). */
 struct expectation {
-    bool known;                     /* there was an ALIVE or a dump before */
-    char nonce[NONCE_LEN + 1];      /* of the last ALIVE */
-    char next_nonce[NONCE_LEN + 1]; /* of a restore that may have swapped before a crash; or "" */
-    struct server_id server;        /* at the last ALIVE */
-    mono_t seen; /* when we found this to be so ourselves; ms 0: an earlier supervisor did */
+    bool known;                /* there was an ALIVE or a dump before */
+    char nonce[NONCE_LEN + 1]; /* of the last ALIVE */
+    /* nonce of a restore that may have swapped before a crash; or "" */
+    char next_nonce[NONCE_LEN + 1];
+    struct server_id server; /* at the last ALIVE */
+    mono_t seen;             /* when this supervisor saw it; ms 0: an earlier supervisor did */
 };
 
 struct judgement {
     enum verdict verdict;
-    bool restarted;  /* another server process than at the last ALIVE: what was in memory is gone.
-                      * False where that is not proven (a start time not known, no last ALIVE) */
-    bool same_place; /* same installation as at the last ALIVE (true when nothing is known) */
+    /* another server process than at the last ALIVE: everything in memory is gone. False if that is
+     * not proven (a start time is not known, no last ALIVE) */
+    bool restarted;
+    bool same_place; /* same installation as at the last ALIVE (true if nothing is known) */
     bool rebuilt;   /* MISSING only: privileges are proven and no table of the schema holds a row */
     int64_t start;  /* start time of the server process, 0: not known */
     char text[640]; /* one printable line with the reason, for log and status */
 };
 
-/* ALIVE when the nonce is the expected one or next_nonce, or nothing is known yet (first contact).
- * MISSING needs privileges_proven, else DENIED. More than one row, or a malformed nonce: FOREIGN.
+/* Judges an observation. ALIVE if the nonce is the expected one or next_nonce, or if nothing is
+ * known yet (first contact). MISSING needs privileges_proven, else DENIED. More than one row, or a
+ * malformed nonce: FOREIGN.
  *
  * A start time that differs proves another process, even if it is earlier: a server's clock may be
  * set back between two starts, but the value never changes while a process lives. */

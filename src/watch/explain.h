@@ -1,5 +1,6 @@
-/* The guard's state in words for people who do not know worldkeeper: what happened, what to do, and the command for it.
- * One table of causes, for the pages, the terminal, the feed and the incidents of the history. Pure. */
+/* Explains the guard's state to people who do not know worldkeeper: what happened, what to do, and
+ * the command for it. One table of causes, for the pages, the terminal, the feed and the incidents
+ * of the history. Pure. */
 #ifndef WK_WATCH_EXPLAIN_H
 #define WK_WATCH_EXPLAIN_H
 
@@ -8,12 +9,12 @@
 
 struct explanation {
     char cause[160];  /* a sentence without its period; details are in the guard's reason */
-    char todo[400];   /* sentences in the imperative; "": nothing to do */
-    char command[80]; /* to paste, after hint_command() has completed it; "": none */
+    char todo[400];   /* sentences in the imperative; "": nothing needs to be done */
+    char command[80]; /* for pasting, after hint_command() has completed it; "": none */
 };
 
-/* `error`: the server's or system's number in the last probe, or 0. `hint`: of the error that the last restore failed
- * with, or "". */
+/* Fills `out`. `error`: the server's or system's number in the last probe, or 0. `hint`: that of
+ * the last failed restore's error, or "". */
 void explain(const struct guard *g, const struct config *c, int error, const char *hint,
              struct explanation *out);
 

@@ -47,13 +47,13 @@
 enum guard_state {
     GUARD_STARTING, /* nothing is known yet */
     GUARD_UP,       /* the world is there */
-    GUARD_SUSPECT,  /* perhaps not, or not to be judged */
-    GUARD_LOST,     /* proven; the restore is about to begin */
+    GUARD_SUSPECT,  /* the world may be gone, or cannot be judged */
+    GUARD_LOST,     /* loss is proven; the restore is about to begin */
     GUARD_RESTORING,
-    GUARD_WAITING, /* for the server, a person or the next try */
-    GUARD_PAUSED,  /* on request */
-    GUARD_STANDBY, /* the world is another machine's */
-    GUARD_STOPPED, /* this supervisor ends */
+    GUARD_WAITING, /* waits for the server, an operator or the next retry */
+    GUARD_PAUSED,  /* paused on request */
+    GUARD_STANDBY, /* another machine keeps the world */
+    GUARD_STOPPED, /* this supervisor is exiting */
 };
 const char *guard_state_name(enum guard_state s); /* "UP" … */
 
@@ -77,7 +77,7 @@ enum guard_cause {
     CAUSE_WITHDRAWN,   /* a restore that is no longer wanted is being ended */
     CAUSE_FAILED,      /* a restore failed */
     CAUSE_DOUBT,       /* about our own clock: see GUARD_DOUBT */
-    CAUSE_PAUSE,       /* asked for */
+    CAUSE_PAUSE,       /* requested */
     CAUSE_RESUME,      /* the pause is over */
     CAUSE_STANDBY,     /* the role of this machine */
     CAUSE_LEASE,       /* another machine may have the world: see GUARD_FENCED */
@@ -92,13 +92,14 @@ enum guard_event_type {
     GUARD_RESTORE_OK,      /* text: what was restored, or NULL */
     GUARD_RESTORE_FAILED,  /* err; the worker is gone, or could not be started (in LOST) */
     GUARD_RESTORE_STALLED, /* no progress for restore_stall; the worker is being killed */
-    GUARD_PAUSE,    /* pause_ms, 0: until resumed. Granted if the state is PAUSED afterwards */
-    GUARD_RESUME,   /* the pause ends, or the one that follows a restore by hand */
-    GUARD_DOUBT,    /* a tick came much too late, or wall and monotonic clock disagree: text */
-    GUARD_STOP,     /* SIGTERM */
-    GUARD_ROLE,     /* standby: another machine keeps the world, or no longer; text */
-    GUARD_FENCED,   /* this machine may not act: text says why; NULL: only not yet, no alert */
-    GUARD_UNFENCED, /* it may: text */
+    GUARD_PAUSE,  /* pause_ms, 0: until resumed. Granted if the state is PAUSED afterwards */
+    GUARD_RESUME, /* ends the pause, or the one that follows a restore by hand */
+    GUARD_DOUBT,  /* a tick came much too late, or wall and monotonic clock disagree: text */
+    GUARD_STOP,   /* SIGTERM */
+    GUARD_ROLE,   /* standby: another machine keeps the world, or no longer does; text */
+    /* this machine may not act: text gives the reason; NULL: not yet, without an alert */
+    GUARD_FENCED,
+    GUARD_UNFENCED, /* this machine may act: text */
 };
 
 struct guard_event {
@@ -107,8 +108,9 @@ struct guard_event {
     const struct err *err;
     const char *text;
     int64_t pause_ms;
-    bool pause_by_wall; /* it ends at a time of the wall clock, also if that is set meanwhile */
-    int64_t clock_set;  /* GUARD_DOUBT: ms that the wall clock was set forward by */
+    /* the pause ends at a wall-clock time, also if the clock is set meanwhile */
+    bool pause_by_wall;
+    int64_t clock_set; /* GUARD_DOUBT: ms by which the wall clock was set forward */
     bool by_hand;
     bool standby;
 };
@@ -137,14 +139,14 @@ enum guard_alert_kind {
 
 struct guard_answer {
     bool changed; /* the state changed: log `from` and the guard's reason */
-    bool renewed; /* the same state for another reason: logged too */
+    bool renewed; /* the same state for another reason: logged as well */
     enum guard_state from;
     enum guard_action action;
     enum guard_alert_kind alert;
     unsigned alert_event; /* one EVENT_ bit of config.h */
 };
 
-/* Size of the memory of alerted troubles; with more of them the oldest may be alerted again. */
+/* Number of alerted troubles that are remembered; with more, the oldest may be alerted again. */
 #define GUARD_KNOWN 16
 
 struct guard {
@@ -152,33 +154,35 @@ struct guard {
     enum guard_cause cause;
     mono_t since;
     char reason[640];     /* why this state, one line */
-    enum verdict verdict; /* last */
-    unsigned empties; /* EMPTY (proven by a restart), or MISSING that counts as loss, in a row, of
-                       * one process; the two are never added up */
+    enum verdict verdict; /* of the last probe */
+    /* consecutive EMPTY (proven by a restart), or MISSING that counts as loss, of one process; the
+     * two are never added up */
+    unsigned empties;
     int64_t empties_start; /* start time of that process */
-    unsigned deleted;      /* EMPTY without a restart, in a row */
+    unsigned deleted;      /* consecutive EMPTY without a restart */
     unsigned fresh;        /* probes since the last doubt: action needs at least `confirm` */
-    unsigned failures;     /* restores failed in a row */
-    int64_t retry_wait;    /* ms after the last of them, unless that stalled */
-    unsigned stalls;    /* automatic restores stalled in a row: after 1 the same dump again, then an
-                           older one each time */
-    mono_t retry_at;    /* no automatic restore before */
-    mono_t pause_until; /* ms 0: not limited */
-    bool pause_by_wall; /* it moves with the wall clock */
-    mono_t stalled_since; /* first of the STALLED verdicts in a row (CAUSE_STALLED) */
-    bool from_up;         /* SUSPECT: came from UP */
+    unsigned failures;     /* consecutive failed restores */
+    int64_t retry_wait;    /* ms after the last failed restore, unless it stalled */
+    /* consecutive stalled automatic restores: after 1 the same dump again, then an older one each
+     * time */
+    unsigned stalls;
+    mono_t retry_at;      /* no automatic restore before this time */
+    mono_t pause_until;   /* ms 0: not limited */
+    bool pause_by_wall;   /* pause_until moves with the wall clock */
+    mono_t stalled_since; /* time of the first of consecutive STALLED verdicts (CAUSE_STALLED) */
+    bool from_up;         /* SUSPECT was entered from UP */
     bool hurry;           /* a loss or the server's return may be near: probe faster */
     bool by_hand;         /* RESTORING: a user asked for it */
     bool stalling;        /* RESTORING: the worker is being killed for lack of progress */
     enum guard_state
         after; /* RESTORING: the state after a failure: WAITING, STARTING, PAUSED or STANDBY */
     mono_t alerted_at;           /* last alert or reminder of the current trouble */
-    unsigned alerted;            /* EVENT_ bit that the current trouble was alerted with, 0: none */
-    uint64_t known[GUARD_KNOWN]; /* hashes of what was alerted since the last UP, a ring */
+    unsigned alerted;            /* EVENT_ bit of the current trouble's alert, 0: none */
+    uint64_t known[GUARD_KNOWN]; /* ring of the hashes of troubles alerted since the last UP */
     unsigned known_count;
     bool rows_there;    /* CAUSE_MISSING: the server was not restarted, and tables hold rows */
-    bool fenced;        /* see GUARD_FENCED, … */
-    char no_lease[640]; /* … and its text; "": not asked yet */
+    bool fenced;        /* see GUARD_FENCED */
+    char no_lease[640]; /* its text; "": not asked yet */
     bool down_since_set;
     mono_t down_since; /* when the world left UP in trouble, since this supervisor started */
 };
@@ -186,48 +190,55 @@ struct guard {
 void guard_init(struct guard *g, mono_t now);
 void guard_step(struct guard *g, const struct guard_config *c, const struct guard_event *ev,
                 mono_t now, struct guard_answer *out);
-/* Does the server answer, and nothing it says proves that the world is gone? It is not known then whether the world is
- * up (the account is refused, the sentinel was deleted or changed); the game may well play on. */
+/* Returns true if the server answers, and nothing proves that the world is gone: the account is
+ * refused, or the sentinel was deleted or changed. It is then unknown whether the world is up; the
+ * game may continue normally. */
 bool guard_unverified(const struct guard *g);
-/* On request, which a restore by hand only interrupts. */
+/* Returns true during a requested pause, which a restore by hand only interrupts. */
 bool guard_paused(const struct guard *g);
-/* Is a reminder due, `repeat` ms after the last alert? 0: there are none. */
+/* Returns true if a reminder is due, `repeat` ms after the last alert; 0: no reminders. */
 bool guard_reminds(int64_t repeat, mono_t alerted_at, mono_t now);
-/* How many of the newest intact dumps the next automatic restore skips (because of stalls). After
- * any other failure, as when there are not that many dumps, it starts again at the newest. */
+/* Returns how many of the newest intact dumps the next automatic restore skips because of stalls.
+ * After any other failure, for instance if there are not that many dumps, it starts again at the
+ * newest. */
 unsigned guard_skip(const struct guard *g);
-/* The word for the flag file: "UP", "WAITING", or "RESTORING" with a dot per started minute. */
+/* Writes the word for the flag file: "UP", "WAITING", or "RESTORING" with a dot per started
+ * minute. */
 void guard_flag(const struct guard *g, const struct guard_config *c, mono_t now, char out[128]);
-/* When the next probe is due after the one that ended at `now`: after the configured interval while
- * all is well, at most 250 ms while a loss may be near (UNREACHABLE, EMPTY not yet confirmed), so
- * that a server that is back is noticed within two seconds. */
+/* Returns when the next probe is due after the one that ended at `now`: after the configured
+ * interval normally, after at most 250 ms while a loss may be near (UNREACHABLE, EMPTY not yet
+ * confirmed), so that a returning server is noticed within two seconds. */
 mono_t guard_next_probe(const struct guard *g, int64_t interval, mono_t now);
 /* Asserts the invariants above at the end of each guard_step(). Does nothing with NDEBUG. */
 void guard_check(const struct guard *g);
 
-/* ---- condition.c: what is said of a condition; as of the guard's own state a change is news, what lasts is
- * repeated every `alert_repeat`, anything else is not said again. Pure. ---- */
+/* ---- condition.c: decides which alert a condition needs. As for the guard's own state, a change
+ * is alerted, a lasting condition is repeated every `alert_repeat`, and nothing else is sent. Pure.
+ * ---- */
 
 #define CONDITION_KEY 64
 
 struct condition {
     bool on;
-    /* the same key again is not news, even if numbers in the text differ */
+    /* the same key is not alerted again, even if numbers in the text differ */
     char key[CONDITION_KEY];
-    char text[640], hint[2048]; /* a hint has whole commands */
+    char text[640], hint[2048]; /* a hint contains whole commands */
     wall_t since;
     mono_t notified; /* last alert or reminder */
 };
 
-/* The key of a failure: its class and number; of a refusal of our own, which has no number, its words without digits
- * as well, or another one that follows it would never be shown. Returns `out`. */
+/* Writes the key of a failure: its class and number. A refusal of our own has no number, so its
+ * words without digits are added; otherwise another refusal after it would never be shown. Returns
+ * `out`. */
 const char *condition_key(char out[CONDITION_KEY], const struct err *e);
 
-/* Has it been so for `limit` ms? *since is when it began, ms 0: it is not so. */
+/* Returns true if `is` has been true for `limit` ms. *since is when that began, ms 0: it is
+ * false. */
 bool condition_lasts(mono_t *since, bool is, int64_t limit, mono_t now);
 
-/* The condition is found to be `on`, because of `key`. `open`: its last alert is of a beginning, perhaps by
- * an earlier supervisor, whose conditions are not known any more: then its end is news as well. */
+/* Decides the alert for a condition that is `on` or not, because of `key`. `open`: its last alert
+ * reported a beginning, perhaps by an earlier supervisor, whose conditions are no longer known. Its
+ * end is then alerted as well. */
 enum guard_alert_kind condition_alert(const struct condition *c, bool on, const char *key,
                                       bool open, int64_t repeat, mono_t now);
 

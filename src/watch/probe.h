@@ -1,7 +1,7 @@
-/* The probe: a worker that lives as long as the supervisor and answers each question, a packet, with
- * an observation. It keeps one connection open and sends one small query per packet; the
- * server's identity is queried once per connection, since a restart ends the connection, and again
- * as long as the server is `young`. It may hang: the supervisor measures the time and kills it. */
+/* The probe: a worker that lives as long as the supervisor and answers each question, a packet,
+ * with an observation. It keeps one connection open and sends one small query per packet. The
+ * server's identity is queried once per connection, because a restart ends the connection, and
+ * again while the server is `young`. It may hang: the supervisor measures the time and kills it. */
 #ifndef WK_WATCH_PROBE_H
 #define WK_WATCH_PROBE_H
 
@@ -18,7 +18,7 @@ struct probe_args {
     struct db_params db; /* borrowed; its password must not be wiped before the fork */
 };
 struct probe_question {
-    uint64_t number; /* comes back with the answer */
+    uint64_t number; /* returned with the answer */
     uint64_t before; /* number of the connection that an earlier probe had; 0: not known */
     bool may_watch;  /* the watch lock may be taken (db_watch_lock()) */
 };
