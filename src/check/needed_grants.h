@@ -1,6 +1,7 @@
-/* The statements that give an account all that its world's config uses, at once: for --check --grants, and for
- * worldkeeper-setup. They follow from the config, the server and sql/privileges.h, and not from what other findings
- * say, so that none waits for another one. What the account has is left out. */
+/* The statements that give an account everything that its world's config uses, at once: for --check
+ * --grants, and for worldkeeper-setup. They follow from the config, the server and
+ * sql/privileges.h, not from other findings, so that none has to wait for another one. Privileges
+ * that the account already has are omitted. */
 #ifndef WK_CHECK_NEEDED_GRANTS_H
 #define WK_CHECK_NEEDED_GRANTS_H
 
@@ -12,10 +13,10 @@
 #include "mysql/conn.h"
 
 struct needed_grant {
-    char *sql; /* ends with ";" */
-    char *why; /* lines of our own words, with nothing in them that a server or a config names */
-    const char *lost; /* what does not work without it; NULL: nothing does */
-    char *only_if;    /* a condition in SQL which only an administrator can evaluate; NULL: none */
+    char *sql;        /* ends with ";" */
+    char *why;        /* comment lines of our own words, without text from a server or a config */
+    const char *lost; /* what does not work without it; NULL: nothing depends on it */
+    char *only_if;    /* an SQL condition that only an administrator can evaluate; NULL: none */
 };
 struct needed_grants {
     struct needed_grant *list;
@@ -23,14 +24,15 @@ struct needed_grants {
 };
 void needed_grants_free(struct needed_grants *n);
 
-/* Asked of an administrator's session, who sees everything: conditions are evaluated, `only_if` is NULL. The account,
- * user@host, need not exist yet. -1: the server cannot be asked. */
+/* Computes them over an administrator's session, which sees everything: conditions are evaluated,
+ * and `only_if` is NULL. The account, user@host, need not exist yet. Returns -1 if the server
+ * cannot be queried. */
 int needed_grants_for(const struct config *cfg, struct db *admin, const char *account,
                       struct needed_grants *out, struct err *e);
 
-/* For the account of the config, over its own session.
- * *result: {"account", "grants":[{"why","statement"}]}; each statement is one line, for the stock client, and asks by itself
- * what the account may not see. ERR_REFUSED: a name cannot be printed so. */
+/* Computes them for the account of the config, over its own session. *result: {"account",
+ * "grants":[{"why","statement"}]}. Each statement is one line for the stock client, and queries by
+ * itself what the account may not see. ERR_REFUSED: a name cannot be printed that way. */
 int check_grants(const struct config *cfg, struct progress *p, json_t **result, struct err *e);
 
 #endif

@@ -17,7 +17,7 @@ struct csv_field {
     size_t len;
     bool quoted;
 };
-/* -1 ends the reading. The fields are valid until it returns. */
+/* Returns -1 to end the reading. The fields are valid until it returns. */
 typedef int csv_row_fn(void *arg, const struct csv_field *fields, unsigned count, struct err *e);
 
 #define CSV_FIELDS 4096u
@@ -25,16 +25,16 @@ typedef int csv_row_fn(void *arg, const struct csv_field *fields, unsigned count
 /* Reads a file in pieces of any length. Starts as {0}. */
 struct csv_reader {
     struct buf row;
-    struct csv_field *fields; /* s: NULL until the row is whole */
+    struct csv_field *fields; /* s is NULL until the row is complete */
     unsigned count;
-    size_t begin; /* of this field, in `row` */
+    size_t begin; /* start of this field, in `row` */
     enum { CSV_BEGIN, CSV_PLAIN, CSV_QUOTED, CSV_QUOTE, CSV_RETURN } state;
     bool quoted;
 };
-/* -1: not such a file (ERR_DAMAGED), or what `fn` returned. */
+/* Returns 0; -1 if it is not such a file (ERR_DAMAGED), or if `fn` returned -1. */
 int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, void *arg,
              struct err *e);
-/* Does the file end with a whole row? */
+/* Returns true if the file ends with a complete row. */
 bool csv_whole(const struct csv_reader *r);
 void csv_free(struct csv_reader *r);
 

@@ -1,7 +1,7 @@
-/* Files of rolled-up rows in the dump directory: NAME-SEQUENCE-FIRST-LAST-TIMEZ.csv.gz, FIRST and LAST
- * the least and the largest id in it, TIME when it was written. Beside each stands its manifest,
- * .csv.json, which is signed like everything in that directory (store/kept.h) and makes the file
- * count: it is written last, once the file was read back from the disk. */
+/* Files of rolled-up rows in the dump directory: NAME-SEQUENCE-FIRST-LAST-TIMEZ.csv.gz. FIRST and
+ * LAST are the lowest and highest id in it, TIME is when it was written. Its manifest .csv.json
+ * beside it is signed like everything in that directory (store/kept.h) and makes the file valid: it
+ * is written last, after the file was read back from the disk. */
 #ifndef WK_LEDGER_FILES_H
 #define WK_LEDGER_FILES_H
 
@@ -12,48 +12,50 @@
 #define LEDGER_FILES_PART ".csv.gz.part"
 #define LEDGER_FILES_GZIP ".csv.gz"
 #define LEDGER_FILES_MANIFEST ".csv.json"
-#define LEDGER_FILES_UNDONE ".undone" /* after .csv.gz: of a moment that a restore took back */
+#define LEDGER_FILES_UNDONE ".undone" /* after .csv.gz: a restore went back to a time before it */
 
 struct ledger_file {
     char name[LEDGER_FILE_NAME]; /* without .csv.gz */
     uint64_t sequence, first, last;
     wall_t written;
-    /* Of the manifest, once read: */
+    /* From the manifest, after it was read: */
     uint64_t rows, size, upto;
-    uint64_t before; /* rows that were in totals before this file was begun */
+    uint64_t before; /* rows in totals before this file was begun */
     char sha256[SHA256_HEX];
 };
-/* "xp-00000001-1-300-20260131T235959Z": fills in what the name says. False: not a file of `ledger`. */
+/* Parses "xp-00000001-1-300-20260131T235959Z" and fills in the name's values. Returns false if it
+ * is not a file of `ledger`. */
 bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct ledger_file *out);
 
 struct ledger_files {
     struct ledger_file *list; /* in order */
     size_t count;
-    uint64_t highest; /* sequence of any name, .undone too */
+    uint64_t highest; /* highest sequence of any name, including .undone */
 };
-/* Those with a manifest or without. */
+/* Lists the files, with or without a manifest. */
 int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, struct err *e);
 void ledger_files_free(struct ledger_files *f);
-/* Removes what an interrupted run left: unfinished files. */
+/* Removes the unfinished files of an interrupted run. */
 int ledger_files_sweep(int dirfd, const char *ledger, struct err *e);
-/* Reads the manifest; ERR_DAMAGED, or ERR_REFUSED for one without a valid signature. */
+/* Reads the manifest. ERR_DAMAGED, or ERR_REFUSED without a valid signature. */
 int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e);
-/* Reads the header and all rows. Not a byte is unpacked before size and SHA-256 of the file were verified, nor a piece
- * that has changed since then. The number of rows can only be verified at the end. */
+/* Reads the header and all rows. Nothing is unpacked before size and SHA-256 of the file were
+ * verified, nor any piece that has changed since then. The number of rows can only be verified at
+ * the end. */
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e);
-/* The manifest first: a file without one does not count. */
+/* Removes the manifest first, because a file without one does not count. */
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e);
-/* Set aside: it does not count any more. */
+/* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
 
 struct ledger_file_writer;
-/* `header`: the first line. `sequence` is that of no other file. */
+/* Begins a file. `header`: the first line. No other file may have this `sequence`. */
 struct ledger_file_writer *ledger_file_begin(int dirfd, const char *ledger, uint64_t sequence,
                                              int level, const struct buf *header, struct err *e);
 int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, struct err *e);
-/* Synced, read back, renamed, and its manifest written. `f` has sequence, first, last, rows, upto and
- * before, and gets the rest. Frees `w` in any case. */
+/* Syncs the file, reads it back, renames it, and writes its manifest. `f` has sequence, first,
+ * last, rows, upto and before, and receives the rest. Always frees `w`. */
 int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e);
 void ledger_file_abort(struct ledger_file_writer *w);
 

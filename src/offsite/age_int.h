@@ -1,4 +1,4 @@
-/* What the parts of age.h share: the cryptography, and the format's numbers. */
+/* Shared by the files of age.h: the cryptography, and the format's numbers. */
 #ifndef WK_OFFSITE_AGE_INT_H
 #define WK_OFFSITE_AGE_INT_H
 
@@ -15,32 +15,34 @@
 #define AGE_TAG 16u
 #define AGE_CHUNK 65536u
 #define AGE_B64 43u /* characters of 32 bytes, without padding */
-/* The key for a file's key, from X25519 of two keys. `share` and `recipient`: the public ones. */
+/* Computes the key that wraps a file's key, from X25519 of two keys. `share` and `recipient`: the
+ * public ones. */
 struct age_wrap {
-    unsigned char secret[AGE_KEY]; /* of the two that the caller has */
+    unsigned char secret[AGE_KEY]; /* the caller's secret key */
     unsigned char peer[AGE_KEY];   /* the other's public key */
     unsigned char share[AGE_KEY], recipient[AGE_KEY];
 };
 
-int age_failed(const char *what, struct err *e); /* libcrypto did not do it; -1 */
-/* The public key of a secret one. */
+/* sets the error for a failure of libcrypto; returns -1 */
+int age_failed(const char *what, struct err *e);
+/* Computes the public key of a secret one. */
 int age_public(const unsigned char secret[AGE_KEY], unsigned char out[AGE_KEY], struct err *e);
 int age_wrap_key(const struct age_wrap *w, unsigned char out[AGE_KEY], struct err *e);
 /* HKDF-SHA-256 with one block of output; `salt` may be empty. */
 int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, const char *info,
                unsigned char out[AGE_KEY], struct err *e);
-/* The MAC of a header up to and with "---". */
+/* Computes the MAC of a header up to and including "---". */
 int age_header_mac(const unsigned char file_key[AGE_FILE_KEY], const struct buf *header,
                    unsigned char out[AGE_KEY], struct err *e);
-/* ChaCha20-Poly1305, the tag behind the text. */
+/* ChaCha20-Poly1305; the tag follows the text. */
 int age_seal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
              size_t len, unsigned char *out, struct err *e);
-/* false: it is not authentic, or libcrypto failed; `out` is wiped then. */
+/* Returns false if it is not authentic, or libcrypto failed; `out` is wiped then. */
 bool age_unseal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
                 size_t len, unsigned char *out);
-/* Of the chunk with this number. */
+/* Computes the nonce of the chunk with this number. */
 void age_chunk_nonce(uint64_t number, bool last, unsigned char out[12]);
-/* Base64 of 32 bytes without padding. */
+/* Encodes 32 bytes in Base64 without padding. */
 void age_base64(const unsigned char in[AGE_KEY], char out[AGE_B64 + 1]);
 bool age_unbase64(const char *in, size_t len, unsigned char out[AGE_KEY]);
 

@@ -1,6 +1,7 @@
-/* The way back: dumps and segments of the store come into the dump directory and the journal's, where
- * everything else finds them. Of a dump nothing is used before the signature of its manifest was checked;
- * its file is written, compared with the manifest, and only then the manifest, which makes it a dump. */
+/* Fetches dumps and segments from the store into the dump directory and the journal's, where all
+ * other code finds them. No dump is used before the signature of its manifest was checked. Its file
+ * is written and compared with the manifest; the manifest, which makes it a dump, is written
+ * last. */
 #ifndef WK_OFFSITE_FETCH_H
 #define WK_OFFSITE_FETCH_H
 
@@ -18,31 +19,33 @@ struct fetch {
     struct progress *progress; /* NULL is allowed */
     struct transfer t;
     struct copies there;
-    uint64_t round; /* the highest that the store knew of when it was opened (rounds.h) */
-    /* The journal is damaged, in the store or here, and was fetched as far as it is good. */
+    uint64_t round; /* the highest round that the store knew when it was opened (rounds.h) */
+    /* The journal is damaged, in the store or here; its intact part was fetched. */
     struct err passed;
 };
-/* Connects and lists. */
+/* Connects and lists the store. */
 int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct progress *progress,
                struct err *e);
 void fetch_close(struct fetch *f);
-/* Lists once more. */
+/* Lists the store again. */
 int fetch_again(struct fetch *f, struct err *e);
-/* The manifest of one of there.dumps; `intact` as below. 1: it is not there any more, and not intact. */
+/* Reads the manifest of one of there.dumps; `intact` as below. Returns 1 if it is no longer there,
+ * and not intact. */
 int fetch_manifest(struct fetch *f, const struct copy_dump *d, struct catalog_entry *out,
                    struct err *e);
-/* Raises it to that of the newest dump there with a good manifest. A world that is restored from there is of a
- * later one than all that is there: else it could not be stored there again. */
+/* Raises the generation to that of the newest dump there with a valid manifest. A world restored
+ * from there gets a later generation than everything there; otherwise it could not be stored there
+ * again. */
 int fetch_above(struct fetch *f, uint64_t *generation, struct err *e);
-/* The dumps there, by their manifests; `intact`: a good manifest, whose file is there. */
+/* Reads the dumps there by their manifests. `intact`: a valid manifest whose file is there. */
 int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e);
-/* Reads the file of one to its end: it lies there as its manifest says, and is the dump, as far as that
+/* Reads a dump's file to its end: checks that it matches its manifest and is the dump, as far as it
  * can be read here. */
 int fetch_verify(struct fetch *f, const struct manifest *m, struct err *e);
-/* The same, or ERR_CONFIG where it cannot be read here. */
+/* Like fetch_verify(), but ERR_CONFIG if it cannot be read here. */
 int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e);
-/* A dump on its way into the dump directory, which can be read meanwhile. It uses the store's connection: nothing
- * else does until it is closed. */
+/* A dump that is being fetched into the dump directory, and can be read meanwhile. It uses the
+ * store's connection exclusively until it is closed. */
 struct fetch_beside {
     struct fetch *f;
     const struct manifest *m; /* borrowed */
@@ -51,20 +54,21 @@ struct fetch_beside {
     struct thread_group thread;
     bool settled;
 };
-/* Looks for room and makes the file. */
+/* Checks for enough space and creates the file. */
 int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_beside *b,
                       struct err *e);
 int fetch_beside_start(struct fetch_beside *b, struct err *e);
 /* Waits for its end, and makes it a dump of the directory. `b` is a struct fetch_beside. */
 int fetch_beside_settle(void *b, struct err *e);
-/* What has not become a dump is removed. */
+/* Closes it; removes a file that has not become a dump. */
 void fetch_beside_close(struct fetch_beside *b);
-/* All of it, into the dump directory. ERR_DAMAGED: the store has no good file of it. */
+/* Fetches a whole dump into the dump directory. ERR_DAMAGED: the store has no intact file of it. */
 int fetch_dump(struct fetch *f, const struct manifest *m, struct err *e);
-/* Number of an error of class REFUSED: a segment that is here is of another life of the world than the one in the store. */
+/* Error number (class REFUSED): a segment here is of another life of the world than the one in the
+ * store. */
 #define FETCH_OTHER_SEGMENT EEXIST
-/* Of the journal all that comes after this dump, whatever [journal] says; what is here already stays, and gets what it
- * lacks. */
+/* Fetches the whole journal after this dump, whatever [journal] says. Existing files stay, and are
+ * completed. */
 int fetch_segments(struct fetch *f, const struct manifest *m, struct err *e);
 
 #endif

@@ -1,28 +1,29 @@
-/* Two machines that store one world in one place would each take the other's dumps for its own, and delete
- * the newer for the older. So nothing is stored or deleted where a dump lies that this machine did not
- * store and that is
+/* Two machines that store one world in one place would each consider the other's dumps its own, and
+ * delete the newer for the older. So nothing is stored or deleted if there is a dump that this
+ * machine did not store and that is
  *
- *   - of a later generation than this world, or of the same: the world lives elsewhere, or lived there;
- *   - of the generation that this world had when nobody else's was there, or a later one, and new since
- *     then: restores raise the generation here, too;
- *   - another dump than the one of the same name here.
+ *   - of this world's generation or a later one: the world lives elsewhere, or lived there;
+ *   - new, and of the generation that this world had when no other machine's dump was there, or a
+ *     later one: restores raise the generation here, too;
+ *   - different from the dump of the same name here.
  *
- * It is this machine's if it was remembered as such, which is done before it is sent, or is of the world that
- * has this sentinel. That the same one is here says it only where nothing is remembered: it may have been
- * fetched. A restore from the store, or a promotion, raises the generation above all that is there. Pure. */
+ * A dump is this machine's if it was remembered as such, before it was sent, or if it is of the
+ * world that has this sentinel. That the same dump is here counts only if nothing is remembered,
+ * because it may have been fetched. A restore from the store, or a promotion, raises the generation
+ * above everything there. Pure. */
 #ifndef WK_OFFSITE_OWNER_H
 #define WK_OFFSITE_OWNER_H
 
 #include "offsite/copies.h"
 
 struct owner {
-    uint64_t generation; /* of this world; 0: it has none, and nothing is to be stored */
+    uint64_t generation; /* of this world; 0: it has none, and nothing may be stored */
     char nonce[NONCE_HEX];
-    uint64_t before; /* the generation when nobody else's was there; 0: never looked */
+    uint64_t before; /* the generation when no other machine's dump was there; 0: never looked */
 };
-/* The lowest generation that matters: dumps of others may be of it. */
+/* Returns the lowest generation that matters: dumps of others may have it. */
 uint64_t owner_from(const struct owner *f);
-/* Of one that was read; sets `ours`. */
+/* Judges a dump whose manifest was read; sets `ours`. */
 bool owner_forbids(const struct owner *f, struct copy_dump *d);
 
 #endif

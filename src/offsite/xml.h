@@ -1,5 +1,5 @@
-/* The few elements of XML that stores answer with, read as the bytes come: no document is kept, none of
- * its entities and no file that it names is read. Pure. */
+/* Reads the few XML elements in answers of stores, as the bytes arrive. No document is kept; no
+ * entities and no files that it names are read. Pure. */
 #ifndef WK_OFFSITE_XML_H
 #define WK_OFFSITE_XML_H
 
@@ -9,8 +9,8 @@
 #define XML_TEXT 4096
 
 struct xml {
-    /* Called where an element begins (`text` NULL) and ends, with its own text; `name` is without a
-     * prefix. A text that is longer than XML_TEXT comes as "". 0, or -1 to stop. */
+    /* Called when an element begins (`text` NULL) and ends, with its own text; `name` is without a
+     * prefix. A text longer than XML_TEXT comes as "". Returns 0, or -1 to stop. */
     int (*element)(void *arg, const char *name, const char *text);
     void *arg;
 
@@ -18,7 +18,7 @@ struct xml {
     size_t tag_len, text_len;
     char tag[256], text[XML_TEXT];
 };
-/* -1: `element` stopped it. */
+/* Returns -1 if `element` stopped it. */
 int xml_read(struct xml *x, const char *data, size_t len);
 
 #endif

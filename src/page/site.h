@@ -1,5 +1,5 @@
-/* The files of the page beside the flag: what is static once, the rest when it says something new,
- * and each minute. */
+/* The files of the page beside the flag: static files are written once, the others when their
+ * contents change, and each minute. */
 #ifndef WK_PAGE_SITE_H
 #define WK_PAGE_SITE_H
 
@@ -13,7 +13,7 @@ struct site;
 
 struct site *site_new(const struct config *c /* borrowed */);
 void site_free(struct site *s);
-/* The directory is another, or was repaired: everything is written again. */
+/* Call this when the directory was replaced or repaired: everything is written again. */
 void site_forget(struct site *s);
 int site_publish(struct site *s, int dirfd, const json_t *status, const json_t *history,
                  struct err *e);

@@ -1,4 +1,5 @@
-/* The schema of the central store: central.sql, as it stands. Its header comment says what the routines promise. */
+/* The schema of the central store: the text of central.sql. Its header comment documents the
+ * routines. */
 #ifndef WK_PROGRESS_CENTRAL_SQL_H
 #define WK_PROGRESS_CENTRAL_SQL_H
 

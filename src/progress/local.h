@@ -1,11 +1,12 @@
 /* The local store of players' progress: tables wk_session, wk_progress and wk_stolen in the world's
  * schema, and the routines wk_put and wk_close.
  *
- * A blob is unsent while its seq is larger than its sent_seq. What is read here is marked or set aside
- * by (blob_key, seq, changed_at): a save that was made since has another seq, and a restored older world
- * another time, so that neither is taken for what was sent.
+ * A blob is unsent while its seq is larger than its sent_seq. A blob read here is marked or moved
+ * by (blob_key, seq, changed_at): a save made since then has another seq, and a restored older
+ * world another time, so neither is mistaken for the blob that was sent.
  *
- * All functions work on a connection whose default schema is the world's. Errors as in mysql/conn.h. */
+ * All functions work on a connection whose default schema is the world's. Errors as in
+ * mysql/conn.h. */
 #ifndef WK_PROGRESS_LOCAL_H
 #define WK_PROGRESS_LOCAL_H
 
@@ -13,20 +14,20 @@
 #include "mysql/conn.h"
 
 #define PROGRESS_KEY_MAX 64
-/* What a row of a MEMORY table can hold beside the other columns, of 65,535 bytes in all. */
+/* Bytes that a row of a MEMORY table can hold beside the other columns, of 65,535 in all. */
 #define PROGRESS_MEMORY_BLOB 65000
 
-/* The tables and routines; ended by NULL. */
+/* The names of the tables and routines, ended by NULL. */
 extern const char *const local_own[];
-/* … and of them the tables whose rows hold for the locks of their moment alone: rows of another moment beside them
- * would be sent under lock numbers that they do not have. */
+/* Those tables whose rows are valid only for the locks of their time: rows of another time beside
+ * them would be sent under lock numbers that they do not have. */
 extern const char *const local_bound[];
-/* Makes what is missing. ERR_REFUSED: a table is there with another engine than `innodb` says. */
+/* Creates what is missing. ERR_REFUSED: a table exists with another engine than `innodb` says. */
 int local_init(struct db *db, bool innodb, struct err *e);
-/* -1 with ERR_REFUSED and the way out if the tables are not there. */
+/* Returns -1 with ERR_REFUSED and a hint if the tables do not exist. */
 int local_exists(struct db *db, const char *schema, struct err *e);
 
-/* One write-back at a time: a lock of the server that the connection holds. ERR_BUSY after
+/* Allows one write-back at a time, by a server lock that the connection holds. ERR_BUSY after
  * `wait` ms. */
 int local_lock(struct db *db, const char *schema, int64_t wait, struct err *e);
 void local_unlock(struct db *db, const char *schema);
@@ -36,16 +37,16 @@ struct local_key {
     char bytes[PROGRESS_KEY_MAX];
 };
 bool local_key_is(const struct local_key *k, const char *bytes, size_t len);
-/* A field of a row; ERR_REFUSED if it is too long. */
+/* Reads a field of a row; ERR_REFUSED if it is too long. */
 int local_take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e);
-/* Adds it as a string of SQL. */
+/* Appends it as an SQL string. */
 void local_key_sql(struct buf *sql, const struct local_key *k);
 struct local_blob {
     struct local_key key, lock_key;
-    uint64_t lock_seq; /* 0: no session says which */
+    uint64_t lock_seq; /* 0: no session has it */
     uint64_t seq;
     char changed_at[32];
-    char *data; /* owned; NULL: freed once it was in a statement */
+    char *data; /* owned; freed and NULL after it was put into a statement */
     size_t len;
 };
 struct local_blobs {
@@ -58,23 +59,24 @@ void local_blobs_free(struct local_blobs *b);
 struct local_keys {
     struct local_unsent {
         struct local_key key;
-        size_t len; /* of the blob, when it was looked at */
+        size_t len; /* length of the blob when it was looked at */
     } * list;
     size_t count;
-    int64_t oldest_ms; /* since the first of them was changed; -1: none */
+    int64_t oldest_ms; /* ms since the first of them was changed; -1: none */
     size_t largest;
 };
-/* All that is unsent, in pieces so short that no save waits for one; or, with `closing`, of sessions
- * that are. */
+/* Finds everything that is unsent, in pieces so short that no save waits for one; with `closing`,
+ * only of sessions that are closing. */
 int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err *e);
 void local_keys_free(struct local_keys *k);
 
-/* Adds the blobs of `count` keys, as they are now, if they are unsent. */
+/* Adds the current blobs of `count` keys, if they are unsent. */
 int local_read(struct db *db, const struct local_unsent *keys, size_t count,
                struct local_blobs *out, struct err *e);
-/* Those that are still as they were read are sent now. */
+/* Marks those that are unchanged since they were read as sent. */
 int local_mark(struct db *db, const struct local_blob *const *sent, size_t count, struct err *e);
-/* Moves a blob that is still as it was read into wk_stolen; `goes_on`: copies it, since its session goes on. */
+/* Moves a blob that is unchanged since it was read into wk_stolen; `goes_on`: copies it, because
+ * its session continues. */
 int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
                     uint64_t central_seq, bool goes_on, struct err *e);
 
@@ -86,19 +88,20 @@ struct local_sessions {
     struct local_session *list;
     size_t count;
 };
-/* Of rows of lock_key, lock_seq and, unless `lock_id` is NULL, the holder: those that it holds. Ends the rows. */
+/* Reads rows of lock_key, lock_seq and, unless `lock_id` is NULL, the holder: keeps those that it
+ * holds. Ends the rows. */
 int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_sessions *out,
                         struct err *e);
 int local_closing(struct db *db, struct local_sessions *out, struct err *e);
-/* They are closing from now on: one, or all. */
+/* Marks sessions as closing: one, or all. */
 int local_close(struct db *db, const struct local_key *lock_key, struct err *e);
 int local_close_all(struct db *db, struct err *e);
-/* Of which of them is anything left to send? `unsent` has room for all. */
+/* Finds which of these sessions have unsent blobs. `unsent` has room for all. */
 int local_sessions_unsent(struct db *db, const struct local_session *list, size_t count,
                           bool *unsent, struct err *e);
-/* The rows of a session whose lock was released. What is unsent of it stays. */
+/* Deletes the rows of a session whose lock was released. Unsent blobs stay. */
 int local_forget(struct db *db, const struct local_session *s, struct err *e);
-/* *lock_seq 0: no session of this key. */
+/* Reads the session of this key. *lock_seq 0: there is none. */
 int local_session(struct db *db, const struct local_key *lock_key, uint64_t *lock_seq,
                   struct err *e);
 

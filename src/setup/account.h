@@ -1,4 +1,4 @@
-/* The account of a world: which one, how it logs in, and what it is granted. */
+/* The account of a world: its name, how it logs in, and its privileges. */
 #ifndef WK_SETUP_ACCOUNT_H
 #define WK_SETUP_ACCOUNT_H
 
@@ -15,15 +15,15 @@ struct account {
 };
 void account_free(struct account *a);
 
-/* Chooses one for a new world: the service's own user by the server's socket, else one of the world's own, with a
- * password. */
+/* Chooses an account for a new world: the service's own user over the server's socket, else an
+ * account of the world with a password. */
 int account_choose(struct setup *s, const char *world, struct account *out, struct err *e);
-/* The one that a config names. */
+/* Returns the account that a config names. */
 int account_of(struct setup *s, const struct config *cfg, struct account *out, struct err *e);
 
-/* Asks which privileges on the whole server are granted; the others are removed from the list. */
+/* Asks which server-wide privileges are granted; the others are removed from the list. */
 int account_ask(struct setup *s, struct needed_grants *n, struct err *e);
-/* Makes the account, if it is not there, and grants. */
+/* Creates the account if it does not exist, and grants. */
 int account_make(struct setup *s, const struct account *a, const struct needed_grants *n,
                  struct err *e);
 

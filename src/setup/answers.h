@@ -1,4 +1,4 @@
-/* The questions about a new world, and the config that follows. */
+/* The questions about a new world, and the resulting config. */
 #ifndef WK_SETUP_ANSWERS_H
 #define WK_SETUP_ANSWERS_H
 
@@ -12,10 +12,10 @@ struct answers {
 };
 void answers_free(struct answers *a);
 
-/* Asks; options answer first. */
+/* Asks the questions; options answer first. */
 int answers_ask(struct setup *s, const char *world, const struct survey_schema *schema,
                 const struct account *account, struct answers *a, struct err *e);
-/* Reads the text of a config as the daemon would. */
+/* Reads the text of a config like the daemon. */
 int answers_check(const char *text, struct config **cfg, struct err *e);
 
 #endif

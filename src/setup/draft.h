@@ -1,4 +1,4 @@
-/* What the answers amount to, as text: the config, drop-ins, statements. Pure. */
+/* Text from the answers: the config, drop-ins, statements. Pure. */
 #ifndef WK_SETUP_DRAFT_H
 #define WK_SETUP_DRAFT_H
 
@@ -21,28 +21,29 @@ struct draft {
 };
 void draft_free(struct draft *p);
 
-/* A world's name made of a schema's: 1 to 32 of a-z, 0-9, "_" and "-"; malloc. */
+/* Returns a world's name derived from a schema's: 1 to 32 of a-z, 0-9, "_" and "-"; the caller
+ * frees it. */
 char *draft_name(const char *schema);
-/* The service that a process belongs to, such as "mariadb", from the text of its /proc/PID/cgroup; NULL: none of systemd's;
- * malloc. */
+/* Returns the service that a process belongs to, such as "mariadb", from the text of its
+ * /proc/PID/cgroup; NULL: no systemd service. The caller frees it. */
 char *draft_service(const char *cgroup);
-/* Only the keys that are required, or that differ from their defaults. */
+/* Writes only keys that are required or differ from their defaults. */
 void draft_config(const struct draft *p, struct buf *out);
 
-/* What the server says of itself. */
+/* Facts about the server. */
 struct draft_server {
     struct server_version version;
     bool logs; /* log_bin */
     bool row_format, full_image;
     int64_t
-        held; /* how long the log is kept, in the unit of its variable; 0: for ever; -1: unknown */
+        held; /* how long the log is kept, in the unit of its variable; 0: forever; -1: unknown */
     bool trusts;      /* log_bin_trust_function_creators */
     bool makes_code;  /* the world has triggers or functions */
     uint64_t heap;    /* max_heap_table_size */
     uint64_t largest; /* data of the largest MEMORY table */
 };
-/* Lines for an option file of the server: `reason`, and `now`, the statement that sets it in the running server, NULL where
- * only a restart does. */
+/* Lines for an option file of the server: `reason`, and `now`, the statement that sets it in the
+ * running server; NULL if that needs a restart. */
 struct draft_option {
     char *line;
     const char *reason;

@@ -1,5 +1,6 @@
-/* What worldkeeper-setup does to the machine and the server. Each thing is noted (made.h), then done, then said; a thing that
- * is there already is left as it is. A dry run says what would be done, with every statement, file and command. */
+/* The effects of worldkeeper-setup on the machine and the server. Each is recorded (made.h), then
+ * done, then reported; existing things are left unchanged. A dry run reports what would be done,
+ * with every statement, file and command. */
 #ifndef WK_SETUP_EFFECT_H
 #define WK_SETUP_EFFECT_H
 
@@ -15,29 +16,34 @@ struct effects {
     uid_t uid; /* of the service */
     gid_t gid;
     const char *user;
-    int program; /* the daemon's, opened: the service's user may be unable to reach its path; -1: not found */
+    /* the daemon's executable, opened, because the service's user may be unable to reach its path;
+     * -1: not found */
+    int program;
 };
 
-/* A directory and its missing parents; `ours`: it belongs to the service's user. */
+/* Creates a directory and its missing parents; `ours`: it belongs to the service's user. */
 int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e);
-/* A file, by file_commit(). `secret`: its text is not shown. One of another text stays as it is, which is said. */
+/* Writes a file by file_commit(). `secret`: its text is not shown. A file with another text is left
+ * unchanged, and that is reported. */
 int effect_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
                 bool secret, struct err *e);
-/* Carries a statement out. `shown` in its place, if it has a secret; `undo` takes it back, NULL: nothing has to. */
+/* Executes a statement. `shown` is printed instead if it has a secret; `undo` reverts it, NULL: not
+ * necessary. */
 int effect_sql(struct effects *x, const char *sql, const char *shown, const char *undo,
                struct err *e);
-/* Carries out SET @@GLOBAL.x=…; or SET PERSIST x=…; and notes what the server had. */
+/* Executes SET @@GLOBAL.x=…; or SET PERSIST x=…; and records the server's previous value. */
 int effect_setting(struct effects *x, const char *sql, struct err *e);
-/* The value of GLOBAL.x or PERSIST.x; malloc; NULL: it has none, or the server cannot be asked. */
+/* Returns the value of GLOBAL.x or PERSIST.x (the caller frees it); NULL: it has none, or the
+ * server cannot be queried. */
 char *effect_setting_value(struct db *db, const char *setting);
-/* Runs a program of the system and waits: its exit status, or -1. argv[0] is looked for in PATH. */
+/* Runs a system program and waits. Returns its exit status, or -1. argv[0] is searched in PATH. */
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
-/* Notes a file that another program made for us, as if we had. */
+/* Records a file that another program made for us, as if setup had made it. */
 int effect_adopt(struct effects *x, const char *path, struct err *e);
-/* Runs a program and reads what it says, up to `limit` bytes; its exit status, or -1. It changes nothing, and is run in a dry
- * run, too. */
+/* Runs a program and reads its output, up to `limit` bytes. Returns its exit status, or -1. It
+ * changes nothing, and is also run in a dry run. */
 int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e);
-/* Runs worldkeeper as the service's user and waits: its exit status, or -1. */
+/* Runs worldkeeper as the service's user and waits. Returns its exit status, or -1. */
 int effect_keeper(struct effects *x, const char *config, const char *const *options, struct err *e);
 
 #endif

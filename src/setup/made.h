@@ -1,5 +1,5 @@
-/* What worldkeeper-setup has made for a world, in the order in which it did: NAME.setup beside the config. A thing is noted
- * before it is made, so that --undo knows of it whenever setup is killed. */
+/* Record of what worldkeeper-setup has made for a world, in order: NAME.setup beside the config.
+ * Everything is recorded before it is made, so that --undo knows it whenever setup is killed. */
 #ifndef WK_SETUP_MADE_H
 #define WK_SETUP_MADE_H
 
@@ -15,7 +15,9 @@ enum made_kind {
     MADE_STATEMENT, /* name: the statement; undo: the one that takes it back, "": nothing does */
     MADE_SENTINEL,  /* name: of the table in the world's schema, with its lease table */
     MADE_SERVICE,   /* name: of the unit */
-    MADE_SETTING, /* name: GLOBAL.x or PERSIST.x; sum: its value; undo: the statement that sets what it was */
+    /* name: GLOBAL.x or PERSIST.x; sum: its value; undo: the statement that restores the previous
+     * value */
+    MADE_SETTING,
     MADE_KINDS
 };
 
@@ -25,15 +27,16 @@ struct made {
     bool dry; /* nothing is written */
 };
 
-/* Reads the record, if there is one. -1: it cannot be read, or is of a newer version. */
+/* Reads the record, if there is one. Returns -1 if it cannot be read, or is of a newer version. */
 int made_open(struct made *m, const char *path, bool dry, struct err *e);
-/* Notes a thing unless it is noted already. `sum` replaces an earlier one; either text may be NULL. */
+/* Records a thing unless it is already recorded. `sum` replaces an earlier one; either text may be
+ * NULL. */
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e);
-/* The i-th thing of one record is noted in another one, too. */
+/* Copies the i-th thing of one record to another one. */
 int made_take(struct made *m, const struct made *from, size_t i, struct err *e);
 bool made_has(const struct made *m, enum made_kind kind, const char *name);
-/* Forgets the i-th thing, which is gone. */
+/* Removes the i-th thing, which no longer exists. */
 int made_forget(struct made *m, size_t i, struct err *e);
 enum made_kind made_kind_of(const json_t *thing);
 const char *made_kind_name(enum made_kind kind);

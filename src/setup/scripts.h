@@ -1,4 +1,5 @@
-/* The cron scripts that --from-cron takes over from, as one world's setup sees them, and migrate.sh, which reads them. */
+/* The cron scripts that --from-cron replaces, as one world's setup sees them, and migrate.sh, which
+ * reads them. */
 #ifndef WK_SETUP_SCRIPTS_H
 #define WK_SETUP_SCRIPTS_H
 
@@ -7,11 +8,11 @@
 
 #define PATH_LONGEST 4096
 
-/* Where migrate.sh is, which is installed with worldkeeper. */
+/* Finds migrate.sh, which is installed with worldkeeper. */
 int scripts_migrate_path(char out[PATH_LONGEST], struct err *e);
-/* Notes config and password file, which migrate.sh has written, for --undo. */
+/* Records config and password file, which migrate.sh has written, for --undo. */
 int scripts_note(struct setup *s, const struct config *cfg, const char *config_path, struct err *e);
-/* -1: cron still starts the scripts. Both would restore the same world. */
+/* Returns -1 if cron still starts the scripts. Both would restore the same world. */
 int scripts_ended(struct setup *s, struct err *e);
 
 #endif

@@ -1,8 +1,9 @@
-/* worldkeeper-setup: from nothing to a watched world.
+/* worldkeeper-setup: sets up a watched world from nothing.
  *
- * It asks first, then does: account and privileges, directories, config, drop-ins, a test message; then, where systemd runs,
- * sentinel, first dump, drill, check and the service. Each step is noted (made.h) before it is done, leaves what is there
- * already, and can be done again: after a failure a second run continues. The service is started last. */
+ * It asks first, then does: account and privileges, directories, config, drop-ins, a test message;
+ * then, if systemd runs, sentinel, first dump, drill, check and the service. Each step is recorded
+ * (made.h) before it is done, keeps what exists, and can be repeated: after a failure a second run
+ * continues. The service is started last. */
 #ifndef WK_SETUP_SETUP_H
 #define WK_SETUP_SETUP_H
 
@@ -12,7 +13,7 @@
 #include "setup/draft.h"
 #include "setup/survey.h"
 
-/* How the name of our option files of the server begins; the world's follows, and ".cnf". */
+/* Prefix of the names of our option files for the server; the world's name and ".cnf" follow. */
 #define SERVER_FILE "/90-worldkeeper-"
 
 struct setup {
@@ -46,8 +47,8 @@ struct setup {
 int setup_connect(struct setup *s, struct err *e);
 /* world.c: sets one world up, or continues with one that was. */
 int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e);
-/* Ends what setup_world() did: restarts the server if all worlds are `good` and it is to be done, checks each world, and says
- * what there is to know. Called once, after the last world. */
+/* Finishes setup_world(): restarts the server if all worlds are `good` and it was agreed, checks
+ * each world, and prints a summary. Called once, after the last world. */
 int setup_finish(struct setup *s, bool good, struct err *e);
 /* undo.c: removes what was made for the world, but no dumps. */
 int setup_undo(struct setup *s, const char *name, struct err *e);

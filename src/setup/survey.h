@@ -1,4 +1,4 @@
-/* Which schemas have MEMORY tables, and what a newcomer should know of each before one is kept. */
+/* Finds the schemas with MEMORY tables, and what a new user should know about each. */
 #ifndef WK_SETUP_SURVEY_H
 #define WK_SETUP_SURVEY_H
 
@@ -16,16 +16,17 @@ struct survey_schema {
     uint64_t rows, bytes;
     char *largest; /* MEMORY table; its data and what it may take, 0: unknown */
     uint64_t largest_bytes, largest_room;
-    bool chosen; /* becomes a world in this run, or is one that is continued with */
+    bool chosen; /* becomes a world in this run, or is one that is continued */
 };
 struct survey {
     struct survey_schema *list;
     size_t count;
 };
 
-/* In the order of their names, without those of the server itself. `db` is an administrator's. */
+/* Lists them in the order of their names, without those of the server itself. `db` is an
+ * administrator's session. */
 int survey_read(struct db *db, struct survey *out, struct err *e);
-/* One line of text each; appended. */
+/* Append one line of text each. */
 void survey_show(const struct survey_schema *s, struct buf *out);
 void survey_free(struct survey *s);
 

@@ -1,4 +1,4 @@
-/* The conversation of worldkeeper-setup: what it says, what it asks. Texts may name what a server or a file names: they are
+/* The dialog of worldkeeper-setup: its output and its questions. Texts from a server or a file are
  * shown as printable lines. */
 #ifndef WK_SETUP_TALK_H
 #define WK_SETUP_TALK_H
@@ -10,15 +10,17 @@
 
 /* With `yes` nothing is asked: each question has its default. */
 void talk_open(bool yes);
-/* One or more lines; each ends with "\n". */
+/* Prints one or more lines; each ends with "\n". */
 void talk_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Text of our own as it is, such as a file's. */
+/* Prints our own text unchanged, such as a file's. */
 void talk_show(const char *text, const char *indent);
-/* *answer: malloc; an empty line is `def`, which may be "". ERR_ABORTED: nobody answers. */
+/* Asks a question. *answer: the caller frees it; an empty line is `def`, which may be "".
+ * ERR_ABORTED: there is no answer. */
 int talk_ask(const char *question, const char *def, char **answer, struct err *e);
 int talk_yes(const char *question, bool def, bool *answer, struct err *e);
-/* Without an echo, from the terminal. ERR_USAGE: there is none; `option` is what to use then. */
+/* Asks without an echo, from the terminal. ERR_USAGE: there is none; `option` is the
+ * alternative. */
 int talk_secret(const char *question, const char *option, struct buf *answer, struct err *e);
-bool talk_asks(void); /* Is anybody asked? */
+bool talk_asks(void); /* returns true if questions are asked */
 
 #endif

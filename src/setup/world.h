@@ -11,7 +11,7 @@ struct world {
     struct effects *x;
     const struct survey_schema *schema;
     char *name, *config_path;
-    bool known; /* its config is there: nothing is asked that it answers */
+    bool known; /* its config exists: nothing is asked that it answers */
     struct answers answers;
     struct buf text; /* of a new config */
     struct config *cfg;
@@ -24,22 +24,24 @@ struct world {
     struct made made; /* after its steps: what was made for it */
 };
 
-/* Is the world UP, or in another state? By its supervisor's answer, or by what that published last. */
+/* Return whether the world is UP, or in another state, by its supervisor's answer, or by the last
+ * published status. */
 bool world_is(const struct config *cfg, const char *state);
 
 /* restart.c */
 
-/* Do the options that are written begin only with a restart of the server? */
+/* Returns true if the written options take effect only with a server restart. */
 bool restart_needed(const struct world *w);
 /* Asks, with the other questions, whether the server is to be restarted at the end. */
 int restart_ask(struct world *w, struct err *e);
-/* Restarts the server if that was the answer, without losing a row that was acknowledged before, and waits until each world
- * is up and followed. */
+/* Restarts the server if that was agreed, without losing a row that was acknowledged before, and
+ * waits until each world is up and followed. */
 int restart_server(struct setup *s, struct err *e);
-/* How the server is restarted, as far as systemd started it on this machine; NULL: not known. malloc */
+/* Returns the systemd service of the server, if systemd started it on this machine; NULL: not
+ * known. The caller frees it. */
 char *restart_service(const struct setup *s);
 
-/* known.c: says what the world is protected against now, what not, and which commands are worth knowing. */
+/* known.c: prints what the world is protected against, what it is not, and useful commands. */
 void known_say(struct world *w);
 
 #endif
