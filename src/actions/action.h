@@ -30,24 +30,24 @@ enum action {
     ACTION_PROMOTE,
     ACTION_DEMOTE,
     ACTION_SWITCH_OVER,
-    ACTION_TIDY, /* the supervisor's own: removes what a killed restore left over */
+    ACTION_TIDY, /* for the supervisor: removes what a killed restore left */
     ACTIONS
 };
 
 enum action_trait {
-    /* Writes into the dump directory: under the world's lock; see check_root() in main.c. */
+    /* Writes into the dump directory, under the world's lock; see check_root() in main.c. */
     ACTION_WRITES = 1 << 0,
     ACTION_LOGS_IN = 1 << 1,     /* needs the server's password */
     ACTION_READS_DUMPS = 1 << 2, /* needs the signing keys */
     ACTION_NO_DIR = 1 << 3,      /* works without the dump directory */
-    /* A running supervisor carries it out as its job, one at a time; … */
+    /* A running supervisor executes it as its job, one at a time. */
     ACTION_JOB = 1 << 4,
-    ACTION_YIELDS = 1 << 5,       /* … which is ended if the world has to be restored */
+    ACTION_YIELDS = 1 << 5,       /* that job is ended if the world must be restored */
     ACTION_SUPERVISOR = 1 << 6,   /* only a running supervisor can */
     ACTION_AT_ONCE = 1 << 7,      /* a supervisor answers without a job */
     ACTION_SHOWN_FAILED = 1 << 8, /* has a result to show even on failure */
     ACTION_SHOWN_QUIET = 1 << 9,  /* its result is shown even with --quiet */
-    /* Options that it takes. */
+    /* Options that it accepts. */
     ACTION_INTO = 1 << 10,
     ACTION_TABLE = 1 << 11,
     ACTION_AT = 1 << 12,
@@ -65,9 +65,9 @@ enum action_trait {
     ACTION_CHARSET = 1 << 24,
 };
 
-/* As typed after "--", and as in JSON; "" for ACTION_NONE. */
+/* Returns its name on the command line after "--", and in JSON; "" for ACTION_NONE. */
 const char *action_name(enum action a);
-/* ACTION_NONE: there is no such action. */
+/* Returns ACTION_NONE if there is no such action. */
 enum action action_find(const char *name);
 bool action_is(enum action a, enum action_trait trait);
 

@@ -1,6 +1,7 @@
-/* The control socket: how an action by hand reaches the running supervisor. A UNIX SOCK_SEQPACKET
- * socket, mode 0600, one JSON object per packet: the client sends a request (request.h), the supervisor
- * answers with {"progress"|"note"} packets and ends with {"done":{"exit","result"|"error"}}. */
+/* The control socket, by which an action on the command line reaches the running supervisor. A UNIX
+ * SOCK_SEQPACKET socket, mode 0600, one JSON object per packet: the client sends a request
+ * (request.h), the supervisor answers with {"progress"|"note"} packets and ends with
+ * {"done":{"exit","result"|"error"}}. */
 #ifndef WK_ACTIONS_CONTROL_H
 #define WK_ACTIONS_CONTROL_H
 
@@ -14,9 +15,9 @@
 
 /* Supervisor: creates the socket; `path` gets its path. Listening fd (non-blocking) or -1. */
 int control_listen(const struct config *cfg, char path[256], struct err *e);
-/* Accepts the next client, whose uid must be ours or root's. -1 with `e` empty: it is gone, or of
- * another uid. -1 with `e` filled: it could not be accepted and still waits; trying again at once
- * would not help. */
+/* Accepts the next client, whose uid must be ours or root's. Returns -1 with `e` empty: it has
+ * closed, or has another uid. Returns -1 with `e` filled: it could not be accepted and still waits;
+ * trying again at once would not help. */
 int control_accept(int listener, struct err *e);
 
 /* Client: sends the request to the supervisor named in the lock file, passes every event to a->emit,
@@ -25,8 +26,8 @@ int control_accept(int listener, struct err *e);
 #define CONTROL_NOBODY (-2)
 #define CONTROL_PATIENCE 10 /* seconds, for a supervisor that should answer at once */
 int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e);
-/* Does a supervisor of this world run although its lock was free? It then holds the lock of a
- * directory that is no longer in its place. */
+/* Returns true if a supervisor of this world runs although its lock was free. It then holds the
+ * lock of a directory that was replaced. */
 bool control_elsewhere(struct action_context *a);
 
 #endif

@@ -1,4 +1,4 @@
-/* --from offsite: dumps that lie in the store. */
+/* --from offsite: dumps in the store. */
 #ifndef WK_ACTIONS_FROM_H
 #define WK_ACTIONS_FROM_H
 
@@ -8,25 +8,27 @@
 #include "restore/restore.h"
 #include "store/catalog.h"
 
-/* Lists the dumps in the store; they are read there. */
+/* Lists the dumps in the store. */
 int action_from_catalog(struct action_context *a, const struct request *r, struct catalog *out,
                         struct err *e);
-/* --verify --from: reads the dumps that lie in the store. */
+/* --verify --from: reads dumps in the store. */
 action_fn action_from_verify;
-/* The one that is asked for comes here, with what the journal has after it. */
+/* The requested dump while it is fetched, with its journal. */
 struct action_from {
-    char name[DUMP_NAME_MAX];         /* "": it is the newest one here */
+    char name[DUMP_NAME_MAX];         /* "": the newest one here */
     struct restore_arriving arriving; /* m NULL: all of it is here */
     struct fetch fetch;
     struct catalog_entry dump;
     struct fetch_beside beside;
 };
-/* `until` ms 0: the newest; `beside`: it may come while it is restored. action_from_end() follows in any case. */
+/* Fetches it. `until` ms 0: the newest; `beside`: it may be fetched while it is restored. Always
+ * call action_from_end() afterwards. */
 int action_from_begin(struct action_context *a, const struct request *r, wall_t until, bool beside,
                       struct action_from *from, struct err *e);
 void action_from_end(struct action_from *from);
-/* The world was restored from there: this machine stores it from now on (offsite/owner.h). Not before: a restore
- * that is refused leaves the other machine's copies alone. */
+/* Records that the world was restored from there, so that this machine stores it from now on
+ * (offsite/owner.h). Not earlier: a restore that is refused leaves the other machine's copies
+ * alone. */
 void action_adopt(struct action_context *a);
 
 #endif

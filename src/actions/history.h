@@ -1,4 +1,4 @@
-/* The history (store/history.h): what actions add to it, and --history. */
+/* The history (store/history.h): the records that actions add, and --history. */
 #ifndef WK_ACTIONS_HISTORY_H
 #define WK_ACTIONS_HISTORY_H
 
@@ -9,14 +9,14 @@
 /* --history. */
 action_fn action_history;
 
-/* The record of an action that ended: its kind, HISTORY_KINDS if none is kept of it, and what is
- * known. `e` NULL: it went well. */
+/* Fills the record of an action that ended. Returns its kind, HISTORY_KINDS if it is not recorded.
+ * `e` NULL: it succeeded. */
 enum history_kind history_of(const struct request *r, const json_t *result, const struct err *e);
 json_t *history_fields(const struct request *r, const json_t *result, const struct err *e);
 /* Adds to a record of a restore the file of the rows that players wrote into the emptied tables, if there is one, and
  * the command that compares them with the world. */
 void history_conflict(const struct config *cfg, const json_t *result, json_t *o);
-/* Of an action that ran without a supervisor. A failure is only noted. */
+/* Records an action that ran without a supervisor. A failure is only logged. */
 void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,
                      const struct err *e);
 

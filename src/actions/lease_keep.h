@@ -1,4 +1,4 @@
-/* The lease of the world (standby/lease.h) while an action works that no supervisor renews it for. */
+/* Keeps the lease of the world (standby/lease.h) during an action if no supervisor renews it. */
 #ifndef WK_ACTIONS_LEASE_KEEP_H
 #define WK_ACTIONS_LEASE_KEEP_H
 
@@ -9,23 +9,26 @@
 struct lease_keep {
     struct action_context *a;
     struct lease_grant grant; /* the newest */
-    struct lease_record had;  /* as it was before it was taken; holder "": that was not read */
-    struct worker renewer;    /* while the action works */
+    struct lease_record had;  /* the lease before it was taken; holder "": that was not read */
+    struct worker renewer;    /* renews it while the action works */
 };
-/* Waits for one that is held and not renewed any more. ERR_REFUSED: another machine renews it. The fence is
- * open as long as the lease is ours. */
+/* Takes the lease; waits for one that is held but no longer renewed. ERR_REFUSED: another machine
+ * renews it. The fence is open while the lease is ours. */
 int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e);
-/* For a primary that nobody supervises, since nothing renews its lease: the same, but never one that another
- * machine has, or had last. Where a supervisor renews it: is it held now? `what` needs it. */
+/* For a primary without a supervisor, where nothing renews its lease: the same, but never takes one
+ * that another machine has, or had last. If a supervisor renews it, checks that it is held now.
+ * `what` needs it. */
 int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e);
-/* For what only reads the world: -1 where another machine is known to have the lease, or to have had it last. */
+/* For actions that only read the world: returns -1 if another machine is known to have the lease,
+ * or to have had it last. */
 int lease_keep_ask(struct action_context *a, struct err *e);
-/* For games, in the world that was promoted; before anybody says that it is up. A failure is only noted. */
+/* Publishes the lease for games in the promoted world, before UP is published. A failure is only
+ * logged. */
 void lease_keep_publish(struct lease_keep *k);
-/* Ends the renewals; whoever supervises goes on with them. */
+/* Ends the renewals; a supervisor continues them. */
 void lease_keep_end(struct lease_keep *k);
-/* Gives back what is ours, if it is; a failure is only noted, since the lease ends by itself. `kept`: this machine
- * was the primary, and games may have read so. */
+/* Gives the lease back if it is ours. A failure is only logged, because the lease ends by itself.
+ * `kept`: this machine was the primary, and games may have read that. */
 void lease_keep_release(struct action_context *a, bool kept);
 
 #endif

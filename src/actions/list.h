@@ -1,10 +1,10 @@
-/* --list: the dumps, and which moments --at can restore. */
+/* --list: the dumps, and the times that --at can restore. */
 #ifndef WK_ACTIONS_LIST_H
 #define WK_ACTIONS_LIST_H
 
 #include "actions/context.h"
 
-/* {"dumps":[…],"ranges":[…],…} */
+/* Returns {"dumps":[…],"ranges":[…],…}. */
 action_fn action_list;
 
 #endif

@@ -1,4 +1,4 @@
-/* An action with its options, as the command line gives it and as it goes over the control socket. */
+/* An action with its options, from the command line or over the control socket. */
 #ifndef WK_ACTIONS_REQUEST_H
 #define WK_ACTIONS_REQUEST_H
 
@@ -14,23 +14,23 @@ struct request {
     char *dump, *from, *into, *at, *tables, *until, *since, *charset;
     bool force, accept_cut, with_code, dry_run;
     bool verify;          /* rollup: compare only */
-    bool by_hand;         /* promote: a person decides */
+    bool by_hand;         /* promote: an operator has decided it */
     bool grants;          /* check: only the statements for the account */
-    bool unlock;          /* write-back: then all sessions are ended */
-    bool apply, renumber; /* conflicts: of the file that `dump` names */
-    bool automatic;       /* the supervisor's own: a client cannot ask for that */
-    unsigned skip;        /* of the newest intact dumps */
+    bool unlock;          /* write-back: then end all sessions */
+    bool apply, renumber; /* conflicts: for the file in `dump` */
+    bool automatic;       /* only for the supervisor: a client cannot request it */
+    unsigned skip;        /* number of newest intact dumps to skip */
     int64_t pause_ms;     /* 0: until --resume */
 };
-/* NULL: a string of it is not UTF-8. */
+/* Returns NULL if a string in it is not UTF-8. */
 json_t *request_json(const struct request *r);
-/* -1, with `out` empty: it has an unknown key or action, an option that its action does not take, or
- * a wrong type, which must not be ignored. */
+/* Parses a request. Returns -1 with `out` empty for an unknown key or action, an option that the
+ * action does not accept, or a wrong type: none of these may be ignored. */
 int request_from_json(const json_t *o, struct request *out, struct err *e);
 void request_free(struct request *r);
-/* Does it write into the dump directory? (ACTION_WRITES, or --apply) */
+/* Returns true if it writes into the dump directory (ACTION_WRITES, or --apply). */
 bool request_writes(const struct request *r);
-/* Does it swap tables into the world itself? */
+/* Returns true if it swaps tables into the world itself. */
 bool request_swaps(const struct request *r);
 
 #endif

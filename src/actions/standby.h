@@ -6,7 +6,7 @@
 #include "actions/request.h"
 
 action_fn action_promote, action_demote, action_switch_over;
-/* May this action run in a standby? ERR_REFUSED. */
+/* Checks that this action may run on a standby. ERR_REFUSED if not. */
 int action_allowed(const struct action_context *a, const struct request *r, struct err *e);
 
 #endif

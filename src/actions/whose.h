@@ -1,4 +1,5 @@
-/* Whose world it is, by the record (standby/record.h): asked by actions, and written by a promotion. */
+/* Who owns the world by its record (standby/record.h): queried by actions, and written by a
+ * promotion. */
 #ifndef WK_ACTIONS_WHOSE_H
 #define WK_ACTIONS_WHOSE_H
 
@@ -9,13 +10,14 @@
 
 struct lease_keep;
 
-/* By the record, as it is now. RECORD_UNKNOWN: `e` says why. */
+/* Reads the current record and judges it. RECORD_UNKNOWN: `e` has the reason. */
 enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e);
-/* For an action of a primary with lease = none that no supervisor's fence covers: ERR_REFUSED where another machine has
- * the world. A record that cannot be read is only noted: nothing there would be a lock. */
+/* For an action of a primary with lease = none that no supervisor's fence covers: ERR_REFUSED if
+ * another machine has the world. A record that cannot be read is only logged, because it is not a
+ * lock. */
 int action_need_record(struct action_context *a, struct err *e);
 
-/* A promotion, between what it read first and the life that it begins. */
+/* State of a promotion, from reading the record to the life that it begins. */
 struct succession {
     struct action_context *a;
     const struct transfer *t; /* NULL: the store does not answer, and the record is written later */
@@ -24,9 +26,11 @@ struct succession {
     const struct lease_keep *lease;
     char replaced[LIVES_HOLDER_MAX]; /* without the store: the machine that the record names */
 };
-/* Of `s`, `a`, `t` and `lease` are set. `newest`: the dump that is going to be restored. */
+/* Reads the record. `a`, `t` and `lease` of `s` are set. `newest`: the dump that will be
+ * restored. */
 int succession_read(struct succession *s, const struct manifest *newest, struct err *e);
-/* Swaps the record, unless it has changed since; before anything of the world is replaced. `arg`: struct succession. */
+/* Writes the new record, unless it has changed since; called before anything of the world is
+ * replaced. `arg`: struct succession. */
 int succession_begin(void *arg, const struct state_made *made, uint64_t generation, struct err *e);
 
 #endif

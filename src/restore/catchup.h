@@ -8,8 +8,8 @@ struct restore;
 
 #define CATCHUP_BY_MOMENT                                                                          \
     "--restore --at without the name of a dump takes the newest one before that moment"
-/* Reads the changes since r->m into r->journal. Where changes could be expected and are not used, out->journal.gap says
- * why. ERR_REFUSED: the requested moment cannot be restored. */
+/* Reads the changes since r->m into r->journal. If changes are expected but not used,
+ * out->journal.gap gives the reason. ERR_REFUSED: the requested time cannot be restored. */
 int catchup_read(struct restore *r, struct err *e);
 /* Copies the figures of r->journal into the result. */
 void catchup_figures(struct restore *r);

@@ -1,8 +1,8 @@
-/* The code in a dump: views, routines, packages, libraries, triggers and events. Code runs with
- * somebody's privileges, so it is created only where the server lost it together with the tables,
- * and only from a dump that is known to be ours or that an operator accepts by --with-code.
- * Everything else in a dump is data and is restored without it. Code is created after the swap:
- * what the server refuses is reported and does not make the restore fail. */
+/* The code in a dump: views, routines, packages, libraries, triggers and events. Code runs with an
+ * account's privileges. So it is created only if the server lost it together with the tables, and
+ * only from a dump that is known to be ours or that an operator accepts by --with-code. Everything
+ * else in a dump is data and is restored without code. Code is created after the swap: if the
+ * server refuses it, that is reported and does not make the restore fail. */
 #ifndef WK_RESTORE_CODE_H
 #define WK_RESTORE_CODE_H
 
@@ -25,7 +25,7 @@ struct code_item {
 struct code {
     struct code_item *list;
     size_t count;
-    struct code_settings now; /* in effect for the statements that follow */
+    struct code_settings now; /* in effect for the following statements */
 };
 /* Adds a statement of the dump's definitions section: SET, DROP, CREATE. Copied. Of two definitions
  * with the same kind and name the later one stays. Pure. */
@@ -40,14 +40,14 @@ const char *code_client(const struct code_item *it);
 int code_see(void *code, const struct format_item *item, struct err *e);
 void code_free(struct code *c);
 
-/* Where a dump's code is known to come from. */
+/* Known origin of a dump's code. */
 enum code_trust {
-    CODE_UNKNOWN, /* not known: the code is left out */
-    CODE_OWN,     /* the dump lies in the world's own directory, and no key is configured */
+    CODE_UNKNOWN, /* not known: the code is not restored */
+    CODE_OWN,     /* the dump is in the world's own directory, and no key is configured */
     CODE_SIGNED,  /* the dump's HMAC is valid */
 };
 
-/* What a restore does with the code; decided from its options and from what it found. */
+/* What a restore does with the code, decided from its options and findings. */
 enum code_use {
     CODE_MAKE,     /* create everything that does not exist */
     CODE_LEAVE,    /* create nothing, and report what is missing */
@@ -56,12 +56,12 @@ enum code_use {
 struct code_case {
     bool with_code; /* an operator accepts the code */
     bool into;      /* restored into a schema other than the world's */
-    bool empty;     /* nothing was in the schema before anything was restored */
-    bool known;     /* a table of the dump was there before */
+    bool empty;     /* the schema was empty before the restore */
+    bool known;     /* a table of the dump existed before */
     enum code_trust trust;
 };
 enum code_use code_use(const struct code_case *c);
-/* Why CODE_LEAVE was decided: static text. */
+/* Returns why CODE_LEAVE was decided (static text). */
 const char *code_why(const struct code_case *c);
 
 #endif

@@ -1,5 +1,5 @@
-/* Creates the code of a dump (code.h) once its tables are there. What the server refuses is reported, and does not make
- * the restore fail. */
+/* Creates the code of a dump (code.h) after its tables exist. If the server refuses something, that
+ * is reported and does not make the restore fail. */
 #ifndef WK_RESTORE_CODE_MAKE_H
 #define WK_RESTORE_CODE_MAKE_H
 
@@ -13,9 +13,11 @@ struct restore;
 int code_judge(struct restore *r, struct err *e);
 /* Creates it after the swap, or reports why not. A dry run with --with-code lists what would be created. */
 void code_restore(struct restore *r);
-/* Is there code to create? Then it is noted before the swap, so that code_recover() can create it after a crash. */
+/* Returns true if there is code to create. That is then recorded before the swap, so that
+ * code_recover() can create it after a crash. */
 bool code_due(const struct restore *r);
-/* Creates the code of the dump `dump` after a restore that was interrupted. -1: it may not have been created. */
+/* Creates the code of the dump `dump` after an interrupted restore. Returns -1 if it may not have
+ * been created. */
 int code_recover(struct db *db, const struct job *job, const char *dump, struct err *e);
 
 #endif

@@ -27,10 +27,11 @@ struct conflict_source {
 };
 struct conflict_about {
     const char *file; /* its name; an existing file is replaced as a whole */
-    wall_t from, to;  /* the rows were written between these; ms 0: not known */
+    wall_t from, to;  /* the rows were written between these times; ms 0: not known */
 };
 
-/* Of no file that is there. `suffix`: "", or what distinguishes it from another file of the same restore. */
+/* Chooses a name of no existing file. `suffix`: "", or what distinguishes it from another file of
+ * the same restore. */
 void conflict_name(int dirfd, char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix);
 /* Writes the rows of all sources. Without rows no file is written, and an existing one stays. */
 int conflict_save(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
@@ -45,8 +46,8 @@ struct conflict_file {
     wall_t from, to; /* ms 0: not given */
     bool counted;    /* it has a trailer, which proves it complete */
 };
-/* `name` is a name in the directory; symbolic links are not followed. format_next() with the reader
- * returns the rows. */
+/* Opens a conflict file. `name` is a name in the directory; symbolic links are not followed.
+ * format_next() with the reader returns the rows. */
 int conflict_open(int dirfd, const char *name, struct conflict_file *out, struct err *e);
 void conflict_close(struct conflict_file *f);
 

@@ -1,4 +1,5 @@
-/* What a merge of replaced rows (conflict_merge.h) keeps beside the tables: sets of rows, and the file of new numbers. */
+/* Data that a merge of replaced rows (conflict_merge.h) keeps beside the tables: sets of rows, and
+ * the file of new numbers. */
 #ifndef WK_RESTORE_CONFLICT_FILES_H
 #define WK_RESTORE_CONFLICT_FILES_H
 
@@ -17,7 +18,7 @@ struct merge_set {
     size_t room, used;
 };
 void merge_set_add(struct merge_set *s, uint64_t hash);
-/* Removes one occurrence; false: there is none. */
+/* Removes one occurrence. Returns false if there is none. */
 bool merge_set_take(struct merge_set *s, uint64_t hash);
 bool merge_set_has(const struct merge_set *s, uint64_t hash);
 void merge_set_free(struct merge_set *s);

@@ -28,26 +28,26 @@ struct merge_table {
     struct db_table picked; /* `live` with the file's columns only, in the file's order */
     char **columns;
     size_t column_count, counter; /* index of the AUTO_INCREMENT column; column_count: none */
-    struct merge_set world;       /* its rows as they are now */
+    struct merge_set world;       /* the table's current rows */
     struct merge_set done;        /* numbers in the file whose rows were inserted and still exist */
     bool staged;                  /* the temporary table exists */
     struct buf insert;            /* pending INSERT into it */
     uint64_t rows, equal, stage_rows, stage_hash;
-    const struct config_ledger *ledger; /* of which it is the table; NULL: of none */
+    const struct config_ledger *ledger; /* the ledger whose table it is; NULL: none */
     uint64_t rolled_up; /* ledger: ids up to this are in totals, or were passed; 0: none */
     const char
-        *request; /* ledger: column of request ids, where rolled-up ones are known; else NULL */
-    /* Rows whose key is taken; of these those by a key that a new number does not change, and of these those whose request
-     * is in a total. */
+        *request; /* ledger: column of request ids, if rolled-up ones are recorded; else NULL */
+    /* Rows whose key is taken; among these, rows with a taken key that a new number does not
+     * change; among these, rows whose request is in a total. */
     uint64_t taken, stuck, repeated;
     uint64_t inserted, renumbered;
-    bool unsure;   /* `inserted` is not known: the connection broke */
+    bool unsure;   /* `inserted` is not known, because the connection broke */
     json_t *pairs; /* the first [old, new] */
-    char why[512]; /* why it is left out or not renumbered */
+    char why[512]; /* why it is skipped or not renumbered */
     bool refused;  /* none of its rows can be inserted */
 };
 
-/* Prepares what all tables of a session need. */
+/* Prepares the session for all tables. */
 int merge_begin(struct merge *m, struct err *e);
 int merge_table_begin(struct merge *m, const char *name, const char *columns, struct merge_table *t,
                       struct err *e);

@@ -1,8 +1,8 @@
 /* Names of CHECK constraints. In MySQL they are unique in a schema, so a shadow table cannot have
- * the names of the table that it will replace: it gets generated ones, and the real ones once the
- * old table is gone. (In MariaDB they are unique in a table only.)
+ * the names of the table that it will replace. It gets generated names, and the real ones after the
+ * old table was dropped. (In MariaDB they are unique only in a table.)
  *
- * Pure. Works on the text of SHOW CREATE TABLE, which has each constraint on a line of its own. */
+ * Pure. Works on the text of SHOW CREATE TABLE, which has each constraint on its own line. */
 #ifndef WK_RESTORE_CONSTRAINTS_H
 #define WK_RESTORE_CONSTRAINTS_H
 
@@ -10,10 +10,10 @@
 
 #include "base/text.h"
 
-/* Extracts the lines of `create` that hold constraints; "": none. For `was` below. */
+/* Extracts the lines of `create` with constraints; "": none. For `was` below. */
 void constraints_lines(struct buf *out, const char *create);
-/* "DROP CHECK …, ADD CONSTRAINT …": renames the constraints of `now` to their names in `was`.
- * Returns their number; nothing is appended if it is 0. */
+/* Appends "DROP CHECK …, ADD CONSTRAINT …", which renames the constraints of `now` to their names
+ * in `was`. Returns their number; nothing is appended if it is 0. */
 size_t constraints_rename(struct buf *out, const char *was, const char *now);
 
 #endif

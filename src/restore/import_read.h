@@ -1,5 +1,6 @@
-/* Reads another tool's file statement by statement, as the stock client splits it: delimiters, comments, lines. The
- * file is plain text or gzip; anything else is refused by what its first bytes say it is. */
+/* Reads another tool's file statement by statement, split as by the stock client: delimiters,
+ * comments, lines. The file is plain text or gzip; anything else is refused, named by its first
+ * bytes. */
 #ifndef WK_RESTORE_IMPORT_READ_H
 #define WK_RESTORE_IMPORT_READ_H
 
@@ -12,22 +13,24 @@
 struct import_statement {
     const char *sql; /* borrowed; without leading comments */
     size_t len;
-    uint64_t number, line; /* from 1 */
-    /* Set by the function that is called: */
+    uint64_t number, line; /* counted from 1 */
+    /* Set by the called function: */
     bool
-        closes; /* it restores what the file's head had saved, which is the last that a tool writes */
-    bool begins; /* it is of a file's head: another file has begun */
+        /* it restores the settings that the file's head had saved, which is the end of a tool's
+         * file */
+        closes;
+    bool begins; /* it belongs to a file's head: another file has begun */
 };
 typedef int import_statement_fn(void *arg, struct import_statement *st, struct err *e);
 
 struct import_reading {
     const char *name; /* of the file, for errors */
-    bool accept_cut;  /* an incomplete last statement is left out */
+    bool accept_cut;  /* skip an incomplete last statement */
     bool plain; /* a backslash is an ordinary character from here on; the function may set it */
-    /* Filled in: */
-    bool ends;          /* the last statement of each part is one that a tool ends with */
-    uint64_t cut_line;  /* of the incomplete statement; 0: there is none */
-    uint64_t last_line; /* of the last statement */
+    /* Results: */
+    bool ends;          /* the last statement of each part is one that ends a tool's file */
+    uint64_t cut_line;  /* line of the incomplete statement; 0: there is none */
+    uint64_t last_line; /* line of the last statement */
 };
 
 /* Reads `fd` from its start. */

@@ -1,5 +1,6 @@
-/* Ledger, rollup and rollup positions of a restored world are of one moment, or that is refused or reported; and no new
- * row gets an id that its key's total counts as rolled up. */
+/* Ensures that ledger, rollup and rollup positions of a restored world are of one moment; otherwise
+ * the restore is refused or that is reported. Also ensures that no new row gets an id that its
+ * key's total counts as rolled up. */
 #ifndef WK_RESTORE_LEDGERS_H
 #define WK_RESTORE_LEDGERS_H
 
@@ -8,11 +9,12 @@
 
 struct restore;
 
-/* Keeps runs of ledgers out until this session ends, while tables are swapped. */
+/* Blocks runs of ledgers until this session ends, while tables are swapped. */
 int ledgers_lock(struct db *db, const struct config *c, struct err *e);
-/* Before anything is changed: can --table and --at restore the ledgers as the world has them? ERR_REFUSED. */
+/* Checks, before anything is changed, that --table and --at can restore the ledgers. ERR_REFUSED if
+ * not. */
 int ledgers_guard(struct restore *r, struct err *e);
-/* After plan_finish(): may the ledgers be restored in this way? ERR_REFUSED. */
+/* Checks after plan_finish() that the ledgers may be restored in this way. ERR_REFUSED if not. */
 int ledgers_plan(struct restore *r, struct err *e);
 /* Checks them after the load, before the swap. */
 int ledgers_loaded(struct restore *r, struct err *e);

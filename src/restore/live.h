@@ -1,6 +1,7 @@
-/* The last step of a drill: has the world that was rebuilt in the scratch schema the rows of the living one? A table that
- * differs counts only if it stood still: nothing in the binary log has changed it since the moment that was rebuilt.
- * Reads the MEMORY tables of the living world as a dump does, so that the game goes on meanwhile. */
+/* The last step of a drill: compares the rows of the world in the scratch schema with the living
+ * world. A different table counts only if it stood still: nothing in the binary log has changed it
+ * since the restored moment. Reads the MEMORY tables of the living world like a dump does, so that
+ * the game continues meanwhile. */
 #ifndef WK_RESTORE_LIVE_H
 #define WK_RESTORE_LIVE_H
 
@@ -8,7 +9,7 @@
 
 struct restore;
 
-/* -1 with ERR_QUERY: a table that stood still has other rows. */
+/* Returns -1 with ERR_QUERY if a table that stood still has other rows. */
 int live_compare(struct restore *r, struct err *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* Decides whether a restore may replace what is there. Every function returns -1 with ERR_REFUSED if not. */
+/* Decides whether a restore may replace the existing tables. Every function returns -1 with
+ * ERR_REFUSED if not. */
 #ifndef WK_RESTORE_PERMIT_H
 #define WK_RESTORE_PERMIT_H
 
@@ -15,14 +16,15 @@ int permit_world(struct restore *r, struct err *e);
 int permit_keep(struct restore *r, struct err *e);
 /* Refuses a fetched dump if rows were written into the empty world that it may replace. */
 int permit_empty(struct restore *r, struct err *e);
-/* Looks once more right before the swap. */
+/* Checks again right before the swap. */
 int permit_swap(struct restore *r, struct err *e);
 /* --table: refuses a table that is in no intact dump. */
 int permit_tables_known(const struct restore *r, struct err *e);
 /* --table: refuses a table that the plan made from `dump` skips or lacks. */
 int permit_tables_planned(const struct restore *r, const char *dump, struct err *e);
-/* --dry-run: looks for missing privileges and for settings with which the server would refuse the restore. Returns -1
- * with the error with which the restore would fail; what cannot be checked is not an error. */
+/* --dry-run: looks for missing privileges and for settings with which the server would refuse the
+ * restore. Returns -1 with the error with which the restore would fail; facts that cannot be
+ * checked are not errors. */
 int permit_rehearse(struct restore *r, struct err *e);
 
 #endif

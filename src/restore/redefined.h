@@ -1,7 +1,8 @@
-/* Tables that a restore puts in place as the dump defines them, because the rows do not fit what stands there now:
- * a definition that was changed since the dump, or something that is no table, such as a view. What stood there is kept:
- * definitions, triggers that do not fit any more and the logged statements in a file of the dump directory, a view under
- * another name. A table whose rows do fit keeps its present definition. */
+/* Tables that a restore creates with the dump's definition, because the rows do not fit what has
+ * their name now: a table whose definition changed since the dump, or something other than a table,
+ * such as a view. What is replaced is kept: definitions, triggers that no longer fit and the logged
+ * statements in a file of the dump directory, a view under another name. A table whose rows do fit
+ * keeps its current definition. */
 #ifndef WK_RESTORE_REDEFINED_H
 #define WK_RESTORE_REDEFINED_H
 
@@ -11,23 +12,25 @@
 
 struct restore;
 
-/* After plan_finish(): notes the present definitions, which must still be there at the swap, and what is in the way of
- * a table. ERR_REFUSED: with --into, where nothing is replaced. */
+/* Call it after plan_finish(): records the current definitions, which must still be there at the
+ * swap, and what has the name of a table. ERR_REFUSED: with --into, where nothing is replaced. */
 int redefined_note(struct restore *r, struct err *e);
-/* Names in the schema that belong to no base table: views, sequences. */
+/* Lists names in the schema that belong to no base table: views, sequences. */
 int redefined_names(struct db *db, const char *schema, struct names *out, struct err *e);
-/* Loading it failed with `e`: may the dump's definition help? Pure. */
+/* Decides whether the dump's definition may help after loading the table failed with `e`. Pure. */
 bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e);
-/* Prepares it to be loaded once more, by the dump's definition. `why`: the failure. */
+/* Prepares it to be loaded again with the dump's definition. `why`: the failure. */
 int redefined_begin(struct loader *l, struct target *t, const struct manifest_table *mt,
                     const struct err *why, struct err *e);
-/* Does it get another definition than it has, in a restore into the world? Pure. */
+/* Returns true if it gets another definition than it has, in a restore into the world. Pure. */
 bool redefined(const struct plan *p, const struct target *t);
-/* A trigger of a redefined table that cannot be made on it: its text goes to the file, and the restore goes on. */
+/* Handles a trigger of a redefined table that cannot be created on it: its text goes to the file,
+ * and the restore continues. */
 void redefined_without(struct restore *r, const struct db_trigger *t, const struct err *why);
-/* Before the swap: writes the file, and chooses new names for what is in the way. */
+/* Call it before the swap: writes the file, and chooses new names for objects that have a table's
+ * name. */
 int redefined_keep(struct restore *r, struct err *e);
-/* After the swap: into the result. */
+/* Adds them to the result after the swap. */
 void redefined_result(struct restore *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* In the scratch schema of a drill: sends what a restore of this world would send after the load, all kinds of statements,
- * with the world's own definitions and triggers. */
+/* In the scratch schema of a drill: executes all kinds of statements that a restore of this world
+ * would execute after the load, with the world's own definitions and triggers. */
 #ifndef WK_RESTORE_REHEARSAL_H
 #define WK_RESTORE_REHEARSAL_H
 

@@ -1,4 +1,5 @@
-/* The RENAME of a swap, and other statements that last as long: while the server works on one, that counts as progress. */
+/* The RENAME of a swap, and other statements that take as long: while the server works on one, that
+ * counts as progress. */
 #ifndef WK_RESTORE_RENAME_H
 #define WK_RESTORE_RENAME_H
 
@@ -11,16 +12,16 @@
 struct blocked;
 struct restore;
 
-/* Runs a statement on r->db; a second connection sees that the server works on it, and what it waits for. `b` may be
- * NULL. */
+/* Runs a statement on r->db; a second connection watches whether the server works on it, and what
+ * it waits for. `b` may be NULL. */
 int rename_exec(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
 /* Attempts the RENAME once. It takes seconds for thousands of tables and minutes for more. If its answer is lost, its
  * outcome is looked up before it is reported as failed; if it took place, r->db is a new connection, which holds the
  * lease. */
 int rename_run(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
-/* Asks the fence of the world's lease, right before a statement that changes the world, and lets that statement wait for
- * locks on r->db no longer than the lease lasts. ERR_REFUSED: this machine may not act. Does nothing in a drill, or
- * without a lease. */
+/* Checks the fence of the world's lease right before a statement that changes the world, and limits
+ * that statement's wait for locks on r->db to the lease's remaining time. ERR_REFUSED: this machine
+ * may not act. Does nothing in a drill, or without a lease. */
 int rename_may(struct restore *r, struct err *e);
 /* Returns how long players are blocked by a swap: estimated milliseconds, fitted to measurements. Pure. */
 int64_t restore_swap_estimate(size_t tables, bool mariadb);

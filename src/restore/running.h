@@ -1,5 +1,6 @@
-/* A restore while it runs: what its steps share. Private to src/restore. Lives on the stack of restore_run() or
- * restore_drill(); one thread at a time uses it, but for what load_pool.h says. */
+/* A running restore: the data that its steps share. Private to src/restore. Lives on the stack of
+ * restore_run() or restore_drill(); one thread at a time uses it, except as load_pool.h
+ * documents. */
 #ifndef WK_RESTORE_RUNNING_H
 #define WK_RESTORE_RUNNING_H
 
@@ -21,27 +22,29 @@ struct restore {
     struct db *db;      /* holds the lease, and does the swap */
     struct catalog catalog;
     uint64_t generation, lease; /* lease: the generation seen at the start */
-    struct db_sentinel living;  /* --table: of the world that the tables are swapped into; or of the
-                                 * empty one that may be replaced */
-    struct manifest before;     /* --force: the dump of the world that is replaced */
-    /* Of the dump that is being loaded. */
+    /* --table: sentinel of the world that the tables are swapped into; or of the empty world that
+     * may be replaced */
+    struct db_sentinel living;
+    struct manifest before; /* --force: the dump of the world that is replaced */
+    /* About the dump that is being loaded. */
     struct plan plan;
     const struct manifest *m; /* NULL: a file of another tool */
     struct verify_file *file;
-    struct replay journal; /* the changes since; without a delta: the dump alone */
-    struct code code;      /* in the dump */
+    struct replay journal; /* the changes since the dump; without a delta: the dump alone */
+    struct code code;      /* code in the dump */
     struct code_case code_case;
-    int path_fd;       /* the file that was given by its path; -1: none */
-    bool dump_alone;   /* the changes since did not fit it */
+    int path_fd;       /* the file given by its path; -1: none */
+    bool dump_alone;   /* the changes did not fit the dump */
     bool skipped_more; /* more dumps were skipped than are named */
     bool again;        /* loads of a dump tried here failed before because of its content */
     bool unloadable;   /* this dump has failed often enough to be skipped */
-    /* Of the swap. */
+    /* About the swap. */
     struct state_made made;  /* upto.file "": the dump alone, or some of its tables */
     char conflict_file[128]; /* for the rows of the replaced tables, if there are any */
     struct restore_conflict conflict;
-    bool kept_file;           /* redefined.h: it was written */
-    struct buf lost_triggers; /* that do not fit a table as the dump defines it: their texts, */
+    bool kept_file; /* redefined.h: the file was written */
+    /* triggers that do not fit a table with the dump's definition: their texts */
+    struct buf lost_triggers;
     struct names lost_trigger_names; /* and their names */
 };
 
@@ -50,7 +53,7 @@ static inline const struct restore_traits *restore_is(const struct restore *r)
 {
     return &restore_traits[r->opt->mode];
 }
-/* Begins a new plan for it, which knows the tables of the schema. */
+/* Begins a new plan for the dump, with the tables of the schema. */
 int restore_plan(struct restore *r, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* The shadow table that the rows of a table are loaded into: created like the one that it will
- * replace, or from the dump's definition. For --into it is the table itself, in another schema. */
+/* The shadow table for the rows of a table: created like the one that it will replace, or from the
+ * dump's definition. For --into it is the table itself, in another schema. */
 #ifndef WK_RESTORE_SHADOW_TABLE_H
 #define WK_RESTORE_SHADOW_TABLE_H
 
@@ -19,9 +19,9 @@ int shadow_session_begin(struct shadow_session *s, struct err *e);
 /* `create` (len bytes) is the dump's CREATE TABLE, used if the server has no such table. */
 int shadow_create(const struct shadow_session *s, struct target *t, const char *create, size_t len,
                   struct err *e);
-/* Of a CREATE TABLE, whatever its AUTO_INCREMENT is. */
+/* Returns the hash of a CREATE TABLE without its AUTO_INCREMENT. */
 uint64_t shadow_definition_hash(const char *create, size_t len);
-/* The table as the server has it now; ERR_CHANGED if it no longer exists. */
+/* Reads the current table of the server; ERR_CHANGED if it no longer exists. */
 int shadow_read(const struct shadow_session *s, const struct target *t, struct db_tables *out,
                 struct err *e);
 /* Sets AUTO_INCREMENT to the dump's value if loading the rows did not. */
@@ -34,8 +34,9 @@ int shadow_scale_off(const struct shadow_session *s, const struct target *t, con
 int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf *scale,
                     struct err *e);
 
-/* What a file of another tool alters after it has made the table. A shadow table that is like the living one keeps that
- * definition, but for AUTO_INCREMENT; `scale` is kept as by shadow_scale_off(). */
+/* Applies what a file of another tool alters after it has created the table. A shadow table like
+ * the living one keeps that definition, except AUTO_INCREMENT; `scale` is kept as by
+ * shadow_scale_off(). */
 int shadow_alter(const struct shadow_session *s, struct target *t, const struct sql_table *change,
                  struct buf *scale, struct err *e);
 
@@ -43,13 +44,13 @@ int shadow_alter(const struct shadow_session *s, struct target *t, const struct 
  * table's; ERR_REFUSED: it contains something that is not accepted from a dump. */
 int shadow_definition(const struct target *t, const char *create, size_t len, struct sql_table *out,
                       struct err *e);
-/* Can a table of this definition be restored at all? ERR_REFUSED with its name. */
+/* Checks that a table of this definition can be restored at all. ERR_REFUSED with its name. */
 int shadow_accepts(const struct shadow_session *s, const struct sql_table *table, struct err *e);
-/* Why a durable table is left out if its definition is refused. */
+/* Why a durable table is skipped if its definition is refused. */
 #define SHADOW_NOT_ACCEPTED                                                                        \
     "left as it is: its definition holds more than columns and options of a table (such as a "     \
     "directory of the server's)"
-/* Does the server accept this definition of a MEMORY table? Leaves no table. */
+/* Checks that the server accepts this definition of a MEMORY table. Leaves no table. */
 int shadow_prove(const struct shadow_session *s, const struct target *t, const char *create,
                  size_t len, struct err *e);
 

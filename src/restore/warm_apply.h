@@ -5,8 +5,9 @@
 #include "journal/replay.h"
 #include "restore/warm_int.h"
 
-/* Applies the changes to each table and notes its new figures. An error may leave a table half changed: whoever calls
- * marks the copy before (`redo`), and takes the mark away only after all of them. */
+/* Applies the changes to each table and records its new figures. An error may leave a table half
+ * changed. Therefore the caller marks the copy before (`redo`), and removes the mark only after all
+ * tables are done. */
 int warm_apply_tables(struct warm *w, const struct replay *changes, struct err *e);
 
 #endif

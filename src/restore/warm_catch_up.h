@@ -6,7 +6,8 @@
 #include "restore/warm_int.h"
 #include "store/catalog.h"
 
-/* Applies what the journal has more; `out` is what was read. enum warm_found; -1: try again. */
+/* Applies the rest of the journal; `out` is what was read. Returns an enum warm_found, or -1: try
+ * again. */
 int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *out, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* Compares a standby's copy (warm.h) with what a load of a newer dump would give. */
+/* Compares a standby's copy (warm.h) with the result of loading a newer dump. */
 #ifndef WK_RESTORE_WARM_COMPARE_H
 #define WK_RESTORE_WARM_COMPARE_H
 
@@ -6,10 +6,10 @@
 #include "restore/warm_int.h"
 #include "store/manifest.h"
 
-/* The same tables, each with the same definition: the journal does not have all that changes one, such as an
- * index. */
+/* Compares the list of tables and each definition, because the journal does not contain all changes
+ * of a definition, such as an index. */
 int warm_compare_definitions(struct warm *w, const struct manifest *m, struct err *e);
-/* All rows with what a load of this dump and of the `changes` since it would give. */
+/* Compares all rows with the result of loading this dump and the `changes` since. */
 int warm_compare_content(struct warm *w, const struct manifest *m, const struct replay *changes,
                          struct err *e);
 

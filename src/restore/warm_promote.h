@@ -6,7 +6,7 @@
 
 struct restore;
 
-/* False: they have to be loaded. */
+/* Returns false if they must be loaded. */
 bool warm_take(struct restore *r);
 
 #endif

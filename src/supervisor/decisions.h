@@ -1,12 +1,12 @@
-/* The guard's decisions (watch/guard.h), and who hears of them. */
+/* Carries out the guard's decisions (watch/guard.h) and passes them to the other parts. */
 #ifndef WK_SUPERVISOR_DECISIONS_H
 #define WK_SUPERVISOR_DECISIONS_H
 
 struct guard_event;
 struct world;
 
-/* The only place that changes the guard's state: decides, logs, alerts, has the change published, ends the running job
- * where the guard wants that. Jobs are started by jobs.c. */
+/* Only this function changes the guard's state. It decides, logs, alerts, requests publishing, and
+ * ends the running job if the guard wants that. Jobs are started by jobs.c. */
 void world_event(struct world *w, const struct guard_event *ev);
 
 #endif

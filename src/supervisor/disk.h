@@ -14,18 +14,19 @@ struct world;
 
 extern const struct part disk_part;
 
-/* For the start of the supervisor, which fails where this does. */
+/* Starts the disk writer. The supervisor's start fails if this fails. */
 int disk_start(struct world *w, struct err *e);
-/* true: what is in the place of the dump directory now is in *place. */
+/* Returns true if *place was set to what is now at the path of the dump directory. */
 bool disk_message(struct world *w, enum file_dir_place *place);
-/* The last writes of a supervisor that ends; waits until they are done, for seconds at most. */
+/* Does the last writes of a supervisor that exits; waits until they are done, at most for
+ * seconds. */
 void disk_finish(struct world *w);
 void disk_reaped(pid_t pid);
-/* Into the state, for the next supervisor: a pause outlives this process, and the guard forgets it when it is told to
- * stop. */
+/* Records the pause in the state for the next supervisor: a pause outlives this process, and the
+ * guard forgets it when it is stopped. */
 void disk_note_pause(struct world *w);
 
-/* Borrowed: a list of the dumps that were found damaged; NULL: not known yet. */
+/* Returns a borrowed list of the dumps that were found damaged; NULL: not known yet. */
 json_t *disk_damaged_dumps(void);
 
 #endif

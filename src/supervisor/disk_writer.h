@@ -1,5 +1,5 @@
-/* The disk writer: a worker that does all writing of the supervisor, so that a slow or dead disk never
- * holds up the loop. When the supervisor dies, it writes what was sent before and exits. */
+/* The disk writer: a worker that does all writing of the supervisor, so that a slow or failed disk
+ * never delays the loop. When the supervisor dies, it writes what was sent before and exits. */
 #ifndef WK_SUPERVISOR_DISK_WRITER_H
 #define WK_SUPERVISOR_DISK_WRITER_H
 
@@ -10,9 +10,9 @@
 #include "notify/alert.h"
 #include "notify/queue.h"
 
-#define DISK_WRITER_RETRY_MS fault_wait(10000) /* after a write that failed */
+#define DISK_WRITER_RETRY_MS fault_wait(10000) /* pause after a failed write */
 
-/* To it. JSON is what goes into the file. */
+/* Requests to it. JSON is the content of the file. */
 enum disk_request {
     DISK_PUBLISH,   /* JSON [{"name","data"},…]: status files, by file_publish(), mode 0644; one
                      * without data is removed */
@@ -25,10 +25,10 @@ enum disk_request {
     DISK_HISTORY,   /* JSON: a record of the history -> DISK_RECORDED */
 };
 struct disk_marks {
-    uint64_t delivered[ALERT_CHANNELS]; /* the marks that are out of date are written */
+    uint64_t delivered[ALERT_CHANNELS]; /* outdated marks are written */
 };
 
-/* From it. */
+/* Answers from it. */
 enum disk_answer {
     DISK_FAILED, /* struct disk_failure */
     DISK_STORED, /* uint64_t: its number */
@@ -46,8 +46,8 @@ struct disk_kept {
     bool waits[ALERT_CHANNELS]; /* for a channel that has not delivered it */
 };
 struct disk_state {
-    bool status_ok, state_ok;  /* at the last write */
-    enum file_dir_place place; /* what is in the place of the dump directory */
+    bool status_ok, state_ok;  /* of the last write */
+    enum file_dir_place place; /* what is at the path of the dump directory */
     char disk[600];            /* its file system's device, or "" */
     bool free_known;
     uint64_t free_bytes;
@@ -59,7 +59,8 @@ struct disk_writer_args {
 };
 /* worker_fn; arg is a struct disk_writer_args. */
 int disk_writer_worker(int fd, void *arg);
-/* The supervisor's end of it; -1: it cannot take a packet now, or is not there. */
+/* Sends a request from the supervisor. Returns -1 if it cannot take a packet now, or does not
+ * run. */
 int disk_writer_send(const struct worker *writer, enum disk_request request, const void *data,
                      size_t size);
 int disk_writer_send_json(const struct worker *writer, enum disk_request request,

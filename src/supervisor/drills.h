@@ -1,4 +1,4 @@
-/* Drills and verifies by the schedule (schedule.h). */
+/* Scheduled drills and verifies (schedule.h). */
 #ifndef WK_SUPERVISOR_DRILLS_H
 #define WK_SUPERVISOR_DRILLS_H
 
@@ -13,10 +13,11 @@ struct world;
 
 extern const struct part drills_part;
 
-/* Is a drill to be started now, as the job? Then drills_begun() follows where that was possible. */
+/* Returns true if a drill must be started now, as the job. drills_begun() follows if that was
+ * possible. */
 bool drills_due(struct world *w, mono_t now);
 void drills_begun(struct world *w);
-/* A drill has ended that the supervisor carried out, by itself or by hand. `e`: NULL where it passed. */
+/* Handles the end of a drill of the supervisor, scheduled or requested. `e`: NULL if it passed. */
 void drills_ended(struct world *w, const struct request *r, const json_t *result,
                   const struct err *e);
 

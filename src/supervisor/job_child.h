@@ -1,5 +1,5 @@
-/* The child of a job: carries the action out, and sends what the supervisor must act on as structs. A child that is killed
- * leaves the job without an outcome. */
+/* The child of a job: executes the action, and sends the facts that the supervisor must act on as
+ * structs. A killed child leaves the job without an outcome. */
 #ifndef WK_SUPERVISOR_JOB_CHILD_H
 #define WK_SUPERVISOR_JOB_CHILD_H
 
@@ -11,7 +11,7 @@
 #include "store/manifest.h"
 #include "store/state.h"
 
-/* What it sends, in this order at its end. */
+/* Its packets, in this order at its end. */
 enum job_packet {
     JOB_EVENT, /* JSON: {"progress":{…}} or {"note":"…"}, for the status, the log and clients; or {"blocked":{…}} */
     JOB_SWAPPING,      /* the nonce that is about to be swapped in */
@@ -19,10 +19,10 @@ enum job_packet {
     JOB_STEPPING_BACK, /* nothing */
     JOB_DONE,          /* JSON: {"done":{"result","error"}}, for the clients that wait */
 };
-/* Plain data, because the child is a fork of this binary. What only clients see is JSON, after it. */
+/* Plain data, because the child is a fork of this binary. Data for clients only follows as JSON. */
 struct job_outcome {
     bool failed, new_state;
-    bool died;            /* without its own account */
+    bool died;            /* the child died without reporting */
     struct err error;     /* if it failed */
     struct state state;   /* new_state: the job has saved it */
     struct manifest dump; /* of a dump that was stored (manifest_figures()); name "": none was */

@@ -1,4 +1,5 @@
-/* The table worldkeeper_lease, by which games learn how long the world is theirs. A child writes it. */
+/* The table worldkeeper_lease, in which games read how long the world is theirs. A child writes
+ * it. */
 #ifndef WK_SUPERVISOR_LEASE_TABLE_H
 #define WK_SUPERVISOR_LEASE_TABLE_H
 
@@ -11,7 +12,7 @@ struct world;
 
 /* Registers the child. */
 void lease_table_begin(struct world *w);
-/* Has the table been written, or could it not be, since lease_table_expect(false)? */
+/* Returns true if the table was written, or could not be, since lease_table_expect(false). */
 bool lease_table_tried(void);
 void lease_table_expect(bool written);
 /* Writes it after each renewal. `number`: of the lease; `until`: when it ends. */

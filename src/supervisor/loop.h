@@ -7,8 +7,8 @@
 struct action_context;
 struct config;
 
-/* Runs until SIGTERM/SIGINT. 0, or -1 if it could not start. Closes `a` (opened, not yet locked); a reload
- * frees the config and goes on with another. */
+/* Runs until SIGTERM/SIGINT. Returns 0, or -1 if it could not start. Closes `a` (opened, not yet
+ * locked); a reload frees the config and continues with another. */
 int world_run(struct action_context *a, struct config *cfg, struct err *e);
 
 #endif

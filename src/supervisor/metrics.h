@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 
-/* Adds a sample for each value of `status` that the table names. What is null or missing there has no
- * sample; a metric without a sample is not mentioned. */
+/* Appends a sample for each value of `status` that the table names. A null or missing value has no
+ * sample; a metric without a sample is omitted. */
 void metrics_text(const char *world, const json_t *status, struct buf *out);
 
 #endif

@@ -18,18 +18,19 @@ extern const struct part notifier_part;
 /* Loads the incidents from the disk and reports the start; `last_sign`: when a supervisor that did
  * not exit cleanly was last known to run, or ms 0. */
 void notify_started(struct world *w, wall_t last_sign);
-/* After each step of the guard. */
+/* Call it after each step of the guard. */
 void notify_guard(struct world *w, const struct words_facts *facts);
-/* Reports that something is wrong, in the words of the format, with the condition's own subject (condition_words). May be
- * called as often as it is found: only changes are logged and mailed, and reminders sent. `key`: what is wrong, where a
- * condition may have several causes; NULL: there is only one. */
+/* Reports a problem, in the text of the format, with the condition's own subject (condition_words).
+ * May be called each time it is found: only changes are logged and mailed, and reminders sent.
+ * `key`: the cause, if a condition may have several; NULL: there is only one. */
 void notify_open(struct world *w, enum condition_id id, const char *key, const char *doing,
                  const char *todo, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-/* The same with a subject that names the object, or NULL: "table planet altered". */
+/* Like notify_open(), with a subject that names the object, or NULL: "table planet altered". */
 void notify_open_as(struct world *w, enum condition_id id, const char *key, const char *headline,
                     const char *doing, const char *todo, const char *fmt, ...)
     __attribute__((format(printf, 7, 8)));
-/* Reports that it is no longer wrong, or never was: nothing is done about it, and nothing is left to do. */
+/* Reports that the problem is over, or never existed: nothing is being done, and nothing is left to
+ * do. */
 void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Logs an error, with the commands in its hint made pasteable (hint_command.h). */
@@ -37,20 +38,20 @@ void world_log_err(struct world *w, enum log_level level, const char *what, cons
 
 void notify_heartbeat_now(void);
 
-/* An answer of the disk writer about the alert queue. */
+/* Handles an answer of the disk writer about the alert queue. */
 void notify_disk_answer(struct world *w, const struct packet *m);
-/* It could not store an alert (DISK_ALERT), or not read the queue (DISK_LOAD). */
+/* Handles that it could not store an alert (DISK_ALERT), or not read the queue (DISK_LOAD). */
 void notify_disk_failed(enum disk_request request);
-/* The disk writer is gone: what it was given will not be answered. */
+/* Handles the death of the disk writer: its pending requests will not be answered. */
 void notify_disk_gone(void);
-/* The alert queue moved to another directory. */
+/* Tells that the alert queue moved to another directory. */
 void notify_dir_moved(void);
-/* The numbers up to which each channel has delivered, for the disk writer. */
+/* Returns the number up to which each channel has delivered, for the disk writer. */
 struct disk_marks notify_marks(void);
 
-/* What the status shows. */
+/* Returns the conditions for the status. */
 json_t *notify_conditions_json(const struct world *w);
-/* For the metrics: each condition, open or not, and each channel that is on. */
+/* Return figures for the metrics: each condition, open or not, and each channel that is on. */
 json_t *notify_condition_figures(const struct world *w);
 json_t *notify_channel_figures(const struct world *w);
 

@@ -1,4 +1,4 @@
-/* The children that store dumps and the journal on another machine. */
+/* The children that copy dumps and the journal to another machine. */
 #ifndef WK_SUPERVISOR_OFFSITE_H
 #define WK_SUPERVISOR_OFFSITE_H
 

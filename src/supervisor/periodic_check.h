@@ -1,4 +1,4 @@
-/* The rules of --check, once a day. */
+/* Runs the rules of --check once a day. */
 #ifndef WK_SUPERVISOR_PERIODIC_CHECK_H
 #define WK_SUPERVISOR_PERIODIC_CHECK_H
 

@@ -1,4 +1,4 @@
-/* How long what the supervisor publishes may be believed. */
+/* How long published files are valid. */
 #ifndef WK_SUPERVISOR_PUBLISHED_H
 #define WK_SUPERVISOR_PUBLISHED_H
 

@@ -9,23 +9,24 @@ struct config;
 struct guard_config;
 struct world;
 
-/* At the start: -1 where another supervisor or world holds something. */
+/* Takes the locks at the start. Returns -1 if another supervisor or world holds one. */
 int holdings_take(struct world *w, struct err *e);
-/* Each second (claims_drain()). */
+/* Call it each second (claims_drain()). */
 void holdings_timers(void);
 
 void guard_config_from(const struct config *c, struct guard_config *out);
 void warn_of_insecure(const struct config *c);
 
-/* SIGHUP. A broken config changes nothing: the old one stays in force, and that is reported. While
- * a job runs, which works with the config that it began with, the reload waits. */
+/* Reloads the config (SIGHUP). A broken config changes nothing: the old one stays in force, and
+ * that is reported. A running job works with the config that it began with, so the reload waits for
+ * its end. */
 void reload_config(struct world *w);
 void reload_timers(struct world *w);
-/* [dump] dir names another directory than the one that was opened: opens and locks that one. Only
- * while no job works. On failure the old one stays in use. */
+/* Call it if [dump] dir names another directory than the open one: opens and locks that directory.
+ * Only while no job works. On failure the old one stays in use. */
 int reload_dump_dir(struct world *w, struct err *e);
-/* What is in the place of the dump directory now. Actions by hand and the next supervisor use what
- * the config names, so that we have to follow it. */
+/* Compares the open dump directory with its path. Actions by hand and the next supervisor use the
+ * directory that the config names, so we must follow it. */
 void reload_check_place(struct world *w, enum file_dir_place place);
 
 #endif

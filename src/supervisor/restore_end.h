@@ -1,4 +1,5 @@
-/* What the end of a restore means: for the state, the status (last_restore), the guard and the next dump. */
+/* Consequences of a restore's end: for the state, the status (last_restore), the guard and the next
+ * dump. */
 #ifndef WK_SUPERVISOR_RESTORE_END_H
 #define WK_SUPERVISOR_RESTORE_END_H
 
@@ -16,8 +17,9 @@ struct world;
 void restore_recall(struct world *w);
 /* Returns the seconds for which the world has not been up, as a new reference; null: it is up. */
 json_t *restore_outage_json(const struct world *w);
-/* Takes over what a job may have changed in the state that it saved, so that ours does not overwrite it. All else is the
- * supervisor's own, and may have changed while the job worked. `began`: when the job did. */
+/* Takes over the changes that a job may have made to the saved state, so that ours does not
+ * overwrite them. Everything else belongs to the supervisor, and may have changed while the job
+ * worked. `began`: when the job did. */
 void restore_adopt_state(struct world *w, enum action job, mono_t began, const struct state *saved);
 /* `announced`: the guard knows of this restore. `result`: of the action, or NULL; `e`: its error, or NULL. */
 void restore_ended(struct world *w, const struct request *r, bool announced, const json_t *result,

@@ -1,4 +1,4 @@
-/* Rollups of ledgers, when they are due. */
+/* Runs rollups of ledgers when they are due. */
 #ifndef WK_SUPERVISOR_ROLLUPS_H
 #define WK_SUPERVISOR_ROLLUPS_H
 

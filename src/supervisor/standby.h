@@ -1,4 +1,4 @@
-/* The worker of a standby: what the primary stores comes here. */
+/* The worker of a standby: fetches what the primary stores. */
 #ifndef WK_SUPERVISOR_STANDBY_H
 #define WK_SUPERVISOR_STANDBY_H
 

@@ -25,28 +25,30 @@ struct words_facts {
     const char *engine;                /* of a sentinel table that is not MEMORY, or "" */
     int error;                         /* the server's error number in the last probe, or 0 */
     const char *lost_reason;           /* why the world was found lost, or "" */
-    const char *hint;                  /* of the error that the last restore failed with, or "" */
+    const char *hint;                  /* hint of the last failed restore's error, or "" */
     const json_t *restored;            /* last_restore of the status, or NULL */
-    bool same_world;                   /* same nonce and server process as at the ALIVE before */
+    bool same_world;                   /* same nonce and server process as at the previous ALIVE */
 };
 void words_for_guard(const struct words_facts *f, struct words *out);
 
-/* A supervisor starts. `last_sign`: when its predecessor was last known to run, ms 0: there was
- * none, or it exited cleanly. */
+/* Writes the alert of a supervisor's start. `last_sign`: when its predecessor was last known to
+ * run, ms 0: there was none, or it exited cleanly. */
 void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, struct words *out);
 
 /* A statement that affected whole tables of the world:
  * "table planet, 10,000 rows in the last dump, was dropped at 2026-11-21T18:30:05Z" */
-/* What is done about a gap, and what a loss of the world would cost until that is done. `moment`: up to which the
- * journal leads; `first`: none was found before it. Pure. */
+/* Appends what is done about a gap, and what a loss of the world would cost until then. `moment`:
+ * the time up to which the journal is complete; `first`: no gap was found before it. Pure. */
 void gap_words(const struct follow_gap *gap, wall_t moment, bool first, struct buf *out);
 void statement_words(const struct follow_statement *s, struct buf *out);
-/* "worldkeeper --restore=… --at … --table planet": to the moment before, if the journal covers it
- * (`reached`), else to the newest dump. Nothing if no dump has any of the tables. */
+/* Appends "worldkeeper --restore=… --at … --table planet": to the moment before, if the journal
+ * covers it (`reached`), else to the newest dump. Nothing if no dump has any of the tables. */
 void statement_undo(const struct follow_statement *s, bool reached, struct buf *out);
-/* The subject: "table planet altered", "tables planet and fleet dropped", "DATABASE DROPPED". */
+/* Writes the subject: "table planet altered", "tables planet and fleet dropped", "DATABASE
+ * DROPPED". */
 void statement_headline(const struct follow_statement *s, char *out, size_t size);
-/* A key for one table, independent of the figures, to report a statement only once. */
+/* Writes a key for one table, independent of the figures, so that a statement is reported only
+ * once. */
 void statement_key(const struct follow_statement *s, char *out, size_t size);
 
 #endif

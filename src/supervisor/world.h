@@ -45,7 +45,8 @@
 
 struct world;
 
-/* A worker of one of the parts, and what the loop calls with each of its packets; NULL: it has ended. */
+/* A worker of one of the parts, and the function that the loop calls with each of its packets;
+ * NULL: it has ended. */
 #define WORKERS_MAX 16
 typedef void worker_message_fn(struct world *w, struct worker *v, const struct packet *m);
 struct part;
@@ -64,38 +65,42 @@ struct world {
     struct condition conditions[CONDITIONS]; /* set by notify_open() and notify_over() */
     char host[256];                          /* this machine, as status and history name it */
     bool stopping;                           /* SIGTERM came: nothing new begins */
-    enum action job; /* that runs; ACTION_NONE: none. Set by jobs.c, as `swaps` */
-    /* A job puts tables in the place of the world's, or finishes what a killed restore began. */
+    enum action job; /* the running job; ACTION_NONE: none. Set by jobs.c, as is `swaps` */
+    /* A job replaces the world's tables, or finishes what a killed restore began. */
     bool swaps;
-    /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */
+    /* For the next iteration of the loop: save the state, publish the status, poll the disk
+     * writer. */
     bool state_dirty, status_dirty, poll_disk;
-    json_t *last_restore; /* as in the status; or NULL */
+    json_t *last_restore; /* as published in the status; or NULL */
     wall_t started;       /* of this supervisor */
-    /* Polled one by one, before all that is in `heard`: what follows from their packets is decided in the loop. */
+    /* Polled one by one, before all workers in `heard`: the loop decides what follows from their
+     * packets. */
     struct worker probe_worker;      /* started and watched by prober.c */
-    struct worker job_worker;        /* by jobs.c */
-    struct worker disk_writer;       /* by disk.c; all may send (disk_writer.h) */
-    struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
+    struct worker job_worker;        /* started by jobs.c */
+    struct worker disk_writer;       /* started by disk.c; all parts may send (disk_writer.h) */
+    struct heard heard[WORKERS_MAX]; /* in polling order; set up once by world_worker() */
     size_t heard_count;
-    /* In the order in which their timers find what those before them have decided; ended by NULL. */
+    /* In an order such that each part's timers see the decisions of the parts before it; ended by
+     * NULL. */
     const struct part *const *parts;
-    /* What a loss now would cost: the loop asks the parts, which call the notifier themselves. */
+    /* Returns what a loss now would cost. The loop asks the parts, which call the notifier
+     * themselves. */
     struct exposure (*exposure)(const struct world *w);
 };
 
-/* What the loop, a reload and the status ask of each part that has it; NULL: nothing. */
+/* Functions that the loop, a reload and the status call for each part; NULL: none. */
 struct part {
-    void (*begin)(struct world *w);              /* first of all: memory and registrations only */
-    void (*timers)(struct world *w, mono_t now); /* in each turn of the loop */
-    /* Its next worker works with the config of now, … */
+    void (*begin)(struct world *w);              /* called first: memory and registrations only */
+    void (*timers)(struct world *w, mono_t now); /* called in each iteration of the loop */
+    /* Called when the config has changed, so that the next worker uses it. */
     void (*restart)(struct world *w);
-    bool opens_dirs; /* … and with the directories: also when only these are others */
+    bool opens_dirs; /* restart also if only the directories changed */
     void (*stop)(struct world *w);
-    const char *status; /* the member of the status that status_json() makes */
+    const char *status; /* the member of the status that status_json() returns */
     json_t *(*status_json)(const struct world *w);
 };
 
-/* The next packet of a worker, if there is one, or its end, unless it was ended since it was polled. */
+/* Receives the next packet of a worker, or its end, unless it was ended since it was polled. */
 static inline void world_hear(struct world *w, struct worker *v, worker_message_fn *message)
 {
     struct packet m;
@@ -110,7 +115,7 @@ static inline void world_worker(struct world *w, struct worker *v, const char *n
                                 worker_message_fn *message)
 {
     worker_init(v, name);
-    if (w->heard_count == WORKERS_MAX) /* no supervisor would start */
+    if (w->heard_count == WORKERS_MAX) /* otherwise no supervisor would start */
         abort();
     w->heard[w->heard_count++] = (struct heard){v, message};
 }
