@@ -450,14 +450,16 @@ settings: $(BIN)
 	  /usr/bin/python3 -m pytest -q -n 2 -o timeout=0 test_settings.py) || exit 1; done
 
 ## make first-hour  the commands of a newcomer, timed: bare Debians with systemd and a game's server, from the clone to a world
-##                  that is supervised, drilled and followed, then a kill of the server. FIRST_HOUR_SUITES, FIRST_HOUR_SERVERS
+##                  that is supervised, drilled and followed, then a kill of the server. FIRST_HOUR_SUITES, FIRST_HOUR_SERVERS;
+##                  FIRST_HOUR_CACHE: a directory for what scripts/clean-root.sh keeps
 FIRST_HOUR_SUITES ?= bookworm trixie
 FIRST_HOUR_SERVERS ?= mariadb mysql
+FIRST_HOUR_KEPT = $(if $(FIRST_HOUR_CACHE),--tar $(FIRST_HOUR_CACHE)/$$suite.tar --cache $(FIRST_HOUR_CACHE))
 .PHONY: first-hour
 first-hour:
 	for suite in $(FIRST_HOUR_SUITES); do out=build/package/$$suite; \
-	  scripts/build-deb.sh --suite $$suite --out $$out || exit 1; for server in $(FIRST_HOUR_SERVERS); do \
-	  scripts/clean-root.sh --suite $$suite --boot --bring $$out/worldkeeper_*.deb \
+	  scripts/build-deb.sh --suite $$suite --out $$out $(FIRST_HOUR_KEPT) || exit 1; for server in $(FIRST_HOUR_SERVERS); do \
+	  scripts/clean-root.sh --suite $$suite --boot --bring $$out/worldkeeper_*.deb $(FIRST_HOUR_KEPT) \
 	    "apt-get -qq install --yes --no-install-recommends python3 >/dev/null && tests/tools/first_hour.py $$server ../worldkeeper_*.deb" || \
 	    exit 1; done; done
 
