@@ -106,3 +106,12 @@ int setup_connect(struct setup *s, struct err *e)
     s->x.db = s->db;
     return judge_admin(s, e);
 }
+
+int setup_reconnect(struct setup *s, struct err *e)
+{
+    if (s->db && db_exec(s->db, "DO 0", NULL) == 0)
+        return 0;
+    db_close(s->db);
+    s->x.db = s->db = db_open(&s->params, e);
+    return s->db ? 0 : err_step(e, "no session with the server");
+}

@@ -205,18 +205,15 @@ static int last_dumps(struct setup *s, struct err *e)
 
 /* ---- the restart ---- */
 
-static int reconnect(struct setup *s, struct err *e)
+static int wait_for_server(struct setup *s, struct err *e)
 {
     mono_t end = mono_add(clock_mono(), SERVER_PATIENCE);
-    db_close(s->db);
-    s->x.db = NULL;
-    while (!(s->db = db_open(&s->params, e))) {
+    while (setup_reconnect(s, e) < 0) {
         if (mono_reached(clock_mono(), end))
             return err_step(e, "the server does not answer after its restart");
         err_clear(e);
         usleep(100000);
     }
-    s->x.db = s->db;
     return 0;
 }
 
@@ -226,7 +223,7 @@ static int restart(struct setup *s, const char *service, struct err *e)
     int rc = effect_run(&s->x, argv, e);
     if (rc > 0)
         err_set(e, ERR_SYSTEM, 0, "systemctl restart %s failed with exit status %d", service, rc);
-    return rc ? -1 : s->x.dry ? 0 : reconnect(s, e);
+    return rc ? -1 : s->x.dry ? 0 : wait_for_server(s, e);
 }
 
 static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct err *e)

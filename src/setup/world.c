@@ -326,8 +326,8 @@ static void say_how_to_start(struct world *w)
 
 static int carry_out(struct world *w, struct err *e)
 {
-    if (scripts_note(w->s, w->cfg, w->config_path, e) < 0 || prepare(w, e) < 0 ||
-        scripts_ended(w->s, e) < 0)
+    if (setup_reconnect(w->s, e) < 0 || scripts_note(w->s, w->cfg, w->config_path, e) < 0 ||
+        prepare(w, e) < 0 || scripts_ended(w->s, e) < 0)
         return -1;
     if (!w->s->systemd) {
         say_how_to_start(w);
@@ -395,7 +395,9 @@ static int check(struct world *w, struct err *e)
 
 int setup_finish(struct setup *s, bool good, struct err *e)
 {
-    int rc = good && s->world_count ? restart_server(s, e) : 0;
+    int rc = s->world_count ? setup_reconnect(s, e) : 0;
+    if (rc == 0 && good && s->world_count)
+        rc = restart_server(s, e);
     for (size_t i = 0; i < s->world_count; i++) {
         struct world *w = s->worlds[i];
         struct err why = {0};
