@@ -1,7 +1,8 @@
-/* What the parts of a supervisor share. Everything else is in the part that it belongs to, in a static struct that only
- * that part's file can see: a process keeps one world. Each file includes and calls only those listed below it
- * (tests/arrows.sh checks the includes), and returns what its caller has to do instead of calling back. What has to
- * happen in the same iteration of the loop, but not at once, is a flag here.
+/* The state that the parts of a supervisor share. All other state is in the part that it belongs to,
+ * in a static struct that only that part's file can see, because a process keeps one world. Each
+ * file includes and calls only those listed below it (tests/arrows.sh checks the includes). It
+ * returns what its caller must do instead of calling back. An action that must happen later in the
+ * same iteration of the loop is a flag here.
  *
  *   loop               waits, passes messages from one part to another, starts and ends everything
  *   reload             another config or dump directory while it runs; the world's lock
@@ -12,21 +13,21 @@
  *   write_back         players' progress goes to the central store
  *   offsite            copies on another machine
  *   standby            the machine that may take the world over
- *   lease, lease_table which machine has the world: the fence (base/fence.h), the guard and games hear of it
- *   jobs, job_child    dumps, restores and other actions: their lives, and the child
- *   restore_end, dump_end   what their ends mean
- *   decisions          world_event(): what the guard decides, and who hears of it
+ *   lease, lease_table which machine has the world; informs fence, guard and games
+ *   jobs, job_child    running dumps, restores and other actions, and their child
+ *   restore_end, dump_end   consequences of their ends
+ *   decisions          world_event(): carries out the guard's decisions
  *   follower           the journal
- *   prober             the question of each second
+ *   prober             the probe of each second
  *   rollups            ledgers
- *   drills, schedule   drills and verifies by the clock, and when
- *   dumps              the newest dump, and when the next is due
+ *   drills, schedule   scheduled drills and verifies
+ *   dumps              the newest dump, and when the next one is due
  *   notifier           alerts and conditions
  *   recorder           the history
  *   disk_writer        all writing; packets to it
  *   history_file       history.json
  *   world              this header
- *   words              the words of alerts
+ *   words              the texts of alerts
  *   condition_words    conditions, their names and subjects
  *   published          how long published files are valid
  */
