@@ -63,7 +63,7 @@ json_t *request_json(const struct request *r)
     return NULL;
 }
 
-/* Of an unknown action the name is reported, not its options. */
+/* Returns true also for an unknown action, because its name is reported, not its options. */
 static bool takes(enum action action, const struct field *f)
 {
     return !f->trait || action == ACTION_NONE || action_is(action, f->trait);

@@ -44,7 +44,7 @@ int arrival_wait(struct arrival *a, uint64_t from, uint64_t *to, const _Atomic b
     pthread_mutex_unlock(&a->lock);
     if (stopped)
         return err_set(e, ERR_CHANGED, 0, "it is not read any more");
-    return failed ? err_pass(e, &a->failed) : 0; /* it changes no more once it ended */
+    return failed ? err_pass(e, &a->failed) : 0; /* an arrival does not change after its end */
 }
 
 void arrival_wake(struct arrival *a)

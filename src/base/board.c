@@ -5,13 +5,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TRIES                                                                                      \
-    3 /* writing takes less than a microsecond; a writer that was killed meanwhile never ends */
+/* Writing takes less than a microsecond, but a writer that was killed meanwhile never finishes. */
+#define TRIES 3
 
 struct board {
     size_t words;
-    /* Odd while it is written. A reader that finds the same even number before and after it copied the words has
-     * copied what belongs together. */
+    /* Odd during a write. If a reader finds the same even number before and after copying, the copy
+     * is consistent. */
     _Atomic uint64_t version;
     _Atomic uint64_t data[];
 };
@@ -36,7 +36,8 @@ void board_clear(struct board *b)
 
 void board_write(struct board *b, const void *data)
 {
-    /* Odd: being written. Made so, not trusted: a writer that was killed may have left it either way. */
+    /* Sets the number odd instead of incrementing it, because a killed writer may have left it
+     * either way. */
     uint64_t version = atomic_load(&b->version) | 1;
     atomic_store(&b->version, version);
     for (size_t i = 0; i < b->words; i++) {

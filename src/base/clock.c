@@ -9,8 +9,8 @@ static int64_t read_ms(clockid_t id)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* CLOCK_BOOTTIME, not CLOCK_MONOTONIC: a machine that was suspended has a world that was not
- * watched as long. */
+/* CLOCK_BOOTTIME, not CLOCK_MONOTONIC, because nothing watched the world while the machine was
+ * suspended. */
 mono_t clock_mono(void)
 {
     return (mono_t){read_ms(CLOCK_BOOTTIME)};

@@ -10,7 +10,7 @@
 #define PIECE (1u << 30)      /* zlib counts in 32 bits */
 #define ROOM 65536u
 #define HEADER_READ 128 /* zlib's data_type: the header is complete, its data not yet begun */
-/* Above this level zlib compresses better, and speed was not asked for. */
+/* Above this level zlib compresses better, and the admin chose size over speed. */
 #define ISAL_LEVEL_MAX 3
 
 static uInt piece(size_t len)
@@ -18,7 +18,7 @@ static uInt piece(size_t len)
     return len < PIECE ? (uInt)len : PIECE;
 }
 
-/* Both read what the other wrote, so that the choice is one of speed and size alone. */
+/* Each library reads the other's output, so the choice affects only speed and size. */
 static const struct codec_isal *isal_for(int level)
 {
     return level <= ISAL_LEVEL_MAX ? codec_isal() : NULL;
@@ -70,7 +70,7 @@ int packer_pack(struct packer *p, const void *data, size_t len, struct buf *out)
 {
     const unsigned char *at = data;
     int rc;
-    /* A text longer than that library's limit is rare, so zlib is set up just for it. */
+    /* A text longer than the library's limit is rare; zlib is set up only for it. */
     if (p->isal && len <= CODEC_ISAL_MAX)
         return codec_isal()->pack(p->isal, data, len, out);
     if (set_up(p) < 0)

@@ -1,4 +1,4 @@
-/* ISA-L for base/codec.c: loaded, and called as that wants it. */
+/* Loads and calls ISA-L for base/codec.c. */
 #include "base/codec_int.h"
 
 #ifndef WK_ISAL
@@ -16,7 +16,7 @@ const struct codec_isal *codec_isal(void)
 #include <stdlib.h>
 #include <string.h>
 
-/* Loaded when first used: linked, it would cost each supervisor 170 KB that it never uses. */
+/* Loaded at its first use: linked, it would cost each supervisor 170 KB that it never uses. */
 static struct {
     void (*deflate_init)(struct isal_zstream *);
     int (*deflate)(struct isal_zstream *);
@@ -42,7 +42,7 @@ static const struct {
 
 struct packing {
     struct isal_zstream z;
-    _Alignas(64) unsigned char work[]; /* what the level needs */
+    _Alignas(64) unsigned char work[]; /* memory that the level needs */
 };
 
 static uint32_t work_size(int level)
@@ -126,7 +126,7 @@ static enum codec_step unpack(void *state, struct codec_io *io)
         z->next_out = io->out;
         z->avail_out = out;
         int rc = api.inflate(z);
-        in -= z->avail_in; /* what was taken, and given */
+        in -= z->avail_in; /* the bytes consumed and produced */
         out -= z->avail_out;
         io->in += in;
         io->in_len -= in;

@@ -11,7 +11,7 @@ struct double_buffer {
     void *arg;
     unsigned filling; /* the owner's half */
 
-    struct thread_group threads; /* one; its lock is not held while a half is processed */
+    struct thread_group threads; /* one thread; its lock is not held while a half is processed */
     unsigned next;               /* half to process next */
     bool full[2];                /* submitted and not yet processed */
     bool quit;
@@ -102,7 +102,7 @@ int double_buffer_turn(struct double_buffer *b, struct err *e)
 int double_buffer_drain(struct double_buffer *b, struct err *e)
 {
     pthread_mutex_lock(&b->threads.lock);
-    wait_for(b, b->filling ^ 1); /* the one submitted last */
+    wait_for(b, b->filling ^ 1); /* the half submitted last */
     return result(b, e);
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The names are in JSON and between processes, the numbers in the manual (EXIT STATUS): both stay. */
+/* JSON and processes use the names, the manual (EXIT STATUS) the numbers: both must stay. */
 static const struct {
     const char *name;
     int exit;
@@ -46,7 +46,7 @@ int err_sys(struct err *e, int num, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(e->text);
     snprintf(e->text + n, sizeof e->text - n, ": %s", strerror(num));
-    /* A full quota is a full disk to the admin who has to act on it. */
+    /* For the admin, a full quota is a full disk. */
     e->cls = num == ENOSPC || num == EDQUOT ? ERR_NOSPACE : ERR_SYSTEM;
     e->num = num;
     e->hint[0] = '\0';
@@ -66,7 +66,7 @@ int err_hint(struct err *e, const char *fmt, ...)
     return -1;
 }
 
-/* Journals and records keep one line of a failure. */
+/* Journals and records keep one line per failure. */
 void err_hint_in_text(struct err *e)
 {
     size_t at = e ? strlen(e->text) : 0;
@@ -85,7 +85,7 @@ int err_step(struct err *e, const char *fmt, ...)
     int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
     size_t at = n < 0 ? 0 : (size_t)n;
-    /* The outer step is kept whole; what does not fit is lost from the end of the inner text. */
+    /* The outer step is kept in full; the end of the inner text is truncated if necessary. */
     if (at < sizeof e->text - 1)
         snprintf(e->text + at, sizeof e->text - at, ": %.*s", (int)(sizeof e->text - at), old);
     return -1;

@@ -23,7 +23,7 @@ void fault_supervisor(pid_t pid)
     supervisor = pid;
 }
 
-/* Parses WORLDKEEPER_FAULT, once. Malformed entries are ignored: only tests set it. */
+/* Parses WORLDKEEPER_FAULT once. Malformed entries are ignored, because only tests set it. */
 static void fault_read(void)
 {
     if (fault_count >= 0)
@@ -47,7 +47,8 @@ static void fault_read(void)
     }
 }
 
-/* SIGKILL and SIGSTOP: as a crash or a frozen machine, nothing is flushed, released or said. */
+/* Uses SIGKILL and SIGSTOP, so that nothing is flushed, released or reported, as after a crash or
+ * on a frozen machine. */
 static void fault_act(const char *action)
 {
     if (strcmp(action, "killall") == 0 && supervisor > 0)

@@ -7,8 +7,8 @@
 
 #define NO_END_MS INT64_C(315360000000) /* ten years: longer than any process */
 
-/* Atomics instead of a lock: a process that is killed while it holds one would stop all the
- * others. */
+/* Atomics instead of a lock, because a process that is killed while it holds a lock would stop all
+ * the others. */
 static struct shared {
     _Atomic int64_t until;
     atomic_bool shut;

@@ -24,8 +24,9 @@ static int make_parents(const char *path, mode_t mode, struct err *e)
         char was = *p;
         *p = '\0';
         if (mkdir(copy, 0700) == 0) {
-            /* The umask must not take away the mode of a directory that others are to read. By
-             * descriptor: the path may lead to something else a moment later. */
+            /* The umask must not reduce the mode of a directory that other users must read. Set
+             * through the descriptor, because the path may lead to something else a moment
+             * later. */
             SCOPED(file_close) int fd = open(copy, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             if (fd < 0 || fchmod(fd, was ? 0755 : mode) < 0)
                 rc = err_sys(e, errno, "cannot make directory %s", copy);
@@ -39,7 +40,7 @@ static int make_parents(const char *path, mode_t mode, struct err *e)
     return rc;
 }
 
-/* The owner of a file or directory can do anything with it, whatever its mode. */
+/* The owner of a file or directory can do anything with it, regardless of its mode. */
 static bool trusted(uid_t owner)
 {
     return owner == 0 || owner == geteuid() || geteuid() == 0;
@@ -57,7 +58,7 @@ static int not_opened(int dirfd, const char *name, const char *what, struct err 
                        "name its real path");
 }
 
-/* A path may hold blanks and quotes, and the hint is to be pasted. */
+/* A path may contain blanks and quotes, and users paste the hint. */
 void file_hint(struct err *e, const char *command, const char *path)
 {
     SCOPED(buf_free) struct buf word = {0};
@@ -72,8 +73,8 @@ static void hint_owner(struct err *e, const char *path, const char *or_else)
     err_hint(e, "chown %u %s%s", (unsigned)geteuid(), word.p, or_else);
 }
 
-/* Others must not be able to replace files in it. A sticky directory is enough for published files,
- * since there only owners can replace theirs. */
+/* Checks that other users cannot replace files in the directory. A sticky directory is enough for
+ * published files, because only owners can replace their files there. */
 static int check_dir(const char *path, const struct stat *st, unsigned flags, struct err *e)
 {
     bool public = flags & FILE_PUBLIC;
@@ -152,7 +153,7 @@ static void hint_at(int dirfd, const char *name, const char *command, struct err
     file_hint(e, command, path);
 }
 
-/* Refuses a file in a directory of ours that others put there or could write. */
+/* Refuses a file in a directory of ours that other users created or could write. */
 static int check_own(int dirfd, const char *name, const struct stat *st, struct err *e)
 {
     struct stat dir;
@@ -228,7 +229,7 @@ int file_open(int dirfd, const char *name, int flags, struct err *e)
     return -1;
 }
 
-/* A signal, a pipe and a disk that is nearly full make writes shorter. */
+/* Signals, pipes and an almost full disk cause short writes. */
 int file_write_all(int fd, const void *data, size_t len)
 {
     const char *p = data;
@@ -245,7 +246,7 @@ int file_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
-/* The mode of a temporary file until it gets its name: a web server may not know that it is not for everybody. */
+/* Mode of a temporary file until it gets its final name, because a web server might serve it. */
 #define TEMP_MODE 0600
 
 /* Opens a fresh temporary name beside `name`; a stale one of a killed process is removed first. */
@@ -258,8 +259,8 @@ static int open_temp(int dirfd, const char *temp)
     return fd;
 }
 
-/* The file that was replaced the last time, if it is ours alone: the kernel grants a lease for writing only where
- * nobody else has it open. */
+/* Opens the file that was replaced last time, if only we use it: the kernel grants a write lease
+ * only if no other process has it open. */
 static int open_replaced(int dirfd, const char *temp)
 {
     struct stat st;
@@ -272,8 +273,8 @@ static int open_replaced(int dirfd, const char *temp)
     return fit ? fd : -1;
 }
 
-/* Lets the new file and the old one change places, and closes the old one to others. Returns false where the old one is
- * not a file of ours alone, so that nothing was done. */
+/* Exchanges the new file and the old one, and removes other users' access to the old one. Returns
+ * false, without doing anything, if the old one is not exclusively ours. */
 static bool exchange(int dirfd, const char *temp, const char *name)
 {
     struct stat st;
@@ -287,7 +288,7 @@ static bool exchange(int dirfd, const char *temp, const char *name)
     return true;
 }
 
-/* Anything but a file of ours that lies there is replaced, or in the way. */
+/* Gives `temp` the name `name`: exchanges the two with `again` if possible, else renames it. */
 static int put_in_place(int dirfd, const char *temp, const char *name, bool again)
 {
     return again && exchange(dirfd, temp, name) ? 0 : renameat(dirfd, temp, dirfd, name);
@@ -315,7 +316,7 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
     else if (how == DURABLE && fsync(fd) < 0)
         failed = "fsync";
     why = errno;
-    /* some file systems say only here that what was written did not arrive */
+    /* some file systems report only at close() that data was not written */
     if (fd >= 0 && close(fd) < 0 && !failed) {
         failed = "close";
         why = errno;
@@ -349,8 +350,8 @@ int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_
     return replace(dirfd, name, data, len, mode, DURABLE, e);
 }
 
-/* Is it ".NAME.PID.new" of a process that is gone? Our own PID counts too: this process is writing
- * nothing now, so an earlier one with the same PID left it. */
+/* Returns true for ".NAME.PID.new" of a process that has exited. Our own PID counts too: this
+ * process is writing nothing now, so an earlier one with the same PID left the file. */
 static bool left_over(const char *file, const char *name)
 {
     size_t len = strlen(file), digits = 0, end = len < 4 ? 0 : len - 4;
@@ -388,12 +389,12 @@ int file_list(int dirfd, const char *failed, struct names *out, struct err *e)
     return rc;
 }
 
-/* One that belongs to a living process is being written. */
+/* A file of a running process is still being written. */
 int file_sweep(int dirfd, const char *name, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
     int rc = file_list(dirfd, "cannot list a directory", &found, e);
-    /* One that cannot be removed must not keep the others. */
+    /* A file that cannot be removed must not prevent the removal of the others. */
     for (size_t i = 0; i < found.count; i++)
         if (left_over(found.list[i], name) &&
             file_remove(dirfd, found.list[i], rc < 0 ? NULL : e) < 0)
@@ -438,8 +439,8 @@ static int open_regular(int dirfd, const char *name, int flags, struct stat *st,
     return -1;
 }
 
-/* To the end, not to a size that was asked before: the file may grow meanwhile, and those of
- * /proc have none. */
+/* Reads to the end, not to a size that was queried before: the file may grow meanwhile, and files
+ * in /proc have no size. */
 int file_read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e)
 {
     size_t start = out->len;
@@ -475,7 +476,7 @@ int file_open_own(int dirfd, const char *name, int flags, struct err *e)
 static int step(int dirfd, const char *name, int flags, const char *path, struct err *e)
 {
     struct stat st;
-    /* a link is followed where nobody else can create one */
+    /* a link is followed only if no other user can create one */
     bool follow =
         fstat(dirfd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & 022);
     int fd = openat(dirfd, name, flags | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
@@ -491,7 +492,7 @@ static int step(int dirfd, const char *name, int flags, const char *path, struct
     return -1;
 }
 
-/* Component by component: O_NOFOLLOW looks at the last one of a path only. */
+/* Opens component by component, because O_NOFOLLOW checks only the last component of a path. */
 int file_open_path(const char *path, struct err *e)
 {
     struct stat st;
@@ -519,7 +520,8 @@ int file_open_path(const char *path, struct err *e)
     return err_set(e, ERR_SYSTEM, 0, "cannot open %s: it is not a regular file", path);
 }
 
-/* May nobody but root and us have put something into this directory? In a sticky one others cannot replace what is ours. */
+/* Checks that only root and we can have put something into this directory. In a sticky directory
+ * other users cannot replace our files. */
 static int check_way(const char *dir, const char *path, struct err *e)
 {
     struct stat st;
@@ -558,8 +560,9 @@ static int check_file(int fd, const char *path, struct err *e)
     return -1;
 }
 
-/* The directories are those of the file's real path: a link that leads to it may have passed others, but what it leads to is
- * judged. From the top: below a directory that is safe nobody else can rename what is checked next. */
+/* Checks the directories of the file's real path, because a link may lead through other
+ * directories, but its target counts. Starts at the top: below a safe directory no other user can
+ * rename what is checked next. */
 int file_open_trusted(const char *path, struct err *e)
 {
     char name[32], real[PATH_MAX];
@@ -600,7 +603,7 @@ int file_read_private(int dirfd, const char *name, size_t limit, struct buf *out
 {
     struct stat st = {0};
     int fd = open_regular(dirfd, name, O_RDONLY, &st, e);
-    /* what was opened, not the name: that may lead to another file a moment later */
+    /* checks the opened file, because its name may lead to another file a moment later */
     if (fd < 0 || (st.st_uid == geteuid() && (st.st_mode & 07777) == 0600 && st.st_nlink == 1))
         return read_and_close(fd, name, limit, out, e);
     close(fd);
@@ -616,7 +619,7 @@ int file_read_public(int dirfd, const char *name, size_t limit, struct buf *out,
 
 #define SECRET_MAX 4096u
 
-/* `credential`: systemd keeps it, whatever its mode. */
+/* `credential`: systemd protects it, regardless of its mode. */
 static int open_secret(const char *path, bool credential, struct err *e)
 {
     struct stat st = {0};
@@ -654,7 +657,7 @@ static int open_named_secret(const char *path, char **full, struct err *e)
     return open_secret(*full, dir != NULL, e);
 }
 
-/* Whoever names a secret's file can mend it. */
+/* The user who names a secret's file can fix it. */
 static int secret_failed(struct err *e)
 {
     if (e && e->cls == ERR_SYSTEM)

@@ -15,7 +15,7 @@ struct gunzip {
     char *name;
     struct unpacker *unpacker; /* NULL: a plain file */
     bool part;
-    uint64_t offset, length; /* of a part */
+    uint64_t offset, length; /* length of a part */
     gunzip_wait_fn *wait;
     void *wait_arg;
     uint64_t allowed; /* offset up to which it may be read */
@@ -27,12 +27,12 @@ struct gunzip {
     uint64_t plain, packed;
     struct err failed;
     unsigned char *in;
-    size_t room;               /* of `in`: CHUNK, or the longest part so far */
-    const unsigned char *next; /* in `in`: read, not yet decompressed */
+    size_t room;               /* size of `in`: CHUNK, or the longest part so far */
+    const unsigned char *next; /* data in `in` that was read but not yet decompressed */
     size_t left;
 };
 
-/* A plain file is read by the same calls, so that a restore need not know which it has. */
+/* A plain file is read by the same calls, so that a restore need not distinguish. */
 static struct gunzip *open_as(int fd, const char *name, bool plain_file, bool hashed, struct err *e)
 {
     struct gunzip *g = xcalloc(1, sizeof *g);
@@ -91,7 +91,7 @@ static int damaged(struct gunzip *g, const char *why, struct err *e)
                    (unsigned long long)(g->offset + g->packed - g->left));
 }
 
-/* How many bytes may be read now; 0: the end. */
+/* Returns how many bytes may be read now; 0: the end. */
 static ssize_t may_read(struct gunzip *g, struct err *e)
 {
     uint64_t n = g->part ? g->length - g->packed : CHUNK;
@@ -104,7 +104,7 @@ static ssize_t may_read(struct gunzip *g, struct err *e)
     return n < CHUNK ? (ssize_t)n : (ssize_t)CHUNK;
 }
 
-/* Reads at most `room` more packed bytes; 0: the end of the file. */
+/* Reads up to `room` more packed bytes. Returns 0 at the end of the file. */
 static ssize_t read_some(struct gunzip *g, unsigned char *to, size_t room, struct err *e)
 {
     ssize_t may = may_read(g, e), n = 0;
@@ -119,7 +119,7 @@ static ssize_t read_some(struct gunzip *g, unsigned char *to, size_t room, struc
     if (n < 0) {
         err_sys(e, errno, "cannot read %s", g->name);
         if (e->num == EIO)
-            e->cls = ERR_DAMAGED; /* the disk cannot read it back: equivalent to damage */
+            e->cls = ERR_DAMAGED; /* an unreadable disk block counts as damage */
         return -1;
     }
     if (n == 0 && want > 0 && (g->part || g->wait))
@@ -130,7 +130,7 @@ static ssize_t read_some(struct gunzip *g, unsigned char *to, size_t room, struc
     return n;
 }
 
-/* Reads a whole part and compares its hash before anything else sees a byte of it. */
+/* Reads a whole part and compares its hash before any other code sees the data. */
 static int read_part(struct gunzip *g, const struct gunzip_part *part, struct err *e)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -197,7 +197,7 @@ static int64_t read_packed(struct gunzip *g, unsigned char *data, size_t len, st
     unsigned char *out = data;
     size_t room = len;
     while (room > 0) {
-        /* The unpacker may hold more output of bytes that it has consumed. */
+        /* The unpacker may hold more output from bytes that it has consumed. */
         if ((g->inside || g->left) && unpack(g, &out, &room, e) < 0)
             return -1;
         if (room == 0 || g->left > 0)
@@ -248,7 +248,7 @@ uint64_t gunzip_plain_bytes(const struct gunzip *g)
     return g->plain;
 }
 
-/* Readers of parts see the file in pieces, and none of them in order. */
+/* Readers of parts read pieces of the file in any order, so there is no hash of the whole. */
 void gunzip_sha256(struct gunzip *g, char sha256[SHA256_HEX])
 {
     if (g->sha)

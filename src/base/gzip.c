@@ -1,4 +1,5 @@
-/* The writer of base/gzip.h: a ring of members, threads that compress them, and one turn to write. */
+/* The writer of base/gzip.h: a ring of members, threads that compress them, and one write at a
+ * time. */
 #include "base/gzip.h"
 
 #include <errno.h>
@@ -11,11 +12,12 @@
 #include "base/gzip_int.h"
 #include "base/thread_group.h"
 
-/* zlib takes four times the processor time of ISA-L (tests/bench/README.md), of which one thread keeps up with the
- * reader. More would only take processors from the server, which is on the same machine as a rule. */
+/* zlib takes four times the processor time of ISA-L (tests/bench/README.md). With ISA-L one thread
+ * keeps up with the reader; more threads would only take processors from the server, which usually
+ * runs on the same machine. */
 #define THREADS_MAX 4
-#define RING (2 * THREADS_MAX + 2) /* most members in flight, with all threads */
-#define BYTES_MAX (32u << 20)      /* most bytes of their texts, unless one alone is longer */
+#define RING (2 * THREADS_MAX + 2) /* maximum members in flight, with all threads */
+#define BYTES_MAX (32u << 20)      /* maximum bytes of their texts, unless a single one is longer */
 #define KEEP_MAX (4u << 20)        /* a buffer that grew beyond this for one long row is freed */
 
 struct member {
@@ -23,9 +25,9 @@ struct member {
     uint64_t tag;
 };
 
-/* Members are numbered. given >= taken >= turn: those below `turn` are in the file, the next ones
- * are being compressed, the rest wait in the ring. The thread that compressed number `turn` has the
- * turn: it alone writes, hashes and counts, until it passes the turn on. */
+/* Members are numbered. given >= taken >= turn: members below `turn` are in the file, the next ones
+ * are being compressed, and the rest wait in the ring. Only the thread that compressed member
+ * `turn` writes, hashes and counts, until it increments `turn`. */
 struct gzip_writer {
     int fd;
     char *name;
@@ -36,14 +38,14 @@ struct gzip_writer {
     bool open; /* a member is being filled */
     uint64_t plain;
     unsigned ring_size;        /* 0: no member was given yet */
-    gzip_member_fn *on_member; /* from before the threads */
+    gzip_member_fn *on_member; /* set before the threads start */
     void *member_arg;
 
-    /* used only by the thread that has the turn */
+    /* used only by the thread whose member is `turn` */
     EVP_MD_CTX *sha;
 
-    /* Its lock guards all that follows; `changed`: a member was given, or the turn was passed on;
-     * `stop`: after an error, and at the end. */
+    /* The lock of `threads` protects all following fields. `changed`: a member was given, or `turn`
+     * was incremented; `stop`: after an error, and at the end. */
     struct thread_group threads;
     struct member ring[RING];
     uint64_t given, taken, turn;
@@ -69,7 +71,7 @@ EVP_MD_CTX *gzip_sha_new(void)
     return sha;
 }
 
-/* Tries the level here: the threads, which make compressors of their own, start later. */
+/* Checks the level here, because the threads, which create their own compressors, start later. */
 struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e)
 {
     struct packer *tried = packer_new(level);
@@ -106,7 +108,7 @@ static int failed(struct gzip_writer *g, struct err *e)
 
 /* ---- packing threads ---- */
 
-/* Called by the thread that has the turn. */
+/* Called by the thread whose member is `turn`. */
 static int put(struct gzip_writer *g, const struct member *m, const struct buf *out, struct err *e)
 {
     if (file_write_all(g->fd, out->p, out->len) < 0)
@@ -126,7 +128,7 @@ static int put(struct gzip_writer *g, const struct member *m, const struct buf *
     return 0;
 }
 
-/* Buffers go round: a member costs no allocation once they have grown. */
+/* Buffers are reused: a member costs no allocation after they have grown. */
 static void give_back(struct buf *b)
 {
     if (b->cap > KEEP_MAX)
@@ -135,8 +137,9 @@ static void give_back(struct buf *b)
         buf_clear(b);
 }
 
-/* Called with the lock held and a member given. Takes it, compresses it, waits for the turn, writes, passes the turn
- * on. Nothing is written after an error, so the file never lacks a member in the middle. */
+/* Called with the lock held and a member given. Takes the member, compresses it, waits until it is
+ * `turn`, writes it, and increments `turn`. Nothing is written after an error, so the file never
+ * lacks a member in the middle. */
 static void pack_next(struct gzip_writer *g, struct packer *p, struct buf *out)
 {
     struct thread_group *t = &g->threads;
@@ -183,15 +186,15 @@ static void packing_thread(void *arg)
 
 /* ---- the caller's thread ---- */
 
-/* A member longer than BYTES_MAX is accepted once nothing else is in flight. */
+/* A member longer than BYTES_MAX is accepted when no other one is in flight. */
 static bool room(const struct gzip_writer *g, size_t len)
 {
     return g->given - g->turn < g->ring_size &&
            (g->given == g->turn || (len <= BYTES_MAX && g->bytes <= BYTES_MAX - len));
 }
 
-/* Puts the text into the ring, and returns the empty buffer that was in its place. If no thread could be started,
- * the member is compressed and written here. */
+/* Puts the text into the ring, and returns the empty buffer from its place. If no thread could be
+ * started, compresses and writes the member here. */
 static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
 {
     struct thread_group *t = &g->threads;

@@ -12,8 +12,9 @@ static void *allocate(size_t size)
     return xrealloc(NULL, size);
 }
 
-/* Out of memory ends the program here too: none of the callers of jansson has to ask. What it frees is overwritten, since a
- * text of JSON may be a password or a token, of which it makes copies of its own. */
+/* Ends the program when jansson runs out of memory, so that its callers need not check. Overwrites
+ * memory that it frees, because JSON may contain a password or a token, of which jansson makes
+ * copies. */
 void js_begin(void)
 {
     json_set_alloc_funcs(allocate, wipe_free);
@@ -36,7 +37,7 @@ const char *js_text(const json_t *o, const char *key)
 int64_t js_number(const json_t *o, const char *key, int64_t missing)
 {
     const json_t *v = json_object_get(o, key);
-    double d = json_real_value(v); /* 9e18: what is beyond INT64_MAX has no defined conversion */
+    double d = json_real_value(v); /* 9e18: a number beyond INT64_MAX has no defined conversion */
     if (json_is_integer(v))
         return json_integer_value(v);
     return json_is_real(v) && d > -9e18 && d < 9e18 ? (int64_t)d : missing;
@@ -62,7 +63,7 @@ void js_copy(const json_t *o, const char *key, char *out, size_t size)
 {
     const char *s = js_text(o, key);
     size_t len = strnlen(s, size - 1);
-    /* a cut character would make the copy no text, and jansson would not write it again */
+    /* half a character would be invalid UTF-8, which jansson would not write again */
     while (len > 0 && ((unsigned char)s[len] & 0xc0) == 0x80) /* never cut inside a character */
         len--;
     memcpy(out, s, len);
@@ -99,7 +100,7 @@ int js_write(json_t *o, const struct js_field *fields, size_t count, const void 
             v = js_clean(text);
         else
             v = json_string(f->kind == JS_HASH ? hash : text);
-        if (f->sparse && !*text) /* as a file of an older version has it: no key at all */
+        if (f->sparse && !*text) /* like a file of an older version: no key at all */
             json_decref(v);
         else
             rc |= json_object_set_new(o, f->key, v);
@@ -126,7 +127,8 @@ const char *js_read(const json_t *o, const struct js_field *fields, size_t count
         int64_t n = js_within(o, f->key, f->least, f->most, 0);
         bool good, flag = js_flag(o, f->key);
         if (f->kind == JS_NUMBER || f->kind == JS_SECONDS) {
-            /* js_within() gives 0 for what is out of range, and 0 itself may be below the least value */
+            /* js_within() returns 0 for a number out of range, and 0 itself may be below the lowest
+             * value */
             good = json_is_integer(v) && json_integer_value(v) == n && n >= f->least;
             n *= f->kind == JS_SECONDS ? 1000 : 1;
             memcpy(at, &n, sizeof n);
@@ -146,14 +148,14 @@ const char *js_read(const json_t *o, const struct js_field *fields, size_t count
             good = json_is_string(v) && strcmp(at, text) == 0 &&
                    (f->kind != JS_HEX || text_is_hex(text, f->size - 1));
         }
-        /* the first one is named; all the others are filled in all the same, a file may be read for what it has */
+        /* the first error is named, but all other fields are filled, because the readable part of a
+         * file may be useful */
         lack = (lack || good) ? lack : f->lack;
     }
     return lack;
 }
 
-/* What a signature is of: the same text for the same content, in whatever order and form the file has
- * it. */
+/* The signed text: the same for the same content, whatever the order and format of the file. */
 char *js_canonical(const json_t *o, const char *const *without)
 {
     json_auto_t *copy = json_copy((json_t *)(uintptr_t)o);

@@ -19,7 +19,7 @@ void log_open(enum log_level max)
 }
 
 /* The reader of a pipe or a socket may stall, and the supervisor must not stall with it. A line is
- * shorter than the room that poll() reports. */
+ * shorter than the space that poll() guarantees. */
 static int has_room(void)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};

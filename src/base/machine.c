@@ -39,7 +39,7 @@ void mount_name(int fd, char *out, size_t size)
         fclose(f);
 }
 
-/* Not MemFree: what caches hold is available too, and the kernel knows best how much of it. */
+/* Not MemFree: memory in caches is available too, and the kernel knows best how much of it. */
 int64_t memory_available(void)
 {
     static const char name[] = "MemAvailable:";

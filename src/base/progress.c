@@ -6,7 +6,7 @@
 
 #define REPORT_EVERY_MS 200
 
-/* Called for each row or block: a report each time would cost more than the work. */
+/* Called for each row or block, so it limits the reports, which would cost more than the work. */
 static void report(struct progress *p, int at_once)
 {
     mono_t now = clock_mono();

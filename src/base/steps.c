@@ -3,8 +3,9 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Hints are written as sentences, by code that does not know where they are shown. What is a command in them follows
- * from the program's own command line: after its name come options, and a value after those that take one. */
+/* Hints are written as sentences, by code that does not know where they are shown. Commands in them
+ * are recognized by the program's own command line: options follow its name, and values follow the
+ * options that take one. */
 
 #define PROGRAM "worldkeeper"
 #define RUNUSER "runuser -u "
@@ -19,7 +20,7 @@ void steps_free(struct steps *s)
     *s = (struct steps){0};
 }
 
-/* Options whose value is a word of its own (main.c has the table). */
+/* Options whose value is a separate word (main.c has the table). */
 static bool takes_value(const char *option, size_t len)
 {
     static const char *const with[] = {"--from",  "--into",  "--table",   "--at",
@@ -31,7 +32,7 @@ static bool takes_value(const char *option, size_t len)
     return false;
 }
 
-/* The end of a shell word: quotes and backslashes keep blanks inside it. */
+/* Returns the end of a shell word: quotes and backslashes keep blanks inside it. */
 static const char *word_end(const char *s)
 {
     char quote = '\0';
@@ -46,7 +47,7 @@ static const char *word_end(const char *s)
     return s;
 }
 
-/* The same without the punctuation of the sentence around it. */
+/* Like word_end(), without the punctuation of the sentence around the word. */
 static const char *word_cut(const char *from, const char *end)
 {
     while (end > from && strchr(",;:.)", end[-1]))
@@ -54,7 +55,7 @@ static const char *word_cut(const char *from, const char *end)
     return end;
 }
 
-/* The end of the command whose options begin at `s`, just behind the program's name. */
+/* Returns the end of the command whose options begin at `s`, right after the program's name. */
 static const char *command_end(const char *s)
 {
     const char *end = s;
@@ -75,7 +76,7 @@ static const char *command_end(const char *s)
     return end;
 }
 
-/* Where runuser begins if it is just before the program's name, else `at`. */
+/* Returns where runuser begins if it is right before the program's name, else `at`. */
 static const char *with_runuser(const char *from, const char *at)
 {
     const char *s = at - strlen(" -- ");
@@ -87,7 +88,7 @@ static const char *with_runuser(const char *from, const char *at)
     return s >= from && text_starts(s, RUNUSER) ? s : at;
 }
 
-/* The first command of the program from `s` on; false: there is none. */
+/* Finds the first command of the program from `s` on. Returns false if there is none. */
 static bool find_program(const char *s, const char **start, const char **end)
 {
     for (const char *at = s; (at = strstr(at, PROGRAM " --")); at++) {
@@ -101,7 +102,8 @@ static bool find_program(const char *s, const char **start, const char **end)
     return false;
 }
 
-/* Does a command of another program begin here? *sql: a statement, which ends in a semicolon. */
+/* Returns true if a command of another program begins here. *sql: a statement, which ends in a
+ * semicolon. */
 static bool other_begins(const char *at, bool first, bool *sql)
 {
     static const char *const programs[] = {"systemctl ", "journalctl ", "ls -",
@@ -138,7 +140,7 @@ static bool find_other(const char *s, const char *clause, struct buf *command, c
     return true;
 }
 
-/* Appends without blanks, colons and commas at its edges. */
+/* Appends text without blanks, colons and commas at its edges. */
 static void add_trimmed(struct buf *out, const char *from, const char *to)
 {
     while (from < to && strchr(" ,:", *from))
@@ -156,7 +158,7 @@ static void add_prose(struct steps *out, const char *from, const char *to)
         buf_printf(&out->prose, "%s%s", out->prose.len ? "; " : "", clause.p);
 }
 
-/* "names what is missing": the command itself was the subject of that. */
+/* Returns true for "names what is missing", whose subject was the command itself. */
 static bool lacks_subject(const char *text)
 {
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz");
@@ -186,7 +188,7 @@ void steps_split(const char *hint, struct steps *out)
         const char *start = s, *end = s, *clause = strstr(s, "; ");
         struct step *next = out->count < STEPS_MAX ? &out->list[out->count] : NULL;
         bool program = find_program(s, &start, &end) && !(clause && start > clause);
-        if (program && clause && clause < end) /* inside of a quoted value */
+        if (program && clause && clause < end) /* inside a quoted value */
             clause = strstr(end, "; ");
         if (!clause)
             clause = s + strlen(s);

@@ -20,7 +20,7 @@ void systemd_notify(const char *text)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    /* never waits: a service manager that is slow must not stop the supervision of a world */
+    /* never waits, because a slow service manager must not stop the supervision of a world */
     sendto(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&sa,
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
     close(fd);

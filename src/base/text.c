@@ -11,8 +11,8 @@
 
 #include "base/number.h"
 
-/* Nothing that was begun can be ended without memory: the process ends, systemd starts
- * another, and what is on the disk is whole at every moment. */
+/* Without memory no operation can be finished, so the process exits and systemd starts another. The
+ * files on the disk are consistent at every moment. */
 static void out_of_memory(void)
 {
     static const char msg[] = "<2>worldkeeper: out of memory\n";
@@ -38,7 +38,7 @@ void *xrealloc(void *old, size_t size)
 
 void *xgrow(void *list, size_t count, size_t size)
 {
-    /* full at 0, 1, 2, 4, 8 …: the room need not be remembered */
+    /* full at 0, 1, 2, 4, 8 …: so the capacity need not be stored */
     bool full = (count & (count - 1)) == 0;
     return full ? xrealloc(list, (count ? 2 * count : 1) * size) : list;
 }
@@ -57,7 +57,7 @@ void xfree(void *at)
     free(p);
 }
 
-/* Of exactly so many bytes, zeros among them included; terminated. */
+/* Copies exactly `n` bytes, including NULs, and terminates them. */
 char *xstrndup(const char *s, size_t n)
 {
     char *p = xcalloc(n + 1, 1);
@@ -85,13 +85,13 @@ void buf_reserve(struct buf *b, size_t more)
     size_t need = b->len + more + 1;
     if (need <= b->cap)
         return;
-    /* doubled, so that appending byte by byte costs no more than the bytes */
+    /* doubled, so that appending byte by byte is not slower */
     size_t cap = b->cap ? b->cap : 64;
     while (cap < need)
         cap *= 2;
     char *old = b->secret ? b->p : NULL;
     b->p = xrealloc(b->secret ? NULL : b->p, cap);
-    if (old) { /* the memory that a secret leaves is overwritten */
+    if (old) { /* overwrites the old memory of a secret */
         memcpy(b->p, old, b->len + 1);
         explicit_bzero(old, b->cap);
         free(old);
@@ -120,7 +120,7 @@ void buf_addc(struct buf *b, char c)
 
 void buf_shell(struct buf *b, const char *word)
 {
-    /* a list of what needs no quotes, not of what does: shells differ in the latter */
+    /* a list of characters that need no quotes, because shells differ in those that do */
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "@%+=:,./_-";
     if (word[0] && word[strspn(word, plain)] == '\0') {
@@ -138,7 +138,7 @@ void buf_shell(struct buf *b, const char *word)
 
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
-    /* printed twice: the first time counts, so that nothing is cut */
+    /* printed twice: the first time only counts, so that nothing is truncated */
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
@@ -242,7 +242,7 @@ int text_duration_parse(const char *s, int64_t *ms)
 
 int text_size_parse(const char *s, uint64_t *bytes)
 {
-    /* single letters as in the servers' own options; "kB" and the like as on the label of a disk */
+    /* single letters as in the servers' own options; "kB" and the like as on disk labels */
     static const uint64_t k = 1024, d = 1000;
     const struct unit units[] = {{"B", 1},
                                  {"k", k},
@@ -306,7 +306,7 @@ const char *text_size(uint64_t bytes, char out[TEXT_SHORT])
     return out;
 }
 
-/* Not by the locale: messages and logs are read by scripts too. */
+/* Independent of the locale, because scripts read messages and logs too. */
 const char *text_count(uint64_t n, char out[TEXT_SHORT])
 {
     char digits[24];
@@ -338,7 +338,7 @@ const char *text_utc_ms(wall_t t, char out[TEXT_SHORT])
     return out;
 }
 
-/* No colon: names of files go to file systems that refuse it. */
+/* Without a colon, because some file systems refuse it in names. */
 const char *text_utc_name(wall_t t, char out[TEXT_SHORT])
 {
     time_t s = (time_t)(t.ms / 1000);
@@ -362,7 +362,7 @@ static size_t utf8_char(const unsigned char *s, size_t left)
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    /* forms that are longer than they need be, surrogates, and what lies beyond U+10FFFF */
+    /* overlong forms, surrogates, and code points beyond U+10FFFF */
     if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
         (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
         return 0;
@@ -391,8 +391,8 @@ static uint32_t code_point(const unsigned char *s, size_t len)
     return c;
 }
 
-/* Is it one of those that are invisible or change how others are displayed? Control characters and line
- * ends, bidirectional controls, and characters without width (Unicode's
+/* Returns true for characters that are invisible or change how others are displayed: control
+ * characters and line ends, bidirectional controls, and characters without width (Unicode's
  * Default_Ignorable_Code_Point and the invisible format characters). */
 static bool unprintable(uint32_t c)
 {
@@ -418,7 +418,7 @@ void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max
 {
     const unsigned char *p = (const unsigned char *)bytes;
     size_t used = 0;
-    /* a text, even if nothing follows */
+    /* makes it a text, even if nothing follows */
     buf_add(out, "", 0);
     for (size_t i = 0; i < len;) {
         size_t n = utf8_char(p + i, len - i);
@@ -498,11 +498,11 @@ bool text_starts(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Nothing but a Z may follow what `format` reads. */
+/* Reads a time. Only a Z may follow the part that `format` reads. */
 static bool read_time(const char *s, const char *format, struct tm *tm, bool *utc)
 {
     const char *end = strptime(s, format, tm);
-    /* as commands have it, and as mails, pages and the terminal show it */
+    /* accepts the form of commands, and that of mails, pages and the terminal */
     size_t zone = !end ? 0 : *end == 'Z' ? 1 : text_starts(end, " UTC") ? 4 : 0;
     *utc = zone > 0;
     return end && end[zone] == '\0';
@@ -549,8 +549,8 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
             return tm.tm_mday == day ? 0 : -1;
         }
     }
-    /* A time of day alone is the last such moment. The day before by the calendar, not 24 hours:
- * mktime() knows which days have 23 or 25. */
+    /* A time of day alone means the last such time. Goes back a calendar day, not 24 hours, because
+     * mktime() knows which days have 23 or 25 hours. */
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
         struct tm tm, clock = {0};
         time_t today = (time_t)(now.ms / 1000);
@@ -573,7 +573,8 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
     return -1;
 }
 
-/* Has the local clock shown this moment's time a second time? Zones are set back by half an hour to two hours. */
+/* Returns true if the local clock has shown this time before. Zones are set back by half an hour to
+ * two hours. */
 static bool shown_twice(wall_t at, wall_t both[2])
 {
     static const int steps[] = {1800, 3600, 7200};
@@ -600,7 +601,7 @@ bool text_time_twice(const char *s, wall_t now, bool to_come, wall_t both[2])
         if (read_time(s, dated[i], &tm, &utc))
             return !utc && shown_twice(time_of(&tm, false), both);
     }
-    /* Of a time of day the one is meant that is nearest, today or the day before or after. */
+    /* A time of day means the nearest one: today, or the day before or after. */
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
         for (int day = 0; day < 2; day++) {
             struct tm tm;
@@ -621,7 +622,7 @@ bool text_time_twice(const char *s, wall_t now, bool to_come, wall_t both[2])
 
 int text_time_to_come(const char *s, wall_t now, wall_t *out)
 {
-    /* Days of 23 and 25 hours (DST) too: each step brings at most one such time of day into view. */
+    /* Also covers days of 23 and 25 hours (DST): each step adds at most one such time of day. */
     for (int64_t hours = 12; hours <= 36 && s[0] != '-'; hours += 12)
         if (text_time_parse(s, (wall_t){now.ms + hours * 3600000}, out) == 0 && out->ms > now.ms)
             return 0;

@@ -20,12 +20,13 @@ void thread_group_init(struct thread_group *g)
     *g = (struct thread_group){0};
     pthread_mutex_init(&g->lock, NULL);
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* which nobody can set */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* a clock that cannot be set */
     pthread_cond_init(&g->changed, &attr);
     pthread_condattr_destroy(&attr);
 }
 
-/* The signal wakes thread_group_wait(), and threads that wait for room or work that this one held. */
+/* The signal wakes thread_group_wait(), and threads that wait for space or work that this thread
+ * held. */
 static void one_less(struct thread_group *g)
 {
     pthread_mutex_lock(&g->lock);
@@ -84,7 +85,7 @@ void thread_group_wait(struct thread_group *g, int64_t ms, void (*look)(void *ar
         until.tv_nsec %= 1000000000;
         if (g->running)
             pthread_cond_timedwait(&g->changed, &g->lock, &until);
-        more = g->running > 0;          /* else this look is the one after the end */
+        more = g->running > 0;          /* otherwise this call is the one after the end */
         pthread_mutex_unlock(&g->lock); /* look() may take long, and threads must not wait for it */
         look(arg);
         pthread_mutex_lock(&g->lock);

@@ -15,8 +15,8 @@
 
 #include "base/js.h"
 
-/* What a child must not inherit: with a copy of our end of its sibling's socket pair, the sibling would not see
- * that we are gone. */
+/* Descriptors that a child must not inherit: if it had a copy of our end of a sibling's socket
+ * pair, the sibling would not notice our end. */
 #define CLOSE_MAX 64
 static int close_list[CLOSE_MAX];
 static size_t close_count;
@@ -43,8 +43,7 @@ void worker_init(struct worker *w, const char *name)
     *w = (struct worker){.fd = -1, .name = name};
 }
 
-/* What a fork inherits and must not keep: handlers, blocked signals and descriptors are the
- * supervisor's. */
+/* Resets inherited handlers, blocked signals and descriptors, which belong to the supervisor. */
 static void child_setup(pid_t parent, bool orphan_ok)
 {
     static const int defaults[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
@@ -55,7 +54,7 @@ static void child_setup(pid_t parent, bool orphan_ok)
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!orphan_ok) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) /* it died before prctl() */
+        if (getppid() != parent) /* the parent died before prctl() */
             _exit(1);
     }
     for (size_t i = 0; i < close_count; i++)
@@ -68,7 +67,8 @@ int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, str
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(e, errno, "cannot make a socket pair for the %s worker", w->name);
-    /* A packet goes as a whole or not at all, and our end never waits: room for several of the longest. */
+    /* A packet is sent as a whole or not at all, and our end never waits: space for several of the
+     * longest. */
     int size = 4 * WORKER_MESSAGE_MAX;
     for (int i = 0; i < 2; i++)
         setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
@@ -89,7 +89,7 @@ int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, str
         exit(fn(pair[1], arg));
     }
     close(pair[1]);
-    /* the supervisor never waits for a child, whatever it does */
+    /* the supervisor never waits for a child */
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
     w->pid = pid;
     w->fd = pair[0];
@@ -99,7 +99,7 @@ int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, str
     return 0;
 }
 
-/* Its end is learned when it is reaped, never assumed. */
+/* The worker's end is only known after it was reaped, never assumed. */
 void worker_stop(struct worker *w, int sig)
 {
     if (w->pid > 0)
@@ -137,14 +137,15 @@ static int send_parts(int fd, struct iovec *parts, size_t count)
     return n < 0 ? -1 : 0;
 }
 
-/* One for all workers: what was received is used before the next message is. Aligned for packet_struct(). */
+/* One buffer for all workers, because a message is used before the next one is received. Aligned
+ * for packet_struct(). */
 static _Alignas(max_align_t) char packet[WORKER_MESSAGE_MAX];
 
-/* Bytes in `packet`; 0: nothing has arrived, or the other side is gone. */
+/* Returns the number of bytes in `packet`; 0: nothing has arrived, or the other side has closed. */
 static size_t receive(int fd, bool *closed)
 {
     ssize_t n;
-    do /* ECONNRESET: it ended with messages of ours unread; its own last ones can still be read */
+    do /* ECONNRESET: it exited with unread messages of ours; its own last ones can still be read */
         n = recv(fd, packet, sizeof packet, 0);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     *closed = n == 0 || (n < 0 && errno != EAGAIN);
@@ -196,7 +197,7 @@ bool worker_receive_packet(int fd, struct packet *out, bool *closed)
     return true;
 }
 
-/* A packet of another size is of another kind than its type says, and nothing in it is used. */
+/* A packet of another size does not match its type, and is ignored. */
 const void *packet_struct(const struct packet *p, size_t size)
 {
     return p->len == size ? p->data : NULL;
@@ -229,7 +230,7 @@ void worker_err_from(const json_t *j, struct err *e)
     err_hint(e, "%s", js_text(j, "hint"));
 }
 
-/* There and back: what went through JSON is UTF-8. */
+/* Converts it to JSON and back, because the result is UTF-8. */
 void worker_err_clean(struct err *e)
 {
     json_auto_t *o = worker_err_json(e);

@@ -200,8 +200,8 @@ static bool own_name(const struct statement_world *world, struct words *w)
                          db_sentinel_own(world->sentinel, w->word));
 }
 
-/* CREATE, ALTER or DROP TABLE of our shadow tables, the sentinel and its lease, and of nothing
- * else. */
+/* Returns true if the statement is a CREATE, ALTER or DROP TABLE that names only our shadow tables,
+ * the sentinel and its lease table. */
 static bool about_our_own(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};

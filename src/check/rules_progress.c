@@ -247,8 +247,9 @@ static int grants_with(struct check *c, struct db *db, const char *role, struct 
     return 0;
 }
 
-/* Whoever it has it from: its own grants, PUBLIC's, and those of each of its roles, as SET ROLE makes one active. The last
- * thing that is asked over this connection, which is left with another role. */
+/* Finds the account's privileges from all sources: its own grants, those of PUBLIC, and those of
+ * each of its roles, which SET ROLE makes active one by one. Must be the last query on this
+ * connection, whose role it changes. */
 static void grant_facts(struct check *c, struct db *db)
 {
     SCOPED(names_free) struct names roles = {0};

@@ -1,5 +1,5 @@
-/* Checks across lines: keys that are missing, that exclude or need each other, and defaults that
- * depend on other keys. */
+/* Checks across lines: missing keys, keys that exclude or need each other, and defaults that depend
+ * on other keys. */
 #include "config/keys.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "config/store_url.h"
 #include "base/text.h"
 
-/* A slower store is taken for one that hangs. */
+/* A slower store would count as hanging. */
 #define OFFSITE_RATE_MIN 16384
 
 /* The default of max_dump_age is at least this many dump intervals. */
@@ -25,15 +25,15 @@ struct checking {
     struct err *e;
 };
 
-/* Messages name a line, and of two keys the later one is refused. */
+/* Messages name a line; of two keys the later one is refused. */
 static unsigned line_of(const struct checking *k, const char *section, const char *name)
 {
     int i = config_key_find(section, name);
     return i < 0 ? 0 : k->src->line[i];
 }
 
-/* If `is`, refuses the key: "FILE:LINE: [section] name: ...". Returns `is`, so that checks are joined
- * by ||. */
+/* If `is`, refuses the key: "FILE:LINE: [section] name: ...". Returns `is`, so that checks can be
+ * joined by ||. */
 static bool wrong(const struct checking *k, bool is, const char *section, const char *name,
                   const char *hint, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 static bool wrong(const struct checking *k, bool is, const char *section, const char *name,
@@ -59,7 +59,7 @@ static bool useless(const struct checking *k, bool is, const char *section, cons
     return wrong(k, is, section, name, way_out, "has no effect; allowed: only with %s", needed);
 }
 
-/* The same for each of a list, ended by NULL, that is in the file. */
+/* The same for each key of a list (ended by NULL) that is in the file. */
 static bool all_useless(const struct checking *k, bool is, const char *section,
                         const char *const *names, const char *needed, const char *way_out)
 {
@@ -76,8 +76,8 @@ static bool half_login(const struct checking *k, const char *section, const char
                    user ? "password_file" : "user", "a login needs both user and password_file");
 }
 
-/* `exposed`: the key's URL goes to another host without TLS, which takes a word of consent in
- * the file; one that is there without need would stand for consent some day. */
+/* `exposed`: the key's URL goes to another host without TLS, which needs explicit consent in the
+ * file. Consent that is not needed is refused, because it could take effect some day. */
 static bool wrong_plain(const struct checking *k, bool exposed, bool insecure, const char *section,
                         const char *name, const char *hint)
 {
@@ -98,7 +98,7 @@ static bool both(const struct checking *k, const char *section, const char *one,
                  first);
 }
 
-/* The key of the section that stands first in the file; NULL: it has none. */
+/* Returns the section's first key in the file; NULL: there is none. */
 static const char *first_key(const struct checking *k, const char *section)
 {
     const char *first = NULL;
@@ -113,7 +113,7 @@ static const char *first_key(const struct checking *k, const char *section)
     return first;
 }
 
-/* Keys that every config needs, or every section that is not left out: they have no default. */
+/* Checks keys that every config needs, or every section that is present: they have no default. */
 static bool are_missing(const struct checking *k)
 {
     static const struct {
@@ -128,7 +128,7 @@ static bool are_missing(const struct checking *k)
                   {"progress", "user", "user", "[progress] user", true},
                   {"progress", "lock_id", "lock_id", "[progress] lock_id", true},
                   {"offsite", "url", "url", "[offsite] url", true}};
-    /* all of them in one message: a new config is completed in one step */
+    /* reports all of them in one message, so that a new config is completed in one step */
     SCOPED(buf_free) struct buf missing = {0};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!(needed[i].optional && !first_key(k, needed[i].section)) &&
@@ -163,7 +163,7 @@ static bool wrong_server(const struct checking *k, const char *section,
                    "the connection is safe without it: take it out");
 }
 
-/* The page's own files have these names, wherever it is written. */
+/* The page's own files have these names, in any directory. */
 static bool is_of_page(const char *name)
 {
     static const char *const files[] = {
@@ -192,7 +192,7 @@ static bool wrong_status(const struct checking *k)
         return true;
     for (size_t i = 1; files[i]; i++)
         for (size_t j = 0; j < i; j++) {
-            /* The key that is set is refused: the other may be a default. */
+            /* Refuses the key that is set, because the other one may be a default. */
             bool later = line_of(k, "status", files[i]) > line_of(k, "status", files[j]);
             if (wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0, "status",
                       files[later ? i : j], once,
@@ -219,7 +219,7 @@ static bool inside(const char *path, const char *dir)
     return text_starts(path, dir) && (path[len] == '/' || path[len] == '\0');
 }
 
-/* Everyone may read the status directory; what is in `dir` must not be in it. */
+/* All users may read the status directory, so `dir` must not be inside it. */
 static bool wrong_status_dir(const struct checking *k, const char *section, const char *dir,
                              const char *hint)
 {
@@ -239,7 +239,7 @@ static bool wrong_dirs(const struct checking *k)
     const struct config *c = k->c;
     SCOPED(xfree) char *hint =
         xasprintf("such as %s/journal, or one on another disk or machine", c->dump_dir);
-    bool is = /* segments need a directory of their own */
+    bool is = /* segments need a separate directory */
         wrong(k, strcmp(c->journal_dir, c->dump_dir) == 0, "journal", "dir", hint,
               "value '%s' is [dump] dir too; allowed: a directory of its own", c->journal_dir) ||
         wrong_status_dir(k, "dump", c->dump_dir,
@@ -249,7 +249,7 @@ static bool wrong_dirs(const struct checking *k)
     return is;
 }
 
-/* A section without url sends nothing: its other keys would be taken for alerts that arrive. */
+/* A section without url sends nothing, but its other keys would suggest that alerts arrive. */
 static bool wrong_smtp(const struct checking *k)
 {
     static const char section[] = "alert.smtp";
@@ -280,13 +280,13 @@ static bool wrong_smtp(const struct checking *k)
 
 static bool wrong_url(const struct checking *k, const char *section, const char *url, bool insecure)
 {
-    /* A URL in a file of its own is checked when that file is read. */
+    /* A URL in a separate file is checked when that file is read. */
     bool unseen = insecure && line_of(k, section, "url_file");
     return wrong_plain(k, unseen || (url && config_plain_to_others(url, "http")), insecure, section,
                        "url", "insecure = yes lets everybody on the way read it, and use it");
 }
 
-/* Two places for one URL would leave open which of them is used. */
+/* With two sources for one URL it would not be clear which one is used. */
 static bool wrong_web(const struct checking *k)
 {
     const struct config_webhook *w = &k->c->webhook;
@@ -301,7 +301,7 @@ static bool wrong_web(const struct checking *k)
            wrong_url(k, "heartbeat", k->c->heartbeat_url, k->c->heartbeat_insecure);
 }
 
-/* A time of day fixes the moment, so that an interval beside it counts days. */
+/* A time of day determines the time, so an interval beside it is in days. */
 static bool wrong_work(const struct checking *k, const char *section, const struct config_work *c)
 {
     return wrong(k, c->interval > 0 && c->interval < SHORTEST_WORK, section, "interval",
@@ -312,7 +312,7 @@ static bool wrong_work(const struct checking *k, const char *section, const stru
                    "nothing is scheduled without it: add interval = 1d");
 }
 
-/* What cannot be read from the store would fail at each drill. */
+/* A drill of a copy that cannot be read here would always fail. */
 static bool wrong_drill(const struct checking *k)
 {
     const struct config_offsite *o = &k->c->offsite;
@@ -355,7 +355,7 @@ static bool wrong_ledgers(const struct checking *k)
     return false;
 }
 
-/* Keys that only one kind of store has, and those that it cannot do without. */
+/* Checks keys that only one kind of store has, and keys that a kind requires. */
 static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
 {
     static const struct {
@@ -382,7 +382,8 @@ static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
     return false;
 }
 
-/* What [offsite] url names, if it is set: its text was accepted when its line was read. */
+/* Finds the kind of store of [offsite] url, if it is set. Its text was accepted when its line was
+ * read. */
 static bool store_kind_of(const struct config_offsite *o, enum store_kind *kind)
 {
     struct store_url u;
@@ -393,8 +394,8 @@ static bool store_kind_of(const struct config_offsite *o, enum store_kind *kind)
     return true;
 }
 
-/* Copies go to machines of others: what leaves this one is encrypted, or the config says in
- * so many words that it need not be. */
+/* Copies are stored on other machines, so they must be encrypted unless the config explicitly says
+ * otherwise. */
 static bool wrong_offsite(const struct checking *k)
 {
     static const char section[] = "offsite";
@@ -422,7 +423,8 @@ static bool wrong_offsite(const struct checking *k)
                  "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
 }
 
-/* Who can forge an answer of etcd can make two machines believe that each has the lease. */
+/* An attacker who can forge etcd's answers can make two machines believe that each has the
+ * lease. */
 static bool wrong_etcd(const struct checking *k)
 {
     static const char section[] = "standby";
@@ -442,7 +444,7 @@ static bool wrong_etcd(const struct checking *k)
                        "insecure = yes lets everybody on the way take the lease");
 }
 
-/* Where both machines find the same copies, and who may go on. */
+/* Checks where both machines find the same copies, and what decides which one may continue. */
 static bool wrong_standby(const struct checking *k)
 {
     static const char section[] = "standby";
@@ -469,8 +471,8 @@ static bool wrong_standby(const struct checking *k)
             wrong_etcd(k));
 }
 
-/* Within one machine nobody is on the way, and servers there rarely have a certificate; to
- * another host the default is the only level that proves who answers. */
+/* Within one machine there is no attacker on the way, and servers there rarely have a certificate.
+ * To another host the default is the only level that authenticates the server. */
 static void default_tls(const struct checking *k, const char *section, struct config_mysql *m)
 {
     if (!line_of(k, section, "tls"))
@@ -489,12 +491,13 @@ int config_check(struct config *c, const struct config_source *src, struct err *
         return -1;
     default_tls(&k, "mysql", &c->mysql);
     default_tls(&k, "progress", &c->progress.server);
-    /* one patience for all servers: what differs is the way to them, not what a player waits for */
+    /* the same timeouts for all servers, because a player's patience does not depend on the
+     * server */
     c->progress.server.connect_timeout = c->mysql.connect_timeout;
     c->progress.server.read_timeout = c->mysql.read_timeout;
     if (!c->journal_dir)
         c->journal_dir = xasprintf("%s/journal", c->dump_dir);
-    /* with a long interval the usual limit would alert between any two dumps */
+    /* with a long interval the usual limit would cause an alert between any two dumps */
     if (!line_of(&k, "alert", "max_dump_age") && c->max_dump_age < patience)
         c->max_dump_age = patience;
     return wrong_server(&k, "mysql", &c->mysql) || wrong_status(&k) || wrong_dirs(&k) ||

@@ -1,4 +1,4 @@
-/* Reads the config file line by line. libinih parses the lines; the reader below passes them to it,
+/* Reads the config file line by line. libinih parses the lines. The reader below passes them to it,
  * counts them, and stops at anything libinih would misread: it truncates long lines, ends a value
  * at " ;", repeats the previous key for an indented line, reports no line numbers, and may return 0
  * despite an error. */
@@ -24,9 +24,9 @@
 
 struct reading {
     struct config_source src;
-    const char *at, *end; /* what is left of the file */
+    const char *at, *end; /* the rest of the file */
     unsigned line;        /* number of the line that libinih is parsing */
-    int line_size;        /* of libinih's buffer, with the NUL; 0 before the first line */
+    int line_size;        /* size of libinih's buffer, with the NUL; 0 before the first line */
     struct config *c;
     bool failed; /* `e` is filled, and reading ends */
     struct err *e;
@@ -53,7 +53,7 @@ static bool blank(char ch)
     return ch == ' ' || ch == '\t';
 }
 
-/* Does it contain a blank followed by `mark`, which may be meant as a comment? */
+/* Returns true if it contains a blank followed by `mark`, which may be meant as a comment. */
 static bool has_late_comment(const char *s, size_t len, char mark)
 {
     for (size_t i = 1; i < len; i++)
@@ -70,7 +70,7 @@ static int fail_late_comment(struct reading *r, char mark)
                     mark, mark);
 }
 
-/* Bytes that no editor shows: with one of them a value is not what it looks like. */
+/* Refuses bytes that no editor shows, because a value with one is not what it seems. */
 static int check_bytes(struct reading *r, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -85,7 +85,7 @@ static int check_bytes(struct reading *r, const char *s, size_t len)
     return 0;
 }
 
-/* Begins the section "ledger NAME": its keys may come once more. */
+/* Begins the section "ledger NAME", in which its keys may be set again. */
 static int begin_ledger(struct reading *r, const char *name)
 {
     size_t len = strlen(name);
@@ -107,7 +107,7 @@ static int begin_ledger(struct reading *r, const char *name)
     return 0;
 }
 
-/* "[section]" alone on its line, from the table of keys. */
+/* Checks a line with "[section]" alone against the table of keys. */
 static int check_section(struct reading *r, const char *s, size_t len)
 {
     const char *close = memchr(s, ']', len);
@@ -160,7 +160,7 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
         fail(r, "an indented line; allowed: text from the first column on");
         return err_hint(r->e, "take the blanks out; one value cannot go over several lines");
     }
-    /* names go to a server as UTF-8, and alerts into JSON */
+    /* names are sent to a server as UTF-8, and alerts are JSON */
     if (!text_utf8_valid(s, len)) {
         fail(r, "not UTF-8; allowed: text in UTF-8");
         return err_hint(r->e, "save the file as UTF-8");
@@ -187,7 +187,7 @@ static char *next_line(char *out, int size, void *arg)
     if (r->line_size == 0)
         r->line_size = size;
     /* With a smaller buffer libinih (versions newer than Debian's) asks for the rest of a line that
-     * it believes truncated, since it got no line end: there is none. */
+     * it believes truncated, because it got no line end. There is no rest. */
     if (r->failed || size < r->line_size || r->at >= r->end)
         return NULL;
     const char *s = r->at, *nl = memchr(s, '\n', (size_t)(r->end - s));
@@ -207,22 +207,23 @@ static char *next_line(char *out, int size, void *arg)
 
 /* ---- keys ---- */
 
-/* No message shows its value. */
+/* Returns true if no message may show its value. */
 static bool is_secret(enum config_kind kind)
 {
     return kind == CONFIG_SECRET || kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL ||
            kind == CONFIG_STORE_URL || kind == CONFIG_WEB_URLS;
 }
 
-/* A name may contain " #", which in other values is taken for a comment that was meant. */
+/* Returns true for a kind of name that may contain " #", which in other values is treated as an
+ * intended comment. */
 static bool is_any_name(enum config_kind kind)
 {
     return kind == CONFIG_SCHEMA || kind == CONFIG_TABLE || kind == CONFIG_USER ||
            kind == CONFIG_NAME || kind == CONFIG_COLUMNS;
 }
 
-/* The likeliest mistakes: another section's key, a word misspelled, a password in place of
- * its file. */
+/* Checks for the most likely mistakes: another section's key, a misspelled word, a password instead
+ * of its file. */
 static void fail_unknown_key(struct reading *r, const char *section, const char *name)
 {
     SCOPED(buf_free) struct buf shown = {0}, allowed = {0}, others = {0};
@@ -253,7 +254,7 @@ static void fail_unknown_key(struct reading *r, const char *section, const char 
 static void fail_value(struct reading *r, const struct config_key *k, const char *value,
                        const struct err *bad)
 {
-    /* logs and terminals are read by more people than the file */
+    /* more people read logs and terminals than this file */
     SCOPED(buf_free) struct buf shown = {0};
     if (is_secret(k->kind)) {
         buf_adds(&shown, "(not shown)");
@@ -271,7 +272,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 {
     struct reading *r = arg;
     struct err bad = {0};
-    /* check_section() has made its struct, the last of the list */
+    /* check_section() has created its struct, the last of the list */
     bool ledger = text_starts(section, LEDGER);
     int i = config_key_find(ledger ? "ledger" : section, name);
     if (r->failed)
@@ -297,8 +298,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 
 /* ---- the file ---- */
 
-/* Write access to the config means control over which files this program writes and where it sends
- * data. */
+/* Checks owner and mode, because write access to the config controls which files this program
+ * writes and where it sends data. */
 static int check_file(int fd, const char *path, struct err *e)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* The table of keys: the one place that says what a config file may hold. */
+/* The table of keys. It alone defines what a config file may contain. */
 #include "config/keys.h"
 
 #include <inttypes.h>
@@ -36,10 +36,11 @@ CHOICES format[] = {{"json", WEBHOOK_JSON}, {"slack", WEBHOOK_SLACK}, {"discord"
 CHOICES http_method[] = {{"POST", false}, {"PUT", true}, {NULL, 0}};
 /* clang-format on */
 
-/* Keys leave out what their kind does not use. */
+/* Keys omit members that their kind does not use. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Of a number the default, least and most follow; of a choice the default and the choices. */
+/* For a number the default, minimum and maximum follow; for a choice the default and the
+ * choices. */
 #define KEY(section, name, field, kind, ...)                                                       \
     {                                                                                              \
         section, name, offsetof(struct config, field), CONFIG_##kind, __VA_ARGS__                  \
@@ -229,7 +230,7 @@ const struct config_key config_keys[] = {
 const size_t config_key_count = sizeof config_keys / sizeof *config_keys;
 _Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX");
 
-/* Linear: some hundred keys, once for each line of a file. */
+/* Linear search: some hundred keys, once for each line of a file. */
 int config_key_find(const char *section, const char *name)
 {
     for (size_t i = 0; i < config_key_count; i++)
@@ -249,7 +250,7 @@ void config_set_defaults(void *object, bool ledger)
         const struct config_key *k = &config_keys[i];
         struct err bad;
         if (k->def && config_is_ledger(k) == ledger && config_set(object, k, k->def, &bad) < 0)
-            abort(); /* its own kind refuses a default: an error in the table */
+            abort(); /* its own kind refuses the default: an error in the table */
     }
 }
 
@@ -276,7 +277,7 @@ char *config_value(const struct config *c, const char *key)
         memcpy(&small, field, sizeof small);
         n = small;
     }
-    /* as it is written in the file, not as the program counts it */
+    /* in the form of the file, not of the program */
     for (const struct config_choice *x = k->choices; x && x->name; x++)
         if (x->value == n)
             return xstrdup(x->name);

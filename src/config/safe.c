@@ -1,10 +1,10 @@
-/* Connections that others on the network could read or change. */
+/* Finds connections that other users of the network could read or change. */
 #include <string.h>
 #include <strings.h>
 
 #include "config/config.h"
 
-/* Of 127.0.0.0/8 addresses only: 127.example.org is a name that others can resolve elsewhere. */
+/* Accepts only addresses in 127.0.0.0/8: 127.example.org is a name that may resolve elsewhere. */
 static bool is_here(const char *host, size_t len)
 {
     static const char *const names[] = {"localhost", "::1", "[::1]"};
@@ -14,7 +14,7 @@ static bool is_here(const char *host, size_t len)
     return len > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= len;
 }
 
-/* A look-up would depend on the network. */
+/* Does not resolve the name, because that would depend on the network. */
 bool config_is_here(const char *host)
 {
     return is_here(host, strlen(host));
@@ -45,8 +45,7 @@ bool config_plain_to_others(const char *url, const char *scheme)
     return !is_here(host, len);
 }
 
-/* A certificate that is not verified protects from listeners, and not from those who answer
- * in place of the server. */
+/* An unverified certificate protects from listeners, but not from an impostor. */
 bool config_mysql_exposed(const struct config_mysql *m)
 {
     return m->host && m->tls != TLS_VERIFY && !config_is_here(m->host);

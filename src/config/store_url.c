@@ -9,7 +9,8 @@
 
 #define BUCKET_MAX 63
 
-/* Appends `len` bytes of a URL with each %XX decoded. False: one of them is none, or is no text. */
+/* Appends `len` bytes of a URL with each %XX decoded. Returns false if one is malformed, or the
+ * result is not text. */
 static bool decode(struct buf *out, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -28,8 +29,8 @@ static bool decode(struct buf *out, const char *s, size_t len)
     return text_utf8_valid(out->p ? out->p : "", out->len);
 }
 
-/* Appends the components of a path, each followed by '/'. False: one of them is "." or "..", or a '/'
- * was hidden in it as %2F. */
+/* Appends the components of a path, each followed by '/'. Returns false if one is "." or "..", or
+ * contains a '/' as %2F. */
 static bool components(struct buf *out, const char *s)
 {
     while (*s) {
@@ -48,7 +49,7 @@ static bool components(struct buf *out, const char *s)
     return true;
 }
 
-/* The part between "://" and the path. */
+/* Parses the part between "://" and the path. */
 static bool authority(struct store_url *u, const char *s, size_t len)
 {
     const char *at = memchr(s, '@', len);
@@ -56,7 +57,7 @@ static bool authority(struct store_url *u, const char *s, size_t len)
         return len == 0;
     if (u->kind == STORE_S3) {
         u->bucket = xstrndup(s, len);
-        /* The name becomes a part of a host name or a path of requests that are signed. */
+        /* The name becomes part of a host name or a path in signed requests. */
         static const char letters[] =
             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
         if (len == 0 || len > BUCKET_MAX || !strchr(letters, s[0]))

@@ -13,7 +13,7 @@
 
 #define SOCKET_BYTES_MAX 107 /* sun_path */
 
-/* "is not <what>; allowed: …", for the message about the value; a hint comes after it. */
+/* Sets "is not <what>; allowed: …", for the message about the value; a hint follows. */
 static int refuse(struct err *bad, const char *what, const char *allowed, ...)
     __attribute__((format(printf, 3, 4)));
 static int refuse(struct err *bad, const char *what, const char *allowed, ...)
@@ -35,7 +35,7 @@ static void lower(const char *s, char *out, size_t size)
     out[i] = '\0';
 }
 
-/* Digits only; -1 for anything else, and for more than nine of them. */
+/* Reads digits only. Returns -1 for anything else, and for more than nine digits. */
 static int64_t digits(const char *s)
 {
     size_t len = strspn(s, "0123456789");
@@ -105,8 +105,8 @@ static int read_yes_no(const char *value, int64_t *n, struct err *bad)
     return -1;
 }
 
-/* The case of a word is no reason to guess, only to suggest: what is written in a config
- * means one thing. `what` and `before` begin the two parts of a refusal. */
+/* The case of a word is only used for a suggestion, because a config must be unambiguous. `what`
+ * and `before` begin the two parts of a refusal. */
 static int read_choice(const struct config_choice *list, const char *value, const char *what,
                        const char *before, int64_t *n, struct err *bad)
 {
@@ -127,7 +127,7 @@ static int read_choice(const struct config_choice *list, const char *value, cons
     return near ? err_hint(bad, "write %s", near) : -1;
 }
 
-/* Names are an interface: configs list them, filters of mails and webhooks read them. */
+/* Names are an interface: configs list them, and filters of mails and webhooks read them. */
 static const struct config_choice events[] = {
     {"down", EVENT_DOWN},       {"restoring", EVENT_RESTORING}, {"restored", EVENT_RESTORED},
     {"waiting", EVENT_WAITING}, {"discarded", EVENT_DISCARDED}, {"stale", EVENT_STALE},
@@ -159,7 +159,7 @@ static int read_events(const char *value, int64_t *n, struct err *bad)
     return rc;
 }
 
-/* "04:30". Minutes are counted from 1: 0 says that there is none. */
+/* Reads "04:30". Minutes are counted from 1, because 0 means none. */
 static int read_time(const char *value, int64_t *n, struct err *bad)
 {
     size_t hours = strspn(value, "0123456789");
@@ -176,7 +176,7 @@ static int read_number(const struct config_key *k, const char *value, int64_t *n
 {
     bool percent = k->kind == CONFIG_PERCENT, connections = k->kind == CONFIG_CONNECTIONS;
     size_t len = strlen(value);
-    /* a bare number could mean a share of one as well */
+    /* a bare number could also mean a fraction of one */
     bool sign = percent && value[len - 1] == '%';
     char *number = xstrndup(value, len - sign);
     bool automatic = connections && strcmp(value, "auto") == 0;
@@ -196,7 +196,7 @@ static int read_number(const struct config_key *k, const char *value, int64_t *n
     return percent && fits ? err_hint(bad, "write %" PRId64 "%%", *n) : -1;
 }
 
-/* "100ms", "90s", "15m": in the largest unit that divides it. */
+/* Writes "100ms", "90s", "15m": in the largest unit that divides the duration. */
 static void exact_duration(int64_t ms, char *out, size_t size)
 {
     static const struct {
@@ -211,8 +211,8 @@ static void exact_duration(int64_t ms, char *out, size_t size)
     snprintf(out, size, ms ? "%" PRId64 "ms" : "%" PRId64, ms);
 }
 
-/* What was probably meant by `value`: without blanks, and with the unit of `example` if it has
- * none. Empty if there is no guess. */
+/* Guesses what `value` means: removes blanks, and adds the unit of `example` if it has none. Empty
+ * if there is no guess. */
 static void guess_unit(const char *value, const char *example, char out[32])
 {
     size_t n = 0;
@@ -272,8 +272,8 @@ static int read_size(const struct config_key *k, const char *value, int64_t *n, 
 
 /* ---- texts ---- */
 
-/* The path without "//", "/./" and a trailing '/' (malloc); NULL: it is relative, is "/" or contains
- * "..". */
+/* Returns the path without "//", "/./" and a trailing '/' (malloc); NULL: it is relative, is "/" or
+ * contains "..". */
 static char *plain_path(const char *s)
 {
     struct buf b = {0};
@@ -293,7 +293,8 @@ static char *plain_path(const char *s)
     return NULL;
 }
 
-/* A restore replaces tables by name: in one of these it would replace accounts or statistics. */
+/* Returns true for the server's own schemas. A restore replaces tables by name, and would replace
+ * accounts or statistics there. */
 static bool is_of_server(const char *schema)
 {
     static const char *const own[] = {"mysql", "information_schema", "performance_schema", "sys"};
@@ -307,7 +308,7 @@ struct own_schema {
     const char *prefix, *what, *allowed;
 };
 
-/* Of what is dropped; NULL: it is none of our own. */
+/* Returns which of our own schemas, which are dropped, it is; NULL: none. */
 static const struct own_schema *own_schema(const char *schema)
 {
     static const struct own_schema own[] = {
@@ -326,15 +327,14 @@ void config_own_schema(const char *prefix, const struct config *c, char out[CONF
     snprintf(out, CONFIG_OWN_SCHEMA_MAX, "%s%.40s", prefix, c->name);
 }
 
-/* The colon of "HOST:PORT"; NULL: none, or several, as in an IPv6 address. */
+/* Returns the colon of "HOST:PORT"; NULL: none, or several, as in an IPv6 address. */
 static const char *port_of(const char *value)
 {
     const char *colon = strchr(value, ':');
     return colon && !strchr(colon + 1, ':') ? colon : NULL;
 }
 
-/* Checked here, so that a typing error is an error of the config and not one of an alert that
- * was to be sent at night. */
+/* Checked here, so that a typing error is an error of the config, and not of an alert at night. */
 static bool is_host_and_port(const char *s, size_t len)
 {
     size_t host;
@@ -357,7 +357,7 @@ static bool is_host_and_port(const char *s, size_t len)
     return s[host] == ':' && n > 0 && n <= 65535;
 }
 
-/* Where the host of a URL begins; NULL: another scheme, or characters that no URL has. */
+/* Returns where the host of a URL begins; NULL: another scheme, or characters that no URL has. */
 static const char *authority_of(enum config_kind kind, const char *value)
 {
     bool web = kind == CONFIG_WEB_URL;
@@ -365,14 +365,15 @@ static const char *authority_of(enum config_kind kind, const char *value)
     size_t scheme = strncasecmp(value, tls, strlen(tls)) == 0       ? strlen(tls)
                     : strncasecmp(value, plain, strlen(plain)) == 0 ? strlen(plain)
                                                                     : 0;
-    /* none of these belongs into a URL; a line end would begin another line of a request */
+    /* none of these may be in a URL; a line end would begin another line of a request */
     for (const char *p = value; *p; p++)
         if (*p <= ' ' || *p > '~' || strchr("\"<>\\^`{|}", *p))
             return NULL;
     return scheme ? value + scheme : NULL;
 }
 
-/* Its parts are read again where they are needed: the config keeps the text. */
+/* Checks the URL only: the config keeps the text, and its parts are parsed again where they are
+ * needed. */
 static bool is_store(const char *value)
 {
     struct store_url u;
@@ -383,7 +384,7 @@ static bool is_store(const char *value)
     return good;
 }
 
-/* An address that passes cannot end a header line, name a second recipient or need quoting. */
+/* Accepts only addresses that cannot end a header line, name a second recipient or need quoting. */
 static bool is_mail(const char *value)
 {
     const char *at = strchr(value, '@');
@@ -397,11 +398,12 @@ static bool is_mail(const char *value)
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define PATHS "a path from '/' on, without '..'"
 
-/* Limits of the kinds of text: what is left out does not limit. */
+/* Limits of the kinds of text. Omitted members do not limit. */
 static const struct {
     const char *what, *allowed, *hint;
-    size_t characters, bytes;               /* at most */
-    const char *only, *without, *not_first; /* of these characters; none of these; not in front */
+    size_t characters, bytes; /* maximum */
+    /* only these characters; none of these; not at the beginning */
+    const char *only, *without, *not_first;
     bool bmp; /* no character beyond U+FFFF: both servers store names in three-byte UTF-8 */
 } texts[] = {
     [CONFIG_WORLD] = {"a world's name",
@@ -468,7 +470,7 @@ static bool fits(enum config_kind kind, const char *value)
            !(texts[kind].not_first && strchr(texts[kind].not_first, value[0]));
 }
 
-/* Without blanks, and without a '/' at the end of each; NULL: they are none. */
+/* Returns the URLs without blanks, and without a '/' at the end of each; NULL: they are invalid. */
 static char *read_urls(const char *value)
 {
     struct buf b = {0};
@@ -523,7 +525,7 @@ char *config_read_text(enum config_kind kind, const char *value)
     return good ? xstrdup(value) : NULL;
 }
 
-/* What was probably meant, or what is wrong in other words. */
+/* Explains what was probably meant, or what is wrong, in other words. */
 static void explain(enum config_kind kind, const char *value, struct err *bad)
 {
     bool url = kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL;

@@ -73,8 +73,8 @@ static int lock_tables(struct snapshot *s, struct err *e)
     return rc;
 }
 
-/* The lease tables are not part of the world: an old copy would set the generation back, and name an old
- * holder. */
+/* Excludes the lease tables, which are not part of the world: an old copy would lower the
+ * generation and name an earlier holder. */
 static int list_tables(const struct config *c, struct db *db, struct db_tables *out, struct err *e)
 {
     if (c->dump_all) { /* a table that cannot be opened must not silently be missing in the dump */

@@ -478,8 +478,8 @@ static struct emptied *find_emptied(struct follower *f, const char *name)
     return NULL;
 }
 
-/* `rows` 0: all, by a TRUNCATE. Games do that all the time: whether it was meant is judged when the next dump is
- * taken. */
+/* `rows` 0: all rows, by a TRUNCATE. Games truncate tables all the time, so the next dump decides
+ * whether it was intended. */
 static void remember_loss(struct follower *f, const char *table, uint64_t rows,
                           const struct change *c)
 {

@@ -310,7 +310,8 @@ static void contradiction(struct run *r, const char *name, const struct err *e)
         r->plain = r->again = true;
         set_phase(r, PHASE_OVER);
     } else if (own && !own->closed && r->parts) {
-        /* Rows of it came in a way that was not logged: it is in no dump, and nothing else depends on it. */
+        /* Closes only this table: its rows arrived in a way that is not logged, but it is in no
+         * dump, and no other table depends on it. */
         replay_table_close(r->out, r->s->m, name, e->text, r->group.at);
     } else {
         gap(r, "%s", e->text);

@@ -232,7 +232,8 @@ static char *put_value(char *o, const struct slot *s, const struct db_binary_fie
     return o;
 }
 
-/* One row, which begins with the NULL bitmap; the fields' bits start at the third. */
+/* Converts one row to a tuple. The row begins with the NULL bitmap, in which the first two bits are
+ * unused. */
 static int make_tuple(struct db_binary *b, const uint8_t *row, size_t len, struct buf *out,
                       struct err *e)
 {

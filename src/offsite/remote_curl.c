@@ -45,8 +45,8 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
     return stop(t, CURL_READFUNC_ABORT);
 }
 
-/* Only the body of a success is data. That of a refusal is text for people, kept up to a limit: in a sink it
- * would be taken for the file. */
+/* Passes only the body of a successful answer to the sink, where any other body would become part
+ * of the file. The body of a refusal is text for people, and is kept up to a limit. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct remote_request *t = arg;

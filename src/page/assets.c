@@ -1,6 +1,7 @@
 #include "page/page.h"
 
-/* Longer than string literals may be. The paths are as make sees them. */
+/* Embeds a file by assembler, because string literals have a maximum length. The paths are relative
+ * to make's directory. */
 #define ASSET(name, path)                                                                          \
     __asm__(".pushsection .rodata\n"                                                               \
             ".global " name "\n" name ":\n"                                                        \

@@ -287,7 +287,8 @@ int central_locks(struct db *db, json_t *list, struct err *e)
     return got;
 }
 
-/* An account that may only call routines can ask for all locks, not for some. */
+/* Reads all locks and filters them here, because an account that may only call routines cannot
+ * query single ones. */
 int central_held(struct db *db, const char *lock_id, struct local_sessions *out, struct err *e)
 {
     return local_take_sessions(db_select(db, "bubIII", "CALL wk_locks()", e), lock_id, out, e);

@@ -307,7 +307,8 @@ static void pace(struct write_back *w, mono_t began, size_t count)
         usleep((useconds_t)(due < 100 ? due : 100) * 1000);
 }
 
-/* With a limit, batches are no larger than what may go in a second; one of so many blobs is settled before the pause. */
+/* With max_rate, a batch is at most what may be sent in a second, and a batch of that many blobs
+ * is settled before the pause. */
 static int send_all(struct write_back *w, const struct local_keys *keys, size_t *at, struct err *e)
 {
     struct flight f = {0};

@@ -425,7 +425,8 @@ int restore_tidy_standby(const struct job *job, struct err *e)
     struct db *db = open_world(job, e);
     if (!db && e->num == DB_NO_SCHEMA)
         return 0; /* of a standby whose schema is still to be made */
-    /* Nobody waits a day for a table that somebody has open, with the lease in hand that a promotion needs. */
+    /* Limits the wait for table locks. Otherwise it could be a day while a session has the table
+     * open, and the lease, which a promotion needs, would be held meanwhile. */
     int rc = db && db_lock_wait(db, LEASE_PATIENCE, e) == 0 &&
                      db_lease_take(db, job->cfg->schema, 0, e) == 0
                  ? swap_drop_shadows(db, job, e)

@@ -750,8 +750,8 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
     /* Has the server any of the tables, under either name? A rebuilt one has none. */
     if (db_server_id(db, &server, e) < 0 || list_tables(db, c->schema, &all, &own, e) < 0)
         return -1;
-    /* The same server process, which loses no table by itself, without one of ours: whoever restored
-     * since has removed them all, and only triggers could be missing. */
+    /* The restore is over: the same server process cannot lose tables by itself, so a later restore
+     * has removed all of ours, and without triggers nothing can be missing. */
     bool over = server.start == p->server_start && own.count == 0 && p->triggers.count == 0;
     bool any = own.count > 0 || p->tables.count == 0;
     for (size_t i = 0; i < p->tables.count && !any; i++)

@@ -31,7 +31,7 @@ enum made_kind made_kind_of(const json_t *thing)
     return (enum made_kind)i;
 }
 
-/* The record's directory, and its name in there, which is a part of m->path. */
+/* Opens the record's directory. *name is its name there, which points into m->path. */
 static int open_dir(const struct made *m, bool make, const char **name, struct err *e)
 {
     char *slash = strrchr(m->path, '/');

@@ -116,7 +116,7 @@ struct value {
     bool either;          /* IFNULL: `text` is for a variable that was never set */
 };
 
-/* Only what is assigned to a setting has to be understood. */
+/* Skips the assigned value, because values matter only for the settings that are tracked. */
 static void skip_value(struct foreign_text *x)
 {
     for (int depth = 0; x->t.kind != SQL_END && x->t.kind != SQL_BAD; foreign_text_next(x)) {

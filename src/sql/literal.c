@@ -57,8 +57,8 @@ void sql_text_literal(struct buf *b, const char *s, size_t len)
     buf_addc(b, '\'');
 }
 
-/* The letter after the backslash, or 0 for a byte that needs no escape: such bytes stand in our
- * strings as they are, and the reader runs over them. */
+/* The letter after the backslash, or 0 for a byte that needs no escape. Such bytes are unchanged in
+ * our strings, and the reader skips over them. */
 static const char escapes[256] = {
     ['\0'] = '0', ['\n'] = 'n', ['\r'] = 'r', ['\\'] = '\\', ['\''] = '\'', ['"'] = '"', [26] = 'Z',
 };

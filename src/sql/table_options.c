@@ -159,7 +159,7 @@ void options_one(struct reader *r, struct sql_table *t)
 
 /* Partitions */
 
-/* "KEY ALGORITHM = 2 (columns)"; without columns it is all of the primary key. */
+/* Reads "KEY ALGORITHM = 2 (columns)". Without columns it partitions by the whole primary key. */
 static void read_key_way(struct reader *r, struct buf *out)
 {
     buf_adds(out, "KEY ");

@@ -7,7 +7,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
 
-/* What the rules apply to: the intact items, newest first. */
+/* The items that the rules apply to: the intact ones, newest first. */
 struct intact {
     struct retention_item **list;
     size_t n;

@@ -561,7 +561,7 @@ static int64_t age(const struct thinning *t, size_t i)
     return t->list[t->count - 1].lived - t->list[i].lived;
 }
 
-/* A day later than need be: the file is not written again for each record. */
+/* Waits a day longer than necessary, so that the file is not rewritten for each record. */
 bool thinning_due(const struct thinning *t, size_t most)
 {
     for (size_t i = 0; i < t->count && age(t, i) > DETAILS_MS + DAY; i++)

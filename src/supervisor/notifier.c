@@ -443,7 +443,7 @@ static void end_hold(struct world *w)
 {
     if (!notifier.held || w->guard.state == GUARD_RESTORING)
         return;
-    /* With no alert to come about the end, that of the start must go out now. */
+    /* If the end of the restore will cause no alert, the alert of its start must be sent now. */
     if (!alert_wanted(w->cfg, EVENT_RESTORED) && !w->guard.by_hand)
         send_held(w);
     json_decref(notifier.held);

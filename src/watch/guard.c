@@ -401,7 +401,8 @@ static void on_restore_ok(struct step *s, const struct guard_event *ev)
     forget_trouble(g);
 }
 
-/* A failure leads back to where the restore began: planned work stays planned, trouble stays trouble. */
+/* Returns to the state in which the restore began: a pause stays a pause, a standby a standby, and
+ * trouble stays trouble. */
 static void on_restore_failed(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
