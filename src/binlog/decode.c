@@ -144,10 +144,10 @@ void decode_tables(struct decode *d)
     }
 }
 
-/* Rows of MEMORY tables; those of the sentinel are markers, and its lease is our own affair. */
+/* Rows of the world's tables; those of the sentinel are markers, and its lease is our own affair. */
 static bool followed(const struct decode *d, const struct seen *s)
 {
-    return s->t->memory &&
+    return (s->t->memory || s->t->carried) &&
            (s->sentinel ? d->markers : !db_sentinel_own(d->world->sentinel, s->t->name));
 }
 

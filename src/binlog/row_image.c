@@ -267,7 +267,7 @@ static const uint8_t *find_value(const struct field *f, const uint8_t *at, const
     if (f->prefix) {
         if ((size_t)(end - at) < f->prefix)
             return NULL;
-        *len = f->prefix == 1 ? *at : low_first(at, 2);
+        *len = f->prefix == 1 ? *at : low_first(at, f->prefix);
         at += f->prefix;
     }
     return *len <= f->size && *len <= (size_t)(end - at) ? at : NULL;

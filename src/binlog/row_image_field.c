@@ -406,6 +406,7 @@ static const struct {
     [LOG_DECIMAL] = {"DECIMAL", 2},
     [LOG_ENUM] = {"ENUM", 2},
     [LOG_SET] = {"SET", 2},
+    [LOG_BLOB] = {"BLOB", 1},
     [LOG_STRING] = {"CHAR", 2},
 };
 
@@ -557,6 +558,16 @@ static bool fit_text(struct field *f, const struct column_type *t, const struct 
            holds(l->meta - before, t->first, binary) && prefixed(f, k->put, l->meta);
 }
 
+/* Of players' progress in InnoDB: the bytes of the length tell one size from another. */
+static bool fit_blob(struct field *f, const struct column_type *t, const struct logged *l,
+                     const struct column_kind *k)
+{
+    (void)t;
+    f->prefix = (uint8_t)k->size;
+    return l->type == k->type && l->meta == k->size &&
+           fixed(f, k->put, (size_t)(UINT32_MAX >> (32 - 8 * k->size)));
+}
+
 /* MariaDB's: four bytes per number, as in memory. */
 static bool fit_vector(struct field *f, const struct column_type *t, const struct logged *l,
                        const struct column_kind *k)
@@ -596,6 +607,10 @@ static const struct column_kind columns[] = {
     {"binary", fit_text, LOG_STRING, .put = put_filled},
     {"varchar", fit_text, LOG_VARCHAR, .put = put_text},
     {"varbinary", fit_text, LOG_VARCHAR, .put = put_text},
+    {"tinyblob", fit_blob, LOG_BLOB, 1, .put = put_text},
+    {"blob", fit_blob, LOG_BLOB, 2, .put = put_text},
+    {"mediumblob", fit_blob, LOG_BLOB, 3, .put = put_text},
+    {"longblob", fit_blob, LOG_BLOB, 4, .put = put_text},
     {"uuid", fit_fixed_binary, LOG_STRING, 16, put_uuid, .put_old = put_uuid_old},
     {"inet4", fit_fixed_binary, LOG_STRING, 4, put_inet4, .put_old = put_uuid_old},
     {"inet6", fit_fixed_binary, LOG_STRING, 16, put_inet6, .put_old = put_uuid_old},

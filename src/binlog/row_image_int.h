@@ -31,6 +31,7 @@ enum log_type {
     LOG_DECIMAL = 246,
     LOG_ENUM = 247,
     LOG_SET = 248,
+    LOG_BLOB = 252,
     LOG_STRING = 254,
 };
 

@@ -46,7 +46,8 @@ bool *fuzzy_copied(const struct db_tables *tables, const char *sentinel)
 {
     bool *copied = xcalloc(tables->count + 1, sizeof *copied);
     for (size_t i = 0; i < tables->count; i++)
-        copied[i] = tables->list[i].key_count == 0 && strcmp(tables->list[i].name, sentinel) != 0;
+        copied[i] = (tables->list[i].key_count == 0 || tables->list[i].carried) &&
+                    strcmp(tables->list[i].name, sentinel) != 0;
     return copied;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "mysql/session.h"
+#include "mysql/world_tables.h"
 #include "sql/literal.h"
 #include "binlog/stream.h"
 #include "dump/copies.h"
@@ -24,7 +25,14 @@ static void waited(struct snapshot *s)
     s->asked = (mono_t){0};
 }
 
-/* InnoDB tables need no lock: a consistent snapshot reads them. The number of tables to lock. */
+/* Only while it is locked, the rows of a table are of the log's position. */
+static bool needs_lock(const struct db_table *t)
+{
+    return !t->transactional || t->carried;
+}
+
+/* InnoDB tables whose changes are in no journal need no lock: a consistent snapshot reads them. The number of tables to
+ * lock. */
 static size_t choose_locked(struct snapshot *s)
 {
     size_t n = 0;
@@ -33,7 +41,7 @@ static size_t choose_locked(struct snapshot *s)
     else
         s->locked = xcalloc(s->listed.count + 1, sizeof *s->locked);
     for (size_t i = 0; i < s->listed.count; i++) {
-        s->locked[i] |= s->method != METHOD_FUZZY && !s->listed.list[i].transactional;
+        s->locked[i] |= s->method != METHOD_FUZZY && needs_lock(&s->listed.list[i]);
         n += s->locked[i];
     }
     return n;
@@ -86,11 +94,14 @@ static int list_tables(const struct config *c, struct db *db, struct db_tables *
             return err_hint(e, "CHECK TABLE says why; repair or drop it");
         }
     }
-    if (db_tables(db, c->schema, c->dump_all, out, e) < 0)
+    if ((c->dump_all ? db_tables(db, c->schema, true, out, e)
+                     : world_tables(db, c, c->schema, out, e)) < 0)
         return -1;
     for (size_t i = out->count; i-- > 0;)
         if (db_sentinel_lease(c->sentinel, out->list[i].name))
             db_tables_remove(out, &out->list[i]);
+    for (size_t i = 0; i < out->count; i++)
+        out->list[i].carried = out->list[i].transactional && world_own(c, out->list[i].name);
     return 0;
 }
 
@@ -395,7 +406,7 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *cop
         return NULL;
     if (able.reason)
         why = xstrdup(able.reason);
-    else if (db_tables(db, c->schema, false, &tables, e) == 0 &&
+    else if (world_tables(db, c, c->schema, &tables, e) == 0 &&
              db_table_keys(db, c->schema, &tables, e) == 0 &&
              db_scan_facts(db, c->schema, &facts, e) == 0 &&
              !(why = fuzzy_refusal(&tables, &facts)))
@@ -477,7 +488,7 @@ int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint
     else if (s->fuzzy)
         rc = fuzzy_read(s->fuzzy, i, fn, arg, rows, e);
     else
-        rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
+        rc = db_read_rows(needs_lock(t) ? s->db : s->versioned, t, from.p, fn, arg, rows, e);
     if (rc < 0)
         err_step(e, "reading table %s", t->name);
     return rc;

@@ -9,8 +9,9 @@
  *   lock  keeps the locks until the last row has been read, as mysqldump does.
  *
  * Under the locks nothing about these tables is added to the binary log, so its position belongs to
- * the snapshot. InnoDB tables (engines = all) are read over a separate connection in a consistent
- * snapshot that begins while the locks are held: one moment for all, as far as the engines allow.
+ * the snapshot. The game's InnoDB tables (engines = all) are read over a separate connection in a consistent
+ * snapshot that begins while the locks are held: one moment for all, as far as the engines allow. Worldkeeper's own
+ * (mysql/world_tables.h) are locked, since the journal goes on from their rows.
  *
  * Connections are never replaced: if one is lost, the snapshot is lost (ERR_UNREACHABLE).
  * All functions are called by one thread. */
@@ -42,7 +43,7 @@ struct snapshot {
     struct db_params params; /* of each of its connections */
     mono_t asked;            /* when the locks were requested; ms 0: there are none */
     int64_t wait_ms;         /* the longest time from then until they were released or given up */
-    struct db *db;           /* holds the locks; reads MEMORY and other non-transactional tables */
+    struct db *db;           /* holds the locks; reads the locked tables */
     struct db *versioned;    /* consistent snapshot of InnoDB tables; NULL: there are none */
     struct copies *copies;   /* method copy, and fuzzy with tables without a primary key */
     struct fuzzy *fuzzy;     /* method fuzzy */

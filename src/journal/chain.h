@@ -12,7 +12,7 @@ struct chain {
     const struct manifest *m; /* the newest valid dump in the store; NULL: there is none */
     uint64_t generation;      /* of the world's current life */
     const char *nonce;
-    const struct db_tables *tables; /* the game's current MEMORY tables */
+    const struct db_tables *tables; /* the world's current tables, without the sentinel */
     bool restores_all;              /* [restore] scope = all */
     const struct archive *journal;
 };

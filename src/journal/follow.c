@@ -16,6 +16,7 @@
 #include "binlog/stream.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
+#include "mysql/world_tables.h"
 #include "binlog/decode.h"
 #include "journal/segment_store.h"
 #include "store/catalog.h"
@@ -196,7 +197,7 @@ static int list_tables(struct follower *f, struct err *e)
     struct db_tables now;
     struct db_binlog_pos at;
     db_binlog_pos(f->db, &at); /* statements before this position are reflected in the list */
-    if (db_tables(f->db, f->schema, false, &now, e) < 0)
+    if (world_tables(f->db, f->a->cfg, f->schema, &now, e) < 0)
         return -1;
     if (db_table_keys(f->db, f->schema, &now, e) < 0) {
         db_tables_free(&now);
@@ -204,7 +205,8 @@ static int list_tables(struct follower *f, struct err *e)
     }
     for (size_t i = 0; i < now.count; i++) {
         const char *name = now.list[i].name;
-        if (db_table_find(&f->tables, name) || db_sentinel_own(f->a->cfg->sentinel, name))
+        if (db_table_find(&f->tables, name) || db_sentinel_own(f->a->cfg->sentinel, name) ||
+            now.list[i].carried) /* the next dump has it, and its server does not lose it */
             continue;
         names_add(&f->newcomers, name);
         f->newcomers_by = at;

@@ -157,6 +157,23 @@ int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out
                         "1", out, e);
 }
 
+int db_tables_with(struct db *db, const char *schema, const struct names *also,
+                   struct db_tables *out, struct err *e)
+{
+    SCOPED(buf_free) struct buf where = {0};
+    buf_adds(&where, NOT_OWN "(ENGINE='MEMORY'");
+    for (size_t i = 0; i < also->count; i++) {
+        buf_adds(&where, i ? "," : " OR (ENGINE='InnoDB' AND TABLE_NAME IN (");
+        sql_string(&where, also->list[i], strlen(also->list[i]));
+    }
+    buf_adds(&where, also->count ? ")))" : ")");
+    if (tables_where(db, schema, where.p, "1", out, e) < 0)
+        return -1;
+    for (size_t i = 0; i < out->count; i++)
+        out->list[i].carried = !out->list[i].memory;
+    return 0;
+}
+
 int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
 {
     return tables_where(db, schema, NOT_OWN "ENGINE IS NULL", "0", out, e);

@@ -33,6 +33,7 @@ struct db_table {
     char *name, *engine;
     bool memory;             /* ENGINE=MEMORY: emptied by a restart */
     bool transactional;      /* read in a consistent snapshot instead of a lock */
+    bool carried;            /* InnoDB, and of the world all the same (world_tables.h) */
     bool has_key;            /* a primary key */
     bool counts;             /* it has an AUTO_INCREMENT column */
     uint64_t auto_increment; /* 0: none; UINT64_MAX: no number is left */
@@ -56,6 +57,9 @@ struct db_tables {
  * db_own_tables() lists these. */
 #define DB_OWN_PREFIX "worldkeeper_tmp_"
 int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e);
+/* Lists the MEMORY tables and the InnoDB tables named in `also`, which get `carried`. */
+int db_tables_with(struct db *db, const char *schema, const struct names *also,
+                   struct db_tables *out, struct err *e);
 /* Lists tables that the server cannot open, so that it does not know their engine; db_tables()
  * omits them. Without columns. */
 int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);

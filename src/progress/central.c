@@ -234,16 +234,58 @@ int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anon
     return got;
 }
 
+static int acquire(struct db *db, const char *lock_id, const struct local_key *lock_key,
+                   const char *takeover, char outcome[16], uint64_t *lock_seq, struct err *e)
+{
+    struct buf sql = {0};
+    call_begin(&sql, "wk_acquire", lock_key, lock_id);
+    buf_printf(&sql, ",%s)", takeover);
+    return call(db, &sql, outcome, lock_seq, e);
+}
+
+int central_acquire(struct db *db, const char *lock_id, const struct local_key *lock_key,
+                    char outcome[16], uint64_t *lock_seq, struct err *e)
+{
+    return acquire(db, lock_id, lock_key, "NULL", outcome, lock_seq, e);
+}
+
+void central_saves_free(struct central_saves *s)
+{
+    free(s->list);
+    *s = (struct central_saves){0};
+}
+
+int central_stamp(struct db *db, const char *lock_id, const struct local_session *s,
+                  struct central_saves *out, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    bool ours = true;
+    int got;
+    call_begin(&sql, "wk_load", &s->lock_key, lock_id);
+    buf_printf(&sql, ",%" PRIu64 ")", s->lock_seq);
+    struct db_rows *r = db_select_len(db, "tBU*", sql.p, sql.len, e);
+    while ((got = db_next(r, e)) == 1) {
+        ours &= strcmp(db_text(r, 0), "stolen") != 0;
+        if (strcmp(db_text(r, 0), "loaded") != 0)
+            continue;
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        struct central_save *save = &out->list[out->count];
+        if ((got = local_take_key(r, 1, &save->key, e)) < 0)
+            break;
+        save->seq = db_uint(r, 2);
+        out->count++;
+    }
+    db_rows_end(r);
+    return got < 0 ? -1 : ours;
+}
+
 /* The first call may be the first that wants the lock: it is wanted for 0 ms at the next. */
 int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
                            char outcome[16], struct err *e)
 {
     struct local_session s = {.lock_key = *lock_key};
     for (unsigned i = 0; i < FORCED_TRIES; i++) {
-        struct buf sql = {0};
-        call_begin(&sql, "wk_acquire", lock_key, lock_id);
-        buf_adds(&sql, ",0)");
-        if (call(db, &sql, outcome, &s.lock_seq, e) < 0)
+        if (acquire(db, lock_id, lock_key, "0", outcome, &s.lock_seq, e) < 0)
             return -1;
         /* Ours by now, under a new number: whoever had it is fenced off before it is free. */
         if (strcmp(outcome, "busy") != 0)

@@ -519,12 +519,59 @@ int local_close_all(struct db *db, struct err *e)
 
 int local_close(struct db *db, const struct local_key *lock_key, struct err *e)
 {
-    struct buf sql = {0};
-    buf_adds(&sql, "UPDATE wk_session " DB_ONLY_TABLE " SET state='closing' WHERE lock_key=");
+    return local_close_in(db, "wk_session", lock_key, e);
+}
+
+int local_sessions_in(struct db *db, const char *session, struct local_sessions *out, struct err *e)
+{
+    return local_take_sessions(db_select_with(db, "bu",
+                                              "SELECT lock_key,lock_seq FROM ?? " DB_ONLY_TABLE,
+                                              DB_ARGS(session), e),
+                               NULL, out, e);
+}
+
+int local_close_in(struct db *db, const char *session, const struct local_key *lock_key,
+                   struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    buf_adds(&sql, "UPDATE ");
+    sql_ident(&sql, session);
+    buf_adds(&sql, " " DB_ONLY_TABLE " SET state='closing' WHERE lock_key=");
     local_key_sql(&sql, lock_key);
-    int rc = db_exec_len(db, sql.p, sql.len, e);
-    buf_free(&sql);
-    return rc;
+    return db_exec_len(db, sql.p, sql.len, e);
+}
+
+/* Saves of an earlier session stay what they are. */
+int local_renumber_in(struct db *db, const char *session, const char *progress,
+                      const struct local_session *s, uint64_t lock_seq, struct err *e)
+{
+    const char *const both[] = {progress, session};
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        SCOPED(buf_free) struct buf sql = {0};
+        buf_adds(&sql, "UPDATE ");
+        sql_ident(&sql, both[i]);
+        buf_printf(&sql,
+                   " " DB_ONLY_TABLE " SET lock_seq=%" PRIu64 " WHERE lock_seq=%" PRIu64
+                   " AND lock_key=",
+                   lock_seq, s->lock_seq);
+        local_key_sql(&sql, &s->lock_key);
+        if (db_exec_len(db, sql.p, sql.len, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int local_seq_in(struct db *db, const char *progress, const struct local_key *blob_key,
+                 uint64_t *seq, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    buf_adds(&sql, "SELECT seq FROM ");
+    sql_ident(&sql, progress);
+    buf_adds(&sql, " " DB_ONLY_TABLE " WHERE blob_key=");
+    local_key_sql(&sql, blob_key);
+    SCOPED(xfree) char *v = db_one(db, sql.p, e);
+    *seq = v ? strtoull(v, NULL, 10) : 0;
+    return v || e->cls == ERR_NONE ? 0 : -1;
 }
 
 int local_sessions_unsent(struct db *db, const struct local_session *list, size_t count,

@@ -96,6 +96,19 @@ int local_closing(struct db *db, struct local_sessions *out, struct err *e);
 /* Marks sessions as closing: one, or all. */
 int local_close(struct db *db, const struct local_key *lock_key, struct err *e);
 int local_close_all(struct db *db, struct err *e);
+/* These work on a table that will become wk_session or wk_progress (renew.h). */
+/* Lists all sessions. */
+int local_sessions_in(struct db *db, const char *session, struct local_sessions *out,
+                      struct err *e);
+/* Marks a session as closing. */
+int local_close_in(struct db *db, const char *session, const struct local_key *lock_key,
+                   struct err *e);
+/* Gives a session another lock number, under which its unsent blobs are sent. */
+int local_renumber_in(struct db *db, const char *session, const char *progress,
+                      const struct local_session *s, uint64_t lock_seq, struct err *e);
+/* Reads the number of a save; *seq 0: there is none. */
+int local_seq_in(struct db *db, const char *progress, const struct local_key *blob_key,
+                 uint64_t *seq, struct err *e);
 /* Finds which of these sessions have unsent blobs. `unsent` has room for all. */
 int local_sessions_unsent(struct db *db, const struct local_session *list, size_t count,
                           bool *unsent, struct err *e);

@@ -18,6 +18,7 @@
 #include "base/js.h"
 #include "binlog/stream.h"
 #include "mysql/schema.h"
+#include "mysql/world_tables.h"
 #include "journal/archive.h"
 #include "store/lives.h"
 
@@ -217,7 +218,7 @@ static int replay_world(struct restore *r, struct err *e)
     if (s.archive_fd < 0 && why.num != ENOENT)
         job_note(r->job, "%s", why.text);
     /* The same judgement as that of --check and of the follower. */
-    int rc = db_tables(r->db, schema, false, &tables, e) < 0
+    int rc = world_tables(r->db, cfg, schema, &tables, e) < 0
                  ? -1
                  : binlog_judge(r->db, cfg->schema, &able, e);
     if (rc == 0 && able.silent)
@@ -229,6 +230,12 @@ static int replay_world(struct restore *r, struct err *e)
     if (rc == 0 && (db_table_keys(r->db, schema, &tables, e) < 0 ||
                     read_definitions(r, &tables, &then, e) < 0))
         rc = -1;
+    SCOPED(xfree) bool *stays = xcalloc(tables.count + 1, sizeof *stays);
+    for (size_t i = 0; i < tables.count; i++) {
+        const struct target *t = plan_find(&r->plan, tables.list[i].name);
+        stays[i] = tables.list[i].carried && (!t || t->skip);
+    }
+    s.unwanted = stays;
     if (rc == 0)
         rc = replay_read(&s, &r->journal, e);
     if (rc == 0)
@@ -240,12 +247,12 @@ static int replay_world(struct restore *r, struct err *e)
     return rc;
 }
 
-/* Durable tables are restored from the dump alone: with changes applied to the others only, the
+/* The game's durable tables are restored from the dump alone: with changes applied to the others only, the
  * world would be a mix of two moments. */
 static bool restores_durable(const struct restore *r)
 {
     for (size_t i = 0; i < r->plan.count; i++)
-        if (!r->plan.list[i].skip && !r->plan.list[i].memory)
+        if (!r->plan.list[i].skip && !r->plan.list[i].memory && !r->plan.list[i].carried)
             return true;
     return false;
 }

@@ -248,7 +248,7 @@ enum code_use code_use(const struct code_case *c)
         return CODE_MAKE;
     if (c->into)
         return CODE_LEAVE;
-    if (c->empty)
+    if (c->empty || c->elsewhere)
         return c->trust == CODE_UNKNOWN ? CODE_LEAVE : CODE_MAKE;
     return c->known ? CODE_TRIGGERS : CODE_LEAVE;
 }
@@ -257,7 +257,7 @@ const char *code_why(const struct code_case *c)
 {
     if (c->into)
         return "they are code, and --with-code was not given";
-    if (!c->empty)
+    if (!c->empty && !c->elsewhere)
         return "the schema was not empty";
     return "nothing shows who wrote it";
 }

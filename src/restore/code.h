@@ -56,6 +56,7 @@ enum code_use {
 struct code_case {
     bool with_code; /* an operator accepts the code */
     bool into;      /* restored into a schema other than the world's */
+    bool elsewhere; /* the world comes from another machine, and the schema's contents do not */
     bool empty;     /* the schema was empty before the restore */
     bool known;     /* a table of the dump existed before */
     enum code_trust trust;

@@ -68,6 +68,7 @@ int code_judge(struct restore *r, struct err *e)
     struct code_case *c = &r->code_case;
     *c = (struct code_case){.with_code = r->opt->with_code,
                             .into = !restore_is(r)->world,
+                            .elsewhere = restore_is(r)->elsewhere,
                             .trust = r->m ? code_trust(r->job->cfg, r->m) : CODE_UNKNOWN};
     for (size_t i = 0; i < r->plan.count; i++)
         c->known |= r->plan.list[i].live != NULL;

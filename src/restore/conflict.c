@@ -202,7 +202,8 @@ static int any_rows(const struct job *job, struct db *db, const struct conflict_
     *any = false;
     for (size_t i = 0; i < n && !*any; i++) {
         SCOPED(xfree) char *one =
-            db_one_with(db, "SELECT 1 FROM ?? " DB_ONLY_TABLE " LIMIT 1", DB_ARGS(list[i].from), e);
+            db_one_with(list[i].db ? list[i].db : db, "SELECT 1 FROM ?? " DB_ONLY_TABLE " LIMIT 1",
+                        DB_ARGS(list[i].from), e);
         if (!one && e->cls != ERR_NONE)
             return -1;
         *any = one != NULL;
@@ -240,7 +241,8 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
         w->source = &list[i];
         progress_at(w->job->progress, w->count, 0);
         list[i].hash = 0;
-        if (db_read_rows(db, list[i].columns, from.p, write_row, w, &list[i].rows, e) < 0)
+        if (db_read_rows(list[i].db ? list[i].db : db, list[i].columns, from.p, write_row, w,
+                         &list[i].rows, e) < 0)
             return -1;
         *rows += list[i].rows;
         tables += list[i].rows > 0;

@@ -23,6 +23,7 @@ struct conflict_source {
     const char *table; /* its name in the world */
     const char *from;  /* the table that holds the rows now */
     const struct db_table *columns;
+    struct db *db;       /* the session that has it locked; NULL: that of the call */
     uint64_t rows, hash; /* out */
 };
 struct conflict_about {

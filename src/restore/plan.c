@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
+#include "mysql/world_tables.h"
 #include "sql/literal.h"
 #include "binlog/statement.h"
 
@@ -78,6 +79,10 @@ static const char *skip_reason(const struct plan *p, const struct target *t, con
     if (p->only && !names_has(p->only, t->name))
         return "not asked for (--table)";
     bool world = !p->into || p->copy;
+    /* Where it survived it is newer than any dump. */
+    bool lost = t->carried && (!t->live || p->elsewhere);
+    if (world && lost && !p->shared)
+        return NULL;
     if (world && !t->memory && !cfg->restore_all && !t->live && !engine[0])
         return no_engine;
     if (world && !t->memory && !cfg->restore_all)
@@ -97,6 +102,8 @@ struct target *plan_add(struct plan *p, const char *name, const char *engine)
     t->shadow = p->into ? t->name : xasprintf(PLAN_SHADOW "%06zu", p->count);
     bool was_memory = strcasecmp(engine, "MEMORY") == 0;
     t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;
+    t->carried = !t->memory && strcasecmp(t->live ? t->live->engine : engine, "InnoDB") == 0 &&
+                 world_own(p->job->cfg, name);
     t->outlives = was_memory && t->live && !t->live->memory;
     t->why = skip_reason(p, t, engine);
     t->skip = t->why != NULL;

@@ -22,6 +22,7 @@ struct target {
     bool skip;
     const char *why;  /* why it is skipped (static text) */
     bool memory;      /* ENGINE=MEMORY, now or in the dump */
+    bool carried;     /* InnoDB, and the journal has its changes (mysql/world_tables.h) */
     bool outlives;    /* MEMORY in the dump, and of a durable engine now: no restart empties it */
     bool mapped;      /* its columns changed since the dump: rows are inserted by column name */
     bool created;     /* the shadow table exists */
@@ -70,8 +71,9 @@ struct plan {
     struct db_tables live; /* all current tables of the schema */
     /* MEMORY tables that the dump does not have; they are left unchanged */
     struct names not_in_dump;
-    bool any_case; /* this server compares table names case-insensitively */
-    bool into;     /* loads into another schema, under the tables' own names */
+    bool any_case;  /* this server compares table names case-insensitively */
+    bool into;      /* loads into another schema, under the tables' own names */
+    bool elsewhere; /* the world comes from another machine, and the schema's contents do not */
     bool copy;   /* loads the tables that a promotion would load into the world's schema (warm.h) */
     bool shared; /* a Galera node: durable tables belong to the cluster */
     const struct names *only; /* --table: restore only these; NULL: all */

@@ -132,7 +132,8 @@ static void warn_of_sessions(struct restore *r)
 {
     const struct target *t = plan_find(&r->plan, "wk_session");
     bool to_loss = r->out->journal.used && r->out->journal.whole;
-    if (!r->job->cfg->progress.lock_id || to_loss || !t || !target_replaces(t))
+    if (!r->job->cfg->progress.lock_id || to_loss || restore_is(r)->elsewhere || !t ||
+        !target_replaces(t))
         return;
     SCOPED(xfree) char *open = db_one_with(
         r->db, "SELECT NULLIF(COUNT(*),0) FROM ??.wk_session " DB_ONLY_TABLE " WHERE state='open'",
@@ -143,6 +144,36 @@ static void warn_of_sessions(struct restore *r)
                     "ended since: worldkeeper --release=KEY ends one, worldkeeper --write-back "
                     "--unlock all of them before the game starts",
                     open, strcmp(open, "1") == 0 ? "" : "s");
+}
+
+/* Before the tables get their names, so that no game finds a session under its old number. */
+static int renew_locks(struct restore *r, struct err *e)
+{
+    const struct target *session = plan_find(&r->plan, "wk_session");
+    const struct target *progress = plan_find(&r->plan, "wk_progress");
+    struct renewed *done = &r->out->sessions;
+    if (!restore_is(r)->elsewhere || !r->job->cfg->progress.lock_id || !session ||
+        !session->created || !progress || !progress->created)
+        return 0;
+    progress_phase(r->job->progress, "taking locks of sessions", 0, 0);
+    if (renew_sessions(r->db, r->job->cfg, session->shadow, progress->shadow, done, e) < 0)
+        return -1;
+    if (done->closed)
+        result_warn(r->out,
+                    "%" PRIu64 " session%s of players %s closing, and their players log in again: "
+                    "%.300s",
+                    done->closed, done->closed == 1 ? "" : "s", done->closed == 1 ? "is" : "are",
+                    done->away.cls != ERR_NONE ? done->away.text
+                                               : "another game server has the lock, or it was "
+                                                 "released, or a later session has saved since");
+    if (done->taken)
+        result_warn(r->out,
+                    "%" PRIu64 " session%s of players %s open under a new number (%.100s): where "
+                    "no game closes one, worldkeeper --release=KEY does, and worldkeeper "
+                    "--write-back --unlock closes all of them before the game starts",
+                    done->taken, done->taken == 1 ? "" : "s", done->taken == 1 ? "is" : "are",
+                    done->first);
+    return 0;
 }
 
 /* Of what was handed over nothing may be missing. */
@@ -179,7 +210,7 @@ static int swap_world(struct restore *r, struct err *e)
     if (r->opt->begins && r->opt->begins(r->opt->begins_arg, &r->made, r->generation, e) < 0)
         return -1;
     fault_point("restore.checked");
-    if (ledgers_loaded(r, e) < 0)
+    if (ledgers_loaded(r, e) < 0 || renew_locks(r, e) < 0)
         return -1;
     progress_phase(r->job->progress, "swapping", 0, 0);
     if (permit_empty(r, e) < 0 || swap_save_conflicts(r, e) < 0)

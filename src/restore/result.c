@@ -94,6 +94,10 @@ json_t *restore_json(const struct restore_result *r)
         json_object_set(o, "as_dumped", r->as_dumped);
         json_object_set_new(o, "as_dumped_file", js_clean(r->as_dumped_file));
     }
+    if (r->sessions.asked)
+        json_object_set_new(o, "sessions",
+                            json_pack("{s:I, s:I}", "renewed", (json_int_t)r->sessions.taken,
+                                      "closed", (json_int_t)r->sessions.closed));
     json_t *code = code_json(&r->code);
     if (code)
         json_object_set_new(o, "definitions", code);

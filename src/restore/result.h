@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "mysql/server.h"
+#include "progress/renew.h"
 #include "store/state.h"
 
 struct plan;
@@ -61,6 +62,7 @@ struct restore_result {
     struct state_made made; /* nonce: of the restored world; "" for --into and --dry-run */
     struct server_id server;
     struct restore_conflict conflict;
+    struct renewed sessions; /* of a promotion: what became of players' open sessions */
     struct code_report code; /* what became of views, routines, triggers and events */
     json_t *as_dumped;       /* redefined.h: array of {table, was, why, statements}; NULL: none */
     char *as_dumped_file;    /* full path of the file with the replaced definitions */

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
+#include "mysql/world_tables.h"
 #include "sql/literal.h"
 
 #define PATIENCE_MS 10000
@@ -23,13 +24,13 @@ static int list(struct set_aside *s, struct err *e)
     SCOPED(db_tables_free) struct db_tables own = {0};
     size_t kept = 0;
     if (db_own_tables(s->db, c->schema, &own, e) < 0 ||
-        db_tables(s->db, c->schema, false, &s->tables, e) < 0)
+        world_tables(s->db, c, c->schema, &s->tables, e) < 0)
         return -1;
     for (size_t i = 0; i < own.count; i++)
         s->before += text_starts(own.list[i].name, ASIDE);
     for (size_t i = 0; i < s->tables.count; i++) {
         struct db_table *t = &s->tables.list[i];
-        if (t->memory && !db_sentinel_own(c->sentinel, t->name))
+        if (!db_sentinel_own(c->sentinel, t->name))
             s->tables.list[kept++] = *t;
         else
             db_table_free(t);
@@ -38,25 +39,47 @@ static int list(struct set_aside *s, struct err *e)
     return 0;
 }
 
-int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
+static bool is_aside(const struct db_table *t)
 {
-    const struct config *c = job->cfg;
+    return t->memory || text_among(t->name, world_progress_tables);
+}
+
+/* NULL: the table stays as it is. Nothing but this program writes to those of ledgers, and a promotion replaces them. On
+ * MySQL a rename opens the tables of each view of the table, so two sessions must not hold tables of one view. */
+static struct db *session_of(const struct set_aside *s, const struct db_table *t)
+{
+    return !is_aside(t) ? NULL : t->carried ? s->carried : s->db;
+}
+
+static int lock(struct set_aside *s, struct db *db, struct err *e)
+{
     struct err ignored;
     SCOPED(buf_free) struct buf sql = {0};
-    *s = (struct set_aside){.job = job};
-    s->db = job_open(job, e);
-    if (!s->db || db_lease_take(s->db, c->schema, PATIENCE_MS, e) < 0 || list(s, e) < 0)
-        return -1;
     /* Logged, it would end the journal; where that is not allowed it does. */
-    db_exec(s->db, "SET SESSION sql_log_bin=0", &ignored);
-    if (db_lock_wait(s->db, c->restore_lock_wait, e) < 0)
+    db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
+    if (db_lock_wait(db, s->job->cfg->restore_lock_wait, e) < 0)
         return -1;
     for (size_t i = 0; i < s->tables.count; i++) {
-        buf_adds(&sql, i ? ", " : "LOCK TABLES ");
+        if (session_of(s, &s->tables.list[i]) != db)
+            continue;
+        buf_adds(&sql, sql.len ? ", " : "LOCK TABLES ");
         sql_ident(&sql, s->tables.list[i].name);
         buf_adds(&sql, " WRITE");
     }
-    if (sql.len && db_exec(s->db, sql.p, e) < 0)
+    return sql.len ? db_exec(db, sql.p, e) : 0;
+}
+
+int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
+{
+    bool any = false;
+    *s = (struct set_aside){.job = job};
+    s->db = job_open(job, e);
+    if (!s->db || db_lease_take(s->db, job->cfg->schema, PATIENCE_MS, e) < 0 || list(s, e) < 0)
+        return -1;
+    for (size_t i = 0; i < s->tables.count; i++)
+        any |= s->tables.list[i].carried && is_aside(&s->tables.list[i]);
+    s->carried = any ? job_open(job, e) : NULL;
+    if ((any && !s->carried) || (any && lock(s, s->carried, e) < 0) || lock(s, s->db, e) < 0)
         return err_step(e, "holding the game's writes");
     fault_point("aside.locked");
     return 0;
@@ -65,15 +88,16 @@ int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
 int set_aside_save(struct set_aside *s, uint64_t generation, struct err *e)
 {
     SCOPED(xfree) struct conflict_source *list = xcalloc(s->tables.count + 1, sizeof *list);
-    for (size_t i = 0; i < s->tables.count; i++)
-        list[i] = (struct conflict_source){.table = s->tables.list[i].name,
-                                           .from = s->tables.list[i].name,
-                                           .columns = &s->tables.list[i]};
+    size_t n = 0;
+    for (size_t i = 0; i < s->tables.count; i++) {
+        const struct db_table *t = &s->tables.list[i];
+        if (session_of(s, t))
+            list[n++] = (struct conflict_source){
+                .table = t->name, .from = t->name, .db = session_of(s, t), .columns = t};
+    }
     conflict_name(s->job->dirfd, s->file, generation, "-demoted");
     struct conflict_about about = {.file = s->file, .to = clock_wall()};
-    int rc = s->tables.count
-                 ? conflict_save(s->db, s->job, list, s->tables.count, &about, &s->rows, e)
-                 : 0;
+    int rc = n ? conflict_save(s->db, s->job, list, n, &about, &s->rows, e) : 0;
     if (rc == 0)
         fault_point("aside.saved");
     return rc < 0 ? err_step(e, "saving the rows of the world that is set aside") : 0;
@@ -87,13 +111,16 @@ int set_aside_rename(struct set_aside *s, struct err *e)
     char to[64];
     for (size_t i = 0; i < s->tables.count; i++) {
         aside_name(s, to, i);
-        if (db_exec_with(s->db, "ALTER TABLE ?? RENAME TO ??", DB_ARGS(s->tables.list[i].name, to),
-                         e) < 0)
+        if (!session_of(s, &s->tables.list[i]))
+            continue;
+        if (db_exec_with(session_of(s, &s->tables.list[i]), "ALTER TABLE ?? RENAME TO ??",
+                         DB_ARGS(s->tables.list[i].name, to), e) < 0)
             return err_step(e, "taking table %s away from the game", s->tables.list[i].name);
     }
     fault_point("aside.renamed");
     aside_name(s, to, s->tables.count);
-    if (db_exec(s->db, "UNLOCK TABLES", e) < 0)
+    if (db_exec(s->db, "UNLOCK TABLES", e) < 0 ||
+        (s->carried && db_exec(s->carried, "UNLOCK TABLES", e) < 0))
         return -1;
     if (db_sentinel_read(s->db, c->schema, c->sentinel, &now, &none) < 0 && db_table_missing(&none))
         return 0;
@@ -103,6 +130,7 @@ int set_aside_rename(struct set_aside *s, struct err *e)
 void set_aside_end(struct set_aside *s)
 {
     db_close(s->db);
+    db_close(s->carried);
     db_tables_free(&s->tables);
-    s->db = NULL;
+    s->db = s->carried = NULL;
 }

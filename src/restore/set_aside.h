@@ -1,6 +1,6 @@
-/* A world that another machine keeps from now on. Its MEMORY tables are locked, so that the game's
- * writes wait; their rows are saved to a conflict file, and the tables get names under which no
- * game finds them. The next restore's cleanup drops them. */
+/* A world that another machine keeps from now on. Its MEMORY tables and the tables of players'
+ * progress are locked, so that the game's writes wait; their rows are saved to a conflict file, and
+ * the tables get names under which no game finds them. The next restore's cleanup drops them. */
 #ifndef WK_RESTORE_SET_ASIDE_H
 #define WK_RESTORE_SET_ASIDE_H
 
@@ -10,8 +10,13 @@
 
 struct set_aside {
     const struct job *job;
-    struct db *db;
-    struct db_tables tables; /* MEMORY tables, without those of the program */
+    struct db *db; /* locks the MEMORY tables */
+    /* Locks the InnoDB tables; NULL: there are none. With GTIDs MySQL refuses to lock both kinds in
+     * one statement. */
+    struct db *carried;
+    /* Of the world (mysql/world_tables.h), without the sentinel. InnoDB tables of ledgers are listed
+     * and stay as they are. */
+    struct db_tables tables;
     char file[CONFLICT_NAME_MAX];
     uint64_t rows; /* rows in it; 0: there is none */
     size_t before; /* tables that were moved aside earlier and still exist */

@@ -39,7 +39,9 @@ static int fits(struct warm *w, struct restore *r, struct err *e)
         if (t->skip)
             continue;
         count++;
-        int same = plan_find(&w->plan, t->name) && t->memory ? same_definition(w, r, t, e) : 0;
+        int same = plan_find(&w->plan, t->name) && (t->memory || t->carried)
+                       ? same_definition(w, r, t, e)
+                       : 0;
         if (same < 0)
             return -1;
         if (!same)

@@ -32,6 +32,9 @@ static void test_use(void **state)
         {{.known = true, .trust = CODE_SIGNED}, CODE_TRIGGERS},
         {{.known = false, .trust = CODE_SIGNED}, CODE_LEAVE}, /* names that are all new */
         {{.known = true, .trust = CODE_UNKNOWN, .with_code = true}, CODE_MAKE},
+        {{.elsewhere = true, .known = true, .trust = CODE_OWN},
+         CODE_MAKE}, /* whatever else is there */
+        {{.elsewhere = true, .trust = CODE_UNKNOWN}, CODE_LEAVE},
         {{.into = true, .empty = true, .trust = CODE_SIGNED}, CODE_LEAVE},
         {{.into = true, .with_code = true}, CODE_MAKE},
     };

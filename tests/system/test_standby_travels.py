@@ -1,0 +1,233 @@
+"""What belongs to a world travels with it: its code, worldkeeper's own tables whatever their engine, and the locks of sessions.
+The traces are those of tests/models/README.md's rules 6, 8 and 9."""
+import shutil
+
+import pytest
+from test_ledger import LEDGER, totals
+from test_ledger_keep import pay
+from test_standby import own_dump, standby, store, stored, wait_pulled  # noqa: F401
+from wk.follow import LOG, dump_and_follow
+from wk.keeper import USER
+from wk.progress import RIGHTS, Central, Store, refused
+from wk.segments import Segments
+from wk.stores import Etcd, program
+
+pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
+              pytest.mark.either_server]
+LEASES = ["none", pytest.param("etcd", marks=pytest.mark.skipif(not program("etcd"), reason="etcd is not installed"))]
+GAINS = ("CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT NOT NULL, mini INT NOT NULL, "
+         "xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL, UNIQUE KEY (token), KEY k USING BTREE "
+         "(player, mini, id)) ENGINE=MEMORY")
+
+
+@pytest.fixture
+def make_pair(make_followed, make_world, make_keeper, make_server, store, tmp):  # noqa: F811
+    """make(lease, settings, sql): two machines, the first of which has the world. Each has a durable table of its own, and an
+    account that may make what belongs to ledgers and progress."""
+    ended = []
+
+    def make(lease="none", settings=None, sql=()):
+        mine = {**{k: dict(v) for k, v in store.items()}, **(settings or {})}
+        if lease == "etcd":
+            ended.append(Etcd(tmp))
+            mine["standby"] = {"lease": "etcd", "etcd": ended[0].urls, "ttl": "4s"}
+        keepers = []
+        for first in (True, False):
+            if first:
+                keeper = make_followed("small", {k: dict(v) for k, v in mine.items()}, sql)
+            else:
+                world = make_world("empty", make_server(*LOG), schema=keepers[0].world.schema)
+                keeper = make_keeper(world, {**mine, "journal": {"mode": "follow"}, "probe": {"interval": "100ms"}})
+                keeper.segments = Segments(keeper)
+            keeper.server.grant(USER + "@localhost", keeper.world.schema, RIGHTS + ", CREATE VIEW")
+            keeper.world.sql("CREATE TABLE accounts (id INT PRIMARY KEY) ENGINE=InnoDB")
+            keeper.server.sql(f"GRANT SELECT ON mysql.proc TO {USER}@localhost")
+            keeper.by_hand = ["--by-hand"] if lease == "none" else []
+            keepers.append(keeper)
+        return keepers
+    yield make
+    for etcd in ended:
+        etcd.stop()
+
+
+def promote(keeper, *more):
+    return keeper.ok("--promote", *keeper.by_hand, *more, "--json")
+
+
+def wait_up(keeper):
+    """Its supervisor has the world, and the lease that the promotion took."""
+    keeper.wait_state("UP")
+    if not keeper.by_hand:
+        keeper.wait(lambda: (keeper.status().get("lease") or {}).get("state") == "held", "the lease")
+
+
+def code(world):
+    """Names of what the schema has but tables."""
+    schema = world.schema
+    return sorted(row[0] for row in world.sql(
+        f"SELECT CONCAT('trigger ', TRIGGER_NAME, ' of ', EVENT_OBJECT_TABLE) FROM information_schema.TRIGGERS WHERE "
+        f"TRIGGER_SCHEMA='{schema}' UNION SELECT CONCAT('view ', TABLE_NAME) FROM information_schema.VIEWS WHERE "
+        f"TABLE_SCHEMA='{schema}' UNION SELECT CONCAT('routine ', ROUTINE_NAME) FROM information_schema.ROUTINES WHERE "
+        f"ROUTINE_SCHEMA='{schema}'"))
+
+
+def test_code_comes_along_there_and_back(make_pair):
+    """Trace 5: A to B to A, then A to A. The game's trigger, view and procedure and the ledger's trigger for requests are there
+    each time, although the schema has other tables; a request that is in a total is refused."""
+    one, two = make_pair(sql=[GAINS])
+    for keeper in (one, two):
+        keeper.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "1h",
+                                        "rollup_after": "0"}})
+    one.init()
+    one.world.sql("CREATE TRIGGER cheers BEFORE INSERT ON player FOR EACH ROW SET NEW.points=NEW.points+100",
+                  "CREATE VIEW rich AS SELECT nick FROM player WHERE points>99",
+                  "CREATE PROCEDURE hello() SELECT COUNT(*) FROM player")
+    assert pay(one.world, "a", 20)
+    one.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")
+    assert pay(one.world, "b", 5)
+    was = code(one.world)
+    assert len([name for name in was if name.startswith("trigger")]) == 2, was
+    dump_and_follow(one)
+    stored(one)
+
+    def same(world):
+        assert code(world) == was
+        assert pay(world, "a", 20) is False and pay(world, "b", 5) is False
+        assert totals(world) == {(1, 1): 25}
+    one.kill9()
+    promote(two, "--force")
+    same(two.world)
+    two.start()
+    own_dump(two, two.dump()["name"])
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
+    two.ok("--switch-over")
+    promote(one)
+    same(one.world)
+    one.stop()
+    one.ok("--demote", "--force")
+    promote(one, "--force")
+    same(one.world)
+
+
+@pytest.mark.parametrize("lease", LEASES)
+def test_a_durable_rollup_comes_along(make_pair, lease):
+    """Trace 7: a ledger in MEMORY whose rollup was given a durable engine. The total is the same on the other machine, and back
+    on the first one, where the table of before is still there; rows that were rolled up since the dump are counted once."""
+    one, two = make_pair(lease, sql=[GAINS])
+    for keeper in (one, two):
+        keeper.configure({"ledger xp": {**LEDGER, "levels": None, "rollup_after": "0"}})
+    one.init()
+    one.world.sql("ALTER TABLE xp_rollup ENGINE=InnoDB")
+    assert pay(one.world, "a", 20)
+    one.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    assert pay(one.world, "b", 3)
+    one.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")
+    assert pay(one.world, "c", 2)
+    wait_pulled(one, two)
+    one.ok("--switch-over")
+    told = promote(two)
+    assert totals(two.world) == {(1, 1): 25}, told
+    assert told["lost"] == "nothing lost", told
+    wait_up(two)
+    assert pay(two.world, "d", 10)
+    two.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")
+    own_dump(two, two.dump()["name"])
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
+    two.ok("--switch-over")
+    told = promote(one)
+    assert totals(one.world) == {(1, 1): 35}, told
+
+
+def progress(one, two, central, **more):
+    """Both machines are the game server gs-a."""
+    for keeper in (one, two):
+        keeper.configure({"progress": central.settings(keeper, **more)})
+    one.init()
+    return Store(one, central), Store(two, central)
+
+
+@pytest.mark.parametrize("lease", LEASES)
+@pytest.mark.parametrize("engine", ["memory", "innodb"])
+def test_unsent_saves_come_along(make_pair, server, lease, engine):
+    """Trace 6: saves that the central store does not have are on the other machine, or are there by then."""
+    one, two = make_pair(lease)
+    here, there = progress(one, two, Central(server), engine=engine)
+    here.open("anna")
+    here.put("anna/bag", "anna", b"before the dump")
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    here.put("anna/bag", "anna", b"after it")
+    wait_pulled(one, two)
+    here.put("anna/hat", "anna", b"the last one")
+    one.ok("--switch-over")
+    told = promote(two)
+    assert told["lost"] == "nothing lost", told
+    wait_up(two)
+    two.ok("--write-back")
+    assert {key: blob for key, (_, blob) in here.central.blobs().items()} == {
+        "anna/bag": b"after it", "anna/hat": b"the last one"}
+    assert there.sessions() == {"anna": "open"}
+    there.put("anna/bag", "anna", b"on the other machine")
+    two.ok("--write-back")
+    assert here.central.blobs()["anna/bag"][1] == b"on the other machine" and not there.stolen()
+
+
+@pytest.mark.parametrize("lease", LEASES)
+@pytest.mark.parametrize("engine", ["memory", "innodb"])
+def test_an_old_unsent_save_is_stolen(make_pair, server, tmp, lease, engine):
+    """Trace 4: the promotion takes the lock of an open session anew. The lost machine comes back, does not know that it was
+    replaced, and sends a save with a higher number than what was saved on the other machine since: it is stolen."""
+    one, two = make_pair(lease)
+    here, there = progress(one, two, Central(server), engine=engine)
+    number = here.open("anna")
+    here.put("anna/bag", "anna", b"old")
+    dump_and_follow(one)
+    stored(one)
+    one.segments.wait_all()
+    one.kill9()
+    for _ in range(5):
+        here.put("anna/bag", "anna", b"never stored")
+    killed = two.run("--promote", *two.by_hand, "--force", fault="progress.acquired=kill")
+    assert killed.rc < 0, killed
+    told = promote(two, "--force")
+    assert told["sessions"] == {"renewed": 1, "closed": 0}, told
+    [(taken,)] = there.world.sql("SELECT lock_seq FROM wk_session WHERE lock_key='anna'")
+    assert taken > number
+    there.put("anna/bag", "anna", b"newer")
+    two.ok("--write-back")
+    # Of the old machine only its write-back is left, which began before the other one took over.
+    for section in ("standby", "offsite"):
+        del one.settings[section]
+    one.configure({})
+    one.run("--write-back")
+    assert here.central.blobs()["anna/bag"][1] == b"newer"
+    assert [why for why, _ in here.stolen().values()] in ([b"stolen"], ["stolen"]), here.stolen()
+
+
+def test_sessions_that_cannot_go_on(make_pair, server):
+    """Rule 8: the central store does not answer during the promotion. The world is there, nobody can save in a session of before,
+    and what was unsent goes to the central store once it is back. A session whose lock was given back is closed, too."""
+    one, two = make_pair()
+    here, there = progress(one, two, Central(server))
+    for name in ("anna", "bob"):
+        here.open(name)
+        here.put(name + "/bag", name, b"unsent")
+    dump_and_follow(one)
+    stored(one)
+    one.kill9()
+    two.configure({"progress": {"socket": "/nowhere"}})
+    told = promote(two, "--force")
+    assert told["sessions"] == {"renewed": 0, "closed": 2} and "log in again" in told["warning"], told
+    assert there.sessions() == {"anna": "closing", "bob": "closing"}
+    assert "no open session" in refused(there.put, "anna/bag", "anna", b"too late")
+    two.configure({"progress": {"socket": server.socket}})
+    assert two.ok("--write-back", "--json")["released"] == 2
+    assert {blob for _, blob in here.central.blobs().values()} == {b"unsent"} and there.sessions() == {}
+    two.ok("--demote", "--force")
+    told = promote(two, "--force")
+    assert told["sessions"] == {"renewed": 0, "closed": 2}, told
