@@ -180,7 +180,7 @@ def main():
     show(run("worldkeeper", "--world", "galaxy", "--status", check=False))
     before = content(service)
     lost = time.monotonic()
-    run("systemctl", "kill", "--signal=KILL", service)
+    run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", service)
     back = wait_for("the world after a kill of the server", lambda: (lambda s: s.get("state") == "UP" and
                     s.get("last_restore") and s.get("last_restore") != follows.get("last_restore"))(status()))
     outage = time.monotonic() - lost
