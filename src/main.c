@@ -23,6 +23,8 @@
 #include "base/log.h"
 #include "progress/central_sql.h"
 #include "restore/restore.h"
+#include "cli/help.h"
+#include "cli/result_view.h"
 #include "cli/screen.h"
 #include "store/signature.h"
 #include "actions/hint_command.h"

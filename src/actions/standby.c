@@ -17,6 +17,7 @@
 #include "base/js.h"
 #include "journal/archive.h"
 #include "journal/chain.h"
+#include "journal/segment_read.h"
 #include "mysql/sentinel.h"
 #include "offsite/upload.h"
 #include "restore/restore.h"

@@ -1,4 +1,5 @@
-/* The reader of base/gzip.h. */
+#include "base/gunzip.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -7,6 +7,8 @@
 
 #include "binlog/gtid.h"
 #include "binlog/row_image.h"
+#include "binlog/statement_scope.h"
+#include "binlog/statement_summary.h"
 #include "mysql/sentinel.h"
 
 #define OTHERS 1024u

@@ -1,4 +1,4 @@
-#include "binlog/stream.h"
+#include "binlog/prerequisites.h"
 
 #include <stdlib.h>
 #include <string.h>

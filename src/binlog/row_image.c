@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/cursor.h"
+#include "binlog/row_image_field.h"
 #include "binlog/row_image_int.h"
 #include "mysql/value.h"
 

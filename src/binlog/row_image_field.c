@@ -1,5 +1,5 @@
-/* The columns of an image: what a map says about each is compared with what information_schema says about it
- * now; and how their values are printed. */
+#include "binlog/row_image_field.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -57,12 +57,6 @@ struct field {
     char *name;
 };
 
-/* Prepares for reading values of `c`, the next column of the map: takes its type from *types and
- * its metadata from *meta. ERR_DAMAGED: the metadata is too short; ERR_REFUSED: a type that a
- * MEMORY table cannot have; ERR_CHANGED: it cannot be that column. */
-int field_next(struct field *f, const struct db_column *c, const uint8_t **types,
-               const uint8_t **meta, const uint8_t *end, struct err *e);
-
 /* Read a number of `n` bytes, little endian or big endian. */
 static inline uint64_t low_first(const uint8_t *p, size_t n)
 {

@@ -1,4 +1,6 @@
+#include "binlog/statement_definition.h"
 #include "binlog/statement_int.h"
+#include "binlog/statement_words.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -53,44 +53,10 @@ void statement_judge(const struct statement_world *w, const char *from, const ch
                      struct statement *out);
 /* Writes the comment to insert into the statement. */
 void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX]);
-/* Writes a short form of the statement for a message: the whole text of a definition, else the text
- * before the first value; both without literals and comments. One line, at most `room` bytes with
- * the NUL. */
-void statement_brief(const char *sql, size_t len, char *out, size_t room);
 /* Finds what it did to whole tables of the world (DROP, RENAME, ALTER, an index, CREATE OR REPLACE)
  * or to its schema (DROP), for display. Returns false for nothing, or if it cannot be
  * determined. */
 #define STATEMENT_DEED_TABLES 8u
-struct statement_summary {
-    const char *verb; /* "dropped" … (static text) */
-    const struct db_table *tables[STATEMENT_DEED_TABLES];
-    size_t count; /* may exceed the number listed */
-    bool schema;  /* the whole schema with all its tables; none is listed */
-};
-bool statement_summary(const struct statement_world *w, const char *from, const char *sql,
-                       size_t len, struct statement_summary *out);
-
-/* The tables of the world that a statement may have changed, in the order in which it names them,
- * if that is certain: rows and columns of all other tables are unchanged. */
-#define STATEMENT_SCOPE_TABLES 16u
-struct statement_scope {
-    size_t count;
-    struct scope_table {
-        char name[256];
-        const struct db_table *table; /* NULL: not in the list of the world's tables */
-        enum scope_deed {
-            SCOPE_ALTERED,
-            /* exists now and is empty; with IF NOT EXISTS it may have existed before */
-            SCOPE_CREATED,
-            SCOPE_DROPPED, /* or renamed */
-            SCOPE_ARRIVED, /* a table of another name now has this name, with its rows */
-        } deed;
-    } tables[STATEMENT_SCOPE_TABLES];
-};
-/* Finds the scope of ALTER, CREATE, DROP and RENAME TABLE. Returns false if it is not certain, or
- * if the sentinel or shadow tables are involved. */
-bool statement_scope(const struct statement_world *w, const char *from, const char *sql, size_t len,
-                     struct statement_scope *out);
 
 /* Returns true if the names are equal when case does not matter (lower_case_table_names). Pure. */
 bool statement_same_name(const char *a, const char *b);

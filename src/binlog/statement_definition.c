@@ -1,8 +1,9 @@
-/* Statements that leave rows, columns and primary keys as they are: clauses of ALTER TABLE,
- * indexes, table maintenance. */
+#include "binlog/statement_definition.h"
+
 #include <string.h>
 
 #include "binlog/statement_int.h"
+#include "binlog/statement_words.h"
 
 #define INDEX_WORDS "INDEX KEY"
 

@@ -1,8 +1,10 @@
-/* Which tables a statement may have changed, where that is certain. Pure. */
+#include "binlog/statement_scope.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "binlog/statement_int.h"
+#include "binlog/statement_words.h"
 #include "mysql/sentinel.h"
 
 /* In a masked statement, whose names in backticks may look like one. */

@@ -1,9 +1,11 @@
-/* What a statement is and what it did, for messages. */
+#include "binlog/statement_summary.h"
+
 #include <ctype.h>
 #include <string.h>
 
 #include "mysql/sentinel.h"
 #include "binlog/statement_int.h"
+#include "binlog/statement_words.h"
 
 /* ---- what it did to whole tables ---- */
 

@@ -1,4 +1,5 @@
-/* The words of a statement, and its masking. */
+#include "binlog/statement_words.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

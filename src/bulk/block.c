@@ -1,4 +1,5 @@
-/* Parses rows of literals into whole columns. */
+#include "bulk/block.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

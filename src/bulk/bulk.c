@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/double_buffer.h"
+#include "bulk/block.h"
 #include "bulk/bulk_int.h"
+#include "bulk/local.h"
+#include "bulk/prepared.h"
 #include "mysql/packet_limit.h"
 
 /* One execution is one packet, and two of them are in memory. */

@@ -34,16 +34,6 @@ struct bulk_block {
     size_t bytes;       /* their bytes in a packet */
     struct buf scratch; /* strings without their quotes and escapes */
 };
-void bulk_block_init(struct bulk_block *k, const struct bulk_column *columns, size_t count);
-/* Refills the block with rows of "(…),\n(…)", as many as `packet` bytes take, but at least one.
- * Returns the position of the next row, or `end` after the last; NULL: not plain values for such
- * columns. */
-const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end, size_t packet);
-void bulk_block_free(struct bulk_block *k);
-
-/* Appends the lines for LOAD DATA of "(…),\n(…)" to `out`. Returns -1 if they are not plain
- * values. */
-int bulk_lines(struct buf *out, const char *tuples, size_t len);
 
 /* The rows of one statement, prepared while the server processes the previous one. */
 struct bulk_unit {
@@ -78,21 +68,5 @@ struct db_bulk {
     struct bulk_unit units[2];
     struct double_buffer *turns;
 };
-
-/* Appends the value, `?` or a variable, wrapped in an expression if the bytes alone would not reach
- * the column unchanged. */
-void bulk_expression(struct buf *b, enum db_encoding enc, const char *value);
-
-void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_t count);
-int bulk_local_send(struct db_bulk *b, const struct buf *lines, struct err *e);
-
-/* Returns true if library and server support arrays. */
-bool bulk_array_there(struct db *db);
-/* For array and rows. Call bulk_prepared_close() even after a failure. */
-int bulk_prepared_open(struct db_bulk *b, const struct bulk_column *columns, size_t count,
-                       struct err *e);
-void bulk_prepared_close(struct bulk_prepared *p);
-int bulk_array_send(struct db_bulk *b, const struct bulk_block *k, struct err *e);
-int bulk_rows_send(struct db_bulk *b, const struct bulk_block *k, struct err *e);
 
 #endif

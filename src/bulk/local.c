@@ -1,9 +1,12 @@
 /* LOAD DATA LOCAL, fed from memory. The text that it reads is the tuples of a dump without their
  * quotes: fields end in CR, lines in LF, and since sql_string() escapes both (and the backslash),
  * values are copied unchanged. */
+#include "bulk/local.h"
+
 #include <stdio.h>
 #include <string.h>
 
+#include "bulk/block.h"
 #include "bulk/bulk_int.h"
 #include "sql/literal.h"
 

@@ -2,8 +2,11 @@
  * from SQL, which is most of what a plain INSERT costs it apart from its indexes. With whole
  * columns as arrays, where library and server know them; otherwise with some hundred rows in a
  * statement, which saves a third of its work on a row. */
+#include "bulk/prepared.h"
+
 #include <stdlib.h>
 
+#include "bulk/block.h"
 #include "bulk/bulk_int.h"
 #include "sql/literal.h"
 

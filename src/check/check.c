@@ -3,6 +3,14 @@
 #include <string.h>
 
 #include "check/rule.h"
+#include "check/rules_disk.h"
+#include "check/rules_elsewhere.h"
+#include "check/rules_ledgers.h"
+#include "check/rules_next.h"
+#include "check/rules_privileges.h"
+#include "check/rules_progress.h"
+#include "check/rules_schema.h"
+#include "check/rules_server.h"
 #include "base/js.h"
 
 /* The order matters: later parts use facts of earlier ones, first of all those of the tables. */

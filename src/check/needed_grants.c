@@ -5,6 +5,11 @@
 
 #include "base/js.h"
 #include "check/rule.h"
+#include "check/rules_disk.h"
+#include "check/rules_privileges.h"
+#include "check/rules_progress.h"
+#include "check/rules_schema.h"
+#include "check/rules_server.h"
 #include "mysql/galera.h"
 #include "sql/literal.h"
 

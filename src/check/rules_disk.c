@@ -1,4 +1,5 @@
-/* --check: config and secrets, directories, room for dumps, and other worlds of this machine. */
+#include "check/rules_disk.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "check/rule.h"
+#include "check/rules_privileges.h"
 #include "base/codec.h"
 #include "base/file.h"
 #include "base/js.h"

@@ -1,6 +1,8 @@
 /* --check: what is reached over the network beside the server: the store of [offsite], proved by storing something in
  * it, the lease of [standby], by doing what it takes, alert channels and heartbeat. And settings that are insecure on
  * purpose. */
+#include "check/rules_elsewhere.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* --check: ledgers, one after the other: their tables, what is made beside them, and whether the game
- * keeps the rules of a ledger. */
+#include "check/rules_ledgers.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* --check: the server that comes next. A restore meets that one, and what was only set at run time is gone with the server
- * with which the world was lost. */
+#include "check/rules_next.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "check/option_file.h"
 #include "check/rule.h"
+#include "check/rules_privileges.h"
 
 /* ---- what is needed ---- */
 

@@ -1,8 +1,11 @@
-/* --check: which privileges the account lacks, and which it does not need. */
+#include "check/rules_privileges.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/rule.h"
+#include "check/rules_progress.h"
+#include "check/rules_schema.h"
 #include "mysql/prove.h"
 #include "sql/literal.h"
 

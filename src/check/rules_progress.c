@@ -1,4 +1,5 @@
-/* --check: players' progress: the local store, and the central one that it is written back to. */
+#include "check/rules_progress.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -1,9 +1,11 @@
-/* --check: the schema, its sentinel and lease, tables, and definitions. */
+#include "check/rules_schema.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "bulk/bulk.h"
 #include "check/rule.h"
+#include "check/rules_privileges.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "sql/literal.h"

@@ -1,4 +1,5 @@
-/* --check: connection, version, TLS, account, sizes, binary log, settings, clock, replication. */
+#include "check/rules_server.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,9 @@
 #include <time.h>
 
 #include "check/rule.h"
+#include "check/rules_privileges.h"
 #include "base/machine.h"
+#include "binlog/prerequisites.h"
 #include "binlog/stream.h"
 #include "mysql/answer.h"
 #include "mysql/galera.h"

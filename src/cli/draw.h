@@ -75,7 +75,4 @@ const char *draw_text(struct buf *b, const json_t *o, const char *key);
 /* Returns the hint with its commands completed. */
 const char *draw_typed(struct buf *b, const char *hint);
 
-/* status_view.c */
-void screen_status(const json_t *o);
-
 #endif

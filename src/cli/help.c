@@ -1,4 +1,4 @@
-#include "cli/screen.h"
+#include "cli/help.h"
 
 #include <ctype.h>
 #include <stdio.h>

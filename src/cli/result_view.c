@@ -1,10 +1,12 @@
-/* Terminal output of the results of actions, except --status. */
+#include "cli/result_view.h"
+
 #include "cli/screen.h"
 
 #include <string.h>
 
 #include "base/js.h"
 #include "cli/draw.h"
+#include "cli/status_view.h"
 
 #define ROWS_IN_TABLES "{rows:n} row{rows:+}[ in {tables:p} table{tables:+}]"
 

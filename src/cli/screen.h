@@ -21,14 +21,9 @@ void screen_world(const struct config *world);
 void screen_event(const json_t *o);
 /* Ends the line of an open bar. */
 void screen_done(void);
-/* Prints a result in words and tables: dump, restore (and --dry-run), list, verify, drill, status,
- * check, init, test-alert, pause, resume. */
-void screen_result(enum action action, const json_t *result);
 /* Prints "worldkeeper: text" and "HINT: hint". */
 void screen_error(const struct err *e);
 /* Prints for --json: {"action","ok","exit","result"|"error"} on standard output. */
 void screen_json(enum action action, const json_t *result, const struct err *e, int exit_status);
-/* help.c: prints --help, everything (ACTION_NONE) or the part for one action. */
-void help_print(enum action action);
 
 #endif

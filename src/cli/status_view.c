@@ -1,4 +1,5 @@
-/* Terminal output of --status, of one world or of all. */
+#include "cli/status_view.h"
+
 #include "cli/draw.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gunzip.h"
 #include "mysql/rows.h"
 #include "sql/literal.h"
 #include "sql/token.h"

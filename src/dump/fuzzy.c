@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "journal/delta_base.h"
 #include "journal/replay.h"
 
 #define SPOOL_BYTES (1u << 20)

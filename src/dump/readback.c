@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/gunzip.h"
 #include "base/text.h"
 #include "base/thread_group.h"
 #include "dump/verify.h"

@@ -9,7 +9,7 @@
 #include "mysql/session.h"
 #include "mysql/world_tables.h"
 #include "sql/literal.h"
-#include "binlog/stream.h"
+#include "binlog/prerequisites.h"
 #include "dump/copies.h"
 #include "dump/format.h"
 #include "dump/fuzzy.h"

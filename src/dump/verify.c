@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/gunzip.h"
 #include "base/text.h"
 #include "dump/parts.h"
 

@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/number.h"
+#include "binlog/prerequisites.h"
 #include "binlog/stream.h"
 #include "mysql/float_scale.h"
 #include "mysql/lease.h"

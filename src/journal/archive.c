@@ -10,6 +10,8 @@
 
 #include "base/file.h"
 #include "binlog/gtid.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 
 #define SEGMENTS_MAX 100000u
 #define SLACK_S 1 /* both are whole seconds of one clock */

@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "mysql/server.h"
 #include "journal/segment.h"
+#include "journal/segment_read.h"
 
 struct archive_segment {
     char file[SEGMENT_NAME_MAX];

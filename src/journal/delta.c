@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/double_buffer.h"
+#include "journal/delta_base.h"
 #include "journal/delta_int.h"
+#include "journal/delta_rows.h"
 #include "sql/literal.h"
 
 /* No server sends a longer tuple. */

@@ -1,5 +1,7 @@
-/* Merging into the base: which base rows stay, and the rows to be written after them. */
+#include "journal/delta_base.h"
+
 #include "journal/delta_int.h"
+#include "journal/delta_rows.h"
 
 /* Without a key only counts of equal rows are known, and how many of them a scan without a single
  * moment saw proves nothing. After a truncate the base does not matter. */

@@ -1,7 +1,9 @@
-/* Changed rows, found by their keys. */
+#include "journal/delta_rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "journal/delta_base.h"
 #include "journal/delta_int.h"
 
 #define SLOTS_FIRST 16u

@@ -8,12 +8,15 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "binlog/statement_scope.h"
+#include "binlog/statement_summary.h"
 #include "binlog/stream.h"
 #include "binlog/gtid.h"
 #include "journal/archive.h"
 #include "binlog/decode.h"
 #include "journal/delta_int.h"
-#include "journal/replay_int.h"
+#include "journal/replay_tables.h"
+#include "journal/segment_read.h"
 #include "sql/literal.h"
 
 #define HEARTBEAT_MS 1000

@@ -112,12 +112,6 @@ struct replay {
     /* that transaction could not be followed: everything before it is included */
     bool gap_is_group;
 };
-
-/* Gives up following a new table, so that it cannot be restored. Call it before replay_finish(). */
-void replay_give_up(struct replay *r, struct replay_table *t, const char *why);
-/* With `fresh` or `parts`, call this after replay_read(): reports about single tables become the
- * gap, or are added to it. `now`: the tables of the server. */
-void replay_finish(struct replay *r, const struct manifest *m, const struct db_tables *now);
 /* Reads the changes. Returns 0, also if there is a gap; -1 if the connection to the server is lost
  * or a stop was requested. */
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e);

@@ -1,11 +1,11 @@
-/* The tables that a replay does not follow from the dump to its end. Pure. */
+#include "journal/replay_tables.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "journal/delta_int.h"
-#include "journal/replay_int.h"
+#include "binlog/statement_scope.h"
 
 #define NAMED 3u /* in the gap */
 

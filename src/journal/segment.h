@@ -63,70 +63,12 @@ struct segment_sum {
     size_t mark_count; /* may exceed SEGMENT_MARKS: further ones are only counted */
 };
 
-void segment_name(const char *world, uint64_t number, char out[SEGMENT_NAME_MAX]);
-/* Returns the number in a file's name; 0: it is not a segment of this world. */
-uint64_t segment_number(const char *file, const char *world);
-/* Writes the GTID of the transaction before a position, in the form of struct db_binlog_pos. */
-void segment_gtid(const struct change_gtid *g, struct db_binlog_pos *p);
-
 /* ---- writing ---- */
 
 struct segment_writer;
-/* Creates the file. The file and its name are on the disk when this returns. */
-struct segment_writer *segment_create(int dirfd, const struct segment_head *h, struct err *e);
-/* Writes a change; one that does not belong in a segment is skipped. If a transaction is cut off or
- * contains a gap, none of its changes is kept, and of several gaps in it only the first. Of
- * consecutive empty transactions only the last one is written, so that the position after them is
- * known. After an error only segment_close() may be called. */
-int segment_put(struct segment_writer *w, const struct change *c, struct err *e);
-/* Call this between transactions: no change follows up to `until`, by the server's clock, which
- * becomes the time of the end. Written but not synced: if a power cut removes it, the changes are
- * still there. */
-int segment_quiet(struct segment_writer *w, wall_t until, struct err *e);
-/* Syncs what was written so far, up to the last complete transaction. */
-int segment_sync(struct segment_writer *w, struct err *e);
-/* Returns true if segment_sync() would write anything to the disk. Urgent: more than the position
- * and time of the end. */
-bool segment_dirty(const struct segment_writer *w);
-bool segment_urgent(const struct segment_writer *w);
-uint64_t segment_bytes(const struct segment_writer *w);
-/* Call this between transactions: returns a summary of what was written. The position is that of
- * the last segment_sync(). */
-const struct segment_sum *segment_written(struct segment_writer *w);
-/* Finalizes the file. Always closes it. */
-int segment_finalize(struct segment_writer *w, struct err *e);
-void segment_close(struct segment_writer *w);
 
 /* ---- reading ---- */
 
 struct segment_reader;
-struct segment_reader *segment_open(int dirfd, const char *file, struct err *e);
-const struct segment_head *segment_head(const struct segment_reader *r);
-/* Returns 1 with a change, whose table lives as long as the reader; 0 at the end, after a complete
- * transaction; or -1: the segment is damaged after what was returned so far. */
-int segment_next(struct segment_reader *r, struct change *c, struct err *e);
-/* Returns true if the last change ends its frame. Tuples stay in place until this was true twice,
- * including their own frame, and the next change is read. */
-bool segment_frame_ends(const struct segment_reader *r);
-const struct segment_sum *segment_sum(struct segment_reader *r); /* so far */
-bool segment_finalized(const struct segment_reader *r);          /* its summary was read */
-/* Returns the offset in the file at which complete transactions end. */
-uint64_t segment_whole(const struct segment_reader *r);
-void segment_reader_close(struct segment_reader *r);
-/* Reads head and summary of a finalized segment, without the rest. Returns 1: both; 0: it is not
- * finalized; or -1. */
-int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
-                 struct err *e);
-/* Finds where complete transactions end in a segment that may still be written, finalized or not.
- * Nothing before that changes, unless a power cut removes an end that was not synced. Frames before
- * `from`, an earlier result, are not read again; ERR_DAMAGED: the segment ends before it. */
-int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole, struct err *e);
-/* Returns 1 if it has no changes because its writer was killed right after creating it; else 0, or
- * -1. */
-int segment_blank(int dirfd, const char *file, struct err *e);
-/* Finalizes a segment that its writer left: everything after its last complete transaction is
- * truncated. Damage before that is described in `damage` ("" for none), and everything after the
- * damage is truncated too. */
-int segment_recover(int dirfd, const char *file, char damage[512], struct err *e);
 
 #endif

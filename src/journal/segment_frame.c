@@ -1,4 +1,5 @@
-/* Frames of a segment: their checksums, their MACs, reading and writing one. */
+#include "journal/segment_frame.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The operations of a segment, and the texts in them. Pure; nothing in the bytes is trusted. */
+#include "journal/segment_op.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,10 @@
 #include "base/cursor.h"
 #include "base/js.h"
 #include "base/number.h"
+#include "binlog/statement_scope.h"
+#include "binlog/statement_summary.h"
 #include "journal/segment_int.h"
+#include "journal/segment_read.h"
 #include "store/manifest.h"
 
 #define KEY_MAX 64u

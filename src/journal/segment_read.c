@@ -1,4 +1,5 @@
-/* Reading a segment. */
+#include "journal/segment_read.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +11,10 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "journal/segment_frame.h"
 #include "journal/segment_int.h"
+#include "journal/segment_op.h"
+#include "journal/segment_write.h"
 #include "store/kept.h"
 #include "store/signature.h"
 

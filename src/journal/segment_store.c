@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
+#include "journal/segment_write.h"
 #include "store/catalog.h"
 
 #define SYNC_MS 400 /* a change is on the disk within a second, the slow disk's time included */

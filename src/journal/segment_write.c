@@ -1,4 +1,5 @@
-/* Writing a segment. */
+#include "journal/segment_write.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +10,10 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "journal/segment_frame.h"
 #include "journal/segment_int.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 #include "sql/literal.h"
 #include "store/signature.h"
 

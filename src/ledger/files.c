@@ -13,6 +13,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/gunzip.h"
 #include "base/js.h"
 #include "store/kept.h"
 

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/steps.h"
+#include "notify/mail.h"
 #include "notify/message.h"
+#include "notify/webhook.h"
 
 /* Limits of what is stored and sent: no alert may fill a disk, or be refused for its size. */
 #define TEXT_MAX 1000    /* bytes of one text of an alert */

@@ -69,23 +69,4 @@ int alert_beat(const struct config *c, enum alert_beat beat, struct request_resu
 int alert_test(const struct config *c, enum alert_channel ch, struct request_result *r,
                struct err *e);
 
-/* ---- mail.c, webhook.c: what alert_request() and alert_beat() call ---- */
-
-/* Like alert_request(): r->accepted if the server accepted the mail for at least one recipient, or
- * if all remaining ones were refused permanently. Each recipient gets the alerts that it lacks
- * (ALERT_RECIPIENTS): one mail for all recipients that lack the same ones. */
-int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
-                 struct request_result *r, struct err *e);
-/* Composes the whole mail to the config's recipients: header fields and body, with CRLF. */
-int mail_compose(const struct config *c, const struct message *m, struct buf *out, struct err *e);
-
-/* Like alert_request() and alert_beat(). */
-int webhook_request(const struct config *c, enum request_depth depth, const struct message *m,
-                    struct request_result *r, struct err *e);
-/* `end`: appended to the path of the URL, or NULL. */
-int webhook_heartbeat(const struct config *c, enum request_depth depth, const char *end,
-                      struct request_result *r, struct err *e);
-/* Returns the request body in one format; the caller frees it. */
-char *webhook_body(enum config_format format, const struct message *m);
-
 #endif

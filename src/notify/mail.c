@@ -1,3 +1,5 @@
+#include "notify/mail.h"
+
 #include "notify/alert.h"
 
 #include <ctype.h>

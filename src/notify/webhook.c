@@ -1,3 +1,5 @@
+#include "notify/webhook.h"
+
 #include "notify/alert.h"
 
 #include <string.h>

@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "base/number.h"
-#include "journal/segment.h"
 #include "store/signature.h"
 
 #define FRONT "worldkeeper part of a journal segment 1\n"

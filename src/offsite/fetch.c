@@ -21,6 +21,8 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "journal/archive.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 #include "offsite/manifests.h"
 #include "offsite/rounds.h"
 #include "store/proof.h"

@@ -17,6 +17,8 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "journal/archive.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 
 #define DOUBTS_MAX 65536          /* bytes of names */
 #define LOOK_MS fault_wait(60000) /* whose dumps are there */

@@ -16,10 +16,11 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
-#include "binlog/stream.h"
+#include "binlog/prerequisites.h"
 #include "mysql/schema.h"
 #include "mysql/world_tables.h"
 #include "journal/archive.h"
+#include "journal/replay_tables.h"
 #include "store/lives.h"
 
 /* What was seen later than this after a loss was not seen by a clock that is somewhat off. */

@@ -16,7 +16,7 @@
 #include "restore/result.h"
 #include "restore/running.h"
 #include "sql/literal.h"
-#include "binlog/statement.h"
+#include "binlog/statement_summary.h"
 
 #define NAMED_MAX 100 /* objects per list that a result names */
 #define UNKNOWN_COLLATION 1273

@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/gunzip.h"
 #include "mysql/only_table.h"
 #include "mysql/rows.h"
 #include "sql/literal.h"

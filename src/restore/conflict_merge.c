@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/gunzip.h"
 #include "base/js.h"
 #include "mysql/account.h"
 #include "mysql/galera.h"

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "journal/delta_base.h"
+#include "journal/replay_tables.h"
 #include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"

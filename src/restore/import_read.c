@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/gunzip.h"
 #include "base/gzip.h"
 #include "base/text.h"
 #include "dump/format.h"

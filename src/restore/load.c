@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "journal/delta_base.h"
 #include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "journal/delta.h"
+#include "journal/delta_base.h"
 #include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/restore.h"

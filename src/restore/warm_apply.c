@@ -1,6 +1,7 @@
 /* Changes of one table go into the copy: by keys, or the table is written anew. */
 #include "restore/warm_apply.h"
 
+#include "journal/delta_base.h"
 #include "restore/plan.h"
 #include "restore/warm_int.h"
 

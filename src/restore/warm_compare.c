@@ -1,6 +1,7 @@
 /* Is the copy what a load of a dump would give? */
 #include "restore/warm_compare.h"
 
+#include "journal/delta_base.h"
 #include "restore/plan.h"
 #include "restore/warm_int.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binlog/stream.h"
+#include "binlog/prerequisites.h"
 #include "setup/talk.h"
 #include "setup/world.h"
 

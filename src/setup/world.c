@@ -1,4 +1,6 @@
 /* One world, from its questions to its service. */
+#include "setup/world.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,6 @@
 #include "mysql/server.h"
 #include "setup/scripts.h"
 #include "setup/talk.h"
-#include "setup/world.h"
 
 #define UP_PATIENCE 90 /* seconds until a new service is up */
 

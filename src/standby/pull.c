@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "journal/segment_op.h"
 #include "journal/segment_store.h"
 #include "store/round.h"
 

@@ -1,5 +1,6 @@
-#include "store/round.h"
 #include "store/manifest.h"
+
+#include "store/round.h"
 #include "store/kept.h"
 
 #include <errno.h>

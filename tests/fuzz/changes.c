@@ -1,4 +1,6 @@
+#include "binlog/statement_scope.h"
 #include "changes.h"
+#include "journal/segment_read.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,6 @@
 #ifndef CHANGES_H
 #define CHANGES_H
 
-#include "journal/segment_int.h"
-
 struct changes {
     bool within;
     char file[256]; /* the last place */

@@ -15,6 +15,7 @@
 #include "actions/control.h"
 #include "base/worker.h"
 #include "scratch.h"
+#include "cli/result_view.h"
 #include "cli/screen.h"
 #include "cli/draw.h"
 

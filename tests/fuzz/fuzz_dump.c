@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/gunzip.h"
 #include "base/text.h"
 #include "sql/literal.h"
 #include "dump/verify.h"

@@ -8,6 +8,9 @@
 
 #include "changes.h"
 #include "base/codec.h"
+#include "journal/segment_frame.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 #include "scratch.h"
 
 #define NAME "w-0000000001.journal"

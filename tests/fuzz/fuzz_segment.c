@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "changes.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

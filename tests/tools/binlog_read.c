@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "binlog/prerequisites.h"
 #include "binlog/stream.h"
 
 struct work {

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "dump/verify.h"
 #include "journal/segment.h"
+#include "journal/segment_read.h"
 #include "store/manifest.h"
 
 enum finding { FOUND, SAME, MISSED };

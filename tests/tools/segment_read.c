@@ -6,6 +6,7 @@
 
 #include "change_names.h"
 #include "journal/segment.h"
+#include "journal/segment_read.h"
 
 static void show(const struct change *c)
 {

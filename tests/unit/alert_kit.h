@@ -2,7 +2,6 @@
 #ifndef WK_TESTS_ALERT_KIT_H
 #define WK_TESTS_ALERT_KIT_H
 
-#include "notify/alert.h"
 #include "notify/outbox.h"
 
 /* Of world s8; the same one each time. */

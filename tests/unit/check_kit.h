@@ -3,6 +3,9 @@
 #define WK_TESTS_CHECK_KIT_H
 
 #include "check/rule.h"
+#include "check/rules_privileges.h"
+#include "check/rules_schema.h"
+#include "check/rules_server.h"
 #include "fake_clock.h"
 #include "scripted_server.h"
 

@@ -12,7 +12,9 @@
 #include "base/codec.h"
 #include "base/text.h"
 #include "dir_kit.h"
-#include "journal/segment_int.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
+#include "journal/segment_write.h"
 
 #define KIT_WORLD "world"
 #define KIT_TABLES 6u

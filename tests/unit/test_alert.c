@@ -13,6 +13,7 @@
 #include "fake_clock.h"
 #include "notify/alert.h"
 #include "notify/message.h"
+#include "notify/webhook.h"
 static char world[] = "s8", hook[] = "http://127.0.0.1/";
 
 static const struct config *config(void)

@@ -11,7 +11,11 @@
 #include "binlog/gtid.h"
 #include "io_kit.h"
 #include "journal/archive.h"
+#include "journal/segment_frame.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
 #include "journal/segment_store.h"
+#include "journal/segment_write.h"
 #include "segment_kit.h"
 
 static struct archive a;

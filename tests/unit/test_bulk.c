@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bulk/block.h"
 #include "bulk/bulk_int.h"
+#include "bulk/local.h"
 #include "sql/literal.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

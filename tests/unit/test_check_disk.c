@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
+#include "check/rules_disk.h"
 #include "check_kit.h"
 #include "dir_kit.h"
 

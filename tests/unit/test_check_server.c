@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "check/rules_server.h"
 #include "check_kit.h"
 
 static void connect_only(struct check *c)

@@ -16,6 +16,7 @@
 #include "dice_kit.h"
 #include "sql/literal.h"
 #include "journal/delta.h"
+#include "journal/delta_base.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -18,7 +18,7 @@
 #include "dir_kit.h"
 #include "journal/archive.h"
 #include "journal/recovery_range.h"
-#include "journal/segment_int.h"
+#include "journal/segment_op.h"
 #include "store/pending.h"
 #include "store/proof.h"
 #include "store/state.h"

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/gunzip.h"
 #include "dump_kit.h"
 
 typedef struct format_reader *opener(struct gunzip *in, const char *name);

@@ -12,6 +12,7 @@
 #include "base/js.h"
 #include "base/text.h"
 #include "dir_kit.h"
+#include "journal/segment_read.h"
 #include "segment_kit.h"
 #include "standby/lease_int.h"
 #include "store/kept.h"

@@ -15,6 +15,7 @@
 #include <signal.h>
 
 #include "base/arrival.h"
+#include "base/gunzip.h"
 #include "base/gzip.h"
 #include "base/text.h"
 #include "dice_kit.h"

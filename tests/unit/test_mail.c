@@ -13,6 +13,7 @@
 
 #include "fake_clock.h"
 #include "notify/alert.h"
+#include "notify/mail.h"
 #include "notify/mime.h"
 #include "tiny_server.h"
 

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "binlog/stream.h"
 #include "mysql/lease.h"
 #include "mysql/objects.h"
 #include "mysql/schema.h"

@@ -18,6 +18,7 @@
 
 #include "base/text.h"
 #include "fake_clock.h"
+#include "cli/result_view.h"
 #include "cli/screen.h"
 #include "cli/draw.h"
 

@@ -10,6 +10,10 @@
 #include "dice_kit.h"
 #include "io_kit.h"
 #include "journal/delta.h"
+#include "journal/delta_base.h"
+#include "journal/segment_op.h"
+#include "journal/segment_read.h"
+#include "journal/segment_write.h"
 #include "segment_kit.h"
 
 static struct kit_segment seg;

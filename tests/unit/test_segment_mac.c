@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include "journal/segment_frame.h"
+#include "journal/segment_read.h"
+#include "journal/segment_write.h"
 #include "segment_kit.h"
 #include "store/signature.h"
 

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "binlog/statement.h"
+#include "binlog/statement_scope.h"
+#include "binlog/statement_summary.h"
 
 static char planets[] = "planets", odd[] = "a`b c", own[] = "worldkeeper_sentinel";
 static struct db_table list[] = {{.name = odd, .memory = true}, /* in the order of their names */

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 
+#include "base/gunzip.h"
 #include "dump/verify.h"
 #include "dump_kit.h"
 

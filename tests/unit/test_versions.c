@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "check/rule.h"
+#include "check/rules_server.h"
 #include "mysql/server.h"
 #include "scripted_server.h"
 

@@ -1,11 +1,16 @@
-/* Shared by the files of replay.h. */
-#ifndef WK_JOURNAL_REPLAY_INT_H
-#define WK_JOURNAL_REPLAY_INT_H
+/* The tables that a replay does not follow from the dump to its end. Pure. */
+#ifndef WK_JOURNAL_REPLAY_TABLES_H
+#define WK_JOURNAL_REPLAY_TABLES_H
 
-#include "binlog/change.h"
 #include "journal/replay.h"
+#include "binlog/change.h"
+#include "store/manifest.h"
 
-/* replay_tables.c: pure. */
+/* Gives up following a new table, so that it cannot be restored. Call it before replay_finish(). */
+void replay_give_up(struct replay *r, struct replay_table *t, const char *why);
+/* With `fresh` or `parts`, call this after replay_read(): reports about single tables become the
+ * gap, or are added to it. `now`: the tables of the server. */
+void replay_finish(struct replay *r, const struct manifest *m, const struct db_tables *now);
 
 struct replay_table *replay_table(const struct replay *r, const char *name);
 /* Returns true if the other tables can continue without the tables of this gap. `parts` as in the

@@ -1,0 +1,18 @@
+/* Alerts and the heartbeat as requests to webhooks. */
+#ifndef WK_NOTIFY_WEBHOOK_H
+#define WK_NOTIFY_WEBHOOK_H
+
+#include "config/config.h"
+#include "base/err.h"
+#include "notify/message.h"
+
+/* Like alert_request() and alert_beat(). */
+int webhook_request(const struct config *c, enum request_depth depth, const struct message *m,
+                    struct request_result *r, struct err *e);
+/* `end`: appended to the path of the URL, or NULL. */
+int webhook_heartbeat(const struct config *c, enum request_depth depth, const char *end,
+                      struct request_result *r, struct err *e);
+/* Returns the request body in one format; the caller frees it. */
+char *webhook_body(enum config_format format, const struct message *m);
+
+#endif
