@@ -203,6 +203,33 @@ def test_what_ends_it(machines):
     assert "warm" in two.status()["standby"] and two.status()["standby"]["warm"] is None
 
 
+@pytest.mark.parametrize("warm", ["warm", "cold"])
+def test_nothing_is_lost_of_tables_with_triggers(machines, warm):
+    """Trace 11: a switch-over takes triggers away with the tables; that comes after the position that it hands over, and is no
+    reason to call anything lost."""
+    one, two = machines(1)
+    if warm == "cold":
+        two.configure({"standby": {"warm": "no"}})
+    for keeper in (one, two):
+        keeper.world.server.grant(USER + "@localhost", keeper.world.schema, "TRIGGER")
+    one.world.sql(f"CREATE DEFINER={USER}@localhost TRIGGER counts BEFORE INSERT ON ship FOR EACH ROW SET NEW.crew=NEW.crew+1",
+                  f"CREATE DEFINER={USER}@localhost TRIGGER notes AFTER UPDATE ON ship FOR EACH ROW INSERT INTO news VALUES (NEW.who, 'moved')")
+    dump_and_follow(one)
+    two.start("STANDBY")
+    one.world.sql("INSERT INTO ship VALUES (1, 1, 'a', 1), (2, 2, 'b', 2)", "UPDATE ship SET hull=hull+1")
+    one.segments.wait_all()
+    if warm == "warm":
+        wait_copy(two)
+    else:
+        two.wait(lambda: (two.status()["standby"] or {}).get("newest"), "the dump")
+    before = one.world.snapshot()
+    one.ok("--switch-over")
+    told = two.ok("--promote", "--by-hand", "--json")
+    assert told["lost"] == "nothing lost" and told["lost_seconds"] == 0, told
+    assert told.get("warm", False) == (warm == "warm"), told
+    two.world.assert_is(before)
+
+
 def left(keeper):
     """What takes memory on its server beside the world: the copy's schema, and shadow tables in the world's."""
     names = keeper.server.sql(f"SHOW DATABASES LIKE '{COPY}'".replace("_", "\\_")) + keeper.server.sql(
