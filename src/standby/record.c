@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fence.h"
 #include "base/js.h"
 #include "base/number.h"
 #include "store/signature.h"
@@ -71,29 +72,36 @@ static struct name name_of(const struct lives *l)
     return (struct name){.number = l->number, .life = l->now};
 }
 
+/* False: a name that is spelled in any other way than ours, which is somebody else's. */
+static bool parse_name(const char *world, const char *object_name, struct name *out)
+{
+    const char *slash = strrchr(object_name, '/'), *at = slash ? slash + 1 : object_name;
+    struct name n = {0};
+    if (!number_digits(&at, NUMBER_MAX, &n.number) || *at++ != '-' ||
+        !number_digits(&at, DB_GENERATION_MAX, &n.life.generation) || *at++ != '-')
+        return false;
+    size_t len = strspn(at, "0123456789abcdef");
+    if (!n.number || !n.life.generation || !len || len >= sizeof n.life.nonce ||
+        strcmp(at + len, ".json") != 0)
+        return false;
+    memcpy(n.life.nonce, at, len);
+    SCOPED(xfree) char *name = object(world, &n);
+    *out = n;
+    return strcmp(name, object_name) == 0;
+}
+
 struct found {
     const char *world;
     const struct name *below; /* only those before it; NULL: all */
     struct name newest;       /* number 0: none */
 };
 
-/* A name that is spelled in any other way than ours is somebody else's. */
 static int see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
-    const char *slash = strrchr(x->name, '/'), *at = slash ? slash + 1 : x->name;
-    struct name n = {0};
+    struct name n;
     (void)e;
-    if (!number_digits(&at, NUMBER_MAX, &n.number) || *at++ != '-' ||
-        !number_digits(&at, DB_GENERATION_MAX, &n.life.generation) || *at++ != '-')
-        return 0;
-    size_t len = strspn(at, "0123456789abcdef");
-    if (!n.number || !n.life.generation || !len || len >= sizeof n.life.nonce ||
-        strcmp(at + len, ".json") != 0)
-        return 0;
-    memcpy(n.life.nonce, at, len);
-    SCOPED(xfree) char *name = object(f->world, &n);
-    if (strcmp(name, x->name) == 0 && (!f->below || compare(&n, f->below) < 0) &&
+    if (parse_name(f->world, x->name, &n) && (!f->below || compare(&n, f->below) < 0) &&
         compare(&n, &f->newest) > 0)
         f->newest = n;
     return 0;
@@ -202,4 +210,42 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     return err_set(e, ERR_REFUSED, 0,
                    "the record of this world names %s now, which wrote it at the same time",
                    newest.machine[0] ? who.p : "nobody");
+}
+
+#define TRIM_MAX 64u /* in one pass */
+
+struct trim {
+    const char *world;
+    struct name below;
+    uint64_t oldest;
+    struct name list[TRIM_MAX];
+    size_t count;
+};
+
+static int see_old(void *arg, const struct remote_entry *x, struct err *e)
+{
+    struct trim *s = arg;
+    struct name n;
+    (void)e;
+    if (s->count < TRIM_MAX && parse_name(s->world, x->name, &n) && compare(&n, &s->below) < 0 &&
+        n.number < s->below.number && n.life.generation < s->oldest)
+        s->list[s->count++] = n;
+    return 0;
+}
+
+/* Nobody reads them: the newest one names its ancestors. They are only kept for as long as what they were about. */
+int record_trim(const struct transfer *t, const char *world, const struct lives *newest,
+                uint64_t oldest, struct err *e)
+{
+    struct trim s = {.world = world, .below = name_of(newest), .oldest = oldest};
+    SCOPED(xfree) char *dir = xasprintf("%s/record/", world);
+    if (remote_list(t->store, dir, &(struct remote_list){.entry = see_old, .arg = &s}, e) !=
+        REMOTE_OK)
+        return -1;
+    for (size_t i = 0; i < s.count; i++) {
+        SCOPED(xfree) char *name = object(world, &s.list[i]);
+        if (fence_check("record", e) < 0 || remote_delete(t->store, name, e) != REMOTE_OK)
+            return -1;
+    }
+    return 0;
 }

@@ -27,6 +27,7 @@
 
 #define TICK_MS fault_wait(1000)       /* of the worker that sends segments */
 #define DUMPS_TICK_MS fault_wait(5000) /* and of the one that sends dumps */
+#define TRIM_MS fault_wait(3600000)    /* between two looks for old records */
 #define LOOK_MS 1000                   /* a long upload reports so often */
 #define BESIDE_RATE (1 << 20) /* bytes a second beside a dump or a restore: no store gives up yet */
 #define BESIDE_MS 1000        /* one pause */
@@ -85,6 +86,7 @@ struct child {
     uint64_t moved;         /* bytes of this transfer */
     struct lives record;    /* as it was read last */
     bool unswept;           /* that was logged */
+    mono_t next_trim;       /* of the record */
 };
 
 /* What happened once is reported once. */
@@ -193,6 +195,25 @@ static int whose(void *arg, const struct transfer *t, struct err *e)
     return 1;
 }
 
+/* As dumps go by [retention], so do the records of lives that have none any more. What fails is tried again with the next. */
+static void trim_record(struct child *c)
+{
+    const struct upload *u = &c->u;
+    struct err e;
+    uint64_t oldest = 0;
+    if (c->role != DUMPS || !u->whose || u->cfg->offsite.delete_never || u->fenced.cls ||
+        !c->record.number || !mono_reached(clock_mono(), c->next_trim))
+        return;
+    for (size_t i = 0; i < u->there.dump_count; i++) {
+        const struct copy_dump *d = &u->there.dumps[i];
+        if ((d->manifest || d->files) && (!oldest || d->generation < oldest))
+            oldest = d->generation;
+    }
+    c->next_trim = mono_add(clock_mono(), TRIM_MS);
+    if (oldest && record_trim(&u->t, u->cfg->name, &c->record, oldest, &e) < 0)
+        log_line(LOG_WARN_, "old records of the world stay in the store: %s", e.text);
+}
+
 /* Returns how long to wait. */
 static int64_t failed(struct child *c, enum remote_result got, const struct err *e)
 {
@@ -231,7 +252,10 @@ static int64_t step(struct child *c)
         snprintf(c->report.done, sizeof c->report.done, "%.*s", DUMP_NAME_MAX - 1, c->u.done.name);
         c->report.bytes = c->u.done.bytes;
         c->report.took_ms = mono_since(clock_mono(), began);
+        c->next_trim = clock_mono(); /* another may go for it */
     }
+    if (!more)
+        trim_record(c);
     c->report.sending = more;
     return more ? 0 : c->role == DUMPS ? DUMPS_TICK_MS : TICK_MS;
 }

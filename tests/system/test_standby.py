@@ -808,7 +808,7 @@ def test_the_store_is_lost_with_the_primary(make_leased, kind):
 
 def test_a_world_that_is_up_and_was_replaced(make_pair, store):
     """A person was wrong about the other machine, which keeps the world: it notices, saves its rows and steps back."""
-    one, two = make_pair("small", ())
+    one, two = make_pair("small", (), retention={"keep_last": "1", "keep_within": "0s", "keep_daily": "0", "keep_weekly": "0"})
     dump_and_follow(one)
     stored(one)
     told = two.ok("--promote", "--by-hand", "--force", "--json")
@@ -818,6 +818,10 @@ def test_a_world_that_is_up_and_was_replaced(make_pair, store):
     two.start()
     own_dump(two, f"w1-{told['generation']:06d}")
     one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
+    # The record of a life whose dumps are gone by [retention] goes, too; what the newest one says of it stays.
+    left = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "record")
+    two.wait(lambda: len(os.listdir(left)) == 1, lambda: os.listdir(left))
+    assert record(store)["generation"] == told["generation"] and len(record(store)["ancestors"]) == 1
 
 
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
