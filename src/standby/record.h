@@ -1,5 +1,7 @@
 /* The record of a world: who owns it, which life is the current one, and what each life took over
- * from the previous one (store/lives.h). tests/models/README.md: rules 1, 3, 4 and 5.
+ * from the previous one (store/lives.h). tests/models/README.md: rules 1, 3, 4 and 5. A promotion
+ * writes the record before it replaces any table. A machine that the record names already writes it
+ * before it stores anything of a life that it began itself.
  *
  * There is one object for each life, WORLD/record/NUMBER-GENERATION-NONCE.json in the [offsite]
  * store, signed if there is [dump] hmac_key_file, and never replaced. The one with the highest

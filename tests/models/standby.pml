@@ -22,11 +22,13 @@
 #define LEASE 1
 #endif
 
-mtype = {OFF, BOOT, STANDBY, ASKED, LOADED, UP, HELD, HANDING}; /* what a machine does */
+mtype = {OFF, BOOT, LOST, STANDBY, ASKED, LOADED, UP, HELD, HANDING}; /* what a machine does */
 mtype = {LIVE, HANDED};                                         /* the record's state */
 mtype = {NOTHING, BEGIN, HAND, UPLOAD, SAVE};                   /* what is under way */
 
-/* The record, with each life's ancestor and what was taken over from it; in the store what each life has stored. */
+/* The record, with each life's ancestor and what was taken over from it; in the store what each life has stored. A promotion
+ * asks for it before it puts the world in place; a machine that it names already, which restores its world itself, before it
+ * stores anything of the new life. */
 byte rec_life = 1, rec_machine = A, rec_position;
 mtype rec_state = LIVE;
 byte parent[LIVES + 5], took[LIVES + 5], chain[LIVES + 5], newest = 1, lives = 1;
@@ -39,9 +41,11 @@ mtype request[2] = NOTHING, flight[2] = NOTHING;                    /* to the re
 byte asked_life[2], asked_old[2], asked_took[2]; /* the new life, which one it replaces, with what */
 bool says_all[2];                                /* what the promotion is going to say: nothing lost */
 byte flight_life[2], flight_rows[2], flight_lock[2];
+byte began[2], gone[2], asked_gone[2]; /* of a life that a machine began itself: with what, and without which writes */
+bool asked_own[2];                     /* it asks for such a life to be recorded */
 
-/* The central store: one session, the number of its lock, and the life whose save it has. */
-byte lock = 1, saved_life, my_lock[2];
+/* The central store: one session, the number of its lock, and which life's save it has, by the order in which they began. */
+byte lock = 1, order = 1, saved, my_lock[2], my_order[2];
 
 /* Known to nobody: writes that were acknowledged and not reported as lost; those of lives after their successors began. */
 byte acked, abandoned, written;
@@ -51,7 +55,8 @@ bool calm;
 #define MORE (4 * calm)
 #define FREE(m) (flight[m] == NOTHING && flights < FLIGHTS && !calm)
 #define BEGINS(m) (phase[m] == ASKED || phase[m] == LOADED)
-#define NAMES(m) (rec_machine == m && rec_life == life[m] && rec_state == LIVE)
+#define NAMES(m) (rec_machine == m && rec_state == LIVE)
+#define RECORDED(m) (NAMES(m) && rec_life == life[m])
 #ifdef NO_RULE_2 /* asked at some time, not directly before the act */
 #define MAY_ACT(m) true
 #else
@@ -87,40 +92,55 @@ inline read_chain()
     od;
     c = (l -> c & chain[l] : NONE);
     l = 0;
-    if /* local files: of this life, or of an ancestor */
-    :: disk_life[m] -> c = (c == NONE -> 0 : c) | (disk_life[m] == rec_life -> disk[m] : disk[m] & took[rec_life])
+    if /* local files: of this life, of one that is not recorded yet, or of an ancestor */
+    :: disk_life[m] && disk_life[m] == life[m] && life[m] != rec_life && rec_machine == m -> c = disk[m]
+    :: disk_life[m] && !(disk_life[m] == life[m] && life[m] != rec_life && rec_machine == m) ->
+        c = (c == NONE -> 0 : c) | (disk_life[m] == rec_life -> disk[m] : disk[m] & took[rec_life])
     :: else
     fi
 #endif
 }
 
-/* Rule 1: the swap is asked for before anything is loaded, uploaded or said. */
+/* Rule 1: the swap is asked for before any table is replaced, and before anything is uploaded or said. */
 inline ask(content)
 {
     lives++;
     asked_life[m] = lives;
     asked_old[m] = rec_life;
     asked_took[m] = content;
+    asked_own[m] = false;
     request[m] = BEGIN;
     phase[m] = ASKED
 }
 
 /* The world is put in place and published as UP. */
-inline begin_life()
+inline begin_life(content)
 {
-    rows[m] = took[life[m]];
+    rows[m] = content;
     disk[m] = rows[m];
     disk_life[m] = life[m];
 #ifndef NO_RULE_8
     lock++; /* the session's lock is acquired again */
 #endif
     my_lock[m] = lock;
+    order++;
+    my_order[m] = order;
     phase[m] = UP;
     assert(NAMES(m));                   /* the newest life of the record, on its machine */
     assert(!(rows[m] & abandoned));     /* no abandoned world wins */
     assert(!(says_all[m] && acked & ~rows[m])); /* "nothing lost" is true */
     acked = acked & rows[m];            /* what is missing has been reported */
     says_all[m] = false
+}
+
+/* A machine that the record names begins a life itself; it is recorded before anything of it is uploaded. */
+inline restore_here(content)
+{
+    lives++;
+    life[m] = lives;
+    began[m] = content;
+    gone[m] = written & ~content;
+    begin_life(content)
 }
 
 /* Rule 4: the local world is kept under other names, never restored by itself. */
@@ -156,19 +176,21 @@ proctype machine(byte m)
     }
 
     /* While the record names this life here its lease is renewed. When it names another machine, the world goes. */
-    :: d_step { LEASE && !lease[m] && NAMES(m) && (phase[m] == UP || phase[m] == LOADED) -> SAY("renews its lease");
+    :: d_step { LEASE && !lease[m] && NAMES(m) && (phase[m] == UP || phase[m] == LOADED || phase[m] == LOST) ->
+        SAY("renews its lease");
         lease[m] = true }
-    :: d_step { rec_machine != m && request[m] == NOTHING && (phase[m] == UP || phase[m] == HELD || phase[m] == LOADED) ->
+    :: d_step { rec_machine != m && request[m] == NOTHING &&
+                (phase[m] == UP || phase[m] == HELD || phase[m] == LOADED || phase[m] == LOST) ->
         SAY("sets its world aside"); set_aside() }
 
     /* Dumps and segments go to the disk and to the store, saves to the central store; they may arrive late. */
-    :: d_step { (phase[m] == UP || phase[m] == HELD) && FREE(m) && MAY_ACT(m) -> SAY("uploads its world");
+    :: d_step { (phase[m] == UP || phase[m] == HELD) && FREE(m) && MAY_ACT(m) && RECORDED(m) -> SAY("uploads its world");
         assert(NAMES(m));
         flights++; flight[m] = UPLOAD; flight_life[m] = life[m]; flight_rows[m] = DUMPED(rows[m]); disk[m] = rows[m]
     }
     :: d_step { phase[m] == UP && FREE(m) && MAY_ACT(m) -> SAY("sends a save");
         assert(NAMES(m));
-        flights++; flight[m] = SAVE; flight_life[m] = life[m]; flight_lock[m] = my_lock[m]
+        flights++; flight[m] = SAVE; flight_life[m] = my_order[m]; flight_lock[m] = my_lock[m]
     }
     :: d_step { flight[m] == UPLOAD -> SAY("has its upload in the store");
         chain[flight_life[m]] = flight_rows[m]; newest = flight_life[m];
@@ -177,7 +199,7 @@ proctype machine(byte m)
     :: d_step { flight[m] == SAVE -> SAY("has its save at the central store");
         if
         :: flight_lock[m] != lock /* stolen: refused */
-        :: else -> assert(flight_life[m] >= saved_life); saved_life = flight_life[m] /* no older one over a newer one */
+        :: else -> assert(flight_life[m] >= saved); saved = flight_life[m] /* no older one over a newer one */
         fi;
         flight[m] = NOTHING; flight_life[m] = 0; flight_lock[m] = 0
     }
@@ -187,37 +209,47 @@ proctype machine(byte m)
         if
         :: !LEASE || rec_life == asked_old[m] && (rec_machine == m || !lease[other] || rec_state == HANDED) ->
             parent[asked_life[m]] = rec_life; took[asked_life[m]] = asked_took[m];
-            abandoned = abandoned | (written & ~asked_took[m]);
+            abandoned = abandoned | (asked_own[m] -> asked_gone[m] : written & ~asked_took[m]);
             rec_life = asked_life[m]; rec_machine = m; rec_state = LIVE; rec_position = 0
         :: else
         fi;
         request[m] = NOTHING
     }
     :: d_step { request[m] == HAND -> SAY("has its handover at the record");
-        rec_position = (NAMES(m) -> asked_took[m] : rec_position);
-        rec_state = (NAMES(m) -> HANDED : rec_state);
+        rec_position = (RECORDED(m) -> asked_took[m] : rec_position);
+        rec_state = (RECORDED(m) -> HANDED : rec_state);
         request[m] = NOTHING
     }
     /* The answer, or, where that is lost, the record that is read again: it is ours if it holds our nonce. */
     :: d_step { phase[m] == ASKED && rec_life == asked_life[m] -> SAY("reads that the world is its own");
-        life[m] = rec_life; lease[m] = LEASE; phase[m] = LOADED }
+        lease[m] = LEASE; phase[m] = LOADED }
     :: d_step { phase[m] == ASKED && rec_life != asked_life[m] && request[m] == NOTHING -> SAY("reads that it is not");
         says_all[m] = false; phase[m] = BOOT }
-    :: d_step { phase[m] == LOADED && MAY_ACT(m) -> SAY("puts its world in place, and says UP"); begin_life() }
+    :: d_step { phase[m] == LOADED && MAY_ACT(m) && rec_life == asked_life[m] -> SAY("puts its world in place, and says UP");
+        life[m] = rec_life; begin_life(took[life[m]]) }
+    :: d_step { phase[m] == UP && MAY_ACT(m) && rec_life != life[m] && request[m] == NOTHING && !calm ->
+        SAY("asks the record to name the life that it began itself");
+        asked_life[m] = life[m]; asked_old[m] = rec_life; asked_took[m] = began[m];
+        asked_gone[m] = gone[m]; asked_own[m] = true; request[m] = BEGIN }
 
     /* A machine that starts reads the record before it does anything. With lease = none a person keeps it off meanwhile. */
     :: d_step { phase[m] == OFF && (LEASE || !BEGINS(other)) -> SAY("boots"); phase[m] = BOOT }
-    :: d_step { phase[m] == BOOT && !(NAMES(m) && lives >= LIVES + MORE) -> SAY("reads the record");
+    :: d_step { phase[m] == BOOT -> SAY("reads the record");
         if
 #if defined(NO_RULE_4) || (defined(NO_RULE_5) && LEASE == 0)
         :: life[m] -> ask(disk[m])
 #else
-        :: NAMES(m) -> read_chain(); ask(c); c = 0
+        :: NAMES(m) && life[m] -> phase[m] = LOST
 #endif
-        :: !NAMES(m) && rec_machine == m && rec_state == LIVE && rec_life == asked_life[m] ->
-            life[m] = rec_life; phase[m] = LOADED /* the swap succeeded before the crash */
-        :: else -> set_aside()
+        :: else -> set_aside() /* also where the swap of a promotion succeeded before the crash: --promote once more */
         fi
+    }
+
+    :: d_step { phase[m] == LOST && MAY_ACT(m) && lives < LIVES + MORE -> SAY("restores its world");
+        read_chain();
+        c = (c == NONE -> 0 : c);
+        restore_here(c);
+        c = 0
     }
 
     /* --promote: once the other machine's lease is over, it has handed over, or a person says that it is off. */
@@ -234,7 +266,7 @@ proctype machine(byte m)
             says_all[m] = SAYS_ALL;
             ask(c);
 #ifdef NO_RULE_1 /* loaded and published while the swap is under way */
-            took[asked_life[m]] = c; life[m] = asked_life[m]; begin_life();
+            life[m] = asked_life[m]; begin_life(c);
 #endif
         fi;
         c = 0
@@ -242,7 +274,7 @@ proctype machine(byte m)
 
     /* --switch-over: writers are held off, the store has the chain up to their last write, the record is swapped. */
     :: d_step { phase[m] == UP && MAY_ACT(m) && request[m] == NOTHING && !calm -> SAY("--switch-over"); phase[m] = HELD }
-    :: d_step { phase[m] == HELD && MAY_ACT(m) && STORED && !calm -> SAY("asks the record to be handed over");
+    :: d_step { phase[m] == HELD && MAY_ACT(m) && RECORDED(m) && STORED && !calm -> SAY("asks the record to be handed over");
         asked_took[m] = DUMPED(rows[m]); request[m] = HAND; phase[m] = HANDING }
     :: d_step { phase[m] == HANDING && rec_state == HANDED && rec_machine == m -> SAY("has handed over"); set_aside() }
     /* Until then it can be taken back; but not by reading the record, while the request may still arrive: by a renewal,
@@ -270,7 +302,7 @@ proctype machine(byte m)
         read_chain();
         if
         :: c == NONE
-        :: else -> ask(c)
+        :: else -> restore_here(c)
         fi;
         c = 0
     }
@@ -283,7 +315,7 @@ init
     atomic {
         for (l : 2 .. LIVES + 4) { chain[l] = NONE }
         l = 0;
-        phase[A] = UP; life[A] = 1; disk_life[A] = 1; lease[A] = LEASE; my_lock[A] = 1;
+        phase[A] = UP; life[A] = 1; disk_life[A] = 1; lease[A] = LEASE; my_lock[A] = 1; my_order[A] = 1;
         phase[B] = STANDBY;
         run machine(A);
         run machine(B)
