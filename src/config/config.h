@@ -229,8 +229,8 @@ struct config {
 };
 
 /* Reads `path`: a regular file (or a symbolic link to one) of at most 64 KiB that belongs to root
- * or to the user we run as (root accepts any owner) and that nobody else can write. On success *out
- * is a new config (config_free()), else -1 with ERR_CONFIG and the first fault only. */
+ * or to the user we run as (root accepts any owner) and that no other user can write. On success
+ * *out is a new config (config_free()), else -1 with ERR_CONFIG and the first error only. */
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
 

@@ -32,7 +32,7 @@
 #include "store/catalog.h"
 #include "store/pending.h"
 
-/* A smaller world is accepted after this many quarantined dumps in a row that agree. */
+/* A smaller world is accepted after this many consecutive rejected dumps that agree. */
 #define SHRINK_BELIEVED_AFTER 3
 
 struct writing {
@@ -42,9 +42,9 @@ struct writing {
     struct readback *back;
     struct parts_hash *parts;     /* used by the packing threads, one at a time */
     struct manifest *m;           /* its tables get offset and length from the packing threads */
-    struct manifest_table *table; /* being written */
-    struct db_sentinel sentinel;  /* as it was when the dump's name was chosen, */
-    struct catalog catalog;       /* and the other dumps */
+    struct manifest_table *table; /* the table being written */
+    struct db_sentinel sentinel;  /* the sentinel when the dump's name was chosen */
+    struct catalog catalog;       /* the other dumps at that time */
     struct ledger_count ledger;   /* of `table` */
     struct buf insert;            /* "INSERT INTO … VALUES\n" of `table` */
     struct buf statement;
@@ -54,7 +54,7 @@ struct writing {
     int fd;
 };
 
-/* As the manifest names it. */
+/* Names in the manifest. */
 static const char *const method_names[] = {[METHOD_AUTO] = "auto",
                                            [METHOD_COPY] = "copy",
                                            [METHOD_LOCK] = "lock",
@@ -96,7 +96,7 @@ static int flush_statement(struct writing *w, struct err *e)
     return gzip_give(w->gz, tag_of(w), &w->statement, e);
 }
 
-/* Appends a row. One that no server with this max_allowed_packet could load again is refused. */
+/* Appends a row. Refuses a row that no server with this max_allowed_packet could load again. */
 static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
@@ -125,7 +125,8 @@ static int write_text(struct writing *w, struct buf *text, struct err *e)
     return text->len ? gzip_give(w->gz, tag_of(w), text, e) : 0;
 }
 
-/* DROP, CREATE, rows; (M,D) of FLOAT columns come off before the rows, and back after them (float_scale.h). */
+/* Writes DROP, CREATE and rows. The (M,D) of FLOAT columns is removed before the rows and restored
+ * after them (float_scale.h). */
 static int write_table(struct writing *w, size_t i, size_t in_manifest, struct err *e)
 {
     const struct db_table *t = &w->snap->tables.list[i];
@@ -162,13 +163,13 @@ static int write_table(struct writing *w, size_t i, size_t in_manifest, struct e
     return rc;
 }
 
-/* Settings at the beginning of the file, as these tables need them. */
+/* Writes the settings at the beginning of the file that these tables need. */
 static void put_header(const struct writing *w, struct buf *b)
 {
     const struct db_tables *tables = &w->snap->tables;
     int64_t server = db_variable_number(w->snap->meta, "max_heap_table_size");
     uint64_t heap =
-        server > 0 ? (uint64_t)server : 0; /* what tables need that outgrew the default */
+        server > 0 ? (uint64_t)server : 0; /* for tables larger than the default limit */
     bool keyless = false, bare_timestamp = false;
     for (size_t i = 0; i < tables->count; i++) {
         const struct db_table *t = &tables->list[i];
@@ -187,7 +188,7 @@ static void put_header(const struct writing *w, struct buf *b)
         format_timestamps(b);
 }
 
-/* The sentinel's table comes last (format.h), after the definitions. */
+/* Writes all tables. The sentinel's table comes last (format.h), after the definitions. */
 static int write_all(struct writing *w, struct err *e)
 {
     const struct db_tables *t = &w->snap->tables;
@@ -203,7 +204,8 @@ static int write_all(struct writing *w, struct err *e)
         expected += t->list[i].rows;
         manifest_add(w->m, &t->list[i]);
     }
-    if (last < t->count) /* all before the first is written: then the list does not move any more */
+    /* all are added before the first is written, so that the list no longer moves */
+    if (last < t->count)
         manifest_add(w->m, &t->list[last]);
     int64_t packet = db_variable_number(db, "max_allowed_packet");
     w->packet_max = packet > 0 ? (uint64_t)packet : FORMAT_STATEMENT;
@@ -223,8 +225,8 @@ static int write_all(struct writing *w, struct err *e)
     return write_text(w, &b, e);
 }
 
-/* If changes may be missing from this server's log, the log itself does not show it: the dump is
- * then stored without a binlog position. */
+/* Checks whether changes may be missing from this server's log, which the log itself does not show.
+ * The dump is then stored without a binlog position. */
 static int judge_log(struct writing *w, struct err *e)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
@@ -239,7 +241,7 @@ static int judge_log(struct writing *w, struct err *e)
     return 0;
 }
 
-/* The last bytes and figures. The file is not known to be on the disk yet. */
+/* Writes the last bytes and the figures. The file is not known to be on the disk yet. */
 static int finish_stream(struct writing *w, mono_t began, struct err *e)
 {
     struct gzip_writer *gz = w->gz;
@@ -259,7 +261,8 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
     return gzip_close(gz, m->sha256, e);
 }
 
-/* The snapshot ends before the file does: the server need not hold locks or copies while the disk is waited for. */
+/* Ends the snapshot before the file, so that the server holds no locks or copies while the disk is
+ * slow. */
 static int stream(struct writing *w, mono_t began, struct err *e)
 {
     w->snap = snapshot_take(w->job, e);
@@ -344,7 +347,7 @@ static int publish(struct writing *w, struct err *e)
     return 0;
 }
 
-/* Counts the quarantined dumps newer than `good` that agree that the world is as small as `now`. */
+/* Counts the rejected dumps newer than `good` that agree that the world is as small as `now`. */
 static unsigned agreeing_rejects(const struct job *job, const struct manifest *good,
                                  const struct manifest *now)
 {
@@ -363,7 +366,8 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     return n;
 }
 
-/* Tables of `back` were put back into the living world: each may have as few rows as there. */
+/* Adjusts the figures after tables of `back` were restored into the living world: each may have as
+ * few rows as in `back`. */
 static void measure_both(struct manifest *newest, const struct manifest *back)
 {
     for (size_t i = 0; i < newest->table_count; i++) {
@@ -375,9 +379,10 @@ static void measure_both(struct manifest *newest, const struct manifest *back)
     }
 }
 
-/* The dump with which the shrink guard compares: the newest one, or the one restored since. A world
- * restored from an older dump must not be compared with newer dumps, nor with the one taken before
- * a forced restore. NULL: none, as after --at: nobody has counted the rows of that moment. */
+/* Returns the dump with which the shrink guard compares: the newest one, or the one restored since.
+ * A world restored from an older dump must not be compared with newer dumps, nor with the one taken
+ * before a forced restore. NULL: none, for instance after --at, because the rows of that moment
+ * were not counted. */
 static const struct catalog_entry *shrink_measure(struct writing *w)
 {
     const struct catalog_entry *newest = catalog_newest(&w->catalog, 0), *from;
@@ -395,7 +400,7 @@ static const struct catalog_entry *shrink_measure(struct writing *w)
     return newest;
 }
 
-/* Moves the dump to rejected/. Always -1. */
+/* Moves the dump to rejected/. Always returns -1. */
 static int reject_shrunk(struct writing *w, const char *reason, struct err *e)
 {
     if (catalog_reject(w->job->dirfd, w->m, w->part, reason, e) < 0)

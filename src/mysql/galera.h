@@ -15,7 +15,8 @@
 int galera_own_node(struct db *db, struct err *e);
 /* Returns the node's name after galera_own_node(); "" on a server that is not a node. */
 const char *galera_node(const struct db *db);
-/* Makes a session of galera_own_node() take part in the cluster (`yes`), or stop that. */
+/* Switches a session of galera_own_node() to cluster-wide statements (`yes`), or back to its own
+ * node. */
 int galera_share(struct db *db, bool yes, struct err *e);
 /* Forbids reading tables while the node is outside the primary component, even where its
  * configuration would allow it: statements fail with 1047. */

@@ -26,13 +26,14 @@
 #include "restore/turn.h"
 #include "restore/warm_int.h"
 
-/* Milliseconds: the sessions of a killed restore end with their current statement. */
+/* Milliseconds. The sessions of a killed restore end with their current statement. */
 #define LEASE_PATIENCE 2000
 
 /* ---- the session ---- */
 
-/* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. Without the lock of a
- * restore into it: its session may hang behind a network that is gone. */
+/* Drops what a killed drill, a standby's worker, or a promotion that could not drop it left. Does
+ * not take the lock of a restore into that schema, because its session may hang on a broken
+ * network. */
 static void drop_left_over(const struct job *job, struct db *db, const char *prefix)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];
@@ -42,13 +43,13 @@ static void drop_left_over(const struct job *job, struct db *db, const char *pre
     if (!there)
         return;
     db_exec(db, "SET SESSION sql_log_bin=0", &e);
-    /* Somebody may look at it: the world comes first. */
+    /* A session may be reading it, but the world has priority. */
     db_lock_wait(db, LEASE_PATIENCE, &e);
     if (db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), &e) < 0)
         job_note(job, "schema %s, which is not needed any more, stays: %s", schema, e.text);
 }
 
-/* A session whose statements stay on the server that it is connected to. */
+/* Opens a session whose statements stay on the server that it is connected to. */
 static struct db *open_own(const struct db_params *p, struct err *e)
 {
     struct db *db = db_open(p, e);
@@ -58,7 +59,7 @@ static struct db *open_own(const struct db_params *p, struct err *e)
     return NULL;
 }
 
-/* The connection that takes the lease also does the swap: if it is lost, so is the lease, and
+/* Takes the lease on the connection that also does the swap: if it is lost, so is the lease, and
  * nothing is swapped. */
 static int take_lease(struct restore *r, struct err *e)
 {
@@ -71,7 +72,8 @@ static int take_lease(struct restore *r, struct err *e)
     return 0;
 }
 
-/* Without the privilege to switch logging off the rows are logged, which is only slower. */
+/* Decides whether rows are logged. Without the privilege to disable logging they are, which is only
+ * slower. */
 static void choose_binlog(struct restore *r)
 {
     struct err e;
@@ -84,7 +86,7 @@ static void choose_binlog(struct restore *r)
     result_warn(r->out, "[restore] binlog = no is not allowed to this account: %.300s", e.text);
 }
 
-/* The effect on replicas is reported before the restore and with the result. */
+/* Reports the effect on replicas before the restore and with the result. */
 static void warn_of_replicas(struct restore *r)
 {
     struct restore_result *out = r->out;
@@ -116,7 +118,8 @@ static int use_schema(struct restore *r, struct err *e)
         return -1;
     if (!restore_is(r)->writes)
         return 0; /* it would be created, and is empty */
-    /* No MEMORY table can be encrypted, as those of a schema are where MySQL's default_table_encryption is on. */
+    /* Without this clause MySQL's default_table_encryption = ON would encrypt the schema's tables,
+     * which MEMORY tables do not support. */
     return db_exec_with(r->db, "CREATE DATABASE ?? /*!80016 DEFAULT ENCRYPTION='N' */",
                         DB_ARGS(r->schema), e) < 0 ||
                    db_exec_with(r->db, "USE ??", DB_ARGS(r->schema), e) < 0
@@ -124,10 +127,10 @@ static int use_schema(struct restore *r, struct err *e)
                : 0;
 }
 
-/* ---- the order of things ---- */
+/* ---- the order of the steps ---- */
 
-/* Sessions that have ended since then are open again, and nobody closes them: what they save the central store refuses, but
- * to a game they are logins that go on. */
+/* Sessions that have ended since the restored moment are open again, and no process closes them.
+ * The central store refuses their saves, but the game sees them as active logins. */
 static void warn_of_sessions(struct restore *r)
 {
     const struct target *t = plan_find(&r->plan, "wk_session");
@@ -146,7 +149,8 @@ static void warn_of_sessions(struct restore *r)
                     open, strcmp(open, "1") == 0 ? "" : "s");
 }
 
-/* Before the tables get their names, so that no game finds a session under its old number. */
+/* Takes new locks for restored sessions, before the tables get their names, so that no game finds a
+ * session under its old number. */
 static int renew_locks(struct restore *r, struct err *e)
 {
     const struct target *session = plan_find(&r->plan, "wk_session");
@@ -176,7 +180,7 @@ static int renew_locks(struct restore *r, struct err *e)
     return 0;
 }
 
-/* Of what was handed over nothing may be missing. */
+/* Checks that nothing of a handed-over world is missing. */
 static int need_reach(const struct restore *r, struct err *e)
 {
     const struct db_binlog_pos *to = r->opt->reach, *is = &r->made.upto;
@@ -192,19 +196,21 @@ static int need_reach(const struct restore *r, struct err *e)
                     "worldkeeper-standby(7), A PLANNED CHANGE, says what else there is");
 }
 
-/* From loaded shadow tables to a world. Conflict rows are saved before the last look at what is replaced: saving
- * takes as long as there are rows, and the RENAME has to follow that look at once. */
+/* Turns loaded shadow tables into the world. Conflict rows are saved before the last check of the
+ * tables to be replaced, because saving takes time, and the RENAME must follow that check at
+ * once. */
 static int swap_world(struct restore *r, struct err *e)
 {
     struct restore_result *out = r->out;
     const char *slash = strrchr(out->dump, '/');
     struct err late;
-    /* With some tables of an earlier moment the world is not the state of any binlog position. */
+    /* If some tables are of an earlier moment, the world is not the state of any binlog
+     * position. */
     if (r->opt->tables.count == 0)
         r->made.upto = r->journal.upto;
     if (need_reach(r, e) < 0 || db_nonce(r->made.nonce, e) < 0)
         return -1;
-    /* What was promoted came from another server, whose log it was. */
+    /* A promoted world came from another server, with another log. */
     r->made.followed = out->journal.whole && r->binlog && !restore_is(r)->elsewhere;
     snprintf(r->made.dump, sizeof r->made.dump, "%.128s", slash ? slash + 1 : out->dump);
     if (r->opt->begins && r->opt->begins(r->opt->begins_arg, &r->made, r->generation, e) < 0)
@@ -234,8 +240,8 @@ static int swap_world(struct restore *r, struct err *e)
     return 0;
 }
 
-/* The rows of a drill that was ended for this restore would take the memory that it needs, and so would a copy that is
- * of no use to it. */
+/* Frees memory that the restore needs: the rows of a drill that was ended for it, and a copy that
+ * is of no use to it. */
 static void make_room(const struct restore *r)
 {
     struct err e;
@@ -247,8 +253,8 @@ static void make_room(const struct restore *r)
     db_close(db);
 }
 
-/* In its place among those that are here, and instead of what is here of it. The lists of its manifest stay its
- * owner's. */
+/* Puts the arriving dump in its place in the list, replacing an entry for the same dump here. The
+ * lists of its manifest stay with their owner. */
 static void list_arriving(struct restore *r)
 {
     struct catalog *c = &r->catalog;
@@ -275,15 +281,16 @@ static void unlist_arriving(struct restore *r)
             r->catalog.list[i].m = (struct manifest){.generation = 0};
 }
 
-/* A drill that failed, unless that says nothing of a restore: no answer came, or another session was in the way. Returns
- * -1. */
+/* Rewords the error of a failed drill ("a restore would fail"), unless the failure says nothing
+ * about a restore: there was no answer, or another session was in the way. Returns -1. */
 static int say_of_a_restore(const struct restore *r, struct err *e)
 {
     bool proves = !db_unanswered(e) && e->cls != ERR_BUSY;
     return restore_is(r)->compares && proves ? err_step(e, "a restore would fail") : -1;
 }
 
-/* What only looks comes first, what changes anything last: whatever is refused leaves the world as it was. */
+/* Runs the steps in this order: checks first, changes last, so that a refusal leaves the world
+ * unchanged. */
 static int run_steps(struct restore *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -301,7 +308,7 @@ static int run_steps(struct restore *r, struct err *e)
         return -1;
     if (r->opt->arriving)
         list_arriving(r);
-    /* A copy takes the place of the one before: two would need the memory twice. */
+    /* A new copy replaces the old one first, because two would need twice the memory. */
     if (r->opt->mode == RESTORE_COPY &&
         (db_lease_take(r->db, r->schema, LEASE_PATIENCE, e) < 0 ||
          db_lock_wait(r->db, c->restore_lock_wait, e) < 0 ||
@@ -310,8 +317,8 @@ static int run_steps(struct restore *r, struct err *e)
     if (use_schema(r, e) < 0 ||
         (restore_is(r)->swaps && (take_lease(r, e) < 0 || ledgers_lock(r->db, c, e) < 0)))
         return -1;
-    /* A refused restore must not change anything, so tidying up after an earlier one waits until
-     * neither the name of the dump nor a living world stands against it. */
+    /* A refused restore must not change anything. So the cleanup after an earlier one comes after
+     * the checks of the dump's name and of a living world. */
     if (choice_find(r, e) < 0 || ledgers_guard(r, e) < 0 || permit_world(r, e) < 0)
         return -1;
     if (restore_is(r)->swaps &&
@@ -320,7 +327,7 @@ static int run_steps(struct restore *r, struct err *e)
         return -1;
     if (restore_is(r)->swaps)
         make_room(r);
-    /* Above every generation that anybody has seen: dumps, the server, our own state. */
+    /* Higher than every known generation: of the dumps, of the server, and of our own state. */
     r->generation = r->catalog.generation > r->lease ? r->catalog.generation : r->lease;
     if (st && st->generation > r->generation)
         r->generation = st->generation;
@@ -339,8 +346,8 @@ static int run_steps(struct restore *r, struct err *e)
     return restore_is(r)->writes ? 0 : permit_rehearse(r, e);
 }
 
-/* Hints at the GRANT itself, not at where to find it: an operator woken by this has no time to
- * look. --check knows the world's schema only. */
+/* Sets a hint with the GRANT itself, because an operator who is woken by this has no time to look
+ * it up. --check knows only the world's schema. */
 static void hint_grant(struct restore *r, struct err *e)
 {
     /* the "DROP" of "…: DROP command denied to user …" */
@@ -349,7 +356,8 @@ static void hint_grant(struct restore *r, struct err *e)
         begin--;
     while (begin && *begin == ' ')
         begin++;
-    /* REPLACE and DELETE in a file of another tool; no other restore needs it beside the world. */
+    /* REPLACE and DELETE in a file of another tool need it; no other restore outside the world
+     * does. */
     bool deletes = r->path_fd >= 0 && begin && text_starts(begin, "DELETE command");
     const char *needed = restore_is(r)->privileges;
     SCOPED(xfree) char *denied = needed ? xasprintf("%s%s", needed, deletes ? ", DELETE" : "")
@@ -359,7 +367,7 @@ static void hint_grant(struct restore *r, struct err *e)
         db_hint_grant(r->db, r->schema, denied, e);
 }
 
-/* The frame of every restore: into the world, beside it, and as a drill. */
+/* Runs any restore: into the world, beside it, or as a drill. */
 static int run(const struct job *job, const struct restore_options *opt, struct restore_result *out,
                struct err *e)
 {
@@ -374,7 +382,7 @@ static int run(const struct job *job, const struct restore_options *opt, struct 
         result_plan(out, &r.plan, job->cfg->sentinel);
     } else if (r.db && !restore_is(&r)->passing) {
         plan_drop(&r.plan, r.db);
-        /* Not of a privilege on the whole server, which its own hint names. */
+        /* Except for a server-wide privilege, which its own hint names. */
         if (e->cls == ERR_DENIED && strstr(e->hint, "GRANT") && !strstr(e->hint, "ON *.*"))
             hint_grant(&r, e);
     }
@@ -443,7 +451,7 @@ int restore_tidy(const struct job *job, struct err *e)
     int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0
                  ? swap_recover(db, job, &swapped, e)
                  : -1;
-    if (rc == 0) { /* on a connection that ends now: it logs nothing any more */
+    if (rc == 0) { /* this connection ends now and writes no more to the log */
         drop_left_over(job, db, CONFIG_DRILL_SCHEMA);
         drop_left_over(job, db, CONFIG_WARM_SCHEMA);
     }
@@ -455,7 +463,7 @@ int restore_tidy_standby(const struct job *job, struct err *e)
 {
     struct db *db = open_world(job, e);
     if (!db && e->num == DB_NO_SCHEMA)
-        return 0; /* of a standby whose schema is still to be made */
+        return 0; /* a standby whose schema does not exist yet */
     /* Limits the wait for table locks. Otherwise it could be a day while a session has the table
      * open, and the lease, which a promotion needs, would be held meanwhile. */
     int rc = db && db_lock_wait(db, LEASE_PATIENCE, e) == 0 &&

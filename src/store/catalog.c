@@ -38,8 +38,8 @@ static void keep_reason(struct catalog_entry *ent, struct err *why)
     snprintf(ent->reason, sizeof ent->reason, "%.500s", why->text);
 }
 
-/* Is the file there, with the size of its manifest? A missing or replaced file is the dump's fault;
- * any other error leaves it `unread`, so that retention does not delete it. */
+/* Checks that the file exists, with the size in its manifest. A missing or replaced file makes the
+ * dump not intact; any other error makes it `unread`, so that retention does not delete it. */
 static void check_file(int dirfd, struct catalog_entry *ent)
 {
     struct stat st = {0};
@@ -65,7 +65,8 @@ static void check_file(int dirfd, struct catalog_entry *ent)
     }
 }
 
-/* A dump without a good signature is neither used nor deleted: a person has to say whose it is. */
+/* Checks the signature. A dump without a valid one is neither used nor deleted: an operator must
+ * decide whose it is. */
 static void check_signature(struct catalog_entry *ent)
 {
     enum signature signature = ent->m.signature;
@@ -83,7 +84,7 @@ static void check_signature(struct catalog_entry *ent)
         ent->m.name, ent->m.name);
 }
 
-/* What an earlier reading or loading has found. */
+/* Reads the findings of earlier reading or loading. */
 static void check_proof(int dirfd, struct catalog_entry *ent)
 {
     const struct proof *p = &ent->proof;
@@ -100,8 +101,9 @@ static void check_proof(int dirfd, struct catalog_entry *ent)
     proof_words(p, ent->reason, sizeof ent->reason);
 }
 
-/* Every name counts for the highest generation and sequence, even without a manifest, so that no
- * number is used twice. A manifest that cannot be read is listed with the numbers of its name. */
+/* Loads one entry. Every name counts for the highest generation and sequence, even without a
+ * manifest, so that no number is used twice. A manifest that cannot be read is listed with the
+ * numbers of its name. */
 static int load_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     (void)e;
@@ -143,7 +145,7 @@ static int newest_first(const void *a, const void *b)
     return manifest_compare(&y->m, &x->m);
 }
 
-/* Newest first: whoever looks for a dump takes the first that will do. */
+/* Sorts newest first, so that a search can take the first suitable dump. */
 static int load_dir(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     struct load l = {out, world};
@@ -167,8 +169,9 @@ int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, str
     return load_dir(fd, world, out, e);
 }
 
-/* A manifest that nobody vouches for must not end the round of all others. One of a dump that is damaged, cut off or
- * missing still says which round it is, so that its loss leads back to no earlier round. */
+/* A manifest without a valid signature must not end the round of all others. A manifest of a
+ * damaged, truncated or missing dump still counts for the round, so that its loss does not lead
+ * back to an earlier round. */
 void catalog_judge_rounds(struct catalog *c, uint64_t known)
 {
     c->round = known > c->round ? known : c->round;
@@ -178,7 +181,8 @@ void catalog_judge_rounds(struct catalog *c, uint64_t known)
         if (ours && m->round > c->round)
             c->round = m->round;
     }
-    /* Of a manifest that cannot be read, or that nobody vouches for, the round is not known: it is skipped for that. */
+    /* The round of a manifest that cannot be read, or has no valid signature, is not known; such a
+     * dump is not used anyway. */
     for (size_t i = 0; i < c->count; i++) {
         const struct catalog_entry *x = &c->list[i];
         c->list[i].earlier = (x->intact || x->damaged) && x->m.round < c->round;
@@ -273,7 +277,8 @@ struct sweep {
     bool any;
 };
 
-/* Only with ENOENT a manifest counts as missing: after any other error the file is left alone. */
+/* Only with ENOENT does a manifest count as missing: after any other error the file is left
+ * alone. */
 static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     const struct sweep *s = arg;
@@ -299,7 +304,8 @@ static int sweep_all(int dirfd, struct sweep *s, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
     int rc = file_list(dirfd, "cannot list the dump directory", &found, e);
-    /* One that cannot be removed must not keep the others, which may be as large as dumps. */
+    /* A file that cannot be removed must not prevent the removal of the others, which may be as
+     * large as dumps. */
     for (size_t i = 0; i < found.count; i++)
         if (sweep_one(dirfd, found.list[i], s, rc < 0 ? NULL : e) < 0)
             rc = -1;
@@ -354,8 +360,8 @@ static struct retention_item *choose(const struct catalog *c, const struct confi
     return items;
 }
 
-/* A dump that was found damaged displaces no other, and is kept as long as if it were intact: most
- * of its rows can still be recovered by hand. */
+/* A damaged dump displaces no other, and is kept as long as if it were intact: most of its rows can
+ * still be recovered manually. */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
                    unsigned *removed, struct err *e)
 {
@@ -371,15 +377,16 @@ int catalog_retain(int dirfd, const char *world, const struct config_retention *
         if (items[i].keep || x->unread || x->unproven || (x->damaged && as_intact[i].keep))
             continue;
         ++*removed;
-        /* One that somebody has made immutable must not keep the others. */
+        /* A dump that an admin has made immutable must not prevent the removal of the others. */
         if (catalog_remove(dirfd, x->m.name, rc < 0 ? NULL : e) < 0)
             rc = -1;
     }
     return *removed && file_sync_dir(dirfd, "dumps", rc < 0 ? NULL : e) < 0 ? -1 : rc;
 }
 
-/* Deletes our own dumps beyond the newest. What could not be read, or has no good signature though a
- * key is configured, may be somebody else's: it stays for a person, and displaces none of ours. */
+/* Deletes our own rejected dumps beyond the newest. A file that could not be read, or has no valid
+ * signature although a key is configured, may be another user's: it stays for an operator, and
+ * displaces none of ours. */
 static int trim_rejected(int fd, const char *world, struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};

@@ -13,7 +13,8 @@ struct intact {
     size_t n;
 };
 
-/* By what a crash or a clock cannot change: times do not decide which dump is newer. */
+/* Compares by numbers that a crash or a clock cannot change: times do not decide which dump is
+ * newer. */
 static int order(const struct retention_item *a, const struct retention_item *b)
 {
     if (a->generation != b->generation)
@@ -31,13 +32,13 @@ static int newest_first(const void *left, const void *right)
     return by_order ? by_order : (b->at.ms > a->at.ms) - (b->at.ms < a->at.ms);
 }
 
-/* Rounds down for times before 1970 too. */
+/* Divides and rounds down, also for times before 1970. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
 }
 
-/* At least one is kept, even with keep_last = 0: the newest intact dump is never deleted. */
+/* Keeps at least one, even with keep_last = 0: the newest intact dump is never deleted. */
 static void keep_last(struct intact *in, unsigned count)
 {
     unsigned kept = 0;
@@ -49,7 +50,7 @@ static void keep_last(struct intact *in, unsigned count)
     }
 }
 
-/* Also what is of the future: a clock was wrong, and nobody knows which. */
+/* Also keeps dumps from the future, because some clock was wrong, and it is unknown which. */
 static void keep_within(struct intact *in, int64_t ms, wall_t now)
 {
     for (size_t i = 0; i < in->n; i++) {

@@ -20,7 +20,7 @@ const char *condition_key(char out[CONDITION_KEY], const struct err *e)
     return out;
 }
 
-/* What passes by itself within the limit is never said. */
+/* A problem that passes by itself within the limit is never reported. */
 bool condition_lasts(mono_t *since, bool is, int64_t limit, mono_t now)
 {
     if (!is)
@@ -35,7 +35,7 @@ enum guard_alert_kind condition_alert(const struct condition *c, bool on, const 
 {
     if (!on)
         return c->on || open ? GUARD_ALERT_RECOVERED : GUARD_ALERT_NONE;
-    /* As much of the key as was kept: it may have been cut. */
+    /* Compares only the stored part of the key, which may have been truncated. */
     if (!c->on || strncmp(c->key, key, sizeof c->key - 1) != 0)
         return GUARD_ALERT_NEW;
     return guard_reminds(repeat, c->notified, now) ? GUARD_ALERT_REMINDER : GUARD_ALERT_NONE;

@@ -31,7 +31,7 @@ char verdict_letter(enum verdict v)
     return (size_t)v < NAMES ? names[v].letter : '-';
 }
 
-/* Text from the server cannot be trusted: it becomes one printable line. */
+/* Cleans text from the server, which cannot be trusted, to one printable line. */
 static void say(struct judgement *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct judgement *out, const char *fmt, ...)
 {
@@ -44,7 +44,7 @@ static void say(struct judgement *out, const char *fmt, ...)
     snprintf(out->text, sizeof out->text, "%s", line.p);
 }
 
-/* A start time comes from the server, which may say anything. */
+/* Formats a start time from the server, which may be any number. */
 static const char *start_text(int64_t start, char out[TEXT_SHORT])
 {
     /* Beyond the year 9999 it cannot be a time: show the number. */
@@ -63,7 +63,7 @@ static bool is_nonce(const char *s)
     return s[NONCE_LEN] == '\0';
 }
 
-/* The probe failed: its own text, with the error number if that is not in it. */
+/* Uses the failed probe's own text, with the error number if that is not in it. */
 static void judge_failed(const struct observation *seen, struct judgement *out)
 {
     const char *text = seen->text;
@@ -80,7 +80,8 @@ static void judge_failed(const struct observation *seen, struct judgement *out)
         say(out, "%s (error %d)", text, seen->error);
 }
 
-/* Without privileges on a table, the server answers as if it did not exist. */
+/* Checks privileges first, because without privileges on a table the server answers as if it did
+ * not exist. */
 static void judge_missing(const struct observation *seen, struct judgement *out)
 {
     if (!seen->privileges_proven) {
@@ -135,7 +136,7 @@ static void judge_empty(const struct observation *seen, const struct expectation
         say(out, "sentinel row deleted: the server is still the one started at %s", now);
 }
 
-/* What speaks against the row comes first: only one that passes all of it is ALIVE. */
+/* Checks every reason against the row first: only a row that passes all checks is ALIVE. */
 static void judge_row(const struct observation *seen, const struct expectation *known,
                       struct judgement *out)
 {
@@ -169,7 +170,7 @@ static void judge_row(const struct observation *seen, const struct expectation *
     if (first)
         why = ", first contact";
     else if (!last)
-        why = ", of a restore or a dump of ours"; /* which somebody may have loaded */
+        why = ", of a restore or a dump of ours"; /* an operator may have loaded it */
     else if (out->restarted)
         why = ", put back by somebody since the server started at ";
     say(out, "sentinel there, nonce %.*s, generation %" PRIu64 "%s%s", NONCE_SHOWN, seen->nonce,
@@ -179,7 +180,7 @@ static void judge_row(const struct observation *seen, const struct expectation *
 void expect_judge(const struct observation *seen, const struct expectation *known,
                   struct judgement *out)
 {
-    /* Without a known start no restart is proven, and so no loss. */
+    /* Without a known start time no restart is proven, and so no loss. */
     *out = (struct judgement){.same_place = true, .start = seen->server.start};
     if (known->known && seen->server.start != 0) {
         out->same_place = server_same_place(&seen->server, &known->server);

@@ -73,12 +73,12 @@ static const struct text causes[] = {
     [CAUSE_STOP] = {"The supervisor was stopped", "", ""},
 };
 
-/* One cause may have several stories, which the error's number or our own words distinguish. */
+/* One cause may have several explanations, distinguished by the error's number or our own words. */
 static struct text text_of(const struct guard *g, int error)
 {
     struct text t = (size_t)g->cause < sizeof causes / sizeof *causes ? causes[g->cause]
                                                                       : (struct text){"", "", ""};
-    /* Nobody listens there: ENOENT for a socket's file, ECONNREFUSED. */
+    /* No process listens there: ENOENT for a socket's file, ECONNREFUSED. */
     bool refused = (error == NO_SOCKET || error == NO_HOST) &&
                    (strstr(g->reason, "(2)") || strstr(g->reason, "(111)"));
     if (g->cause == CAUSE_UNREACHABLE && refused) {
@@ -114,7 +114,7 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     struct text t = text_of(g, error);
     const char *todo = t.todo, *found;
     bool failed = g->cause == CAUSE_FAILED || g->cause == CAUSE_BACKOFF;
-    /* A job of the service manager is of the machine that the server runs on. */
+    /* A command for the service manager must run on the server's machine. */
     bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
     *out = (struct explanation){0};
     snprintf(out->command, sizeof out->command, "%s", far ? "" : t.command);

@@ -9,10 +9,10 @@
 #include "config/config.h"
 #include "base/text.h"
 
-/* An event goes to its handler (guard_step()), which changes the state by become() and nowhere else, and asks for at most
- * one action and one alert. The handlers stand in the order: probes, restores, all else. */
+/* An event goes to its handler (guard_step()). Handlers change the state only by become(), and
+ * return at most one action and one alert. Their order here: probes, restores, all others. */
 
-/* A server that is back must be noticed within two seconds. */
+/* So that a returning server is noticed within two seconds. */
 #define HURRY_MS 250 /* between probes while g->hurry */
 #define MINUTE_MS 60000
 #define FENCED_TEXT "this machine may not keep the world"
@@ -45,7 +45,7 @@ void guard_init(struct guard *g, mono_t now)
 
 /* ---- the state and its reason ---- */
 
-/* The only place that writes the state. With the same state, only the reason changes. */
+/* Sets the state; no other function writes it. With the same state, only the reason changes. */
 static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
                    ...) __attribute__((format(printf, 4, 5)));
 static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
@@ -62,8 +62,8 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
     if (state != g->state) {
         assert(!s->out->changed); /* one change per step: the log has one line for it */
         s->out->changed = true;
-        /* Measures outages: pauses, stops and restores of a living world are planned, so they count as
-         * none; and where nothing proves that the world is gone, nobody knows of one. */
+        /* Measures outages. Pauses, stops and restores of a living world are planned, so they do
+         * not count; neither does a time in which nothing proves that the world is gone. */
         bool planned = state == GUARD_PAUSED || state == GUARD_STANDBY || state == GUARD_STOPPED ||
                        state == GUARD_RESTORING;
         bool was_up = g->state == GUARD_UP;
@@ -83,14 +83,14 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
 
 /* ---- alerts ---- */
 
-/* In these states a verdict is shown, but decides nothing. */
+/* Returns true in states in which a verdict is only shown, and decides nothing. */
 static bool only_shows(const struct guard *g)
 {
     return g->state == GUARD_RESTORING || g->state == GUARD_PAUSED || g->state == GUARD_STANDBY ||
            g->state == GUARD_STOPPED;
 }
 
-/* Planned work: a pause, and restores by hand during it. */
+/* Returns true during planned work: a pause, and restores by hand during it. */
 static bool quiet(const struct guard *g)
 {
     return g->state == GUARD_PAUSED || g->state == GUARD_STANDBY || g->state == GUARD_STOPPED ||
@@ -98,8 +98,8 @@ static bool quiet(const struct guard *g)
 }
 
 /* Alerts the current trouble unless that was done since the last UP: a server that dies, hangs, and
- * dies again is one story. `words` distinguish troubles with the same cause; "" for an unreachable
- * server. */
+ * dies again is one incident. `words` distinguish troubles with the same cause; "" for an
+ * unreachable server. */
 static void alert_trouble(struct step *s, unsigned event, const char *words)
 {
     struct guard *g = s->g;
@@ -121,14 +121,14 @@ static void alert_trouble(struct step *s, unsigned event, const char *words)
 
 /* ---- counters ---- */
 
-/* How many probes in a row prove a loss. One probe may see a server at an odd moment; several of the same process do
- * not. */
+/* Returns how many consecutive probes prove a loss. One probe may see a server at an odd moment;
+ * several of the same process do not. */
 static unsigned needed(const struct step *s)
 {
     return s->c->confirm ? s->c->confirm : 1;
 }
 
-/* Counters stop at the top: an outage of years is still one. */
+/* Stops at the maximum instead of overflowing, in an outage of years. */
 static void count_up(unsigned *n)
 {
     if (*n < UINT_MAX)
@@ -141,7 +141,7 @@ static void forget_emptiness(struct guard *g)
     g->deleted = 0;
 }
 
-/* The next failure is the first again, with the shortest wait. */
+/* Resets the failures, so that the next one has the shortest wait. */
 static void forget_restores(struct guard *g)
 {
     g->failures = 0;
@@ -158,7 +158,7 @@ static void forget_trouble(struct guard *g)
     g->known_count = 0;
 }
 
-/* Is this probe evidence of a loss that may be restored? */
+/* Returns true if this probe is evidence of a loss that may be restored. */
 static bool is_loss(const struct step *s, const struct judgement *j)
 {
     if (j->verdict == VERDICT_EMPTY)
@@ -167,13 +167,13 @@ static bool is_loss(const struct step *s, const struct judgement *j)
            s->c->restore_new_server;
 }
 
-/* Before any decision, so that each verdict is counted once, whatever follows from it. */
+/* Counts each verdict once, before any decision, whatever follows from it. */
 static void count(struct step *s, const struct judgement *j, enum verdict before)
 {
     struct guard *g = s->g;
     count_up(&g->fresh);
     bool loss = is_loss(s, j);
-    /* Probes confirm each other only for the same process: after another restart we count again. */
+    /* Probes confirm each other only for the same process, so another restart resets the count. */
     if (!loss || j->verdict != before || j->start != g->empties_start)
         g->empties = 0;
     if (loss) {
@@ -204,7 +204,7 @@ static void on_alive(struct step *s, const struct judgement *j)
     forget_trouble(g);
 }
 
-/* In WAITING after a failed restore, which stays the reason until the next attempt. */
+/* Returns true in WAITING after a failed restore, which stays the reason until the next attempt. */
 static bool backing_off(const struct step *s)
 {
     const struct guard *g = s->g;
@@ -212,7 +212,7 @@ static bool backing_off(const struct step *s)
            !mono_reached(s->now, g->retry_at);
 }
 
-/* The loss is proven: restore, unless something speaks against it. */
+/* Handles a proven loss: restores, unless there is a reason against it. */
 static void on_loss(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
@@ -253,7 +253,8 @@ static void on_empty(struct step *s, const struct judgement *j)
     }
 }
 
-/* MISSING counts as a loss only if is_loss() says so; else nothing is done until it ends. */
+/* Handles MISSING, which counts as a loss only if is_loss() is true; otherwise nothing is done
+ * until it ends. */
 static void on_missing(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
@@ -266,7 +267,7 @@ static void on_missing(struct step *s, const struct judgement *j)
     }
 }
 
-/* A server may hang for a while: the alert waits for suspect_grace. */
+/* Delays the alert by suspect_grace, because a server may hang for a while. */
 static void alert_stalled(struct step *s)
 {
     const struct guard *g = s->g;
@@ -275,13 +276,14 @@ static void alert_stalled(struct step *s)
         alert_trouble(s, EVENT_DOWN, "");
 }
 
-/* What follows from a verdict alone, in every state in which verdicts decide. The rest has functions. */
+/* Consequences of a verdict alone, in every state in which verdicts decide. The other verdicts have
+ * functions. */
 static const struct {
     enum guard_state state;
     enum guard_cause cause;
     unsigned event;
-    /* Another reason is another trouble; an unreachable server's errors differ (2013 while it dies,
-     * 2002 when it is dead) and are one. */
+    /* Another reason is another trouble. Errors of an unreachable server differ (2013 while it
+     * dies, 2002 when it is dead), but are one trouble. */
     bool by_reason;
 } plain[] = {
     [VERDICT_FOREIGN] = {GUARD_SUSPECT, CAUSE_FOREIGN, EVENT_SENTINEL, true},
@@ -289,7 +291,7 @@ static const struct {
     [VERDICT_DENIED] = {GUARD_SUSPECT, CAUSE_DENIED, EVENT_DOWN, true},
 };
 
-/* The alert may have been kept back, by a pause or a restore. */
+/* Alerts here too, because a pause or a restore may have delayed the alert. */
 static void wait_for_lease(struct step *s)
 {
     const struct guard *g = s->g;
@@ -307,7 +309,7 @@ static void on_probe(struct step *s, const struct guard_event *ev)
         return;
     enum verdict before = g->verdict;
     g->verdict = j->verdict;
-    /* The verdict is kept in any case, for the status; what follows is the decision. */
+    /* The verdict is always stored for the status; the decision follows. */
     if (only_shows(g))
         return;
     if (g->fenced) {
@@ -344,7 +346,7 @@ static void on_probe(struct step *s, const struct guard_event *ev)
 
 /* ---- restores ---- */
 
-/* ": text", or nothing. */
+/* Writes ": text", or nothing. */
 static const char *detail(const char *text, char out[640])
 {
     snprintf(out, 640, "%s%s", text && text[0] ? ": " : "", text ? text : "");
@@ -359,7 +361,7 @@ static void on_restore_started(struct step *s, const struct guard_event *ev)
         s->out->action = GUARD_END_RESTORE;
     if (g->state == GUARD_STOPPED || g->state == GUARD_RESTORING)
         return;
-    /* An automatic restore whose state LOST has ended meanwhile is void. */
+    /* An automatic restore is void if the state LOST ended before it started. */
     bool wanted = ev->by_hand || g->state == GUARD_LOST;
     bool trouble = g->state == GUARD_LOST || g->state == GUARD_WAITING;
     g->after = quiet(g) ? g->state : wanted && trouble ? GUARD_WAITING : GUARD_STARTING;
@@ -391,7 +393,7 @@ static void on_restore_ok(struct step *s, const struct guard_event *ev)
         become(s, GUARD_PAUSED, CAUSE_PAUSE, "restored%s; paused as before", what);
         return;
     }
-    if (g->fenced) { /* it was swapped in while the lease was held, and is not ours any more */
+    if (g->fenced) { /* swapped in while the lease was held, but no longer ours */
         wait_for_lease(s);
         return;
     }
@@ -437,7 +439,7 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
     g->stalling = false;
 }
 
-/* Stalls by hand are not counted: that dump was somebody's choice. */
+/* Does not count stalls of restores by hand, whose dump a user chose. */
 static void on_restore_stalled(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -456,7 +458,7 @@ static void on_restore_stalled(struct step *s, const struct guard_event *ev)
 
 /* ---- the rest ---- */
 
-/* Nothing seen before counts: the next probes decide. */
+/* Discards earlier observations: the next probes decide. */
 static void start_over(struct step *s, enum guard_state state, enum guard_cause cause,
                        const char *why)
 {
@@ -504,7 +506,7 @@ static void on_resume(struct step *s, const struct guard_event *ev)
     }
 }
 
-/* Stops action, not observation: probes counted so far no longer count. */
+/* Stops actions, not observation: probes counted so far no longer count. */
 static void on_doubt(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -539,7 +541,7 @@ static void on_fenced(struct step *s, const struct guard_event *ev)
         wait_for_lease(s);
 }
 
-/* What was seen before says nothing: the next probes decide. */
+/* Discards earlier observations: the next probes decide. */
 static void on_unfenced(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -561,7 +563,7 @@ static void on_stop(struct step *s, const struct guard_event *ev)
     become(s, GUARD_STOPPED, CAUSE_STOP, "asked to stop");
 }
 
-/* A promotion that runs decides itself. */
+/* A running promotion decides itself. */
 static void on_role(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -590,7 +592,7 @@ bool guard_reminds(int64_t repeat, mono_t alerted_at, mono_t now)
     return repeat > 0 && mono_since(now, alerted_at) >= repeat;
 }
 
-/* The only event that time alone brings: pauses end, and reminders come due. */
+/* Handles passing time: pauses end, and reminders become due. */
 static void on_tick(struct step *s, const struct guard_event *ev)
 {
     (void)ev;
@@ -608,7 +610,8 @@ static void on_tick(struct step *s, const struct guard_event *ev)
     s->out->alert_event = g->alerted;
 }
 
-/* The server is away and may come back empty, or was seen empty but not often enough yet. */
+/* Returns true if the server is away and may return empty, or was seen empty but not often enough
+ * yet. */
 static bool is_near(const struct step *s)
 {
     const struct guard *g = s->g;
@@ -621,7 +624,7 @@ static bool is_near(const struct step *s)
     return watching && !seen && empty;
 }
 
-/* Exactly one handler per event; whatever it did, the invariants hold after it. */
+/* Calls exactly one handler per event, and checks the invariants after it. */
 void guard_step(struct guard *g, const struct guard_config *c, const struct guard_event *ev,
                 mono_t now, struct guard_answer *out)
 {
@@ -676,7 +679,7 @@ void guard_flag(const struct guard *g, const struct guard_config *c, mono_t now,
     case GUARD_WAITING:
     case GUARD_PAUSED:
     case GUARD_STANDBY:
-    case GUARD_STOPPED: /* the world is not watched any more */
+    case GUARD_STOPPED: /* the world is no longer watched */
         break;
     }
     snprintf(out, 128, "%s", up ? "UP" : "WAITING");

@@ -14,22 +14,23 @@
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"
 
-/* One connection lives as long as the server does; it is made again only where it broke. Per probe the sentinel's row is
- * read, once per connection who the server is and whether the row can outlive it. */
+/* One connection lives as long as the server; it is only replaced if it broke. Each probe reads the
+ * sentinel's row; each new connection also reads the server's identity and whether the row can
+ * survive a restart. */
 
-/* Half a second: a server needs a moment to end a session whose client died. */
+/* Half a second, because a server needs a moment to end a session whose client died. */
 #define WATCH_TRIES 4
 #define WATCH_PAUSE_US 100000
-#define OWN_END 10 /* probes until the server must have ended our previous session */
-/* The other supervisor probes each second; ten of those are enough to come back. */
+#define OWN_END 10 /* probes after which the server must have ended our previous session */
+/* The other supervisor probes each second; ten probes are enough time to reconnect. */
 #define WATCH_GRACE_MS fault_wait(10000)
-#define WATCH_DEAD_S 60 /* or ten intervals */
+#define WATCH_DEAD_S 60 /* or ten probe intervals */
 
 struct prober {
     const struct probe_args *args;
     struct db *db;
     struct server_id server;
-    mono_t opened;   /* when the connection was made */
+    mono_t opened;   /* when the connection was opened */
     unsigned ended;  /* probes that found the lock held by the connection `before` */
     mono_t held_off; /* when another session held the watch lock; ms 0: not recently */
     bool watching;   /* this connection holds the watch lock (db_watch_lock()) */
@@ -37,7 +38,8 @@ struct prober {
     bool memory;     /* over this connection the sentinel was seen to be ENGINE=MEMORY */
 };
 
-/* In doubt DENIED, which starts nothing: a wrong EMPTY or MISSING could restore over a living world. */
+/* In doubt the verdict is DENIED, which starts nothing: a wrong EMPTY or MISSING could restore over
+ * a living world. */
 static enum verdict verdict_of_error(const struct err *e)
 {
     if (db_table_missing(e))
@@ -87,7 +89,7 @@ static int ask_who(struct prober *p, struct err *e)
     return 0;
 }
 
-/* What was known of the old connection is of no use for the new one. */
+/* Facts about the old connection do not apply to the new one. */
 static int connect_server(struct prober *p, struct err *e)
 {
     struct db_params params = p->args->db;
@@ -111,8 +113,9 @@ struct answer {
     char engine[65];
 };
 
-/* A server that crashed within a swap may have renamed the sentinel away and put none in its place:
- * under that name it is empty as well, and the next restore gives it its own back. */
+/* A server that crashed during a swap may have renamed the sentinel without a replacement. It is
+ * empty under that other name as well, and the next restore gives the sentinel its own name
+ * again. */
 static int read_sentinel(struct prober *p, struct answer *a, struct err *e)
 {
     const struct config *c = p->args->cfg;
@@ -142,8 +145,8 @@ static int ask(struct prober *p, struct answer *a, struct err *e)
     return p->server.young ? ask_who(p, e) : 0;
 }
 
-/* An old connection may have been ended by wait_timeout or KILL: whether the server is there shows
- * only with a new one. */
+/* Asks again over a new connection, because the old one may have been ended by wait_timeout or
+ * KILL: only a new one shows whether the server is there. */
 static int ask_again(struct prober *p, struct answer *a, struct err *e)
 {
     bool old = p->db != NULL;
@@ -155,8 +158,8 @@ static int ask_again(struct prober *p, struct answer *a, struct err *e)
     return ask(p, a, e);
 }
 
-/* 1: no other session watches, or that is not known. The server may still be ending our own
- * previous session. */
+/* Returns 1 if no other session watches, or that is not known. The server may still be ending our
+ * own previous session. */
 static int take_watch(struct prober *p, bool may, unsigned long *holder)
 {
     struct err e;
@@ -172,7 +175,7 @@ static int take_watch(struct prober *p, bool may, unsigned long *holder)
     return 1;
 }
 
-/* After being held off we wait before taking the lock: after a restart of the server the other
+/* Waits before taking the lock after another session held it: after a server restart the other
  * supervisor, which may be the one with the dumps, gets time to reconnect. */
 static int look_for_watch(struct prober *p, bool may, unsigned long *holder)
 {
@@ -216,7 +219,7 @@ static void probe_once(struct prober *p, bool may, struct observation *o)
 {
     struct err e = {0};
     struct answer a;
-    /* From the question to the answer, with a new connection where one was needed. */
+    /* Measured from the question to the answer, including a new connection if one was needed. */
     mono_t began = clock_mono();
     *o = (struct observation){0};
     int rc = ask_again(p, &a, &e);
@@ -236,7 +239,7 @@ static void probe_once(struct prober *p, bool may, struct observation *o)
     o->latency_ms = mono_since(clock_mono(), began);
 }
 
-/* What the server says goes into the log, the status and JSON. */
+/* Cleans text from the server, which is used in the log, the status and JSON. */
 static void clean(char *text, size_t size)
 {
     SCOPED(buf_free) struct buf b = {0};
