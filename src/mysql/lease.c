@@ -35,7 +35,7 @@ int db_lock_ask(struct db *db, const char *sql, const char *const *args, unsigne
 
 int db_lock(struct db *db, const char *name, int64_t wait, unsigned long *holder, struct err *e)
 {
-    /* whose session ended between the two calls has no id any more: 1, which no session of a user has */
+    /* if its session ended between the two calls, there is no id: 1, which no user's session has */
     return db_lock_ask(db, "SELECT IF(GET_LOCK($,$)=1,0,IFNULL(IS_USED_LOCK($),1))",
                        DB_ARGS(name, DB_NUMBER((uint64_t)(wait / 1000)), name), holder, e);
 }
@@ -127,7 +127,7 @@ static char *table_name(const char *schema, const char *sentinel)
     return b.p;
 }
 
-/* The lease belongs to the whole cluster. */
+/* Creates the table. The lease belongs to the whole cluster. */
 int db_lease_create(struct db *db, const char *schema, const char *sentinel, struct err *e)
 {
     SCOPED(xfree) char *name = table_name(schema, sentinel);
@@ -149,7 +149,7 @@ int db_lease_create(struct db *db, const char *schema, const char *sentinel, str
     return rc;
 }
 
-/* Compare and swap: the UPDATE matches only while no other node has raised the generation. Galera
+/* Compare and swap: the UPDATE matches only if no other node has raised the generation. Galera
  * reports a concurrent one as a deadlock. */
 static int claim(struct db *db, const char *name, uint64_t seen, uint64_t generation,
                  const char *holder, struct err *e)
@@ -233,7 +233,8 @@ int db_lease_now(struct db *db, int64_t *us, struct err *e)
     return now ? 0 : -1;
 }
 
-/* Each machine has its own; replicas of this server shall not take it for theirs. */
+/* Disables logging, because each machine has its own lease, and replicas of this server must not
+ * use this one. */
 static void log_nothing(struct db *db)
 {
     struct err ignored;

@@ -9,7 +9,8 @@
 #include "base/text.h"
 #include "sql/literal.h"
 
-/* The marker's column; last, as an older version's table gets it by ALTER TABLE. */
+/* The marker's column. It is the last one, because an older version's table gets it by ALTER
+ * TABLE. */
 #define MARKER "beat BIGINT UNSIGNED NOT NULL DEFAULT 0"
 #define UNKNOWN_COLUMN 1054
 #define NOTE "worldkeeper swap " /* precedes a note, in a table comment */
@@ -53,7 +54,7 @@ int db_sentinel_read(struct db *db, const char *schema, const char *table, struc
         explain_missing(schema, table, e);
     int got;
     while ((got = db_next(r, e)) == 1) {
-        if (out->rows++ > 0) /* nothing in two rows is to be trusted, but the number is reported */
+        if (out->rows++ > 0) /* two rows cannot be trusted, but their number is reported */
             continue;
         db_copy(r, 0, out->nonce, sizeof out->nonce);
         out->generation = db_uint(r, 1);
@@ -75,7 +76,7 @@ int db_sentinel_durable(struct db *db, const char *schema, const char *table, ch
     return found || e->cls == ERR_NONE ? 0 : -1;
 }
 
-/* A sentinel in a durable engine would hide a loss. */
+/* Sets NO_ENGINE_SUBSTITUTION, because a sentinel in a durable engine would hide a loss. */
 int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing,
                        const char *note, struct err *e)
 {

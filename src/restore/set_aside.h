@@ -27,7 +27,7 @@ int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e);
 int set_aside_save(struct set_aside *s, uint64_t generation, struct err *e);
 /* Renames the tables. Waiting writes are refused afterwards, because the table does not exist. */
 int set_aside_rename(struct set_aside *s, struct err *e);
-/* Closes the session, which releases locks and lease. Tables that were not renamed are unchanged. */
+/* Closes the session, which releases locks and lease. Tables not renamed are unchanged. */
 void set_aside_end(struct set_aside *s);
 
 #endif

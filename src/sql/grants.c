@@ -8,7 +8,8 @@
 
 #include "sql/reader.h"
 
-/* In capitals; servers have renamed some privileges: one spelling for each. USAGE is none. */
+/* Adds a privilege in capitals, in one spelling, because servers have renamed some. USAGE is not a
+ * privilege. */
 static void add_privilege(struct grant *g, const char *s)
 {
     static const char *const same[][2] = {{"REPLICATION CLIENT", "BINLOG MONITOR"},
@@ -28,7 +29,8 @@ static void add_privilege(struct grant *g, const char *s)
     g->privileges[g->count++] = privilege;
 }
 
-/* "SELECT (a), LOCK TABLES". A privilege for some columns is none of the others: worldkeeper reads and writes whole rows. */
+/* Reads "SELECT (a), LOCK TABLES". A privilege for some columns is kept separately, because
+ * worldkeeper reads and writes whole rows. */
 static bool read_privileges(struct reader *r, struct grant *g)
 {
     SCOPED(buf_free) struct buf privilege = {0};
@@ -53,8 +55,8 @@ static bool read_privileges(struct reader *r, struct grant *g)
     return reader_word(r, "ON");
 }
 
-/* A schema's or an object's name, quoted or not; NULL for "*". A backslash belongs to the pattern,
- * which is why strings are read as plain ones. */
+/* Reads a schema's or an object's name, quoted or not; NULL for "*". A backslash belongs to the
+ * pattern, so strings are read without escapes. */
 static bool read_part(struct reader *r, char **name)
 {
     struct buf b = {0};
@@ -67,7 +69,7 @@ static bool read_part(struct reader *r, char **name)
     return true;
 }
 
-/* "`user`@`host`", a role or PUBLIC, as it is written. */
+/* Reads "`user`@`host`", a role or PUBLIC, unchanged. */
 static bool read_account(struct reader *r, char **out)
 {
     const char *from = r->t.s, *end;
@@ -82,7 +84,8 @@ static bool read_account(struct reader *r, char **out)
     return true;
 }
 
-/* What follows ON: "*.*", "`schema`.*", "`schema`.`table`", a routine, or PROXY's account. */
+/* Reads the part after ON: "*.*", "`schema`.*", "`schema`.`table`", a routine, or PROXY's
+ * account. */
 static bool read_object(struct reader *r, struct grant *g)
 {
     static const char *const routines[][2] = {{"FUNCTION", "FUNCTION "},
@@ -99,10 +102,10 @@ static bool read_object(struct reader *r, struct grant *g)
             g->routine = routines[i][1];
     if (!read_part(r, &g->schema) || !reader_punct(r, ".") || !read_part(r, &g->object))
         return false;
-    /* No server grants one table of every schema: what is not understood is not guessed. */
+    /* No server grants one table of every schema, so this text is not understood. */
     if (g->object && !g->schema)
         return false;
-    /* "*" is no name, which is what tells them apart */
+    /* "*" has no name, which distinguishes these kinds */
     g->on = g->routine  ? GRANT_ROUTINE
             : g->object ? GRANT_TABLE
             : g->schema ? GRANT_SCHEMA
@@ -110,7 +113,7 @@ static bool read_object(struct reader *r, struct grant *g)
     return true;
 }
 
-/* A line after GRANT or REVOKE; false: not understood. */
+/* Reads a line after GRANT or REVOKE. Returns false if it is not understood. */
 static bool read_line(struct reader *r, struct grant *g)
 {
     struct sql_token after = reader_peek(r);
@@ -126,7 +129,7 @@ static bool read_line(struct reader *r, struct grant *g)
     }
     if (!reader_word(r, g->revoke ? "FROM" : "TO") || !read_account(r, &g->grantee))
         return false;
-    /* Quoted texts, such as a password's hash, are tokens of their own. */
+    /* Quoted texts, such as a password's hash, are separate tokens. */
     for (; r->t.kind != SQL_END && r->t.kind != SQL_BAD; reader_next(r)) {
         g->option |= reader_at(r, "GRANT OPTION") || reader_at(r, "ADMIN OPTION");
         g->limited |= r->t.kind == SQL_WORD && r->t.len > 4 && strncasecmp(r->t.s, "MAX_", 4) == 0;
@@ -134,7 +137,7 @@ static bool read_line(struct reader *r, struct grant *g)
     return true;
 }
 
-/* A line that was refused half-way has some of these. */
+/* Also frees a line that was refused in the middle and has only some of these. */
 static void grant_free(struct grant *g)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -157,7 +160,7 @@ int grants_add(struct grants *g, const char *line)
     bool grants = reader_word(&r, "GRANT");
     row.revoke = !grants && reader_word(&r, "REVOKE");
     if (!grants && !row.revoke)
-        return reader_word(&r, "DENY") ? -1 : 0; /* it would take away what another line grants */
+        return reader_word(&r, "DENY") ? -1 : 0; /* DENY would remove what another line grants */
     if (!read_line(&r, &row)) {
         grant_free(&row);
         return -1;
@@ -175,8 +178,9 @@ void grants_free(struct grants *g)
     *g = (struct grants){0};
 }
 
-/* LIKE with \ as the escape character, as the server compares schema names. A % needs to be tried only
- * for the newest one: whatever an earlier one leaves, the newest one can take as well. */
+/* Compares by LIKE with \ as the escape character, as the server compares schema names. Only the
+ * newest % needs to be retried: anything an earlier one could match, the newest one can match as
+ * well. */
 static bool like(const char *s, const char *p)
 {
     const char *after = NULL, *from = NULL; /* the newest %, and where the rest was last tried */
@@ -208,7 +212,8 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
     return like(schema, row->schema);
 }
 
-/* Where the first of these wildcards stands that is not escaped; the largest value: nowhere. */
+/* Returns the position of the first unescaped one of these wildcards; the largest value: there is
+ * none. */
 static size_t wildcard(const char *pattern, const char *of)
 {
     for (const char *p = pattern; *p; p++) {
@@ -225,8 +230,8 @@ bool grant_is_wide(const struct grants *g, const struct grant *row)
     return row->on == GRANT_SCHEMA && !g->literal && wildcard(row->schema, "%") != SIZE_MAX;
 }
 
-/* The server's order: first no wildcard, then the one with its first wildcard furthest right; of
- * equals the one that SHOW GRANTS lists first. */
+/* Uses the server's order: first patterns without wildcards, then the one whose first wildcard is
+ * furthest right; of equal ones the first in SHOW GRANTS. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee)
 {
     const struct grant *best = NULL;
@@ -240,7 +245,7 @@ const struct grant *grants_row(const struct grants *g, const char *schema, const
     return best;
 }
 
-/* Does this row contain the privilege? */
+/* Returns true if this row contains the privilege. */
 static bool grant_has(const struct grant *g, const char *privilege)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -250,7 +255,8 @@ static bool grant_has(const struct grant *g, const char *privilege)
     return false;
 }
 
-/* MySQL's partial revokes take a schema out of what is granted on *.*. */
+/* Returns true if MySQL's partial revokes remove the privilege on this schema from a grant on
+ * *.*. */
 static bool revoked(const struct grants *g, const char *schema, const char *privilege)
 {
     for (size_t i = 0; schema && i < g->count; i++)
@@ -289,7 +295,7 @@ bool grants_have_table(const struct grants *g, const char *schema, const char *t
     return false;
 }
 
-/* Unescaped, "_" would grant the privilege on schemas of other names too. */
+/* Escapes wildcards, because an unescaped "_" would grant the privilege on other schemas too. */
 void grants_pattern(const struct grants *g, struct buf *b, const char *schema)
 {
     for (; *schema; schema++) {

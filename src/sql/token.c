@@ -5,7 +5,7 @@
 
 /* Version comments of SHOW CREATE TABLE: the number, and the words that the clause begins with.
  * MySQL writes all of them; MariaDB only the parser and its own COMPRESSED, and partitions before
- * version 10. Other numbers and clauses do not match, even if a server would read them. */
+ * version 10. Other numbers and clauses do not match, even if a server would execute them. */
 static const struct known {
     const char *head, *clause;
 } known[] = {
@@ -19,7 +19,7 @@ static const struct known {
     {"/*M!100301", "COMPRESSED*/"},
 };
 
-/* ASCII only, whatever the locale is. */
+/* Returns true for ASCII blanks only, regardless of the locale. */
 static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -42,8 +42,8 @@ static bool at(const struct sql_text *x, const char *s, const char *what)
     return (size_t)(x->end - s) >= n && memcmp(s, what, n) == 0;
 }
 
-/* The text ends at the first thing that is not understood, for good: what comes after it
- * could be read in two ways. */
+/* Ends the text for good at the first thing that is not understood, because the text after it could
+ * be read in two ways. */
 static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *why)
 {
     x->why = why;
@@ -52,7 +52,7 @@ static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *wh
     return t->kind = SQL_BAD;
 }
 
-/* What was understood: the next token begins after it. */
+/* Accepts a token: the next one begins after it. */
 static enum sql_kind take(struct sql_text *x, struct sql_token *t, enum sql_kind kind,
                           const char *after)
 {
@@ -61,7 +61,8 @@ static enum sql_kind take(struct sql_text *x, struct sql_token *t, enum sql_kind
     return t->kind = kind;
 }
 
-/* The end after the closing quote, or NULL if there is none. `s`: the opening one. */
+/* Returns the position after the closing quote, or NULL if there is none. `s`: the opening
+ * quote. */
 static const char *after_quotes(const struct sql_text *x, const char *s, bool escapes)
 {
     char quote = *s++;
@@ -74,8 +75,8 @@ static const char *after_quotes(const struct sql_text *x, const char *s, bool es
     return NULL;
 }
 
-/* Bytes that are no UTF-8 could end in half a character, which some character sets complete
- * with the quote. */
+/* Refuses bytes that are not UTF-8: they could end in half a character, which some character sets
+ * complete with the quote. */
 static enum sql_kind quoted(struct sql_text *x, struct sql_token *t, const char *s)
 {
     bool name = *s == '`' || (*s == '"' && x->ansi_quotes);
@@ -91,7 +92,7 @@ static enum sql_kind quoted(struct sql_text *x, struct sql_token *t, const char 
     return take(x, t, name ? SQL_NAME : SQL_STRING, after);
 }
 
-/* x'…' and b'…': whole bytes of digits, or nothing. */
+/* Reads x'…' and b'…': whole bytes of digits only. */
 static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
 {
     bool hex = *t->s == 'x' || *t->s == 'X';
@@ -103,7 +104,8 @@ static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
     return take(x, t, hex ? SQL_HEX : SQL_BITS, s + 1);
 }
 
-/* _latin1 alone is a name; before a literal it says how its bytes are read. */
+/* Returns true if _latin1 precedes a literal, and so tells how its bytes are read; alone it is a
+ * name. */
 static bool begins_literal(const struct sql_text *x, const char *s)
 {
     if (at(x, s, "'") || at(x, s, "0x") || at(x, s, "0b") || (at(x, s, "\"") && !x->ansi_quotes))
@@ -125,7 +127,7 @@ static enum sql_kind word(struct sql_text *x, struct sql_token *t)
     return take(x, t, charset ? SQL_CHARSET : SQL_WORD, s);
 }
 
-/* The end of 0xAB or 0b01; NULL if another letter follows, which makes it a name. */
+/* Returns the end of 0xAB or 0b01; NULL if another letter follows, which makes it a name. */
 static const char *after_prefixed(const struct sql_text *x, const char *s)
 {
     bool hex = at(x, s, "0x");
@@ -135,7 +137,7 @@ static const char *after_prefixed(const struct sql_text *x, const char *s)
     return s == from || (s < x->end && is_word(*s)) ? NULL : s;
 }
 
-/* May be none: ".5" and "5." are numbers too. */
+/* Skips digits. There may be none: ".5" and "5." are numbers too. */
 static const char *after_digits(const struct sql_text *x, const char *s)
 {
     while (s < x->end && text_is_digit(*s))
@@ -143,7 +145,7 @@ static const char *after_digits(const struct sql_text *x, const char *s)
     return s;
 }
 
-/* 12, 1.5, .5, 1e5, 1.5E-3, or a word that begins with digits. */
+/* Reads 12, 1.5, .5, 1e5, 1.5E-3, or a word that begins with digits. */
 static enum sql_kind number(struct sql_text *x, struct sql_token *t)
 {
     if (at(x, t->s, "0x") || at(x, t->s, "0b")) {
@@ -166,7 +168,7 @@ static enum sql_kind number(struct sql_text *x, struct sql_token *t)
     return point ? bad(x, t, "a number with letters in it") : word(x, t);
 }
 
-/* The end after a listed comment's start and its blank, or NULL. */
+/* Returns the position after a listed comment's start and its blank, or NULL. */
 static const char *after_known_head(const struct sql_text *x, const char *s)
 {
     for (const struct known *k = known; k < known + sizeof known / sizeof *known; k++) {
@@ -177,8 +179,9 @@ static const char *after_known_head(const struct sql_text *x, const char *s)
     return NULL;
 }
 
-/* Everything from the mark to the first end is one token, unless the comment is listed: what stands
- * in it is then read. A version comment inside an entered one would end in different places on different servers. */
+/* Reads a comment. Everything from the mark to the first end is one token, unless the comment is
+ * listed: then its content is read. A version comment inside an entered one would end in different
+ * places on different servers. */
 static enum sql_kind comment(struct sql_text *x, struct sql_token *t)
 {
     bool version = at(x, t->s, "/*!") || at(x, t->s, "/*M!");
@@ -206,7 +209,8 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return bad(x, t, x->why);
     if (s == x->end)
         return x->entered ? bad(x, t, "a comment without its end") : SQL_END;
-    if (*s == ',' || *s == '(' || *s == ')') /* first, as a third of the tokens of rows */
+    /* checked first, because these are a third of the tokens of rows */
+    if (*s == ',' || *s == '(' || *s == ')')
         return take(x, t, *s == ',' ? SQL_PUNCT : *s == '(' ? SQL_OPEN : SQL_CLOSE, s + 1);
     if (*s == '\'' || *s == '"' || *s == '`')
         return quoted(x, t, s);
@@ -219,7 +223,8 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     if (at(x, s, "/*"))
         return comment(x, t);
     if (at(x, s, "*/")) {
-        /* An end without its beginning is code for one server, and for another one two operators. */
+        /* A comment's end without a beginning is code for one server, and two operators for
+         * another. */
         if (!x->entered)
             return bad(x, t, "the end of a comment that did not begin");
         x->entered = false;
@@ -231,7 +236,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return x->entered ? bad(x, t, "a comment in a comment")
                           : take(x, t, SQL_COMMENT, nl ? nl : x->end);
     }
-    /* The longest first, as the servers read them. */
+    /* Longest first, in the way of the servers. */
     static const char *const longer[] = {
         "->>", "<=>", "->", "<<", ">>", "<=", ">=", "<>", "!=", "&&", "||", ":=", NULL};
     for (const char *const *o = longer; *o; o++)
@@ -242,7 +247,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     return bad(x, t, *t->s ? "a control character" : "a NUL byte");
 }
 
-/* On a copy of the state, which is a few pointers. */
+/* Works on a copy of the state, which is a few pointers. */
 struct sql_token sql_peek(const struct sql_text *text)
 {
     struct sql_text ahead = *text;
@@ -267,7 +272,7 @@ const char *sql_find_word(const char *list, const char *word, size_t len)
     return NULL;
 }
 
-/* The whole sign: "-" is not a part of "->". */
+/* Compares the whole sign: "-" is not a part of "->". */
 bool sql_is_punct(const struct sql_token *t, const char *sign)
 {
     return t->kind == SQL_PUNCT && strlen(sign) == t->len && memcmp(t->s, sign, t->len) == 0;
@@ -281,15 +286,15 @@ bool sql_token_name(const struct sql_token *t, struct buf *out)
     }
     if (t->kind != SQL_NAME || t->len < 3)
         return false;
-    /* in a quoted name there is nothing but doubled quotes: backslashes are themselves */
+    /* in a quoted name only the quote is special (doubled): backslashes are ordinary */
     for (const char *s = t->s + 1; s < t->s + t->len - 1; s++) {
         buf_addc(out, *s);
-        s += *s == *t->s; /* doubled */
+        s += *s == *t->s; /* a doubled quote */
     }
     return true;
 }
 
-/* An incomplete byte of digits is the first one. */
+/* Appends digits as bytes. If the first byte is incomplete, it has the missing digits. */
 static void add_digits(struct buf *out, const char *s, size_t n, unsigned per_byte, unsigned bits)
 {
     unsigned byte = 0;
@@ -302,10 +307,10 @@ static void add_digits(struct buf *out, const char *s, size_t n, unsigned per_by
     }
 }
 
-/* 0: the character stands for itself after a backslash. */
+/* 0: the character is unchanged after a backslash. */
 static const char meant[256] = {['n'] = '\n', ['r'] = '\r', ['t'] = '\t', ['b'] = '\b', ['Z'] = 26};
 
-/* As the servers read them: \% and \_ keep their backslash, unknown letters lose it. */
+/* Unescapes like the servers: \% and \_ keep their backslash, unknown letters lose it. */
 bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *out)
 {
     if (t->kind == SQL_HEX || t->kind == SQL_BITS) {
@@ -318,7 +323,7 @@ bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *
     buf_adds(out, "");
     for (const char *s = t->s + 1, *close = t->s + t->len - 1; s < close; s++) {
         if (*s == *t->s) {
-            s++; /* doubled */
+            s++; /* a doubled quote */
         } else if (*s == '\\' && !plain_strings) {
             s++;
             if (*s == '0')
@@ -334,12 +339,12 @@ bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *
     return true;
 }
 
-/* Bytes outside of quotes and comments that begin one. */
+/* Bytes that begin a quoted text or a comment. */
 static const bool opens[256] = {
     ['\''] = true, ['"'] = true, ['`'] = true, ['#'] = true, ['-'] = true, ['/'] = true};
 
-/* The position after what was understood; NULL: the bytes after `end` decide. A doubled quote
- * closes and reopens, with the same result. */
+/* Returns the position after the text that was classified; NULL: the bytes after `end` decide. A
+ * doubled quote closes and reopens, with the same result. */
 static const char *scan_inside(struct sql_scan *st, const char *s, const char *end)
 {
     if (st->quote) {
@@ -369,7 +374,7 @@ static const char *scan_inside(struct sql_scan *st, const char *s, const char *e
     return at + 1;
 }
 
-/* At one of `opens`; returns as scan_inside() does. */
+/* Handles one of `opens`; returns like scan_inside(). */
 static const char *scan_opening(struct sql_scan *st, const char *s, const char *end)
 {
     size_t left = (size_t)(end - s);
@@ -400,7 +405,7 @@ static const char *scan_opening(struct sql_scan *st, const char *s, const char *
 
 const char *sql_find_end(const char *s, const char *end, const char *delimiter, struct sql_scan *st)
 {
-    /* DELIMITER of a client may be any text: its first byte is looked for, then the rest */
+    /* DELIMITER of a client may be any text: searches its first byte, then compares the rest */
     size_t dl = strlen(delimiter);
     s -= st->waiting;
     while (s < end) {

@@ -14,7 +14,8 @@
 
 #define LINE_MAX_BYTES 16384
 #define CHUNK 65536
-#define LOCK_TRIES 20 /* a process that writes by hand may be stopped while it holds the lock */
+/* a writing process that was started manually may be stopped while it holds the lock */
+#define LOCK_TRIES 20
 #define LOCK_PAUSE_US 10000
 
 static const char *const names[HISTORY_KINDS] = {
@@ -60,7 +61,8 @@ json_t *history_record(enum history_kind kind, json_t *fields)
 
 /* ---- writing ---- */
 
-/* Locks the file that has the name; a thinned one may replace it meanwhile. */
+/* Opens and locks the file that currently has the name, because thinning may replace it
+ * meanwhile. */
 static int open_locked(int dirfd, int flags, struct err *e)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -78,7 +80,8 @@ static int open_locked(int dirfd, int flags, struct err *e)
     return err_set(e, ERR_BUSY, EWOULDBLOCK, "%s is locked by another process", HISTORY_FILE);
 }
 
-/* Is the last line without its newline? One that a crash cut off must not join the next. */
+/* Returns true if the last line lacks its newline. A line that a crash truncated must not join the
+ * next one. */
 static bool is_cut(int fd, off_t size)
 {
     char last;
@@ -104,7 +107,7 @@ int history_append(int dirfd, const json_t *record, struct err *e)
         rc = file_write_all(fd, line.p, line.len) == 0 && fdatasync(fd) == 0 ? 0 : -1;
         if (rc < 0) {
             err_sys(e, errno, "cannot write %s", HISTORY_FILE);
-            /* What is left of the line, if this fails as well, is_cut() ends. */
+            /* If this fails as well, is_cut() handles the rest of the line later. */
             (void)!ftruncate(fd, st.st_size);
         }
         fault_point("history.appended");
@@ -139,7 +142,7 @@ void history_place_free(struct history_place *place)
     place->offset = 0;
 }
 
-/* A line with a byte 0, as a power cut leaves them, is none; nor is one that was written twice. */
+/* Ignores a line with a NUL byte, which a power cut leaves, and a line that was written twice. */
 static void see_line(struct history_place *place, char *line, size_t len, history_seen *see,
                      void *arg)
 {
@@ -154,7 +157,7 @@ static void see_line(struct history_place *place, char *line, size_t len, histor
     see(arg, whole ? o : NULL, line);
 }
 
-/* Whole lines are taken from the front of `b`. Returns how many bytes that were. */
+/* Takes complete lines from the front of `b`. Returns their number of bytes. */
 static size_t see_lines(struct history_place *place, struct buf *b, history_seen *see, void *arg)
 {
     size_t begin = 0;
@@ -193,7 +196,7 @@ int history_read(int dirfd, struct history_place *place, bool *from_start, histo
             buf_add(&b, chunk, (size_t)n);
             place->offset += (off_t)see_lines(place, &b, see, arg);
         }
-        if (b.len > LINE_MAX_BYTES) { /* no record is so long: what of it follows is no line */
+        if (b.len > LINE_MAX_BYTES) { /* no record is that long, so the rest of it is not a line */
             place->offset += (off_t)b.len;
             buf_clear(&b);
         }

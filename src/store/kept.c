@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "store/signature.h"
 
-/* The line before the signed content: the signature covers the file's name. */
+/* Returns the line before the signed content: the signature covers the file's name. */
 static char *front_of(const char *name)
 {
     return xasprintf("worldkeeper %s 1\n", name);
@@ -34,7 +34,8 @@ int kept_newer(struct err *e, const char *file, int64_t format, int64_t newest)
 
 typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
 
-/* kept_load(); with `checked` false the signature is not verified, as kept_sign() replaces it. */
+/* Does kept_load(); without `checked` the signature is not verified, because kept_sign() replaces
+ * it. */
 static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool checked,
                 int64_t newest, json_t **out, struct err *e)
 {

@@ -22,7 +22,8 @@ const struct ancestor *lives_ancestor(const struct lives *l, const struct life *
     return NULL;
 }
 
-/* A later dump of the ancestor counts if its successor has all that is in it. */
+/* Returns true if the successor took the dump over: a later dump of the ancestor counts if its
+ * successor has everything in it. */
 static bool took(const struct ancestor *a, const struct manifest *m)
 {
     struct manifest than = {.generation = a->life.generation};
@@ -30,7 +31,8 @@ static bool took(const struct ancestor *a, const struct manifest *m)
     uint64_t generation;
     if (!a->dump[0] || !manifest_parse_name(a->dump, m->world, &generation, &than.sequence))
         return true;
-    if (generation != a->life.generation) /* a dump of an earlier life: nothing of this one */
+    /* a dump of an earlier life: nothing of this one was taken */
+    if (generation != a->life.generation)
         return false;
     if (manifest_compare(m, &than) <= 0)
         return true;
@@ -38,7 +40,8 @@ static bool took(const struct ancestor *a, const struct manifest *m)
     return to.file[0] && m->end.file[0] && db_binlog_pos_compare(&m->end, &to) <= 0;
 }
 
-/* What is older than all that the record names is of a time before it. */
+/* A dump older than everything that the record names is from a time before the record, and is not
+ * abandoned. */
 bool lives_abandoned(const struct lives *l, const struct manifest *m)
 {
     struct life is = {.generation = m->generation};
@@ -76,7 +79,7 @@ struct lives lives_late(const struct lives *l, const struct lives *there, uint64
     next.replaced[0] = '\0';
     if (!there->number || life_is(&there->now, &l->now) || lives_ancestor(l, &there->now))
         return next;
-    /* By a dump of an earlier life nothing of this one was taken (took()). */
+    /* With a dump of an earlier life, nothing of this one was taken (took()). */
     next.before[0] = (struct ancestor){.life = there->now, .ended = "lost"};
     if (l->count)
         memcpy(next.before[0].dump, l->before[0].dump, sizeof next.before[0].dump);

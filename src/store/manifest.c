@@ -49,7 +49,7 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
     return (size_t)(s + 16 - file);
 }
 
-/* ---- members: the words after them say why a manifest without them is damaged ---- */
+/* ---- members: the text after them says why a manifest without them is damaged ---- */
 
 #define OF_NAME "its name and its content disagree"
 #define OF_FILE "no SHA-256 or file size in it"
@@ -62,7 +62,7 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
 #define LEDGER(kind, key, member, ...)                                                             \
     JS_FIELD(struct manifest_ledger, kind, key, member, __VA_ARGS__)
 
-/* In the summary too; the moment and the duration stand between these and the next. */
+/* Also in the summary; the moment and the duration are between these members and the next ones. */
 static const struct js_field head_front[] = {
     MANIFEST(TEXT, "name", name, OF_NAME),
     MANIFEST(TEXT, "world", world, OF_NAME),
@@ -132,7 +132,7 @@ void manifest_read_point(const json_t *o, struct db_binlog_pos *p)
     js_read(o, point, JS_COUNT(point), p);
 }
 
-/* The members common to the file and its summary; NULL: a text is not UTF-8. */
+/* Returns the members common to the file and its summary; NULL: a text is not UTF-8. */
 static json_t *head_json(const struct manifest *m)
 {
     char at[TEXT_SHORT];
@@ -217,7 +217,7 @@ json_t *manifest_json(const struct manifest *m)
             text_hex(m->parts.sha256[i], SHA256_BYTES, hex);
             json_array_append_new(list, json_string(hex));
         }
-        /* file_sha256 binds the list to this very file: see read_parts(). */
+        /* file_sha256 ties the list to this file: see read_parts(). */
         missing |=
             json_object_set_new(o, "parts",
                                 json_pack("{s:s, s:I, s:o}", "file_sha256", m->sha256, "bytes",
@@ -270,7 +270,8 @@ static int by_name(const void *a, const void *b, void *tables)
     return strcmp(t[*(const uint32_t *)a].name, t[*(const uint32_t *)b].name);
 }
 
-/* The sum of their rows is compared with the dump's: a list that was cut short does not pass. */
+/* Reads the tables. The sum of their rows is compared with the dump's, so a truncated list is
+ * detected. */
 static bool read_tables(const json_t *list, struct manifest *m)
 {
     size_t n = json_array_size(list);
@@ -281,7 +282,7 @@ static bool read_tables(const json_t *list, struct manifest *m)
     for (; m->table_count < n; m->table_count++) {
         struct manifest_table *t = &m->tables[m->table_count];
         if (js_read(json_array_get(list, m->table_count), table, JS_COUNT(table), t)) {
-            m->table_count++; /* to be freed */
+            m->table_count++; /* must be freed */
             return false;
         }
         rows = number_sum(rows, t->rows);
@@ -293,8 +294,8 @@ static bool read_tables(const json_t *list, struct manifest *m)
     return rows == m->rows;
 }
 
-/* Manifests of older versions have no parts. Parts of another file are ignored: a tool that
- * rewrites a dump and does not know of parts leaves the old ones in its manifest. An incomplete
+/* Reads the parts. Manifests of older versions have none. Parts of another file are ignored: a tool
+ * that rewrites a dump and does not know parts leaves the old ones in its manifest. An incomplete
  * list means that the manifest is damaged. */
 static bool read_parts(const json_t *o, const char *file_sha256, struct manifest_parts *p)
 {
@@ -314,8 +315,8 @@ static bool read_parts(const json_t *o, const char *file_sha256, struct manifest
     return true;
 }
 
-/* The checksum covers the format number too, and no single flipped bit turns it into that of the
- * format without a checksum. */
+/* Checks the format. The checksum covers the format number too, and no single flipped bit turns it
+ * into that of the format without a checksum. */
 static int check_format(const json_t *o, struct err *e)
 {
     char is[SHA256_HEX];
@@ -325,7 +326,7 @@ static int check_format(const json_t *o, struct err *e)
     if (format < MANIFEST_FORMAT)
         return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d", format,
                        MANIFEST_FORMAT);
-    if (!signature_sum(o, unsummed, is)) /* not ERR_DAMAGED: damaged dumps are deleted */
+    if (!signature_sum(o, unsummed, is)) /* not ERR_DAMAGED, because damaged dumps are deleted */
         return err_sys(e, ENOMEM, "cannot check its checksum");
     if (strcmp(js_text(o, "checksum"), is) != 0)
         return err_set(e, ERR_DAMAGED, 0,
@@ -333,7 +334,7 @@ static int check_format(const json_t *o, struct err *e)
     return format == MANIFEST_FORMAT ? 0 : kept_newer(e, "it", format, MANIFEST_FORMAT);
 }
 
-/* Every number is bounded where it is read, so that nothing that is computed with them overflows. */
+/* Reads the fields. Every number is limited where it is read, so that no computation overflows. */
 static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)
 {
     uint64_t generation, sequence;
@@ -356,7 +357,7 @@ static int read_fields(const json_t *o, const char *name, struct manifest *m, st
         lack = "its list of the file's parts is not whole";
     if (lack)
         return err_set(e, ERR_DAMAGED, 0, "%s", lack);
-    const json_t *ledgers = json_object_get(o, "ledgers"); /* older versions write none */
+    const json_t *ledgers = json_object_get(o, "ledgers"); /* older versions do not write it */
     m->ledgers = xcalloc(json_array_size(ledgers), sizeof *m->ledgers);
     for (; m->ledger_count < json_array_size(ledgers); m->ledger_count++) {
         struct manifest_ledger *l = &m->ledgers[m->ledger_count];

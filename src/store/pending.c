@@ -50,7 +50,8 @@ static const struct js_field check_fields[] = {
     CHECKS(NUMBER, "heap", heap, NULL, 0, INT64_MAX),
 };
 
-/* What could not be read again is an error now, while nothing has happened, and not after a crash. */
+/* Reports content that could not be read again now, while nothing has happened, and not after a
+ * crash. */
 static json_t *pending_json(const struct pending *p, struct err *e)
 {
     json_t *o = json_object(), *tables = json_array(), *triggers = json_array(),
@@ -58,12 +59,12 @@ static json_t *pending_json(const struct pending *p, struct err *e)
     int rc = js_write(o, fields, JS_COUNT(fields), p) < 0
                  ? err_set(e, ERR_SYSTEM, 0, "cannot write " FILE_NAME ": a name is not UTF-8")
                  : 0;
-    /* Here, since the digest covers it. */
+    /* Added here, because the digest covers it. */
     json_object_set_new(o, "format", json_integer(KEPT_FORMAT));
     json_object_set_new(o, "tables", tables);
     json_object_set_new(o, "triggers", triggers);
     json_object_set_new(o, "checks", checks);
-    /* The i-th name belongs to the i-th shadow table, so none may be left out. */
+    /* The i-th name belongs to the i-th shadow table, so none may be missing. */
     for (size_t i = 0; i < p->tables.count && rc == 0; i++)
         if (json_array_append_new(tables, json_string(p->tables.list[i])) < 0)
             rc = err_set(e, ERR_REFUSED, 0, "the name of table %s is not UTF-8 text",
@@ -74,7 +75,7 @@ static json_t *pending_json(const struct pending *p, struct err *e)
             rc = err_set(e, ERR_REFUSED, 0,
                          "trigger %s is not UTF-8 text and could not be put back", t->name);
     }
-    /* Constraints whose text is not UTF-8 are left out and keep their generated names. */
+    /* Constraints whose text is not UTF-8 are omitted and keep their generated names. */
     for (size_t i = 0; i < p->check_count; i++)
         json_array_append_new(checks,
                               js_object(check_fields, JS_COUNT(check_fields), &p->checks[i]));
@@ -84,8 +85,8 @@ static json_t *pending_json(const struct pending *p, struct err *e)
     return NULL;
 }
 
-/* Leaves out the one member that changes while the server holds the digest, and the signature,
- * which covers that member too. */
+/* Computes the digest without the one member that changes while the server holds it, and without
+ * the signature, which covers that member too. */
 static int digest_of(const json_t *o, char hex[PENDING_DIGEST], struct err *e)
 {
     static const char *const without[] = {WHOLE, "hmac", NULL};
@@ -103,7 +104,7 @@ int pending_digest(const struct pending *p, char hex[PENDING_DIGEST], struct err
 void pending_reserve(int dirfd)
 {
     struct stat st;
-    /* Whoever made it may have been killed before it had its room. */
+    /* The process that created it may have been killed before it had its full size. */
     if (fstatat(dirfd, RESERVE, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size < RESERVE_BYTES)
         unlinkat(dirfd, RESERVE, 0);
     int fd = openat(dirfd, RESERVE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -126,13 +127,13 @@ int pending_save(int dirfd, const struct pending *p, struct err *e)
                : rc;
 }
 
-/* Of a character set or collation. */
+/* Returns true for the name of a character set or collation. */
 static bool is_name(const char *s)
 {
     return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
 }
 
-/* MariaDB joins several: "INSERT,UPDATE". */
+/* Checks the events. MariaDB joins several: "INSERT,UPDATE". */
 static bool is_events(const char *s)
 {
     static const char *const words[] = {"INSERT", "UPDATE", "DELETE"};
@@ -142,14 +143,16 @@ static bool is_events(const char *s)
     return i < 3 && (s[len] == '\0' || is_events(s + len + 1));
 }
 
-/* Names and texts are quoted in the statement that creates the trigger; these members are not. */
+/* Checks the members that are not quoted in the statement that creates the trigger, unlike names
+ * and texts. */
 static bool is_head(const struct db_trigger *t)
 {
     return (strcmp(t->timing, "BEFORE") == 0 || strcmp(t->timing, "AFTER") == 0) &&
            is_events(t->event) && is_name(t->charset) && is_name(t->collation);
 }
 
-/* All or nothing: using an incomplete one would drop tables and triggers that must be put back. */
+/* Reads everything or nothing: an incomplete file would drop tables and triggers that must be put
+ * back. */
 static bool read_pending(const json_t *o, struct pending *out)
 {
     const json_t *names = json_object_get(o, "tables"), *triggers = json_object_get(o, "triggers"),

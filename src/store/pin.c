@@ -20,14 +20,14 @@ int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason,
     SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
     struct pin is;
     pin_read(dirfd, name, &is);
-    if (is.kind > kind) /* it holds longer */
+    if (is.kind > kind) /* the existing pin holds longer */
         return 0;
     json_t *o = json_pack("{s:i, s:s, s:s, s:I}", "format", 1, "kind", kinds[kind], "since",
                           text_utc(now, at), "since_unix", (json_int_t)(now.ms / 1000));
     js_set_clean(o, "reason", reason);
     if (kept_save(dirfd, file, PIN_MAX, o, e) < 0)
         return -1;
-    /* The service could not read a pin that stays root's. */
+    /* The service could not read a pin that belongs to root. */
     return kept_give(dirfd, file, e);
 }
 
@@ -38,7 +38,7 @@ void pin_read(int dirfd, const char *name, struct pin *out)
     SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
     *out = (struct pin){0};
     if (kept_load(dirfd, file, PIN_MAX, &o, &why) != 1) {
-        /* For how long a newer version wants to keep the dump is not known. */
+        /* It is unknown how long a newer version wants to keep the dump. */
         if (kept_is_newer(&why)) {
             out->kind = PIN_ROUND;
             snprintf(out->reason, sizeof out->reason, "%s", why.text);

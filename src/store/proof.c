@@ -33,7 +33,7 @@ int proof_read(int dirfd, const char *name, struct proof *out, struct err *e)
     *out = (struct proof){0};
     if (kept_load(dirfd, file, PROOF_MAX, &o, &why) == 1)
         js_read(o, fields, JS_COUNT(fields), out);
-    /* EPERM is set by file_open_own(), for a file that others own or can write. */
+    /* file_open_own() sets EPERM for a file that others own or can write. */
     if (!kept_is_newer(&why) && (why.cls != ERR_REFUSED || why.num != EPERM))
         return 0;
     return err_pass(e, &why);
@@ -44,7 +44,8 @@ bool proof_unloadable(const struct proof *p)
     return !p->damaged && p->failures >= PROOF_LOADS;
 }
 
-/* Root may run a drill or a verify; the service has to read what that has found. */
+/* Writes the findings. Root may run a drill or a verify, but the service must be able to read the
+ * result. */
 static int write_proof(int dirfd, const char *name, const struct proof *p, struct err *e)
 {
     char at[TEXT_SHORT];
@@ -52,13 +53,13 @@ static int write_proof(int dirfd, const char *name, const struct proof *p, struc
     json_t *o = json_pack("{s:i, s:s}", "format", 1, "at", text_utc(p->at, at));
     js_write(o, fields, JS_COUNT(fields), p);
     int rc = kept_save(dirfd, file, PROOF_MAX, o, e);
-    /* One that stays root's would be refused at each later read, so it rather goes. */
+    /* A file that still belongs to root would be refused by each later read, so it is deleted. */
     if (rc == 0 && kept_give(dirfd, file, NULL) < 0)
         unlinkat(dirfd, file, 0);
     return rc;
 }
 
-/* What was found now; it takes the place of what was found before. */
+/* Returns a current finding, which replaces the earlier ones. */
 static struct proof finding(const char *by, const char *reason)
 {
     struct proof p = {.at = clock_wall()};
@@ -87,7 +88,7 @@ int proof_load_failed(int dirfd, const char *name, const char *by, const char *r
     if (proof_read(dirfd, name, &was, e) < 0)
         return -1;
     *out = finding(by, reason);
-    /* Never above the limit, which is also the largest value that proof_read() accepts. */
+    /* Never above the limit, which is also the maximum that proof_read() accepts. */
     out->failures = was.failures < PROOF_LOADS ? was.failures + 1 : was.failures;
     return write_proof(dirfd, name, out, e);
 }
@@ -104,7 +105,7 @@ void proof_words(const struct proof *p, char *out, size_t size)
                  p->reason);
 }
 
-/* Newest first: the names of dumps sort by generation and number. */
+/* Lists the newest first: names of dumps sort by generation and number. */
 json_t *proof_damaged_json(int dirfd)
 {
     json_t *list = json_array();

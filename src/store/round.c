@@ -15,15 +15,16 @@ void round_read(int dirfd, struct round *out)
     struct err ignored;
     json_auto_t *o = NULL;
     *out = (struct round){0};
-    /* Without its signature, as before a key was set, the number still counts: a higher one restores nothing, and the
-     * manifests know a lower one. The nonce would make another's world ours. */
+    /* Without its signature, as before a key was set, the number still counts: a higher one causes
+     * no restore, and the manifests correct a lower one. The nonce does not count, because it could
+     * make another world ours. */
     bool ours = kept_load(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored) == 1;
     if (!ours)
         kept_load_unsigned(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored);
     out->number = (uint64_t)js_within(o, "round", 1, ROUND_MAX, 0);
     if (ours)
         js_copy(o, "nonce", out->nonce, sizeof out->nonce);
-    /* The file may have been lost or damaged while the round has no dump yet. */
+    /* The file may have been lost or damaged before the round had a dump. */
     struct state s;
     if (state_load(dirfd, &s, &ignored) == 0 && s.round > out->number)
         out->number = s.round;

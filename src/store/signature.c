@@ -13,10 +13,10 @@
 
 static struct {
     const struct config *from;
-    struct buf key, old; /* empty: none */
+    struct buf key, old; /* empty: no key */
 } keys;
 
-/* A short key could be guessed from a dump and its signature, which are no secret. */
+/* Reads a key. A short one could be guessed from a dump and its signature, which are not secret. */
 static int read_key(const char *name, const char *file, struct buf *out, struct err *e)
 {
     if (!file)
@@ -58,7 +58,7 @@ bool signature_on(void)
     return keys.key.len > 0;
 }
 
-/* One buffer for both: HMAC of libcrypto takes its input in one piece. */
+/* Joins both in one buffer, because libcrypto's HMAC takes its input in one piece. */
 static int digest(const struct buf *key, const char *front, const void *p, size_t n,
                   unsigned char signature[SIGNATURE_BYTES])
 {
@@ -80,7 +80,7 @@ int signature_bytes(const char *front, const void *p, size_t len,
     return signature_on() ? digest(&keys.key, front, p, len, signature) : -1;
 }
 
-/* Compares in constant time. */
+/* Checks a signature in constant time. */
 static bool made_by(const struct buf *key, const char *front, const void *p, size_t len,
                     const unsigned char signature[SIGNATURE_BYTES])
 {
@@ -92,7 +92,7 @@ static bool made_by(const struct buf *key, const char *front, const void *p, siz
 bool signature_bytes_good(const char *front, const void *p, size_t len,
                           const unsigned char signature[SIGNATURE_BYTES])
 {
-    /* `|`, not `||`: both keys are always tried. */
+    /* `|`, not `||`, so that both keys are always tried. */
     return made_by(&keys.key, front, p, len, signature) |
            made_by(&keys.old, front, p, len, signature);
 }
@@ -107,7 +107,7 @@ bool signature_sum(const json_t *o, const char *const *without, char hex[SHA256_
     return ok;
 }
 
-/* The bytes of an object that are signed; NULL: not possible, for instance not UTF-8. */
+/* Returns the signed bytes of an object; NULL: not possible, for instance not UTF-8. */
 static char *canonical(const json_t *o)
 {
     static const char *const without[] = {FIELD, NULL};

@@ -90,7 +90,7 @@ int state_keep_holder(struct state *s, int dirfd, struct err *e)
 
 void state_restored(struct state *s, const struct state_made *made)
 {
-    if (strcmp(s->made.nonce, made->nonce) == 0) /* its outcome was noted in full */
+    if (strcmp(s->made.nonce, made->nonce) == 0) /* its outcome is already recorded */
         return;
     s->made = *made;
     json_auto_t *o =
