@@ -280,8 +280,13 @@ oracle:
 
 ## make fuzz        fuzz what reads bytes of others, FUZZ_SECONDS for each target (needs clang)
 ## make fuzz-NAME   one target
+## make fuzz-campaign  each target until it had FUZZ_MINUTES of CPU time; it can be ended and goes on the next time
+##                  (tests/fuzz/campaign.py; FUZZ_CAMPAIGN holds more of its options)
 ## make fuzz-replay the files in tests/fuzz/corpus once, with the sanitizers of any compiler
 FUZZ_SECONDS ?= 120
+FUZZ_MINUTES ?= 30
+FUZZ_CAMPAIGN ?=
+FUZZ_TIMEOUT ?= 10
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_HELP := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/fuzz_% tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 # What a target stands in for: the server that a restore talks to.
@@ -290,12 +295,16 @@ FUZZ_LINK_answer := -lcurl
 FUZZ_LINK_list := -lcurl
 # Leaks would be looked for each time, since a thread of the target's own allocates too; the replay finds them.
 FUZZ_FLAGS_server := -detect_leaks=0
-.PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=run-%) $(FUZZ_TARGETS:%=replay-%)
+.PHONY: fuzz fuzz-replay fuzz-campaign fuzzers $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=run-%) $(FUZZ_TARGETS:%=rerun-%) $(FUZZ_TARGETS:%=replay-%)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%)
 fuzz-replay:
 	+$(MAKE) --no-print-directory SAN=1 $(FUZZ_TARGETS:%=replay-%)
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
 	+$(MAKE) --no-print-directory FUZZ=1 run-$*
+fuzzers: $(FUZZ_TARGETS:%=$(BUILD)/fuzzer/%)
+fuzz-campaign:
+	+$(MAKE) --no-print-directory FUZZ=1 fuzzers
+	tests/fuzz/campaign.py --minutes $(FUZZ_MINUTES) $(FUZZ_CAMPAIGN)
 
 # Of it each target takes what it needs.
 $(BUILD)/worldkeeper.a: $(filter-out $(BUILD)/src/main.o,$(OBJ))
@@ -308,12 +317,17 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_HELP) $(BUILD)/worldkeepe
 $(BUILD)/replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(FUZZ_HELP) $(BUILD)/worldkeeper.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) $(FUZZ_LINK_$*)
-# What is found new stays in build/fuzz/corpus.
-$(FUZZ_TARGETS:%=run-%): run-%: $(BUILD)/fuzzer/%
+# What is found new stays in build/fuzz/corpus. rerun-NAME builds nothing: its CPU time is that of the target.
+define FUZZ_RUN
 	@mkdir -p build/fuzz/corpus/$*
-	$< -max_total_time=$(FUZZ_SECONDS) -max_len=9000 -timeout=10 -malloc_limit_mb=512 -print_final_stats=1 $(FUZZ_FLAGS_$*) \
-	  $(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=build/fuzz/$*- \
+	$(BUILD)/fuzzer/$* -max_total_time=$(FUZZ_SECONDS) -max_len=9000 -timeout=$(FUZZ_TIMEOUT) -malloc_limit_mb=512 -print_final_stats=1 \
+	  $(FUZZ_FLAGS_$*) $(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=build/fuzz/$*- \
 	  build/fuzz/corpus/$* tests/fuzz/corpus/$*
+endef
+$(FUZZ_TARGETS:%=run-%): run-%: $(BUILD)/fuzzer/%
+	$(FUZZ_RUN)
+$(FUZZ_TARGETS:%=rerun-%): rerun-%:
+	$(FUZZ_RUN)
 $(FUZZ_TARGETS:%=replay-%): replay-%: $(BUILD)/replay/%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
 -include $(wildcard $(BUILD)/tests/fuzz/*.d)
@@ -423,7 +437,7 @@ models:
 
 ## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine and on Debian 13, the core on
 ##                  sid and MariaDB 10.5, every state of the analyzer, races of threads, all of the tests of which each run
-##                  takes a share, and half an hour of each fuzzer
+##                  takes a share, and half an hour of CPU time of each fuzzer
 .PHONY: nightly
 nightly:
 	scripts/clean-root.sh
@@ -440,7 +454,7 @@ nightly:
 	+$(MAKE) models MODELS=--whole
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle
 	+$(MAKE) kills kills-follow changes ledger-torture progress-torture takeover-torture faults soak mutants
-	+$(MAKE) fuzz FUZZ_SECONDS=1800
+	+$(MAKE) fuzz-campaign
 
 ## make settings    every session variable of a server at its least and greatest values, on each of SETTINGS_SERVERS
 SETTINGS_SERVERS ?= mariadb mysql

@@ -492,10 +492,10 @@ static int step(int dirfd, const char *name, int flags, const char *path, struct
     return -1;
 }
 
-/* Opens component by component, because O_NOFOLLOW checks only the last component of a path. */
-int file_open_path(const char *path, struct err *e)
+/* Opens component by component, because O_NOFOLLOW checks only the last component of a path. `flags`
+ * are for the last one. */
+static int open_steps(const char *path, int flags, struct err *e)
 {
-    struct stat st;
     char *copy = xstrdup(path), *rest = copy, *name;
     int dir = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
     if (dir < 0)
@@ -505,8 +505,7 @@ int file_open_path(const char *path, struct err *e)
             rest++;
         name = strsep(&rest, "/");
         bool last = !rest || rest[strspn(rest, "/")] == '\0';
-        int next = last ? step(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, path, e)
-                        : step(dir, name, O_PATH | O_DIRECTORY, path, e);
+        int next = step(dir, *name ? name : ".", last ? flags : O_PATH | O_DIRECTORY, path, e);
         close(dir);
         dir = last ? -1 : next;
         fd = last ? next : -1;
@@ -514,10 +513,25 @@ int file_open_path(const char *path, struct err *e)
             break;
     }
     free(copy);
+    return fd;
+}
+
+int file_open_path(const char *path, struct err *e)
+{
+    struct stat st;
+    int fd = open_steps(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, e);
     if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
         return fd;
     close(fd);
     return err_set(e, ERR_SYSTEM, 0, "cannot open %s: it is not a regular file", path);
+}
+
+int file_open_place(const char *path, const char **name, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    SCOPED(xfree) char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+    *name = slash ? slash + 1 : path;
+    return open_steps(*dir ? dir : "/", O_RDONLY | O_DIRECTORY, e);
 }
 
 /* Checks that only root and we can have put something into this directory. In a sticky directory

@@ -199,8 +199,11 @@ static int password(struct setup *s, const struct account *a, struct buf *out, s
 {
     unsigned char raw[SECRET_BYTES];
     char text[2 * SECRET_BYTES + 1];
+    const char *name;
+    struct err none = {0};
     out->secret = true;
-    SCOPED(file_close) int fd = open(a->password_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    SCOPED(file_close) int place = file_open_place(a->password_file, &name, &none);
+    SCOPED(file_close) int fd = place < 0 ? -1 : effect_open(place, name);
     if (fd >= 0) {
         if (file_read_fd(fd, a->password_file, SECRET_FILE_MAX, out, e) < 0)
             return -1;

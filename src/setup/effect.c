@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <openssl/evp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,13 +24,24 @@ extern char **environ;
 
 /* ---- directories and files ---- */
 
+/* By descriptors: whoever owns the directory around it can put a link in its place at any moment. */
 static int make_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e)
 {
-    if (made_note(&x->made, MADE_DIR, path, NULL, NULL, e) < 0)
+    const char *name;
+    struct stat st;
+    SCOPED(file_close) int place = file_open_place(path, &name, e);
+    if (place < 0 || made_note(&x->made, MADE_DIR, path, NULL, NULL, e) < 0)
         return -1;
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+    if (mkdirat(place, name, 0700) < 0 && errno != EEXIST) /* the record's own is there by now */
         return err_sys(e, errno, "cannot make directory %s", path);
-    if ((ours && geteuid() == 0 && lchown(path, x->uid, x->gid) < 0) || chmod(path, mode) < 0)
+    SCOPED(file_close) int fd =
+        openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_sys(e, errno, "cannot open directory %s", path);
+    if (st.st_uid != geteuid())
+        return err_set(e, ERR_REFUSED, 0, "directory %s was replaced by another user (uid %u)",
+                       path, (unsigned)st.st_uid);
+    if ((ours && geteuid() == 0 && fchown(fd, x->uid, x->gid) < 0) || fchmod(fd, mode) < 0)
         return err_sys(e, errno, "cannot set owner and mode of %s", path);
     fault_point("setup.done");
     return 0;
@@ -63,38 +76,49 @@ static void digest(const char *text, char out[65])
     text_hex(sum, 32, out);
 }
 
-/* 1: it has this text; 0: it has another; -1: there is none. */
-static int compare_file(const char *path, const char *text)
+int effect_open(int place, const char *name)
 {
-    SCOPED(buf_free) struct buf there = {0};
-    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    int fd = openat(place, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
+        return fd;
+    close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
+/* 1: it has this text; 0: it has another, or is no file; -1: there is none. */
+static int compare_file(int place, const char *name, const char *text)
+{
+    SCOPED(buf_free) struct buf there = {.secret = true};
+    SCOPED(file_close) int fd = effect_open(place, name);
     if (fd < 0)
-        return -1;
-    if (file_read_fd(fd, path, FILE_LARGEST, &there, NULL) < 0)
+        return errno == ENOENT ? -1 : 0;
+    if (file_read_fd(fd, name, FILE_LARGEST, &there, NULL) < 0)
         return 0;
     return strcmp(there.p ? there.p : "", text) == 0;
 }
 
 /* Written beside it, given away and renamed: nobody ever sees a part of it, or a secret with another owner. */
-static int write_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
-                      struct err *e)
+static int write_file(struct effects *x, int place, const char *name, const char *text, mode_t mode,
+                      bool ours, struct err *e)
 {
-    SCOPED(xfree) char *fresh = xasprintf("%s.new", path);
-    unlink(fresh);
+    SCOPED(xfree) char *fresh = xasprintf("%s.new", name);
+    unlinkat(place, fresh, 0);
     SCOPED(file_close) int fd =
-        open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        openat(place, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(e, errno, "cannot create %s", fresh);
     fault_point("setup.begun");
     bool done = file_write_all(fd, text, strlen(text)) == 0 &&
                 (!ours || geteuid() != 0 || fchown(fd, x->uid, x->gid) == 0) &&
-                fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(fresh, path) == 0;
+                fchmod(fd, mode) == 0 && fsync(fd) == 0 && renameat(place, fresh, place, name) == 0;
     if (done) {
         fault_point("setup.done");
         return 0;
     }
-    err_sys(e, errno, "cannot write %s", path);
-    unlink(fresh);
+    err_sys(e, errno, "cannot write %s", name);
+    unlinkat(place, fresh, 0);
     return -1;
 }
 
@@ -102,7 +126,12 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
                 bool secret, struct err *e)
 {
     char sum[65];
-    int there = compare_file(path, text);
+    const char *name;
+    struct err why = {0};
+    SCOPED(file_close) int place = file_open_place(path, &name, &why);
+    if (place < 0 && (!x->dry || why.num != ENOENT)) /* a dry run made no directory */
+        return err_pass(e, &why);
+    int there = place < 0 ? -1 : compare_file(place, name, text);
     if (there >= 0) {
         if (there == 0)
             talk_say("%s is there with another text, and stays as it is\n", path);
@@ -110,7 +139,7 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
     }
     digest(text, sum);
     if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
-                    write_file(x, path, text, mode, ours, e) < 0))
+                    write_file(x, place, name, text, mode, ours, e) < 0))
         return -1;
     talk_say("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
              (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
@@ -123,8 +152,12 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
 int effect_adopt(struct effects *x, const char *path, struct err *e)
 {
     char sum[65];
+    const char *name;
     SCOPED(buf_free) struct buf there = {.secret = true};
-    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    SCOPED(file_close) int place = file_open_place(path, &name, e);
+    if (place < 0)
+        return -1;
+    SCOPED(file_close) int fd = effect_open(place, name);
     if (fd < 0)
         return err_sys(e, errno, "cannot open %s", path);
     if (file_read_fd(fd, path, FILE_LARGEST, &there, e) < 0)
@@ -279,9 +312,13 @@ static bool become(const struct effects *x)
            (initgroups(x->user, x->gid) == 0 && setgid(x->gid) == 0 && setuid(x->uid) == 0);
 }
 
-static void be_keeper(const struct effects *x, const char *const *argv)
+/* Other processes of that user can act as this one. In a session of its own it has no terminal, so that none of them can
+ * type into root's. What a key sends to setup then ends it by the death of its parent. */
+static void be_keeper(const struct effects *x, const char *const *argv, pid_t parent)
 {
-    if (!become(x) || chdir("/") < 0)
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || setsid() < 0 || !become(x) || chdir("/") < 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
         _exit(126);
     fexecve(x->program, (char *const *)(uintptr_t)argv, environ);
     _exit(127);
@@ -303,10 +340,10 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
         return 0;
     if (x->program < 0)
         return err_set(e, ERR_SYSTEM, 0, "there is no program worldkeeper beside this one");
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid < 0)
         return err_sys(e, errno, "cannot start worldkeeper");
     if (pid == 0)
-        be_keeper(x, argv);
+        be_keeper(x, argv, self);
     return wait_for(pid, "worldkeeper", e);
 }

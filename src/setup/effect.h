@@ -21,12 +21,18 @@ struct effects {
     int program;
 };
 
+/* Links on the way to a directory or file are followed only where no other user could have planted
+ * them (file_open_place()). */
+
 /* Creates a directory and its missing parents; `ours`: it belongs to the service's user. */
 int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e);
-/* Writes a file by file_commit(). `secret`: its text is not shown. A file with another text is left
+/* Writes a file beside its name and renames it. `secret`: its text is not shown. A file with another text is left
  * unchanged, and that is reported. */
 int effect_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
                 bool secret, struct err *e);
+/* Opens a regular file for reading. Returns the descriptor, or -1 with errno: ENOENT if it does not
+ * exist, EINVAL if it is something else. */
+int effect_open(int place, const char *name);
 /* Executes a statement. `shown` is printed instead if it has a secret; `undo` reverts it, NULL: not
  * necessary. */
 int effect_sql(struct effects *x, const char *sql, const char *shown, const char *undo,

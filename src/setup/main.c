@@ -255,6 +255,9 @@ static void show_schemas(struct setup *s)
         if (world)
             talk_say("     kept already, as world %s\n", world);
     }
+    if (s->survey.unfit)
+        talk_say("  left out: %u with a control character in the name, which no config can hold\n",
+                 s->survey.unfit);
 }
 
 static int find_schema(const struct setup *s, const char *word)

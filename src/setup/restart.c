@@ -103,7 +103,7 @@ static char *unkept(struct setup *s, const struct survey *survey, bool before)
         if (!l.found)
             return xstrdup(survey->list[i].name);
     }
-    return NULL;
+    return survey->unfit ? xstrdup("(a control character in its name)") : NULL;
 }
 
 /* ---- the question ---- */

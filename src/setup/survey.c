@@ -1,5 +1,6 @@
 #include "setup/survey.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,15 @@
 static bool is_ours(const char *schema)
 {
     return text_starts(schema, "worldkeeper_drill_") || text_starts(schema, "worldkeeper_warm_");
+}
+
+/* An account that may make schemas chooses their names: with a line end one would be lines of a config, and of the list. */
+static bool is_fit(const char *name)
+{
+    for (; *name; name++)
+        if ((unsigned char)*name < 0x20 || *name == 0x7f)
+            return false;
+    return true;
 }
 
 static int count_objects(struct db *db, const char *schema, enum definition_kind kind,
@@ -65,7 +75,9 @@ int survey_read(struct db *db, struct survey *out, struct err *e)
                         DB_ARGS(NULL), &names, e) < 0)
         return -1;
     for (size_t i = 0; i < names.count; i++) {
-        if (is_ours(names.list[i]))
+        bool fit = is_fit(names.list[i]);
+        out->unfit += !fit;
+        if (!fit || is_ours(names.list[i]))
             continue;
         out->list = xgrow(out->list, out->count, sizeof *out->list);
         out->list[out->count] = (struct survey_schema){.name = xstrdup(names.list[i])};
@@ -86,9 +98,12 @@ void survey_show(const struct survey_schema *s, struct buf *out)
                    s->triggers, s->triggers == 1 ? "" : "s", s->functions,
                    s->functions == 1 ? "" : "s");
     buf_addc(out, '\n');
-    if (s->largest && s->largest_room)
-        buf_printf(out, "     largest: %s, %s of the %s that it may take\n", s->largest,
-                   text_size(s->largest_bytes, largest), text_size(s->largest_room, room));
+    if (s->largest && s->largest_room) {
+        buf_adds(out, "     largest: ");
+        text_clean(out, s->largest, strlen(s->largest));
+        buf_printf(out, ", %s of the %s that it may take\n", text_size(s->largest_bytes, largest),
+                   text_size(s->largest_room, room));
+    }
     if (s->keyless)
         buf_printf(out,
                    "     without a primary key: %u table%s (the journal follows them by "

@@ -16,6 +16,7 @@ void talk_open(bool yes)
 {
     without_questions = yes;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    setvbuf(stdin, NULL, _IONBF, 0); /* a secret that is typed stays in no buffer of the library */
 }
 
 bool talk_asks(void)

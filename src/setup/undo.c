@@ -22,7 +22,12 @@ static int remove_file(struct setup *s, const char *path, const char *sum, struc
     SCOPED(buf_free) struct buf text = {.secret = true};
     unsigned char raw[EVP_MAX_MD_SIZE];
     char now[65];
-    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const char *last;
+    struct err why = {0};
+    SCOPED(file_close) int place = file_open_place(path, &last, &why);
+    if (place < 0)
+        return why.num == ENOENT ? 1 : err_pass(e, &why);
+    SCOPED(file_close) int fd = effect_open(place, last);
     if (fd < 0 && errno == ENOENT)
         return 1;
     if (fd < 0)
@@ -35,8 +40,8 @@ static int remove_file(struct setup *s, const char *path, const char *sum, struc
         talk_say("%s was changed since, and stays\n", path);
         return 0;
     }
-    if (!s->dry && unlink(path) < 0)
-        return err_sys(e, errno, "cannot remove %s", path);
+    if (!s->dry && file_remove(place, last, e) < 0)
+        return -1;
     talk_say("%s file %s\n", s->dry ? "would remove" : "removed", path);
     if (strstr(path, SERVER_FILE))
         talk_say(
@@ -50,7 +55,12 @@ static int remove_dir(struct setup *s, const char *path, struct err *e)
         talk_say("would remove directory %s, if it is empty\n", path);
         return 1;
     }
-    if (rmdir(path) == 0) {
+    const char *last;
+    struct err why = {0};
+    SCOPED(file_close) int place = file_open_place(path, &last, &why);
+    if (place < 0)
+        return why.num == ENOENT ? 1 : err_pass(e, &why);
+    if (unlinkat(place, last, AT_REMOVEDIR) == 0) {
         talk_say("removed directory %s\n", path);
         return 1;
     }

@@ -72,7 +72,11 @@ static int make_config(struct world *w, struct err *e)
         answers_ask(w->s, w->name, w->schema, &w->account, &w->answers, e) < 0)
         return -1;
     draft_config(&w->answers.draft, &w->text);
-    return answers_check(w->text.p, &w->cfg, e);
+    if (answers_check(w->text.p, &w->cfg, e) < 0)
+        return -1;
+    if (strcmp(w->cfg->schema, w->schema->name) == 0)
+        return 0;
+    return err_set(e, ERR_CONFIG, 0, "schema \"%s\": no config can hold its name", w->schema->name);
 }
 
 static int64_t number(struct db *db, const char *name)

@@ -195,6 +195,22 @@ def test_odd_names_of_schemas(galaxy, make_machine, schema):
     assert "rights" not in findings(machine, "w") and "triggers" not in findings(machine, "w")
 
 
+@pytest.mark.parametrize("schema", ["g\n[offsite]\nurl = file:///x", "g\r1. galaxy", " galaxy"])
+def test_a_schema_s_name_is_no_line_of_a_config(galaxy, make_world, make_machine, schema):
+    """Who may make schemas chooses their names. The others are set up all the same, and one that would be read as another
+    schema's name is refused."""
+    server = galaxy()
+    make_world("small", server, schema=schema)
+    machine = make_machine(server)
+    done = machine.run("--dry-run", "--schema", "all" if "g" == schema[0] else schema)
+    assert "[offsite]" not in done.stdout and "file:///x" not in done.stdout, done
+    if schema[0] == "g":
+        assert done.returncode == 0 and "left out: 1 with a control character" in done.stdout, done
+        assert "schema = galaxy\n" in done.stdout
+    else:
+        assert done.returncode == 2 and "no config can hold its name" in done.stderr, done
+
+
 # -- what is asked ---------------------------------------------------------------------------------------
 
 
@@ -573,6 +589,21 @@ def test_undo_removes_what_was_made_but_no_dumps(galaxy, make_machine):
     assert not left, left
     again = machine.run("--undo", "galaxy", "--yes")
     assert again.returncode == 2 and "made nothing for a world galaxy" in again.stderr, again
+
+
+def test_undo_follows_no_link_that_others_planted(galaxy, make_machine):
+    """A directory in which others can write becomes a link to one that has an empty directory of the same name."""
+    machine = make_machine(galaxy(), systemd=False)
+    theirs, elsewhere = machine.path("srv/theirs"), machine.path("srv/elsewhere/status")
+    os.makedirs(os.path.join(theirs, "www"))
+    os.makedirs(elsewhere)
+    os.chmod(theirs, 0o777)
+    assert machine.run("--yes", "--status-dir", os.path.join(theirs, "www/status")).returncode == 0
+    os.rename(os.path.join(theirs, "www"), os.path.join(theirs, "old"))
+    os.symlink("../elsewhere", os.path.join(theirs, "www"))
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode != 0 and "is a symbolic link" in done.stdout, done
+    assert os.path.isdir(elsewhere)
 
 
 def test_undo_keeps_what_was_changed_since(galaxy, make_machine):
