@@ -96,16 +96,16 @@ to=${to:-$root/etc/worldkeeper}
 # ---------------------------------------------------------------------------------------------------
 
 # as_user UID COMMAND...: root reads and makes another user's files with that user's privileges, so that a link leads no
-# further than its owner could go.
+# further than its owner could go. Without root's terminal (setsid): another process of that user could type into it.
 as_user() {
     local uid=$1 entry=''
     shift
     if [ "$EUID" != 0 ] || [ "$uid" = 0 ]; then
         "$@"
     elif entry=$(getent passwd "$uid"); then
-        setpriv --reuid="$uid" --regid="$(cut -d : -f 4 <<<"$entry")" --init-groups -- "$@"
+        setsid setpriv --reuid="$uid" --regid="$(cut -d : -f 4 <<<"$entry")" --init-groups -- "$@"
     else
-        setpriv --reuid="$uid" --regid=65534 --clear-groups -- "$@"
+        setsid setpriv --reuid="$uid" --regid=65534 --clear-groups -- "$@"
     fi
 }
 

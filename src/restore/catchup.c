@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/number.h"
 #include "binlog/prerequisites.h"
 #include "mysql/schema.h"
 #include "mysql/world_tables.h"
@@ -84,8 +85,8 @@ static void keep_figures(struct restore *r)
             continue;
         delta_figures(changes, &f);
         t->auto_increment = replay_counter_after(j, t->name, t->auto_increment);
-        t->heap_need +=
-            4 * f.bytes; /* MEMORY rows have their full length, however short the values are */
+        /* MEMORY rows have their full length, however short the values are. */
+        t->heap_need = number_sum(t->heap_need, number_product(4, f.bytes));
         r->out->journal.rows += f.rows;
     }
 }

@@ -252,6 +252,8 @@ int loader_empty(struct loader *l, bool truncate, struct err *e)
     /* HeidiSQL writes DELETE before the rows of each table; the privilege for it is not needed then. */
     if (!t || (!truncate && !t->rows))
         return 0;
+    if (!truncate && !l->locked && lock_shadow(l, e) < 0)
+        return -1;
     if (db_exec_with(l->s.db, truncate ? "TRUNCATE TABLE ??" : "DELETE FROM ??", DB_ARGS(t->shadow),
                      e) < 0)
         return err_step(e, "emptying table %s", t->name);

@@ -161,7 +161,8 @@ void plan_leave_out(struct plan *p, struct target *t, const char *why)
 {
     t->skip = true;
     t->why = why;
-    p->rows -= t->expected;
+    p->rows -= t->expected < p->rows ? t->expected
+                                     : p->rows; /* a sum may have ended at the largest number */
 }
 
 bool plan_wants_any(const struct plan *p)

@@ -187,6 +187,15 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     struct name n = name_of(l);
     struct err why = {0}, ignored;
     SCOPED(xfree) char *name = object(world, &n);
+    if (l->number > NUMBER_MAX) { /* it would be no name of ours, and never be seen again */
+        err_set(e, ERR_REFUSED, 0,
+                "a file in %s/record of the store has the highest number there is: no life can "
+                "follow it",
+                world);
+        return err_hint(e,
+                        "find out who wrote it, and remove the files there that no machine of this "
+                        "world wrote");
+    }
     json_auto_t *o = lives_json(l);
     json_object_del(o, "own");
     json_object_del(o, "unwritten");

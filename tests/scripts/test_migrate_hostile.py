@@ -1,7 +1,9 @@
 """scripts/migrate.sh as root, where the user that gets the files, or the owner of the old scripts, puts links in its way."""
+import contextlib
 import gzip
 import os
 import pathlib
+import pty
 import pwd
 import shutil
 import stat
@@ -203,3 +205,18 @@ def test_what_a_terminal_would_obey(scene):
         f.write("mail -s x '\x1b[2J@example.com'\n")
     done = scene.run("--dry-run")
     assert done.returncode == 1 and "the value of to" in done.stderr and "\x1b" not in done.stdout + done.stderr
+
+
+def test_the_other_user_gets_no_terminal_of_root():
+    """Whatever is run as another user could be acted as by another process of that user, which could type into the terminal."""
+    with open(MIGRATE, encoding="utf-8") as f:
+        function = f.read().partition("\nas_user() {")[2].partition("\n}\n")[0]
+    probe = f"as_user() {{{function}\n}}\nif as_user {STRANGER} sh -c ': </dev/tty'; then exit 7; fi; : </dev/tty && exit 5"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvp("bash", ["bash", "-c", probe])
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+    os.close(terminal)

@@ -26,7 +26,7 @@ class Hostile:
     our statements is carried out."""
 
     def __init__(self, server, make_world, make_keeper, base, engine):
-        self.server, self.world = server, make_world("empty", server)
+        self.server, self.world, self.tmp = server, make_world("empty", server), base
         self.schema, self.engine = self.world.schema, engine
         # Over a socket: MySQL's logins need a connection that is safe.
         self.relay = Relay(server, say=self.before, executes=self.before, path=os.path.join(base, f"relay-{self.schema}"))
@@ -120,6 +120,14 @@ def stolen(hostile):
         hostile.server.sql(f"UPDATE {hostile.central.schema}.wk_lock SET lock_id='gs-b', lock_seq=lock_seq+1 WHERE lock_key='bela'")
 
 
+def heidi(hostile):
+    """A file as HeidiSQL writes it: rows, and a DELETE before the next rows of that table."""
+    create = hostile.world.sql("SHOW CREATE TABLE chat")[0][1]
+    rows = "INSERT INTO `chat` VALUES (1,'a'),(2,'b');\n"
+    with open(os.path.join(hostile.tmp, "heidi.sql"), "w") as f:
+        f.write(f"{create};\n{rows}DELETE FROM `chat`;\n{rows}")
+
+
 ACTIONS = {
     "init": (["--init"], None, {}),
     "dump by copying": (["--dump"], None, {"dump": {"method": "copy"}}),
@@ -132,6 +140,7 @@ ACTIONS = {
     "check": (["--check"], None, {}),
     "restore": (["--restore", "--force"], None, {}),
     "drill": (["--drill"], None, {}),
+    "import": (["--restore=TMP/heidi.sql", "--force", "--accept-cut"], heidi, {}),
 }
 
 
@@ -161,7 +170,7 @@ def prepared(hostile, action):
     hostile.work()
     if before:
         before(hostile)
-    return args
+    return [a.replace("TMP", hostile.tmp) for a in args]
 
 
 EACH = [(engine, action) for action in ACTIONS

@@ -214,12 +214,30 @@ static void test_late(void **state)
     assert_int_equal(lives_late(&l, &there, 1).count, 1);
 }
 
+/* Whoever can write one name into the store must not make a promotion write a record that nobody reads. */
+static void test_no_number_is_left(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const struct transfer nowhere = {0};
+    struct lives planted = named(THERE, life(8, 'b'), NULL), next = named(HERE, life(9, 'c'), NULL);
+    planted.highest = UINT64_C(999999999999999);
+    next.number = record_number(&planted, 6);
+    assert_int_equal(record_write(&nowhere, "w", &next, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_non_null(strstr(e.text, "the highest number"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_judge),  cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_number), cmocka_unit_test(test_abandoned),
-        cmocka_unit_test(test_next),   cmocka_unit_test(test_late),
+        cmocka_unit_test(test_judge),
+        cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_number),
+        cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_next),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_no_number_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
