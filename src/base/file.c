@@ -496,14 +496,14 @@ static int step(int dirfd, const char *name, int flags, const char *path, struct
  * are for the last one. */
 static int open_steps(const char *path, int flags, struct err *e)
 {
-    char *copy = xstrdup(path), *rest = copy, *name;
+    char *copy = xstrdup(path), *rest = copy;
     int dir = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
     if (dir < 0)
         err_sys(e, errno, "cannot open %s", path);
     while (dir >= 0 && fd < 0) {
         while (*rest == '/')
             rest++;
-        name = strsep(&rest, "/");
+        const char *name = strsep(&rest, "/");
         bool last = !rest || rest[strspn(rest, "/")] == '\0';
         int next = step(dir, *name ? name : ".", last ? flags : O_PATH | O_DIRECTORY, path, e);
         close(dir);

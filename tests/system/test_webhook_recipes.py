@@ -33,7 +33,8 @@ def matrix(r):
     path = re.fullmatch(r"/_matrix/client/v3/rooms/ROOM/send/m\.room\.message/([0-9a-f]+)", r.path)
     if r.headers.get("Authorization") != f"Bearer {TOKEN}":
         return 401
-    good = r.method == "PUT" and path and set(r.json) == {"msgtype", "body"} and r.json["msgtype"] == "m.text"
+    good = r.method == "PUT" and path and set(r.json) == {"msgtype", "body", "m.mentions"} and r.json["msgtype"] == "m.text"
+    good = good and r.json["m.mentions"] == {}  # else "@room" in the name of a table mentions everybody
     return 200 if good and len(r.body) <= 65536 and words(r.json["body"], 65536) else 400
 
 
@@ -70,7 +71,9 @@ def pagerduty(r):
 
 
 def mattermost(r):
-    return 200 if r.path == f"/hooks/{TOKEN}" and words(r.json["text"], 16383) else 400
+    text = r.json["text"]
+    shown_as_it_is = text.startswith("```\n") and text.endswith("\n```")  # else "@all" in the name of a table mentions everybody
+    return 200 if r.path == f"/hooks/{TOKEN}" and shown_as_it_is and words(text, 16383) else 400
 
 
 FAKES = {"Matrix": matrix, "Telegram": telegram, "ntfy": ntfy, "Gotify": gotify, "Microsoft Teams": teams,
