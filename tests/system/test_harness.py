@@ -12,9 +12,11 @@ import urllib.request
 
 import pytest
 from wk.audit import AuditedWriters, Writer
+from wk.crash import go_on, wait_stopped
 from wk.server import begin_odd, mysqldump, stock_restore
 from wk.snapshot import diff
 from wk.util import CANARY, Timeout, session_pids, wait_for, work_of
+from wk.watch import Beside
 from wk.zoo import NAMES
 
 pytestmark = pytest.mark.either_server
@@ -28,6 +30,24 @@ def test_sessions_are_listed_whatever_their_statements(server):
     assert seen.id in [session.id for session in server.sessions()] and not server.sessions(id=seen.id, state="Waiting%")
     assert server.end_sessions(id=seen.id) == 1 and not server.sessions(id=seen.id)
     odd.close()
+
+
+def test_a_reload_is_waited_for_until_the_running_job_has_ended(keeper):
+    """The supervisor says at once that it will reload: until then its workers go by the old config."""
+    keeper.dump()
+    keeper.start(fault="dump.streamed#1=stop")
+    dump = keeper.popen("--dump")
+    at_work = wait_stopped(keeper, "dump.streamed")
+
+    class Going(Beside):
+        def work(self):
+            keeper.wait_log("is reloaded when the running dump ends")
+            time.sleep(0.5)
+            go_on(at_work)
+    with Going():
+        keeper.reload({"dump": {"interval": "1h"}})
+        assert f"{keeper.config_path} reloaded\n" in keeper.log()
+    assert keeper.finish(dump).rc == 0
 
 
 def test_zoo_is_complete_and_a_snapshot_is_stable(make_world):

@@ -85,7 +85,7 @@ def test_a_reload_does_not_put_that_dump_off(doomed):
     doomed.wait(lambda: "is reloaded when the running" in doomed.log(), "the reload to wait")
     go_on(pids)
     assert doomed.finish(process).rc == DONE
-    doomed.wait(lambda: " reloaded" in doomed.log(), "the new config")
+    doomed.wait_log(f"{doomed.config_path} reloaded")
     doomed.wait(lambda: doomed.newest()["generation"] == 2, "a dump of the restored world")
 
 

@@ -161,7 +161,7 @@ def test_a_reload_takes_the_key(keeper):
     keeper.wait(lambda: "reload refused" in keeper.log() and "hmac_key_file" in keeper.log(), "a refusal")
     keeper.secret("key", KEY)
     keeper.process.send_signal(1)
-    keeper.wait(lambda: "reloaded" in keeper.log(), "the reload")
+    keeper.wait_log(f"{keeper.config_path} reloaded")
     keeper.wait(lambda: keeper.newest()["name"] != old, "a dump that can be restored, hours before its time")
     assert "hmac" in keeper.newest() and "hmac" not in manifest_of(keeper, old)
 

@@ -224,11 +224,12 @@ class Keeper:
         return rc
 
     def reload(self, settings):
-        """SIGHUP, with these settings laid over the present ones."""
-        n = self.log().count(" reloaded")
+        """SIGHUP, with these settings laid over the present ones; returns when they are in force, after a job that runs."""
+        done = f"config {self.config_path} reloaded\n"  # not "is reloaded when the running dump ends"
+        n = self.log().count(done)
         self.configure(settings)
         self.process.send_signal(signal.SIGHUP)
-        self.wait(lambda: self.log().count(" reloaded") > n, "the new config")
+        self.wait(lambda: self.log().count(done) > n, "the new config")
 
     def kill9(self):
         """kill -9 of the supervisor and all its workers, as a dying host would do it. Until the last of them has ended
