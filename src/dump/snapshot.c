@@ -445,6 +445,9 @@ static struct snapshot *begin(const struct job *job, struct err *e)
     return NULL;
 }
 
+/* A changed definition makes one scan fail, but not the next one, unless the game changes definitions all the time. */
+#define SCAN_TRIES 2u
+
 /* What makes a scan fail (ALTER, TRUNCATE, a gap in the log) does not affect a copy under locks. */
 static bool worth_a_copy(const struct err *e)
 {
@@ -456,16 +459,22 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
 {
     enum config_method method;
     struct snapshot *s = begin(job, e);
-    int64_t wait_ms = 0; /* of an attempt that failed */
+    int64_t wait_ms = 0; /* of attempts that failed */
     char warning[sizeof s->warning] = "";
     int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, method, e) : -1;
-    if (rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e)) {
-        snprintf(warning, sizeof warning, "dumped by method copy this time: %s", e->text);
-        job_note(job, "%s", warning);
-        wait_ms = snapshot_release(s);
+    for (unsigned tries = 1; rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e); tries++) {
+        bool again = e->cls == ERR_CHANGED && tries < SCAN_TRIES;
+        if (again) {
+            job_note(job, "the tables are scanned again: %s", e->text);
+        } else {
+            snprintf(warning, sizeof warning, "dumped by method copy this time: %s", e->text);
+            job_note(job, "%s", warning);
+        }
+        int64_t ms = snapshot_release(s);
+        wait_ms = ms > wait_ms ? ms : wait_ms;
         snapshot_end(s); /* the scan may have left a HANDLER open or lost the connection */
         s = begin(job, e);
-        rc = s ? take(s, METHOD_COPY, e) : -1;
+        rc = s ? take(s, again ? METHOD_FUZZY : METHOD_COPY, e) : -1;
     }
     if (rc == 0) {
         s->wait_ms = wait_ms > s->wait_ms ? wait_ms : s->wait_ms;

@@ -53,9 +53,10 @@ struct snapshot {
     struct db_figures *figures;
 };
 
-/* Takes the snapshot by the configured method. `auto`: fuzzy if possible, else copy; copy also if
- * definitions changed during the scan, which is reported by a note. ERR_CHANGED: there is no
- * sentinel row to prove that the world is there. */
+/* Takes the snapshot by the configured method. `auto`: fuzzy if possible, else copy. If
+ * definitions change during a scan, the tables are scanned once more, and then copied; they are
+ * copied at once if the log has a gap or the scan does not fit on the disk. Each is reported by a
+ * note. ERR_CHANGED: there is no sentinel row to prove that the world is there. */
 struct snapshot *snapshot_take(const struct job *job, struct err *e);
 /* Returns why the world cannot be dumped by `fuzzy` (malloc), NULL if it can; NULL with e->cls set
  * if the server could not be queried. If it can, `copied` (may be NULL) gets the tables without a
