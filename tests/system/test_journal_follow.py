@@ -313,7 +313,7 @@ def tear(path, n):
     with open(path, "r+b") as f:
         f.seek(0, os.SEEK_END)
         if n % 3 == 0:
-            f.truncate(f.tell() - 5)
+            f.truncate(max(f.tell() - 5, 0))
         else:
             f.write((b"\0" * 4096, b"WKJF" + b"\x40\0\0\0" * 3)[n % 3 - 1])
 
@@ -337,6 +337,7 @@ def test_killed_while_it_writes(make_followed, how):
             if how == "follower":
                 another_follower(keeper)
                 continue
+            keeper.wait(keeper.segments.paths, "a segment")  # it follows before it writes the first one
             keeper.kill9()
             if how == "torn":
                 tear(keeper.segments.paths()[-1], n)
