@@ -51,7 +51,7 @@ class Change:
         self.seed, self.logged, self.world, self.keeper = seed, logged, world, keeper
         self.rand = random.Random(f"{seed}/changes")
         self.done, self.stages, self.number = [], {"a": [], "b": []}, 0
-        self.aside, self.under, self.holder = world.schema + "_ref", [], None
+        self.aside, self.under, self.usual, self.holder = world.schema + "_ref", [], [], None
         self.outage = None  # seconds from when its server is there again, and no other world of it is restored, until it is UP
 
     def hold(self):
@@ -333,15 +333,22 @@ class Campaign:
 
 
 def other_settings(server, rand):
-    """Some that this server takes, as the one that starts after a crash may have them."""
-    taken, known = [], [s for s in settings_of(server) if s.name not in LEFT_OUT]
+    """Some that this server takes, as the one that starts after a crash may have them; and what they are now."""
+    taken, before, known = [], [], [s for s in settings_of(server) if s.name not in LEFT_OUT]
     for setting in rand.sample(known, rand.randint(1, 4)):
+        ((was,),) = server.sql(f"SELECT @@GLOBAL.{setting.name}")
         try:
             server.sql(f"SET GLOBAL {setting.name}={setting.value}")
             taken.append(f"{setting.name}={setting.value}")
+            before.append(f"{setting.name}={pymysql.converters.escape_item(was, 'utf8mb4')}")
         except pymysql.err.Error:
             pass
-    return taken
+    return taken, before
+
+
+def change_settings(server, settings):
+    for setting in settings:
+        server.sql(f"SET GLOBAL {setting}")
 
 
 def mix(server, worlds):
@@ -352,9 +359,9 @@ def mix(server, worlds):
     for w in worlds:
         if rand.random() < 0.5:
             w.hold()
-    under = other_settings(server, rand) if rand.random() < 0.6 else []
+    under, before = other_settings(server, rand) if rand.random() < 0.6 else ([], [])
     for w in worlds:
-        w.under = under
+        w.under, w.usual = under, before
 
 
 @pytest.mark.each_server
@@ -382,7 +389,9 @@ def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
         if MIXED:
             mix(server, worlds)
         for w in worlds:
+            change_settings(server, w.under)
             back = w.restore(w.seed % AUTOMATIC == 0 and not w.under)
+            change_settings(server, w.usual)  # the test's own sessions begin with them as well
             told["losses"] += 1
             told["up"] += back is not None
             told["settings"] += bool(w.under)
