@@ -36,7 +36,7 @@ static int configured(const struct action_context *a, struct err *e)
 /* Both ends, of a world that lives: in one that was forgotten nothing is unsent, and no session open. */
 static int connect_both(struct action_context *a, struct write_back *w, struct err *e)
 {
-    write_back_open(w, a->cfg);
+    write_back_open(w, a->cfg, a->state.central);
     return configured(a, e) < 0 || write_back_central(w, e) < 0 ||
                    write_back_world(w, &a->job.db, e) < 0 || action_check_world(a, w->world, e) < 0
                ? -1
@@ -85,7 +85,7 @@ int action_locks(struct action_context *a, const struct request *r, json_t **res
     (void)r;
     struct write_back w;
     json_t *list = json_array();
-    write_back_open(&w, a->cfg);
+    write_back_open(&w, a->cfg, a->state.central);
     int rc = configured(a, e) < 0 || write_back_central(&w, e) < 0
                  ? -1
                  : central_locks(w.central, list, e);

@@ -36,6 +36,9 @@ static const struct check_rule local[] = {
      "a larger max_heap_table_size and ALTER TABLE wk_progress ENGINE=MEMORY; or [progress] engine "
      "= innodb",
      true},
+    {"local store", "!found local_forgets", CHECK_NOTE,
+     "wk_session is of an earlier version: it cannot tell which central store a lock was taken in",
+     "worldkeeper --init adds the column"},
     {"local store", "!found progress.engine=memory", CHECK_OK,
      "wk_progress takes {local_row:size} for each blob, however short, and none above "
      "{local_most:size}; {local_fit:count} fit in",
@@ -86,6 +89,9 @@ static const struct check_rule central[] = {
     {"central store", "!found central_old", CHECK_NOTE,
      "its routines are of an earlier version: whoever may call them can save as lock_id "
      "{progress.lock_id}",
+     "apply what worldkeeper --sql=progress-central prints, as an administrator there"},
+    {"central store", "!found central_nameless", CHECK_NOTE,
+     "it is of an earlier version, and cannot be told from another central store",
      "apply what worldkeeper --sql=progress-central prints, as an administrator there"},
     {"central store", "!found central_open", CHECK_NOTE,
      "lock_id {progress.lock_id} is bound to no account: any game server can save as this one",
@@ -293,6 +299,7 @@ static void binding_facts(struct check *c, struct db *db, const struct names *ro
     if (!old && central_bound(db, c->cfg->progress.lock_id, &bound, &anonymous, &e) < 0)
         check_word(c, "central_broken", "%s", e.text);
     check_fact(c, "central_old", old);
+    check_fact(c, "central_nameless", !names_has(routines, "wk_store"));
     check_fact(c, "central_open", !old && !bound);
     check_number(c, "central_anonymous", anonymous);
 }
@@ -379,11 +386,13 @@ bool check_central_here(const struct config *cfg)
 void check_progress(struct check *c)
 {
     struct err e = {0};
+    bool remembers = false;
     if (!c->cfg->progress.lock_id)
         return;
     if (db_exec_with(c->db, "USE ??", DB_ARGS(c->cfg->schema), &e) == 0 &&
-        local_exists(c->db, c->cfg->schema, &e) == 0)
+        local_exists(c->db, c->cfg->schema, &remembers, &e) == 0)
         local_facts(c, c->db, &e);
+    check_fact(c, "local_forgets", !remembers);
     check_error(c, "local", &e);
     CHECK_RULES(c, local);
     check_central(c);

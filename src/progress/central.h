@@ -20,6 +20,9 @@ bool central_lasts(const struct err *e, mono_t *since, mono_t now, int64_t grace
 
 /* Opens a connection whose default schema is the central store's. */
 struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e);
+/* Reads the name that tells this store from every other one; "": its schema is of a version without
+ * names. */
+int central_store(struct db *db, char out[PROGRESS_STORE_MAX + 1], struct err *e);
 
 /* Saves that are sent in one statement. */
 struct central_batch {
@@ -38,7 +41,7 @@ void central_batch_free(struct central_batch *b);
 bool central_batch_add(struct central_batch *b, const struct local_blob *blob);
 
 /* Outcome of a save. Sent: the blob is there, by this call or an earlier one. Unknown: the store
- * has never given out that number of the lock, so it is another store than the one in which the
+ * has never given out that number of the lock to this game server, so it is another store than the one in which the
  * lock was taken, or an earlier state of it. */
 enum central_outcome { CENTRAL_SENT, CENTRAL_STALE, CENTRAL_STOLEN, CENTRAL_UNKNOWN_LOCK };
 const char *central_outcome_name(enum central_outcome o);

@@ -106,6 +106,16 @@ CREATE TABLE IF NOT EXISTS wk_account (
     KEY wk_account_user (`user`)
 ) ENGINE=InnoDB //
 
+-- Tells this store from every other one. Copied with the store's rows; where a copy becomes a store of its own, DELETE the row
+-- and apply this file again.
+CREATE TABLE IF NOT EXISTS wk_store (
+    only_row TINYINT UNSIGNED NOT NULL,
+    store    VARBINARY(32) NOT NULL,
+    PRIMARY KEY (only_row)
+) ENGINE=InnoDB //
+SET @wk_new_store = LOWER(HEX(RANDOM_BYTES(16))) //
+INSERT IGNORE INTO wk_store (only_row, store) VALUES (1, @wk_new_store) //
+
 -- A table of an earlier version has no wk_lock.account. The routines of that version do not ask for it.
 SET @wk_add = (SELECT IF(COUNT(*) = 0, 'ALTER TABLE wk_lock ADD account VARBINARY(1024) NULL', 'DO 0')
                  FROM information_schema.COLUMNS
@@ -485,8 +495,8 @@ END //
 --   INSERT INTO wk_sent (blob_key, lock_key, lock_seq, seq, `blob`) VALUES (…), …;   as often as needed
 --   CALL wk_send(lock_id);                                   a row for each that was refused: outcome (stale, stolen, unknown),
 --                                                            blob_key, seq (that is there; NULL: none is)
--- unknown: wk_lock has not given out that number of the lock. This is not the store in which the lock was taken, or it was
--- restored to an earlier moment: nobody has taken the lock since, and the blob is not lost to another game server.
+-- unknown: wk_lock has not given out that number of the lock, or has given it out to another lock_id. This is not the store in
+-- which the lock was taken, or it was restored to an earlier moment: the blob is not lost to another game server.
 -- What no row names is in wk_blob. wk_sent keeps its rows: after an error, CALL wk_send may be repeated.
 /*!80000 DROP PROCEDURE IF EXISTS wk_send_open */ //
 CREATE /*M! OR REPLACE */ PROCEDURE wk_send_open()
@@ -569,7 +579,8 @@ BEGIN
             saved_at = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, UTC_TIMESTAMP(3), wk_blob.saved_at),
             seq = IF(wk_blob.lock_key = s.lock_key AND wk_blob.lock_seq = s.lock_seq AND wk_blob.seq < s.seq, s.seq, wk_blob.seq);
         INSERT INTO wk_refused
-        SELECT CASE WHEN COALESCE(l.lock_seq, 0) < s.lock_seq THEN 'unknown'
+        SELECT CASE WHEN COALESCE(l.lock_seq, 0) < s.lock_seq OR (l.lock_seq = s.lock_seq AND l.lock_id <> p_lock_id)
+                    THEN 'unknown'
                     WHEN b.seq IS NULL OR b.lock_key <> s.lock_key OR b.lock_seq <> s.lock_seq OR NOT (l.lock_id <=> p_lock_id)
                          OR l.lock_seq <> s.lock_seq THEN 'stolen'
                     ELSE 'stale' END, s.blob_key, b.seq
@@ -659,6 +670,18 @@ BEGIN
       FROM wk_lock l LEFT JOIN wk_server s ON s.lock_id = l.lock_id
      WHERE l.lock_id IS NOT NULL
      ORDER BY l.lock_key;
+    COMMIT;
+END //
+
+-- wk_store(): store, which tells this store from every other one
+/*!80000 DROP PROCEDURE IF EXISTS wk_store */ //
+CREATE /*M! OR REPLACE */ PROCEDURE wk_store()
+    READS SQL DATA SQL SECURITY DEFINER
+BEGIN
+    /*M! SET STATEMENT sql_notes=0 FOR DROP TEMPORARY TABLE IF EXISTS wk_store; */
+    COMMIT;
+    /*M! SET STATEMENT wsrep_sync_wait=1 FOR */
+    SELECT store FROM wk_store;
     COMMIT;
 END //
 

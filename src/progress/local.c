@@ -21,6 +21,7 @@
 
 #define KEY_TYPE "VARBINARY(64) NOT NULL"
 #define NUMBER_TYPE "BIGINT UNSIGNED NOT NULL"
+#define STORE_COLUMN "store VARBINARY(32) NOT NULL DEFAULT ''"
 #define TIME_TYPE "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)"
 
 /* "$" is the type of blobs, then what follows the columns. BTREE: scans go by key, in pieces. */
@@ -29,7 +30,7 @@ static const struct {
 } tables[] = {
     {"wk_session",
      "CREATE TABLE IF NOT EXISTS wk_session (lock_key " KEY_TYPE ",lock_seq " NUMBER_TYPE
-     ",state ENUM('open','closing') NOT NULL DEFAULT 'open',opened_at " TIME_TYPE
+     ",state ENUM('open','closing') NOT NULL DEFAULT 'open',opened_at " TIME_TYPE "," STORE_COLUMN
      ",PRIMARY KEY (lock_key) USING BTREE) ENGINE="},
     {"wk_progress",
      "CREATE TABLE IF NOT EXISTS wk_progress (blob_key " KEY_TYPE ",lock_key " KEY_TYPE
@@ -137,6 +138,26 @@ static int check_engines(struct db *db, bool innodb, struct err *e)
     return -1;
 }
 
+static int has_store(struct db *db, bool *out, struct err *e)
+{
+    SCOPED(xfree) char *n =
+        db_one(db,
+               "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=DATABASE() "
+               "AND TABLE_NAME='wk_session' AND COLUMN_NAME='store'",
+               e);
+    *out = n && strcmp(n, "1") == 0;
+    return n ? 0 : -1;
+}
+
+/* A table of an earlier version lacks it. */
+static int add_store(struct db *db, struct err *e)
+{
+    bool there;
+    if (has_store(db, &there, e) < 0)
+        return -1;
+    return there ? 0 : db_exec(db, "ALTER TABLE wk_session ADD " STORE_COLUMN, e);
+}
+
 /* One that is there as it should be stays, one that an older version made is altered, and MariaDB's is replaced: a DROP
  * takes along what was granted on the routine, the game's EXECUTE. */
 static int make_routine(struct db *db, const char *name, const char *sql, struct err *e)
@@ -167,6 +188,8 @@ int local_init(struct db *db, bool innodb, struct err *e)
     int rc = make_tables(db, innodb, e);
     if (rc == 0)
         rc = check_engines(db, innodb, e);
+    if (rc == 0)
+        rc = add_store(db, e);
     /* Strict: a blob that is too long is refused, never cut. */
     if (rc == 0)
         rc = db_exec(db, "SET SESSION sql_mode='STRICT_ALL_TABLES'", e);
@@ -181,7 +204,7 @@ int local_init(struct db *db, bool innodb, struct err *e)
     return rc;
 }
 
-int local_exists(struct db *db, const char *schema, struct err *e)
+int local_exists(struct db *db, const char *schema, bool *remembers, struct err *e)
 {
     char *n = db_one(db,
                      "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() "
@@ -192,7 +215,7 @@ int local_exists(struct db *db, const char *schema, struct err *e)
     bool all = strcmp(n, "3") == 0;
     free(n);
     if (all)
-        return 0;
+        return has_store(db, remembers, e);
     err_set(e, ERR_REFUSED, 0, "schema %s has no tables wk_session, wk_progress, wk_stolen",
             schema);
     err_hint(e, "worldkeeper --init makes them");
@@ -361,26 +384,29 @@ static int take_blob(const struct db_rows *r, struct local_blobs *out, struct er
     b->len = db_length(r, 5);
     b->data = xcalloc(1, b->len + 1); /* an empty one is a blob as well */
     memcpy(b->data, db_value(r, 5), b->len);
+    db_copy(r, 6, b->store, sizeof b->store);
     out->count++;
     return 0;
 }
 
-int local_read(struct db *db, const struct local_unsent *keys, size_t count,
+int local_read(struct db *db, bool remembers, const struct local_unsent *keys, size_t count,
                struct local_blobs *out, struct err *e)
 {
     struct buf sql = {0};
     /* A row that the game wrote itself belongs to the session that is there. */
-    buf_adds(&sql, "SELECT p.blob_key,p.lock_key,COALESCE(p.lock_seq,s.lock_seq,0),p.seq,"
-                   "p.changed_at,p.`blob` FROM wk_progress p " DB_ONLY_TABLE " LEFT JOIN "
-                   "wk_session s " DB_ONLY_TABLE
-                   " ON s.lock_key=p.lock_key WHERE p.seq>p.sent_seq AND p.blob_key IN (");
+    buf_printf(&sql,
+               "SELECT p.blob_key,p.lock_key,COALESCE(p.lock_seq,s.lock_seq,0),p.seq,"
+               "p.changed_at,p.`blob`,%s FROM wk_progress p " DB_ONLY_TABLE " LEFT JOIN "
+               "wk_session s " DB_ONLY_TABLE
+               " ON s.lock_key=p.lock_key WHERE p.seq>p.sent_seq AND p.blob_key IN (",
+               remembers ? "IF(s.lock_seq=COALESCE(p.lock_seq,s.lock_seq),s.store,'')" : "''");
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(&sql, ',');
         local_key_sql(&sql, &keys[i].key);
     }
     buf_addc(&sql, ')');
-    struct db_rows *r = db_select(db, "bbuutb", sql.p, e);
+    struct db_rows *r = db_select(db, "bbuutbt", sql.p, e);
     int got;
     while ((got = db_next(r, e)) == 1)
         if (take_blob(r, out, e) < 0) {
@@ -491,6 +517,8 @@ int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_ses
             continue;
         if ((got = local_take_key(r, 0, &s.lock_key, e)) < 0)
             break;
+        if (!lock_id)
+            db_copy(r, 2, s.store, sizeof s.store);
         out->list = xgrow(out->list, out->count, sizeof *out->list);
         out->list[out->count++] = s;
     }
@@ -502,13 +530,44 @@ int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_ses
     return got;
 }
 
-int local_closing(struct db *db, struct local_sessions *out, struct err *e)
+#define CLOSING " FROM wk_session " DB_ONLY_TABLE " WHERE state='closing'"
+int local_closing(struct db *db, bool remembers, struct local_sessions *out, struct err *e)
 {
-    return local_take_sessions(db_select(db, "bu",
-                                         "SELECT lock_key,lock_seq FROM wk_session " DB_ONLY_TABLE
-                                         " WHERE state='closing'",
-                                         e),
-                               NULL, out, e);
+    const char *sql = remembers ? "SELECT lock_key,lock_seq,store" CLOSING
+                                : "SELECT lock_key,lock_seq,''" CLOSING;
+    return local_take_sessions(db_select(db, "but", sql, e), NULL, out, e);
+}
+
+/* The first list finds the rows by their key; the second one says which of them are the same sessions. */
+static int remember_piece(struct db *db, const char *store, const struct local_blob *const *blobs,
+                          size_t count, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    buf_adds(&sql, "UPDATE wk_session " DB_ONLY_TABLE " SET store=");
+    sql_string(&sql, store, strlen(store));
+    buf_adds(&sql, " WHERE store='' AND lock_key IN (");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(&sql, i ? "," : "");
+        local_key_sql(&sql, &blobs[i]->lock_key);
+    }
+    buf_adds(&sql, ") AND (lock_key,lock_seq) IN (");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(&sql, i ? ",(" : "(");
+        local_key_sql(&sql, &blobs[i]->lock_key);
+        buf_printf(&sql, ",%" PRIu64 ")", blobs[i]->lock_seq);
+    }
+    buf_addc(&sql, ')');
+    return db_exec_len(db, sql.p, sql.len, e);
+}
+
+int local_remember(struct db *db, const char *store, const struct local_blob *const *blobs,
+                   size_t count, struct err *e)
+{
+    for (size_t i = 0; i < count; i += MARK_PIECE)
+        if (remember_piece(db, store, blobs + i, count - i < MARK_PIECE ? count - i : MARK_PIECE,
+                           e) < 0)
+            return -1;
+    return 0;
 }
 
 int local_close_all(struct db *db, struct err *e)
@@ -524,8 +583,8 @@ int local_close(struct db *db, const struct local_key *lock_key, struct err *e)
 
 int local_sessions_in(struct db *db, const char *session, struct local_sessions *out, struct err *e)
 {
-    return local_take_sessions(db_select_with(db, "bu",
-                                              "SELECT lock_key,lock_seq FROM ?? " DB_ONLY_TABLE,
+    return local_take_sessions(db_select_with(db, "but",
+                                              "SELECT lock_key,lock_seq,'' FROM ?? " DB_ONLY_TABLE,
                                               DB_ARGS(session), e),
                                NULL, out, e);
 }

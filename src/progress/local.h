@@ -14,6 +14,7 @@
 #include "mysql/conn.h"
 
 #define PROGRESS_KEY_MAX 64
+#define PROGRESS_STORE_MAX 32 /* bytes of the name of a central store */
 /* Bytes that a row of a MEMORY table can hold beside the other columns, of 65,535 in all. */
 #define PROGRESS_MEMORY_BLOB 65000
 
@@ -24,8 +25,9 @@ extern const char *const local_own[];
 extern const char *const local_bound[];
 /* Creates what is missing. ERR_REFUSED: a table exists with another engine than `innodb` says. */
 int local_init(struct db *db, bool innodb, struct err *e);
-/* Returns -1 with ERR_REFUSED and a hint if the tables do not exist. */
-int local_exists(struct db *db, const char *schema, struct err *e);
+/* Returns -1 with ERR_REFUSED and a hint if the tables do not exist. *remembers: wk_session has a
+ * column for the central store; a table of an earlier version lacks it until local_init(). */
+int local_exists(struct db *db, const char *schema, bool *remembers, struct err *e);
 
 /* Allows one write-back at a time, by a server lock that the connection holds. ERR_BUSY after
  * `wait` ms. */
@@ -45,6 +47,8 @@ struct local_blob {
     struct local_key key, lock_key;
     uint64_t lock_seq; /* 0: no session has it */
     uint64_t seq;
+    /* the central store that accepted blobs of its session; "": none has yet */
+    char store[PROGRESS_STORE_MAX + 1];
     char changed_at[32];
     char *data; /* owned; freed and NULL after it was put into a statement */
     size_t len;
@@ -71,7 +75,7 @@ int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err
 void local_keys_free(struct local_keys *k);
 
 /* Adds the current blobs of `count` keys, if they are unsent. */
-int local_read(struct db *db, const struct local_unsent *keys, size_t count,
+int local_read(struct db *db, bool remembers, const struct local_unsent *keys, size_t count,
                struct local_blobs *out, struct err *e);
 /* Marks those that are unchanged since they were read as sent. */
 int local_mark(struct db *db, const struct local_blob *const *sent, size_t count, struct err *e);
@@ -83,16 +87,20 @@ int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
 struct local_session {
     struct local_key lock_key;
     uint64_t lock_seq;
+    char store[PROGRESS_STORE_MAX + 1]; /* as a blob's */
 };
 struct local_sessions {
     struct local_session *list;
     size_t count;
 };
-/* Reads rows of lock_key, lock_seq and, unless `lock_id` is NULL, the holder: keeps those that it
- * holds. Ends the rows. */
+/* Reads rows of lock_key, lock_seq and the holder, and keeps those that `lock_id` holds. NULL: the
+ * third column is the session's store, and all are kept. Ends the rows. */
 int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_sessions *out,
                         struct err *e);
-int local_closing(struct db *db, struct local_sessions *out, struct err *e);
+int local_closing(struct db *db, bool remembers, struct local_sessions *out, struct err *e);
+/* Records `store` as the central store of the sessions of these blobs. */
+int local_remember(struct db *db, const char *store, const struct local_blob *const *blobs,
+                   size_t count, struct err *e);
 /* Marks sessions as closing: one, or all. */
 int local_close(struct db *db, const struct local_key *lock_key, struct err *e);
 int local_close_all(struct db *db, struct err *e);

@@ -121,7 +121,7 @@ int renew_sessions(struct db *db, const struct config *cfg, const char *session,
     *out = (struct renewed){.asked = rc == 0 && r.list.count > 0};
     for (unsigned i = 0; i < TRIES && rc == 0 && r.next < r.list.count; i++) {
         struct write_back w;
-        write_back_open(&w, cfg);
+        write_back_open(&w, cfg, "");
         if (write_back_central(&w, &out->away) == 0)
             rc = renew_all(&r, w.central, &out->away, e);
         write_back_close(&w);

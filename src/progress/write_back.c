@@ -17,9 +17,10 @@
 #define READ_BYTES (2u << 20)
 #define RELEASES 50u /* locks in one round trip, each with its own commit: 20 kB of SQL at most */
 
-void write_back_open(struct write_back *w, const struct config *cfg)
+void write_back_open(struct write_back *w, const struct config *cfg, const char *known)
 {
     *w = (struct write_back){.cfg = cfg};
+    snprintf(w->known, sizeof w->known, "%s", known);
 }
 
 void write_back_close(struct write_back *w)
@@ -39,8 +40,10 @@ int write_back_central(struct write_back *w, struct err *e)
     if (file && !w->password.p && file_read_secret(file, &w->password, e) < 0)
         return -1;
     w->central = central_open(&w->cfg->progress, w->password.p, e);
-    if (w->central)
+    if (w->central && central_store(w->central, w->store, e) == 0)
         return 0;
+    db_close(w->central);
+    w->central = NULL;
     err_step(e, "the central store of [progress]");
     return -1;
 }
@@ -56,7 +59,7 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
     w->world = db_open(&params, e);
     if (w->world && (w->cfg->progress.innodb || galera_own_node(w->world, e) == 0) &&
         db_exec(w->world, "SET SESSION sql_mode='STRICT_ALL_TABLES'", e) == 0 &&
-        local_exists(w->world, w->cfg->schema, e) == 0)
+        local_exists(w->world, w->cfg->schema, &w->remembers, e) == 0)
         return 0;
     db_close(w->world);
     w->world = NULL;
@@ -107,25 +110,36 @@ struct flight {
     size_t answers;   /* bytes that they may have together */
 };
 
-/* It waits: it is refused by this store only, and may be sent once the config names the right one. */
-static void other_store(struct write_back *w, const struct local_blob *b)
+/* Has another central store taken blobs of the session, or of the world where the session does not say? */
+static bool is_of_another(const struct write_back *w, const char *store, bool or_world)
+{
+    const char *of = store[0] || !or_world ? store : w->known;
+    return of[0] && strcmp(of, w->store) != 0;
+}
+
+/* What is of this lock waits: it is refused by this store only, and may be sent once the config names the right one. */
+static void other_store(struct write_back *w, const struct local_key *lock_key, uint64_t lock_seq,
+                        bool unknown)
 {
     const struct config_progress *cfg = &w->cfg->progress;
-    struct buf blob = {0}, lock = {0};
-    text_clean_bytes(&blob, b->key.bytes, b->key.len, 32);
-    text_clean_bytes(&lock, b->lock_key.bytes, b->lock_key.len, 32);
-    err_set(&w->done.skipped, ERR_QUERY, 0,
-            "schema %s has never given out lock %s under number %" PRIu64
-            ", which blob %s was saved under: it is not the central store in which that lock was "
-            "taken, or it was restored to an earlier moment",
-            cfg->schema, lock.p, b->lock_seq, blob.p);
+    SCOPED(buf_free) struct buf lock = {0};
+    text_clean_bytes(&lock, lock_key->bytes, lock_key->len, 32);
+    if (unknown)
+        err_set(&w->done.skipped, ERR_QUERY, 0,
+                "schema %s has never given out lock %s under number %" PRIu64
+                " to %.64s: it is not the central store in which that lock was taken, or it was "
+                "restored to an earlier moment",
+                cfg->schema, lock.p, lock_seq, cfg->lock_id);
+    else
+        err_set(&w->done.skipped, ERR_QUERY, 0,
+                "schema %s is another central store than the one that has taken this world's "
+                "blobs so far: what is saved under lock %s waits",
+                cfg->schema, lock.p);
     err_hint(&w->done.skipped,
              "let [progress] in %s name the store by which players log in, then systemctl reload "
              "worldkeeper@%s: all that waits is sent then; if the store was restored: "
              "worldkeeper-progress(7), \"The central store was restored to an earlier moment\"",
              w->cfg->path, w->cfg->name);
-    buf_free(&blob);
-    buf_free(&lock);
 }
 
 static int set_aside(struct write_back *w, const struct local_blob *b,
@@ -148,18 +162,28 @@ static int settle(struct write_back *w, const struct local_blob *list, size_t co
 {
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what it holds */
     const struct local_blob **sent = xcalloc(count, sizeof *sent);
-    size_t n = 0;
-    int rc = 0;
+    size_t n = 0, first = 0; /* of those sent, these are the first of their session */
     for (size_t i = 0; i < count; i++)
         if (answers[i].outcome == CENTRAL_SENT)
             sent[n++] = &list[i];
-        else if (answers[i].outcome == CENTRAL_UNKNOWN_LOCK)
-            other_store(w, &list[i]);
     w->done.sent += n;
-    rc = local_mark(w->world, sent, n, e);
-    for (size_t i = 0; i < count && rc == 0; i++)
-        if (answers[i].outcome == CENTRAL_STALE || answers[i].outcome == CENTRAL_STOLEN)
-            rc = set_aside(w, &list[i], &answers[i], e);
+    if (n)
+        memcpy(w->known, w->store, sizeof w->known);
+    int rc = local_mark(w->world, sent, n, e);
+    for (size_t i = 0; i < n; i++)
+        if (!sent[i]->store[0])
+            sent[first++] = sent[i];
+    if (rc == 0 && w->remembers && w->store[0])
+        rc = local_remember(w->world, w->store, sent, first, e);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        const struct local_blob *b = &list[i];
+        enum central_outcome o = answers[i].outcome;
+        bool unknown = o == CENTRAL_UNKNOWN_LOCK;
+        if (unknown || (o == CENTRAL_STOLEN && is_of_another(w, b->store, true)))
+            other_store(w, &b->lock_key, b->lock_seq, unknown);
+        else if (o != CENTRAL_SENT)
+            rc = set_aside(w, b, &answers[i], e);
+    }
     free(sent);
     return rc;
 }
@@ -246,6 +270,9 @@ static int fill(struct write_back *w, struct flight *f, bool last, struct err *e
         struct local_blob *b = &f->blobs.list[f->next];
         if (b->lock_seq == 0) { /* no session says under which number it was locked */
             no_session(b, &w->done.skipped);
+            skip(f);
+        } else if (is_of_another(w, b->store, false)) {
+            other_store(w, &b->lock_key, b->lock_seq, false);
             skip(f);
         } else if (central_batch_add(&f->batch, b)) {
             free(b->data);
@@ -335,7 +362,7 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
             rc = fill(w, &f, true, e);
             break;
         }
-        rc = local_read(w->world, keys->list + i, n, &f.blobs, e);
+        rc = local_read(w->world, w->remembers, keys->list + i, n, &f.blobs, e);
         if (rc == 0)
             rc = fill(w, &f, i + n == keys->count || (rate && f.batch.count + n > rate), e);
         pace(w, began, f.taken);
@@ -371,10 +398,17 @@ static int end_batch(struct write_back *w, struct local_session *list, size_t co
     return rc;
 }
 
-/* Those that were closing before their blobs were looked for. */
-static int end_sessions(struct write_back *w, const struct local_sessions *closing, struct err *e)
+/* Those that were closing before their blobs were looked for. This store has no lock of a session of another one. */
+static int end_sessions(struct write_back *w, struct local_sessions *closing, struct err *e)
 {
     int rc = 0;
+    size_t ours = 0;
+    for (size_t i = 0; i < closing->count; i++)
+        if (is_of_another(w, closing->list[i].store, false))
+            other_store(w, &closing->list[i].lock_key, closing->list[i].lock_seq, false);
+        else
+            closing->list[ours++] = closing->list[i];
+    closing->count = ours;
     for (size_t i = 0; i < closing->count && rc == 0; i += RELEASES) {
         size_t left = closing->count - i;
         rc = may_go_on(w, e) < 0
@@ -424,7 +458,7 @@ static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
     struct local_sessions closing;
     struct local_keys of_closing = {0}, *keys = scope == WRITE_BACK_ALL ? &w->left : &of_closing;
     size_t first = 0, *at = scope == WRITE_BACK_ALL ? &w->left_at : &first;
-    if (local_closing(w->world, &closing, e) < 0)
+    if (local_closing(w->world, w->remembers, &closing, e) < 0)
         return -1;
     int rc = 0;
     if (!keys->count && (scope == WRITE_BACK_ALL || closing.count)) {

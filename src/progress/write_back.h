@@ -18,6 +18,11 @@ struct write_back {
     const struct config *cfg;
     struct db *world, *central; /* NULL: not connected */
     struct buf password;        /* of the central store */
+    /* name of the central store; "": its schema is of a version without names */
+    char store[PROGRESS_STORE_MAX + 1];
+    /* name of the store that last accepted blobs of this world; "": none did */
+    char known[PROGRESS_STORE_MAX + 1];
+    bool remembers; /* wk_session has a column for the store */
     /* the last run failed at the central store: its connection must be closed */
     bool central_failed;
     bool fenced; /* the last run was ended because the lease of the world ended */
@@ -36,7 +41,7 @@ struct write_back {
         struct err skipped;
     } done;
 };
-void write_back_open(struct write_back *w, const struct config *cfg);
+void write_back_open(struct write_back *w, const struct config *cfg, const char *known);
 void write_back_close(struct write_back *w);
 /* These connect, unless already connected. */
 int write_back_central(struct write_back *w, struct err *e);

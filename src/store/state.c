@@ -45,6 +45,7 @@ static const struct js_field fields[] = {
     STATE(SHOWN, "last_verify", verify.last, NULL),
     STATE(NUMBER, "watched_at", watched_at, NULL, 0, CLOCK_WALL_MAX),
     STATE(SHOWN, "holder", holder, NULL),
+    STATE(TEXT, "central", central, NULL),
     STATE(NUMBER, "lease_number", lease_number, NULL, 0, DB_GENERATION_MAX),
 };
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -46,7 +47,8 @@ struct report {
     bool ran;
     uint64_t sent, set_aside, released;
     enum central_state central;
-    struct err error; /* why it is not CENTRAL_OK, or what could not be sent */
+    char store[PROGRESS_STORE_MAX + 1]; /* that took blobs last */
+    struct err error;                   /* why it is not CENTRAL_OK, or what could not be sent */
 };
 
 static struct write_backs {
@@ -262,7 +264,7 @@ static int child_main(int fd, void *arg)
     static struct child c; /* without a byte that was never written */
     c.fd = fd;
     c.w = arg;
-    write_back_open(&c.run, c.w->cfg);
+    write_back_open(&c.run, c.w->cfg, c.w->a->state.central);
     c.run.stop = take_orders;
     c.run.stop_arg = &c;
     c.next_run = clock_mono();
@@ -275,6 +277,7 @@ static int child_main(int fd, void *arg)
             send_unsent(&c);
         if (c.run.world)
             ask_figures(&c);
+        memcpy(c.report.store, c.run.known, sizeof c.report.store);
         worker_send_packet(c.fd, 0, &c.report, sizeof c.report);
         c.report.ran = false;
         c.report.sent = c.report.set_aside = c.report.released = 0;
@@ -352,6 +355,10 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         r->central != write_backs.last.central || r->sessions != write_backs.last.sessions ||
         r->stolen != write_backs.last.stolen || r->sent)
         w->status_dirty = true;
+    if (strcmp(w->a->state.central, r->store) != 0) {
+        snprintf(w->a->state.central, sizeof w->a->state.central, "%s", r->store);
+        w->state_dirty = true;
+    }
     write_backs.last = *r;
     write_backs.sent += r->sent;
     /* One record for each run that had something to do. */

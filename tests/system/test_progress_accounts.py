@@ -14,7 +14,7 @@ from wk.util import CANARY
 pytestmark = pytest.mark.each_server
 
 PUBLIC = {"wk_acquire", "wk_load", "wk_save", "wk_save_many", "wk_send_open", "wk_send", "wk_release", "wk_beat", "wk_locks",
-          "wk_bound"}
+          "wk_bound", "wk_store"}
 NOT_YOURS = "this account may not use this lock_id"
 
 
@@ -416,7 +416,9 @@ def test_games_play_on_while_a_store_is_brought_up_to_date(server):
                 assert missing(e), (statement[:200], e.args)
     con.close()
     assert open_session.rows("wk_load", "open", "gs-a", seq) == (("loaded", b"blob of open", last, b"x"),)
-    upgraded = structure(central)
+    upgraded, ((name,),) = structure(central), game.rows("wk_store")
+    apply(central.server, central.schema)
+    assert len(name) == 32 and game.rows("wk_store") == ((name,),)
     central.close()
     fresh = Central(server)
     assert structure(fresh) == upgraded

@@ -148,7 +148,7 @@ def test_no_temporary_table_takes_the_place_of_one_of_ours(central, game):
         thief.rows("wk_send_open")
         thief.sql("INSERT INTO wk_sent VALUES ('b1','p1',1,9,'stolen')")
         replace()
-        assert thief.rows("wk_send", "thief")[0][0] == "stolen"
+        assert thief.rows("wk_send", "thief")[0][0] == "unknown"
     replace()
     assert thief.call("wk_acquire", "p1", "gs-b", 0)[0] == "taken"
     assert central.blob("b1") == (1, 1, b"x") and central.sql("SELECT COUNT(*) FROM wk_takeover") == ((1,),)
@@ -438,18 +438,21 @@ def test_an_open_transaction_does_not_make_wk_locks_old(central, game):
 
 def test_thousands_are_sent_at_once(central, game):
     one, two = take(game), take(game, "p2")
-    stolen = game.call("wk_acquire", "p3", "gs-b", None)[1]
+    theirs = game.call("wk_acquire", "p3", "gs-b", None)[1]
+    late = take(game, "p4")
+    assert game.call("wk_acquire", "p4", "gs-b", 0)[0] == "taken"
     for key, seq in (("newer", 9), ("equal", 4), ("other", 4)):
         game.call("wk_save", key, "p1", "gs-a", one, seq, b"here")
     sent = [(f"k{n}", "p2", two, 1, b"fresh") for n in range(3000)]
     sent += [("newer", "p1", one, 8, b"late"), ("equal", "p1", one, 4, b"here"), ("other", "p1", one, 4, b"else"),
-             ("gone", "p1", one + 1, 1, b"x"), ("theirs", "p3", stolen, 1, b"x"), ("nolock", "p9", 1, 1, b"x"),
+             ("gone", "p1", one + 1, 1, b"x"), ("theirs", "p3", theirs, 1, b"x"),
+             ("gone too", "p4", late, 1, b"x"), ("nolock", "p9", 1, 1, b"x"),
              ("up", "p1", one, 1, b"up")]
     game.rows("wk_send_open")
     with game.con.cursor() as cur:
         cur.executemany("INSERT INTO wk_sent (blob_key, lock_key, lock_seq, seq, `blob`) VALUES (%s,%s,%s,%s,%s)", sent)
-    want = {(b"newer", "stale", 9), (b"other", "stale", 4), (b"gone", "unknown", None), (b"theirs", "stolen", None),
-            (b"nolock", "unknown", None)}
+    want = {(b"newer", "stale", 9), (b"other", "stale", 4), (b"gone", "unknown", None), (b"theirs", "unknown", None),
+            (b"nolock", "unknown", None), (b"gone too", "stolen", None)}
     for _ in range(2):  # a repeat finds all as it left it
         assert {(key, outcome, seq) for outcome, key, seq in game.rows("wk_send", "gs-a")} == want
         assert central.sql("SELECT COUNT(*) FROM wk_blob WHERE `blob`='fresh' AND lock_seq=1") == ((3000,),)
