@@ -403,7 +403,7 @@ CHANGES_STATE ?= $(abspath $(BUILD))/changes.json
 changes: $(BIN)
 	for kind in $(CHANGES_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
 	  WK_CHANGES=$(CHANGES) WK_SEED=$(CHANGES_SEED) WK_CHANGES_MIXED=yes WK_CHANGES_STATE=$(CHANGES_STATE) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 test_restore_changes.py) || exit 1; done
+	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 test_restore_changes.py) || exit 1; done
 
 ## make soak        a game that writes for SOAK_SECONDS, and faults at random
 SOAK_SECONDS ?= 28800
