@@ -637,10 +637,10 @@ static int action_test_alert(struct action_context *a, const struct request *r, 
         bool ok = alert_test(a->cfg, ch, &reply, &why) == 0;
         tried++;
         failed += !ok;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:b, s:o, s:s}", "channel", alert_channel_name(ch),
-                                        "ok", ok, "reply", js_clean(ok ? reply.reply.p : why.text),
-                                        "hint", ok ? "" : why.hint));
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:s}", "channel",
+                                              alert_channel_name(a->cfg, ch), "ok", ok, "reply",
+                                              js_clean(ok ? reply.reply.p : why.text), "hint",
+                                              ok ? "" : why.hint));
         request_result_free(&reply);
     }
     *result = json_pack("{s:o}", "channels", list);

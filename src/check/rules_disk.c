@@ -49,6 +49,15 @@ static void check_mode(struct check *c, const char *name, const struct stat *st)
     check_word(c, name, "%04o", (unsigned)st->st_mode & 07777);
 }
 
+/* Does the config itself hold one that may be a secret? */
+static bool has_url(const struct config *c)
+{
+    unsigned i = 0;
+    while (i < CONFIG_WEBHOOKS && !c->webhooks[i].url)
+        i++;
+    return i < CONFIG_WEBHOOKS || c->heartbeat_url;
+}
+
 void check_config(struct check *c)
 {
     struct stat st = {0};
@@ -61,8 +70,7 @@ void check_config(struct check *c)
         check_word(c, "config_owner", "%s", owner->pw_name);
     else
         check_word(c, "config_owner", "uid %u", (unsigned)st.st_uid);
-    check_fact(c, "config_exposed",
-               (c->cfg->webhook.url || c->cfg->heartbeat_url) && (st.st_mode & 04));
+    check_fact(c, "config_exposed", has_url(c->cfg) && (st.st_mode & 04));
     CHECK_RULES(c, config);
 }
 
@@ -97,6 +105,22 @@ static void judge_secret(struct check *c, const char *key, const char *path, boo
     CHECK_RULES(c, secret);
 }
 
+/* Returns whether the file, if there is one, cannot be used. */
+static bool check_secret(struct check *c, const char *key, const char *path, bool hmac,
+                         struct buf *out)
+{
+    struct err e = {0};
+    bool bad = false;
+    if (!path || (hmac && c->keys_bad))
+        return false;
+    if (!hmac && file_read_secret(path, out, &e) < 0) {
+        err_step(&e, "%s", key);
+        bad = true;
+    }
+    judge_secret(c, key, path, !hmac && out->len == 0, &e);
+    return bad;
+}
+
 /* The HMAC keys are read by signature_open(), the others here; each file once. */
 int check_secrets(struct check *c, struct buf *password)
 {
@@ -107,9 +131,6 @@ int check_secrets(struct check *c, struct buf *password)
     } files[] = {{"[mysql] password_file", cfg->mysql.password_file, false},
                  {"[progress] password_file", cfg->progress.server.password_file, false},
                  {"[alert.smtp] password_file", cfg->smtp.password_file, false},
-                 {"[alert.webhook] url_file", cfg->webhook.url_file, false},
-                 {"[alert.webhook] body_file", cfg->webhook.body_file, false},
-                 {"[alert.webhook] header_file", cfg->webhook.header_file, false},
                  {"[heartbeat] url_file", cfg->heartbeat_url_file, false},
                  {"[dump] hmac_key_file", cfg->hmac_key_file, true},
                  {"[dump] hmac_old_key_file", cfg->hmac_old_key_file, true}};
@@ -117,16 +138,20 @@ int check_secrets(struct check *c, struct buf *password)
     int rc = 0;
     c->keys_bad = signature_open(cfg, &keys) < 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        struct buf other = {0}, *out = i == 0 ? password : &other;
-        struct err e = {0};
-        if (!files[i].path || (files[i].hmac && c->keys_bad))
-            continue;
-        if (!files[i].hmac && file_read_secret(files[i].path, out, &e) < 0) {
-            err_step(&e, "%s", files[i].key);
-            rc = i == 0 ? -1 : rc;
-        }
-        judge_secret(c, files[i].key, files[i].path, !files[i].hmac && out->len == 0, &e);
+        struct buf other = {0};
+        bool bad =
+            check_secret(c, files[i].key, files[i].path, files[i].hmac, i == 0 ? password : &other);
+        rc = i == 0 && bad ? -1 : rc;
         buf_free(&other);
+    }
+    for (const struct config_webhook *w = cfg->webhooks; w < cfg->webhooks + CONFIG_WEBHOOKS; w++) {
+        const char *const paths[] = {w->url_file, w->body_file, w->header_file};
+        static const char *const names[] = {"url_file", "body_file", "header_file"};
+        for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+            SCOPED(xfree) char *key = xasprintf("[%s] %s", w->section, names[i]);
+            SCOPED(buf_free) struct buf other = {0};
+            check_secret(c, key, paths[i], false, &other);
+        }
     }
     if (c->keys_bad)
         judge_secret(c, "", NULL, false, &keys);

@@ -145,21 +145,18 @@ void check_standby(struct check *c)
 
 #define WAITING "configured and reachable, but {waiting} alerts wait to be delivered"
 #define SEND_ONE "worldkeeper --test-alert sends one message"
-#define CHANNEL(name)                                                                              \
-    {                                                                                              \
-        {name, "bad_error", CHECK_FAIL, "{bad_error}", "{bad_hint}"},                              \
-            {name, "reach_error", CHECK_WARN, "{reach_error}", "{reach_hint}"},                    \
-            {name, "waiting running", CHECK_WARN, WAITING, SEND_ONE},                              \
-            {name, "waiting", CHECK_WARN, WAITING, "a running supervisor delivers them"},          \
-            {name, NULL, CHECK_OK, "configured and reachable{login_tried}; nothing was sent",      \
-             SEND_ONE},                                                                            \
-    }
 
 /* Connects and logs in, but sends nothing: nobody shall be woken by a check. */
 static void check_channel(struct check *c, enum alert_channel ch)
 {
-    static const struct check_rule rules[ALERT_CHANNELS][5] = {
-        [ALERT_SMTP] = CHANNEL("alert smtp"), [ALERT_WEBHOOK] = CHANNEL("alert webhook")};
+    SCOPED(xfree) char *name = xasprintf("alert %s", alert_channel_name(c->cfg, ch));
+    const struct check_rule rules[] = {
+        {name, "bad_error", CHECK_FAIL, "{bad_error}", "{bad_hint}"},
+        {name, "reach_error", CHECK_WARN, "{reach_error}", "{reach_hint}"},
+        {name, "waiting running", CHECK_WARN, WAITING, SEND_ONE},
+        {name, "waiting", CHECK_WARN, WAITING, "a running supervisor delivers them"},
+        {name, NULL, CHECK_OK, "configured and reachable{login_tried}; nothing was sent", SEND_ONE},
+    };
     struct err bad = {0}, unreachable = {0};
     if (alert_request(c->cfg, ch, REQUEST_CHECK, NULL, NULL, &bad) == 0 &&
         alert_request(c->cfg, ch, REQUEST_CONNECT, NULL, NULL, &unreachable) < 0)
@@ -170,10 +167,10 @@ static void check_channel(struct check *c, enum alert_channel ch)
     SCOPED(file_close) int fd =
         c->dirfd < 0 ? -1
                      : openat(c->dirfd, "alerts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int n = fd < 0 ? 0 : queue_waiting(fd, ch, NULL);
+    int n = fd < 0 ? 0 : queue_waiting(c->cfg, fd, ch, NULL);
     check_number(c, "waiting", n > 0 ? n : 0);
     check_word(c, "login_tried", ch == ALERT_SMTP && c->cfg->smtp.user ? ", login accepted" : "");
-    CHECK_RULES(c, rules[ch]);
+    CHECK_RULES(c, rules);
 }
 
 static const struct check_rule insecure[] = {
@@ -199,12 +196,13 @@ static const struct check_rule rest[] = {
 void check_alerts(struct check *c)
 {
     struct err e = {0};
-    const char *text;
+    char *text;
     bool heartbeat = alert_channel_on(c->cfg, ALERT_HEARTBEAT);
     unsigned channels = 0;
     /* All insecure settings that the config explicitly allows, not only those of alerts. */
     for (unsigned i = 0; (text = config_exposed(c->cfg, i)); i++) {
         check_word(c, "insecure", "%s", text);
+        free(text);
         CHECK_RULES(c, insecure);
     }
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)

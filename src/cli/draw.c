@@ -203,10 +203,10 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
     default:
         draw_text(&text, o, key);
         there = text.len > 0;
-        /* "2026-01-31T23:59:59Z", also with milliseconds, in a readable form. */
+        /* "2026-01-31T23:59:59Z", without milliseconds: what --at takes. */
         if (format == 't' && text.len >= 20 && text.p[10] == 'T' && text.p[text.len - 1] == 'Z' &&
             (text.len == 20 || text.p[19] == '.'))
-            buf_printf(b, "%.10s %.8s UTC", text.p, text.p + 11);
+            buf_printf(b, "%.19sZ", text.p);
         else
             buf_adds(b, format == 't' && !there ? "?" : text.p);
         buf_free(&text);

@@ -172,8 +172,8 @@ static void show_alerts(const json_t *a)
     {
         SCOPED(buf_free) struct buf b = {0};
         text_clean(&b, key, 100);
-        if (js_text(v, "last_error")[0])
-            line("", draw_fill(&b, v, ": {last_error}"));
+        if (js_text(v, "last_error")[0] || js_number(v, "waiting", 0))
+            line("", draw_fill(&b, v, "[: {waiting:p} waiting][: {last_error}]"));
     }
 }
 

@@ -18,18 +18,21 @@
 #define STALE_INTERVALS 4
 #define SHORTEST_WORK 1000
 #define DAY 86400000
+#define WEBHOOK "alert.webhook"
 
 struct checking {
     struct config *c;
     const struct config_source *src;
     struct err *e;
+    const unsigned *line; /* of the keys: src->line, or those of one webhook */
 };
 
 /* Messages name a line; of two keys the later one is refused. */
 static unsigned line_of(const struct checking *k, const char *section, const char *name)
 {
-    int i = config_key_find(section, name);
-    return i < 0 ? 0 : k->src->line[i];
+    bool webhook = k->line != k->src->line;
+    int i = config_key_find(webhook ? WEBHOOK : section, name);
+    return i < 0 ? 0 : k->line[i];
 }
 
 /* If `is`, refuses the key: "FILE:LINE: [section] name: ...". Returns `is`, so that checks can be
@@ -287,17 +290,34 @@ static bool wrong_url(const struct checking *k, const char *section, const char 
 }
 
 /* With two sources for one URL it would not be clear which one is used. */
+static bool wrong_webhook(const struct checking *all, unsigned slot)
+{
+    const struct config_webhook *w = &all->c->webhooks[slot];
+    const char *section = w->section;
+    const struct checking one = {all->c, all->src, all->e, all->src->webhook_line[slot]}, *k = &one;
+    if (!section)
+        return false;
+    if (strcmp(section, WEBHOOK) != 0 && !config_webhook_on(w)) {
+        err_set(k->e, ERR_CONFIG, 0, "%s: missing: [%s] url or url_file", k->src->path, section);
+        err_hint(k->e, "add one of these keys, or take the section out");
+        return true;
+    }
+    return both(k, section, "url", "url_file") ||
+           useless(k, w->tls_ca && !w->url_file && !w->url, section, "tls_ca", "url or url_file",
+                   "nothing is sent without url: add it, or take tls_ca out") ||
+           useless(k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
+                   section, "tls_ca", "an https:// URL", "write url = https://...") ||
+           both(k, section, "body", "body_file") ||
+           both(k, section, "format", w->body_file ? "body_file" : "body") ||
+           wrong_url(k, section, w->url, w->insecure);
+}
+
 static bool wrong_web(const struct checking *k)
 {
-    const struct config_webhook *w = &k->c->webhook;
-    return both(k, "alert.webhook", "url", "url_file") || both(k, "heartbeat", "url", "url_file") ||
-           useless(k, w->tls_ca && !w->url_file && !w->url, "alert.webhook", "tls_ca",
-                   "url or url_file", "nothing is sent without url: add it, or take tls_ca out") ||
-           useless(k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
-                   "alert.webhook", "tls_ca", "an https:// URL", "write url = https://...") ||
-           both(k, "alert.webhook", "body", "body_file") ||
-           both(k, "alert.webhook", "format", w->body_file ? "body_file" : "body") ||
-           wrong_url(k, "alert.webhook", w->url, w->insecure) ||
+    for (unsigned i = 0; i < CONFIG_WEBHOOKS; i++)
+        if (wrong_webhook(k, i))
+            return true;
+    return both(k, "heartbeat", "url", "url_file") ||
            wrong_url(k, "heartbeat", k->c->heartbeat_url, k->c->heartbeat_insecure);
 }
 
@@ -483,7 +503,7 @@ static void default_tls(const struct checking *k, const char *section, struct co
 
 int config_check(struct config *c, const struct config_source *src, struct err *e)
 {
-    const struct checking k = {c, src, e};
+    const struct checking k = {c, src, e, src->line};
     static const char *const pings[] = {"start", "failure", NULL};
     bool no_pings = !c->heartbeat_url && !c->heartbeat_url_file;
     int64_t patience = STALE_INTERVALS * c->dump_interval;

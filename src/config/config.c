@@ -21,6 +21,7 @@
 #define FILE_BYTES_MAX 65536
 #define VALUE_SHOWN_MAX 80
 #define LEDGER "ledger "
+#define WEBHOOK "alert.webhook"
 
 struct reading {
     struct config_source src;
@@ -28,7 +29,10 @@ struct reading {
     unsigned line;        /* number of the line that libinih is parsing */
     int line_size;        /* size of libinih's buffer, with the NUL; 0 before the first line */
     struct config *c;
-    bool failed; /* `e` is filled, and reading ends */
+    enum config_owner owner; /* of the section's keys, and its struct */
+    void *object;
+    unsigned webhook; /* the slot of the last [alert.webhook] or [alert.webhook.NAME] */
+    bool failed;      /* `e` is filled, and reading ends */
     struct err *e;
 };
 
@@ -98,12 +102,42 @@ static int begin_ledger(struct reading *r, const char *name)
     if (c->ledger_count == CONFIG_LEDGERS)
         return fail(r, "[ledger %s]: one ledger too many; allowed: %d", name, CONFIG_LEDGERS);
     struct config_ledger *l = &c->ledgers[c->ledger_count++];
-    config_set_defaults(l, true);
+    config_set_defaults(l, OWNER_LEDGER);
     l->name = xstrdup(name);
+    r->owner = OWNER_LEDGER;
+    r->object = l;
     /* "given twice" is judged within one section */
     for (size_t i = 0; i < config_key_count; i++)
-        if (config_is_ledger(&config_keys[i]))
+        if (config_owner(&config_keys[i]) == OWNER_LEDGER)
             r->src.line[i] = 0;
+    return 0;
+}
+
+/* Begins [alert.webhook] or [alert.webhook.NAME]. The one without a name may be in several places, as other sections
+ * may. */
+static int begin_webhook(struct reading *r, const char *section)
+{
+    const char *name = section + sizeof WEBHOOK - 1;
+    size_t len = strlen(name);
+    struct config_webhook *hooks = r->c->webhooks;
+    unsigned i = 0;
+    if (len && (len == 1 || len > 31 ||
+                strspn(name + 1, "abcdefghijklmnopqrstuvwxyz0123456789_-") != len - 1))
+        return fail(
+            r, "[alert.webhook.NAME]: not a webhook's name; allowed: 1 to 30 of a-z, 0-9, _ and -");
+    while (i < CONFIG_WEBHOOKS && hooks[i].section && strcmp(hooks[i].section, section) != 0)
+        i++;
+    if (i == CONFIG_WEBHOOKS)
+        return fail(r, "[%s]: one webhook too many; allowed: %d", section, CONFIG_WEBHOOKS);
+    if (hooks[i].section && len)
+        return fail(r, "[%s]: given twice; allowed: once", section);
+    if (!hooks[i].section) {
+        config_set_defaults(&hooks[i], OWNER_WEBHOOK);
+        hooks[i].section = xstrdup(section);
+    }
+    r->owner = OWNER_WEBHOOK;
+    r->object = &hooks[i];
+    r->webhook = i;
     return 0;
 }
 
@@ -123,13 +157,19 @@ static int check_section(struct reading *r, const char *s, size_t len)
     bool known = false;
     if (text_starts(name, LEDGER))
         return begin_ledger(r, name + sizeof LEDGER - 1);
+    if (strcmp(name, WEBHOOK) == 0 || text_starts(name, WEBHOOK "."))
+        return begin_webhook(r, name);
+    r->owner = OWNER_CONFIG;
+    r->object = r->c;
     for (size_t i = 0; i < config_key_count; i++) {
         const char *section = config_keys[i].section;
         if (i && strcmp(section, config_keys[i - 1].section) == 0)
             continue;
-        bool ledger = config_is_ledger(&config_keys[i]);
+        bool ledger = config_owner(&config_keys[i]) == OWNER_LEDGER;
         known |= !ledger && strcmp(section, name) == 0;
         buf_printf(&allowed, "%s[%s%s]", i ? ", " : "", section, ledger ? " NAME" : "");
+        if (config_owner(&config_keys[i]) == OWNER_WEBHOOK)
+            buf_adds(&allowed, ", [" WEBHOOK ".NAME]");
         config_nearer(name, section, &near);
     }
     if (!known) {
@@ -251,8 +291,8 @@ static void fail_unknown_key(struct reading *r, const char *section, const char 
                  "a password stands in a file of its own (mode 0600), named by password_file");
 }
 
-static void fail_value(struct reading *r, const struct config_key *k, const char *value,
-                       const struct err *bad)
+static void fail_value(struct reading *r, const char *section, const struct config_key *k,
+                       const char *value, const struct err *bad)
 {
     /* more people read logs and terminals than this file */
     SCOPED(buf_free) struct buf shown = {0};
@@ -263,35 +303,37 @@ static void fail_value(struct reading *r, const struct config_key *k, const char
         text_clean(&shown, value, VALUE_SHOWN_MAX);
         buf_addc(&shown, '\'');
     }
-    fail(r, "[%s] %s: value %s %s", k->section, k->name, shown.p, bad->text);
+    fail(r, "[%s] %s: value %s %s", section, k->name, shown.p, bad->text);
     err_hint(r->e, "%s", bad->hint);
 }
 
-/* libinih's handler: checks and stores one key. The reader has checked the line itself. */
+/* libinih's handler: checks and stores one key. The reader has checked the line itself, and made the section's
+ * struct. */
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
     struct reading *r = arg;
     struct err bad = {0};
-    /* check_section() has created its struct, the last of the list */
-    bool ledger = text_starts(section, LEDGER);
-    int i = config_key_find(ledger ? "ledger" : section, name);
+    const char *known = r->owner == OWNER_LEDGER    ? "ledger"
+                        : r->owner == OWNER_WEBHOOK ? WEBHOOK
+                                                    : section;
+    int i = config_key_find(known, name);
+    unsigned *lines = r->owner == OWNER_WEBHOOK ? r->src.webhook_line[r->webhook] : r->src.line;
     if (r->failed)
         return 0;
-    void *object = ledger ? (void *)&r->c->ledgers[r->c->ledger_count - 1] : r->c;
     if (i < 0) {
-        fail_unknown_key(r, ledger ? "ledger" : section, name);
-    } else if (r->src.line[i]) {
+        fail_unknown_key(r, known, name);
+    } else if (lines[i]) {
         fail(r, "[%s] %s: given twice; allowed: once", section, name);
-        err_hint(r->e, "the first one is in line %u", r->src.line[i]);
+        err_hint(r->e, "the first one is in line %u", lines[i]);
     } else if (value[0] == '\0') {
         fail(r, "[%s] %s: no value", section, name);
         err_hint(r->e, "put '#' before the key to leave it out");
     } else if (!is_any_name(config_keys[i].kind) && has_late_comment(value, strlen(value), '#')) {
         fail_late_comment(r, '#');
-    } else if (config_set(object, &config_keys[i], value, &bad) < 0) {
-        fail_value(r, &config_keys[i], value, &bad);
+    } else if (config_set(r->object, &config_keys[i], value, &bad) < 0) {
+        fail_value(r, section, &config_keys[i], value, &bad);
     } else {
-        r->src.line[i] = r->line;
+        lines[i] = r->line;
     }
     return !r->failed;
 }
@@ -363,7 +405,8 @@ int config_load(const char *path, struct config **out, struct err *e)
     r.end = file.p + file.len;
     r.c = xcalloc(1, sizeof *r.c);
     r.c->path = xstrdup(path);
-    config_set_defaults(r.c, false);
+    config_set_defaults(r.c, OWNER_CONFIG);
+    r.object = r.c;
     /* it calls next_line() for each line, and on_key() for each key in it */
     int bad = ini_parse_stream(next_line, &r, on_key, &r);
     if (bad != 0 && !r.failed) { /* libinih rejects what next_line() accepted: no config */
@@ -378,23 +421,65 @@ int config_load(const char *path, struct config **out, struct err *e)
     return 0;
 }
 
+static void free_fields(void *object, enum config_owner owner)
+{
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        void *field = (char *)object + k->offset;
+        if (config_owner(k) != owner)
+            continue;
+        if (k->kind >= CONFIG_TEXTS)
+            xfree(field);
+        else if (k->kind == CONFIG_MAILS || k->kind == CONFIG_COLUMNS)
+            config_list_free(field);
+    }
+}
+
 void config_free(struct config *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < config_key_count; i++) {
-        const struct config_key *k = &config_keys[i];
-        bool ledger = config_is_ledger(k); /* each ledger has its own */
-        for (unsigned n = 0; n < (ledger ? c->ledger_count : 1); n++) {
-            void *field = (ledger ? (char *)&c->ledgers[n] : (char *)c) + k->offset;
-            if (k->kind >= CONFIG_TEXTS)
-                xfree(field);
-            else if (k->kind == CONFIG_MAILS || k->kind == CONFIG_COLUMNS)
-                config_list_free(field);
-        }
+    free_fields(c, OWNER_CONFIG);
+    for (unsigned n = 0; n < c->ledger_count; n++)
+        free_fields(&c->ledgers[n], OWNER_LEDGER);
+    for (unsigned n = 0; n < CONFIG_WEBHOOKS; n++) {
+        free_fields(&c->webhooks[n], OWNER_WEBHOOK);
+        free(c->webhooks[n].section);
     }
     for (unsigned n = 0; n < c->ledger_count; n++)
         free(c->ledgers[n].name);
     free(c->path);
     free(c);
+}
+
+bool config_any_channel(const struct config *c)
+{
+    unsigned i = 0;
+    while (i < CONFIG_WEBHOOKS && !config_webhook_on(&c->webhooks[i]))
+        i++;
+    return i < CONFIG_WEBHOOKS || c->smtp.url;
+}
+
+/* Slot of that section, or CONFIG_WEBHOOKS. */
+static unsigned slot_of(const struct config *c, const char *section)
+{
+    unsigned i = 0;
+    while (i < CONFIG_WEBHOOKS &&
+           (!c->webhooks[i].section || strcmp(c->webhooks[i].section, section) != 0))
+        i++;
+    return i;
+}
+
+void config_keep_slots(const struct config *old, struct config *fresh)
+{
+    struct config_webhook *w = fresh->webhooks;
+    for (unsigned i = 0; i < CONFIG_WEBHOOKS; i++) {
+        unsigned at =
+            old->webhooks[i].section ? slot_of(fresh, old->webhooks[i].section) : CONFIG_WEBHOOKS;
+        if (at == CONFIG_WEBHOOKS || at == i)
+            continue;
+        struct config_webhook other = w[i]; /* its own turn may come later */
+        w[i] = w[at];
+        w[at] = other;
+    }
 }

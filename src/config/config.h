@@ -72,7 +72,10 @@ struct config_smtp {
     int64_t timeout;
 };
 
+/* One [alert.webhook] or [alert.webhook.NAME] section. */
+#define CONFIG_WEBHOOKS 8
 struct config_webhook {
+    char *section;        /* "alert.webhook.NAME"; NULL: there is none */
     char *url, *url_file; /* both NULL: channel off; never both */
     char *tls_ca;
     enum config_format format;
@@ -210,7 +213,8 @@ struct config {
     unsigned alert_events; /* EVENT_ bits */
     char *alert_url;       /* of a web page for people, for {url}; or NULL */
     struct config_smtp smtp;
-    struct config_webhook webhook;
+    /* By slot; config_keep_slots() keeps a section in its slot. */
+    struct config_webhook webhooks[CONFIG_WEBHOOKS];
     char *heartbeat_url, *heartbeat_url_file;  /* NULL: none */
     char *heartbeat_start, *heartbeat_failure; /* appended to the URL's path; NULL: not reported */
     bool heartbeat_insecure;
@@ -233,12 +237,22 @@ struct config {
  * *out is a new config (config_free()), else -1 with ERR_CONFIG and the first error only. */
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
+/* Puts the webhooks of `fresh` into the slots that those of the same section have in `old`. */
+void config_keep_slots(const struct config *old, struct config *fresh);
+/* Does it have a URL? */
+static inline bool config_webhook_on(const struct config_webhook *w)
+{
+    return w->url || w->url_file;
+}
+/* Is there anywhere to send alerts to? */
+bool config_any_channel(const struct config *c);
 
 /* Returns the name of one EVENT_ bit, such as "down"; NULL if there is none. */
 const char *config_event_name(unsigned event);
 /* Returns the value of a key such as "dump.interval": text unchanged, numbers in digits (durations
  * in milliseconds, sizes in bytes, yes and no as 1 and 0), a choice by its name, "" if it is not
- * set. The caller frees it. Returns NULL if there is no such key or it is a list. */
+ * set. The caller frees it. Returns NULL if there is no such key, or it is a list or one of a
+ * section that may be given several times. */
 char *config_value(const struct config *c, const char *key);
 
 /* Prefixes of our own schemas, which are dropped regardless of their contents. The world's name
@@ -262,7 +276,8 @@ bool config_plain_to_others(const char *url, const char *scheme);
  * is only allowed with insecure = yes. */
 bool config_mysql_exposed(const struct config_mysql *m);
 bool config_smtp_exposed(const struct config *c);
-/* Returns a warning sentence about the i-th such connection of this config; NULL after the last. */
-const char *config_exposed(const struct config *c, unsigned i);
+/* Returns a warning sentence about the i-th such connection of this config, which the caller frees;
+ * NULL after the last. */
+char *config_exposed(const struct config *c, unsigned i);
 
 #endif

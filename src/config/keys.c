@@ -49,6 +49,10 @@ CHOICES http_method[] = {{"POST", false}, {"PUT", true}, {NULL, 0}};
     {                                                                                              \
         "ledger", name, offsetof(struct config_ledger, field), CONFIG_##kind, __VA_ARGS__          \
     }
+#define WEBHOOK(name, field, kind, ...)                                                            \
+    {                                                                                              \
+        "alert.webhook", name, offsetof(struct config_webhook, field), CONFIG_##kind, __VA_ARGS__  \
+    }
 #define CHOICE(section, name, field, kind, def, choices)                                           \
     KEY(section, name, field, kind, def, 0, 0, choices)
 
@@ -149,17 +153,17 @@ const struct config_key config_keys[] = {
     KEY("alert.smtp", "insecure", smtp.insecure, YES_NO, "no"),
     KEY("alert.smtp", "timeout", smtp.timeout, DURATION, "30s", S, H),
 
-    KEY("alert.webhook", "url", webhook.url, WEB_URL, NULL),
-    KEY("alert.webhook", "url_file", webhook.url_file, SECRET, NULL),
-    CHOICE("alert.webhook", "format", webhook.format, CHOICE, "json", format),
-    KEY("alert.webhook", "body", webhook.body, LINE, NULL),
-    KEY("alert.webhook", "body_file", webhook.body_file, SECRET, NULL),
-    KEY("alert.webhook", "header", webhook.header, LINE, NULL),
-    KEY("alert.webhook", "header_file", webhook.header_file, SECRET, NULL),
-    CHOICE("alert.webhook", "method", webhook.put, FLAG, "POST", http_method),
-    KEY("alert.webhook", "tls_ca", webhook.tls_ca, PATH, NULL),
-    KEY("alert.webhook", "insecure", webhook.insecure, YES_NO, "no"),
-    KEY("alert.webhook", "timeout", webhook.timeout, DURATION, "10s", S, H),
+    WEBHOOK("url", url, WEB_URL, NULL),
+    WEBHOOK("url_file", url_file, SECRET, NULL),
+    WEBHOOK("format", format, CHOICE, "json", 0, 0, format),
+    WEBHOOK("body", body, LINE, NULL),
+    WEBHOOK("body_file", body_file, SECRET, NULL),
+    WEBHOOK("header", header, LINE, NULL),
+    WEBHOOK("header_file", header_file, SECRET, NULL),
+    WEBHOOK("method", put, FLAG, "POST", 0, 0, http_method),
+    WEBHOOK("tls_ca", tls_ca, PATH, NULL),
+    WEBHOOK("insecure", insecure, YES_NO, "no"),
+    WEBHOOK("timeout", timeout, DURATION, "10s", S, H),
 
     KEY("heartbeat", "url", heartbeat_url, WEB_URL, NULL),
     KEY("heartbeat", "url_file", heartbeat_url_file, SECRET, NULL),
@@ -239,17 +243,19 @@ int config_key_find(const char *section, const char *name)
     return -1;
 }
 
-bool config_is_ledger(const struct config_key *k)
+enum config_owner config_owner(const struct config_key *k)
 {
-    return strcmp(k->section, "ledger") == 0;
+    return strcmp(k->section, "ledger") == 0          ? OWNER_LEDGER
+           : strcmp(k->section, "alert.webhook") == 0 ? OWNER_WEBHOOK
+                                                      : OWNER_CONFIG;
 }
 
-void config_set_defaults(void *object, bool ledger)
+void config_set_defaults(void *object, enum config_owner owner)
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
         struct err bad;
-        if (k->def && config_is_ledger(k) == ledger && config_set(object, k, k->def, &bad) < 0)
+        if (k->def && config_owner(k) == owner && config_set(object, k, k->def, &bad) < 0)
             abort(); /* its own kind refuses the default: an error in the table */
     }
 }
@@ -263,7 +269,7 @@ char *config_value(const struct config *c, const char *key)
     const char *field = (const char *)c + k->offset;
     int64_t n = 0;
     int small;
-    if (i < 0 || k->kind == CONFIG_MAILS || config_is_ledger(k))
+    if (i < 0 || k->kind == CONFIG_MAILS || config_owner(k) != OWNER_CONFIG)
         return NULL;
     if (k->kind >= CONFIG_TEXTS) {
         const char *s = *(char *const *)(const void *)field;

@@ -51,8 +51,7 @@ enum config_kind {
 
 struct config_key {
     const char *section, *name;
-    /* of the field in struct config, or in struct config_ledger for section "ledger" */
-    size_t offset;
+    size_t offset; /* of the field in the struct of config_owner() */
     enum config_kind kind;
     const char *def; /* NULL: no default, or it depends on other keys (config_check()) */
     int64_t min, max;
@@ -67,11 +66,12 @@ extern const size_t config_key_count;
 
 /* Returns the index of a key, or -1. */
 int config_key_find(const char *section, const char *name);
-/* Sets every field of a struct config, or of a struct config_ledger, to its default. */
-void config_set_defaults(void *object, bool ledger);
-/* Returns true for a key of the sections "ledger NAME", each of which has a struct
- * config_ledger. */
-bool config_is_ledger(const struct config_key *k);
+/* The struct that a section's keys are fields of: the sections "ledger NAME", "alert.webhook" and
+ * "alert.webhook.NAME" have one each. */
+enum config_owner { OWNER_CONFIG, OWNER_LEDGER, OWNER_WEBHOOK };
+enum config_owner config_owner(const struct config_key *k);
+/* Sets every field of such a struct to its default. */
+void config_set_defaults(void *object, enum config_owner owner);
 void config_list_free(struct config_list *l);
 
 /* Checks `value`, which must not be empty, and stores it in `object`, the struct of the key.
@@ -91,6 +91,7 @@ void config_nearer(const char *typed, const char *word, const char **best);
 struct config_source {
     const char *path;
     unsigned line[CONFIG_KEYS_MAX];
+    unsigned webhook_line[CONFIG_WEBHOOKS][CONFIG_KEYS_MAX];
 };
 /* Checks rules between keys after the last line: required keys, keys that exclude or need each
  * other, defaults that depend on other keys. */

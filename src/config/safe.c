@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include "config/config.h"
+#include "base/text.h"
 
 /* Accepts only addresses in 127.0.0.0/8: 127.example.org is a name that may resolve elsewhere. */
 static bool is_here(const char *host, size_t len)
@@ -57,7 +58,7 @@ bool config_smtp_exposed(const struct config *c)
            config_plain_to_others(c->smtp.url, "smtp");
 }
 
-const char *config_exposed(const struct config *c, unsigned i)
+char *config_exposed(const struct config *c, unsigned i)
 {
     const struct {
         bool is;
@@ -75,9 +76,6 @@ const char *config_exposed(const struct config *c, unsigned i)
          "store"},
         {config_smtp_exposed(c),
          "[alert.smtp] insecure = yes: mail may cross the network for everybody to read"},
-        {c->webhook.insecure,
-         "[alert.webhook] insecure = yes: alerts and the secret of the URL may cross the network "
-         "for everybody to read"},
         {c->offsite.insecure,
          "[offsite] insecure = yes: copies and the login may cross the network for everybody to "
          "read"},
@@ -89,6 +87,11 @@ const char *config_exposed(const struct config *c, unsigned i)
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++)
         if (list[k].is && i-- == 0)
-            return list[k].text;
+            return xstrdup(list[k].text);
+    for (const struct config_webhook *w = c->webhooks; w < c->webhooks + CONFIG_WEBHOOKS; w++)
+        if (w->insecure && i-- == 0)
+            return xasprintf("[%s] insecure = yes: alerts and the secret of the URL may cross the "
+                             "network for everybody to read",
+                             w->section);
     return NULL;
 }

@@ -120,6 +120,34 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
     return false;
 }
 
+static uint64_t lost_rows(const struct manifest_table *was, const struct manifest *now)
+{
+    const struct manifest_table *is = manifest_table(now, was->name);
+    return without(was->rows, is ? is->rows : 0);
+}
+
+/* The names of those that lost most rows, or are gone, the largest loss first. */
+static json_t *most_lost(const struct manifest *before, const struct manifest *now,
+                         const struct shrink_rule *rule)
+{
+    json_t *names = json_array();
+    uint64_t limit = UINT64_MAX;
+    while (json_array_size(names) < SHRINK_NAMED) {
+        const struct manifest_table *most = NULL;
+        for (size_t i = 0; i < before->table_count; i++) {
+            const struct manifest_table *t = &before->tables[i];
+            uint64_t lost = strcmp(t->name, rule->sentinel) == 0 ? 0 : lost_rows(t, now);
+            if (lost && lost < limit && (!most || lost > lost_rows(most, now)))
+                most = t;
+        }
+        if (!most)
+            break;
+        limit = lost_rows(most, now);
+        json_array_append_new(names, json_string(most->name));
+    }
+    return names;
+}
+
 void shrink_guard_tables(const struct manifest *before, const struct manifest *now,
                          const struct shrink_rule *rule, json_t *out)
 {
@@ -134,8 +162,9 @@ void shrink_guard_tables(const struct manifest *before, const struct manifest *n
     }
     if (json_array_size(out) == 0)
         json_array_append_new(
-            out, json_pack("{s:I, s:I, s:s, s:I}", "rows",
-                           (json_int_t)manifest_world_rows(before, rule->sentinel), "rows_now",
-                           (json_int_t)manifest_world_rows(now, rule->sentinel), "dump",
-                           before->name, "covers_ms", covers_ms));
+            out,
+            json_pack("{s:I, s:I, s:s, s:I, s:o}", "rows",
+                      (json_int_t)manifest_world_rows(before, rule->sentinel), "rows_now",
+                      (json_int_t)manifest_world_rows(now, rule->sentinel), "dump", before->name,
+                      "covers_ms", covers_ms, "tables", most_lost(before, now, rule)));
 }

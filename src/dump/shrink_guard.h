@@ -13,6 +13,7 @@ struct shrink_rule {
 };
 #define SHRINK_LEAST 1000u /* tables with fewer rows shrink without a reason worth an alert */
 
+#define SHRINK_NAMED 3u
 /* Returns the rule of the config: if a shrunken dump only causes an alert, small tables are not
  * judged; if it is rejected, all are. */
 struct shrink_rule shrink_rule(const struct config *cfg);
@@ -23,7 +24,8 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
                              const struct shrink_rule *rule, char *reason, size_t size);
 /* Appends the tables concerned: [{"name", "rows" (before), "rows_now", "dump" (the one that has
  * them), "covers_ms" (the rows of that dump are of this time at the latest)}]. If no single table
- * qualifies: one entry without a name for the whole world. Only for a suspicious dump. */
+ * qualifies: one entry without a name for the whole world, with "tables": the names of up to
+ * SHRINK_NAMED that lost most. Only for a suspicious dump. */
 void shrink_guard_tables(const struct manifest *before, const struct manifest *now,
                          const struct shrink_rule *rule, json_t *out);
 

@@ -21,6 +21,7 @@
 #include "mysql/sentinel.h"
 #include "mysql/world_tables.h"
 #include "binlog/decode.h"
+#include "journal/overwrite.h"
 #include "journal/segment_store.h"
 #include "store/catalog.h"
 
@@ -38,6 +39,7 @@
 struct emptied {
     struct follow_emptied last;
     bool refilled, news;
+    uint64_t told_back;
 };
 
 struct follower {
@@ -78,6 +80,7 @@ struct follower {
         const struct change_table *table;
         uint64_t rows;
     } deleted;
+    struct overwrite updated; /* the same of updates */
     /* Markers, by their numbers. */
     uint64_t written;           /* the last one */
     mono_t written_at[MARKERS]; /* by number modulo MARKERS */
@@ -238,6 +241,19 @@ static int first_marker(struct follower *f, struct err *e)
     return 0;
 }
 
+/* What each table had in the newest dump. */
+static void add_dumped(const struct follower *f, struct follow_report *r)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
+    for (size_t i = 0; i < r->emptied_count; i++) {
+        struct follow_table t = {0};
+        describe_table(&dumps, r->emptied[i].name, &t);
+        snprintf(r->emptied[i].dump, sizeof r->emptied[i].dump, "%s", t.dump);
+        r->emptied[i].before = t.rows;
+    }
+}
+
 /* On the board; and as a packet where it is news. */
 static void report(struct follower *f)
 {
@@ -255,6 +271,8 @@ static void report(struct follower *f)
             r.emptied[r.emptied_count++] = t->last;
         t->news = false;
     }
+    if (r.emptied_count)
+        add_dumped(f, &r);
     if (f->reported && f->any_reported == f->any_stored && !r.emptied_count)
         return;
     f->reported = true;
@@ -475,20 +493,22 @@ static int tick(struct follower *f, struct err *e)
 
 /* ---- changes ---- */
 
-static struct emptied *find_emptied(struct follower *f, const char *name)
+/* Of deletions, or of updates. */
+static struct emptied *find_emptied(struct follower *f, const char *name, bool updates)
 {
     for (size_t i = 0; i < f->emptied_count; i++)
-        if (strcmp(f->emptied[i].last.name, name) == 0)
+        if (strcmp(f->emptied[i].last.name, name) == 0 &&
+            !f->emptied[i].last.columns[0] == !updates)
             return &f->emptied[i];
     return NULL;
 }
 
 /* `rows` 0: all rows, by a TRUNCATE. Games truncate tables all the time, so the next dump decides
  * whether it was intended. */
-static void remember_loss(struct follower *f, const char *table, uint64_t rows,
+static void remember_loss(struct follower *f, const char *table, uint64_t rows, const char *columns,
                           const struct change *c)
 {
-    struct emptied *t = find_emptied(f, table);
+    struct emptied *t = find_emptied(f, table, columns[0]);
     if (!t && f->emptied_count == FOLLOW_EMPTIED)
         memmove(f->emptied, f->emptied + 1, --f->emptied_count * sizeof *f->emptied);
     if (!t)
@@ -496,14 +516,15 @@ static void remember_loss(struct follower *f, const char *table, uint64_t rows,
     *t = (struct emptied){.last = {.rows = rows, .at = c->at, .pos = c->pos}, .news = true};
     snprintf(t->last.name, sizeof t->last.name, "%s", table);
     snprintf(t->last.file, sizeof t->last.file, "%s", c->file);
+    snprintf(t->last.columns, sizeof t->last.columns, "%s", columns);
 }
 
 /* A second TRUNCATE of a table that is still empty must not hide the first. */
 static void take_truncate(struct follower *f, const struct change *c)
 {
-    const struct emptied *t = find_emptied(f, c->table->name);
+    const struct emptied *t = find_emptied(f, c->table->name, false);
     if (!t || t->last.rows || t->refilled)
-        remember_loss(f, c->table->name, 0, c);
+        remember_loss(f, c->table->name, 0, "", c);
 }
 
 /* The rows that the transaction has deleted from one table are counted: it goes on with another table, or ends. A
@@ -516,9 +537,53 @@ static void end_deletion(struct follower *f, const struct change *c)
     f->deleted.table = NULL;
     if (rows < FOLLOW_DELETED_LEAST)
         return;
-    const struct emptied *t = find_emptied(f, table->name);
+    const struct emptied *t = find_emptied(f, table->name, false);
     if (!t || (t->last.rows ? !t->news || t->last.rows <= rows : t->refilled))
-        remember_loss(f, table->name, rows, c);
+        remember_loss(f, table->name, rows, "", c);
+}
+
+/* A game stamps all rows with the time at each turn. */
+static bool is_time(const struct db_column *c)
+{
+    return text_starts(c->type, "date") || text_starts(c->type, "time") ||
+           text_starts(c->type, "year");
+}
+
+/* The names of these columns of a tuple, which has no generated ones. */
+static void name_columns(const struct db_table *t, uint64_t columns, struct buf *out)
+{
+    unsigned place = 0;
+    for (size_t i = 0; i < t->column_count && place < OVERWRITE_COLUMNS; i++) {
+        if (t->columns[i].generated)
+            continue;
+        if ((columns & UINT64_C(1) << place) && !is_time(&t->columns[i]))
+            buf_printf(out, "%s%s", out->len ? ", " : "", t->columns[i].name);
+        place++;
+    }
+}
+
+/* As with deletions. */
+static void end_update(struct follower *f, const struct change *c)
+{
+    const struct change_table *table = f->updated.table;
+    uint64_t rows = f->updated.rows,
+             columns = rows < FOLLOW_DELETED_LEAST ? 0 : overwrite_columns(&f->updated);
+    const struct db_table *t = columns ? db_table_find(&f->tables, table->name) : NULL;
+    SCOPED(buf_free) struct buf names = {0}, clean = {0};
+    if (rows)
+        f->updated = (struct overwrite){0};
+    if (t)
+        name_columns(t, columns, &names);
+    text_clean(&clean, names.p ? names.p : "", 120);
+    if (clean.len)
+        remember_loss(f, table->name, rows, clean.p, c);
+}
+
+static void count_updated(struct follower *f, const struct change *c)
+{
+    if (f->updated.table != c->table)
+        end_update(f, c);
+    overwrite_row(&f->updated, c);
 }
 
 static void count_deleted(struct follower *f, const struct change *c)
@@ -680,13 +745,21 @@ static int take_existing(struct follower *f, const struct change *c)
 static void count_change(struct follower *f, const struct change *c)
 {
     bool came = c->kind == CHANGE_INSERT && f->emptied_count;
-    struct emptied *t = came ? find_emptied(f, c->table->name) : NULL;
-    if (t)
+    struct emptied *t = came ? find_emptied(f, c->table->name, false) : NULL;
+    if (t) {
         t->refilled = true;
+        t->last.back++;
+        if (t->last.back >= t->told_back + t->told_back / 8 + FOLLOW_DELETED_LEAST) {
+            t->told_back = t->last.back;
+            t->news = true;
+        }
+    }
     if (c->kind == CHANGE_TRUNCATE)
         take_truncate(f, c);
     if (c->kind == CHANGE_DELETE)
         count_deleted(f, c);
+    if (c->kind == CHANGE_UPDATE)
+        count_updated(f, c);
     f->changes++;
 }
 
@@ -699,6 +772,8 @@ static int take(void *arg, const struct change *c)
             return -1;
         f->first_group = false;
         f->deleted.rows = 0;
+        if (f->updated.rows)
+            f->updated = (struct overwrite){0};
         break;
     case CHANGE_INSERT:
     case CHANGE_TRUNCATE:
@@ -735,6 +810,7 @@ static int take(void *arg, const struct change *c)
         if (c->at.ms > f->latest.ms)
             f->latest = c->at;
         end_deletion(f, c);
+        end_update(f, c);
         return end_group(f, c) < 0 ? -1 : put(f, c);
     case CHANGE_DEFINED:
         return take_defined(f, c);

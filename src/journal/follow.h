@@ -46,16 +46,24 @@ struct follow_progress {
     uint64_t packets; /* number of packets sent before: the supervisor handles these first */
 };
 
-/* Sent at the beginning, when the first marker was read, and when tables lost many rows at once. */
+/* Sent at the beginning, when the first marker was read, and when tables lost many rows or values at once. */
 struct follow_report {
     struct follow_progress at;
-    size_t emptied_count; /* tables that lost rows to one statement since the last report */
+    size_t
+        emptied_count; /* tables that lost rows, or their values, to one statement since the last report */
     struct follow_emptied {
         char name[256];
-        uint64_t rows; /* rows that one transaction deleted; 0: all, by a TRUNCATE */
+        /* rows that one transaction deleted or overwrote; 0: all were deleted, by a TRUNCATE */
+        uint64_t rows;
+        char
+            columns[128]; /* overwritten ones (journal/overwrite.h), "points, nick"; "": deletion */
+        /* rows that were inserted since the table was emptied; reported as it grows by an eighth */
+        uint64_t back;
         wall_t at;
         char file[256];
         uint64_t pos;
+        char dump[128];  /* the newest dump that has the table, as of the report; "": none */
+        uint64_t before; /* its rows there */
     } emptied[FOLLOW_EMPTIED];
 };
 

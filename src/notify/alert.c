@@ -18,33 +18,38 @@
 #define FACTS_MAX 40
 #define FACT_MAX 200 /* bytes of one fact */
 
-const char *alert_channel_name(enum alert_channel ch)
+/* NULL: the channel is none. */
+static const struct config_webhook *webhook_of(const struct config *c, enum alert_channel ch)
 {
-    return ch == ALERT_SMTP ? "smtp" : ch == ALERT_WEBHOOK ? "webhook" : "heartbeat";
+    return ch >= ALERT_WEBHOOK && ch < ALERT_CHANNELS ? &c->webhooks[ch - ALERT_WEBHOOK] : NULL;
+}
+
+const char *alert_channel_name(const struct config *c, enum alert_channel ch)
+{
+    const struct config_webhook *w = webhook_of(c, ch);
+    return ch == ALERT_SMTP ? "smtp"
+           : !w             ? "heartbeat"
+           : w->section     ? w->section + sizeof "alert." - 1
+                            : "webhook";
 }
 
 bool alert_channel_on(const struct config *c, enum alert_channel ch)
 {
-    return ch == ALERT_SMTP      ? c->smtp.url != NULL
-           : ch == ALERT_WEBHOOK ? c->webhook.url || c->webhook.url_file
-                                 : c->heartbeat_url || c->heartbeat_url_file;
+    const struct config_webhook *w = webhook_of(c, ch);
+    return ch == ALERT_SMTP ? c->smtp.url != NULL
+           : w              ? config_webhook_on(w)
+                            : c->heartbeat_url || c->heartbeat_url_file;
 }
 
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch)
 {
-    return ch == ALERT_SMTP      ? c->smtp.timeout
-           : ch == ALERT_WEBHOOK ? c->webhook.timeout
-                                 : c->heartbeat_timeout;
-}
-
-bool alert_any_channel(const struct config *c)
-{
-    return alert_channel_on(c, ALERT_SMTP) || alert_channel_on(c, ALERT_WEBHOOK);
+    const struct config_webhook *w = webhook_of(c, ch);
+    return ch == ALERT_SMTP ? c->smtp.timeout : w ? w->timeout : c->heartbeat_timeout;
 }
 
 bool alert_wanted(const struct config *c, unsigned event)
 {
-    return (c->alert_events & event) && alert_any_channel(c);
+    return (c->alert_events & event) && config_any_channel(c);
 }
 
 /* Composing */
@@ -188,9 +193,10 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
                   const struct message *m, struct request_result *r, struct err *e)
 {
-    return ch == ALERT_SMTP      ? mail_request(c, depth, m, r, e)
-           : ch == ALERT_WEBHOOK ? webhook_request(c, depth, m, r, e)
-                                 : webhook_heartbeat(c, depth, NULL, r, e);
+    const struct config_webhook *w = webhook_of(c, ch);
+    return ch == ALERT_SMTP ? mail_request(c, depth, m, r, e)
+           : w              ? webhook_request(c, w, depth, m, r, e)
+                            : webhook_heartbeat(c, depth, NULL, r, e);
 }
 
 int alert_beat(const struct config *c, enum alert_beat beat, struct request_result *r,
@@ -206,7 +212,7 @@ int alert_test(const struct config *c, enum alert_channel ch, struct request_res
                struct err *e)
 {
     if (!alert_channel_on(c, ch))
-        return err_set(e, ERR_CONFIG, 0, "no [alert.%s] in the config", alert_channel_name(ch));
+        return err_set(e, ERR_CONFIG, 0, "no [alert.%s] in the config", alert_channel_name(c, ch));
     struct alert a = {
         .headline = "TEST",
         .what = "this is a test message, sent by --test-alert; the world is not affected",

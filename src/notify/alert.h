@@ -21,14 +21,18 @@
  * Without it, all lack it. */
 #define ALERT_RECIPIENTS "recipients"
 
-/* The heartbeat is a channel that carries no alerts. */
-enum alert_channel { ALERT_SMTP, ALERT_WEBHOOK, ALERT_CHANNELS, ALERT_HEARTBEAT = ALERT_CHANNELS };
-const char *alert_channel_name(enum alert_channel ch); /* "smtp", "webhook", "heartbeat" */
+/* From ALERT_WEBHOOK on the config's webhooks, by slot. The heartbeat is a channel that carries no alerts. */
+enum alert_channel {
+    ALERT_SMTP,
+    ALERT_WEBHOOK,
+    ALERT_CHANNELS = ALERT_WEBHOOK + CONFIG_WEBHOOKS,
+    ALERT_HEARTBEAT = ALERT_CHANNELS
+};
+/* "smtp", "webhook", "webhook.NAME", "heartbeat"; valid as long as the config. */
+const char *alert_channel_name(const struct config *c, enum alert_channel ch);
 bool alert_channel_on(const struct config *c, enum alert_channel ch);
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch); /* ms of a request */
-/* Return whether any channel is on, and whether the event (an EVENT_ bit) is listed in [alert]
- * events. */
-bool alert_any_channel(const struct config *c);
+/* Returns whether any channel is on and the event (an EVENT_ bit) is listed in [alert] events. */
 bool alert_wanted(const struct config *c, unsigned event);
 
 /* One alert. Strings may contain anything (names from the server): alert_compose() cleans them. */

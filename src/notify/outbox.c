@@ -87,6 +87,16 @@ void outbox_follow(struct outbox *o, const struct config *c)
     remove_delivered(o);
 }
 
+void outbox_forget(struct outbox *o, enum alert_channel ch)
+{
+    o->channel[ch] = (struct outbox_channel){0};
+    for (size_t i = 0; i < o->count; i++) {
+        o->list[i].sending[ch] = false;
+        o->list[i].done[ch] = true;
+    }
+    remove_delivered(o);
+}
+
 size_t outbox_waiting(const struct outbox *o, enum alert_channel ch)
 {
     size_t n = 0;

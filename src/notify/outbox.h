@@ -62,6 +62,8 @@ void outbox_add_stored(struct outbox *o, json_t *alert /* taken */, uint64_t num
                        const bool waits[ALERT_CHANNELS]);
 /* Call this when the config has changed: alerts no longer wait for a channel that is off. */
 void outbox_follow(struct outbox *o, const struct config *c);
+/* The config has another webhook in this slot, or none; no delivery to the old one is under way. */
+void outbox_forget(struct outbox *o, enum alert_channel ch);
 size_t outbox_waiting(const struct outbox *o, enum alert_channel ch);
 
 /* Returns ms until the next delivery may start, 0: now, -1: there is nothing to deliver. An alert

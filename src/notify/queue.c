@@ -23,7 +23,8 @@
 
 #define DIGITS 12
 #define NUMBER_MAX UINT64_C(999999999999)
-#define NAME_MAX_ 40
+#define NAME_MAX_ 80
+#define MARK ".done"
 #define FILE_MAX_ 65536 /* bytes of one queue file */
 #define BAD_KEPT 10     /* files set aside that are kept */
 #define LOCK_TRIES 250  /* of 20 ms */
@@ -68,9 +69,9 @@ static void file_name(char out[NAME_MAX_], uint64_t v, const char *suffix)
     snprintf(out, NAME_MAX_, "%0*" PRIu64 "%s", DIGITS, v, suffix);
 }
 
-static void mark_name(char out[NAME_MAX_], enum alert_channel ch)
+static void mark_name(const struct config *c, char out[NAME_MAX_], enum alert_channel ch)
 {
-    snprintf(out, NAME_MAX_, "%s.done", alert_channel_name(ch));
+    snprintf(out, NAME_MAX_, "%s" MARK, alert_channel_name(c, ch));
 }
 
 /* Lists the numbers in the directory; other files are ignored. */
@@ -96,12 +97,13 @@ static int read_names(int dirfd, struct shelf *s, struct err *e)
     return 0;
 }
 
-static int read_mark(int dirfd, enum alert_channel ch, struct shelf *s, struct err *e)
+static int read_mark(const struct config *c, int dirfd, enum alert_channel ch, struct shelf *s,
+                     struct err *e)
 {
     char name[NAME_MAX_];
     SCOPED(buf_free) struct buf b = {0};
     struct err why = {0};
-    mark_name(name, ch);
+    mark_name(c, name, ch);
     s->mark[ch].what = MARK_OK;
     if (file_read(dirfd, name, 64, &b, &why) < 0)
         s->mark[ch].what = why.num == ENOENT ? MARK_NONE : MARK_DAMAGED;
@@ -118,7 +120,7 @@ static int read_shelf(const struct config *c, int dirfd, struct shelf *s, struct
     int rc = read_names(dirfd, s, e);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS && rc == 0; ch++)
         if (alert_channel_on(c, ch))
-            rc = read_mark(dirfd, ch, s, e);
+            rc = read_mark(c, dirfd, ch, s, e);
     return rc;
 }
 
@@ -162,11 +164,12 @@ static int overwrite_mark(int dirfd, const char *name, const char *text, size_t 
     return rc;
 }
 
-static int write_mark(int dirfd, enum alert_channel ch, uint64_t v, struct err *e)
+static int write_mark(const struct config *c, int dirfd, enum alert_channel ch, uint64_t v,
+                      struct err *e)
 {
     char name[NAME_MAX_], text[NAME_MAX_];
     struct err why = {0};
-    mark_name(name, ch);
+    mark_name(c, name, ch);
     file_name(text, v, "\n");
     if (file_commit(dirfd, name, text, strlen(text), 0600, &why) == 0)
         return 0;
@@ -197,7 +200,7 @@ static int make_marks(const struct config *c, int dirfd, struct shelf *s, struct
         if (!alert_channel_on(c, ch) || s->mark[ch].what == MARK_OK)
             continue;
         s->mark[ch].at = s->mark[ch].what == MARK_NONE ? last : first ? first - 1 : 0;
-        if (write_mark(dirfd, ch, s->mark[ch].at, e) < 0)
+        if (write_mark(c, dirfd, ch, s->mark[ch].at, e) < 0)
             return -1;
         s->mark[ch].what = MARK_OK;
     }
@@ -254,18 +257,35 @@ int queue_save(int dirfd, const char *name, size_t max, const json_t *o, struct 
     return err_pass(e, &why);
 }
 
+/* Removes the marks of channels that the config does not have: one that is enabled again later starts at the end of
+ * the queue. */
+static int forget_marks(const struct config *c, int dirfd, struct err *e)
+{
+    SCOPED(names_free) struct names found = {0};
+    char name[NAME_MAX_];
+    if (file_list(dirfd, "cannot read the alerts directory", &found, e) < 0)
+        return -1;
+    for (size_t i = 0; i < found.count; i++) {
+        size_t len = strlen(found.list[i]), end = sizeof MARK - 1;
+        bool known = len <= end || strcmp(found.list[i] + len - end, MARK) != 0;
+        for (enum alert_channel ch = 0; ch < ALERT_CHANNELS && !known; ch++) {
+            mark_name(c, name, ch);
+            known = alert_channel_on(c, ch) && strcmp(name, found.list[i]) == 0;
+        }
+        if (!known)
+            file_remove(dirfd, found.list[i], NULL);
+    }
+    return 0;
+}
+
 static int add_locked(const struct config *c, int dirfd, const json_t *alert, uint64_t *number,
                       struct err *e)
 {
     SCOPED(shelf_free) struct shelf s = {0};
     char name[NAME_MAX_];
-    /* A channel that is enabled again later starts at the end of the queue. */
-    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
-        mark_name(name, ch);
-        if (!alert_channel_on(c, ch))
-            file_remove(dirfd, name, NULL);
-    }
-    int rc = read_shelf(c, dirfd, &s, e);
+    int rc = forget_marks(c, dirfd, e);
+    if (rc == 0)
+        rc = read_shelf(c, dirfd, &s, e);
     if (rc == 0)
         rc = make_marks(c, dirfd, &s, e);
     uint64_t next = last_number(&s) + 1;
@@ -290,7 +310,7 @@ int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *
               struct err *e)
 {
     *number = 0;
-    if (!alert_any_channel(c))
+    if (!config_any_channel(c))
         return 0;
     int rc = -1, lock = lock_queue(dirfd, e);
     if (lock >= 0) {
@@ -320,11 +340,11 @@ int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e
 }
 
 /* Without the lock: a figure for --check, which may be one too few. */
-int queue_waiting(int dirfd, enum alert_channel ch, struct err *e)
+int queue_waiting(const struct config *c, int dirfd, enum alert_channel ch, struct err *e)
 {
     SCOPED(shelf_free) struct shelf s = {0};
     int waiting = 0;
-    if (read_names(dirfd, &s, e) < 0 || read_mark(dirfd, ch, &s, e) < 0)
+    if (read_names(dirfd, &s, e) < 0 || read_mark(c, dirfd, ch, &s, e) < 0)
         waiting = -1;
     else if (s.mark[ch].what != MARK_NONE)
         for (size_t i = 0; i < s.n; i++)
@@ -434,7 +454,7 @@ int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_
                struct err *e)
 {
     SCOPED(shelf_free) struct shelf s = {0};
-    if (write_mark(dirfd, ch, upto, e) < 0)
+    if (write_mark(c, dirfd, ch, upto, e) < 0)
         return -1;
     if (read_shelf(c, dirfd, &s, NULL) == 0)
         tidy(c, dirfd, &s);

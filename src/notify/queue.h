@@ -3,7 +3,8 @@
  *
  *   000000000012.json       one alert (numbers only grow; file_commit, 0600)
  *   000000000007.json.bad   could not be read: set aside for a person; the last few are kept
- *   smtp.done               "000000000011\n": this channel's mark, the last number delivered
+ *   smtp.done               "000000000011\n": this channel's mark, the last number delivered; one for each
+ *                           channel (alert_channel_name())
  *   lock                    held (flock) while numbers are assigned and while all is read
  *   reserve                 space reserved so that "disk full" can still be queued
  *   incidents               the open ones, at the end of this file
@@ -47,7 +48,7 @@ int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e
 int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct err *e);
 void queue_kept_free(struct queue_kept *k);
 /* Returns the number of alerts pending for channel `ch`; -1 on error. */
-int queue_waiting(int dirfd, enum alert_channel ch, struct err *e);
+int queue_waiting(const struct config *c, int dirfd, enum alert_channel ch, struct err *e);
 /* Records that `ch` delivered everything up to `upto`; removes what all channels have delivered. */
 int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_t upto,
                struct err *e);

@@ -221,6 +221,7 @@ struct http_content {
     const char *body;    /* NULL: a GET */
     const char *headers; /* lines of "Name: value"; NULL: none */
     bool put;
+    const char *section;  /* of the config; NULL: no headers */
     const json_t *values; /* for placeholders in the URL; NULL: it has none */
 };
 
@@ -254,14 +255,14 @@ static bool has_type(const char *headers)
 }
 
 /* Their values may be secrets: no text repeats them. */
-static int own_headers(struct curl_request *w, const char *lines, struct curl_slist **list,
-                       struct err *e)
+static int own_headers(struct curl_request *w, const struct http_content *c,
+                       struct curl_slist **list, struct err *e)
 {
-    for (const char *s = lines; s && *s;) {
+    for (const char *s = c->headers; s && *s;) {
         size_t n = strcspn(s, "\r\n");
         SCOPED(xfree) char *line = xstrndup(s, n);
         if (n && !is_header(line)) {
-            err_set(e, ERR_CONFIG, 0, "[alert.webhook]: a header is not \"Name: value\"");
+            err_set(e, ERR_CONFIG, 0, "[%s]: a header is not \"Name: value\"", c->section);
             return err_hint(e, "such as header = Priority: high");
         }
         if (n) {
@@ -282,7 +283,7 @@ static int set_content(struct curl_request *w, const struct http_content *c,
     if (!has_type(c->headers))
         *headers = add_header(w, *headers, content_type(c->body));
     *headers = add_header(w, *headers, "Expect:"); /* do not wait for "100 Continue" */
-    if (own_headers(w, c->headers, headers, e) < 0)
+    if (own_headers(w, c, headers, e) < 0)
         return -1;
     CURL_SET(w, CURLOPT_HTTPHEADER, *headers);
     CURL_SET(w, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(c->body));
@@ -354,24 +355,25 @@ static int read_files(const struct config_webhook *hook, struct webhook_files *f
 {
     f->headers.secret = true;
     if (hook->body_file && file_read_secret_lines(hook->body_file, TEMPLATE_MAX, &f->body, e) < 0)
-        return err_step(e, "[alert.webhook] body_file");
+        return err_step(e, "[%s] body_file", hook->section);
     if (hook->header_file &&
         file_read_secret_lines(hook->header_file, TEMPLATE_MAX, &f->headers, e) < 0)
-        return err_step(e, "[alert.webhook] header_file");
+        return err_step(e, "[%s] header_file", hook->section);
     if (hook->header)
         buf_printf(&f->headers, "\n%s", hook->header);
     if ((f->body.p && !text_utf8_valid(f->body.p, f->body.len)) ||
         (f->headers.p && !text_utf8_valid(f->headers.p, f->headers.len)))
-        return err_set(e, ERR_CONFIG, 0, "[alert.webhook]: a template or header is not UTF-8 text");
+        return err_set(e, ERR_CONFIG, 0, "[%s]: a template or header is not UTF-8 text",
+                       hook->section);
     return 0;
 }
 
 /* One request with the body that the format, or the template, makes of `m`. */
-static int send_one(const struct config *cfg, const struct curl_target *t, const char *template,
-                    const char *headers, enum request_depth depth, const struct message *m,
-                    struct request_result *r, struct err *e)
+static int send_one(const struct config *cfg, const struct config_webhook *hook,
+                    const struct curl_target *t, const char *template, const char *headers,
+                    enum request_depth depth, const struct message *m, struct request_result *r,
+                    struct err *e)
 {
-    const struct config_webhook *hook = &cfg->webhook;
     /* Also without a message: it shows whether each placeholder is known. */
     static const char form[] = "x-www-form-urlencoded";
     json_auto_t *none = json_pack("[{}]");
@@ -384,18 +386,21 @@ static int send_one(const struct config *cfg, const struct curl_target *t, const
                                       : strstr(content_type(template), "json") ? TEMPLATE_JSON
                                                                                : TEMPLATE_TEXT;
         if (template_fill(&filled, template, escape, values, e) < 0)
-            return err_step(e, "[alert.webhook] body");
+            return err_step(e, "[%s] body", hook->section);
     }
-    struct http_content c = {
-        .body = template ? filled.p : body, .headers = headers, .put = hook->put, .values = values};
+    struct http_content c = {.body = template ? filled.p : body,
+                             .headers = headers,
+                             .put = hook->put,
+                             .section = hook->section,
+                             .values = values};
     return http_request(t, hook->url_file, NULL, &c, depth, r, e);
 }
 
 /* A service that keeps incidents needs each alert: those that piled up go one after the other. If one fails, all are
  * repeated, with the same keys and ids. */
-static int send_each(const struct config *cfg, const struct curl_target *t, const char *template,
-                     const char *headers, const struct message *m, struct request_result *r,
-                     struct err *e)
+static int send_each(const struct config *cfg, const struct config_webhook *hook,
+                     const struct curl_target *t, const char *template, const char *headers,
+                     const struct message *m, struct request_result *r, struct err *e)
 {
     json_t *a;
     size_t i;
@@ -404,7 +409,7 @@ static int send_each(const struct config *cfg, const struct curl_target *t, cons
         json_auto_t *list = json_pack("[O]", a);
         struct message one = {list, i ? 0 : m->dropped, i ? 0 : m->damaged};
         request_result_free(r);
-        if (send_one(cfg, t, template, headers, REQUEST_SEND, &one, r, e) < 0) {
+        if (send_one(cfg, hook, t, template, headers, REQUEST_SEND, &one, r, e) < 0) {
             r->accepted = false;
             return -1;
         }
@@ -412,26 +417,28 @@ static int send_each(const struct config *cfg, const struct curl_target *t, cons
     return 0;
 }
 
-int webhook_request(const struct config *c, enum request_depth depth, const struct message *m,
-                    struct request_result *r, struct err *e)
+int webhook_request(const struct config *c, const struct config_webhook *hook,
+                    enum request_depth depth, const struct message *m, struct request_result *r,
+                    struct err *e)
 {
-    const struct config_webhook *hook = &c->webhook;
-    const struct curl_target t = {.key = hook->url_file ? "[alert.webhook] url_file"
-                                                        : "[alert.webhook] url",
+    SCOPED(xfree) char *key =
+        xasprintf("[%s] %s", hook->section, hook->url_file ? "url_file" : "url");
+    const struct curl_target t = {.key = key,
                                   .url = hook->url,
                                   .protocols = "http,https",
                                   .tls_ca = hook->tls_ca,
                                   .insecure = hook->insecure,
                                   .timeout = hook->timeout};
     if (!hook->url && !hook->url_file)
-        return err_set(e, ERR_CONFIG, 0, "[alert.webhook] has no url");
+        return err_set(e, ERR_CONFIG, 0, "[%s] has no url", hook->section);
     struct webhook_files f = {0};
     int rc = read_files(hook, &f, e);
     const char *template = hook->body_file ? f.body.p : hook->body;
     if (rc == 0 && template && depth == REQUEST_SEND && template_each(template))
-        rc = send_each(c, &t, template, f.headers.p, m, r, e);
+        rc = send_each(c, hook, &t, template, f.headers.p, m, r, e);
     else if (rc == 0)
-        rc = send_one(c, &t, template, f.headers.p, depth, depth == REQUEST_SEND ? m : NULL, r, e);
+        rc = send_one(c, hook, &t, template, f.headers.p, depth, depth == REQUEST_SEND ? m : NULL,
+                      r, e);
     buf_free(&f.body);
     buf_free(&f.headers);
     return rc;

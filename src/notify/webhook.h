@@ -7,8 +7,9 @@
 #include "notify/message.h"
 
 /* Like alert_request() and alert_beat(). */
-int webhook_request(const struct config *c, enum request_depth depth, const struct message *m,
-                    struct request_result *r, struct err *e);
+int webhook_request(const struct config *c, const struct config_webhook *hook,
+                    enum request_depth depth, const struct message *m, struct request_result *r,
+                    struct err *e);
 /* `end`: appended to the path of the URL, or NULL. */
 int webhook_heartbeat(const struct config *c, enum request_depth depth, const char *end,
                       struct request_result *r, struct err *e);

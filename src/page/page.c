@@ -101,11 +101,11 @@ void page_fill(struct buf *out, const char *template_text, const json_t *values)
 
 /* ---- words ---- */
 
-/* "2026-01-31 23:59:59 UTC" for what status and history hold; "unknown" for null. */
+/* "2026-01-31T23:59:59Z" for what status and history hold; "unknown" for null. */
 static json_t *moment(const json_t *o, const char *key)
 {
     const char *s = js_text(o, key);
-    return strlen(s) < 19 ? json_string("unknown") : json_sprintf("%.10s %.8s UTC", s, s + 11);
+    return strlen(s) < 19 ? json_string("unknown") : json_sprintf("%.19sZ", s);
 }
 
 static json_t *seconds_text(const json_t *v)

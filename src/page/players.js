@@ -6,7 +6,7 @@
   function set(id, text) { if (at(id).textContent !== text) { at(id).textContent = text; } }
   function time(text) { return new Date(text).toLocaleString(undefined, wide); }
   function local(text) { // times in UTC become the reader's own
-    return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, function (all, day, clock) { return time(day + "T" + clock + "Z"); });
+    return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, time);
   }
   function show(state, message, o, now) {
     document.body.dataset.state = state;

@@ -56,7 +56,7 @@ void known_say(struct world *w)
     if (!w->cfg->offsite.url)
         talk_say("Not yet, and in worldkeeper-offsite(7):\n  the loss of this machine's disk "
                  "([offsite] url)\n");
-    if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
+    if (!config_any_channel(w->cfg))
         talk_say("Nobody is told when it is lost: [alert.smtp] or [alert.webhook] in %s\n",
                  w->config_path);
     talk_say("\nWorth knowing:\n"

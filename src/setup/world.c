@@ -239,7 +239,7 @@ static int test_alert(struct world *w, struct err *e)
 {
     static const char *const options[] = {"--test-alert", NULL};
     bool arrived = true;
-    if (!w->cfg->smtp.url && !w->cfg->webhook.url && !w->cfg->webhook.url_file)
+    if (!config_any_channel(w->cfg))
         return 0;
     int rc = effect_keeper(w->x, w->config_path, options, e);
     if (rc < 0 ||

@@ -30,6 +30,7 @@ static const struct js_field fields[] = {
     STATE(NUMBER, "endless_since", endless_since, NULL, 0, CLOCK_WALL_MAX),
     STATE(SHOWN, "last_restore", last_restore, NULL),
     STATE(SHOWN, "gaps", gaps, NULL),
+    STATE(SHOWN, "habits", habits, NULL),
     STATE(TEXT, "made_nonce", made.nonce, NULL),
     STATE(SHOWN, "made_dump", made.dump, NULL),
     STATE(SHOWN, "made_file", made.upto.file, NULL),

@@ -57,6 +57,7 @@ struct state {
     char holder[128];      /* name for taking leases: host, '/' and random digits; "": never used */
     uint64_t lease_number; /* number of the last lease that was taken here; 0: none */
     char central[33];      /* name of the central store that last accepted blobs; "": none did */
+    char habits[4096];     /* JSON text: mass changes that were seen, [{table, columns, at}] */
     char gaps[4096];       /* JSON text of the journal's last gaps: [{at, file, pos, why}] */
 };
 

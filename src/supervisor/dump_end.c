@@ -33,31 +33,41 @@ static void shrunk_words(const json_t *shrunk, struct buf *out)
     }
 }
 
+/* Returns whether the world is smaller only by tables that were dropped, and that was reported. */
+static bool only_dropped(const struct world *w, const json_t *entry)
+{
+    uint64_t rows = (uint64_t)js_number(entry, "rows", 0), dropped = follower_dropped_rows(),
+             lost = rows - (uint64_t)js_number(entry, "rows_now", 0);
+    if (js_text(entry, "name")[0] || !dropped)
+        return false;
+    return lost <= dropped || (lost - dropped) * 100 <= (rows - dropped) * w->cfg->shrink_limit;
+}
+
 /* The dump counts all the same: it is what the world is now. */
-static void report_shrunk(struct world *w, const json_t *shrunk)
+static void report_shrunk(struct world *w, const struct manifest *m, const json_t *shrunk)
 {
     SCOPED(buf_free) struct buf what = {0}, headline = {0}, happened = {0}, todo = {0};
     char t[TEXT_SHORT], doing[320];
     const char *before = js_text(json_array_get(shrunk, 0), "dump");
     int64_t kept = w->cfg->retention.keep_before_shrink;
     if (json_array_size(shrunk) == 0) {
-        notify_over(w, CONDITION_SHRUNK, "the newest dump has not lost many rows");
+        if (!follower_loss_after(m))
+            notify_over(w, CONDITION_SHRUNK, "the newest dump has not lost many rows");
         return;
     }
+    if (only_dropped(w, json_array_get(shrunk, 0)))
+        return;
     shrunk_words(shrunk, &what);
     buf_adds(&headline, what.p);
-    follower_explain_shrunk(w, shrunk, &happened, &todo);
+    if (follower_explain_shrunk(w, shrunk, &happened, &todo) && w->conditions[CONDITION_SHRUNK].on)
+        return;
     if (happened.len)
         buf_printf(&what, "; %s", happened.p);
     snprintf(doing, sizeof doing, "the new dump counts%s%.150s%s%s", kept ? "; dump " : "",
              kept ? before : "", kept ? ", which has the rows, is kept for " : "",
              kept ? text_duration(kept, t) : "");
-    if (!todo.len)
-        buf_printf(&todo,
-                   "; if that was not intended, this brings table NAME back as it was in that "
-                   "dump: worldkeeper --restore=%s --table NAME",
-                   before);
-    notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing, todo.p + strlen("; "), "%s",
+    notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing,
+                   todo.len ? todo.p + strlen("; ") : "nothing, if that was intended", "%s",
                    what.p);
 }
 
@@ -66,7 +76,7 @@ static void stored(struct world *w, const struct manifest *m, const json_t *resu
                    const struct err *e)
 {
     char rows[TEXT_SHORT], size[TEXT_SHORT];
-    report_shrunk(w, json_object_get(result, "shrunk"));
+    report_shrunk(w, m, json_object_get(result, "shrunk"));
     dumps_stored(w, m);
     follower_dump_done(w);
     notify_heartbeat_now();

@@ -10,6 +10,7 @@
 #include "actions/hint_command.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "dump/shrink_guard.h"
 #include "journal/follow.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/dumps.h"
@@ -30,6 +31,18 @@
 /* A recovery is believed after this time: a full disk still takes a little data, and a damaged log
  * can be read up to the damage. */
 #define SETTLED_MS fault_wait(10000)
+
+/* After a table was emptied: a game that fills it again by then has only rebuilt it. */
+#define REFILL_MS fault_wait(10000)
+/* What a game does more often than this, by itself, is reported the first time only. */
+#define HABIT_MS (INT64_C(8) * 24 * 3600000)
+
+/* A statement about many rows of a table. */
+struct mass_change {
+    struct follow_emptied is;
+    mono_t due;            /* it is judged then */
+    bool judged, reported; /* once */
+};
 
 enum follow_state {
     IDLE, /* the world is not up, no worker runs */
@@ -55,8 +68,11 @@ static struct follower {
     /* All changes up to then are in the journal, by whichever worker; ms 0: not known. */
     mono_t proven;
     mono_t begun; /* the worker, while it has read back no marker of its own (at.marker_read) */
-    struct follow_emptied *emptied; /* what each table lost most by since the newest dump */
-    size_t emptied_count;
+    struct mass_change *changes; /* what each table lost most by since the newest dump */
+    size_t change_count;
+    struct names
+        dropped; /* tables that were reported as dropped since the newest dump, with so many rows in it */
+    uint64_t dropped_rows;
 
     /* Where the next worker begins. */
     bool position_lost; /* the log no longer reaches back to the newest dump */
@@ -323,6 +339,12 @@ static void report_statement(struct world *w, const struct follow_gap *gap, bool
     char key[64], headline[200];
     statement_key(s, key, sizeof key);
     bool news = !open->on || strcmp(open->key, key) != 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (!names_has(&follower.dropped, s->tables[i].name) &&
+            (strcmp(s->verb, "dropped") == 0 || strcmp(s->verb, "renamed") == 0)) {
+            names_add(&follower.dropped, s->tables[i].name);
+            follower.dropped_rows += s->tables[i].rows;
+        }
     statement_headline(s, headline, sizeof headline);
     statement_words(s, &what);
     buf_printf(&what, "; the journal cannot go on after that%s",
@@ -397,32 +419,46 @@ static void end_gap(struct world *w, const char *what)
 /* ---- what the worker sends ---- */
 
 /* Is it known to be after the newest dump? */
-static bool after_dump(const struct follow_emptied *e)
+static bool after_dump(const struct follow_emptied *e, const struct manifest *newest)
 {
-    const struct manifest *newest = dumps_newest();
     struct db_binlog_pos at = {.pos = e->pos};
     snprintf(at.file, sizeof at.file, "%s", e->file);
     return newest && newest->end.file[0] && at.file[0] &&
            db_binlog_pos_compare(&at, &newest->end) > 0;
 }
 
-/* Of two losses since the newest dump the larger one explains more; a TRUNCATE takes all. */
+/* Of two losses since the newest dump the larger one explains more, unless its rows are there again; a TRUNCATE takes
+ * all. */
 static bool outweighs(const struct follow_emptied *old, const struct follow_emptied *e)
 {
-    return e->rows && after_dump(old) && (old->rows == 0 || old->rows > e->rows);
+    const uint64_t lost = old->rows ? old->rows : old->before;
+    return e->rows && after_dump(old, dumps_newest()) && old->back < lost / 2 &&
+           (old->rows == 0 || old->rows > e->rows);
 }
 
-static void remember_emptied(const struct follow_emptied *e)
+static bool same_place(const struct follow_emptied *a, const struct follow_emptied *b)
+{
+    return a->pos == b->pos && strcmp(a->file, b->file) == 0;
+}
+
+static void remember_change(const struct follow_emptied *e)
 {
     size_t i = 0;
-    while (i < follower.emptied_count && strcmp(follower.emptied[i].name, e->name) != 0)
+    while (i < follower.change_count && (strcmp(follower.changes[i].is.name, e->name) != 0 ||
+                                         !follower.changes[i].is.columns[0] != !e->columns[0]))
         i++;
-    if (i == follower.emptied_count)
-        follower.emptied =
-            xrealloc(follower.emptied, ++follower.emptied_count * sizeof *follower.emptied);
-    else if (outweighs(&follower.emptied[i], e))
+    struct mass_change *c = &follower.changes[i];
+    if (i < follower.change_count && same_place(&c->is, e)) {
+        c->is = *e;
         return;
-    follower.emptied[i] = *e;
+    }
+    if (i < follower.change_count && outweighs(&c->is, e))
+        return;
+    if (i == follower.change_count)
+        follower.changes =
+            xrealloc(follower.changes, ++follower.change_count * sizeof *follower.changes);
+    follower.changes[i] = (struct mass_change){
+        .is = *e, .due = mono_add(clock_mono(), e->columns[0] ? 0 : REFILL_MS)};
 }
 
 static void progressed(struct world *w, const struct follow_progress *r)
@@ -468,7 +504,7 @@ static void progressed(struct world *w, const struct follow_progress *r)
 static void reported(struct world *w, const struct follow_report *r)
 {
     for (size_t i = 0; i < r->emptied_count; i++)
-        remember_emptied(&r->emptied[i]);
+        remember_change(&r->emptied[i]);
     progressed(w, &r->at);
 }
 
@@ -596,16 +632,31 @@ void follower_restored(struct world *w, const char *dump, wall_t alive)
     struct follow_gap gap = {.pos = 0};
     snprintf(gap.why, sizeof gap.why, "dump %.150s was restored", dump);
     keep_gap(w, &gap, alive, false);
-    follower.emptied_count = 0;
+    follower.change_count = 0;
 }
 
 /* ---- a table that is much smaller than in the newest dump ---- */
+
+/* "2,000 rows of table player were deleted by one transaction at …" */
+static void change_words(const struct follow_emptied *e, const char *name, struct buf *out)
+{
+    char t[TEXT_SHORT], n[TEXT_SHORT];
+    if (e->columns[0])
+        buf_printf(
+            out,
+            "one statement set %s %s to one value in %s rows of table %s at %s, whatever the "
+            "values were",
+            strchr(e->columns, ',') ? "columns" : "column", e->columns, text_count(e->rows, n),
+            name, text_utc(e->at, t));
+    else
+        buf_printf(out, "%s rows of table %s were deleted by one transaction at %s",
+                   text_count(e->rows, n), name, text_utc(e->at, t));
+}
 
 /* The log counts whole seconds: only the second before the statement's is certain to be complete. */
 static void explain_loss(const struct world *w, const json_t *table, const struct follow_emptied *e,
                          struct buf *what, struct buf *todo)
 {
-    char t[TEXT_SHORT], n[TEXT_SHORT];
     struct follow_statement s = {
         .verb = "emptied", .by = "TRUNCATE", .count = 1, .at = e->at, .before.ms = e->at.ms - 1000};
     bool reached =
@@ -615,8 +666,7 @@ static void explain_loss(const struct world *w, const json_t *table, const struc
     s.tables[0].rows = (uint64_t)js_number(table, "rows", 0);
     buf_adds(what, what->len ? "; " : "");
     if (e->rows)
-        buf_printf(what, "%s rows of table %s were deleted by one transaction at %s",
-                   text_count(e->rows, n), s.tables[0].name, text_utc(e->at, t));
+        change_words(e, s.tables[0].name, what);
     else
         statement_words(&s, what);
     buf_printf(todo,
@@ -628,43 +678,170 @@ static void explain_loss(const struct world *w, const json_t *table, const struc
 /* The way back without a journal that shows what happened. */
 static void undo_from_dump(const json_t *table, struct buf *todo)
 {
-    struct follow_statement s = {.verb = "emptied", .count = 1};
-    js_copy(table, "name", s.tables[0].name, sizeof s.tables[0].name);
-    js_copy(table, "dump", s.tables[0].dump, sizeof s.tables[0].dump);
-    buf_printf(todo, "; if that was not intended, this brings %s back as it was in the last dump: ",
-               s.tables[0].name);
+    struct follow_statement s = {.verb = "emptied"};
+    const json_t *tables = json_object_get(table, "tables");
+    SCOPED(buf_free) struct buf names = {0};
+    size_t all = tables ? json_array_size(tables) : 1;
+    for (; s.count < all && s.count < STATEMENT_DEED_TABLES; s.count++) {
+        struct follow_table *t = &s.tables[s.count];
+        const char *name =
+            tables ? json_string_value(json_array_get(tables, s.count)) : js_text(table, "name");
+        snprintf(t->name, sizeof t->name, "%s", name ? name : "");
+        js_copy(table, "dump", t->dump, sizeof t->dump);
+        buf_printf(&names, "%s%s",
+                   names.len == 0       ? ""
+                   : s.count + 1 == all ? " and "
+                                        : ", ",
+                   t->name);
+    }
+    if (!s.count)
+        return;
+    buf_printf(todo,
+               "; if that was not intended, this brings %s%s back as in the last dump: ", names.p,
+               tables && all > 1 ? ", which lost most rows," : "");
     statement_undo(&s, false, todo);
 }
 
 /* What the table lost most of its rows by; NULL: the journal does not show it. A deletion counts if it explains half of
  * the loss. */
-static const struct follow_emptied *find_loss(const json_t *table)
+static struct mass_change *find_loss(const json_t *table)
 {
     const char *name = js_text(table, "name");
     uint64_t rows = (uint64_t)js_number(table, "rows", 0);
     uint64_t lost = rows - (uint64_t)js_number(table, "rows_now", 0);
-    for (size_t k = 0; k < follower.emptied_count; k++) {
-        const struct follow_emptied *e = &follower.emptied[k];
-        if (strcmp(e->name, name) == 0 && after_dump(e) && (e->rows == 0 || e->rows >= lost / 2))
-            return e;
+    for (size_t k = 0; k < follower.change_count; k++) {
+        const struct follow_emptied *e = &follower.changes[k].is;
+        if (strcmp(e->name, name) == 0 && !e->columns[0] && after_dump(e, dumps_newest()) &&
+            (e->rows == 0 || e->rows >= lost / 2))
+            return &follower.changes[k];
     }
     return NULL;
 }
 
-void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
+bool follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo)
 {
+    bool known = true;
     size_t i;
     json_t *table;
     json_array_foreach(shrunk, i, table)
     {
-        const struct follow_emptied *e = find_loss(table);
-        if (i == EMPTIED_SHOWN)
-            return;
-        if (e)
-            explain_loss(w, table, e, what, todo);
-        else if (js_text(table, "name")[0])
+        struct mass_change *c = find_loss(table);
+        known &= c && c->reported;
+        if (c)
+            c->reported = true;
+        if (i >= EMPTIED_SHOWN)
+            continue;
+        if (c)
+            explain_loss(w, table, &c->is, what, todo);
+        else
             undo_from_dump(table, todo);
+    }
+    return known;
+}
+
+uint64_t follower_dropped_rows(void)
+{
+    return follower.dropped_rows;
+}
+
+bool follower_loss_after(const struct manifest *dump)
+{
+    for (size_t i = 0; i < follower.change_count; i++) {
+        const struct mass_change *c = &follower.changes[i];
+        if (c->reported && !c->is.columns[0] && after_dump(&c->is, dump))
+            return true;
+    }
+    return false;
+}
+
+/* ---- statements about most rows of a table, as the log shows them ---- */
+
+/* Notes that it happened. Returns whether this very one, or one of the same kind in the last days, was noted before:
+ * what a game does by itself, again and again, nobody meant as a mistake. */
+static bool is_usual(struct world *w, const struct follow_emptied *e)
+{
+    struct state *s = &w->a->state;
+    json_auto_t *list = s->habits[0] ? json_loads(s->habits, 0, NULL) : NULL;
+    bool usual = false;
+    if (!json_is_array(list)) {
+        json_decref(list);
+        list = json_array();
+    }
+    for (size_t i = json_array_size(list); i-- > 0;) {
+        const json_t *o = json_array_get(list, i);
+        if (strcmp(js_text(o, "table"), e->name) != 0 ||
+            strcmp(js_text(o, "columns"), e->columns) != 0)
+            continue;
+        usual = e->at.ms - js_number(o, "at", 0) < HABIT_MS;
+        json_array_remove(list, i);
+    }
+    json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "table", e->name, "columns",
+                                          e->columns, "at", (json_int_t)e->at.ms));
+    while (json_dumpb(list, NULL, 0, JSON_COMPACT) >= sizeof s->habits)
+        json_array_remove(list, 0);
+    SCOPED(xfree) char *text = json_dumps(list, JSON_COMPACT);
+    if (text)
+        snprintf(s->habits, sizeof s->habits, "%s", text);
+    w->state_dirty = true;
+    return usual;
+}
+
+/* A ledger's rows go into its totals. */
+static bool is_ledger(const struct config *c, const char *table)
+{
+    for (unsigned i = 0; i < c->ledger_count; i++)
+        if (strcmp(c->ledgers[i].table, table) == 0)
+            return true;
+    return false;
+}
+
+/* The rule of dumps that shrink: more than so many percent of the rows in the newest dump, which are not there again. */
+static bool is_most(const struct world *w, const struct follow_emptied *e, uint64_t before)
+{
+    const uint64_t rows = e->rows ? e->rows : before;
+    uint64_t lost = e->columns[0] || e->back < rows ? rows - (e->columns[0] ? 0 : e->back) : 0;
+    return before >= SHRINK_LEAST && lost * 100 > before * w->cfg->shrink_limit &&
+           (e->columns[0] || !is_ledger(w->cfg, e->name));
+}
+
+static void report_change(struct world *w, struct mass_change *c)
+{
+    const struct manifest *newest = dumps_newest();
+    const struct follow_emptied *e = &c->is;
+    SCOPED(buf_free) struct buf what = {0}, todo = {0}, name = {0};
+    char headline[200], n[TEXT_SHORT], all[TEXT_SHORT];
+    c->judged = true;
+    if (!newest || strcmp(e->dump, newest->name) != 0 || !after_dump(e, newest) ||
+        !is_most(w, e, e->before) || is_usual(w, e))
+        return;
+    c->reported = true;
+    text_clean(&name, e->name, 64);
+    json_auto_t *table =
+        json_pack("{s:s, s:I, s:s, s:I}", "name", e->name, "rows", (json_int_t)e->before, "dump",
+                  newest->name, "covers_ms", (json_int_t)(newest->at.ms + newest->took_ms));
+    explain_loss(w, table, e, &what, &todo);
+    text_count(e->rows ? e->rows : e->before, n);
+    text_count(e->before, all);
+    if (e->columns[0]) {
+        snprintf(headline, sizeof headline, "table %s: %s of %s rows overwritten", name.p, n, all);
+        notify_event(w, "overwritten", EVENT_DISCARDED, headline, what.p,
+                     "nothing: the game plays on", todo.p + strlen("; "));
+    } else {
+        snprintf(headline, sizeof headline, "table %s lost %s of %s rows", name.p, n, all);
+        notify_open_as(w, CONDITION_SHRUNK, e->name, headline,
+                       "the newest dump has the rows; the next one will lack them",
+                       todo.p + strlen("; "), "table %s lost %s of %s rows: %s", name.p, n, all,
+                       what.p);
+    }
+}
+
+static void report_changes(struct world *w, mono_t now)
+{
+    for (size_t i = 0; i < follower.change_count; i++) {
+        struct mass_change *c = &follower.changes[i];
+        if (!c->judged && !c->reported && mono_reached(now, c->due))
+            report_change(w, c);
     }
 }
 
@@ -681,10 +858,12 @@ void follower_dump_done(struct world *w)
     size_t kept = 0;
     follower.position_lost = false;
     follower.covered = follower.closing;
-    for (size_t i = 0; i < follower.emptied_count; i++)
-        if (after_dump(&follower.emptied[i]))
-            follower.emptied[kept++] = follower.emptied[i];
-    follower.emptied_count = kept;
+    for (size_t i = 0; i < follower.change_count; i++)
+        if (after_dump(&follower.changes[i].is, dumps_newest()))
+            follower.changes[kept++] = follower.changes[i];
+    follower.change_count = kept;
+    names_free(&follower.dropped);
+    follower.dropped_rows = 0;
     if (follower.worker.pid && follower.from_now && end->file[0]) {
         /* It did not begin at a dump: the next one begins at this one, and reports later gaps. */
         restart(w);
@@ -737,6 +916,7 @@ static void timers(struct world *w, mono_t now)
         forget_conditions(w, "another machine keeps the world and its journal");
     }
     look_at_board(w);
+    report_changes(w, now);
     if (follower.worker.pid && (!wants || follower.worker.stop_requested))
         end_worker(w, now);
     if (!wants)

@@ -15,6 +15,8 @@ struct world;
 
 extern const struct part follower_part;
 
+struct manifest;
+
 /* Returns true while the worker still writes what it read from a server that is gone. A restore
  * needs that. */
 bool follower_busy(const struct world *w);
@@ -26,9 +28,13 @@ void follower_dump_done(struct world *w);
 void follower_restored(struct world *w, const char *dump, wall_t alive);
 /* For the first tables of `shrunk` (dump/shrink_guard.h): appends to `what` what happened, if the
  * journal shows a TRUNCATE or a deletion after the newest dump, and to `todo` how to recover the
- * rows. Call it before follower_dump_done(). */
-void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
+ * rows. Call it before follower_dump_done(). Returns whether all of it was reported before. */
+bool follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo);
+/* Returns whether a loss of rows was reported that happened after this dump. */
+bool follower_loss_after(const struct manifest *dump);
+/* Returns the rows, in the newest dump, of tables that were reported as dropped since. */
+uint64_t follower_dropped_rows(void);
 
 /* Returns the ms at the end that are not proven to be in the journal, which has everything else
  * since the newest dump; -1: that is not known. */

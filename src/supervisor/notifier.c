@@ -41,6 +41,7 @@
 
 struct delivery {
     struct worker worker;
+    char name[64];        /* of its channel, in any config */
     char last_error[256]; /* for the status; "": the last one went well */
     char failed[64];      /* its kind: the same one is logged once */
     json_t *left;         /* of the mail that is being sent: who refused it for now; or NULL */
@@ -63,6 +64,8 @@ static struct notifier {
     bool incidents_dirty;       /* they are to be saved */
     json_t *held;      /* alert of a restore's start, held back for the alert of its end; or NULL */
     mono_t held_until; /* sent on its own then */
+    bool
+        refused; /* what was last reported of the world's state is that the server refuses worldkeeper */
 } notifier;
 
 /* From the worker of a delivery: who of a mail's recipients is to be tried again, if it is partly delivered; then how
@@ -87,7 +90,7 @@ static json_t *status_json(const struct world *w)
         size_t waiting = outbox_waiting(&notifier.outbox, ch);
         most = waiting > most ? waiting : most;
         if (alert_channel_on(w->cfg, ch))
-            json_object_set_new(channels, alert_channel_name(ch),
+            json_object_set_new(channels, alert_channel_name(w->cfg, ch),
                                 json_pack("{s:I, s:o}", "waiting", (json_int_t)waiting,
                                           "last_error",
                                           js_clean(notifier.deliveries[ch].last_error)));
@@ -142,7 +145,7 @@ json_t *notify_channel_figures(const struct world *w)
         const struct delivery *d = &notifier.deliveries[ch];
         if (!alert_channel_on(w->cfg, ch))
             continue;
-        json_t *o = json_pack("{s:s, s:I, s:I}", "channel", alert_channel_name(ch), "sent",
+        json_t *o = json_pack("{s:s, s:I, s:I}", "channel", alert_channel_name(w->cfg, ch), "sent",
                               (json_int_t)d->sent_count, "failed", (json_int_t)d->failed_count);
         if (d->sent_count + d->failed_count)
             json_object_set_new(o, "up", json_boolean(!d->failed[0]));
@@ -228,8 +231,29 @@ void notify_disk_failed(enum disk_request request)
     }
 }
 
+/* Returns the name, which outlives the config. */
+static const char *name_delivery(const struct world *w, enum alert_channel ch)
+{
+    struct delivery *d = &notifier.deliveries[ch];
+    snprintf(d->name, sizeof d->name, "%s", alert_channel_name(w->cfg, ch));
+    return d->name;
+}
+
+/* A webhook of another name begins anew, and nothing of the old one counts for it. */
 static void restart(struct world *w)
 {
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        struct delivery *d = &notifier.deliveries[ch];
+        if (strcmp(d->name, alert_channel_name(w->cfg, ch)) == 0)
+            continue;
+        worker_kill(&d->worker);
+        json_decref(d->left);
+        d->left = NULL;
+        d->last_error[0] = d->failed[0] = '\0';
+        d->sent_count = d->failed_count = 0;
+        outbox_forget(&notifier.outbox, ch);
+        name_delivery(w, ch);
+    }
     outbox_follow(&notifier.outbox, w->cfg);
 }
 
@@ -333,9 +357,12 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
                     json_pack("{s:s, s:b, s:o}", "condition", name, "on", (int)on, "what",
                               js_clean(n->what)));
     }
+    /* The end is named by what it is the end of, in as few words. */
+    char over[80];
+    snprintf(over, sizeof over, "over: %s", condition_words[id].headline);
     struct alert al = {.event = event,
                        .kind = alert_kinds[kind],
-                       .headline = on ? n->headline : NULL,
+                       .headline = on ? n->headline : over,
                        .what = n->what,
                        .doing = n->doing,
                        .todo = n->todo,
@@ -402,7 +429,7 @@ void notify_started(struct world *w, wall_t last_sign)
                        .todo = words.todo,
                        .urgent = last_sign.ms != 0};
     /* Incidents outlive the supervisor: without them a recovery could not answer the alert before it. */
-    int dir = alert_any_channel(w->cfg) ? file_subdir(w->a->job.dirfd, "alerts", NULL) : -1;
+    int dir = config_any_channel(w->cfg) ? file_subdir(w->a->job.dirfd, "alerts", NULL) : -1;
     if (dir >= 0) {
         incidents_load(dir, w->cfg->name, &notifier.incidents);
         close(dir);
@@ -412,6 +439,22 @@ void notify_started(struct world *w, wall_t last_sign)
     if (alert_wanted(w->cfg, EVENT_STARTED))
         send(w, "start", compose(w, "start", &al, false), EVENT_STARTED, true);
     notify_over(w, CONDITION_REFUSED, "the config is accepted");
+}
+
+void notify_event(struct world *w, const char *name, unsigned event, const char *headline,
+                  const char *what, const char *doing, const char *todo)
+{
+    struct alert al = {.event = event,
+                       .headline = headline,
+                       .what = what,
+                       .doing = doing,
+                       .todo = todo,
+                       .urgent = true};
+    log_line(LOG_WARN_, "%s", what);
+    history_add(w, HISTORY_CONDITION,
+                json_pack("{s:s, s:b, s:o}", "condition", name, "on", 1, "what", js_clean(what)));
+    if (alert_wanted(w->cfg, event))
+        send(w, name, compose(w, name, &al, true), event, true);
 }
 
 /* An alert about the world's own state, which includes the one held back. */
@@ -466,6 +509,9 @@ void notify_guard(struct world *w, const struct words_facts *facts)
     }
     struct words_facts f = *facts;
     f.answer = &a;
+    f.refused = notifier.refused;
+    if (a.alert == GUARD_ALERT_NEW)
+        notifier.refused = w->guard.verdict == VERDICT_DENIED;
     words_for_guard(&f, &words);
     bool bad = a.alert == GUARD_ALERT_NEW && a.alert_event != EVENT_RESTORED &&
                a.alert_event != EVENT_RESTORING;
@@ -716,7 +762,7 @@ static void stop(struct world *w)
 static void begin(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++)
-        world_worker(w, &notifier.deliveries[ch].worker, alert_channel_name(ch), message);
+        world_worker(w, &notifier.deliveries[ch].worker, name_delivery(w, ch), message);
     notifier.next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
 }
 

@@ -18,6 +18,10 @@ extern const struct part notifier_part;
 /* Loads the incidents from the disk and reports the start; `last_sign`: when a supervisor that did
  * not exit cleanly was last known to run, or ms 0. */
 void notify_started(struct world *w, wall_t last_sign);
+/* Sends an alert about something that happened and does not last, with a thread of its own. It is
+ * also logged and recorded in the history. */
+void notify_event(struct world *w, const char *name, unsigned event, const char *headline,
+                  const char *what, const char *doing, const char *todo);
 /* Call it after each step of the guard. */
 void notify_guard(struct world *w, const struct words_facts *facts);
 /* Reports a problem, in the text of the format, with the condition's own subject (condition_words).

@@ -97,9 +97,11 @@ static json_t *next_dump_json(const struct world *w, mono_t now, int64_t wall)
 static json_t *insecure_json(const struct config *c)
 {
     json_t *list = json_array();
-    const char *text;
-    for (unsigned i = 0; (text = config_exposed(c, i)); i++)
+    char *text;
+    for (unsigned i = 0; (text = config_exposed(c, i)); i++) {
         json_array_append_new(list, json_string(text));
+        free(text);
+    }
     return list;
 }
 

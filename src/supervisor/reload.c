@@ -2,6 +2,7 @@
  * socket; and how it comes to another config or dump directory while it runs. */
 #include "supervisor/reload.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -79,9 +80,11 @@ void guard_config_from(const struct config *c, struct guard_config *out)
 
 void warn_of_insecure(const struct config *c)
 {
-    const char *text;
-    for (unsigned i = 0; (text = config_exposed(c, i)); i++)
+    char *text;
+    for (unsigned i = 0; (text = config_exposed(c, i)); i++) {
         log_line(LOG_WARN_, "INSECURE: %s", text);
+        free(text);
+    }
 }
 
 /* The state is ours, and newer than what the file of the new directory says. */
@@ -175,6 +178,8 @@ void reload_config(struct world *w)
     struct err e;
     systemd_notify("RELOADING=1");
     int rc = config_load(w->cfg->path, &fresh, &e);
+    if (rc == 0)
+        config_keep_slots(w->cfg, fresh);
     if (rc == 0 && !same_identity(w->cfg, fresh)) {
         rc = err_set(&e, ERR_CONFIG, 0,
                      "world name, schema, dump dir, sentinel or [standby] changed");

@@ -1,5 +1,6 @@
 #include "supervisor/words.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "mysql/galera.h"
 #include "sql/literal.h"
 #include "restore/loss.h"
+#include "watch/explain.h"
 #include "watch/probe.h"
 
 /* Each alert has four texts: the subject, what happened, what is being done, what there is to do. They are written for
@@ -104,11 +106,11 @@ static void down(const struct words_facts *f, struct words *out)
                   "worldkeeper --check names the privilege or limit that is missing; if none is, "
                   "the password was changed: SIGHUP (systemctl reload) makes this supervisor read "
                   "it again"},
-        away = {"DOWN", "the database server cannot be reached: ",
+        away = {"DOWN", "",
                 "probing until the server answers; the world is restored by itself when it comes "
                 "back empty",
                 "find out why the database server is down, and start it"},
-        away_by_hand = {"DOWN", "the database server cannot be reached: ",
+        away_by_hand = {"DOWN", "",
                         "probing until the server answers; nothing is restored by itself "
                         "([restore] auto = no)",
                         "find out why the database server is down, and start it"};
@@ -122,6 +124,12 @@ static void down(const struct words_facts *f, struct words *out)
     else if (f->guard->verdict == VERDICT_DENIED)
         t = text_starts(reason, PROBE_ANOTHER) ? &another : &denied;
     say(out, reason, t);
+    if (t == &away || t == &away_by_hand) { /* a sentence for people first, then the server's own */
+        struct explanation x;
+        explain(f->guard, f->cfg, f->error, "", &x);
+        SET(out->what, "%c%s. Detail: %.600s", tolower((unsigned char)x.cause[0]), x.cause + 1,
+            reason);
+    }
 }
 
 /* A failed restore leaves a choice to a person: its own hint first, then what is always right. */
@@ -143,14 +151,14 @@ static void waiting(const struct words_facts *f, struct words *out)
 
 /* ---- restored ---- */
 
-/* "2026-11-22T21:03:10Z" as "2026-11-22 21:03:10 UTC", or as "21:03:10 UTC" without `day`. */
+/* "2026-11-22T21:03:10Z", or "21:03:10Z" without `day`: what --at takes. */
 static void moment(const char *utc, bool day, char out[TEXT_SHORT])
 {
     if (strlen(utc) != strlen("2026-11-22T21:03:10Z") || utc[10] != 'T') {
         snprintf(out, TEXT_SHORT, "%.40s", utc);
         return;
     }
-    snprintf(out, TEXT_SHORT, "%.10s%s%.8s UTC", day ? utc : "", day ? " " : "", utc + 11);
+    snprintf(out, TEXT_SHORT, "%s", day ? utc : utc + 11);
 }
 
 /* Rows that were written into the emptied tables: the server accepted them, but the restored world
@@ -177,7 +185,7 @@ static bool set_aside(const json_t *restored, struct set_aside *out)
              : rows == 1 ? " row"
                          : " rows");
     out->is = rows == 1 ? "is" : "are";
-    /* "written 21:03:10 to 21:04:24 UTC", as far as the times are known. */
+    /* "written 21:03:10Z to 21:04:24Z", as far as the times are known. */
     const char *from = js_text(restored, "conflict_from");
     const char *to = js_text(restored, "conflict_to");
     char a[TEXT_SHORT], b[TEXT_SHORT];
@@ -185,8 +193,7 @@ static bool set_aside(const json_t *restored, struct set_aside *out)
     moment(from, !one_day, a);
     moment(to, !one_day, b);
     if (from[0] && to[0])
-        SET(out->when, "written %.*s to %s", (int)(strlen(a) - (one_day ? strlen(" UTC") : 0)), a,
-            b);
+        SET(out->when, "written %s to %s", a, b);
     else if (to[0])
         SET(out->when, "written until %s", b);
     else
@@ -316,7 +323,12 @@ static void recovered(const struct words_facts *f, struct words *out)
         "BACK, loss unknown",
         "the world is up again, and no restore came to an end that would say what is lost: ",
         "probing and dumping on", "nothing"};
-    say(out, f->guard->reason, f->same_world ? &same : &other);
+    static const struct text let_in = {"PROTECTED again",
+                                       "the server lets worldkeeper in again; the world was never "
+                                       "away, in the same server process, "
+                                       "so that nothing is lost: ",
+                                       "probing and dumping on", "nothing"};
+    say(out, f->guard->reason, !f->same_world ? &other : f->refused ? &let_in : &same);
     if (f->answer->alert_event == EVENT_SENTINEL)
         SET(out->headline, "PROTECTED again");
     if (f->answer->alert_event == EVENT_STANDBY)

@@ -48,7 +48,7 @@ struct world;
 
 /* A worker of one of the parts, and the function that the loop calls with each of its packets;
  * NULL: it has ended. */
-#define WORKERS_MAX 16
+#define WORKERS_MAX 24
 typedef void worker_message_fn(struct world *w, struct worker *v, const struct packet *m);
 struct part;
 struct heard {

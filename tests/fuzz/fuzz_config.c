@@ -148,11 +148,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         for (size_t i = 0; i < config_key_count; i++) {
             const struct config_key *k = &config_keys[i];
-            bool ledger = config_is_ledger(k);
-            for (unsigned n = 0; n < (ledger ? c->ledger_count : 1); n++)
-                judge_value(k,
-                            (ledger ? (const char *)&c->ledgers[n] : (const char *)c) + k->offset,
-                            4 * c->dump_interval);
+            enum config_owner owner = config_owner(k);
+            const unsigned count = owner == OWNER_LEDGER    ? c->ledger_count
+                                   : owner == OWNER_WEBHOOK ? CONFIG_WEBHOOKS
+                                                            : 1;
+            for (unsigned n = 0; n < count; n++) {
+                const char *object = owner == OWNER_LEDGER    ? (const char *)&c->ledgers[n]
+                                     : owner == OWNER_WEBHOOK ? (const char *)&c->webhooks[n]
+                                                              : (const char *)c;
+                if (owner != OWNER_WEBHOOK || c->webhooks[n].section)
+                    judge_value(k, object + k->offset, 4 * c->dump_interval);
+            }
         }
         judge_whole(c);
         config_free(c);

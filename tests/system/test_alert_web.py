@@ -124,6 +124,58 @@ def test_a_failing_webhook_loses_nothing(told, victim, http, mode):
     told.wait(lambda: not queue(told), "the queue to be empty")
 
 
+def test_several_webhooks(told, victim, http):
+    """Each has its own queue: one that fails neither holds up another nor repeats its messages, over a restart, a
+    reload and a change of their order. Status, check and metrics say which one it is."""
+    def of(path):
+        return [e for r in http.requests if r.path == path
+                for e in r.json.get("alerts", [r.json])]
+
+    def channels():
+        return told.status()["alerts"]["channels"]
+    base = f"http://{HOST}:{http.port}"
+    http.judge = lambda r: 503 if r.path == "/ops" else 200
+    told.configure({"alert.webhook.ops": {"url": base + "/ops"}, "alert.webhook.b-2": {"url": base + "/b", "format": "slack"},
+                    "status": {"metrics": "metrics"}})
+    told.start()
+    victim.kill9()
+    told.wait(lambda: [e for e in of("/hook") if e["event"] == "down"], "DOWN at the one that works")
+    told.wait(lambda: any("DOWN" in e["text"] for e in of("/b")), "DOWN at the third")
+    told.wait(lambda: channels()["webhook.ops"]["last_error"], "the error of the second")
+    told.wait(lambda: channels()["webhook"]["waiting"] == 0, "nothing to wait at the first")
+    assert not channels()["webhook"]["last_error"] and channels()["webhook.ops"]["waiting"] and not of("/ops")
+    shown = told.run("--status").out
+    assert re.search(r"webhook\.ops: \d+ waiting: .*503", shown) and "webhook:" not in shown, shown
+
+    def metrics():
+        with open(os.path.join(told.status_dir, "metrics"), encoding="utf-8") as f:
+            return f.read()
+    told.wait(lambda: 'alert_channel_up{world="w1",channel="webhook.ops"} 0' in metrics(), "the metric")
+    told.stop()
+    done = told.run("--test-alert", "--json").result["channels"]
+    assert {c["channel"]: c["ok"] for c in done} == {"webhook": True, "webhook.ops": False, "webhook.b-2": True}
+    found = {c["name"]: c for c in told.run("--check", "--json").result["checks"]}
+    assert found["alert webhook"]["level"] == found["alert webhook.b-2"]["level"] == "ok"
+    assert "alerts wait" in found["alert webhook.ops"]["text"]
+    first, told.settings["alert.webhook"] = told.settings.pop("alert.webhook"), {}  # now the last in the file
+    told.settings["alert.webhook"] = first
+    victim.start()
+    told.start()
+    told.wait_state("UP")
+    told.reload({"alert.webhook.b-2": {"url": None, "format": None}, "alert.webhook.c": {"url": base + "/c"}})
+    http.judge = lambda r: 200
+    victim.crash()
+    told.wait(lambda: of("/c"), "the first message of the new one")
+    told.expect("nothing waits", alerts=lambda a: a["waiting"] == 0)
+    told.wait(lambda: not queue(told), "the queue to be empty")
+    told.stop()
+    ids = {path: [e["id"] for e in of(path) if e["event"] != "test"] for path in ("/hook", "/ops")}
+    assert sorted(ids["/hook"]) == sorted(ids["/ops"]) and len(set(ids["/ops"])) == len(ids["/ops"]), ids
+    assert {"down", "restored"} <= {e["event"] for e in of("/ops")} and "down" in {e["event"] for e in of("/c")}
+    marks = {f for f in os.listdir(os.path.join(told.dumps_dir, "alerts")) if f.endswith(".done")}
+    assert {"webhook.done", "webhook.ops.done"} <= marks and "webhook.b-2.done" not in marks
+
+
 def test_an_endless_answer_harms_nobody(told, victim, http):
     """A webhook that answers 200 and then without end: what it took is delivered, the loop
     does not wait, and the next message goes out."""

@@ -246,8 +246,8 @@ def test_rows_of_players_in_a_conflict_file(make_world, make_keeper, victim, mak
     keeper.ok("--restore")
     (path,) = keeper.conflicts()
     told = keeper.wait(lambda: json.loads(page(keeper, "players.json"))["kept"], "what players are told")
-    assert re.fullmatch(r"The world was restored at [-0-9]{10} [:0-9]{8} UTC\. Some actions during the outage are being "
-                        r"looked at\.( The last change kept: .* UTC)?", told), told
+    assert re.fullmatch(r"The world was restored at [-0-9]{10}T[:0-9]{8}Z\. Some actions during the outage are being "
+                        r"looked at\.( The last change kept: .*Z)?", told), told
     n = keeper.wait(lambda: [i for i in json.loads(page(keeper, "history.json"))["incidents"] if i.get("conflict_file")],
                     "the incident with the rows")[-1]
     assert n["conflict_rows"] == 2 and n["conflict_file"] == path

@@ -11,7 +11,7 @@ static inline const struct config *kit_config(bool smtp, bool webhook)
     static struct config c;
     c.name = world;
     c.smtp.url = smtp ? url : NULL;
-    c.webhook.url = webhook ? url : NULL;
+    c.webhooks[0].url = webhook ? url : NULL;
     return &c;
 }
 

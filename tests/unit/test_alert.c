@@ -20,7 +20,7 @@ static const struct config *config(void)
 {
     static struct config c;
     c.name = world;
-    c.webhook.url = hook;
+    c.webhooks[0].url = hook;
     c.alert_events = EVENT_DOWN | EVENT_RESTORED;
     return &c;
 }
@@ -53,8 +53,8 @@ static void test_names(void **state)
     assert_null(config_event_name(EVENT_ALL));
     for (unsigned bit = 1; bit < EVENT_ALL; bit <<= 1)
         assert_non_null(config_event_name(bit));
-    assert_string_equal(alert_channel_name(ALERT_SMTP), "smtp");
-    assert_string_equal(alert_channel_name(ALERT_WEBHOOK), "webhook");
+    assert_string_equal(alert_channel_name(config(), ALERT_SMTP), "smtp");
+    assert_string_equal(alert_channel_name(config(), ALERT_WEBHOOK), "webhook");
     assert_true(alert_wanted(config(), EVENT_DOWN));
     assert_false(alert_wanted(config(), EVENT_DISK));
     struct config off = {.alert_events = EVENT_ALL};

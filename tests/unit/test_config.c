@@ -167,10 +167,7 @@ static void test_more_defaults(void **state)
     assert_int_equal(c->smtp.to.count, 0);
     assert_int_equal(c->smtp.starttls, STARTTLS_REQUIRED);
     assert_int_equal(c->smtp.timeout, 30000);
-    assert_null(c->webhook.url);
-    assert_null(c->webhook.url_file);
-    assert_int_equal(c->webhook.format, WEBHOOK_JSON);
-    assert_int_equal(c->webhook.timeout, 10000);
+    assert_null(c->webhooks[0].section);
     assert_null(c->heartbeat_url);
     assert_int_equal(c->heartbeat_timeout, 10000);
     assert_null(c->control_dir);
@@ -249,8 +246,8 @@ static void test_channels(void **state)
     assert_string_equal(c->smtp.to.list[2], "e@f");
     assert_string_equal(c->smtp.password_file, "/etc/p");
     assert_int_equal(c->smtp.starttls, STARTTLS_OFF);
-    assert_string_equal(c->webhook.url, "https://[::1]:8080/x?y=1;z#f");
-    assert_int_equal(c->webhook.format, WEBHOOK_SLACK);
+    assert_string_equal(c->webhooks[0].url, "https://[::1]:8080/x?y=1;z#f");
+    assert_int_equal(c->webhooks[0].format, WEBHOOK_SLACK);
     assert_string_equal(c->heartbeat_url_file, "credential:beat");
     assert_int_equal(c->heartbeat_timeout, 2000);
     config_free(c);
@@ -450,7 +447,8 @@ static void test_unknown(void **state)
     (void)state;
     static const char sections[] =
         "[world], [mysql], [probe], [dump], [retention], [restore], [journal], [status], [drill], "
-        "[verify], [alert], [alert.smtp], [alert.webhook], [heartbeat], [control], [progress], "
+        "[verify], [alert], [alert.smtp], [alert.webhook], [alert.webhook.NAME], [heartbeat], "
+        "[control], [progress], "
         "[offsite], [standby], [ledger NAME]";
     static const char keys[] =
         "dir, interval, method, level, engines, shrink_limit, shrink_action, stall, "
@@ -1042,6 +1040,16 @@ static void test_channel_checks(void **state)
         {BASE "[alert.webhook]\nurl = http://h/\ntls_ca = /ca\n",
          ":11: [alert.webhook] tls_ca: has no effect; allowed: only with an https:// URL",
          "write url = https://..."},
+        {BASE "[alert.webhook]\nurl = https://h/\n[alert.webhook.b]\nurl = http://h/\n",
+         ":12: [alert.webhook.b] url: http:// to another host; allowed: https://, or insecure = "
+         "yes "
+         "beside it",
+         "insecure = yes lets everybody on the way read it, and use it"},
+        {BASE "[alert.webhook.b]\nurl_file = /u\nurl = https://h/\n",
+         ":11: [alert.webhook.b] url: not together with url_file; allowed: one of the two",
+         "url_file is in line 10; take one of the two out"},
+        {BASE "[alert.webhook.b]\nformat = slack\n", ": missing: [alert.webhook.b] url or url_file",
+         "add one of these keys, or take the section out"},
         {BASE "[alert.webhook]\ntls_ca = /ca\n",
          ":10: [alert.webhook] tls_ca: has no effect; allowed: only with url or url_file",
          "nothing is sent without url: add it, or take tls_ca out"},
@@ -1049,6 +1057,58 @@ static void test_channel_checks(void **state)
     EXPECT_ALL(cases);
     config_free(load(BASE "[alert.webhook]\nurl_file = /u\ntls_ca = /ca\n"));
     config_free(load(SMTP "tls_ca = /ca\n"));
+}
+
+/* Several webhooks: each with values and defaults of its own; a reload keeps one of a name where it was. */
+static void test_webhooks(void **state)
+{
+    (void)state;
+    struct config *c = load(BASE "[alert.webhook]\nurl = https://a/\n"
+                                 "[alert.webhook.ops]\nurl_file = /u\nformat = slack\n"
+                                 "[alert]\nrepeat = 1h\n"
+                                 "[alert.webhook]\ntimeout = 5s\n"
+                                 "[alert.webhook.9-x_]\nurl = https://c/\nmethod = PUT\n"),
+                  *d = load(BASE "[alert.webhook.new]\nurl = https://d/\n"
+                                 "[alert.webhook.ops]\nurl = https://e/\n"
+                                 "[alert.webhook]\nurl = https://f/\n");
+    const struct config_webhook *w = c->webhooks;
+    assert_string_equal(w[0].section, "alert.webhook");
+    assert_string_equal(w[0].url, "https://a/");
+    assert_int_equal(w[0].timeout, 5000);
+    assert_string_equal(w[1].section, "alert.webhook.ops");
+    assert_null(w[1].url);
+    assert_int_equal(w[1].format, WEBHOOK_SLACK);
+    assert_int_equal(w[1].timeout, 10000);
+    assert_string_equal(w[2].section, "alert.webhook.9-x_");
+    assert_true(w[2].put && !w[0].put && !config_webhook_on(&w[3]));
+    config_keep_slots(c, d);
+    assert_string_equal(d->webhooks[0].url, "https://f/");
+    assert_string_equal(d->webhooks[1].url, "https://e/");
+    assert_string_equal(d->webhooks[2].url, "https://d/");
+    assert_null(d->webhooks[3].section);
+    config_free(c);
+    config_free(d);
+
+    static const struct bad_case cases[] = {
+        {BASE "[alert.webhook.]\n",
+         ":9: [alert.webhook.NAME]: not a webhook's name; allowed: 1 to 30 of a-z, 0-9, _ and -",
+         ""},
+        {BASE "[alert.webhook.A]\n",
+         ":9: [alert.webhook.NAME]: not a webhook's name; allowed: 1 to 30 of a-z, 0-9, _ and -",
+         ""},
+        {BASE "[alert.webhook.a]\nurl = https://h/\n[alert.webhook.a]\n",
+         ":11: [alert.webhook.a]: given twice; allowed: once", ""},
+        {BASE "[alert.webhook.a]\nurl = https://h/\nurl = https://h/\n",
+         ":11: [alert.webhook.a] url: given twice; allowed: once", "the first one is in line 10"},
+        {BASE "[alert.webhook.a]\nformat = xml\n",
+         ":10: [alert.webhook.a] format: value 'xml' is not known; allowed: json, slack, discord",
+         ""},
+        {BASE "[alert.webhook.1]\n[alert.webhook.2]\n[alert.webhook.3]\n[alert.webhook.4]\n"
+              "[alert.webhook.5]\n[alert.webhook.6]\n[alert.webhook.7]\n[alert.webhook.8]\n"
+              "[alert.webhook.9]\n",
+         ":17: [alert.webhook.9]: one webhook too many; allowed: 8", ""},
+    };
+    EXPECT_ALL(cases);
 }
 
 /* ---- the file itself ---- */
@@ -1189,7 +1249,9 @@ static void example_line(const char *section, char *line, bool seen[])
     struct config *scratch = xcalloc(1, sizeof *scratch);
     struct err bad;
     scratch->ledger_count = 1;
-    void *object = config_is_ledger(k) ? (void *)&scratch->ledgers[0] : scratch;
+    void *object = config_owner(k) == OWNER_LEDGER    ? (void *)&scratch->ledgers[0]
+                   : config_owner(k) == OWNER_WEBHOOK ? (void *)&scratch->webhooks[0]
+                                                      : scratch;
     if (config_set(object, k, value, &bad) < 0)
         fail_msg("etc/example.ini: [%s] %s %s", section, name, bad.text);
     config_free(scratch);
@@ -1325,41 +1387,24 @@ static void test_distance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_more_defaults),
-        cmocka_unit_test(test_every_key),
-        cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_tls_default),
-        cmocka_unit_test(test_exposed),
-        cmocka_unit_test(test_host_of_a_url),
-        cmocka_unit_test(test_max_dump_age_follows_interval),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_longest_line),
-        cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_not_text),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_ledgers),
-        cmocka_unit_test(test_bad_ledgers),
-        cmocka_unit_test(test_twice_missing_empty),
-        cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_bad_words),
-        cmocka_unit_test(test_bad_names),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_bad_addresses),
-        cmocka_unit_test(test_cross_checks),
-        cmocka_unit_test(test_standby_checks),
-        cmocka_unit_test(test_channel_checks),
-        cmocka_unit_test(test_odd_files),
-        cmocka_unit_test(test_mode_and_size),
-        cmocka_unit_test(test_owner),
-        cmocka_unit_test(test_no_err),
-        cmocka_unit_test(test_example_loads),
-        cmocka_unit_test(test_example_is_complete),
-        cmocka_unit_test(test_random_bytes),
-        cmocka_unit_test(test_broken_example),
-        cmocka_unit_test(test_random_words),
-        cmocka_unit_test(test_nothing_is_cut),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_more_defaults),
+        cmocka_unit_test(test_every_key),      cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_tls_default),    cmocka_unit_test(test_exposed),
+        cmocka_unit_test(test_host_of_a_url),  cmocka_unit_test(test_max_dump_age_follows_interval),
+        cmocka_unit_test(test_forms),          cmocka_unit_test(test_longest_line),
+        cmocka_unit_test(test_bad_lines),      cmocka_unit_test(test_not_text),
+        cmocka_unit_test(test_limit),          cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_ledgers),        cmocka_unit_test(test_webhooks),
+        cmocka_unit_test(test_bad_ledgers),    cmocka_unit_test(test_twice_missing_empty),
+        cmocka_unit_test(test_bad_numbers),    cmocka_unit_test(test_bad_words),
+        cmocka_unit_test(test_bad_names),      cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_bad_addresses),  cmocka_unit_test(test_cross_checks),
+        cmocka_unit_test(test_standby_checks), cmocka_unit_test(test_channel_checks),
+        cmocka_unit_test(test_odd_files),      cmocka_unit_test(test_mode_and_size),
+        cmocka_unit_test(test_owner),          cmocka_unit_test(test_no_err),
+        cmocka_unit_test(test_example_loads),  cmocka_unit_test(test_example_is_complete),
+        cmocka_unit_test(test_random_bytes),   cmocka_unit_test(test_broken_example),
+        cmocka_unit_test(test_random_words),   cmocka_unit_test(test_nothing_is_cut),
         cmocka_unit_test(test_distance),
     };
     return cmocka_run_group_tests_name("config", tests, set_up, tear_down);

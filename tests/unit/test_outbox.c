@@ -207,7 +207,7 @@ static void test_urgent_once(void **state)
 {
     (void)state;
     struct outbox o = {0};
-    const bool both[] = {true, true};
+    const bool both[ALERT_CHANNELS] = {true, true};
     for (int i = 0; i < ALERT_CHANNELS; i++)
         o.channel[i].not_before = mono_add(now, 700); /* a pause */
     add(&o, "calm");
@@ -280,13 +280,35 @@ static void test_pace_limit(void **state)
     kit_outbox_free(&o);
 }
 
+/* A webhook of another name in the same slot gets nothing that was meant for the one before, and no pause of its; what
+ * waits elsewhere goes on waiting. */
+static void test_another_webhook(void **state)
+{
+    (void)state;
+    struct outbox o = {0};
+    const bool both[ALERT_CHANNELS] = {true, true};
+    outbox_add_stored(&o, named("a"), 3, both);
+    begin(&o, ALERT_WEBHOOK, "a", 0);
+    outbox_failed(&o, ALERT_WEBHOOK, 60000, now);
+    outbox_forget(&o, ALERT_WEBHOOK);
+    assert_int_equal(outbox_waiting(&o, ALERT_WEBHOOK), 0);
+    assert_int_equal(outbox_waiting(&o, ALERT_SMTP), 1);
+    outbox_add(&o, kit_config(true, true), named("b"));
+    store(&o, 4);
+    assert_int_equal(outbox_wait(&o, ALERT_WEBHOOK, false, now), 0);
+    begin(&o, ALERT_WEBHOOK, "b", 0);
+    outbox_sent(&o, ALERT_WEBHOOK, now);
+    begin(&o, ALERT_SMTP, "a b", 0);
+    kit_outbox_free(&o);
+}
+
 /* What an earlier supervisor left goes first, in its order, for the channels that lack it; once,
  * though two files hold it. */
 static void test_left_by_another(void **state)
 {
     (void)state;
     struct outbox o = {0};
-    const bool both[] = {true, true}, web[] = {false, true};
+    const bool both[ALERT_CHANNELS] = {true, true}, web[ALERT_CHANNELS] = {false, true};
     add(&o, "new");
     outbox_add_stored(&o, named("one"), 3, web);
     outbox_add_stored(&o, named("two"), 4, both);
@@ -388,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_urgent_once),
         cmocka_unit_test(test_pace),
         cmocka_unit_test(test_pace_limit),
+        cmocka_unit_test(test_another_webhook),
         cmocka_unit_test(test_left_by_another),
         cmocka_unit_test(test_too_many),
     };

@@ -83,7 +83,7 @@ static const char *text(const json_t *o, const char *key)
     return json_string_value(json_object_get(o, key));
 }
 
-#define RESTORED "The world was restored at 2023-11-14 20:00:00 UTC."
+#define RESTORED "The world was restored at 2023-11-14T20:00:00Z."
 #define LOOKED_AT " Some actions during the outage are being looked at."
 
 static void test_players(void **state)
@@ -104,13 +104,13 @@ static void test_players(void **state)
         {"{\"flag\":\"RESTORING\",\"running\":{\"job\":\"restore\",\"percent\":1000}}", "RESTORING",
          "back soon", NULL, "", false},
         {"{\"flag\":\"WAITING\",\"pause_until\":\"2026-05-01T02:30:00.000Z\"}", "WAITING",
-         "not there", NULL, "Planned work, until 2026-05-01 02:30:00 UTC.", false},
+         "not there", NULL, "Planned work, until 2026-05-01T02:30:00Z.", false},
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
          "seconds\":0}}",
          "UP", "up!", "", "", false},
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T21:14:00Z\",\"lost_"
          "seconds\":0,\"conflict_rows\":0,\"conflict_file\":\"\"}}",
-         "UP", "up!", "The world was restored at 2023-11-14 21:14:00 UTC. Nothing was lost.", "",
+         "UP", "up!", "The world was restored at 2023-11-14T21:14:00Z. Nothing was lost.", "",
          false},
         /* single tables of a world that was up all the time */
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T22:00:00Z\",\"lost_"
@@ -123,12 +123,11 @@ static void test_players(void **state)
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
          "seconds\":null,\"restored_to\":\"2023-11-14T19:00:00Z\",\"conflict_rows\":null,"
          "\"conflict_file\":\"/dumps/secret.sql.gz\"}}",
-         "UP", "up!", RESTORED LOOKED_AT " The last change kept: 2023-11-14 19:00:00 UTC", "",
-         false},
+         "UP", "up!", RESTORED LOOKED_AT " The last change kept: 2023-11-14T19:00:00Z", "", false},
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-14T20:00:00Z\",\"lost_"
          "seconds\":null,"
          "\"restored_to\":\"2023-11-14T19:00:00Z\"}}",
-         "UP", "up!", "The last change kept: 2023-11-14 19:00:00 UTC", "", false},
+         "UP", "up!", "The last change kept: 2023-11-14T19:00:00Z", "", false},
         {"{\"flag\":\"UP\",\"last_restore\":{\"ok\":true,\"at\":\"2023-11-10T20:00:00Z\",\"lost_"
          "seconds\":0}}",
          "UP", "up!", "", "", false},
@@ -169,7 +168,7 @@ static void test_feed(void **state)
     c.announcement = (char *)(uintptr_t) "newer disks";
     page_feed(&other, &c, status, history);
     assert_non_null(strstr(first.p, "<title>Planned work</title>"));
-    assert_non_null(strstr(first.p, "Planned work, until 2026-05-01 02:30:00 UTC."));
+    assert_non_null(strstr(first.p, "Planned work, until 2026-05-01T02:30:00Z."));
     assert_non_null(strstr(first.p, "&lt;killed&gt;"));
     assert_null(strstr(first.p, HOSTILE));
     static const char id[] = "urn:worldkeeper:w1:announcement:";

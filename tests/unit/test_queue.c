@@ -57,9 +57,11 @@ static void add(const struct config *c, const char *what)
     json_decref(j);
 }
 
+static const struct config unnamed; /* its webhook has no name */
+
 static int waiting(enum alert_channel ch)
 {
-    return queue_waiting(kit_dir, ch, NULL);
+    return queue_waiting(&unnamed, kit_dir, ch, NULL);
 }
 
 /* Loads and compares: the texts for the channel in order, joined by blanks, and its counts. */
@@ -146,6 +148,34 @@ static void test_no_channel(void **state)
     add(kit_config(false, false), "nobody");
     assert_false(kit_there("000000000001.json"));
     assert_int_equal(waiting(ALERT_SMTP), 0);
+}
+
+/* Webhooks side by side: a mark each, by name. One that fails keeps an alert's file for itself alone, wherever the
+ * config has it; the mark of one that was taken out goes. */
+static void test_webhooks(void **state)
+{
+    (void)state;
+    static char plain[] = "alert.webhook", ops[] = "alert.webhook.ops", url[] = "x";
+    struct config c = *kit_config(false, false);
+    c.webhooks[0] = (struct config_webhook){.section = plain, .url = url};
+    c.webhooks[1] = (struct config_webhook){.section = ops, .url = url};
+    add(&c, "one");
+    add(&c, "two");
+    done(&c, ALERT_WEBHOOK, 2);
+    expect(&c, ALERT_WEBHOOK, "", 0, 0);
+    expect(&c, ALERT_WEBHOOK + 1, "one two", 0, 0);
+    assert_true(kit_there("webhook.done") && kit_there("webhook.ops.done"));
+    assert_true(kit_there("000000000001.json"));
+    /* The same two in another order. */
+    c.webhooks[0].section = ops;
+    c.webhooks[1].section = plain;
+    expect(&c, ALERT_WEBHOOK, "one two", 0, 0);
+    expect(&c, ALERT_WEBHOOK + 1, "", 0, 0);
+    c.webhooks[0].url = NULL;
+    add(&c, "three");
+    assert_false(kit_there("webhook.ops.done"));
+    done(&c, ALERT_WEBHOOK + 1, 3);
+    assert_false(kit_there("000000000001.json"));
 }
 
 static void test_new_channel(void **state)
@@ -443,7 +473,7 @@ static void test_mark_unreadable(void **state)
         assert_int_equal(try_load(c, &e), -1);
         assert_int_equal(e.num, nums[i]);
         assert_int_equal(try_add(c, "three", &e), -1);
-        assert_int_equal(queue_waiting(kit_dir, ALERT_SMTP, NULL), -1);
+        assert_int_equal(queue_waiting(&unnamed, kit_dir, ALERT_SMTP, NULL), -1);
     }
     kit_refuse("smtp.done", EMFILE, ALWAYS);
     done(c, ALERT_SMTP, 2);
@@ -555,7 +585,7 @@ static void test_directory_unreadable(void **state)
     kit_refuse(".", EMFILE, 1);
     assert_int_equal(waiting(ALERT_SMTP), -1);
     int file = openat(kit_dir, "lock", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(queue_waiting(file, ALERT_SMTP, &e), -1);
+    assert_int_equal(queue_waiting(&unnamed, file, ALERT_SMTP, &e), -1);
     assert_int_equal(e.num, ENOTDIR);
     close(file);
     expect(c, ALERT_SMTP, "one", 0, 0);
@@ -677,6 +707,7 @@ int main(void)
         QUEUE_TEST(test_killed_after_queued),
         QUEUE_TEST(test_order_and_marks),
         QUEUE_TEST(test_no_channel),
+        QUEUE_TEST(test_webhooks),
         QUEUE_TEST(test_new_channel),
         QUEUE_TEST(test_full_queue),
         QUEUE_TEST(test_damaged_files),

@@ -483,14 +483,14 @@ static void test_status(void **state)
               "\"disk\":{\"free_bytes\":1073741824,\"needed_bytes\":2048},"
               "\"alerts\":{\"waiting\":2,\"channels\":{\"smtp\":{\"last_error\":\"refused\"}}},"
               "\"loop\":{\"late_ms_max\":4}}");
-    SEES("s8: WAITING since 2023-11-14 22:00:00 UTC\n");
+    SEES("s8: WAITING since 2023-11-14T22:00:00Z\n");
     SEES("reason       server gone\n");
     SEES("this status ran out 10 s ago");
     SEES("UNREACHABLE, 3 ms, history AAAUUUUU: no socket\n");
     SEES("last dump    3m 05s ago, 1 row, 2.0 KiB, took 1.5 s, n\n");
     SEES("running      restore, loading fleet, 52%, 12,345 rows\n");
     SEES("next dump    in 59 s\n");
-    SEES("last restore 2023-11-14 21:00:00 UTC, FAILED, world away for 7.5 s, from n\n");
+    SEES("last restore 2023-11-14T21:00:00Z, FAILED, world away for 7.5 s, from n\n");
     SEES("disk         1.0 GiB left, the next dump takes about 2.0 KiB\n");
     SEES("alerts       2 waiting\n             smtp: refused\n");
     SEES("loop late    4 ms at most\n");

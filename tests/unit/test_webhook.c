@@ -22,14 +22,15 @@
 #include "tiny_server.h"
 
 #define SECRET "/services/T0CANARY1/B0CANARY2/xxCANARYxx3"
-static char world[] = "s8", url[128];
+static char world[] = "s8", url[128], section[] = "alert.webhook";
 
 static struct config config(int port)
 {
     struct config c = {.name = world, .alert_events = EVENT_ALL};
     snprintf(url, sizeof url, "http://127.0.0.1:%d" SECRET "?key=CANARY4", port);
-    c.webhook.url = c.heartbeat_url = url;
-    c.webhook.timeout = c.heartbeat_timeout = 800;
+    c.webhooks[0].section = section;
+    c.webhooks[0].url = c.heartbeat_url = url;
+    c.webhooks[0].timeout = c.heartbeat_timeout = 800;
     return c;
 }
 
@@ -164,7 +165,7 @@ static void test_no_server(void **state)
     static char bad[][64] = {"file:///etc/CANARY1", "hooks.example.org/CANARY1",
                              "ftp://hooks.example.org/CANARY1", "http://127.0.0.1:99999/CANARY1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        c.webhook.url = bad[i];
+        c.webhooks[0].url = bad[i];
         assert_int_equal(alert_request(&c, ALERT_WEBHOOK, REQUEST_CHECK, NULL, NULL, &e), -1);
         assert_int_equal(e.cls, ERR_CONFIG);
         assert_null(strstr(e.text, "CANARY"));
@@ -183,8 +184,8 @@ static void test_url_file(void **state)
     struct buf full = {0};
     buf_printf(&full, "%s/%s", kit_path, name);
     assert_int_equal(file_publish(kit_dir, name, url, strlen(url), 0600, NULL), 0);
-    c.webhook.url = NULL;
-    c.webhook.url_file = full.p;
+    c.webhooks[0].url = NULL;
+    c.webhooks[0].url_file = full.p;
     assert_int_equal(alert_test(&c, ALERT_WEBHOOK, &r, &e), 0);
     assert_int_equal(fchmodat(kit_dir, name, 0640, 0), 0);
     assert_int_equal(alert_request(&c, ALERT_WEBHOOK, REQUEST_CHECK, NULL, NULL, &e), -1);
@@ -226,7 +227,7 @@ static unsigned deliver(struct outbox *o, int port, enum config_format format)
     struct request_result r = {0};
     struct err e = {0};
     struct message m;
-    c.webhook.format = format;
+    c.webhooks[0].format = format;
     outbox_begin(o, ALERT_WEBHOOK, true, clock_mono(), &m);
     const unsigned held = (unsigned)json_array_size(m.alerts);
     const bool sent = alert_request(&c, ALERT_WEBHOOK, REQUEST_SEND, &m, &r, &e) == 0;
@@ -278,7 +279,8 @@ static void test_sent_again(void **state)
     struct outbox before = {0}, after = {0};
     add(&before, "one", 1769903999000);
     outbox_given(&before);
-    outbox_add_stored(&after, json_deep_copy(before.list[0].json), 1, (bool[]){false, true});
+    outbox_add_stored(&after, json_deep_copy(before.list[0].json), 1,
+                      (bool[ALERT_CHANNELS]){false, true});
     assert_int_equal(tiny_start(&t, http_serve, "ok"), 0);
     assert_int_equal(deliver(&before, t.port, WEBHOOK_JSON), 1);
     assert_int_equal(deliver(&after, t.port, WEBHOOK_JSON), 1);

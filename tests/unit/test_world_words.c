@@ -118,11 +118,11 @@ static void test_back(void **state)
                         "with it: d2 (refused)");
     w = back("{\"lost\":\"loss unknown\",\"restored_to\":\"2026-11-22T21:03:10Z\"}", false);
     assert_string_equal(w.headline, "BACK, loss unknown");
-    assert_string_equal(w.what, "the world is back as it was at 2026-11-22 21:03:10 UTC, loss "
+    assert_string_equal(w.what, "the world is back as it was at 2026-11-22T21:03:10Z, loss "
                                 "unknown (REASON)");
     assert_true(text_starts(w.todo, "tell the players; with a journal"));
     w = back("{\"restored_to\":\"2026-11-22T21:03:10Z\"}", true);
-    assert_string_equal(w.headline, "RESTORED by hand to 2026-11-22 21:03:10 UTC");
+    assert_string_equal(w.headline, "RESTORED by hand to 2026-11-22T21:03:10Z");
     w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"lost\":\"nothing lost\"}", true);
     assert_string_equal(w.headline, "RESTORED by hand, nothing lost");
     w = back("{\"lost_seconds\":null,\"lost_seconds_max\":null}", true);
@@ -137,11 +137,11 @@ static void test_rows_set_aside(void **state)
                           "\"conflict_file\":\"/srv/d/conflict-3.sql.gz\",\"conflict_from\":"
                           "\"2026-11-22T21:03:10Z\",\"conflict_to\":\"2026-11-22T21:04:24Z\"}",
                           false);
-    assert_string_equal(w.headline, "BACK, but 1,668 rows written 21:03:10 to 21:04:24 UTC are in "
+    assert_string_equal(w.headline, "BACK, but 1,668 rows written 21:03:10Z to 21:04:24Z are in "
                                     "conflict-3.sql.gz");
     assert_true(text_starts(w.what,
                             "1,668 rows that players wrote into the emptied tables (written "
-                            "21:03:10 to 21:04:24 UTC) are not in the world but in "
+                            "21:03:10Z to 21:04:24Z) are not in the world but in "
                             "conflict-3.sql.gz; "));
     assert_non_null(strstr(w.todo, "1,668 rows"));
     assert_non_null(strstr(w.todo, "worldkeeper --conflicts=/srv/d/conflict-3.sql.gz; "));
@@ -150,8 +150,8 @@ static void test_rows_set_aside(void **state)
              "\"conflict_file\":\"c.gz\",\"conflict_from\":\"2026-11-22T23:59:59Z\","
              "\"conflict_to\":\"2026-11-23T00:00:01Z\"}",
              false);
-    assert_string_equal(w.headline, "BACK, at most 3 s lost, and 1 row written 2026-11-22 23:59:59 "
-                                    "UTC to 2026-11-23 00:00:01 UTC is in c.gz");
+    assert_string_equal(w.headline, "BACK, at most 3 s lost, and 1 row written "
+                                    "2026-11-22T23:59:59Z to 2026-11-23T00:00:01Z is in c.gz");
     w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"conflict_rows\":2,"
              "\"conflict_file\":\"c.gz\",\"conflict_from\":null,\"conflict_to\":null}",
              false);

@@ -1,0 +1,56 @@
+/* What an UPDATE without WHERE looks like in the journal, and what does not look like it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "journal/overwrite.h"
+
+static struct change_table table;
+
+/* Rows 1 to n of (id, then the columns of both formats, each of which has one %d for the row). */
+static uint64_t updated(unsigned n, const char *before, const char *after)
+{
+    struct overwrite o = {0};
+    for (unsigned i = 1; i <= n; i++) {
+        char text[2][200];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(text[0], sizeof text[0], before, i, i);
+        snprintf(text[1], sizeof text[1], after, i, i);
+#pragma GCC diagnostic pop
+        struct change c = {.kind = CHANGE_UPDATE,
+                           .table = &table,
+                           .before = text[0],
+                           .before_len = strlen(text[0]),
+                           .tuple = text[1],
+                           .len = strlen(text[1])};
+        overwrite_row(&o, &c);
+    }
+    assert_int_equal(o.rows, n);
+    return overwrite_columns(&o);
+}
+
+static void test_columns(void **state)
+{
+    (void)state;
+    assert_int_equal(updated(1000, "(%d,%d,7)", "(%d,0,7)"), 2);
+    assert_int_equal(updated(1000, "(%d,7,'a,(%d')", "(%d,7,'')"), 4);
+    assert_int_equal(updated(10, "(%d,%d)", "(%d,0)"), 2);
+    assert_int_equal(updated(9, "(%d,%d)", "(%d,0)"), 0);          /* too few values */
+    assert_int_equal(updated(1000, "(%d,5,7)", "(%d,6,7)"), 0);    /* one value before too */
+    assert_int_equal(updated(1000, "(%d,%d,7)", "(%d,1%d,7)"), 0); /* computed for each row */
+    assert_int_equal(updated(1000, "(%d,%d,7)", "(%d,1%d,8)"), 0);
+    assert_int_equal(updated(1000, "(%d,NULL,%d)", "(%d,NULL,NULL)"), 4);
+    assert_int_equal(updated(1000, "no tuple %d %d", "(%d,0)"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
