@@ -176,7 +176,8 @@ struct config {
     enum config_method dump_method;
     int dump_level;        /* zlib 1..9 */
     bool dump_all;         /* engines = all */
-    unsigned shrink_limit; /* percent */
+    unsigned shrink_limit; /* percent; tables below SHRINK_LEAST rows cause no alert */
+#define SHRINK_LEAST 1000u
     bool
         /* a dump that lost more rows is rejected; else it counts, and the previous one is pinned */
         shrink_reject;

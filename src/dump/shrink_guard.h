@@ -11,7 +11,6 @@ struct shrink_rule {
     uint64_t least;       /* tables and worlds with fewer rows before are not judged */
     const char *sentinel; /* name of the sentinel table, which is not judged */
 };
-#define SHRINK_LEAST 1000u /* tables with fewer rows shrink without a reason worth an alert */
 
 #define SHRINK_NAMED 3u
 /* Returns the rule of the config: if a shrunken dump only causes an alert, small tables are not

@@ -10,7 +10,6 @@
 #include "actions/hint_command.h"
 #include "base/fault.h"
 #include "base/js.h"
-#include "dump/shrink_guard.h"
 #include "journal/follow.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/dumps.h"
