@@ -6,6 +6,7 @@ that it can be had alone: WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no.
 
 WK_CHANGES_MIXED=yes: the servers that come next have other settings too, and sessions that hold locks on the emptied
 tables. WK_CHANGES_STATE=FILE: what was done is kept there, and a run that was ended goes on behind it, with its seed."""
+import contextlib
 import json
 import os
 import random
@@ -333,22 +334,28 @@ class Campaign:
 
 
 def other_settings(server, rand):
-    """Some that this server takes, as the one that starts after a crash may have them; and what they are now."""
+    """Some settings that this server accepts, as the server that starts after a crash may have them, and their values now."""
     taken, before, known = [], [], [s for s in settings_of(server) if s.name not in LEFT_OUT]
-    for setting in rand.sample(known, rand.randint(1, 4)):
-        ((was,),) = server.sql(f"SELECT @@GLOBAL.{setting.name}")
-        try:
-            server.sql(f"SET GLOBAL {setting.name}={setting.value}")
+    # One session for all: a session that begins under an extreme setting may be ended by it.
+    with contextlib.closing(server.admin()) as session:
+        for setting in rand.sample(known, rand.randint(1, 4)):
+            try:
+                with session.cursor() as cursor:
+                    cursor.execute(f"SELECT @@GLOBAL.{setting.name}")
+                    ((was,),) = cursor.fetchall()
+                    cursor.execute(f"SET GLOBAL {setting.name}={setting.value}")
+            except pymysql.err.Error:
+                continue
             taken.append(f"{setting.name}={setting.value}")
             before.append(f"{setting.name}={pymysql.converters.escape_item(was, 'utf8mb4')}")
-        except pymysql.err.Error:
-            pass
+        change_settings(session, before)
     return taken, before
 
 
-def change_settings(server, settings):
-    for setting in settings:
-        server.sql(f"SET GLOBAL {setting}")
+def change_settings(session, settings):
+    with session.cursor() as cursor:
+        for setting in settings:
+            cursor.execute(f"SET GLOBAL {setting}")
 
 
 def mix(server, worlds):
@@ -389,9 +396,10 @@ def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
         if MIXED:
             mix(server, worlds)
         for w in worlds:
-            change_settings(server, w.under)
-            back = w.restore(w.seed % AUTOMATIC == 0 and not w.under)
-            change_settings(server, w.usual)  # the test's own sessions begin with them as well
+            with contextlib.closing(server.admin()) as session:  # begun under the usual settings, which it can set again
+                change_settings(session, w.under)
+                back = w.restore(w.seed % AUTOMATIC == 0 and not w.under)
+                change_settings(session, w.usual)
             told["losses"] += 1
             told["up"] += back is not None
             told["settings"] += bool(w.under)
