@@ -11,14 +11,16 @@
 
 #define CONNECTIONS_MAX 4u
 #define REPORT_MS 200
-/* What a copy costs the server; fitted to measurements, for dividing work, not as durations. */
+/* Estimated cost of a copy for the server, fitted to measurements. It serves to divide the work
+ * and does not predict durations. */
 #define COST_TABLE 250000u /* ns */
 #define COST_ROW 60u
 #define COST_COLUMN 15u
 /* The amount of work that justifies one more connection, or one more part of a table. */
 #define COST_WORTH 5000000u
 
-/* A table or a part of it: `rows` rows (0: all) from `offset` on. */
+/* A table or a part of one: `rows` rows from offset `offset` on. If `rows` is 0, the piece ends
+ * with the table. */
 struct piece {
     size_t table;
     uint64_t offset, rows, cost, memory;
@@ -36,18 +38,20 @@ struct worker {
 
 struct copies {
     const struct db_tables *tables;
-    const bool *chosen;   /* [i]: tables->list[i] is copied */
-    struct piece *pieces; /* the most expensive first; the index is in the copy's name */
+    const bool *chosen; /* [i] is true if tables->list[i] is copied */
+    /* sorted by cost, the most expensive first; the name of a copy contains the index */
+    struct piece *pieces;
     size_t count;
-    struct worker workers[CONNECTIONS_MAX]; /* [0]: the holder */
+    struct worker workers[CONNECTIONS_MAX]; /* [0] is the holder of the locks */
     unsigned connections;
-    bool whole; /* tables are not cut by LIMIT, because copies are written to the binary log */
+    bool whole; /* tables are not cut with LIMIT, because copies are written to the binary log */
 
-    struct thread_group threads; /* its lock guards all below, the pieces' state, and `retired` */
-    uint64_t rows_done;          /* as planned */
-    const char *latest;          /* table started last */
+    /* its lock guards all fields below, the state of the pieces, and `retired` */
+    struct thread_group threads;
+    uint64_t rows_done; /* an estimate, from the plan */
+    const char *latest; /* the table that was started last */
 
-    struct progress *progress; /* of the waiting caller */
+    struct progress *progress; /* belongs to the waiting caller */
     uint64_t reported;
 };
 
@@ -58,12 +62,13 @@ static uint64_t row_cost(const struct db_table *t)
     return COST_ROW + COST_COLUMN * t->column_count + t->row_length;
 }
 
-/* Equal shares; the last one has no LIMIT, so that it ends with the table, whatever was estimated. */
+/* Adds equal shares of a table. The last share has no LIMIT, so it always ends with the table,
+ * even if the row count was estimated. */
 static void add_pieces(struct copies *c, size_t table, uint64_t parts)
 {
     const struct db_table *t = &c->tables->list[table];
     uint64_t each = (t->rows + parts - 1) / parts;
-    /* Engines whose tables cannot change while another session holds them locked. */
+    /* True for engines whose tables cannot change while another session holds a lock on them. */
     bool plain_locks =
         t->memory || strcasecmp(t->engine, "Aria") == 0 || strcasecmp(t->engine, "MyISAM") == 0;
     for (uint64_t i = 0; i < parts; i++) {
@@ -87,8 +92,9 @@ static int dearer(const void *a, const void *b)
                                 : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Enough parts that the work can be divided evenly. While nothing is written, a MEMORY table is
- * read in the same order each time, so LIMIT and OFFSET neither repeat nor lose rows. */
+/* Returns the number of parts, enough to divide the work evenly. While nothing is written, the
+ * server reads a MEMORY table in the same order each time, so LIMIT and OFFSET neither repeat
+ * nor lose rows. */
 static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint64_t total)
 {
     uint64_t part = total / c->connections / 2, cost = t->rows * row_cost(t);
@@ -107,7 +113,8 @@ static int setup(struct copies *c, struct worker *w, struct db *db, struct err *
     return rc;
 }
 
-/* A refusal is no failure: the holder alone can copy everything. */
+/* Opens additional connections. If the server refuses one, this is not an error, because the
+ * holder alone can copy everything. */
 static void open_helpers(struct copies *c, const struct db_params *p, uint64_t cost)
 {
     unsigned most = thread_processors(CONNECTIONS_MAX);
@@ -156,7 +163,7 @@ static void copy_name(struct buf *b, const struct copies *c, const struct piece 
     buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, (size_t)(p - c->pieces));
 }
 
-/* HIGH_PRIORITY only for those who hold no lock themselves. */
+/* HIGH_PRIORITY is used only by connections that hold no lock themselves. */
 static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
 {
     const struct copies *c = w->all;
@@ -174,7 +181,8 @@ static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
     return db_copy_make(&w->copier, &copy, e);
 }
 
-/* The next piece for this worker, already marked as running; NULL: none at the moment. */
+/* Returns the next piece for this worker, already marked as running, or NULL if there is none at
+ * the moment. */
 static struct piece *take_piece(struct worker *w)
 {
     struct copies *c = w->all;
@@ -191,8 +199,8 @@ static struct piece *take_piece(struct worker *w)
     return NULL;
 }
 
-/* A piece that a helper could not copy is left to the holder, which already has the locks. But if a
- * connection is lost, so are its copies. */
+/* Records the end of a piece. If a helper could not copy it, the holder does, because it already
+ * has the locks. If a connection is lost, its copies are lost, too. */
 static void piece_ended(struct worker *w, struct piece *p, int rc, const struct err *why)
 {
     struct copies *c = w->all;
@@ -213,7 +221,7 @@ static void piece_ended(struct worker *w, struct piece *p, int rc, const struct 
     pthread_cond_broadcast(&c->threads.changed);
 }
 
-/* The lock is let go while the server copies. */
+/* Copies pieces until none is left. The lock is released while the server copies. */
 static void work(struct worker *w)
 {
     struct copies *c = w->all;
@@ -231,7 +239,7 @@ static void work(struct worker *w)
             piece_ended(w, p, rc, &why);
         } else if (w == c->workers && !c->threads.stop && others) {
             pthread_cond_wait(&c->threads.changed,
-                              &c->threads.lock); /* something may be left for the holder */
+                              &c->threads.lock); /* a failed piece may be left for the holder */
         } else {
             break;
         }
@@ -251,11 +259,11 @@ void copies_start(struct copies *c)
     for (unsigned i = c->connections; i-- > 0;) {
         struct worker *w = &c->workers[i];
         if (thread_group_start(&c->threads, work_aside, w) != 0 && i == 0)
-            work(w); /* no thread available: copy here and now */
+            work(w); /* no thread could be started: copy in this one */
     }
 }
 
-/* If the server makes no progress, none is reported. */
+/* Reports progress only if rows were copied since the last report. */
 static void report(void *arg)
 {
     struct copies *c = arg;

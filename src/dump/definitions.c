@@ -6,8 +6,9 @@
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
 
-#define DELIMITER_RANDOM 13                   /* characters: 67 bits */
-#define DELIMITER_ROOM (DELIMITER_RANDOM + 3) /* the stock clients take 15 characters, no more */
+#define DELIMITER_RANDOM 13 /* characters: 67 bits */
+/* the standard clients accept at most 15 characters */
+#define DELIMITER_ROOM (DELIMITER_RANDOM + 3)
 
 struct writing {
     struct db *db;
@@ -16,15 +17,16 @@ struct writing {
     struct buf stand_ins, all;
 };
 
-/* The query was interrupted or ran out of memory: that says nothing about the object. */
+/* True if the query was interrupted or ran out of memory. Such a failure says nothing about the
+ * object. */
 static bool in_vain(const struct err *e)
 {
     static const int nums[] = {1037 /* out of memory */, 1038, 1041, DB_INTERRUPTED, 0};
     return err_among(e, nums) || db_unanswered(e) || db_lock_busy(e);
 }
 
-/* A delimiter that occurs in none of the texts. It must not be predictable: the author of a routine
- * could end it with the delimiter and add statements to our dump. */
+/* Picks a delimiter that occurs in none of the texts. It must not be predictable. Otherwise the
+ * author of a routine could end it with the delimiter and add statements to our dump. */
 static int pick_delimiter(char out[DELIMITER_ROOM], struct err *e)
 {
     static const char signs[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -40,10 +42,11 @@ static int pick_delimiter(char out[DELIMITER_ROOM], struct err *e)
     return 0;
 }
 
-/* Those under which the definition was made; it is made again under them. */
+/* Adds the settings under which the object was defined. A restore defines it under the same
+ * settings. */
 static void add_settings(struct buf *b, const struct db_definition *d, const char *delimiter)
 {
-    /* With "binary" as client character set the body would be a byte string, not text. */
+    /* If the client character set were "binary", the body would be a byte string, not text. */
     const char *cs = strcmp(d->charset, "binary") == 0 ? "utf8mb4" : d->charset;
     sql_fill(b, "SET NAMES utf8mb4$\nSET character_set_client=$, collation_connection=$$\n",
              DB_ARGS(delimiter, cs,
@@ -54,7 +57,8 @@ static void add_settings(struct buf *b, const struct db_definition *d, const cha
     sql_fill(b, "SET sql_mode=?$\n", DB_ARGS(d->sql_mode, delimiter));
 }
 
-/* Views may depend on each other in any order: first each gets a stand-in with the same columns. */
+/* Adds a stand-in with the same columns for a view. Views may depend on each other in any order,
+ * so all stand-ins are created first. */
 static int view_stand_in(struct writing *w, const char *name, struct err *e)
 {
     struct buf *b = &w->stand_ins;
@@ -63,7 +67,7 @@ static int view_stand_in(struct writing *w, const char *name, struct err *e)
                                        "TABLE_SCHEMA=? AND TABLE_NAME=? ORDER BY ORDINAL_POSITION",
                                        DB_ARGS(w->schema, name), e);
     size_t start = b->len;
-    /* Not OR REPLACE: MySQL replaces a JSON duality view only by another one. */
+    /* OR REPLACE cannot be used: MySQL replaces a JSON duality view only by another one. */
     sql_fill(b, "DROP VIEW IF EXISTS ??$\nCREATE VIEW ??", DB_ARGS(name, w->delimiter, name));
     const char *comma = " AS SELECT ";
     int got;
@@ -75,12 +79,12 @@ static int view_stand_in(struct writing *w, const char *name, struct err *e)
     }
     db_rows_end(r);
     buf_printf(b, "%s\n", w->delimiter);
-    if (columns == 0) /* its tables are gone: it has no columns to declare */
+    if (columns == 0) /* the view's tables are gone, so its columns are unknown */
         b->len = start, b->p[start] = '\0';
     return got;
 }
 
-/* The delimiter goes on a line of its own: a body may end with a comment. */
+/* Adds a definition. The delimiter is on its own line because a body may end with a comment. */
 static void add(struct writing *w, enum definition_kind kind, const char *name,
                 const struct db_definition *d)
 {
@@ -89,7 +93,8 @@ static void add(struct writing *w, enum definition_kind kind, const char *name,
              DB_ARGS(definition_kind_words(kind), name, w->delimiter, d->sql, w->delimiter));
 }
 
-/* SHOW CREATE one by one: what the server lists may be unreadable, or gone by then. */
+/* Adds all objects of one kind. SHOW CREATE runs for each object, because a listed object may be
+ * unreadable or already dropped. */
 static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
 {
     SCOPED(names_free) struct names names = {0};
@@ -100,8 +105,8 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
         SCOPED(db_definition_free) struct db_definition def = {0};
         struct err why;
         if (db_definition(w->db, w->schema, kind, names.list[i], &def, &why) < 0) {
-            /* A view whose table is gone, or a missing privilege: the rest of the dump is still
-             * good. */
+            /* A view whose table is gone, or a missing privilege, does not make the rest of the
+             * dump useless. */
             if (in_vain(&why))
                 rc = err_pass(e, &why);
             continue;
@@ -114,9 +119,9 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
     return rc;
 }
 
-/* Triggers are assembled from their parts: SHOW CREATE repeats them as they were typed, with the
- * name of their schema, and such a dump could not be restored to another one. Triggers of tables
- * that are not in the dump are left out. */
+/* Adds triggers, assembled from their parts. SHOW CREATE repeats a trigger as it was typed, with
+ * the name of its schema, so such a dump could not be restored to another schema. Triggers of
+ * tables that are not in the dump are skipped. */
 static int add_triggers(struct writing *w, const struct db_tables *tables, struct err *e)
 {
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
@@ -125,7 +130,8 @@ static int add_triggers(struct writing *w, const struct db_tables *tables, struc
     for (size_t i = 0; i < triggers.count; i++) {
         const struct db_trigger *t = &triggers.list[i];
         SCOPED(buf_free) struct buf sql = {0};
-        if (!db_table_find(tables, t->table) || !t->body[0]) /* no privilege to read it */
+        /* an empty body: the account lacks the privilege to read it */
+        if (!db_table_find(tables, t->table) || !t->body[0])
             continue;
         db_trigger_sql(&sql, t, t->table);
         SCOPED(xfree) char *charset = xstrdup(db_trigger_charset(t, sql.p));
@@ -141,7 +147,7 @@ static int add_triggers(struct writing *w, const struct db_tables *tables, struc
 int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
                       struct buf *b, struct err *e)
 {
-    /* A package before its body: dropping it drops the body as well. */
+    /* A package comes before its body, because dropping the package also drops the body. */
     static const enum definition_kind order[] = {
         DEFINITION_LIBRARY,      DEFINITION_FUNCTION, DEFINITION_PROCEDURE, DEFINITION_PACKAGE,
         DEFINITION_PACKAGE_BODY, DEFINITION_VIEW,     DEFINITION_TRIGGER,   DEFINITION_EVENT};

@@ -10,7 +10,8 @@
 #include "sql/token.h"
 
 #define READ_CHUNK 262144u
-/* None of our statements is longer, as no row exceeds the largest possible max_allowed_packet. */
+/* Upper bound of a statement that we write, because no row exceeds the largest possible
+ * max_allowed_packet. */
 #define STATEMENT_MAX ((1u << 30) + FORMAT_STATEMENT)
 
 void format_header(struct buf *b, uint64_t heap_limit)
@@ -21,7 +22,7 @@ void format_header(struct buf *b, uint64_t heap_limit)
                 "SET SESSION time_zone='+00:00', "
                 "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks=0, "
                 "unique_checks=0;\n");
-    /* In MySQL GREATEST() of these is a decimal, which the variable does not accept. */
+    /* In MySQL, GREATEST() of these values is a decimal, which the variable does not accept. */
     buf_printf(
         b,
         "SET SESSION max_heap_table_size=CAST(GREATEST(@@SESSION.max_heap_table_size,%" PRIu64
@@ -30,8 +31,8 @@ void format_header(struct buf *b, uint64_t heap_limit)
     buf_adds(b, "/*M!100201 SET SESSION check_constraint_checks=0 */;\n");
 }
 
-/* Sets it only if it differs, because setting it requires a privilege. MariaDB skips conditional
- * comments for these versions. */
+/* Sets the variable only if its value differs, because setting it requires a privilege. MariaDB
+ * skips conditional comments for these versions. */
 static void set_to(struct buf *b, unsigned since, const char *variable, int value)
 {
     buf_printf(b,
@@ -90,15 +91,16 @@ void format_trailer(struct buf *b, size_t tables, uint64_t rows)
 }
 
 struct format_reader {
-    struct gunzip *in; /* NULL: the whole input is in `text` */
+    struct gunzip *in; /* NULL if the whole input is in `text` */
     char *name;
     struct buf text; /* consumed up to `at` */
     size_t at;
     bool eof, begun, definitions;
-    bool rowless;   /* after the definitions: rows of the table before them are not allowed */
-    bool one_table; /* a single table's region: it ends without a trailer */
-    bool rows_only; /* no CREATE TABLE: each INSERT names its table */
-    bool uncounted; /* it may end without a trailer */
+    /* the definitions were read: rows of the table before them are no longer allowed */
+    bool rowless;
+    bool one_table; /* the input is the region of a single table, which ends without a trailer */
+    bool rows_only; /* the input has no CREATE TABLE: each INSERT names its table */
+    bool uncounted; /* the input may end without a trailer */
     struct buf delimiter, table, columns;
     unsigned column_count;
     size_t tables;
@@ -153,7 +155,8 @@ void format_close(struct format_reader *r)
     free(r);
 }
 
-/* Where it is and what stands there: enough to look at it with gunzip and head. */
+/* Sets an error with the position and the text found there. Both can be looked up with gunzip
+ * and head. */
 static int bad(const struct format_reader *r, struct err *e, const char *why)
 {
     const char *from = r->text.p ? r->text.p + r->at : "";
@@ -190,7 +193,7 @@ static int more(struct format_reader *r, struct err *e)
     return format_fill(r->in, &r->text, &r->at, &r->eof, e);
 }
 
-/* Makes at least `n` unread bytes available, unless the file ends before. */
+/* Makes at least `n` unread bytes available, unless the file ends earlier. */
 static int ensure(struct format_reader *r, size_t n, struct err *e)
 {
     while (r->text.len - r->at < n && !r->eof)
@@ -205,7 +208,8 @@ static bool here(const struct format_reader *r, const char *s)
     return r->text.len - r->at >= n && memcmp(r->text.p + r->at, s, n) == 0;
 }
 
-/* The rest of a line, without its end; NULL if the file ends first or the line is too long. */
+/* Returns the rest of a line, without its line end. Returns NULL if the file ends first or the
+ * line is too long. */
 static const char *read_line(struct format_reader *r, size_t *len, struct err *e)
 {
     for (size_t want = 256; want <= 65536; want *= 2) {
@@ -225,13 +229,14 @@ static const char *read_line(struct format_reader *r, size_t *len, struct err *e
     return NULL;
 }
 
-/* One statement, without its delimiter and the line end after it. The delimiter of the definitions
- * occurs in no body (definitions.c ensures that), so quotes and comments, whose meaning depends on
- * the SQL mode, need not be parsed there. */
+/* Returns one statement, without its delimiter and the line end after it. The delimiter of the
+ * definitions occurs in no body (definitions.c ensures that). Quotes and comments, whose meaning
+ * depends on the SQL mode, therefore need not be parsed there. */
 static const char *read_statement(struct format_reader *r, size_t *len, struct err *e)
 {
     struct sql_scan scan = {0};
-    size_t done = 0, hold = r->delimiter.len - 1; /* the text may end within a delimiter */
+    /* `hold`: the text may end in the middle of a delimiter */
+    size_t done = 0, hold = r->delimiter.len - 1;
     for (;;) {
         size_t have = r->text.len - r->at, again = done > hold ? done - hold : 0;
         const char *from = r->text.p + r->at;
@@ -259,7 +264,7 @@ static const char *read_statement(struct format_reader *r, size_t *len, struct e
     }
 }
 
-/* What was counted while reading must be what was counted while writing. */
+/* Checks that the counts made while reading equal the counts made while writing. */
 static int read_trailer(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
@@ -279,7 +284,7 @@ static int read_trailer(struct format_reader *r, struct format_item *item, struc
     return 0;
 }
 
-/* A quoted name at *s, which moves to its end. */
+/* Reads a quoted name at *s and moves *s after it. */
 static int set_name(struct buf *out, const char **s, const char *end)
 {
     buf_clear(out);
@@ -287,7 +292,7 @@ static int set_name(struct buf *out, const char **s, const char *end)
     return *s && !memchr(out->p, '\0', out->len) ? 0 : -1;
 }
 
-/* "(`a`,`b`)" after the table's name; counts the columns. */
+/* Reads a column list "(`a`,`b`)" after the table's name and counts the columns. */
 static const char *read_columns(struct format_reader *r, const char *s, const char *end)
 {
     const char *from = s;
@@ -307,7 +312,8 @@ static const char *read_columns(struct format_reader *r, const char *s, const ch
     return s + 1;
 }
 
-/* The table of an INSERT: that of the last CREATE TABLE or, with rows_only, a new one. */
+/* Accepts the table of an INSERT: it must be that of the last CREATE TABLE. With rows_only it
+ * may be a new table. */
 static bool take_table(struct format_reader *r, const struct buf *name)
 {
     if (r->table.p && strcmp(name->p, r->table.p) == 0)
@@ -334,10 +340,11 @@ static const char *read_insert_head(struct format_reader *r, const char *sql, co
     return s + sizeof values - 1;
 }
 
-/* Its length; 0 on failure. */
+/* Returns the length of the INSERT's beginning up to its first row, or 0 on failure. */
 static size_t read_head(struct format_reader *r, struct err *e)
 {
-    const size_t longest = 8u << 20; /* 4096 columns with names of 64 characters, all escaped */
+    /* enough for 4096 columns with names of 64 characters, all escaped */
+    const size_t longest = 8u << 20;
     for (;;) {
         size_t have = r->text.len - r->at;
         const char *from = r->text.p + r->at, *rows = read_insert_head(r, from, from + have);
@@ -352,8 +359,8 @@ static size_t read_head(struct format_reader *r, struct err *e)
     }
 }
 
-/* Reads the tuple at offset `at` from the beginning of the statement; 1: another one follows, 0: it
- * was the last. Moves `at` after the tuple and its separator. */
+/* Reads the tuple at offset `at` from the beginning of the statement. Returns 1 if another one
+ * follows, 0 if it was the last. Moves `at` after the tuple and its separator. */
 static int read_row(struct format_reader *r, size_t *at, struct format_item *item, struct err *e)
 {
     for (;;) {
@@ -367,19 +374,19 @@ static int read_row(struct format_reader *r, size_t *at, struct format_item *ite
             *at += (size_t)(next - s) + 2;
             return *next == ',';
         }
-        /* It may be incomplete only because no more was read yet. Values hold no raw line end, so
-         * a complete line that is not a row stays malformed however much is read. */
+        /* The row may be incomplete because the rest was not read yet. Values hold no raw line
+         * end, so a complete line that is not a row is malformed. */
         size_t have = (size_t)(end - s);
         if (r->eof || memchr(s, '\n', have))
             return bad(r, e, "rows that are no plain values");
-        /* Twice as much each time, so that a long value is not rescanned with each read. */
+        /* The text is doubled each time, so that a long value is not rescanned after each read. */
         if (more(r, e) < 0 || ensure(r, *at + 2 * have, e) < 0)
             return -1;
     }
 }
 
-/* "INSERT INTO …;": finds, checks and counts its rows in a single pass, because nearly all of a
- * dump is rows. */
+/* Reads an "INSERT INTO …;". Finds, checks and counts its rows in a single pass, because nearly
+ * all of a dump consists of rows. */
 static int read_insert(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t at;
@@ -403,7 +410,8 @@ static int read_insert(struct format_reader *r, struct format_item *item, struct
     return 0;
 }
 
-/* Everything from the first DELIMITER on is definitions; "DELIMITER ;" ends them. */
+/* Reads a DELIMITER line. Everything from the first one on is definitions; "DELIMITER ;" ends
+ * them. */
 static int read_delimiter(struct format_reader *r, struct err *e)
 {
     size_t len;
@@ -419,7 +427,7 @@ static int read_delimiter(struct format_reader *r, struct err *e)
     return 0;
 }
 
-/* Reads one statement: 1 if it is an item for the caller, 0 if not. */
+/* Reads one statement. Returns 1 if it is an item for the caller, 0 if not. */
 static int one_statement(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
@@ -432,7 +440,7 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
         *item = (struct format_item){.type = FORMAT_DEFINITION, .sql = sql, .sql_len = len};
         return 1;
     }
-    /* CREATE TABLE `name` …, for the table of the preceding DROP TABLE. */
+    /* A CREATE TABLE follows the DROP TABLE of the same table. */
     static const char create[] = "CREATE TABLE ";
     if (!r->rows_only && len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0) {
         const char *s = sql + sizeof create - 1;

@@ -15,21 +15,21 @@
 #define BLOCK_BYTES (1u << 20)
 
 struct part {
-    uint64_t from, to; /* in the spool */
-    uint64_t counter;  /* AUTO_INCREMENT at some moment during the scan */
+    uint64_t from, to; /* offsets in the spool */
+    uint64_t counter;  /* AUTO_INCREMENT read at some time during the scan */
 };
 
 struct fuzzy {
     const struct job *job;
     const struct db_tables *tables;
-    const bool *copied;         /* [i]: tables->list[i] is not scanned */
-    char *schema;               /* as the server writes it */
-    struct db_binlog_pos start; /* of the scan */
+    const bool *copied;         /* [i] is true if tables->list[i] is copied instead of scanned */
+    char *schema;               /* the name as the server spells it */
+    struct db_binlog_pos start; /* position at the start of the scan */
     int fd;
-    struct buf out; /* on its way to the spool */
+    struct buf out; /* not yet written to the spool */
     uint64_t written, scanned;
-    int64_t longest_us; /* chunk */
-    struct part *parts; /* i-th: of tables->list[i] */
+    int64_t longest_us; /* longest time that reading one chunk took */
+    struct part *parts; /* [i] belongs to tables->list[i] */
     struct replay changes;
 };
 
@@ -52,9 +52,10 @@ bool *fuzzy_copied(const struct db_tables *tables, const char *sentinel)
     return copied;
 }
 
-/* ---- the spool: tuples, each ended by LF, which none has inside ---- */
+/* ---- the spool: tuples, each ended by LF; a tuple contains no LF ---- */
 
-/* Without a name from the first byte on: a kill leaves nothing in it. */
+/* Creates the spool and removes its name at once, so that a kill leaves no file in the
+ * directory. */
 static int spool_open(const struct job *job, struct err *e)
 {
     static const char name[] = "scan.part";
@@ -95,7 +96,7 @@ static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
     return 0;
 }
 
-/* At most one buffer; fewer bytes than asked for are no error. */
+/* Reads at most one buffer. Reading fewer bytes than requested is not an error. */
 static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, struct err *e)
 {
     size_t want = to - at < SPOOL_BYTES ? (size_t)(to - at) : SPOOL_BYTES;
@@ -110,9 +111,10 @@ static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, 
     return (int)n;
 }
 
-/* ---- taking ---- */
+/* ---- scanning ---- */
 
-/* One table after the other; what changes in the first while the last is scanned is in the log. */
+/* Scans one table after the other. Changes to the first table while the last one is scanned are
+ * in the binlog. */
 static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_facts *facts,
                        struct err *e)
 {
@@ -135,7 +137,8 @@ static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_fact
     return 0;
 }
 
-/* Read after the beginning of the scan: what raised them since then is among the changes. */
+/* Reads the AUTO_INCREMENT counters. This happens after the start position was read, so later
+ * increases are among the changes. */
 static int read_counters(struct fuzzy *f, struct db *db, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables now = {0};
@@ -164,8 +167,8 @@ int fuzzy_position(struct db *db, struct db_binlog_pos *p, struct err *e)
                          "the server does not report its position in the binary log");
 }
 
-/* The start position is read before the scan and the end position after it, so that every change
- * made during the scan lies between them. */
+/* Scans the tables. The start position is read before the scan and the end position after it, so
+ * that every change made during the scan lies between them. */
 struct fuzzy *fuzzy_scan(const struct job *job, struct db *db, const struct db_tables *tables,
                          const bool *copied, struct db_binlog_pos *start, int64_t *wait_ms,
                          struct err *e)
@@ -176,7 +179,8 @@ struct fuzzy *fuzzy_scan(const struct job *job, struct db *db, const struct db_t
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
     f->schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
     int rc = f->schema ? db_scan_facts(db, f->schema, &facts, e) : -1;
-    /* The tables were listed again since the scan was allowed: this list is what it works with. */
+    /* The tables were listed again after the scan was allowed, and the scan uses this list, so
+     * it is checked again. */
     SCOPED(xfree) char *why = rc == 0 ? fuzzy_refusal(tables, &facts) : NULL;
     if (why)
         rc = err_set(e, ERR_CHANGED, 0, "%s", why);
@@ -191,7 +195,8 @@ struct fuzzy *fuzzy_scan(const struct job *job, struct db *db, const struct db_t
     return NULL;
 }
 
-/* The changes must be complete: a gap or a restart makes the scanned rows useless. */
+/* Adds the changes made during the scan. They must be complete: a gap or a server restart makes
+ * the scanned rows useless. */
 int fuzzy_merge(struct fuzzy *f, const struct db_binlog_pos *end, struct err *e)
 {
     struct replay_source s = {.db = &f->job->db,
@@ -216,14 +221,14 @@ int fuzzy_merge(struct fuzzy *f, const struct db_binlog_pos *end, struct err *e)
 /* ---- reading ---- */
 
 struct giving {
-    struct delta_table *changes; /* NULL: none */
+    struct delta_table *changes; /* NULL if there are none */
     db_tuple_fn *fn;
     void *arg;
     uint64_t rows;
 };
 
-/* Passes on the complete tuples of `in`; an incomplete last one moves to its beginning. A row that was changed or
- * deleted since is left out: delta_finish() adds the changed and new ones. */
+/* Passes on the complete tuples of `in` and moves an incomplete last one to its beginning. Rows
+ * that were changed or deleted since are skipped; delta_finish() adds the changed and new ones. */
 static int give_whole(struct giving *g, struct buf *in, struct err *e)
 {
     char *s = in->p, *end = in->p + in->len, *lf;
@@ -239,7 +244,7 @@ static int give_whole(struct giving *g, struct buf *in, struct err *e)
     return 0;
 }
 
-/* A block of "(…),\n(…)". */
+/* Passes on the tuples of a block "(…),\n(…)". */
 static int give_block(void *arg, const char *s, size_t len, uint64_t rows, struct err *e)
 {
     struct giving *g = arg;
@@ -247,7 +252,7 @@ static int give_block(void *arg, const char *s, size_t len, uint64_t rows, struc
     (void)rows;
     while (s < end) {
         const char *lf = memchr(s, '\n', (size_t)(end - s));
-        const char *tuple_end = lf ? lf - 1 : end; /* before the comma */
+        const char *tuple_end = lf ? lf - 1 : end; /* without the comma */
         if (g->fn(g->arg, s, (size_t)(tuple_end - s), e) < 0)
             return -1;
         g->rows++;

@@ -9,7 +9,8 @@
 #include "mysql/only_table.h"
 #include "sql/literal.h"
 
-/* The mark that a run leaves while rows of a piece may have been added and not yet deleted. */
+/* The marker that a run leaves while rows of a piece may have been added to the rollup but not
+ * yet deleted. */
 #define OPEN "'open'"
 
 static struct manifest_ledger *find(const struct manifest *m, const char *name)
@@ -20,7 +21,8 @@ static struct manifest_ledger *find(const struct manifest *m, const char *name)
     return NULL;
 }
 
-/* Pointers to ledgers do not survive this: the list may move. */
+/* Returns the entry of a ledger, adding it if needed. Invalidates pointers to ledgers, because
+ * the list may move. */
 static struct manifest_ledger *find_or_add(struct manifest *m, const struct config_ledger *c)
 {
     struct manifest_ledger *l = find(m, c->name);
@@ -33,14 +35,16 @@ static struct manifest_ledger *find_or_add(struct manifest *m, const struct conf
     return l;
 }
 
-/* Is it `name` and `suffix`, as this server may write it? */
+/* True if `table` is `name` followed by `suffix`. Case is ignored, because servers may change
+ * it. */
 static bool is_own(const char *table, const char *name, const char *suffix)
 {
     size_t n = strlen(name);
     return strncasecmp(table, name, n) == 0 && strcasecmp(table + n, suffix) == 0;
 }
 
-/* The place of a column in the rows of a dump; false: it has none. */
+/* Finds the position of a column in the rows of a dump. Returns false if the rows do not contain
+ * the column. */
 static bool field_of(const struct db_table *t, const char *column, size_t *out)
 {
     int place = db_tuple_place(t, column);
@@ -87,7 +91,8 @@ void ledger_count_row(const struct ledger_count *c, const char *tuple, size_t le
         l->end_id = id;
 }
 
-/* Of a moment shortly after the dump's. No rollup: nothing is known. */
+/* Reads the sum at a time shortly after the dump's. If there is no rollup table, the sum is
+ * unknown. */
 static int count_durable(const struct config *cfg, const struct config_ledger *c,
                          struct manifest *m, struct db *db, struct err *e)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Even regions are what stands before a table, or after the last one, odd ones are the tables: each table can
- * be checked and read on its own. */
+/* Odd regions are the tables. Even regions are the text before a table or after the last one.
+ * Each table can therefore be checked and read alone. */
 size_t parts_regions(const struct manifest *m)
 {
     return 2 * m->table_count + 1;
@@ -37,7 +37,7 @@ struct parts_hash {
     void *arg;
     EVP_MD_CTX *sha;
     uint64_t region;
-    uint32_t length; /* of the current part so far */
+    uint32_t length; /* bytes of the current part so far */
     bool failed;
 };
 
@@ -59,7 +59,8 @@ void parts_hash_free(struct parts_hash *h)
     free(h);
 }
 
-/* A failure of libcrypto is remembered: a file without all of its hashes must not become a dump. */
+/* Ends the current part. A failure of libcrypto is remembered, because a file without all of its
+ * hashes must not become a dump. */
 static void end_part(struct parts_hash *h)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -77,7 +78,7 @@ static void end_part(struct parts_hash *h)
 void parts_hash_add(struct parts_hash *h, uint64_t region, const void *data, size_t len)
 {
     const unsigned char *p = data;
-    if (region != h->region) /* a part lies in one region, however short that makes it */
+    if (region != h->region) /* a part lies within one region, even if this makes it short */
         end_part(h);
     h->region = region;
     while (len > 0 && !h->failed) {

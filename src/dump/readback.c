@@ -21,28 +21,28 @@ struct readback {
     int fd;
     char *name;
     struct manifest seen;
-    struct progress progress; /* of the thread; it only updates `rows` */
+    struct progress progress; /* the thread's own; it only updates `rows` */
     _Atomic uint64_t rows;
     struct err failed;
     int rc;
-    struct progress *reader; /* of the caller that waits for the end */
+    struct progress *reader; /* belongs to the caller that waits for the end */
     uint64_t reported;
-    struct thread_group threads; /* one; its lock guards what follows */
+    struct thread_group threads; /* holds one thread; its lock guards the fields below */
     struct gunzip_part *parts;
     size_t part_count, part_next;
     uint64_t size;
     bool whole, aborted, no_sync;
 };
 
-/* Can the file be read from `from` on, and up to where? While it grows only in whole pages, because
- * a page can be dropped from the cache only as a whole. */
+/* Returns whether the file can be read from `from` on, and up to which byte. A growing file is
+ * read only in whole pages, because the cache drops only whole pages. */
 static bool readable(const struct readback *r, uint64_t from, uint64_t *to)
 {
     *to = r->aborted ? from : r->whole ? r->size : r->size & ~(uint64_t)(PAGE - 1);
     return r->aborted || r->whole || (*to >= from + STEP && !r->no_sync);
 }
 
-/* 0, or an errno. */
+/* Writes a range to the disk and drops it from the page cache. Returns 0 or an errno. */
 static int force_out(const struct readback *r, uint64_t from, uint64_t to)
 {
     uint64_t start = from & ~(uint64_t)(PAGE - 1);
@@ -53,7 +53,8 @@ static int force_out(const struct readback *r, uint64_t from, uint64_t to)
     return 0;
 }
 
-/* Only what the disk has is read: the page cache would prove nothing. */
+/* Waits until the range is on the disk. Reading from the page cache would prove nothing about
+ * the disk. */
 static int wait_for_file(void *arg, uint64_t from, uint64_t *to, struct err *e)
 {
     struct readback *r = arg;
@@ -71,13 +72,14 @@ static int wait_for_file(void *arg, uint64_t from, uint64_t *to, struct err *e)
             posix_fadvise(r->fd, (off_t)from, 0, POSIX_FADV_DONTNEED);
         if (!failed)
             return 0;
-        /* The file system cannot sync ranges, or a write failed: fsync() will show which. */
+        /* Either the file system cannot sync ranges or a write failed. The later fsync() shows
+         * which. */
         pthread_mutex_lock(&r->threads.lock);
         r->no_sync = true;
     }
 }
 
-/* Waits for the next part from the writer; leaves `part` empty if there will be none. */
+/* Waits for the next part from the writer. Leaves `part` empty if there are no more parts. */
 static void wait_for_part(void *arg, uint64_t from, struct gunzip_part *part)
 {
     struct readback *r = arg;
@@ -90,7 +92,7 @@ static void wait_for_part(void *arg, uint64_t from, struct gunzip_part *part)
     pthread_mutex_unlock(&r->threads.lock);
 }
 
-/* The same reader, and the same proofs, as those of a restore. */
+/* Reads the file with the same reader and the same checks as a restore. */
 static void read_it(void *arg)
 {
     struct readback *r = arg;
@@ -109,7 +111,7 @@ static void note_rows(struct progress *p)
     ((struct readback *)p->arg)->rows = p->rows;
 }
 
-/* After the thread has ended. */
+/* Frees everything. The thread must have ended. */
 static void readback_free(struct readback *r)
 {
     manifest_free(&r->seen);
@@ -156,7 +158,7 @@ void readback_grown(struct readback *r, uint64_t size)
     pthread_mutex_unlock(&r->threads.lock);
 }
 
-/* Reports progress only if there was some: the supervisor treats silence as a stall. */
+/* Reports progress only if there was some, because the supervisor treats silence as a stall. */
 static void report(void *arg)
 {
     struct readback *r = arg;
@@ -166,7 +168,7 @@ static void report(void *arg)
     r->reported = rows;
 }
 
-/* Without a thread the file is read here, once it is whole. */
+/* Ends the thread. If none was started, the complete file is read here. */
 static void end_thread(struct readback *r, bool whole, struct progress *progress)
 {
     pthread_mutex_lock(&r->threads.lock);
@@ -189,7 +191,7 @@ int readback_finish(struct readback *r, const struct manifest *m, struct progres
     if (rc < 0)
         *e = r->failed;
     else if ((rc = verify_compare(&r->seen, r->name, m, e)) == 0)
-        rc = verify_size(r->fd, r->name, m, e); /* surplus bytes were not read */
+        rc = verify_size(r->fd, r->name, m, e); /* bytes after the end of the dump were not read */
     readback_free(r);
     return rc;
 }

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "progress/local.h"
 
-/* Floating point: the products could overflow. */
+/* Computed in floating point, because the integer products could overflow. */
 static bool lost_too_much(uint64_t before, uint64_t now, const struct shrink_rule *rule)
 {
     return now < before && before >= rule->least &&
@@ -29,9 +29,9 @@ static const struct manifest_ledger *ledger_of(const struct manifest *m, const c
     return NULL;
 }
 
-/* How many rows this table may have lost because they are in totals now. The rows of a piece that was
- * being rolled up at the dump before may have been in both. A rollup that the dump before held without
- * saying how much was in it explains nothing. */
+/* Returns how many rows this table may have lost because totals replaced them. If a rollup was
+ * running at the previous dump, the rows of its piece may have been counted in both. If the
+ * previous dump holds the rollup table but not its sum, the result is 0. */
 static uint64_t rolled_up(const struct manifest *before, const struct manifest *now,
                           const char *table)
 {
@@ -46,8 +46,8 @@ static uint64_t rolled_up(const struct manifest *before, const struct manifest *
     return more + (was ? was->open : 0);
 }
 
-/* Request ids of a ledger expire, and the rows of players' sessions go when these end; the tables are of
- * our making. */
+/* True for tables whose rows expire by design: request ids of ledgers, and our own tables with
+ * the rows of players' sessions. */
 static bool expires(const struct manifest *now, const char *table)
 {
     if (text_among(table, local_own))
@@ -65,7 +65,7 @@ static uint64_t without(uint64_t rows, uint64_t gone)
     return rows > gone ? rows - gone : 0;
 }
 
-/* The rows of all tables that `now` could have, had none been lost but by rollups. */
+/* Returns the number of rows that `now` would have if only rollups and expiry had removed rows. */
 static uint64_t rows_due(const struct manifest *before, const struct manifest *now,
                          const char *sentinel)
 {
@@ -86,7 +86,7 @@ static uint64_t rows_due(const struct manifest *before, const struct manifest *n
     return all;
 }
 
-/* The table as it was before, if it is much smaller now; else NULL. */
+/* Returns the table of the previous dump if it is much smaller now, else NULL. */
 static const struct manifest_table *shrunk(const struct manifest *before,
                                            const struct manifest *now,
                                            const struct manifest_table *t,

@@ -17,7 +17,8 @@
 /* A waiting lock request blocks all statements that come after it, so each attempt is short. */
 #define LOCK_TRY_SECONDS 5
 
-/* Writers wait from the moment that the locks are asked for, since nobody overtakes a request. */
+/* Measures how long writers waited. They wait from the lock request on, because later statements
+ * queue behind it. */
 static void waited(struct snapshot *s)
 {
     int64_t ms = s->asked.ms ? mono_since(clock_mono(), s->asked) : 0;
@@ -25,14 +26,14 @@ static void waited(struct snapshot *s)
     s->asked = (mono_t){0};
 }
 
-/* Only while it is locked, the rows of a table are of the log's position. */
+/* True if the rows of a table match the binlog position only while the table is locked. */
 static bool needs_lock(const struct db_table *t)
 {
     return !t->transactional || t->carried;
 }
 
-/* InnoDB tables whose changes are in no journal need no lock: a consistent snapshot reads them. The number of tables to
- * lock. */
+/* Chooses the tables to lock and returns their number. InnoDB tables whose changes are not in
+ * the journal need no lock, because a consistent snapshot reads them. */
 static size_t choose_locked(struct snapshot *s)
 {
     size_t n = 0;
@@ -47,7 +48,7 @@ static size_t choose_locked(struct snapshot *s)
     return n;
 }
 
-/* In one statement, which cannot deadlock with others like it. */
+/* Locks all tables in one statement, which cannot deadlock with similar statements. */
 static int lock_tables(struct snapshot *s, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -70,7 +71,8 @@ static int lock_tables(struct snapshot *s, struct err *e)
         if (rc == 0 || !db_lock_busy(e) || mono_reached(clock_mono(), deadline))
             break;
         progress_at(s->job->progress, 0, 0);
-        /* In between, writers that wait for our request get on; a deadlock is over at once. */
+        /* The pause lets writers run that wait for our request. After a deadlock a short pause
+         * is enough. */
         usleep(e->num == DB_DEADLOCK ? 50000 : 1000000);
     }
     if (rc < 0 && db_lock_busy(e))
@@ -81,11 +83,12 @@ static int lock_tables(struct snapshot *s, struct err *e)
     return rc;
 }
 
-/* Excludes the lease tables, which are not part of the world: an old copy would lower the
- * generation and name an earlier holder. */
+/* Lists the tables to dump. Excludes the lease tables, which are not part of the world: an old
+ * copy would lower the generation and name an earlier holder. */
 static int list_tables(const struct config *c, struct db *db, struct db_tables *out, struct err *e)
 {
-    if (c->dump_all) { /* a table that cannot be opened must not silently be missing in the dump */
+    if (c->dump_all) {
+        /* a table that cannot be opened must not be missing from the dump without an error */
         SCOPED(db_tables_free) struct db_tables closed = {0};
         if (db_closed_tables(db, c->schema, &closed, e) < 0)
             return -1;
@@ -105,7 +108,7 @@ static int list_tables(const struct config *c, struct db *db, struct db_tables *
     return 0;
 }
 
-/* The tables must be the same before the lock and under it. */
+/* Checks that the tables are the same before and after locking. */
 static int same_tables(const struct db_tables *a, const struct db_tables *b, struct err *e)
 {
     char x[17], y[17];
@@ -123,7 +126,7 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
                : err_set(e, ERR_CHANGED, 0, "a table was dropped while the dump began");
 }
 
-/* A world without its sentinel's row is lost, and nothing of it may become a dump. */
+/* Reads the sentinel. If its row is missing, the world is lost and must not be dumped. */
 static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
 {
     if (db_sentinel_read(s->db, s->job->cfg->schema, s->job->cfg->sentinel, out, e) < 0)
@@ -147,7 +150,7 @@ static void free_creates(char **creates, size_t count)
     free(creates);
 }
 
-/* The CREATE TABLE of each table; NULL on error. */
+/* Returns the CREATE TABLE statement of each table, or NULL on error. */
 static char **read_creates(struct snapshot *s, const struct db_tables *tables, struct err *e)
 {
     char **creates = xcalloc(tables->count + 1, sizeof *creates);
@@ -164,7 +167,8 @@ static char **read_creates(struct snapshot *s, const struct db_tables *tables, s
     return creates;
 }
 
-/* The rows that were read and the definitions in the dump must belong together. */
+/* Checks that the definitions did not change, so that the rows match the definitions in the
+ * dump. */
 static int same_creates(const struct snapshot *s, char *const *before, struct err *e)
 {
     for (size_t i = 0; i < s->tables.count; i++) {
@@ -178,8 +182,8 @@ static int same_creates(const struct snapshot *s, char *const *before, struct er
     return 0;
 }
 
-/* Exact row counts and definitions. Read while the copying runs: the locks prevent any change, and
- * hundreds of tables take a while. */
+/* Reads exact row counts and definitions while the copies are made. The locks prevent any
+ * change, and hundreds of tables take a while. */
 static int describe(struct snapshot *s, struct err *e)
 {
     return list_tables(s->job->cfg, s->meta, &s->tables, e) < 0 ||
@@ -196,7 +200,7 @@ static int plan_copies(struct snapshot *s, struct err *e)
     return s->copies ? 0 : -1;
 }
 
-/* What can be done before the lock: connections, and the plan of the copies. */
+/* Does what is possible before locking: opens connections and plans the copies. */
 static int prepare(struct snapshot *s, size_t locked, struct err *e)
 {
     if (locked < s->listed.count) {
@@ -205,16 +209,17 @@ static int prepare(struct snapshot *s, size_t locked, struct err *e)
             db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
             return -1;
     }
-    /* For describing the tables. Meanwhile the world waits, and MariaDB opens every table of the
-     * schema, even one that another session is creating (CREATE TABLE … SELECT), which is not worth
-     * waiting for. Durable tables are not locked by us; another session may hold them briefly. */
+    /* This timeout is for describing the tables while the world waits. MariaDB opens every table
+     * of the schema, even one that another session is creating (CREATE TABLE … SELECT); waiting
+     * for it is not worthwhile. Durable tables are not locked by us, and another session may
+     * hold them briefly. */
     bool no_wait = db_is_mariadb(s->meta) && !s->job->cfg->dump_all;
     if (db_lock_wait(s->meta, no_wait ? 0 : 1000, e) < 0)
         return -1;
     return s->method == METHOD_COPY && locked ? plan_copies(s, e) : 0;
 }
 
-/* The moment of the snapshot, read by the connection that holds the locks. */
+/* Reads the snapshot's time and binlog position on the connection that holds the locks. */
 static int see_moment(struct snapshot *s, struct err *e)
 {
     struct db_sentinel again;
@@ -228,13 +233,14 @@ static int see_moment(struct snapshot *s, struct err *e)
                         : 0;
 }
 
-/* With the locks held: copies the tables while `look` reads what the locks keep from changing, then unlocks. */
+/* With the locks held, copies the tables while `look` reads what the locks keep unchanged. Then
+ * unlocks. */
 static int copy_locked(struct snapshot *s, int (*look)(struct snapshot *, struct err *),
                        struct err *e)
 {
     copies_start(s->copies);
     int rc = look(s, e);
-    /* If a table was changed, that explains better why a copy failed. */
+    /* If a table was changed, that error explains more than the failed copy. */
     struct err ignored;
     if (copies_finish(s->copies, rc < 0, s->job->progress, rc < 0 ? &ignored : e) < 0)
         return -1;
@@ -243,7 +249,7 @@ static int copy_locked(struct snapshot *s, int (*look)(struct snapshot *, struct
     return rc;
 }
 
-/* Methods copy and lock. */
+/* Takes a snapshot with the methods copy and lock. */
 static int take_locked(struct snapshot *s, struct err *e)
 {
     size_t locked = choose_locked(s);
@@ -260,7 +266,7 @@ static int take_locked(struct snapshot *s, struct err *e)
 
 /* ---- fuzzy ---- */
 
-/* Inserts AUTO_INCREMENT=… right after ENGINE=…, as the server does. */
+/* Inserts AUTO_INCREMENT=… right after ENGINE=…, where the server puts it. */
 static char *with_counter(const char *create, uint64_t counter)
 {
     static const char engine[] = "\n) ENGINE=MEMORY", option[] = " AUTO_INCREMENT=";
@@ -280,13 +286,14 @@ static char *with_counter(const char *create, uint64_t counter)
     return b.p;
 }
 
-/* MySQL reports no number where none is left. */
+/* Returns the counter. MySQL reports none if all numbers are used up. */
 static uint64_t locked_counter(const struct db_figures *f)
 {
     return f->auto_increment ? f->auto_increment : UINT64_MAX;
 }
 
-/* Counters, and numbers of rows where they are known, as of the rows: the tables were described at a later moment. */
+/* Sets the counters, and the row counts where known, to those at the time of the rows. The
+ * tables were described later. */
 static void set_counters(struct snapshot *s)
 {
     for (size_t i = 0; i < s->tables.count; i++) {
@@ -303,7 +310,8 @@ static void set_counters(struct snapshot *s)
     }
 }
 
-/* Asks for the locked tables one by one: a list of all tables would take as long as the world has tables. */
+/* Reads the figures of the locked tables one by one. Listing all tables would take time in
+ * proportion to their number. */
 static int read_figures(struct snapshot *s, struct err *e)
 {
     s->figures = xcalloc(s->listed.count + 1, sizeof *s->figures);
@@ -316,8 +324,9 @@ static int read_figures(struct snapshot *s, struct err *e)
     return 0;
 }
 
-/* The moment of the rows. While the tables without a key are locked, nothing about them is added to the log, so
- * that its position fits their copies; the scanned tables are merged up to any position of after the scan. */
+/* Reads the binlog position of the rows. While the tables without a key are locked, no change to
+ * them is logged, so the position matches their copies. The scanned tables can be merged up to
+ * any position after the scan. */
 static int end_scan(struct snapshot *s, size_t locked, struct err *e)
 {
     if (locked == 0)
@@ -334,8 +343,9 @@ static int end_scan(struct snapshot *s, size_t locked, struct err *e)
     return fuzzy_position(s->db, &s->point, e) < 0 ? -1 : copy_locked(s, read_figures, e);
 }
 
-/* No lock keeps the scanned tables from changing until they are described: the log shows what happened to
- * them during the scan, and comparing definitions what happened before or after it. */
+/* Takes a snapshot with the method fuzzy. No lock keeps the scanned tables from changing until
+ * they are described. The binlog shows changes during the scan; comparing definitions shows
+ * changes before or after it. */
 static int take_fuzzy(struct snapshot *s, struct err *e)
 {
     if (db_table_keys(s->db, s->job->cfg->schema, &s->listed, e) < 0)
@@ -358,8 +368,8 @@ static int take_fuzzy(struct snapshot *s, struct err *e)
     return rc;
 }
 
-/* The part that all methods share. The sentinel is read again at the end (snapshot_check()): it must
- * be ours both before and after. */
+/* Does what all methods have in common. snapshot_check() reads the sentinel again at the end: it
+ * must be ours both before and after. */
 static int take(struct snapshot *s, enum config_method method, struct err *e)
 {
     s->method = method;
@@ -372,7 +382,8 @@ static int take(struct snapshot *s, enum config_method method, struct err *e)
     return method == METHOD_FUZZY ? take_fuzzy(s, e) : take_locked(s, e);
 }
 
-/* Where no table is left to scan, method copy does the same without reading the log. */
+/* Returns the reason not to scan if no table is left to scan. Method copy then does the same
+ * without reading the binlog. */
 static char *none_scanned(const struct db_tables *tables, const char *sentinel,
                           struct names *copied)
 {
@@ -414,7 +425,8 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *cop
     return why;
 }
 
-/* The method to use: fuzzy if possible, else copy; a method set by the config is not replaced. */
+/* Chooses the method: fuzzy if possible, else copy. A method set in the config is never
+ * replaced. */
 static int choose(const struct job *job, struct db *db, enum config_method *method, struct err *e)
 {
     *method = job->cfg->dump_method;
@@ -431,7 +443,8 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
     return 0;
 }
 
-/* Two connections: under LOCK TABLES the first one sees only what it has locked. */
+/* Opens two connections, because under LOCK TABLES the first one sees only the tables that it
+ * locked. */
 static struct snapshot *begin(const struct job *job, struct err *e)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
@@ -445,10 +458,12 @@ static struct snapshot *begin(const struct job *job, struct err *e)
     return NULL;
 }
 
-/* A changed definition makes one scan fail, but not the next one, unless the game changes definitions all the time. */
+/* A changed definition makes one scan fail. The next one succeeds unless the game changes
+ * definitions all the time. */
 #define SCAN_TRIES 2u
 
-/* What makes a scan fail (ALTER, TRUNCATE, a gap in the log) does not affect a copy under locks. */
+/* True if the scan failed for a reason (ALTER, TRUNCATE, a gap in the binlog) that does not
+ * affect a copy under locks. */
 static bool worth_a_copy(const struct err *e)
 {
     return e->cls == ERR_CHANGED || e->cls == ERR_GAP || e->cls == ERR_NOSPACE ||
@@ -459,7 +474,7 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
 {
     enum config_method method;
     struct snapshot *s = begin(job, e);
-    int64_t wait_ms = 0; /* of attempts that failed */
+    int64_t wait_ms = 0; /* longest wait of the failed attempts */
     char warning[sizeof s->warning] = "";
     int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, method, e) : -1;
     for (unsigned tries = 1; rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e); tries++) {

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "dump/parts.h"
 
-/* Definitions are written by people, who never write this much. */
+/* Upper bound for definitions; nobody writes this much by hand. */
 #define REST_MAX (256u << 20)
 #define HASH_CHUNK 131072u
 
@@ -23,7 +23,7 @@ struct verify_file {
     const struct manifest *m;
     struct manifest_parts parts; /* the manifest's, or `learned` from the file */
     bool learned;
-    size_t *first; /* [region]: index of its first part */
+    size_t *first; /* [region] is the index of its first part */
     struct arrival *arrival;
     _Atomic bool given_up;
 };
@@ -39,8 +39,8 @@ int verify_size(int fd, const char *name, const struct manifest *m, struct err *
                    (long long)st.st_size, m->file_size);
 }
 
-/* A file that is missing, not a regular file, or unreadable (EIO) means a damaged dump: another one
- * may be intact. Any other error says nothing about the dump. */
+/* Opens a dump's file. If it is missing, not a regular file, or unreadable (EIO), the dump is
+ * damaged and another one may be intact. Any other error says nothing about the dump. */
 static int open_dump(int dirfd, const char *file, const struct manifest *m, struct err *e)
 {
     int fd = file_open_own(dirfd, file, O_RDONLY, e);
@@ -60,13 +60,14 @@ static int open_dump(int dirfd, const char *file, const struct manifest *m, stru
     return fd;
 }
 
-/* Counts an item. 1: it was the last one. */
+/* Counts an item. Returns 1 if it was the last one. */
 static int see_item(struct manifest *seen, const struct format_item *item)
 {
     if (item->type == FORMAT_CREATE) {
         seen->tables = xgrow(seen->tables, seen->table_count, sizeof *seen->tables);
         seen->tables[seen->table_count++] = (struct manifest_table){.name = xstrdup(item->table)};
-    } else if (item->type == FORMAT_ROWS && seen->table_count) { /* after its FORMAT_CREATE */
+    } else if (item->type == FORMAT_ROWS && seen->table_count) {
+        /* always follows the table's FORMAT_CREATE */
         struct manifest_table *t = &seen->tables[seen->table_count - 1];
         t->rows += item->rows;
         t->rows_hash += item->rows_hash;
@@ -96,7 +97,8 @@ int verify_read(struct gunzip *in, const char *name, struct manifest *out,
     return 0;
 }
 
-/* The hash is a sum over rows: their order, which MEMORY tables do not promise, does not matter. */
+/* Compares a table with the manifest. The hash is a sum over rows, because MEMORY tables do not
+ * guarantee an order. */
 static int compare_table(const char *file, const struct manifest_table *t, uint64_t rows,
                          uint64_t hash, struct err *e)
 {
@@ -138,7 +140,7 @@ int verify_compare(const struct manifest *seen, const char *name, const struct m
     return 0;
 }
 
-/* Tables must not overlap or lie outside the file. */
+/* Checks that tables neither overlap nor lie outside the file. */
 static int check_places(const char *file, const struct manifest *m, struct err *e)
 {
     uint64_t at = 0;
@@ -175,7 +177,7 @@ static void keep_part(void *arg, uint32_t length, const unsigned char sha256[SHA
     parts_keep(arg, sha256);
 }
 
-/* Compressed bytes as they are: nothing is unpacked before it is proven. */
+/* Hashes compressed bytes, so that nothing is decompressed before it is verified. */
 static int hash_region(struct verify_file *v, struct gunzip *in, struct parts_hash *h, size_t i,
                        struct progress *progress, struct err *e)
 {
@@ -217,7 +219,8 @@ static int learn_parts(struct verify_file *v, struct progress *progress, struct 
     return rc;
 }
 
-/* Takes `fd`; -1: there is an error already. */
+/* Opens a file for verification and takes ownership of `fd`. If `fd` is -1, `e` already holds an
+ * error. */
 static struct verify_file *open_file(int fd, const char *file, const struct manifest *m,
                                      struct progress *progress, struct err *e)
 {
@@ -274,7 +277,7 @@ void verify_close(struct verify_file *v)
     free(v);
 }
 
-/* ---- reading of what is proven ---- */
+/* ---- reading verified parts ---- */
 
 /* The position of a reader: offset `at` of the file, in `region`. */
 struct stretch {
@@ -381,7 +384,7 @@ void verify_part_close(struct verify_part *p)
     free(p);
 }
 
-/* The table was read to its end: compares size, row count and content with the manifest. */
+/* Ends a table that was read completely: compares size, row count and content with the manifest. */
 static int end_part(const struct verify_part *p, struct err *e)
 {
     const struct manifest_table *t = p->table;

@@ -32,7 +32,8 @@
 #include "store/catalog.h"
 #include "store/pending.h"
 
-/* A smaller world is accepted after this many consecutive rejected dumps that agree. */
+/* A smaller world is accepted after this many consecutive rejected dumps that agree with each
+ * other. */
 #define SHRINK_BELIEVED_AFTER 3
 
 struct writing {
@@ -40,11 +41,11 @@ struct writing {
     struct snapshot *snap;
     struct gzip_writer *gz;
     struct readback *back;
-    struct parts_hash *parts;     /* used by the packing threads, one at a time */
-    struct manifest *m;           /* its tables get offset and length from the packing threads */
+    struct parts_hash *parts;     /* used by the compressing threads, one at a time */
+    struct manifest *m;           /* the compressing threads set offset and length of its tables */
     struct manifest_table *table; /* the table being written */
     struct db_sentinel sentinel;  /* the sentinel when the dump's name was chosen */
-    struct catalog catalog;       /* the other dumps at that time */
+    struct catalog catalog;       /* the dumps that existed at that time */
     struct ledger_count ledger;   /* of `table` */
     struct buf insert;            /* "INSERT INTO … VALUES\n" of `table` */
     struct buf statement;
@@ -60,7 +61,8 @@ static const char *const method_names[] = {[METHOD_AUTO] = "auto",
                                            [METHOD_LOCK] = "lock",
                                            [METHOD_FUZZY] = "fuzzy"};
 
-/* A part is complete: its hash goes into the manifest, and to the readback, which verifies it. */
+/* Called when a part is complete. Its hash goes into the manifest and to the readback, which
+ * verifies it. */
 static void part_written(void *arg, uint32_t length, const unsigned char sha256[SHA256_BYTES])
 {
     struct writing *w = arg;
@@ -68,7 +70,8 @@ static void part_written(void *arg, uint32_t length, const unsigned char sha256[
     readback_part(w->back, length, sha256);
 }
 
-/* Members are tagged with the number of their table, from 1; those between tables have none. */
+/* Called when a gzip member is written. Its tag is the number of its table, starting with 1, or
+ * 0 between tables. */
 static void member_written(void *arg, const struct gzip_member *member)
 {
     struct writing *w = arg;
@@ -96,7 +99,7 @@ static int flush_statement(struct writing *w, struct err *e)
     return gzip_give(w->gz, tag_of(w), &w->statement, e);
 }
 
-/* Appends a row. Refuses a row that no server with this max_allowed_packet could load again. */
+/* Appends a row. Rejects a row that no server with this max_allowed_packet could load again. */
 static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
@@ -150,8 +153,8 @@ static int write_table(struct writing *w, size_t i, size_t in_manifest, struct e
                  ? -1
                  : 0;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
-    /* The server counts the rows of a MEMORY table exactly, so what was read under a lock must
-     * agree. */
+    /* The server counts the rows of a MEMORY table exactly. If they were read under a lock, both
+     * counts must be equal. */
     if (rc == 0 && snapshot_counted(w->snap, i) && rows != t->rows) {
         rc = err_set(e, ERR_CHANGED, 0,
                      "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
@@ -169,7 +172,8 @@ static void put_header(const struct writing *w, struct buf *b)
     const struct db_tables *tables = &w->snap->tables;
     int64_t server = db_variable_number(w->snap->meta, "max_heap_table_size");
     uint64_t heap =
-        server > 0 ? (uint64_t)server : 0; /* for tables larger than the default limit */
+        /* the limit must suffice for tables larger than the default allows */
+        server > 0 ? (uint64_t)server : 0;
     bool keyless = false, bare_timestamp = false;
     for (size_t i = 0; i < tables->count; i++) {
         const struct db_table *t = &tables->list[i];
@@ -204,7 +208,7 @@ static int write_all(struct writing *w, struct err *e)
         expected += t->list[i].rows;
         manifest_add(w->m, &t->list[i]);
     }
-    /* all are added before the first is written, so that the list no longer moves */
+    /* All tables are added before the first one is written, because adding may move the list. */
     if (last < t->count)
         manifest_add(w->m, &t->list[last]);
     int64_t packet = db_variable_number(db, "max_allowed_packet");
@@ -225,8 +229,8 @@ static int write_all(struct writing *w, struct err *e)
     return write_text(w, &b, e);
 }
 
-/* Checks whether changes may be missing from this server's log, which the log itself does not show.
- * The dump is then stored without a binlog position. */
+/* Checks whether changes may be missing from this server's binlog, which the binlog itself does
+ * not show. If so, the dump is stored without a binlog position. */
 static int judge_log(struct writing *w, struct err *e)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
@@ -241,7 +245,7 @@ static int judge_log(struct writing *w, struct err *e)
     return 0;
 }
 
-/* Writes the last bytes and the figures. The file is not known to be on the disk yet. */
+/* Writes the last bytes and the figures. The data may not be on the disk yet. */
 static int finish_stream(struct writing *w, mono_t began, struct err *e)
 {
     struct gzip_writer *gz = w->gz;
@@ -261,8 +265,8 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
     return gzip_close(gz, m->sha256, e);
 }
 
-/* Ends the snapshot before the file, so that the server holds no locks or copies while the disk is
- * slow. */
+/* Streams the world into the file. Ends the snapshot first, so that the server holds no locks or
+ * copies while a slow disk is written. */
 static int stream(struct writing *w, mono_t began, struct err *e)
 {
     w->snap = snapshot_take(w->job, e);
@@ -311,7 +315,8 @@ static int stream(struct writing *w, mono_t began, struct err *e)
     return -1;
 }
 
-/* Most of the file was synced and read back while it was written; this is the rest of it. */
+/* Syncs and verifies the rest of the file. Most of it was synced and read back while it was
+ * written. */
 static int sync_and_verify(struct writing *w, struct err *e)
 {
     progress_phase(w->job->progress, "writing to disk", 0, 0);
@@ -328,8 +333,8 @@ static int sync_and_verify(struct writing *w, struct err *e)
     return 0;
 }
 
-/* The manifest comes last: it makes the file a dump, so the file and its name must be durable
- * before it is written. */
+/* Renames the file, then writes the manifest. The manifest comes last because it makes the file
+ * a dump. The file and its name must be durable before. */
 static int publish(struct writing *w, struct err *e)
 {
     if (renameat(w->job->dirfd, w->part, w->job->dirfd, w->file) < 0)
@@ -339,7 +344,7 @@ static int publish(struct writing *w, struct err *e)
         return -1;
     fault_point("dump.dir_synced");
     if (manifest_write(w->job->dirfd, w->m, e) < 0) {
-        /* The manifest may exist nevertheless, if only syncing its directory failed. */
+        /* The manifest may exist even so, if only syncing its directory failed. */
         catalog_remove(w->job->dirfd, w->m->name, NULL);
         return -1;
     }
@@ -366,8 +371,8 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     return n;
 }
 
-/* Adjusts the figures after tables of `back` were restored into the living world: each may have as
- * few rows as in `back`. */
+/* Adjusts the figures after tables of `back` were restored into the running world: each table
+ * may have as few rows as in `back`. */
 static void measure_both(struct manifest *newest, const struct manifest *back)
 {
     for (size_t i = 0; i < newest->table_count; i++) {
@@ -379,17 +384,17 @@ static void measure_both(struct manifest *newest, const struct manifest *back)
     }
 }
 
-/* Returns the dump with which the shrink guard compares: the newest one, or the one restored since.
- * A world restored from an older dump must not be compared with newer dumps, nor with the one taken
- * before a forced restore. NULL: none, for instance after --at, because the rows of that moment
- * were not counted. */
+/* Returns the dump with which the shrink guard compares: the newest one, or the one restored
+ * since. A world restored from an older dump must not be compared with newer dumps or with the
+ * dump taken before a forced restore. Returns NULL if there is none, for instance after --at,
+ * because the rows of that time were not counted. */
 static const struct catalog_entry *shrink_measure(struct writing *w)
 {
     const struct catalog_entry *newest = catalog_newest(&w->catalog, 0), *from;
     const struct db_sentinel *s = &w->sentinel;
     if (!newest || s->generation <= newest->m.generation || !s->dump[0])
         return newest;
-    const char *how = strrchr(s->dump, '.'); /* a file that was restored may have any name */
+    const char *how = strrchr(s->dump, '.'); /* a restored file may have any name */
     if (how && strcmp(how, DB_SENTINEL_MOMENT) == 0)
         return NULL;
     from = catalog_find(&w->catalog, s->dump);
@@ -413,10 +418,10 @@ static int reject_shrunk(struct writing *w, const char *reason, struct err *e)
         SHRINK_BELIEVED_AFTER);
 }
 
-/* A dump that passed its post-check is the truth, however small, and has to count: a later loss would otherwise bring
- * back what was deleted and lose what came since. The last dump before it is pinned first, so that a kill in between
- * never leaves the rows in no dump. With [dump] shrink_action = reject the dump is rejected instead, unless others
- * agree with it. */
+/* Compares the dump with the previous ones. A dump that passed its post-check is stored, however
+ * small. Otherwise a later loss would bring back deleted rows and lose newer ones. The last
+ * larger dump is pinned first, so that its rows are kept even after a kill in between. With
+ * [dump] shrink_action = reject the dump is rejected, unless enough others agree with it. */
 static int shrink_guard(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     char reason[400];
@@ -439,7 +444,8 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     return pin_set(job->dirfd, good->m.name, PIN_SHRINK, why, e);
 }
 
-/* Dumps of a foreign world would displace our own in the retention. */
+/* Rejects the dump if the world is not ours. Retention would delete our own dumps in favor of
+ * dumps of another world. */
 static int check_nonce(const struct db_sentinel *s, const struct catalog *c, const char *nonce,
                        struct err *e)
 {
@@ -452,8 +458,8 @@ static int check_nonce(const struct db_sentinel *s, const struct catalog *c, con
            "there");
 }
 
-/* A table that the server cannot open is missing from its list of MEMORY tables. If the newest dump
- * has it, dumps without it would in time displace all that have it. */
+/* Checks that no table is missing. A table that the server cannot open is missing from its list
+ * of MEMORY tables. Dumps without it would in time replace all dumps that contain it. */
 static int none_is_missed(const struct catalog *c, struct db *db, const char *schema, struct err *e)
 {
     const struct catalog_entry *newest = catalog_newest(c, 0);
@@ -473,14 +479,14 @@ static int none_is_missed(const struct catalog *c, struct db *db, const char *sc
     return rc;
 }
 
-/* The generation is the highest of those in the sentinel, the lease and the catalog, the sequence
- * follows the highest one used: so a new dump always sorts after all others. */
+/* Chooses the name. The generation is the highest of the sentinel, the lease and the catalog;
+ * the sequence number follows the highest one used. A new dump therefore sorts after all others. */
 static int choose_name(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     const struct job *job = w->job;
     struct catalog *c = &w->catalog;
     struct err late;
-    /* What cannot be removed is in no dump's way. */
+    /* Files that cannot be removed do not prevent the dump. */
     if (catalog_sweep(job->dirfd, job->cfg->name, &late) < 0)
         job_note(job, "%s", late.text);
     if (catalog_load(job->dirfd, job->cfg->name, c, e) < 0)
@@ -509,7 +515,8 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
     return rc;
 }
 
-/* A dump needs about as much room as the last one: refuse before the disk is full, not after. */
+/* Checks for free space. A dump needs about as much as the last one, so it is refused before the
+ * disk is full. */
 static int check_room(const struct writing *w, struct err *e)
 {
     struct statvfs v;
@@ -526,7 +533,8 @@ static int check_room(const struct writing *w, struct err *e)
                     w->job->cfg->dump_dir);
 }
 
-/* The steps of writer.h, of which each leaves what a kill may leave. */
+/* Writes the dump in the steps of writer.h. After a kill in any of them, the files left are
+ * valid. */
 static int write_dump(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     mono_t began = clock_mono();
@@ -546,8 +554,9 @@ static int write_dump(struct writing *w, const struct dump_options *opt, struct 
     return publish(w, e);
 }
 
-/* With mode = follow the follower deletes them. Without it there are some here where the store had them, and nobody else
- * would. */
+/* Deletes old journal segments. With mode = follow the follower deletes them. Without it,
+ * segments exist here only if they were fetched from the store, and no other process deletes
+ * them. */
 static void trim_segments(const struct job *job)
 {
     struct err why;
@@ -565,7 +574,8 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     *out = (struct manifest){0};
     int rc = write_dump(&w, opt, e);
     bool stored = rc == 0;
-    gzip_abort(w.gz); /* before the readback, which its threads report members to */
+    /* must precede the readback's end, because its threads report members to the readback */
+    gzip_abort(w.gz);
     parts_hash_free(w.parts);
     readback_abort(w.back);
     snapshot_end(w.snap);
