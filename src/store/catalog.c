@@ -169,9 +169,9 @@ int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, str
     return load_dir(fd, world, out, e);
 }
 
-/* A manifest without a valid signature must not end the round of all others. A manifest of a
- * damaged, truncated or missing dump still counts for the round, so that its loss does not lead
- * back to an earlier round. */
+/* Determines the current round. A manifest without a valid signature must not end the round of
+ * all others. The manifest of a damaged, truncated or missing dump counts, so that the loss of
+ * the dump does not lead back to an earlier round. */
 void catalog_judge_rounds(struct catalog *c, uint64_t known)
 {
     c->round = known > c->round ? known : c->round;
@@ -360,8 +360,8 @@ static struct retention_item *choose(const struct catalog *c, const struct confi
     return items;
 }
 
-/* A damaged dump displaces no other, and is kept as long as if it were intact: most of its rows can
- * still be recovered manually. */
+/* A damaged dump displaces no other dump. It is kept as long as if it were intact, because most
+ * of its rows can still be recovered manually. */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
                    unsigned *removed, struct err *e)
 {

@@ -22,8 +22,8 @@ const struct ancestor *lives_ancestor(const struct lives *l, const struct life *
     return NULL;
 }
 
-/* Returns true if the successor took the dump over: a later dump of the ancestor counts if its
- * successor has everything in it. */
+/* Returns true if the successor took the dump over. A later dump of the ancestor counts if the
+ * successor contains all of it. */
 static bool took(const struct ancestor *a, const struct manifest *m)
 {
     struct manifest than = {.generation = a->life.generation};
@@ -31,7 +31,7 @@ static bool took(const struct ancestor *a, const struct manifest *m)
     uint64_t generation;
     if (!a->dump[0] || !manifest_parse_name(a->dump, m->world, &generation, &than.sequence))
         return true;
-    /* a dump of an earlier life: nothing of this one was taken */
+    /* The successor began from a dump of an earlier life, so it took over nothing from this one. */
     if (generation != a->life.generation)
         return false;
     if (manifest_compare(m, &than) <= 0)
@@ -40,8 +40,8 @@ static bool took(const struct ancestor *a, const struct manifest *m)
     return to.file[0] && m->end.file[0] && db_binlog_pos_compare(&m->end, &to) <= 0;
 }
 
-/* A dump older than everything that the record names is from a time before the record, and is not
- * abandoned. */
+/* Returns true if the dump is abandoned. A dump older than all lives in the record predates the
+ * record and is not abandoned. */
 bool lives_abandoned(const struct lives *l, const struct manifest *m)
 {
     struct life is = {.generation = m->generation};

@@ -50,8 +50,8 @@ static const struct js_field check_fields[] = {
     CHECKS(NUMBER, "heap", heap, NULL, 0, INT64_MAX),
 };
 
-/* Reports content that could not be read again now, while nothing has happened, and not after a
- * crash. */
+/* Returns the JSON object. Content that could not be read again is an error here, before
+ * anything has happened, rather than after a crash. */
 static json_t *pending_json(const struct pending *p, struct err *e)
 {
     json_t *o = json_object(), *tables = json_array(), *triggers = json_array(),

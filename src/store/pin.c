@@ -38,7 +38,7 @@ void pin_read(int dirfd, const char *name, struct pin *out)
     SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
     *out = (struct pin){0};
     if (kept_load(dirfd, file, PIN_MAX, &o, &why) != 1) {
-        /* It is unknown how long a newer version wants to keep the dump. */
+        /* A newer version wrote the pin, so it is unknown how long the dump must be kept. */
         if (kept_is_newer(&why)) {
             out->kind = PIN_ROUND;
             snprintf(out->reason, sizeof out->reason, "%s", why.text);

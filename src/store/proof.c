@@ -88,7 +88,7 @@ int proof_load_failed(int dirfd, const char *name, const char *by, const char *r
     if (proof_read(dirfd, name, &was, e) < 0)
         return -1;
     *out = finding(by, reason);
-    /* Never above the limit, which is also the maximum that proof_read() accepts. */
+    /* The count never exceeds the limit, which is also the maximum that proof_read() accepts. */
     out->failures = was.failures < PROOF_LOADS ? was.failures + 1 : was.failures;
     return write_proof(dirfd, name, out, e);
 }

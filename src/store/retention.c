@@ -7,7 +7,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
 
-/* The items that the rules apply to: the intact ones, newest first. */
+/* The items to which the rules apply: the intact ones, newest first. */
 struct intact {
     struct retention_item **list;
     size_t n;
@@ -50,7 +50,8 @@ static void keep_last(struct intact *in, unsigned count)
     }
 }
 
-/* Also keeps dumps from the future, because some clock was wrong, and it is unknown which. */
+/* Keeps all dumps of the last `ms`. Also keeps dumps with a time in the future, because it is
+ * unknown which clock was wrong. */
 static void keep_within(struct intact *in, int64_t ms, wall_t now)
 {
     for (size_t i = 0; i < in->n; i++) {

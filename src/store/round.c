@@ -15,9 +15,9 @@ void round_read(int dirfd, struct round *out)
     struct err ignored;
     json_auto_t *o = NULL;
     *out = (struct round){0};
-    /* Without its signature, as before a key was set, the number still counts: a higher one causes
-     * no restore, and the manifests correct a lower one. The nonce does not count, because it could
-     * make another world ours. */
+    /* An unsigned file, written before a key was configured, still supplies the number. A number
+     * that is too high causes no restore, and the manifests correct one that is too low. The
+     * nonce is ignored without a signature, because it could make another world ours. */
     bool ours = kept_load(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored) == 1;
     if (!ours)
         kept_load_unsigned(dirfd, ROUND_FILE, ROUND_BYTES, &o, &ignored);

@@ -15,8 +15,8 @@
 
 #define STATE(kind, key, member, ...) JS_FIELD(struct state, kind, key, member, __VA_ARGS__)
 
-/* Times are milliseconds since 1970. A key that a file of an older version lacks reads as zero, so zero must
- * mean "not known" or "never" for each. */
+/* Times are milliseconds since 1970. If a file of an older version lacks a key, the key reads as
+ * zero. For each key, zero must therefore mean "not known" or "never". */
 static const struct js_field fields[] = {
     STATE(TEXT, "world", world, NULL),
     STATE(FLAG, "known", known, NULL),

@@ -8,14 +8,14 @@
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
-#define BLIP_MS 10000        /* doubt that passes sooner is no incident */
-#define BACK_MS (5 * MINUTE) /* a clock that was set back further makes what was counted void */
+#define BLIP_MS 10000        /* a shorter state of doubt is not an incident */
+#define BACK_MS (5 * MINUTE) /* if the clock was set back further, the sums are void */
 #define SAMPLE_LATE_MS (10 * MINUTE)
 #define DETAILS_MS (30 * DAY)
 #define LEAP_MS (30 * DAY)
 #define CAUSE_BYTES 240
 
-/* The order is that of what is worse. */
+/* Ordered from the best state to the worst. */
 enum {
     ST_UP,
     ST_PAUSED,
@@ -37,16 +37,17 @@ static const struct {
     [ST_RESTORING] = {"RESTORING", "restoring"},
 };
 
-/* What is measured: of the first three the longest counts, of the others the last. */
+/* Measurements. A bucket holds the maximum of the first three and the latest value of the
+ * others. */
 enum { PROBE_MS, JOURNAL_LAG_MS, DUMP_MS, ROWS, BYTES, MEASURES };
 static const char *const measures[MEASURES] = {"probe_ms", "journal_lag_ms", "dump_ms", "rows",
                                                "bytes"};
 
 struct bucket {
-    int64_t number; /* of its length since 1970; 0: unused */
+    int64_t number; /* number of this bucket's interval since 1970; 0 if unused */
     int64_t ms[STATES];
     int64_t dumps, dumps_failed;
-    int64_t measured[MEASURES]; /* -1: not known */
+    int64_t measured[MEASURES]; /* -1 if not known */
 };
 
 enum { FIVE_MINUTES, HOURS, DAYS, RINGS };
@@ -61,24 +62,25 @@ static const struct {
 };
 
 struct incident_span {
-    wall_t begin, end; /* end.ms 0: it lasts */
+    wall_t begin, end; /* end.ms is 0 while the incident lasts */
     unsigned worst;
-    bool watched;    /* from begin to end: how long it took is known */
-    bool unverified; /* nobody knew whether the world was up: no downtime */
+    bool watched;    /* observed from begin to end, so its duration is known */
+    bool unverified; /* whether the world was up could not be determined, so this is not downtime */
     char cause[CAUSE_BYTES + 16];
     json_t *restore; /* record of the restore that ended it, or NULL */
 };
 
 struct timeline {
-    wall_t now, at; /* the last record */
-    unsigned state; /* since then */
+    wall_t now, at; /* `at` is the time of the last record */
+    unsigned state; /* the state since `at` */
     struct bucket *rings[RINGS];
     struct incident_span incidents[TIMELINE_INCIDENTS];
     size_t incident_count;
-    bool open;            /* the last incident */
-    wall_t left;          /* the world has not been up since; ms 0: it is, or nothing is known */
-    bool left_seen;       /* … and was up until then */
-    bool left_unverified; /* … or may be up: the server only refuses to say */
+    bool open; /* the last incident has not ended */
+    /* the world has not been up since then; ms is 0 if it is up or nothing is known */
+    wall_t left;
+    bool left_seen;       /* the world was known to be up until `left` */
+    bool left_unverified; /* the world may be up, but the server refuses to answer */
     char cause[CAUSE_BYTES + 16];
     json_t *last[HISTORY_KINDS]; /* the newest record of some kinds */
 };
@@ -108,14 +110,14 @@ void timeline_free(struct timeline *t)
 
 /* ---- buckets ---- */
 
-/* NULL: it is older than what the ring holds. */
+/* Returns NULL if the ring no longer covers that time. */
 static struct bucket *bucket_at(struct timeline *t, size_t ring, int64_t ms)
 {
     int64_t number = ms / sizes[ring].length;
     struct bucket *b = &t->rings[ring][number % sizes[ring].kept];
     if (b->number > number)
         return NULL;
-    if (b->number < number) /* its place is that of an older one */
+    if (b->number < number) /* the slot holds an older bucket */
         *b = (struct bucket){.number = number, .measured = {-1, -1, -1, -1, -1}};
     return b;
 }
@@ -139,7 +141,8 @@ static void span_in(struct timeline *t, size_t ring, unsigned state, int64_t fro
         end = end < to ? end : to;
         struct bucket *b = bucket_at(t, ring, from);
         if (b) {
-            int64_t room = length - known_ms(b); /* a clock that was set back counts time twice */
+            /* time counts twice after the clock was set back */
+            int64_t room = length - known_ms(b);
             b->ms[state] += end - from < room ? end - from : room;
         }
         from = end;
@@ -162,7 +165,8 @@ static int64_t measure(const json_t *record, const char *key)
     return js_within(record, key, 0, INT64_C(1) << 53, -1);
 }
 
-/* Into each ring by itself: a ring is never computed from a finer one, which holds less. */
+/* Adds the figures to each ring separately. A ring is never computed from a finer one, which
+ * covers less time. */
 static void add_figures(struct timeline *t, const json_t *record, enum history_kind kind)
 {
     json_t *seconds = json_object_get(record, "seconds");
@@ -188,7 +192,7 @@ static void add_figures(struct timeline *t, const json_t *record, enum history_k
 
 /* ---- incidents ---- */
 
-/* The oldest makes room. */
+/* Adds an incident. Removes the oldest one if the list is full. */
 static struct incident_span *incident_new(struct timeline *t)
 {
     if (t->incident_count == TIMELINE_INCIDENTS) {
@@ -201,7 +205,8 @@ static struct incident_span *incident_new(struct timeline *t)
     return n;
 }
 
-/* The cause is that of the moment at which the world was left, until a loss is proven. */
+/* Begins an incident. Its cause is the one recorded when the world stopped being up, until a
+ * loss is proven. */
 static void incident_begin(struct timeline *t, unsigned state)
 {
     struct incident_span *n = incident_new(t);
@@ -220,7 +225,8 @@ static void copy_clean(const char *text, char *out, size_t size)
     snprintf(out, size, "%s", b.len ? b.p : "");
 }
 
-/* A doubt that lasted becomes an incident only when it is over: nobody knew before that it would. */
+/* Ends the incident. A lasting state of doubt becomes an incident only when it ends, because its
+ * duration is known only then. */
 static void incident_end(struct timeline *t, wall_t at)
 {
     if (!t->open && t->left.ms && at.ms - t->left.ms >= BLIP_MS)
@@ -239,13 +245,14 @@ static unsigned state_of(const json_t *record)
     return ST_UNKNOWN;
 }
 
-/* What happened, in words for people; records of earlier versions have only the detail. */
+/* Returns the cause as readable text. Records of earlier versions have only the detail. */
 static const char *cause_of(const json_t *record)
 {
     return js_text(record, "cause")[0] ? js_text(record, "cause") : js_text(record, "reason");
 }
 
-/* A pause is no incident, and one that is under way goes on through it. */
+/* Applies a change of state. A pause is not an incident, and a current incident continues
+ * through it. */
 static void incident_state(struct timeline *t, unsigned before, const json_t *record)
 {
     unsigned state = state_of(record);
@@ -257,7 +264,7 @@ static void incident_state(struct timeline *t, unsigned before, const json_t *re
         t->left = (wall_t){0};
     } else if (state != ST_UNKNOWN && state != ST_PAUSED) {
         if (!t->open && t->left.ms && t->left_unverified && !unverified)
-            incident_end(t, t->at); /* what follows is another story */
+            incident_end(t, t->at); /* what follows is another incident */
         if (!t->left.ms) {
             t->left = since.ms && since.ms < t->at.ms ? since : t->at;
             t->left_unverified = unverified;
@@ -269,13 +276,14 @@ static void incident_state(struct timeline *t, unsigned before, const json_t *re
         struct incident_span *n = t->open ? &t->incidents[t->incident_count - 1] : NULL;
         if (n && state > n->worst && !unverified)
             n->worst = state;
-        /* Whatever was seen first, a loss says more: the server was restarted. */
+        /* A loss explains more than the first observation: the server was restarted. */
         if (n && state == ST_LOST && js_text(record, "cause")[0])
             copy_clean(cause_of(record), n->cause, sizeof n->cause);
     }
 }
 
-/* How long it took is known only if somebody watched it from its beginning to its end. */
+/* Returns an incident as JSON. Its duration is known only if it was observed from its beginning
+ * to its end. */
 static json_t *incident_json(const struct incident_span *n)
 {
     static const char *const restored[] = {"rows", "dump", "lost_seconds", "lost_seconds_max",
@@ -304,14 +312,14 @@ static json_t *incident_json(const struct incident_span *n)
     return o;
 }
 
-/* A time under another key than that of a record; ms 0: it has none. */
+/* Returns the time stored under `key` instead of the record's own key; ms is 0 if there is none. */
 static wall_t moment_of(const json_t *record, const char *key)
 {
     json_auto_t *o = json_pack("{s:O?}", "at", json_object_get(record, key));
     return history_at(o);
 }
 
-/* From the line of a day. */
+/* Reads an incident from the line of a day. */
 static void incident_read(struct timeline *t, const json_t *o)
 {
     unsigned state = state_of(o);
@@ -330,7 +338,8 @@ static void incident_read(struct timeline *t, const json_t *o)
 
 /* ---- records ---- */
 
-/* Of the lines of thinned-out days, an incident has a cause or an end; the rest are buckets. */
+/* Reads a line of a thinned-out day. A line with a cause or an end is an incident; the others
+ * are buckets. */
 static void read_day(struct timeline *t, const json_t *o)
 {
     int64_t at = history_at(o).ms;
@@ -351,7 +360,7 @@ static void read_day(struct timeline *t, const json_t *o)
         b->measured[i] = measure(o, measures[i]);
 }
 
-/* Until when the state of before is known to have lasted. */
+/* Returns until when the previous state is known to have lasted. */
 static int64_t known_until(const struct timeline *t, const json_t *record, enum history_kind kind)
 {
     int64_t at = history_at(record).ms;
@@ -372,7 +381,9 @@ void timeline_add(struct timeline *t, const json_t *record)
         json_decref(t->last[kind]);
         t->last[kind] = json_deep_copy(record);
     }
-    if (at.ms > t->now.ms) { /* of a clock that was wrong: only that something else followed */
+    if (at.ms > t->now.ms) {
+        /* The clock was wrong when this record was written. It shows only that another state
+         * followed. */
         t->state = ST_UNKNOWN;
         return;
     }
@@ -383,11 +394,12 @@ void timeline_add(struct timeline *t, const json_t *record)
         return;
     }
     add_figures(t, record, kind);
-    if (js_flag(record, "by_hand")) /* no sign of life of a supervisor */
+    /* recorded by a manual action, so it does not prove that a supervisor was running */
+    if (js_flag(record, "by_hand"))
         return;
     int64_t until = known_until(t, record, kind);
     span(t, before, t->at.ms, until);
-    /* A record may be older by a moment than what was published before it came. */
+    /* A record may be slightly older than the figures published before it arrived. */
     if (until < at.ms || before == ST_UNKNOWN || at.ms < t->at.ms - BACK_MS ||
         js_number(record, "clock_set_ms", 0) != 0) {
         t->left_seen = false;
@@ -415,7 +427,8 @@ void timeline_now(struct timeline *t, wall_t now)
 
 void timeline_until(struct timeline *t, wall_t alive)
 {
-    /* Samples come every five minutes; without them nobody watches, or the clock was set. */
+    /* Samples arrive every five minutes. If they are missing, no supervisor is running or the
+     * clock was set. */
     if (alive.ms <= t->at.ms || alive.ms - t->at.ms > SAMPLE_LATE_MS)
         return;
     span(t, t->state, t->at.ms, alive.ms);
@@ -428,7 +441,7 @@ bool timeline_is_behind(const struct timeline *t, wall_t now)
     return now.ms < t->at.ms - BACK_MS;
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static void set_known(json_t *o, const char *key, int64_t value)
 {
@@ -436,7 +449,7 @@ static void set_known(json_t *o, const char *key, int64_t value)
         js_set_int(o, key, value);
 }
 
-/* `length`: ms of it that have passed. */
+/* `length` is how much of the bucket has passed, in ms. */
 static json_t *bucket_json(const struct bucket *b, int64_t length)
 {
     json_t *o = json_object();
@@ -467,7 +480,7 @@ static int64_t passed_ms(const struct timeline *t, size_t ring, int64_t number)
     return passed < length ? passed : length;
 }
 
-/* From the first one that holds anything. */
+/* Returns a ring as JSON, starting with the first bucket that holds data. */
 static json_t *ring_json(const struct timeline *t, size_t ring)
 {
     int64_t last = t->now.ms / sizes[ring].length, n = last - sizes[ring].shown + 1;
@@ -520,7 +533,7 @@ json_t *timeline_sum(const struct timeline *t, wall_t since)
     for (n = n > 0 ? n : 1; n <= last; n++) {
         const struct bucket *b = bucket_there(t, ring, n);
         if ((n + 1) * sizes[ring].length <= since.ms || (!b && !passed))
-            continue; /* before the history begins nothing is unknown */
+            continue; /* time before the history begins does not count as unknown */
         passed += passed_ms(t, ring, n);
         for (size_t s = 0; b && s < STATES; s++)
             sum[s] += b->ms[s];
@@ -602,7 +615,7 @@ void timeline_days(const struct timeline *t, struct buf *out)
             add_line(out, incident_json(&t->incidents[i]), t->incidents[i].begin, HISTORY_DAY);
     if (t->state == ST_UNKNOWN)
         return;
-    /* It goes on in the details. */
+    /* The incident continues in the detailed records. */
     json_t *o = json_pack("{s:s, s:b}", "state", states[t->state].state, "changed", 0);
     if (t->left.ms) {
         js_set_clean(o, "reason", t->cause);
