@@ -32,7 +32,8 @@ void bulk_block_free(struct bulk_block *k)
     *k = (struct bulk_block){0};
 }
 
-/* A value that does not fit was never in such a column, and must not be truncated silently. */
+/* Stores an integer. A value that does not fit cannot come from such a column and must not be
+ * truncated silently. */
 static bool put_integer(const struct sql_literal *l, struct bulk_cells *c, size_t row)
 {
     bool minus = *l->s == '-';
@@ -44,7 +45,7 @@ static bool put_integer(const struct sql_literal *l, struct bulk_cells *c, size_
         return false;
     if (minus)
         v = 0 - v;
-    /* for either byte order: the value is narrowed, not its bytes */
+    /* Narrowing the value instead of its bytes works with either byte order. */
     uint8_t v8 = (uint8_t)v;
     uint16_t v16 = (uint16_t)v;
     uint32_t v32 = (uint32_t)v;
@@ -68,8 +69,8 @@ static bool put_double(const struct sql_literal *l, struct bulk_cells *c, size_t
     return isfinite(v);
 }
 
-/* A decimal stays text: the server parses it as exactly as a literal. One with an exponent would
- * be a double there. */
+/* Stores a value as bytes. A decimal stays text, because the server parses it as exactly as a
+ * literal. With an exponent the server would treat it as a double. */
 static bool put_bytes(struct buf *scratch, const struct sql_literal *l, struct bulk_cells *c,
                       size_t row)
 {
@@ -94,7 +95,7 @@ static bool put_value(struct bulk_block *k, struct bulk_cells *c, const struct s
 {
     c->null[row] = l->kind == SQL_IS_NULL ? BULK_NULL : BULK_GIVEN;
     if (l->kind == SQL_IS_NULL) {
-        if (!c->width) { /* the library reads through the pointer */
+        if (!c->width) { /* the library reads through the pointer even for NULL */
             c->bytes[row] = k->scratch.p;
             c->lengths[row] = 0;
         }
@@ -107,8 +108,8 @@ static bool put_value(struct bulk_block *k, struct bulk_cells *c, const struct s
     return c->kind == BULK_DOUBLE ? put_double(l, c, row) : put_integer(l, c, row);
 }
 
-/* One tuple into row `row`; returns the position after it. `bytes` grows by its size in a
- * packet. */
+/* Reads one tuple into row `row` and returns the position after it. Increases `bytes` by the
+ * tuple's size in a packet. */
 static const char *read_tuple(struct bulk_block *k, const char *s, const char *end, size_t row,
                               size_t *bytes)
 {
@@ -131,7 +132,7 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
     k->rows = 0;
     k->bytes = 0;
     k->scratch.len = 0;
-    buf_reserve(&k->scratch, (size_t)(end - s)); /* no value is longer than its literal */
+    buf_reserve(&k->scratch, (size_t)(end - s)); /* a value is never longer than its literal */
     while (s < end && k->rows < BULK_BLOCK_ROWS) {
         if (k->rows == k->room) {
             k->room = k->room ? 2 * k->room : 1024;
@@ -150,7 +151,7 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
         if (!next || (next != end && (end - next < 3 || next[0] != ',' || next[1] != '\n')))
             return NULL;
         if (bytes > packet && k->rows > 0)
-            break; /* the next packet begins with it */
+            break; /* this row becomes the first one of the next packet */
         k->rows++;
         k->bytes = bytes;
         s = next == end ? next : next + 2;
@@ -163,7 +164,7 @@ void bulk_expression(struct buf *b, enum db_encoding enc, const char *value)
     static const struct {
         const char *before, *after;
     } forms[] = {
-        /* as a string it could be taken for a member's name */
+        /* a string could be mistaken for a member's name */
         [DB_INDEX] = {"CAST(", " AS UNSIGNED)"},
         [DB_LATIN1] = {"CONVERT(", " USING latin1)"},
         [DB_UTF8] = {"CONVERT(", " USING utf8mb4)"},

@@ -10,7 +10,7 @@
 #include "bulk/prepared.h"
 #include "mysql/packet_limit.h"
 
-/* One execution is one packet, and two of them are in memory. */
+/* One execution is sent as one packet, and two of them are in memory at a time. */
 #define UNIT_BYTES (4u << 20)
 
 static bool logs_as(struct db *db, const char *format)
@@ -20,9 +20,9 @@ static bool logs_as(struct db *db, const char *format)
     return same && db_variable_number(db, "log_bin") == 1;
 }
 
-/* With a binary log of statements, arrays are refused (error 4033), and other prepared statements
- * are logged with the values as the server writes them: MySQL leaves bytes that are not text
- * unescaped. */
+/* Chooses how rows are sent. With binlog_format=STATEMENT arrays are refused (error 4033). Other
+ * prepared statements are logged with their values as text, in which MySQL does not escape bytes
+ * that are not text. */
 enum db_bulk_way db_bulk_way(struct db *db)
 {
     if (bulk_array_there(db) && !logs_as(db, "STATEMENT"))
@@ -106,8 +106,8 @@ struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packe
 {
     struct db_bulk *b = xcalloc(1, sizeof *b);
     SCOPED(xfree) struct bulk_column *columns = xcalloc(count, sizeof *columns);
-    /* The server compares a whole execution with max_allowed_packet, and it takes that much of our
-     * memory. */
+    /* The server compares the size of a whole execution with max_allowed_packet. The execution
+     * also occupies that much of our memory. */
     *b = (struct db_bulk){.db = db,
                           .way = way,
                           .table = xstrdup(place->name),
@@ -134,7 +134,7 @@ void db_bulk_close(struct db_bulk *b)
 {
     if (!b)
         return;
-    double_buffer_close(b->turns); /* first: its thread may be sending */
+    double_buffer_close(b->turns); /* closed first, because its thread may be sending */
     for (size_t i = 0; i < 2; i++) {
         bulk_block_free(&b->units[i].block);
         buf_free(&b->units[i].text);
@@ -145,16 +145,16 @@ void db_bulk_close(struct db_bulk *b)
     free(b);
 }
 
-/* Returns the position after what the unit took. */
+/* Fills a unit with rows. Returns the position after the last row taken. */
 static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end,
                         struct err *e)
 {
-    if (b->way == DB_BULK_LOCAL) { /* which may split its data anywhere */
+    if (b->way == DB_BULK_LOCAL) { /* LOAD DATA may split its data anywhere */
         buf_clear(&u->text);
         s = bulk_lines(&u->text, s, (size_t)(end - s)) < 0 ? NULL : end;
     } else {
         s = bulk_block_read(&u->block, s, end, b->packet);
-        size_t head = 4 * u->block.count; /* a type for each value, and whether it is NULL */
+        size_t head = 4 * u->block.count; /* for each value its type and a NULL flag */
         if (s && b->packet_max > 0 &&
             u->block.bytes > db_packet_room(b->packet_max, head, DB_PACKET_SPARE)) {
             db_packet_too_long(e, "a row", NULL, u->block.bytes, b->packet_max);

@@ -1,6 +1,6 @@
-/* LOAD DATA LOCAL, fed from memory. The text that it reads is the tuples of a dump without their
- * quotes: fields end in CR, lines in LF, and since sql_string() escapes both (and the backslash),
- * values are copied unchanged. */
+/* LOAD DATA LOCAL, fed from memory. The server reads the tuples of a dump without their quotes;
+ * fields end in CR, lines in LF. sql_string() escapes both and the backslash, so values are
+ * copied unchanged. */
 #include "bulk/local.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "bulk/bulk_int.h"
 #include "sql/literal.h"
 
-/* Returns the end of what was written, which is not longer than the literal; NULL: no plain
- * value. */
+/* Writes a value and returns the end of the output, which is never longer than the literal.
+ * Returns NULL if the value is not a plain literal. */
 static char *put_value(const struct sql_literal *l, char *o)
 {
     char *bytes = o + l->len / 2, *end;
@@ -20,13 +20,13 @@ static char *put_value(const struct sql_literal *l, char *o)
         *o++ = '\\';
         *o++ = 'N';
         return o;
-    case SQL_IS_STRING: /* a raw field end would split the row */
+    case SQL_IS_STRING: /* an unescaped CR would split the row */
         if (!l->ours && (!sql_literal_bytes(l, o) || memchr(l->s, '\r', l->len)))
             return NULL;
         break;
     case SQL_IS_NUMBER:
         break;
-    case SQL_IS_HEX: /* the bytes stand in the second half of the room until they are escaped */
+    case SQL_IS_HEX: /* the bytes are kept in the second half of the space until they are escaped */
         end = sql_literal_bytes(l, bytes);
         for (; end && bytes < end; bytes++) {
             char c = *bytes;
@@ -46,7 +46,7 @@ int bulk_lines(struct buf *out, const char *s, size_t len)
 {
     const char *end = s + len;
     struct sql_literal l;
-    buf_reserve(out, len); /* no value and no row is longer as a line */
+    buf_reserve(out, len); /* a line is never longer than its tuple */
     char *o = out->p + out->len;
     for (;;) {
         if (s >= end || *s != '(')
@@ -87,7 +87,8 @@ void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_
     for (size_t i = 0; i < count; i++) {
         const struct bulk_column *c = &columns[i];
         buf_adds(&b->sql, i ? "," : "");
-        /* With a SET clause MariaDB gives a zero the next number, unless it is set there as well. */
+        /* With a SET clause MariaDB replaces a zero by the next number, unless the SET clause
+         * also assigns this column. */
         bool counter = c->counter && any;
         if (!by_variable(c) && !counter) {
             sql_ident(&b->sql, c->name);

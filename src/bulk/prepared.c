@@ -1,7 +1,7 @@
-/* A prepared INSERT, executed with binary values: the server does not parse numbers and strings
- * from SQL, which is most of what a plain INSERT costs it apart from its indexes. With whole
- * columns as arrays, where library and server know them; otherwise with some hundred rows in a
- * statement, which saves a third of its work on a row. */
+/* A prepared INSERT, executed with binary values. The server need not parse numbers and strings
+ * from SQL, which is most of the cost of a plain INSERT apart from its indexes. Whole columns
+ * are sent as arrays if library and server support them. Otherwise each statement holds some
+ * hundred rows, which saves a third of the server's work per row. */
 #include "bulk/prepared.h"
 
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "bulk/bulk_int.h"
 #include "sql/literal.h"
 
-/* With more placeholders in a statement, what the server builds from it exceeds its caches, and a
- * row costs up to twice as much. A logged statement also costs a flush of the log, so that a slow
- * disk wants fewer statements. */
+/* Maximum number of placeholders. With more, the server's data for a statement exceeds the CPU
+ * caches and a row costs up to twice as much. A logged statement also costs a flush of the
+ * binlog, so with logging fewer and larger statements are better on a slow disk. */
 #define PLACES 2048u
 #define PLACES_LOGGED 8192u
 
-/* MySQL treats a placeholder as its column's type: bytes for a BIT would be read as a number, and a
- * number for an ENUM would make it prepare the statement again each time. */
+/* Adds a placeholder. MySQL treats it as having its column's type. It would read bytes for a BIT
+ * as a number, and a number for an ENUM would make it prepare the statement again each time. */
 static void add_place(struct buf *sql, enum db_encoding encoding, bool array)
 {
     if (!array && encoding == DB_BITS)
@@ -85,7 +85,7 @@ int bulk_prepared_open(struct db_bulk *b, const struct bulk_column *columns, siz
     buf_addc(&p->row, ')');
     p->columns = count;
     p->most = 1;
-    if (!array) { /* in a statement that fits a packet */
+    if (!array) { /* the statement must fit in a packet */
         size_t fit = b->packet / (p->row.len + 1), most = wanted < fit ? wanted : fit;
         p->most = most ? (unsigned)most : 1;
     }
@@ -112,7 +112,7 @@ static MYSQL_BIND bind_of(const struct bulk_cells *c)
     return (MYSQL_BIND){.buffer_type = types[c->kind], .is_unsigned = c->is_unsigned};
 }
 
-/* With the values in p->binds. */
+/* Executes a statement with the values in p->binds. */
 static int execute(struct db_bulk *b, MYSQL_STMT *stmt, struct err *e)
 {
     mono_t began = clock_mono();
@@ -123,8 +123,8 @@ static int execute(struct db_bulk *b, MYSQL_STMT *stmt, struct err *e)
     return 0;
 }
 
-/* The statement for so many rows, or for one row where the server allows no more prepared
- * statements: rows are being sent already, and the statement for one row exists. */
+/* Returns the statement for `rows` rows. If the server allows no more prepared statements,
+ * returns the one for a single row: it already exists, and rows are already being sent. */
 static struct bulk_statement *statement(struct db_bulk *b, unsigned rows, struct err *e)
 {
     struct bulk_prepared *p = &b->prepared;
