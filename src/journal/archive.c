@@ -14,7 +14,7 @@
 #include "journal/segment_read.h"
 
 #define SEGMENTS_MAX 100000u
-#define SLACK_S 1 /* both are whole seconds of one clock */
+#define SLACK_S 1 /* both times are in whole seconds of one clock */
 
 int archive_dir(const struct config *c, bool create, struct err *e)
 {
@@ -34,7 +34,7 @@ static int list_names(int dirfd, const char *world, struct archive *out, struct 
         return -1;
     for (size_t i = 0; i < found.count; i++) {
         uint64_t n = segment_number(found.list[i], world);
-        out->number = n > out->number ? n : out->number; /* not to be used again */
+        out->number = n > out->number ? n : out->number; /* the number must not be used again */
         if (n == 0 || out->count == SEGMENTS_MAX)
             continue;
         out->list = xrealloc(out->list, (out->count + 1) * sizeof *out->list);
@@ -47,7 +47,7 @@ static int list_names(int dirfd, const char *world, struct archive *out, struct 
     return 0;
 }
 
-/* A segment that is not finalized is read to its end. */
+/* Reads a segment that is not finalized to its end. */
 static int read_through(int dirfd, struct archive_segment *s, struct err *e)
 {
     struct change c;
@@ -67,8 +67,8 @@ static int read_through(int dirfd, struct archive_segment *s, struct err *e)
     return err_pass(e, &why);
 }
 
-/* Damage is a property of the segment, and so are an I/O error and a segment of another world that
- * somebody copied here. */
+/* Reads one segment. Damage is recorded in the segment instead of failing. So are an I/O error
+ * and a segment of another world that was copied here. */
 static int read_segment(int dirfd, const char *world, struct archive_segment *s, struct err *e)
 {
     struct stat st;
@@ -85,7 +85,7 @@ static int read_segment(int dirfd, const char *world, struct archive_segment *s,
     if (got >= 0 && s->head.number && strcmp(s->head.world, world) != 0) {
         snprintf(s->damage, sizeof s->damage, "journal segment %s is one of world %s", s->file,
                  s->head.world);
-        s->head = (struct segment_head){0}; /* so that no search finds anything in it */
+        s->head = (struct segment_head){0}; /* so that no search finds a position in it */
     }
     return got < 0 ? -1 : 0;
 }
@@ -96,7 +96,7 @@ int archive_load(int dirfd, const char *world, struct archive *out, struct err *
     int rc = list_names(dirfd, world, out, e);
     for (size_t i = 0; rc == 0 && i < out->count; i++) {
         rc = read_segment(dirfd, world, &out->list[i], e);
-        if (rc < 0 && e->num == ENOENT) { /* deleted meanwhile, as the oldest one */
+        if (rc < 0 && e->num == ENOENT) { /* deleted meanwhile, because it was the oldest */
             memmove(&out->list[i], &out->list[i + 1], (out->count - i - 1) * sizeof *out->list);
             out->count--;
             i--;
@@ -120,7 +120,7 @@ static int remove_blank(int dirfd, struct archive *a, struct err *e)
     int blank = 1;
     while (blank == 1 && a->count && a->list[a->count - 1].head.number == 0) {
         const char *file = a->list[a->count - 1].file;
-        blank = segment_blank(dirfd, file, NULL); /* any other defect is reported elsewhere */
+        blank = segment_blank(dirfd, file, NULL); /* other defects are reported elsewhere */
         if (blank == 1 && file_remove(dirfd, file, e) < 0)
             return -1;
         a->count -= blank == 1;
@@ -139,7 +139,7 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
         rc = segment_recover(dirfd, last->file, damage, e);
         if (rc == 0)
             rc = read_segment(dirfd, world, last, e);
-        /* the recovered file shows no damage any more */
+        /* recovery removed the damage from the file, so keep its description */
         snprintf(last->damage, sizeof last->damage, "%s", damage);
     }
     if (rc < 0)
@@ -159,7 +159,8 @@ bool archive_continues(const struct archive *a, size_t i)
            db_binlog_pos_compare(&s->sum.to.point, &next->head.from.point) == 0;
 }
 
-/* The log may have been reset and use the same file names: the groups' GTIDs show it. */
+/* Returns false if the log was reset and reuses the same file names, which the GTIDs of the
+ * transactions show. */
 static bool numbers_fit(const struct archive_segment *s, const struct db_binlog_pos *p,
                         const char *uid)
 {
@@ -174,7 +175,7 @@ static bool numbers_fit(const struct archive_segment *s, const struct db_binlog_
     return before.least == 0 || (before.least <= seq && before.most >= begins);
 }
 
-/* A file of the same name that was created at another time is another file. */
+/* Returns false if the files have the same name but were created at different times. */
 static bool same_file(const struct segment_place *is, const struct db_binlog_pos *p,
                       uint32_t created_at)
 {
@@ -191,8 +192,9 @@ static bool holds(const struct archive_segment *s, const struct db_binlog_pos *p
         !numbers_fit(s, p, server->uid) || !same_file(from, p, created_at) ||
         !same_file(to, p, created_at))
         return false;
-    /* A new server that replaced an old one may have its name, and the same file names and offsets
-     * in its log. But no process writes to a file that was created before it started. */
+    /* A new server that replaced an old one may have its name, and the same file names and
+     * offsets in its log. But no process writes to a file that was created before the process
+     * started. */
     bool first = strcmp(p->file, from->point.file) == 0 && from->created_at;
     uint32_t created = first ? from->created_at : to->created_at;
     return server->start == 0 || created == 0 || (int64_t)created + SLACK_S >= server->start;
@@ -219,7 +221,7 @@ void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *
             if (s->marks[k].kind == CHANGE_GAP &&
                 db_binlog_pos_compare(&s->marks[k].place, from) >= 0)
                 *out = s->marks[k];
-        /* What is not listed may be one. */
+        /* The marks that are not listed may include a gap. */
         if (n < s->mark_count && db_binlog_pos_compare(&s->to.point, from) > 0) {
             *out = s->marks[n - 1];
             out->kind = CHANGE_GAP;
@@ -229,7 +231,8 @@ void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *
     }
 }
 
-/* Everything in segment i is older than the beginning of the next one for which that is known. */
+/* Returns whether all of segment i is older than `keep`. It is older than the beginning of the
+ * next segment whose beginning is known. */
 static bool is_old(const struct archive *a, size_t i, int64_t keep, wall_t now)
 {
     do

@@ -6,13 +6,15 @@
 #define HINT_DUMP                                                                                  \
     "worldkeeper --dump; then again, once --status shows that dump as the newest in the store"
 
-/* A generation alone is not unique: two machines can restore independently. */
+/* Compares the nonce too: a generation alone is not unique, because two machines can restore
+ * independently. */
 static bool is_of_life(const struct chain *c)
 {
     return c->m && c->m->generation == c->generation && strcmp(c->m->nonce, c->nonce) == 0;
 }
 
-/* The journal has changes of rows, and no definitions. */
+/* Returns a table that is not in the dump with the same definition, or NULL. The journal
+ * contains changes of rows but no definitions. */
 static const char *unknown_table(const struct chain *c)
 {
     for (size_t i = 0; i < c->tables->count; i++) {
@@ -26,7 +28,8 @@ static const char *unknown_table(const struct chain *c)
     return NULL;
 }
 
-/* A restore that brings these back too cannot use the journal. */
+/* Returns a durable table that this restore would replace, or NULL. Such a restore cannot use
+ * the journal. */
 static const char *durable_table(const struct chain *c)
 {
     for (size_t i = 0; c->restores_all && i < c->m->table_count; i++)
@@ -35,7 +38,7 @@ static const char *durable_table(const struct chain *c)
     return NULL;
 }
 
-/* "": there is no gap. */
+/* Finds the first gap. `why` is empty if there is none. */
 static void find_gap(const struct chain *c, char why[200])
 {
     const struct archive *a = c->journal;

@@ -12,12 +12,12 @@
 #include "journal/delta_rows.h"
 #include "sql/literal.h"
 
-/* No server sends a longer tuple. */
+/* Upper bound: no server sends a longer tuple. */
 #define TUPLE_MAX ((size_t)1 << 30)
-/* Bytes of a key or a tuple that a message shows. */
+/* Number of bytes of a key or tuple shown in a message. */
 #define SHOWN 120u
 #define BATCH 4096u
-/* How many rows ahead the offset of a row is prefetched, and then the row. */
+/* How many rows ahead a row's offset is prefetched, and how many rows ahead the row. */
 #define FAR 32u
 #define NEAR 16u
 
@@ -27,7 +27,7 @@ struct delta *delta_new(void)
 {
     struct delta *f = xcalloc(1, sizeof *f);
     if (getrandom(f->secret.k, sizeof f->secret.k, 0) != (ssize_t)sizeof f->secret.k) {
-        /* Cannot happen for so few bytes; values that are hard to predict still serve. */
+        /* Should not happen for so few bytes. Values that are hard to predict are sufficient. */
         f->secret.k[0] = (uint64_t)clock_wall().ms;
         f->secret.k[1] = (uint64_t)getpid();
     }
@@ -49,8 +49,8 @@ static void free_table(struct delta_table *t)
     free(t);
 }
 
-/* Linear search: called once per table of a restore, and of each segment that it reads, which takes longer (of 4,000
- * tables 40 ms). */
+/* Returns a table by linear search. It is called once per table of a restore and of each segment
+ * read, which takes much longer (4,000 tables: 40 ms). */
 struct delta_table *delta_find(const struct delta *f, const char *name)
 {
     for (size_t i = 0; i < f->count; i++)
@@ -65,7 +65,8 @@ static int by_place(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The order of columns within the key does not matter for identifying a row. */
+/* Sets the key columns, sorted. The order of columns within the key does not matter for
+ * identifying a row. */
 static void set_key(struct delta_table *t, const unsigned *key, size_t keys)
 {
     free(t->key);
@@ -119,10 +120,10 @@ static int no_row(const struct delta_table *t, const char *tuple, size_t len, st
 {
     err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s is not a row of it", t->name,
             (int)(len < SHOWN ? len : SHOWN), tuple, len < SHOWN ? "" : "...");
-    return -1; /* said here, where the analyzer sees it */
+    return -1; /* returned here so that the static analyzer sees it */
 }
 
-/* Where a literal begins within its tuple; the first one follows the "(". */
+/* Returns the offset of a literal in its tuple. The first literal follows the "(". */
 static size_t start_of(const struct delta_table *t, unsigned literal)
 {
     return literal ? t->ends[literal - 1] + 1 : 1;
@@ -136,10 +137,10 @@ int delta_read_front(struct delta_table *t, const char *text, size_t len, size_t
     *tuple_len = end ? (size_t)(end - text) : 0;
     if (!end || *tuple_len > TUPLE_MAX || fields < t->want || (t->fields && fields != t->fields))
         return no_row(t, text, len, e);
-    for (size_t i = 0; i < t->keys; i++) /* no column of a primary key is ever NULL */
+    for (size_t i = 0; i < t->keys; i++) /* a column of a primary key is never NULL */
         if (text[start_of(t, t->key[i])] == 'N')
             return no_row(t, text, len, e);
-    t->fields = fields; /* learned from the first one */
+    t->fields = fields; /* set from the first tuple */
     switch (t->form) {
     case DELTA_WHOLE:
         *out = (struct delta_key){.p = text, .len = *tuple_len};
@@ -171,9 +172,9 @@ int delta_read_key(struct delta_table *t, const char *tuple, size_t len, struct 
     return tuple_len == len ? 0 : no_row(t, tuple, len, e);
 }
 
-/* ---- what a change does to rows ---- */
+/* ---- how changes affect rows ---- */
 
-/* A row is there now. `base`: it existed before, if this is its first change. */
+/* Records that a row exists. `base` says whether it existed before, if this is its first change. */
 static void put_row(struct delta_table *t, struct delta_row *r, const struct delta_key *k,
                     bool base, const char *tuple, size_t len)
 {
@@ -187,7 +188,8 @@ static void put_row(struct delta_table *t, struct delta_row *r, const struct del
     r->base = base;
 }
 
-/* The row was deleted: only its key is kept. Without earlier changes it was in the base. */
+/* Records that a row was deleted; only its key is kept. If it had no earlier changes, it was in
+ * the base. */
 static void drop_row(struct delta_table *t, struct delta_row *r, const struct delta_key *k)
 {
     bool base = r ? r->base : true;
@@ -200,13 +202,14 @@ static void drop_row(struct delta_table *t, struct delta_row *r, const struct de
         t->spent++;
 }
 
-/* A row without changes exists as long as the base may hold it. */
+/* Returns whether a row exists. A row without changes may be in the base unless the table was
+ * truncated. */
 static bool is_there(const struct delta_table *t, const struct delta_row *r)
 {
     return r ? r->live : !t->truncated;
 }
 
-/* No primary key: changes the count of equal rows by `n`. */
+/* Changes the count of equal rows by `n`, for a table without a primary key. */
 static void add_copies(struct delta_table *t, const struct delta_key *k, int64_t n)
 {
     struct delta_row *r = delta_rows_find(t, k);
@@ -221,7 +224,7 @@ static void add_copies(struct delta_table *t, const struct delta_key *k, int64_t
         t->spent++;
 }
 
-/* Is it known that no further copy of this row exists? */
+/* Returns true if it is certain that no further copy of this row exists. */
 static bool none_left(const struct delta_table *t, const struct delta_key *k)
 {
     const struct delta_row *r = t->truncated ? delta_rows_find(t, k) : NULL;
@@ -246,7 +249,7 @@ static int changed(struct delta_table *t)
 
 /* ---- changes ---- */
 
-/* Enough for whatever a change makes of a row. */
+/* Checks that the upper bound for one change of a row still fits. */
 static int need_room(const struct delta_table *t, struct err *e)
 {
     if (t->bytes_len <= DELTA_BYTES_MAX - 4 * TUPLE_MAX)
@@ -254,8 +257,8 @@ static int need_room(const struct delta_table *t, struct err *e)
     return err_set(e, ERR_REFUSED, 0, "table %s: too many rows changed", t->name);
 }
 
-/* The change of a row whose key was read: touches all that a table keeps of its rows, and nothing
- * that delta_read_key() touches, so the two may run in different threads. */
+/* Applies the change of a row whose key was read. It uses what the table stores about its rows
+ * but nothing that delta_read_key() uses, so both may run in different threads. */
 static int change_row(struct delta_table *t, enum delta_op op, const struct delta_key *k,
                       const char *tuple, size_t len, struct err *e)
 {
@@ -345,10 +348,10 @@ void delta_anew(struct delta_table *t, const unsigned *key, size_t keys)
     delta_truncate(t);
 }
 
-/* ---- changes that are merged in a thread of their own ---- */
+/* ---- changes merged in a separate thread ---- */
 
-/* The cost of a change is two halves of about the same size: reading its key, and fetching the row
- * from memory larger than the processor's caches. The caller's thread does the first, this thread
+/* The cost of a change has two halves of about equal size: reading the key, and fetching the row
+ * from memory that exceeds the CPU caches. The caller's thread does the first half, this thread
  * the second, for many rows at a time. */
 
 struct submitted {
@@ -400,7 +403,8 @@ static void free_pipe(struct delta_pipe *p)
     free(p);
 }
 
-/* An error is reported once, and discards what was submitted before. */
+/* Passes on a result. After an error the submitted changes are discarded, so the error is
+ * reported only once. */
 static int reported(struct delta *d, int rc)
 {
     if (rc < 0) {
@@ -451,7 +455,7 @@ void delta_free(struct delta *f)
 {
     if (!f)
         return;
-    free_pipe(f->pipe); /* first: its thread may be at work */
+    free_pipe(f->pipe); /* first, because its thread may be running */
     for (size_t i = 0; i < f->count; i++)
         free_table(f->list[i]);
     free(f->list);

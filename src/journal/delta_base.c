@@ -3,8 +3,9 @@
 #include "journal/delta_int.h"
 #include "journal/delta_rows.h"
 
-/* Without a key only counts of equal rows are known, and how many of them a scan without a single
- * moment saw proves nothing. After a truncate the base does not matter. */
+/* Refuses rows of a scan that was not made at one moment, if the table has no key. Without a key
+ * only counts of equal rows are known, and such a scan cannot confirm them. After a TRUNCATE the
+ * base does not matter. */
 static int refuse_loose(const struct delta_table *t, bool loose, struct err *e)
 {
     if (!loose || t->form != DELTA_WHOLE || t->truncated)
@@ -14,7 +15,8 @@ static int refuse_loose(const struct delta_table *t, bool loose, struct err *e)
                    t->name);
 }
 
-/* `changed`: the changed row that it corresponds to, where there is a key. */
+/* Compares a row of the base with the changes. For a table with a key, sets `changed` to the
+ * corresponding changed row. */
 static int base_row(struct delta_table *t, const struct delta_key *k, bool loose,
                     struct delta_row **changed, struct err *e)
 {
@@ -24,7 +26,7 @@ static int base_row(struct delta_table *t, const struct delta_key *k, bool loose
     struct delta_row *r = delta_rows_find(t, k);
     if (!r || (t->form == DELTA_WHOLE && r->count >= 0))
         return 1;
-    if (t->form == DELTA_WHOLE) { /* as many of the equal rows are dropped as were deleted */
+    if (t->form == DELTA_WHOLE) { /* for each deleted row, one of the equal rows is dropped */
         t->taken_out = xgrow(t->taken_out, t->taken_out_count, sizeof *t->taken_out);
         t->taken_out[t->taken_out_count++] = r->number;
         t->spent += ++r->count == 0;
@@ -86,7 +88,7 @@ int delta_bases(struct delta_table *t, struct delta_span *instead, struct err *e
 {
     size_t n = t->taken_count;
     t->taken_count = 0;
-    /* prefetches all rows before the first is needed */
+    /* prefetches all rows before the first one is needed */
     for (size_t i = 0; i < n; i++)
         delta_rows_near(t, &t->taken[i].key);
     for (size_t i = 0; i < n; i++) {
@@ -105,7 +107,7 @@ int delta_bases(struct delta_table *t, struct delta_span *instead, struct err *e
     return 0;
 }
 
-/* Were all deleted or changed rows in the base? */
+/* Checks that all deleted or changed rows were in the base. */
 static int check_base(const struct delta_table *t, bool loose, struct err *e)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -167,7 +169,8 @@ int delta_part(const struct delta_table *t, enum delta_part what, size_t block, 
     int rc = 0;
     for (size_t i = 0; i < t->count && rc == 0 && t->form != DELTA_WHOLE; i++) {
         const struct delta_row *r = delta_rows_at(t, i);
-        /* gone: it was there; new: it was not; what changed was there, and is */
+        /* DELTA_GONE: rows that were in the base and no longer exist. DELTA_NEW: rows that were
+         * not in the base and exist. Otherwise: rows that were in the base and still exist. */
         if (what != DELTA_KEYS &&
             (r->live != (what != DELTA_GONE) || r->base != (what != DELTA_NEW)))
             continue;

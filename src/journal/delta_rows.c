@@ -83,7 +83,8 @@ struct delta_row *delta_rows_at(const struct delta_table *t, size_t number)
     return row_at(t, t->places[number]);
 }
 
-/* A live row of DELTA_FIRST is its tuple, in which the key follows the "(". */
+/* Returns a row's key. A live row of DELTA_FIRST stores its tuple, in which the key follows the
+ * "(". */
 const char *delta_rows_key(const struct delta_table *t, const struct delta_row *r)
 {
     return r->bytes + (t->form == DELTA_FIRST && r->live ? 1 : 0);
@@ -98,13 +99,13 @@ static void take_slot(struct delta_table *t, uint64_t hash, uint32_t place)
     t->slots[i] = place;
 }
 
-/* Enough for all rows and `more` to fill at most two thirds of them. */
+/* Makes enough slots that all rows and `more` fill at most two thirds of them. */
 static void make_slots(struct delta_table *t, size_t more)
 {
     size_t n = SLOTS_FIRST;
     while (n / 3 * 2 < t->count + more)
         n *= 2;
-    free(t->tags); /* first: everything in them is in the rows too */
+    free(t->tags); /* freed first, because everything in them can be rebuilt from the rows */
     free(t->slots);
     t->tags = xcalloc(n, sizeof *t->tags);
     t->slots = xcalloc(n, sizeof *t->slots);
@@ -115,7 +116,8 @@ static void make_slots(struct delta_table *t, size_t more)
     }
 }
 
-/* Tags are compared first: that avoids fetching nearly all rows with other keys. */
+/* Finds a row by its key. Comparing the tags first avoids fetching nearly all rows with other
+ * keys. */
 struct delta_row *delta_rows_find(const struct delta_table *t, const struct delta_key *k)
 {
     if (t->count == 0)
@@ -153,13 +155,13 @@ void delta_rows_near(const struct delta_table *t, const struct delta_key *k)
 
 /* ---- bytes ---- */
 
-/* Bytes that a row takes, its header and alignment included. */
+/* Returns the bytes that a row takes, including its header and alignment. */
 static size_t size_of(size_t len)
 {
     return (sizeof(struct delta_row) + len + DELTA_ALIGN - 1) / DELTA_ALIGN * DELTA_ALIGN;
 }
 
-/* Memory at the end. */
+/* Takes memory at the end. */
 static struct delta_row *take_bytes(struct delta_table *t, size_t len)
 {
     size_t size = size_of(len);
@@ -186,12 +188,12 @@ static struct delta_row *add_row(struct delta_table *t, const struct delta_key *
     r->number = (uint32_t)t->count;
     t->places[t->count++] = place;
     take_slot(t, k->hash, place);
-    /* delta_rows_put() replaces this by the real size */
+    /* delta_rows_put() replaces this with the actual size */
     t->used += size_of(0);
     return r;
 }
 
-/* Its bytes are not copied: new ones follow. */
+/* Moves a row to new memory. Its bytes are not copied, because the caller writes new ones. */
 static struct delta_row *move_row(struct delta_table *t, const struct delta_row *r,
                                   const struct delta_key *k, size_t len)
 {
@@ -229,7 +231,7 @@ bool delta_rows_spent(const struct delta_table *t, const struct delta_row *r)
     return t->form == DELTA_WHOLE ? r->count == 0 : t->truncated && !r->live;
 }
 
-/* Drops spent rows; the others keep their order, in memory too. */
+/* Drops spent rows. The others keep their order, in memory as well. */
 static void compact(struct delta_table *t)
 {
     char *old = t->bytes;

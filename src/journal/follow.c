@@ -26,16 +26,17 @@
 #include "store/catalog.h"
 
 #define TICK_MS 1000
-#define MARKER_MS fault_wait(20000) /* at most, as long as the log's end is reached in time */
-/* Heartbeats of an idle server pace our timers; one that comes a little early counts. */
+/* longest interval, provided that the end of the log is reached in time */
+#define MARKER_MS fault_wait(20000)
+/* Heartbeats of an idle server drive our timers. A heartbeat that arrives slightly early counts. */
 #define HEARTBEAT_MS 1000
 #define HEARTBEAT_EARLY_MS 100
-#define HEARTBEAT_SYNC_MS 500 /* where segments are synced */
-#define MARKERS 64u           /* in flight at most */
-#define ELSEWHERE 10u         /* a rotation may take a while to come through */
+#define HEARTBEAT_SYNC_MS 500 /* shorter, because segments must be synced */
+#define MARKERS 64u           /* maximum number in flight */
+#define ELSEWHERE 10u         /* consecutive ticks, because a rotation may take a while to arrive */
 
-/* The last TRUNCATE of a table that had received rows since the one before, or the largest deletion since the last
- * report. */
+/* The last TRUNCATE of a table that had received rows since the previous one, or the largest
+ * deletion since the last report. */
 struct emptied {
     struct follow_emptied last;
     bool refilled, news;
@@ -45,60 +46,68 @@ struct emptied {
 struct follower {
     int fd;
     const struct follow_args *a;
-    struct db *db; /* for queries, and to write the marker */
+    struct db *db; /* connection for queries and for writing the marker */
     struct binlog *log;
     struct decode *decode;
     struct statement_world world;
-    char *schema; /* as the server writes it */
+    char *schema; /* the name as the server spells it */
     struct db_tables tables;
-    struct db_binlog_pos listed; /* `tables` are those of this binlog position or of a later one */
-    struct segment_store *keep;  /* NULL: no segments are written */
+    struct db_binlog_pos listed; /* `tables` was listed at this binlog position or later */
+    struct segment_store *keep;  /* NULL if no segments are written */
     struct segment_place from;
-    wall_t latest;        /* of a complete group */
-    bool first_group;     /* the first group is still to come: it must be the one after `from` */
-    bool list_again;      /* definitions changed in the group that is being read */
-    bool lost;            /* the log was read up to a loss, and to no restore since then */
-    bool unknown_tables;  /* it contains rows of unknown tables, or such tables joined the world */
-    struct names created; /* such tables that it created, empty */
-    bool unknown_rows;    /* and it did more to them */
-    struct names fresh;   /* tables that were created, and followed from then on */
-    struct names arrived; /* tables that came in another way, and so it was said */
-    struct names newcomers; /* tables that were listed, and whose creation is still to be read, … */
-    struct db_binlog_pos newcomers_by; /* … up to here, or they came in another way */
-    struct names dropped;              /* that the newest dump did not have, … */
-    struct db_binlog_pos dropped_at;   /* … the last of them here */
-    char nonce[33];                    /* of the world, as far as the log was read and proven */
-    struct follow_gap *swap; /* a gap, unless a restore wrote the last mark; NULL: there is none */
-    char swap_nonce[33];     /* in that mark */
-    struct err *e;           /* why a change could not be processed */
-    bool files;              /* segments are at fault */
+    wall_t latest; /* time of the latest complete transaction */
+    /* the first transaction was not read yet; it must be the one after `from` */
+    bool first_group;
+    bool list_again; /* the current transaction changed definitions */
+    bool lost;       /* a loss was read, but no restore after it */
+    /* the transaction contains rows of unknown tables, or adds such tables to the world */
+    bool unknown_tables;
+    struct names created;   /* unknown tables that it created empty */
+    bool unknown_rows;      /* it also changed such tables in other ways */
+    struct names fresh;     /* tables followed since their creation */
+    struct names arrived;   /* tables that arrived without a logged creation, already reported */
+    struct names newcomers; /* listed tables whose creation was not read yet */
+    /* position up to which their creation must be read; otherwise they arrived in another way */
+    struct db_binlog_pos newcomers_by;
+    struct names dropped;            /* dropped tables that the newest dump did not contain */
+    struct db_binlog_pos dropped_at; /* position of the last such drop */
+    /* nonce of the world, as far as the log was read and verified */
+    char nonce[33];
+    /* the gap to report unless a restore wrote the last mark; NULL if there is none */
+    struct follow_gap *swap;
+    char swap_nonce[33]; /* the nonce in that mark */
+    struct err *e;       /* set if a change could not be processed */
+    bool files;          /* the error is in the segments */
 
-    struct emptied emptied[FOLLOW_EMPTIED]; /* the oldest is replaced */
+    struct emptied emptied[FOLLOW_EMPTIED]; /* the oldest entry is replaced */
     size_t emptied_count;
-    /* In the transaction that is being read: rows deleted from one table, so far. */
+    /* Rows deleted so far from one table in the current transaction. */
     struct {
         const struct change_table *table;
         uint64_t rows;
     } deleted;
-    struct overwrite updated; /* the same of updates */
-    /* Markers, by their numbers. */
-    uint64_t written;           /* the last one */
-    mono_t written_at[MARKERS]; /* by number modulo MARKERS */
-    mono_t answered;   /* when the server had written the last one; its clock was later … */
-    wall_t clock;      /* … than this, which is the last one's time in the log */
-    uint64_t read;     /* the last one read from the log, */
-    uint64_t complete; /* whose group is complete, */
-    uint64_t stored;   /* and stored */
-    mono_t proven;     /* when it was written: no change from before is missing */
+    struct overwrite updated; /* the same for updated rows */
+    /* Progress of markers, by their numbers. */
+    uint64_t written;           /* last marker written */
+    mono_t written_at[MARKERS]; /* indexed by number modulo MARKERS */
+    mono_t answered;            /* when the server had written the last marker */
+    /* the last marker's time in the log; the server's clock was later than this at `answered` */
+    wall_t clock;
+    uint64_t read;     /* last marker read from the log */
+    uint64_t complete; /* last marker whose transaction is complete */
+    uint64_t stored;   /* last marker stored */
+    mono_t proven;     /* time up to which no change is missing */
     bool any_stored;
-    bool reported, any_reported; /* at all; and that one is stored */
-    uint64_t packets;            /* sent */
+    /* a report was sent; `any_reported`: also one after a marker was stored */
+    bool reported, any_reported;
+    uint64_t packets; /* number of packets sent */
     mono_t next_tick, next_marker;
-    struct db_binlog_pos end; /* of the log, as the server named it; file "": read, or not known */
-    mono_t end_at;            /* when it was asked */
+    /* end of the log as the server reported it; `file` is empty if it was reached or is unknown */
+    struct db_binlog_pos end;
+    mono_t end_at; /* when the server was asked for it */
     uint64_t changes;
-    uint64_t last_pos;  /* at the last tick */
-    unsigned elsewhere; /* consecutive ticks at which the server wrote another file */
+    uint64_t last_pos;  /* position at the last tick */
+    unsigned elsewhere; /* consecutive ticks at which the server was writing another file */
 };
 
 static volatile sig_atomic_t stopping;
@@ -109,7 +118,7 @@ static void on_term(int sig)
     stopping = 1;
 }
 
-/* From the newest dump that contains it. */
+/* Describes a table from the newest dump that contains it. */
 static void describe_table(const struct catalog *dumps, const char *name, struct follow_table *out)
 {
     SCOPED(buf_free) struct buf clean = {0};
@@ -125,8 +134,8 @@ static void describe_table(const struct catalog *dumps, const char *name, struct
     }
 }
 
-/* Groups carry the time at which they began: the moment just before a statement is the latest one
- * before that time. */
+/* Describes a statement. Transactions carry the time at which they began, so the time just
+ * before a statement is the latest one before that time. */
 static void describe_statement(const struct follower *f, const struct change *c,
                                struct follow_statement *out)
 {
@@ -144,7 +153,7 @@ static void describe_statement(const struct follower *f, const struct change *c,
         describe_table(&dumps, d->tables[i]->name, &out->tables[i]);
 }
 
-/* `c` NULL: nothing in the log caused it. */
+/* Describes a gap. `c` is NULL if nothing in the log caused it. */
 static void describe_gap(const struct follower *f, const char *why, const struct change *c,
                          struct follow_gap *out)
 {
@@ -175,7 +184,7 @@ static void say_gap(struct follower *f, const char *why, const struct change *c)
     send_packet(f, FOLLOW_GAP, &gap, sizeof gap);
 }
 
-/* What the segments answered. */
+/* Passes on a result of the segments and remembers that an error came from them. */
 static int filed(struct follower *f, int rc)
 {
     f->files |= rc < 0;
@@ -187,7 +196,7 @@ static int put(struct follower *f, const struct change *c)
     return f->keep ? filed(f, segment_store_put(f->keep, c, f->e)) : 0;
 }
 
-/* A gap that the log does not show, at this change. */
+/* Stores a gap at this change. The log itself does not show the gap. */
 static int put_gap(struct follower *f, const char *why, const struct change *c)
 {
     struct change gap = *c;
@@ -197,12 +206,12 @@ static int put_gap(struct follower *f, const char *why, const struct change *c)
     return put(f, &gap);
 }
 
-/* Tables that were not there the last time become f->newcomers. */
+/* Lists the tables again. Tables that were not in the previous list become f->newcomers. */
 static int list_tables(struct follower *f, struct err *e)
 {
     struct db_tables now;
     struct db_binlog_pos at;
-    db_binlog_pos(f->db, &at); /* statements before this position are reflected in the list */
+    db_binlog_pos(f->db, &at); /* all statements before this position are reflected in the list */
     if (world_tables(f->db, f->a->cfg, f->schema, &now, e) < 0)
         return -1;
     if (db_table_keys(f->db, f->schema, &now, e) < 0) {
@@ -212,7 +221,7 @@ static int list_tables(struct follower *f, struct err *e)
     for (size_t i = 0; i < now.count; i++) {
         const char *name = now.list[i].name;
         if (db_table_find(&f->tables, name) || db_sentinel_own(f->a->cfg->sentinel, name) ||
-            now.list[i].carried) /* the next dump has it, and its server does not lose it */
+            now.list[i].carried) /* the next dump contains it, and its server does not lose it */
             continue;
         names_add(&f->newcomers, name);
         f->newcomers_by = at;
@@ -229,8 +238,8 @@ static int list_tables(struct follower *f, struct err *e)
 
 /* ---- the marker ---- */
 
-/* A random start: markers of an earlier follower are in the log too, and must not be taken for
- * ours. */
+/* Chooses a random first number, because the log also contains markers of earlier followers,
+ * which must not be mistaken for ours. */
 static int first_marker(struct follower *f, struct err *e)
 {
     uint64_t random;
@@ -241,7 +250,7 @@ static int first_marker(struct follower *f, struct err *e)
     return 0;
 }
 
-/* What each table had in the newest dump. */
+/* Adds the number of rows that each table has in the newest dump. */
 static void add_dumped(const struct follower *f, struct follow_report *r)
 {
     SCOPED(catalog_free) struct catalog dumps = {0};
@@ -254,7 +263,7 @@ static void add_dumped(const struct follower *f, struct follow_report *r)
     }
 }
 
-/* On the board; and as a packet where it is news. */
+/* Reports progress on the progress page, and as a packet if there is news. */
 static void report(struct follower *f)
 {
     const struct binlog_position *at = binlog_at(f->log);
@@ -284,12 +293,12 @@ static void marker_stored(struct follower *f, uint64_t n)
 {
     f->stored = n;
     f->any_stored = true;
-    f->end.file[0] = '\0'; /* asked for before it was written */
+    f->end.file[0] = '\0'; /* this end was requested before the marker was written */
     f->proven = f->written_at[n % MARKERS];
     report(f);
 }
 
-/* A marker is no change, but counts as one. */
+/* Syncs the segments. A marker is not a change but must be synced like one. */
 static int sync_files(struct follower *f, struct err *e)
 {
     bool marker = f->complete != f->stored;
@@ -299,17 +308,19 @@ static int sync_files(struct follower *f, struct err *e)
     return done < 0 ? -1 : 0;
 }
 
-/* Is all read, and stored, that was logged when the server named the end of its log? Then nothing from before that
- * is missing, and a marker would prove no more, unless the last one has not come: what is written
- * here may be kept out of the log. The segments go up to that moment of the server's clock: at least the last
- * marker's time in the log, and what went by since the server had written it. */
+/* Checks whether everything that was logged when the server named its log's end was read and
+ * stored. If so, no earlier change is missing and another marker would prove no more. The last
+ * marker must have arrived, because what this server writes may be excluded from the log. The
+ * segments then extend to that moment of the server's clock: at least the last marker's time in
+ * the log plus the time since the server had written it. */
 static int reach_end(struct follower *f, struct err *e)
 {
     const struct binlog_position *p = binlog_at(f->log);
     if (f->stored != f->written || strcmp(f->end.file, p->file) != 0 || p->pos < f->end.pos)
         return 0;
     if (f->keep &&
-        !segment_store_synced(f->keep)) /* it is not due yet, or a group is not complete */
+        /* the sync is not due yet, or a transaction is incomplete */
+        !segment_store_synced(f->keep))
         return 0;
     wall_t at = {f->clock.ms + mono_since(f->end_at, f->answered)};
     if (f->keep && filed(f, segment_store_quiet(f->keep, at, e)) < 0)
@@ -320,8 +331,9 @@ static int reach_end(struct follower *f, struct err *e)
     return 0;
 }
 
-/* Each marker of a world is sent to the followers of all worlds of its server, and stays in its log. A mark that
- * is to be judged needs one each second. `late`: the end of a second ago is not reached yet. */
+/* Returns whether a marker must be written. Each marker is sent to the followers of all worlds
+ * of its server and stays in its log. While a mark waits to be judged, one marker per second is
+ * needed. `late` means that the end of the log of a second ago was not reached yet. */
 static bool marker_due(const struct follower *f, bool late, mono_t now)
 {
     bool proves = f->any_stored && f->end.file[0] && !late && !f->swap;
@@ -336,15 +348,16 @@ static void forget_swap(struct follower *f)
     f->swap = NULL;
 }
 
-/* Anybody can write a mark. It is judged when everything logged by then has been read: the world of
- * a restore may have been lost and restored again since. */
+/* Remembers a restore's mark. Any client can write one, so it is judged after everything logged
+ * by then was read: the restored world may have been lost and restored again since. */
 static void take_mark(struct follower *f, const struct change *c)
 {
     char text[300];
     struct db_binlog_pos here = {.pos = c->pos};
     snprintf(here.file, sizeof here.file, "%s", c->file);
-    /* Where reading began before the newest dump, it may have begun in an older world: a restore made
-     * while nobody followed lies between. From the dump on the world is the dump's. */
+    /* If reading began before the newest dump, it may have begun in an older world, because a
+     * restore may have happened while no follower ran. From the dump on, the world is the
+     * dump's. */
     if (!f->nonce[0] && db_binlog_pos_compare(&here, &f->a->from) >= 0)
         memcpy(f->nonce, f->a->nonce, sizeof f->nonce);
     if (f->swap && strcmp(f->swap_nonce, c->mark->nonce) == 0)
@@ -356,8 +369,8 @@ static void take_mark(struct follower *f, const struct change *c)
     memcpy(f->swap_nonce, c->mark->nonce, sizeof f->swap_nonce);
 }
 
-/* The mark is a restore's if the world that is there now is the one it names, and another than
- * before. */
+/* Judges the mark. It is a restore's mark if it names the current world and this world differs
+ * from the previous one. */
 static int judge_mark(struct follower *f, struct err *e)
 {
     struct db_sentinel now;
@@ -371,7 +384,7 @@ static int judge_mark(struct follower *f, struct err *e)
     return 0;
 }
 
-/* The marker is the sentinel's last column. */
+/* Takes a marker from the sentinel's row. It is the last column. */
 static int take_marker(struct follower *f, const struct change *c)
 {
     const char *comma = c->len ? memrchr(c->tuple, ',', c->len) : NULL;
@@ -384,12 +397,14 @@ static int take_marker(struct follower *f, const struct change *c)
     if (f->swap && judge_mark(f, f->e) < 0)
         return -1;
     if (!f->keep)
-        marker_stored(f, n); /* else when its group is on the disk */
+        /* with segments, this happens when the marker's transaction is on the disk */
+        marker_stored(f, n);
     return 0;
 }
 
-/* A reader of the old files does not notice when the log is reset (RESET MASTER), nor when the
- * server closes it, which it does when it cannot write the next file. */
+/* Checks that the server still writes the log that is being read. A reader of the old files does
+ * not notice a reset of the log (RESET MASTER). It also does not notice that the server closed
+ * its log because it could not write the next file. */
 static int check_position(struct follower *f, struct err *e)
 {
     struct db_binlog_pos now = {0};
@@ -428,7 +443,8 @@ static struct db_binlog_pos place_of(const struct change *c)
     return p;
 }
 
-/* Does the newest dump have one of these? `end`: where it ends; NULL: not wanted. */
+/* Returns whether the newest dump contains one of these tables. `end` receives the dump's end
+ * position; NULL if not needed. */
 static bool newest_has(const struct follower *f, const struct names *tables,
                        struct db_binlog_pos *end)
 {
@@ -443,7 +459,8 @@ static bool newest_has(const struct follower *f, const struct names *tables,
     return has;
 }
 
-/* Tables that were dropped while the dump was made may be in it, as of before. */
+/* Reports a gap if the newest dump contains a dropped table: a table dropped while the dump was
+ * made may be in it with its old rows. */
 static void judge_dropped(struct follower *f)
 {
     struct db_binlog_pos end;
@@ -453,7 +470,7 @@ static void judge_dropped(struct follower *f)
     names_free(&f->dropped);
 }
 
-/* The supervisor sends one message only. */
+/* Receives the only message that the supervisor sends. */
 static int receive(struct follower *f, struct err *e)
 {
     struct pollfd p = {.fd = f->fd, .events = POLLIN};
@@ -493,7 +510,7 @@ static int tick(struct follower *f, struct err *e)
 
 /* ---- changes ---- */
 
-/* Of deletions, or of updates. */
+/* Finds the entry of a table for deletions, or for updates. */
 static struct emptied *find_emptied(struct follower *f, const char *name, bool updates)
 {
     for (size_t i = 0; i < f->emptied_count; i++)
@@ -503,8 +520,9 @@ static struct emptied *find_emptied(struct follower *f, const char *name, bool u
     return NULL;
 }
 
-/* `rows` 0: all rows, by a TRUNCATE. Games truncate tables all the time, so the next dump decides
- * whether it was intended. */
+/* Remembers a loss of rows, or with `columns` an update. `rows` is 0 for a TRUNCATE, which
+ * removes all. Games truncate tables all the time, so the next dump decides whether it was
+ * intended. */
 static void remember_loss(struct follower *f, const char *table, uint64_t rows, const char *columns,
                           const struct change *c)
 {
@@ -519,7 +537,8 @@ static void remember_loss(struct follower *f, const char *table, uint64_t rows, 
     snprintf(t->last.columns, sizeof t->last.columns, "%s", columns);
 }
 
-/* A second TRUNCATE of a table that is still empty must not hide the first. */
+/* Remembers a TRUNCATE. A second TRUNCATE of a table that is still empty must not hide the first
+ * one. */
 static void take_truncate(struct follower *f, const struct change *c)
 {
     const struct emptied *t = find_emptied(f, c->table->name, false);
@@ -527,8 +546,9 @@ static void take_truncate(struct follower *f, const struct change *c)
         remember_loss(f, c->table->name, 0, "", c);
 }
 
-/* The rows that the transaction has deleted from one table are counted: it goes on with another table, or ends. A
- * TRUNCATE, and a larger deletion since the last report, say more. */
+/* Ends counting the rows that the transaction deleted from one table, because the transaction
+ * ends or continues with another table. A TRUNCATE, or a larger deletion since the last report,
+ * is more important and is kept. */
 static void end_deletion(struct follower *f, const struct change *c)
 {
     uint64_t rows = f->deleted.rows;
@@ -542,14 +562,16 @@ static void end_deletion(struct follower *f, const struct change *c)
         remember_loss(f, table->name, rows, "", c);
 }
 
-/* A game stamps all rows with the time at each turn. */
+/* Returns true for columns that store a time. They are ignored, because a game may set the time in
+ * all rows regularly. */
 static bool is_time(const struct db_column *c)
 {
     return text_starts(c->type, "date") || text_starts(c->type, "time") ||
            text_starts(c->type, "year");
 }
 
-/* The names of these columns of a tuple, which has no generated ones. */
+/* Appends the names of these columns. They are counted as in a tuple, which contains no generated
+ * columns. */
 static void name_columns(const struct db_table *t, uint64_t columns, struct buf *out)
 {
     unsigned place = 0;
@@ -562,7 +584,7 @@ static void name_columns(const struct db_table *t, uint64_t columns, struct buf 
     }
 }
 
-/* As with deletions. */
+/* Ends counting updated rows, as end_deletion() does for deleted ones. */
 static void end_update(struct follower *f, const struct change *c)
 {
     const struct change_table *table = f->updated.table;
@@ -594,7 +616,7 @@ static void count_deleted(struct follower *f, const struct change *c)
     f->deleted.rows++;
 }
 
-/* ---- tables that come and go ---- */
+/* ---- created and dropped tables ---- */
 
 static bool dumped(const struct follower *f, const char *table)
 {
@@ -603,7 +625,8 @@ static bool dumped(const struct follower *f, const char *table)
     return newest_has(f, &one, NULL);
 }
 
-/* As it is now; NULL without an error: the segments are not kept, or the table was dropped meanwhile. */
+/* Reads the current definition. It is NULL without an error if no segments are kept or the table
+ * was dropped meanwhile. */
 static int definition_of(struct follower *f, const char *name, char **out)
 {
     struct err e;
@@ -611,7 +634,8 @@ static int definition_of(struct follower *f, const char *name, char **out)
     return f->keep && !*out && db_unanswered(&e) ? err_pass(f->e, &e) : 0;
 }
 
-/* Its changes are stored from here on, with its definition, so that no dump has to have it first. */
+/* Stores the table's definition and, from here on, its changes, so that the table can be
+ * restored before a dump contains it. */
 static int put_created(struct follower *f, const char *name, const struct change *c)
 {
     struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_CREATED}}};
@@ -629,7 +653,8 @@ static int put_created(struct follower *f, const char *name, const struct change
     return put(f, &made);
 }
 
-/* A table that no dump has gets its new definition in the segments: its rows come back without this server, too. */
+/* Stores the new definition of a table that no dump contains, so that its rows can be restored
+ * without this server. */
 static int take_defined(struct follower *f, const struct change *c)
 {
     const struct statement_summary *d = c->deed;
@@ -642,7 +667,8 @@ static int take_defined(struct follower *f, const struct change *c)
     return put(f, &defined);
 }
 
-/* A table that the newest dump has was dropped before, or is replaced. */
+/* Takes a creation. If the newest dump contains the table, it was dropped before or is being
+ * replaced, which is a gap. */
 static int take_created(struct follower *f, const struct change *c)
 {
     f->list_again = true;
@@ -651,7 +677,8 @@ static int take_created(struct follower *f, const struct change *c)
     return put_created(f, c->scope->tables[0].name, c);
 }
 
-/* Nobody misses a table that was dropped and that no dump has. One that is being made may have it: receive(). */
+/* Returns whether dropped tables are a gap. A dropped table that no dump contains is not. A dump
+ * that is being made may contain it; receive() checks that. */
 static bool is_missed(struct follower *f, const struct change *c)
 {
     bool missed = !c->scope;
@@ -679,8 +706,8 @@ static int take_gap(struct follower *f, const struct change *c)
     return put(f, &gap);
 }
 
-/* Those that the group created are followed from there on. Others are new in the world in another way, if all was read
- * that was logged when they were listed: their rows are in no dump. */
+/* Follows the new tables that the transaction created. The others are reported as a gap once
+ * everything logged before they were listed has been read: their rows are in no dump. */
 static int take_newcomers(struct follower *f, const struct change *c)
 {
     struct db_binlog_pos here = place_of(c);
@@ -705,7 +732,7 @@ static int take_newcomers(struct follower *f, const struct change *c)
     return rc;
 }
 
-/* Runs before the end of the group is stored. */
+/* Runs before the end of the transaction is stored. */
 static int end_group(struct follower *f, const struct change *c)
 {
     f->complete = f->read;
@@ -730,8 +757,8 @@ static void take_unknown(struct follower *f, const struct change *c)
         f->unknown_rows = true;
 }
 
-/* A table that was listed before the statement existed before it, and so did one that the newest dump has, or whose
- * creation was read. */
+/* Takes a CREATE TABLE IF NOT EXISTS. The table existed before the statement if it was listed
+ * before, if the newest dump contains it, or if its creation was read. */
 static int take_existing(struct follower *f, const struct change *c)
 {
     struct db_binlog_pos here = place_of(c);
@@ -786,7 +813,8 @@ static int take(void *arg, const struct change *c)
         return take_marker(f, c);
     case CHANGE_GAP:
         f->list_again |= c->definitions;
-        /* A restore undoes half a swap, which a crash left, by giving the tables their names back. */
+        /* A crash can leave a restore's table swap incomplete. The next restore undoes it by
+         * renaming the tables back, which is not a gap. */
         if (f->lost && strstr(c->why, DB_OWN_PREFIX))
             return 0;
         return take_gap(f, c);
@@ -794,7 +822,7 @@ static int take(void *arg, const struct change *c)
         return take_created(f, c);
     case CHANGE_SWAP:
         f->lost = false;
-        f->list_again = true; /* the supervisor dumps after its own restores */
+        f->list_again = true; /* the supervisor makes a dump after its own restores */
         take_mark(f, c);
         break;
     case CHANGE_LOST:
@@ -867,7 +895,8 @@ static int open_log(struct follower *f, const struct segment_place *from, struct
     return f->log ? 0 : -1;
 }
 
-/* An earlier worker stored it, and the supervisor that heard of it may have ended before the dump that it asks for. */
+/* Reports a gap that an earlier worker stored. The supervisor that received it may have ended
+ * before it made the dump that the gap requires. */
 static void say_earlier_gap(struct follower *f, const struct segment_mark *m)
 {
     struct follow_gap gap = {.pos = m->place.pos + 1, .at = m->at, .earlier = true};
@@ -877,9 +906,9 @@ static void say_earlier_gap(struct follower *f, const struct segment_mark *m)
         send_packet(f, FOLLOW_GAP, &gap, sizeof gap);
 }
 
-/* Where segments end, so that they continue without a gap, if they serve the newest dump; else
- * where the newest dump ends, so that nothing since then is missed; and where that position is
- * unknown, here and now. */
+/* Chooses where to begin. If the segments serve the newest dump, this is their end, so that they
+ * continue without a gap. Otherwise it is the end of the newest dump, so that nothing since then
+ * is missing. If that position is unknown, it is the current one. */
 static int begin(struct follower *f, struct err *e)
 {
     struct segment_place from = {
@@ -923,7 +952,8 @@ static int prepare(struct follower *f, struct err *e)
     f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
     if (!f->schema || first_marker(f, e) < 0)
         return -1;
-    /* The world at the position where reading begins: the dump's, else the one that is there. */
+    /* The world at the position where reading begins: the dump's, or the current one if there is
+     * none. */
     memcpy(f->nonce, f->a->nonce, sizeof f->nonce);
     if (!f->nonce[0]) {
         if (db_sentinel_read(f->db, f->schema, f->a->cfg->sentinel, &now, e) < 0)
@@ -932,7 +962,7 @@ static int prepare(struct follower *f, struct err *e)
     }
     if (list_tables(f, e) < 0 || open_keep(f, e) < 0 || begin(f, e) < 0)
         return -1;
-    names_free(&f->newcomers); /* all are, the first time */
+    names_free(&f->newcomers); /* in the first list all tables are new */
     f->decode = decode_new(&f->world, &f->from.point, true, take, f);
     return 0;
 }
@@ -944,7 +974,7 @@ static int follow(struct follower *f, struct err *e)
     struct err why;
     f->e = e;
     f->db = db_open(&f->a->db, e);
-    /* A refusal does not matter: the marker is a MEMORY row of this node. */
+    /* A refusal does not matter, because the marker is a MEMORY row of this node. */
     if (f->db && galera_own_node(f->db, &why) < 0 && db_unanswered(&why))
         return err_pass(e, &why);
     if (!f->db || able(f, &yes, e) < 0)
@@ -968,7 +998,7 @@ int follow_worker(int fd, void *arg)
     struct err e = {0}, why;
     signal(SIGTERM, on_term);
     int rc = follow(&f, &e);
-    /* What was read is kept, whatever ended the reading, except after an error of the segments. */
+    /* Everything read is kept, however the reading ended, except after an error in the segments. */
     if (segment_store_close(f.keep, &why) < 0 && !f.files) {
         f.files = true;
         if (rc >= 0)

@@ -10,7 +10,7 @@ static uint64_t hash(const char *s, size_t len)
     return h;
 }
 
-/* A tuple's literals: ends[i] is the offset of the end of the i-th. */
+/* Returns the hash of literal i of a tuple. ends[i] is the offset of its end. */
 static uint64_t literal(const char *tuple, const size_t *ends, size_t i)
 {
     size_t from = i ? ends[i - 1] + 1 : 1;

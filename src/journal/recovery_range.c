@@ -6,18 +6,19 @@
 #include <strings.h>
 
 #define LIVELY_MS 10000   /* a segment that is being followed is written each second */
-#define FINALIZED_MS 2000 /* and a finalized one has a successor by then */
-#define LOST_MS 1000      /* --at goes to the end of a second */
+#define FINALIZED_MS 2000 /* a finalized segment has a successor by then */
+#define LOST_MS 1000      /* --at includes the whole second */
 
-/* Spans come in the order of their beginnings. Dumps with the same end make one span. A dump that
- * was taken because of an end is named by the second, which may be that of the end itself. */
+/* Adds a span. Spans are added in the order of their beginnings, and dumps with the same end
+ * make one span. The time of a dump taken because a span ended has whole seconds, so it may
+ * equal that end. */
 static void add(struct recovery_range *c, const struct recovery_range_span *s)
 {
     struct recovery_range_span *last = c->count ? &c->list[c->count - 1] : NULL;
     bool same = last && last->open == s->open && (s->open || last->to.ms == s->to.ms);
     if (same || (last && last->open))
         return;
-    if (last && s->from.ms + 1000 <= last->to.ms) { /* overlaps the end of the one before */
+    if (last && s->from.ms + 1000 <= last->to.ms) { /* overlaps the end of the previous span */
         wall_t from = last->from;
         if (s->open || s->to.ms > last->to.ms)
             *last = *s;
@@ -49,7 +50,7 @@ void recovery_range_free(struct recovery_range *c)
 
 /* ---- segments ---- */
 
-/* How far one dump reaches, while its segments are walked through. */
+/* How far one dump reaches, computed while its segments are read. */
 struct walk {
     const struct catalog_entry *d;
     struct recovery_range_span span;
@@ -65,8 +66,8 @@ static void close_span(struct walk *w, wall_t at, const char *why)
     add(w->out, &w->span);
 }
 
-/* Does this mark end what can be restored from the dump? There is no moment to restore between a
- * loss and the restore that put the dump back, with everything that came after it. */
+/* Returns whether this mark ends what can be restored from the dump. No moment can be restored
+ * between a loss and the restore that loaded this dump with all later changes. */
 static bool ended_by(struct walk *w, const struct segment_mark *m)
 {
     char why[200];
@@ -85,7 +86,7 @@ static bool ended_by(struct walk *w, const struct segment_mark *m)
     return m->kind == CHANGE_SWAP && !ours;
 }
 
-/* Is it ended by a mark after the dump? */
+/* Returns whether a mark after the dump ends what can be restored from it. */
 static bool by_marks(const struct archive_segment *s, struct walk *w)
 {
     size_t n = s->sum.mark_count < SEGMENT_MARKS ? s->sum.mark_count : SEGMENT_MARKS;
@@ -135,10 +136,10 @@ void recovery_range_segments(const struct catalog *dumps, const struct archive *
             reach(a, &dumps->list[i], now, out);
 }
 
-/* ---- the log ---- */
+/* ---- the binlog ---- */
 
-/* A gap may have gone unnoticed: differences between a dump and the next one show that there was
- * one. A newer dump starts a new span. */
+/* Returns the next MEMORY table. If the tables of two consecutive dumps differ, there was a gap
+ * that may have gone unnoticed. The newer dump then starts a new span. */
 static const struct manifest_table *next_memory(const struct manifest *m, size_t *i)
 {
     while (*i < m->table_count && strcasecmp(m->tables[*i].engine, "MEMORY") != 0)
@@ -146,7 +147,7 @@ static const struct manifest_table *next_memory(const struct manifest *m, size_t
     return *i < m->table_count ? &m->tables[(*i)++] : NULL;
 }
 
-/* Tables are sorted by name. */
+/* Compares the MEMORY tables of two dumps, which are sorted by name. */
 static bool is_same_world(const struct manifest *a, const struct manifest *b)
 {
     const struct manifest_table *x, *y;
@@ -159,14 +160,15 @@ static bool is_same_world(const struct manifest *a, const struct manifest *b)
     return !x && !y && a->generation == b->generation;
 }
 
-/* Its position is after the dump; a gap without a position is compared by its time alone. */
+/* Returns whether the gap is after the dump. A gap without a position is compared by its time
+ * alone. */
 static bool is_after(const struct segment_mark *gap, const struct manifest *m)
 {
     return gap->place.file[0] ? db_binlog_pos_compare(&gap->place, &m->end) > 0
                               : gap->at.ms >= m->at.ms;
 }
 
-/* A dump from whose end on the log still exists. */
+/* Returns whether the binlog since the dump's end still exists. */
 static bool is_kept(const struct catalog_entry *d, const struct recovery_range_server *server)
 {
     struct db_binlog_pos oldest = {0};
@@ -180,7 +182,8 @@ void recovery_range_log(const struct catalog *dumps, const struct segment_mark *
 {
     bool same = !dumps->count || !server->world || is_same_world(&dumps->list[0].m, server->world);
     *out = (struct recovery_range){0};
-    /* For each dump the newest one of which it and all between them are of the same world. */
+    /* For each dump the newest one such that all dumps from the one to the other have the same
+     * tables. */
     SCOPED(xfree) size_t *alike = xcalloc(dumps->count + 1, sizeof *alike);
     for (size_t i = 0; i < dumps->count; i++)
         alike[i] = i && is_same_world(&dumps->list[i].m, &dumps->list[i - 1].m) ? alike[i - 1] : i;
@@ -189,13 +192,13 @@ void recovery_range_log(const struct catalog *dumps, const struct segment_mark *
         struct recovery_range_span span = {.from = moment_of(d)};
         if (!is_kept(d, server))
             continue;
-        const struct segment_mark *gap = NULL; /* the first known one after the dump */
+        const struct segment_mark *gap = NULL; /* the first known gap after the dump */
         for (size_t g = 0; g < count && !gap; g++)
             gap = is_after(&gaps[g], &d->m) ? &gaps[g] : NULL;
         size_t last = alike[i];
         wall_t proven = moment_of(&dumps->list[last]);
         span.open = !gap && last == 0 && same;
-        /* A known gap before the dump that differs is the reason for the difference. */
+        /* A known gap before the dump that differs explains the difference. */
         if (gap && (last == 0 || !is_after(gap, &dumps->list[last - 1].m)))
             end(&span, gap->at, gap->text);
         else if (last > 0)

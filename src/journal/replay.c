@@ -20,59 +20,65 @@
 #include "sql/literal.h"
 
 #define HEARTBEAT_MS 1000
-#define TRIES 20 /* each crash of the server may leave one incomplete group */
+#define TRIES 20 /* each crash of the server may leave one incomplete transaction */
 #define FULL_PAUSE_US 500000
 #define PROGRESS_BYTES (1u << 20)
 #define PROGRESS_GROUPS 4096u
-#define CLOCKS_APART_MS 600000 /* of the server's machine and this one */
+/* maximum difference between the clocks of the server's machine and this one */
+#define CLOCKS_APART_MS 600000
 
-/* What the changes mean at this point. */
+/* How changes are handled at this point. */
 enum phase {
-    PHASE_WORLD, /* changes of the world */
-    PHASE_LOST,  /* a restart emptied it, or it cannot be followed: until the next restore */
-    PHASE_OVER,  /* enough was read */
+    PHASE_WORLD, /* changes belong to the world */
+    PHASE_LOST,  /* a restart emptied the world, or a gap ended it; lasts until the next restore */
+    PHASE_OVER,  /* nothing more needs to be read */
 };
 
 struct run {
     const struct replay_source *s;
     struct replay *out;
     wall_t now;
-    struct db_tables judged; /* the present tables and those of the dump that are gone; borrowed */
+    /* the present tables and those of the dump that no longer exist; borrowed */
+    struct db_tables judged;
     enum phase phase;
 
-    struct binlog *log;         /* the two sources of changes */
-    struct decode *decode;      /* of the log */
-    bool filed;                 /* the current changes are from segments */
+    struct binlog *log;         /* the second source of changes, after the segments */
+    struct decode *decode;      /* decodes the log */
+    bool filed;                 /* the current changes come from segments */
     struct replay_place file;   /* the segment that is being read */
-    struct segment_place place; /* where reading of the log begins */
+    struct segment_place place; /* position where reading of the log begins */
 
     struct {
-        bool open; /* within a group */
+        bool open; /* within a transaction */
         struct db_binlog_pos begins;
-        wall_t at;       /* when it was committed */
-        uint64_t before; /* changes merged before it */
-        bool rejected;   /* it does not count */
+        wall_t at;       /* time of its commit */
+        uint64_t before; /* number of changes merged before it */
+        bool rejected;   /* it is skipped */
     } group;
-    /* Groups that turned out not to count after part of them was merged: cut off, or with a change
-     * that cannot be followed. Merging cannot be undone, so that everything is read again without
-     * them. Collecting each group before it is merged would not do instead: a change that
-     * contradicts the rows shows only when it is merged. */
+    /* Transactions that were rejected after part of them was merged: incomplete ones, or ones
+     * with a change that cannot be followed. Merging cannot be undone, so everything is read
+     * again without them. Collecting each transaction before merging it would not suffice,
+     * because a change that contradicts the rows is detected only when it is merged. */
     struct rejected {
         struct db_binlog_pos begins;
-        wall_t at; /* those of no length, of segments, begin where it does, and earlier */
-        char gap[sizeof((struct replay *)0)->gap]; /* why it cannot be followed; "": cut off */
-        char only[256];                            /* by this table; "": by all */
+        wall_t at; /* empty transactions of segments have the same position but an earlier time */
+        /* why it cannot be followed; "" if it is incomplete */
+        char gap[sizeof((struct replay *)0)->gap];
+        /* rejected only for this table; "" for all tables */
+        char only[256];
     } rejected[TRIES];
     size_t rejected_count;
     bool again;
     bool plain;        /* changes of segments are merged one at a time */
-    bool parts, fresh; /* as in the source, but for what an older version restored */
+    bool parts, fresh; /* as in the source, unless a restore by an older version was read */
 
     bool first_gtid_seen;
-    struct err unasked;         /* why the server could not say whether its log continues */
-    struct change_gtid skipped; /* the last group of a segment that the dump contains already */
-    uint64_t begun;             /* number of the segment in which reading began, */
-    uint64_t unfit;             /* and of the oldest one of another log; 0: there was none */
+    struct err unasked; /* why the server could not say whether its log continues */
+    /* the last transaction of a segment that the dump already contains */
+    struct change_gtid skipped;
+    uint64_t begun; /* number of the segment in which reading began */
+    /* number of the oldest segment of another log; 0 if there is none */
+    uint64_t unfit;
 };
 
 static bool same_place(const struct db_binlog_pos *a, const struct db_binlog_pos *b)
@@ -85,7 +91,7 @@ static bool partly_merged(const struct run *r)
     return r->group.open && r->out->changes > r->group.before;
 }
 
-/* Rows are decoded only where they count. */
+/* Sets the phase. Rows are decoded only in phases that use them. */
 static void set_phase(struct run *r, enum phase phase)
 {
     r->phase = phase;
@@ -93,7 +99,7 @@ static void set_phase(struct run *r, enum phase phase)
         decode_rows(r->decode, phase == PHASE_WORLD);
 }
 
-/* What comes after it cannot be trusted, what came before it can: complete groups. */
+/* Ends at a gap. Changes after it cannot be trusted; complete transactions before it can. */
 static void end_at_gap(struct run *r, const char *why)
 {
     snprintf(r->out->gap, sizeof r->out->gap, "%s", why);
@@ -102,7 +108,7 @@ static void end_at_gap(struct run *r, const char *why)
     set_phase(r, PHASE_LOST);
 }
 
-/* The group that is being read: `gap` and `only` as in struct rejected. */
+/* Rejects the current transaction. `gap` and `only` have the same meaning as in struct rejected. */
 static void reject(struct run *r, const char *gap, const char *only)
 {
     if (r->rejected_count < TRIES) {
@@ -132,7 +138,7 @@ static void gap(struct run *r, const char *fmt, ...)
 
 static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *));
 
-/* A gap of one table. */
+/* Records a gap that concerns one table only. */
 static void table_gap(struct run *r, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 static void table_gap(struct run *r, const char *name, const char *fmt, ...)
@@ -143,7 +149,7 @@ static void table_gap(struct run *r, const char *name, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     const struct replay_table *own = replay_table(r->out, name);
-    if (own && own->closed) /* as when the group that closed it is read once more */
+    if (own && own->closed) /* for example when the transaction that closed it is read again */
         return;
     delta_waiting(r, delta_drain);
     if (!r->parts)
@@ -154,7 +160,8 @@ static void table_gap(struct run *r, const char *name, const char *fmt, ...)
         replay_table_close(r->out, r->s->m, name, why, r->group.at);
 }
 
-/* What a statement did to tables is no gap for the others, if it is the first of its group. */
+/* Takes a gap. If a statement that changed tables is the first change of its transaction, it is
+ * not a gap for other tables. */
 static void take_gap(struct run *r, const struct change *c)
 {
     bool fits = r->fresh && c->scope && !partly_merged(r) &&
@@ -175,9 +182,10 @@ static const struct db_table *as_it_was(const struct run *r, const char *name)
     return r->s->then ? db_table_find(r->s->then, name) : NULL;
 }
 
-/* Up to the statement that changed a table, its definition is the dump's; what follows that
- * statement is not read. A table of the dump that no longer exists is not unknown: what happened to
- * it is in the log. Where only its name is known, it cannot be followed. */
+/* Lists the tables to judge. Until a statement changes a table, its definition is the dump's;
+ * nothing after that statement is read. A table of the dump that no longer exists is still
+ * known, because the log contains what happened to it. If only its name is known, it cannot be
+ * followed. */
 static void list_tables(struct run *r)
 {
     const struct db_tables *now = r->s->tables;
@@ -196,11 +204,11 @@ static void list_tables(struct run *r)
         const struct db_table *was = as_it_was(r, t->name);
         list->list[list->count++] = was ? *was : (struct db_table){.name = t->name, .memory = true};
     }
-    db_tables_sort(list); /* those that are gone stand among the others */
+    db_tables_sort(list); /* sorts the dropped tables among the others */
 }
 
-/* The dump must contain the table with the definition of the change; else the definition changed in
- * between. */
+/* Returns whether the dump contains the table with the change's definition. If not, the
+ * definition changed in between. */
 static bool in_dump(struct run *r, const struct change_table *t)
 {
     if (!r->s->m)
@@ -225,7 +233,7 @@ static void set_counter(struct delta_table *f, const struct change_table *t)
         f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
 }
 
-/* The first change of a table since it was created. */
+/* Begins to follow a table at its first change since it was created. */
 static void begin_fresh(struct run *r, struct replay_table *made, struct change_table *t)
 {
     struct delta_table *f = delta_table(r->out->delta, t->name, t->key, t->key_count);
@@ -252,7 +260,8 @@ static bool unwanted(const struct run *r, const char *name)
     return t && r->s->unwanted[t - r->s->tables->list];
 }
 
-/* NULL: it is not followed, or there is a gap. Another segment lists the same table again. */
+/* Returns the table's changes, or NULL if it is not followed or there is a gap. Each segment
+ * lists the table again, so it may already be known. */
 static struct delta_table *find_table(struct run *r, struct change_table *t)
 {
     struct replay_table *own = r->out->table_count ? replay_table(r->out, t->name) : NULL;
@@ -271,7 +280,8 @@ static struct delta_table *find_table(struct run *r, struct change_table *t)
 
 /* ---- rows ---- */
 
-/* Only what may raise it is looked at. */
+/* Notes the AUTO_INCREMENT value of a change. Only changes that may raise the counter are
+ * examined. */
 static void note_counter(struct delta_table *f, const struct change *c)
 {
     if (c->kind == CHANGE_TRUNCATE)
@@ -286,7 +296,8 @@ static void note_counter(struct delta_table *f, const struct change *c)
         f->counter = value;
 }
 
-/* Tuples of segments stay in memory until the second frame after their own is read. */
+/* Merges a change. Tuples of segments stay in memory until the second frame after their own is
+ * read. */
 static int delta_row(struct run *r, struct delta_table *f, const struct change *c, struct err *e)
 {
     enum delta_op op = c->kind == CHANGE_INSERT   ? DELTA_INSERT
@@ -304,8 +315,8 @@ static int delta_row(struct run *r, struct delta_table *f, const struct change *
     return 0;
 }
 
-/* A contradiction that is reported late does not say which change caused it: everything is read
- * again, one change at a time. */
+/* Handles a change that contradicts the rows. If it is reported late, the responsible change is
+ * unknown, so everything is read again, one change at a time. */
 static void contradiction(struct run *r, const char *name, const struct err *e)
 {
     const struct replay_table *own = name ? replay_table(r->out, name) : NULL;
@@ -313,15 +324,15 @@ static void contradiction(struct run *r, const char *name, const struct err *e)
         r->plain = r->again = true;
         set_phase(r, PHASE_OVER);
     } else if (own && !own->closed && r->parts) {
-        /* Closes only this table: its rows arrived in a way that is not logged, but it is in no
-         * dump, and no other table depends on it. */
+        /* Closes only this table, whose rows arrived without being logged. It is in no dump, and
+         * no other table depends on it. */
         replay_table_close(r->out, r->s->m, name, e->text, r->group.at);
     } else {
         gap(r, "%s", e->text);
     }
 }
 
-/* Of a table that is followed no further. */
+/* Counts a change of a table that is no longer followed. */
 static void count_left(struct run *r, const struct change *c)
 {
     struct replay_table *t = replay_table(r->out, c->table->name);
@@ -354,12 +365,13 @@ static void set_nonce(struct run *r, const char *nonce)
     r->out->known_met |= r->s->known && strcmp(nonce, r->s->known) == 0;
 }
 
-/* A restore of ours: did it restore what is merged here? From which dump on does not matter: the
- * changes up to here lead to the same world. */
+/* Checks whether our restore restored the state that is merged here. It does not matter from
+ * which dump, because the changes up to here lead to the same world. */
 static void take_swap(struct run *r, const struct statement_mark *mark)
 {
     bool same = r->phase == PHASE_LOST && r->s->m && same_place(&mark->upto, &r->out->upto);
-    if (!same && r->fresh && r->out->table_count) { /* it may have ended at the first of them */
+    if (!same && r->fresh && r->out->table_count) {
+        /* the restore may have ended at the first created table */
         r->parts = r->fresh = false;
         r->again = true;
         set_phase(r, PHASE_OVER);
@@ -376,18 +388,20 @@ static void take_swap(struct run *r, const struct statement_mark *mark)
     }
 }
 
-/* ---- groups ---- */
+/* ---- transactions ---- */
 
 static void keep_place(struct db_binlog_pos *p, const char *file, uint64_t pos)
 {
-    if (strcmp(p->file, file) != 0) /* called three times per group */
+    /* compared first, because this is called three times per transaction */
+    if (strcmp(p->file, file) != 0)
         snprintf(p->file, sizeof p->file, "%s", file);
     p->pos = pos;
 }
 
-/* A segment was proven to continue its log when it was written, and may contain a jump; but it may
- * be of a log with the same file names that was reset since the dump. Then the dump's GTID is not
- * between those of the two groups around it. */
+/* Returns whether a segment fits the dump. A segment was verified to continue its log when it
+ * was written, and may contain a jump. But it may belong to a log with the same file names that
+ * was reset since the dump. Then the dump's GTID is not between those of the transactions before
+ * and after it. */
 static bool segment_fits(const struct run *r, const struct change_gtid *g)
 {
     const struct db_binlog_pos *p = &r->place.point;
@@ -405,13 +419,14 @@ static void check_first_gtid(struct run *r, const struct change_gtid *g)
         return;
     if (r->filed) {
         r->unfit = r->begun;
-        r->again = true; /* without it: older ones may be those of the dump */
+        /* reads again without this segment: older ones may belong to the dump's log */
+        r->again = true;
     } else if (e.cls == ERR_GAP) {
         gap(r, "%s", e.text);
     } else {
         r->unasked = e;
     }
-    set_phase(r, PHASE_OVER); /* the rest of it cannot change that */
+    set_phase(r, PHASE_OVER); /* the rest of it cannot change this result */
 }
 
 static void begin_group(struct run *r, const struct change *c)
@@ -434,8 +449,9 @@ static void begin_group(struct run *r, const struct change *c)
     }
     if (c->gtid.seq && !r->first_gtid_seen)
         check_first_gtid(r, &c->gtid);
-    /* Is it later than the time that was asked for? The log has the clocks of sessions, which may be
-     * set ahead (SET TIMESTAMP): a time too far ahead of ours proves nothing. */
+    /* Ends if the transaction is later than the requested time. The log has the clocks of
+     * sessions, which may be set ahead (SET TIMESTAMP), so a time too far ahead of ours is
+     * ignored. */
     int64_t until = r->s->until.ms;
     if (until && c->at.ms > until && c->at.ms <= r->now.ms + CLOCKS_APART_MS)
         set_phase(r, PHASE_OVER);
@@ -463,7 +479,7 @@ static void note_table(struct replay *out, const char *table, const struct chang
         (struct replay_statement){xstrdup(table), xstrndup(c->sql, len), c->at};
 }
 
-/* Also behind a gap: they made the definitions that are there now. */
+/* Notes a statement, even after a gap, because it changed the current definitions. */
 static void note_statement(struct run *r, const struct change *c)
 {
     const struct statement_summary *d = c->deed;
@@ -483,7 +499,8 @@ static void forget_statements(struct replay *r)
     free(r->statements);
 }
 
-/* The gap that said so may be of before a restore. */
+/* Takes a row that could not be decoded. The gap that explains it may have been before a
+ * restore. */
 static void take_unread(struct run *r, const struct change *c)
 {
     if (r->phase == PHASE_WORLD && !r->group.rejected)
@@ -507,7 +524,7 @@ static void take_created(struct run *r, const struct change *c)
     replay_table_open(r->out, name, c->create, c->at);
 }
 
-/* Of a table that is new there may be no row yet. */
+/* Meets a table in the log. A new table may have no rows yet. */
 static void meet_table(struct run *r, struct change_table *t)
 {
     const struct replay_table *own = replay_table(r->out, t->name);
@@ -515,7 +532,8 @@ static void meet_table(struct run *r, struct change_table *t)
         find_table(r, t);
 }
 
-/* Created unless it existed: it did if the dump has it, or if its creation was read before. */
+/* Takes a CREATE TABLE IF NOT EXISTS. The table existed if the dump contains it or if its
+ * creation was read before. */
 static void take_existing(struct run *r, const struct change *c)
 {
     const char *name = c->table->name;
@@ -560,7 +578,8 @@ static int take(void *arg, const struct change *c)
     case CHANGE_END:
         end_group(r, c);
         break;
-    case CHANGE_CUT: /* the log continues without the end of the group: it did not happen */
+    /* the log continues without the end of the transaction, so it was never committed */
+    case CHANGE_CUT:
         if (r->phase == PHASE_WORLD && partly_merged(r))
             reject(r, "", "");
         r->group.open = false;
@@ -610,12 +629,13 @@ static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *
         contradiction(r, NULL, &e);
 }
 
-/* True: it was read to its end, or far enough. What cannot be read is reported as damage. */
+/* Reads a segment. Returns true if it was read to its end or far enough. An unreadable segment
+ * is reported as damage. */
 static bool read_segment(struct run *r, const struct archive_segment *s)
 {
     struct change c;
     struct err e;
-    bool skip = true; /* what the dump contains already */
+    bool skip = true; /* skips what the dump already contains */
     uint64_t groups = 0;
     int got = 1;
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
@@ -634,7 +654,8 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     delta_waiting(r, delta_drain);
     if (reader) {
         if (db_binlog_pos_compare(&segment_sum(reader)->to.point, r->s->from) >= 0)
-            r->place = segment_sum(reader)->to; /* else the log would repeat the dump's changes */
+            /* otherwise the log would repeat the dump's changes */
+            r->place = segment_sum(reader)->to;
         r->out->bytes += segment_whole(reader);
     }
     if (got < 0 && partly_merged(r))
@@ -646,7 +667,7 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     return false;
 }
 
-/* The segment in which an earlier replay ended; -1: there is a gap. */
+/* Returns the segment in which an earlier replay ended, or -1 if there is a gap. */
 static int find_place(struct run *r, const struct archive *a)
 {
     const struct replay_place *p = r->s->after;
@@ -658,7 +679,7 @@ static int find_place(struct run *r, const struct archive *a)
     return -1;
 }
 
-/* As far as they go; the log may still have what follows. */
+/* Reads segments as far as possible. The log may still contain what follows. */
 static void read_segments(struct run *r)
 {
     struct archive a;
@@ -692,7 +713,7 @@ static void read_segments(struct run *r)
     archive_free(&a);
 }
 
-/* ---- the log ---- */
+/* ---- the binlog ---- */
 
 static int read_events(struct run *r, struct err *e)
 {
@@ -704,8 +725,8 @@ static int read_events(struct run *r, struct err *e)
     while (r->phase != PHASE_OVER && (got = binlog_next(r->log, &ev, e)) == 1) {
         r->out->bytes += ev.size;
         decode_event(r->decode, r->log, &ev);
-        /* Only positions between groups count. A file after that of `upto` is past it too, but
-         * reading never gets that far. */
+        /* Only positions between transactions count. A file after that of `upto` is also past
+         * it, but reading never gets that far. */
         const struct binlog_position *at = binlog_at(r->log);
         if (to && strcmp(at->file, to->file) == 0 && at->pos >= to->pos)
             break;
@@ -781,9 +802,9 @@ static int read_once(struct run *r, struct err *e)
     return read_log(r, e);
 }
 
-/* The network may have been at fault, or clients that reconnect after the restart took all
- * connections. Damage that is there `before` as well is in the log: reading hours of it again only keeps the world
- * down. */
+/* Returns whether another attempt may succeed. The network may have failed, or clients that
+ * reconnect after the restart may have taken all connections. If the same damage was found
+ * `before`, it is in the log, and reading hours of it again would only extend the downtime. */
 static bool worth_another(const struct err *e, const struct err *before)
 {
     if (db_no_connection(e))
@@ -792,13 +813,15 @@ static bool worth_another(const struct err *e, const struct err *before)
     return e->cls == ERR_UNREACHABLE || (e->cls == ERR_DAMAGED && !again) || db_no_connection(e);
 }
 
-/* An unreadable log is no reason not to restore; a lost server connection is. */
+/* Converts an error of the log into a gap, because an unreadable log must not prevent a restore.
+ * A lost server connection remains an error. */
 static int as_gap(struct run *r, const struct err *e)
 {
     char t[TEXT_SHORT];
-    bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* their hints are short */
+    /* our own hints are short enough to append */
+    bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED;
     bool absent = e->cls == ERR_GAP || (e->cls == ERR_REFUSED && !r->s->all_unlogged);
-    bool foreign = r->s->another && absent; /* the server's own words would lead astray */
+    bool foreign = r->s->another && absent; /* the server's own error message would mislead */
     const char *of = foreign ? "" : "and of the server's log: ",
                *why = foreign ? "this is another server by its host name or identity, and its log "
                                 "does not continue the dump"
@@ -806,7 +829,7 @@ static int as_gap(struct run *r, const struct err *e)
                *hint = ours && !foreign ? e->hint : "", *sep = hint[0] ? "; " : "";
     if (db_unanswered(e) || e->cls == ERR_ABORTED || e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
-    bool ended = r->out->gap[0]; /* at an earlier gap */
+    bool ended = r->out->gap[0]; /* reading ended at an earlier gap */
     if (!ended && r->out->damage[0])
         gap(r, "%.300s; %s%.200s%s%s", r->out->damage, of, why, sep, hint);
     else if (!ended && r->out->files_end.ms)
@@ -816,7 +839,7 @@ static int as_gap(struct run *r, const struct err *e)
         gap(r, "%s%s%s", why, sep, hint);
     if (!r->again)
         return 0;
-    struct err ignored; /* part of a group is merged: read again, up to that group */
+    struct err ignored; /* part of a transaction is merged: read again up to that transaction */
     return read_once(r, &ignored) < 0 && !r->out->gap[0] ? -1 : 0;
 }
 
@@ -834,7 +857,7 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
         } while (++tries < TRIES && (rc < 0 ? worth_another(e, &before) : r.again));
         if (rc < 0)
             rc = as_gap(&r, e);
-        else if (r.again) { /* each pass rejected another group */
+        else if (r.again) { /* each pass rejected another transaction */
             forget(&r);
             gap(&r, "too many groups in it were cut off");
         }
@@ -853,7 +876,8 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
 uint64_t replay_counter(const struct replay *r, const char *table)
 {
     const struct delta_table *t = delta_find(r->delta, table);
-    /* The highest value has no successor: there the servers' counter stays, and gives no number any more. */
+    /* The highest value has no successor. There the server's counter stays and supplies no
+     * further numbers. */
     return !t || !t->counter ? 0 : t->counter < UINT64_MAX ? t->counter + 1 : UINT64_MAX;
 }
 

@@ -7,7 +7,7 @@
 
 #include "binlog/statement_scope.h"
 
-#define NAMED 3u /* in the gap */
+#define NAMED 3u /* number of tables named in the gap */
 
 struct replay_table *replay_table(const struct replay *r, const char *name)
 {
@@ -45,7 +45,8 @@ static void forget_table(struct replay *r, struct replay_table *t)
     *t = r->tables[--r->table_count];
 }
 
-/* Only the first reason counts, and its moment: what was played in a table that is new is lost from its creation on. */
+/* Closes a table. Only the first reason and its time are kept. If the table is new, everything
+ * since its creation is lost. */
 void replay_table_close(struct replay *r, const struct manifest *m, const char *name,
                         const char *why, wall_t at)
 {
@@ -89,7 +90,7 @@ void replay_tables_restored(struct replay *r)
             forget_table(r, &r->tables[i]);
 }
 
-/* An ALTER of a table that is new, and was empty until then, is part of its creation. */
+/* Returns whether a new table is still empty. An ALTER of such a table is part of its creation. */
 static bool still_empty(const struct replay_table *t)
 {
     return t && t->fresh && !t->closed && !t->changes;
@@ -132,9 +133,10 @@ void replay_scope(struct replay *r, const struct manifest *m, const struct chang
         take_deed(r, m, &gap->scope->tables[i], gap);
 }
 
-/* ---- what is said of it ---- */
+/* ---- messages ---- */
 
-/* On this server, in a schema that has tables of the dump, one that is not there is no loss. */
+/* Returns whether a new table no longer exists. This counts only on this server, in a schema
+ * that contains tables of the dump; then a missing table is not a loss. */
 static bool is_gone(const struct replay_table *t, const struct manifest *m,
                     const struct db_tables *now)
 {

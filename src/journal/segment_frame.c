@@ -37,12 +37,12 @@ uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char hea
 
 /* ---- MACs ---- */
 
-/* The input of the MAC: see segment_int.h. */
+/* Collects the input of the MAC; see segment_int.h. */
 static int collect(const struct segment_file *f, uint64_t at, uint32_t word, const struct buf *body,
                    struct buf *out, struct err *e)
 {
     unsigned char numbers[20];
-    char before[SIGNATURE_BYTES] = {0}; /* the last bytes of the frame before */
+    char before[SIGNATURE_BYTES] = {0}; /* the last bytes of the previous frame */
     ssize_t n = at ? pread(f->fd, before, sizeof before, (off_t)(at - sizeof before)) : 0;
     if (at && n != (ssize_t)sizeof before)
         return err_sys(e, n < 0 ? errno : EIO, "cannot read journal segment %s", f->name);
@@ -55,12 +55,13 @@ static int collect(const struct segment_file *f, uint64_t at, uint32_t word, con
     return 0;
 }
 
-/* Appends it to the body of a frame; the length in `word` includes it already. */
+/* Appends the MAC to the body of a frame. The length in `word` already includes it. */
 static int add_mac(const struct segment_file *f, uint64_t at, uint32_t word, struct buf *body,
                    struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    unsigned char mac[SIGNATURE_BYTES] = {0}; /* without a key: no reader with a key accepts it */
+    /* stays zero without a key; no reader with a key accepts it */
+    unsigned char mac[SIGNATURE_BYTES] = {0};
     int rc = collect(f, at, word, body, &b, e);
     if (rc == 0 && signature_on() && signature_bytes(FRONT, b.p, b.len, mac) < 0)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot compute the HMAC of journal segment %s", f->name);
@@ -117,7 +118,7 @@ int64_t segment_frame_write(const struct segment_file *f, uint64_t at, const cha
 
 /* ---- reading ---- */
 
-/* 1: so many bytes were read; 0: the file ends before. */
+/* Reads `len` bytes. Returns 1 on success, 0 if the file ends first. */
 static int read_bytes(const struct segment_file *f, uint64_t at, void *out, size_t len,
                       struct err *e)
 {
@@ -187,7 +188,8 @@ int segment_frame_follows(const struct segment_file *f, uint64_t at, struct err 
                 is_frame(f->number, at + i, (unsigned char *)block + i, &frame))
                 found = 1;
         }
-        at += n > SEGMENT_FRAME ? n - SEGMENT_FRAME + 1 : n; /* a head may cross two blocks */
+        /* a frame's header may cross two blocks */
+        at += n > SEGMENT_FRAME ? n - SEGMENT_FRAME + 1 : n;
     }
     return found;
 }

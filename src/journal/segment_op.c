@@ -16,7 +16,7 @@
 
 #define KEY_MAX 64u
 #define COLUMNS_MAX 65536
-#define SECONDS_MAX (INT64_C(1) << 32) /* as large as an event's time can be */
+#define SECONDS_MAX (INT64_C(1) << 32) /* the largest time that an event can have */
 
 /* ---- names ---- */
 
@@ -65,7 +65,7 @@ static void read_place(const json_t *o, struct segment_place *p)
     int64_t at = js_number(o, "at", 0);
     *p = (struct segment_place){0};
     if (!json_is_object(o) || js_number(o, "pos", 0) < 0 || at < 0 || at > CLOCK_WALL_MAX)
-        return; /* out of range in one thing: no place at all */
+        return; /* if one value is out of range, the whole position is ignored */
     manifest_read_point(o, &p->point);
     p->created_at = (uint32_t)js_within(o, "born", 0, UINT32_MAX, 0);
     p->at = js_moment(o, "at");
@@ -154,7 +154,8 @@ json_t *segment_table_json(const struct change_table *t)
                      "counter", t->counter);
 }
 
-/* A definition changed in a way that changes no row: of these only the names are known. */
+/* Returns the names of the tables. If a definition changed without changing rows, only their
+ * names are known. */
 static json_t *names_json(const struct change *c)
 {
     json_t *list = json_array();
@@ -167,7 +168,7 @@ static json_t *names_json(const struct change *c)
     return list;
 }
 
-/* As it was logged, if that is text and short enough. */
+/* Returns the statement as it was logged, if it is UTF-8 text and short enough. */
 static json_t *sql_json(const char *sql, size_t len)
 {
     SCOPED(buf_free) struct buf clean = {0};
@@ -328,7 +329,7 @@ static void free_table(struct segment_table *t)
     free(t);
 }
 
-/* A table is defined in the group that uses it first. */
+/* Reads the definition of a table. It is stored in the transaction that uses the table first. */
 static int read_define(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     size_t len;
@@ -353,7 +354,8 @@ static bool is_in(const struct segment_place *p, const char *file, size_t len, u
            memcmp(p->point.file, file, len) == 0;
 }
 
-/* Must be another file than the current one, or positions in it could go backwards. */
+/* Reads the name of the next log file. It must differ from the current one; otherwise positions
+ * in it could go backwards. */
 static int read_file(struct segment_parser *p, struct cursor *in)
 {
     struct segment_place *at = &p->s.place;
@@ -371,7 +373,7 @@ static int read_file(struct segment_parser *p, struct cursor *in)
     return 2;
 }
 
-/* Advances the position; false: out of any log's range. */
+/* Advances the position. Returns false if it would exceed the range of any log. */
 static bool move_place(struct segment_place *p, uint64_t by)
 {
     if (by > INT64_MAX - p->point.pos)
@@ -413,8 +415,8 @@ const struct segment_sum *segment_parser_sum(struct segment_parser *p)
     return &p->s.sum;
 }
 
-/* Called millions of times: the file's name is copied only when it changes, the GTID's text is made
- * on request (segment_parser_sum()). */
+/* Reads the end of a transaction. This is called millions of times, so the file's name is copied
+ * only when it changes, and the GTID's text is made on request (segment_parser_sum()). */
 static int read_end(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     struct segment_place *at = &p->s.place, *to = &p->s.sum.to;
@@ -453,8 +455,9 @@ static int read_row(struct segment_parser *p, enum segment_op op, struct cursor 
     return 1;
 }
 
-/* LOST, SWAP and GAP, which may stand between groups too. */
-/* Into p->scope and the texts of the change; false: it is not what segment_tables_json() makes. */
+/* LOST, SWAP and GAP, which may also be between transactions. */
+/* Reads tables into p->scope and the texts of the change. Returns false if this is not the
+ * output of segment_tables_json(). */
 static bool read_tables(struct segment_parser *p, const char *s, size_t len, struct change *c)
 {
     const json_t *list, *name;
@@ -484,7 +487,7 @@ static bool read_tables(struct segment_parser *p, const char *s, size_t len, str
     return p->scope.count > 0;
 }
 
-/* No event that a moment is looked for by. */
+/* Reads a changed definition. Searches by time do not use its event. */
 static int read_definition(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     uint64_t second = number(in);
@@ -545,7 +548,7 @@ static int read_summary(struct segment_parser *p, struct cursor *in)
     if (sum.groups != was->groups || sum.changes != was->changes ||
         sum.mark_count != was->mark_count || sum.to.created_at != was->to.created_at ||
         sum.to.point.pos != was->to.point.pos || strcmp(sum.to.point.file, was->to.point.file) != 0)
-        return 0; /* its summary differs from what was read */
+        return 0; /* the summary differs from what was read */
     p->finalized = true;
     return 2;
 }
@@ -592,10 +595,10 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     case SEGMENT_SUMMARY:
         rc = read_summary(p, &in);
         break;
-    case SEGMENT_MAC: /* stripped before */
+    case SEGMENT_MAC: /* stripped by segment_frame_read() */
         break;
     }
-    /* these two moved the position */
+    /* these two changed the position */
     if (rc == 1 && (c->kind == CHANGE_BEGIN || c->kind == CHANGE_END))
         put_place(p, c);
     *at = (const char *)in.at;

@@ -18,20 +18,21 @@
 #include "store/kept.h"
 #include "store/signature.h"
 
-#define TRIES 4u /* to read an incomplete frame: its writer may be writing it just now */
+#define TRIES 4u /* attempts to read an incomplete frame, which its writer may be completing now */
 
 struct segment_reader {
     char name[256];
     struct segment_file f;
     struct segment_parser parser;
-    uint64_t at;    /* the frame after the one in `body` */
-    uint64_t whole; /* frames before this end outside of groups, or belong to a complete one */
-    struct buf bodies[2], *body; /* that of the frame before is kept */
-    bool within;                 /* a group continues after it */
-    const char *next;            /* operation */
+    uint64_t at; /* offset of the frame after the one in `body` */
+    /* frames before this offset are outside of transactions or belong to a complete one */
+    uint64_t whole;
+    struct buf bodies[2], *body; /* the body of the previous frame is kept, too */
+    bool within;                 /* a transaction continues after it */
+    const char *next;            /* the next operation */
     bool ended;
 
-    /* What would remain if the file were cut off before the next frame. */
+    /* What would remain if the file were truncated before the next frame. */
     uint64_t cut;
     struct segment_sum cut_sum;
 };
@@ -42,7 +43,8 @@ static int damaged(const struct segment_reader *r, uint64_t at, const char *what
                    r->name, at, what);
 }
 
-/* The frame at `at` is incomplete: is that the torn end, 0, or damage, -1? */
+/* The frame at `at` is incomplete. Returns 0 if it is the torn end of the file, -1 if it is
+ * damage. */
 static int end_or_damage(const struct segment_reader *r, uint64_t at, struct err *e)
 {
     int follows = segment_frame_follows(&r->f, at, e);
@@ -51,7 +53,8 @@ static int end_or_damage(const struct segment_reader *r, uint64_t at, struct err
     return damaged(r, at, "a part of it is not what was written", e);
 }
 
-/* Do the following frames complete the group? Nothing of an incomplete one is returned. */
+/* Returns whether the following frames complete the transaction. Nothing of an incomplete
+ * transaction is returned. */
 static int group_ends(struct segment_reader *r, uint64_t at, struct err *e)
 {
     struct segment_frame f;
@@ -91,8 +94,9 @@ static int read_next_frame(struct segment_reader *r, struct err *e)
     return 1;
 }
 
-/* When the writer discards a group and overwrites it while we read, that looks like damage: in the
- * middle of a group, or as a frame that was not there yet before those that it just wrote. */
+/* Reads the next frame. If the writer discards a transaction and overwrites it while we read,
+ * this looks like damage. It appears in the middle of a transaction, or as a missing frame
+ * before frames that the writer has just written. */
 static int next_frame(struct segment_reader *r, struct err *e)
 {
     int got = -1;
@@ -140,7 +144,8 @@ bool segment_frame_ends(const struct segment_reader *r)
 
 /* ---- opening ---- */
 
-/* The number is part of each frame's checksum; it is taken from the file name. */
+/* Opens a segment. Its number, which is part of each frame's checksum, is taken from the file
+ * name. */
 static int open_file(struct segment_reader *r, int dirfd, const char *file, int flags,
                      struct err *e)
 {
@@ -160,8 +165,8 @@ static int open_file(struct segment_reader *r, int dirfd, const char *file, int 
     return err_step(e, "journal segment %s", r->name);
 }
 
-/* The head's JSON has no byte that could be taken for the operation before a MAC. With a key, a head without
- * a MAC is rejected before anything in it is read. */
+/* Reads the head. Its JSON contains no byte that could be mistaken for the operation before a
+ * MAC. With a key, a head without a MAC is rejected before its contents are parsed. */
 static int read_head(struct segment_reader *r, struct err *e)
 {
     struct segment_frame f;
@@ -183,7 +188,7 @@ static int read_head(struct segment_reader *r, struct err *e)
     bool head = got > 0 && !f.within &&
                 segment_parse(&r->parser, &r->next, b->p + b->len, &c) == 2 &&
                 r->parser.head.number == r->f.number && r->parser.head.mac == mac;
-    if (!head && r->parser.head.newer) { /* its frame's CRC is right: no damage */
+    if (!head && r->parser.head.newer) { /* the frame's CRC is correct, so this is not damage */
         SCOPED(xfree) char *file = xasprintf("journal segment %s", r->name);
         return kept_newer(e, file, r->parser.head.newer, SEGMENT_FORMAT_MAC);
     }
@@ -221,7 +226,8 @@ const struct segment_sum *segment_sum(struct segment_reader *r)
 
 bool segment_finalized(const struct segment_reader *r)
 {
-    return r->parser.finalized && r->next == r->body->p + r->body->len; /* nothing follows it */
+    /* the summary must be the last operation */
+    return r->parser.finalized && r->next == r->body->p + r->body->len;
 }
 
 uint64_t segment_whole(const struct segment_reader *r)
@@ -243,7 +249,7 @@ void segment_reader_close(struct segment_reader *r)
 
 /* ---- the summary at the end ---- */
 
-/* It is the last frame and has a fixed length. */
+/* Reads the summary, which is the last frame and has a fixed length. */
 int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
                  struct err *e)
 {
@@ -267,7 +273,7 @@ int segment_peek(int dirfd, const char *file, struct segment_head *h, struct seg
     return got;
 }
 
-/* ---- what a writer left ---- */
+/* ---- files left by a writer ---- */
 
 int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole, struct err *e)
 {
@@ -292,8 +298,8 @@ int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole,
     return got;
 }
 
-/* The head reaches the disk before anything else: if something follows a damaged head, the head was
- * complete once. */
+/* Returns whether a segment is empty. The head is written to the disk first, so if something
+ * follows a damaged head, the head was complete once. */
 int segment_blank(int dirfd, const char *file, struct err *e)
 {
     struct segment_reader *r = xcalloc(1, sizeof *r);

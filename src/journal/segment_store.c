@@ -14,21 +14,24 @@
 #include "journal/segment_write.h"
 #include "store/catalog.h"
 
-#define SYNC_MS 400 /* a change is on the disk within a second, the slow disk's time included */
+/* short enough that a change is on the disk within a second, even if the disk is slow */
+#define SYNC_MS 400
 
 struct segment_store {
     const struct config *c;
     int dirfd, dump_dirfd;
-    struct segment_head head;   /* of the segment that is written, or of the next one */
-    struct segment_writer *out; /* NULL: none was created */
-    struct segment_place end;   /* of the segments so far; file "": none is of this server */
-    uint64_t number;            /* the highest so far */
-    bool within;                /* a group */
-    bool due;                   /* with that group the segment ends */
+    struct segment_head head;   /* head of the current segment or of the next one */
+    struct segment_writer *out; /* NULL if none was created yet */
+    /* end of the segments so far; `file` is empty if none is of this server */
+    struct segment_place end;
+    uint64_t number; /* the highest number so far */
+    bool within;     /* within a transaction */
+    bool due;        /* the segment ends after the current transaction */
     mono_t next_sync;
 };
 
-/* The first segment that the dump needs; for a dump after all of them the last one; -1: unknown. */
+/* Returns the first segment that the dump needs. For a dump after all segments this is the last
+ * one. Returns -1 if it is unknown. */
 static int need_of(const struct archive *a, const struct catalog_entry *c)
 {
     int i = c ? archive_find(a, &c->m.end, c->m.log_created_at, &c->m.server) : -1;
@@ -81,7 +84,7 @@ struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
             strcmp(last->head.schema, k->head.schema) == 0)
             k->end = last->sum.to;
         archive_free(&a);
-        struct err ignored; /* retried later; dumps may have been stored while no follower ran */
+        struct err ignored; /* retried later; dumps may have been made while no follower ran */
         segment_store_trim(k->c, k->dirfd, k->dump_dirfd, &ignored);
         return k;
     }
@@ -100,7 +103,7 @@ bool segment_store_reaches(const struct segment_store *k, const struct db_binlog
                            struct segment_mark *gap)
 {
     SCOPED(archive_free) struct archive a = {0};
-    struct err ignored; /* then the segments are of no use */
+    struct err ignored; /* on failure the segments are not used */
     *gap = (struct segment_mark){.kind = CHANGE_GAP};
     if (db_binlog_pos_compare(from, &k->end.point) > 0)
         return true;
@@ -125,7 +128,7 @@ void segment_store_begin(struct segment_store *k, const struct segment_place *fr
 
 /* ---- one segment ---- */
 
-/* After a failed write more data would be taken for damage. */
+/* Closes the segment after a failed write, because readers would take further data for damage. */
 static int broken(struct segment_store *k)
 {
     segment_close(k->out);
@@ -133,7 +136,7 @@ static int broken(struct segment_store *k)
     return -1;
 }
 
-/* Only between groups. */
+/* Ends the current segment. Must be called between transactions. */
 static int end_segment(struct segment_store *k, struct err *e)
 {
     k->due = false;
@@ -149,7 +152,8 @@ static int end_segment(struct segment_store *k, struct err *e)
     return segment_finalize(w, e);
 }
 
-/* Is the file still there by its name? An unlinked one accepts writes that nobody can ever read. */
+/* Checks that the file still exists under its name. Writes to an unlinked file succeed but can
+ * never be read. */
 static int named(const struct segment_store *k, struct err *e)
 {
     char name[SEGMENT_NAME_MAX];

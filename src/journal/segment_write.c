@@ -23,30 +23,32 @@ struct segment_writer {
     char name[SEGMENT_NAME_MAX];
     struct segment_file f;
     struct segment_state s;
-    const struct change_table **tables; /* i-th: as it was defined in the file */
+    /* [i] is the definition that the file contains for table i */
+    const struct change_table **tables;
     size_t count;
-    struct buf body;   /* of the next frame */
-    uint64_t at, sync; /* bytes in the file; of these synced, */
-    uint64_t urgent;   /* and up to where there are changes */
+    struct buf body;   /* contents of the next frame */
+    uint64_t at, sync; /* bytes in the file; `sync`: bytes that are synced */
+    uint64_t urgent;   /* offset up to which there are changes */
 
-    bool empty;   /* the open group has no changes yet, and was not begun in the file */
-    bool dropped; /* the rest of the open group is discarded */
+    bool empty;   /* the current transaction has no changes yet and is not in the file */
+    bool dropped; /* the rest of the current transaction is discarded */
     struct {
-        uint64_t at;                /* where its first frame begins, */
-        size_t body, tables, marks; /* and what preceded it */
+        uint64_t at;                /* where its first frame begins */
+        size_t body, tables, marks; /* the counts before it */
         uint64_t changes;
-    } group;                     /* what is needed to discard it */
+    } group;                     /* what is needed to discard the transaction */
     struct segment_place begins; /* its position in the log */
     struct {
         struct segment_place from, to;
         struct change_gtid gtid;
-    } seen;     /* the last group that ended: not in the file yet if it had no changes */
-    bool quiet; /* seen.to.at is later than that group, and not in the file yet */
+    } seen;
+    /* the last transaction that ended; it is not in the file yet if it had no changes */
+    bool quiet; /* seen.to.at is later than that transaction and not in the file yet */
 };
 
 /* ---- frames ---- */
 
-/* A frame of the first `len` bytes of the body. */
+/* Writes a frame that contains the first `len` bytes of the body. */
 static int write_bytes(struct segment_writer *w, size_t len, bool within, struct err *e)
 {
     if (len > SEGMENT_BODY_MAX - SEGMENT_MAC_LEN)
@@ -63,7 +65,7 @@ static int write_bytes(struct segment_writer *w, size_t len, bool within, struct
     return 0;
 }
 
-/* Complete groups only: what precedes the open one. */
+/* Writes complete transactions, which are those before the open one. */
 static int write_whole(struct segment_writer *w, struct err *e)
 {
     bool open = w->s.open && !w->empty;
@@ -77,7 +79,8 @@ static int write_whole(struct segment_writer *w, struct err *e)
     return 0;
 }
 
-/* No frame contains both complete groups and a part of one, so that the part can be discarded. */
+/* Writes a large body. No frame contains both complete transactions and part of another one, so
+ * that the part can be discarded. */
 static int flush_large(struct segment_writer *w, struct err *e)
 {
     if (w->body.len < SEGMENT_BODY)
@@ -106,7 +109,8 @@ static int no_text(const char *file, struct err *e)
     return err_set(e, ERR_SYSTEM, 0, "cannot write journal segment %s: a name is not UTF-8", file);
 }
 
-/* Takes `o`. `room`: the length to which the text is padded with blanks; 0: it is not padded. */
+/* Appends `o` as text and takes ownership of it. The text is padded with blanks to length
+ * `room`; if `room` is 0, it is not padded. */
 static int put_json(struct buf *b, const char *file, json_t *o, size_t room, struct err *e)
 {
     SCOPED(xfree) char *s = json_dumps(o, JSON_COMPACT);
@@ -139,7 +143,7 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
     } else if (put_json(&w->body, w->name, segment_head_json(&own), 0, e) < 0 ||
                write_bytes(w, w->body.len, false, e) < 0 || sync_file(w, fsync, e) < 0 ||
                file_sync_dir(dirfd, "the journal", e) < 0) {
-        unlinkat(dirfd, w->name, 0); /* it contains no changes */
+        unlinkat(dirfd, w->name, 0); /* the file contains no changes */
     } else {
         w->sync = w->at;
         return w;
@@ -148,17 +152,18 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
     return NULL;
 }
 
-/* ---- groups ---- */
+/* ---- transactions ---- */
 
 static void keep_place(struct segment_place *p, const char *file, uint64_t pos, uint32_t created_at)
 {
-    if (strcmp(p->point.file, file) != 0) /* called three times per group */
+    /* compared first, because this is called three times per transaction */
+    if (strcmp(p->point.file, file) != 0)
         snprintf(p->point.file, sizeof p->point.file, "%s", file);
     p->point.pos = pos;
     p->created_at = created_at;
 }
 
-/* Is `p` after the position in the file? */
+/* Returns whether `p` is after the position in the file. */
 static bool ahead(const struct segment_writer *w, const struct segment_place *p)
 {
     return p->point.pos > w->s.place.point.pos ||
@@ -177,7 +182,7 @@ static void put_file(struct segment_writer *w, const struct segment_place *in)
     keep_place(p, in->point.file, 0, in->created_at);
 }
 
-/* `from` NULL, or not ahead: where the last one ended. */
+/* Begins a transaction. If `from` is NULL or not ahead, it begins where the last one ended. */
 static void put_begin(struct segment_writer *w, const struct segment_place *from, wall_t at)
 {
     if (from && !ahead(w, from))
@@ -204,7 +209,7 @@ static void put_begin(struct segment_writer *w, const struct segment_place *from
     w->empty = false;
 }
 
-/* The position of a change. */
+/* Reads the position of a change. */
 static int take_place(const struct segment_writer *w, struct segment_place *p,
                       const struct change *c, struct err *e)
 {
@@ -215,7 +220,7 @@ static int take_place(const struct segment_writer *w, struct segment_place *p,
     return 0;
 }
 
-/* The first change of a group begins it in the file too. */
+/* Begins the transaction in the file at its first change. */
 static void open_group(struct segment_writer *w)
 {
     if (!w->s.open || !w->empty)
@@ -248,8 +253,8 @@ static int put_end(struct segment_writer *w, const struct segment_place *to,
     return 0;
 }
 
-/* The position after a group must become known even if the group is empty: of consecutive groups of
- * other schemas, the last stands for all. */
+/* Ends a transaction. The position after it must become known even if it is empty. Of
+ * consecutive transactions of other schemas, only the last one is recorded. */
 static int end_group(struct segment_writer *w, const struct change *c, struct err *e)
 {
     if (take_place(w, &w->seen.to, c, e) < 0)
@@ -269,7 +274,8 @@ static bool place_due(const struct segment_writer *w)
     return !w->s.open && (w->quiet || ahead(w, &w->seen.to));
 }
 
-/* A time alone is a group of no length, and without a GTID: the one before it has that already. */
+/* Writes a pending position. A time alone is written as an empty transaction without a GTID,
+ * because the previous one already has it. */
 static int put_due(struct segment_writer *w, struct err *e)
 {
     if (!place_due(w))
@@ -296,7 +302,7 @@ int segment_quiet(struct segment_writer *w, wall_t until, struct err *e)
     return 0;
 }
 
-/* Nothing of it happened. */
+/* Discards the transaction as if it had not happened. */
 static int drop_group(struct segment_writer *w, struct err *e)
 {
     if (w->empty)
@@ -325,7 +331,7 @@ static int drop_group(struct segment_writer *w, struct err *e)
 
 static int number_of(struct segment_writer *w, struct change_table *t, uint64_t *out, struct err *e)
 {
-    *out = (uint64_t)t->user - 1; /* NULL: the largest value */
+    *out = (uint64_t)t->user - 1; /* if `user` is NULL, this is the largest value */
     if (*out < w->count && w->tables[*out] == t)
         return 0;
     put_op(w, SEGMENT_DEFINE);
@@ -359,7 +365,7 @@ static bool split(const char *tuple, size_t len, size_t *ends, size_t want)
            fields >= want;
 }
 
-/* Does the row keep its key? Then nothing else of the row before is needed. */
+/* Returns whether the row keeps its key. If so, nothing else of the old row is needed. */
 static bool same_key(const struct change *c)
 {
     const struct change_table *t = c->table;
@@ -411,9 +417,10 @@ static int put_gap(struct segment_writer *w, const struct change *c, bool part, 
     return 0;
 }
 
-/* Between groups it stands after all that came before it. Within one, a gap discards what the group
- * held, and only the first gap gives the reason; but one of a single table discards nothing, and neither does one of some
- * tables before the group has changes. */
+/* Stores an event. Between transactions it follows everything before it. Within a transaction, a
+ * gap discards the transaction's contents, and only the first gap gives the reason. A gap of a
+ * single table discards nothing, and neither does a gap of some tables before the transaction
+ * has changes. */
 static int put_event(struct segment_writer *w, const struct change *c, enum segment_op op,
                      struct err *e)
 {
@@ -436,7 +443,8 @@ static int put_event(struct segment_writer *w, const struct change *c, enum segm
         return -1;
     if (op == SEGMENT_SWAP && put_json(&w->body, w->name, segment_mark_json(c->mark), 0, e) < 0)
         return -1;
-    struct change noted = *c; /* one that its end has shown is where it begins, too */
+    /* if only its end revealed the event, its position is the beginning */
+    struct change noted = *c;
     if (w->s.open) {
         noted.file = w->begins.point.file;
         noted.pos = w->begins.point.pos;
@@ -507,7 +515,7 @@ bool segment_dirty(const struct segment_writer *w)
     return segment_urgent(w) || w->sync < w->at || place_due(w);
 }
 
-/* An open group stays in memory, unless it is too large for that. */
+/* Writes and syncs the segment. An open transaction stays in memory unless it is too large. */
 int segment_sync(struct segment_writer *w, struct err *e)
 {
     if (put_due(w, e) < 0 || write_whole(w, e) < 0)
@@ -526,7 +534,7 @@ uint64_t segment_bytes(const struct segment_writer *w)
 
 const struct segment_sum *segment_written(struct segment_writer *w)
 {
-    segment_gtid(&w->s.last_gtid, &w->s.sum.to.point); /* not done for each group */
+    segment_gtid(&w->s.last_gtid, &w->s.sum.to.point); /* not done for each transaction */
     return &w->s.sum;
 }
 
@@ -534,7 +542,7 @@ static int put_summary(struct buf *b, const char *file, const struct segment_sum
                        struct err *e)
 {
     buf_addc(b, SEGMENT_SUMMARY);
-    /* the operation, and two bytes of length */
+    /* subtracts the operation and two bytes of length */
     return put_json(b, file, segment_sum_json(sum), SEGMENT_SUMMARY_BODY - 3, e);
 }
 
