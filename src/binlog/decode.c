@@ -17,30 +17,30 @@
 struct seen {
     const struct db_table *t;
     struct change_table pub;
-    struct row_image *image; /* NULL: no row of it was read yet */
+    struct row_image *image; /* NULL until a row of the table is read */
     bool reported;           /* CHANGE_TABLE was reported */
-    bool misfit;             /* its rows are of another definition; reported */
+    bool misfit;             /* its rows have another definition than the list; this was reported */
     bool sentinel;           /* its rows are markers */
 };
 
-/* A table of the statement that is being read. They are few, except where a session has locked many tables: the
- * server maps each of them in each of its statements. But not MAPS_MAX: a server that names tables without
- * end gets no memory for them. */
+/* A table of the current statement. There are few, unless a session has locked many tables: the
+ * server then maps each of them in each of its statements. MAPS_MAX limits the memory for a
+ * server that names tables without end. */
 #define MAPS_MAX ((size_t)1 << 18)
 struct map {
     uint64_t id;
-    struct seen *seen; /* NULL: its rows do not matter */
+    struct seen *seen; /* NULL if its rows are not needed */
 };
 
 struct decode {
     const struct statement_world *world;
-    struct seen *seen; /* i-th: of world->tables->list[i] */
+    struct seen *seen; /* [i] belongs to world->tables->list[i] */
     size_t count;
-    uint64_t others[OTHERS]; /* ids of tables outside the world, by id modulo OTHERS */
-    /* and hashes of the names of unknown tables, by hash modulo UNKNOWN_NAMES: the server gives a table
-     * a new id each time it opens it */
+    uint64_t others[OTHERS]; /* ids of tables outside the world, indexed by id modulo OTHERS */
+    /* Hashes of the names of unknown tables, indexed by hash modulo UNKNOWN_NAMES. Ids alone do
+     * not suffice, because the server gives a table a new id each time it opens it. */
     uint64_t unknown_names[UNKNOWN_NAMES];
-    struct map *maps; /* in the order in which they came */
+    struct map *maps; /* in the order of their arrival */
     size_t map_count, map_room;
     change_fn *fn;
     void *arg;
@@ -48,7 +48,7 @@ struct decode {
     char from[256]; /* the file in which reading began */
     bool rotated;   /* the last event of the previous file was a rotation */
 
-    struct change at; /* what all changes of the group have in common */
+    struct change at; /* the fields that all changes of a transaction have in common */
     struct buf before, tuple;
 };
 
@@ -85,7 +85,8 @@ static const struct map *find_map(const struct decode *d, uint64_t id)
     return NULL;
 }
 
-/* Rows of a table that is not remembered are a gap. */
+/* Remembers a map. If there are too many, the map is dropped, and rows of its table become a
+ * gap. */
 static void put_map(struct decode *d, uint64_t id, struct seen *seen)
 {
     if (d->map_count == MAPS_MAX)
@@ -146,22 +147,24 @@ void decode_tables(struct decode *d)
     }
 }
 
-/* Rows of the world's tables; those of the sentinel are markers, and its lease is our own affair. */
+/* Returns whether rows of this table are read. Rows of the sentinel are markers; rows of its
+ * lease are ours and are skipped. */
 static bool followed(const struct decode *d, const struct seen *s)
 {
     return (s->t->memory || s->t->carried) &&
            (s->sentinel ? d->markers : !db_sentinel_own(d->world->sentinel, s->t->name));
 }
 
-/* A table that is not in the list: of another engine, or new in the world. Reported once, until a
- * statement may have replaced it. */
+/* Meets a table that is not in the list, because it has another engine or is new in the world.
+ * It is reported once, until a statement may have replaced it. */
 static int meet_unknown(struct decode *d, const struct event_map *map)
 {
     uint64_t *other = &d->others[map->table_id % OTHERS];
     if (*other == map->table_id)
         return 0;
     *other = map->table_id;
-    uint64_t hash = text_hash(TEXT_HASH, map->table, strlen(map->table)) | 1; /* 0 means free */
+    /* 0 marks a free slot */
+    uint64_t hash = text_hash(TEXT_HASH, map->table, strlen(map->table)) | 1;
     uint64_t *known = &d->unknown_names[hash / 2 % UNKNOWN_NAMES];
     if (*known == hash)
         return 0;
@@ -177,8 +180,8 @@ static int introduce(struct decode *d, struct seen *s)
     return give(d, CHANGE_TABLE, &(struct change){.table = &s->pub});
 }
 
-/* The table is no longer as it was listed, and the log may not have said so: until it is listed again nothing of it can
- * be read. Rows of other tables can. */
+/* Reports a table that no longer has its listed definition, which the log may not have shown.
+ * Its rows cannot be read until it is listed again. Rows of other tables can. */
 static int give_misfit(struct decode *d, const struct seen *s, const char *why)
 {
     struct statement_scope scope = {.count = 1, .tables = {{.table = s->t, .deed = SCOPE_ARRIVED}}};
@@ -186,7 +189,7 @@ static int give_misfit(struct decode *d, const struct seen *s, const char *why)
     return give(d, CHANGE_GAP, &(struct change){.why = why, .definitions = true, .scope = &scope});
 }
 
-/* Learns what its rows look like; there is no image where that is unknown. */
+/* Learns the format of a table's rows. If it is unknown, there is no image. */
 static int begin_table(struct decode *d, struct seen *s, const struct event_map *map)
 {
     struct err e;
@@ -224,7 +227,7 @@ static int take_map(struct decode *d, const struct event_map *map)
 
 /* ---- rows ---- */
 
-/* Returns the position after the change; NULL: it cannot be read. */
+/* Takes one change and returns the position after it, or NULL if it cannot be read. */
 static const char *take_change(struct decode *d, struct seen *s, const struct event_rows *rows,
                                const char *at, const char *end, int *rc, struct err *e)
 {
@@ -273,7 +276,8 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
     const struct map *map = find_map(d, rows->table_id);
     if (!map && rows->len)
         rc = gap(d, "changed rows of an unknown table");
-    else if (map && map->seen && map->seen->image) /* a later map of it may have been no fit */
+    else if (map && map->seen && map->seen->image)
+        /* the image is NULL if a later map of the table did not fit */
         rc = take_images(d, map->seen, rows);
     else if (map && map->seen && rows->len)
         rc = give(d, CHANGE_UNREAD, &(struct change){.table = &map->seen->pub});
@@ -304,7 +308,8 @@ static void renew(struct decode *d, const struct db_table *t)
     s->misfit = false;
 }
 
-/* `mark`: it carries the mark of a restore, which a game can write as well; else NULL. */
+/* Reports a statement. `mark` is the mark of a restore if the statement contains one, else NULL.
+ * A game can write such a mark as well. */
 static int give_statement(struct decode *d, const struct event *ev,
                           const struct statement_mark *mark)
 {
@@ -317,7 +322,8 @@ static int give_statement(struct decode *d, const struct event *ev,
     bool certain =
         !mark && statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
     bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;
-    if (created) /* its rows have the form that is listed now, or say that they do not */
+    /* its rows have the definition listed now, or their map will show that they do not */
+    if (created)
         renew(d, scope.tables[0].table);
     return give(d,
                 mark      ? CHANGE_SWAP
@@ -340,7 +346,8 @@ static int give_arrival(struct decode *d, const struct event *ev)
     return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){.scope = certain ? &scope : NULL});
 }
 
-/* A new key or another option changes no row, but rows of before may not fit it. */
+/* Reports a definition. A new key or another option changes no row, but earlier rows may not fit
+ * it. */
 static int give_definition(struct decode *d, const struct event *ev)
 {
     struct statement_summary deed;
@@ -354,10 +361,11 @@ static int take_query(struct decode *d, const struct event *ev)
 {
     struct statement st;
     if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
-        return 0; /* the end of nearly all groups */
+        return 0; /* nearly all transactions end this way */
     statement_judge(d->world, ev->query.schema, ev->query.sql, ev->query.len, &st);
     if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
-        st.kind = STATEMENT_CHANGE; /* a temporary table may have the name of one of the world's */
+        /* a temporary table may have the same name as a table of the world */
+        st.kind = STATEMENT_CHANGE;
     if (st.kind != STATEMENT_BEGIN && st.kind != STATEMENT_END)
         memset(d->unknown_names, 0, sizeof d->unknown_names);
     switch (st.kind) {
@@ -384,7 +392,7 @@ static int take_query(struct decode *d, const struct event *ev)
     return 0;
 }
 
-/* ---- groups ---- */
+/* ---- transactions ---- */
 
 static void set_place(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
@@ -414,8 +422,9 @@ static int cut_off(struct decode *d)
     return give(d, CHANGE_CUT, &(struct change){0});
 }
 
-/* The server was started with this file. One that is killed or stopped logs no rotation to the next
- * file: if there was one, the server could not write that file, and went on without a log. */
+/* The server was started with this file. A server that is killed or stopped logs no rotation to
+ * the next file. If there was a rotation, the server could not write the next file and continued
+ * without a log. */
 static int take_format(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
     if (!ev->next || !ev->format.created || strcmp(p->file, d->from) == 0)

@@ -7,24 +7,25 @@
 #include "base/cursor.h"
 
 #define FORMAT_TYPE 15u
-#define FORMAT_FIXED 57u      /* bytes before the list of lengths */
-#define FORMAT_TRAILER 5u     /* the checksum's type, and a checksum */
-#define FLAG_IN_USE 0x01u     /* of a format description: the file was not closed */
+#define FORMAT_FIXED 57u      /* bytes before the list of header lengths */
+#define FORMAT_TRAILER 5u     /* the type of the checksum, and a checksum */
+#define FLAG_IN_USE 0x01u     /* flag of a format description: the file was not closed */
 #define FLAG_IGNORE 0x80u     /* a reader that does not know the type may skip it */
-#define GTID_STANDALONE 0x01u /* flag of MariaDB's GTID */
-#define ROWS_END 0x01u        /* flag of row events: the statement's last one */
+#define GTID_STANDALONE 0x01u /* flag of MariaDB's GTID event */
+#define ROWS_END 0x01u        /* flag of row events: the last one of the statement */
 #define LEAST_PACKED 1032u    /* zlib's highest compression ratio */
 #define LARGEST_PLAIN (1u << 30)
 
 /* ---- bodies ---- */
 
-/* What follows the common header, without a checksum: `post`, the part of fixed length, has at least
- * as many bytes as types[] asks for. */
+/* What follows the common header, without a checksum. `post` is the part of fixed length; it has
+ * at least as many bytes as types[] requires. */
 struct input {
     struct cursor post, body;
 };
 
-/* Each type's reader returns NULL or what is wrong with it; a broken cursor need not be reported. */
+/* Reads one type of event. Returns NULL, or a text that says what is malformed. A broken cursor
+ * need not be reported. */
 typedef const char *read_fn(struct input *in, struct event *out);
 
 static const struct event_type {
@@ -32,12 +33,14 @@ static const struct event_type {
     enum event_kind kind;
     uint8_t post;
     read_fn *read;
-    enum event_op op; /* of rows, */
-    bool v2, options; /* their form: extra data before them; MySQL's options before second images */
-    bool packed;      /* what it carries is compressed */
+    enum event_op op; /* for row events */
+    /* format of row events: `v2` has extra data before the rows; `options`: MySQL has options
+     * before second images */
+    bool v2, options;
+    bool packed; /* its contents are compressed */
 } types[EVENT_TYPES];
 
-/* `n` bytes and a NUL after them; NULL if malformed. */
+/* Returns a name of `n` bytes with a NUL after it, or NULL if it is malformed. */
 static const char *name_of(struct cursor *c, size_t n)
 {
     const uint8_t *p = cursor_bytes(c, n + 1);
@@ -55,8 +58,8 @@ static const char *read_rotate(struct input *in, struct event *out)
     return NULL;
 }
 
-/* A prefix (the algorithm, and how many bytes the length has), the length, big endian, and the
- * compressed bytes. */
+/* Reads the head of compressed data: a prefix with the algorithm and the number of length bytes,
+ * then the length in big endian. The compressed bytes follow. */
 static const char *read_packed_head(struct cursor *c, struct event *out)
 {
     unsigned mark = (unsigned)cursor_number(c, 1), n = mark & 7;
@@ -73,10 +76,10 @@ static const char *read_packed_head(struct cursor *c, struct event *out)
 
 static const char *read_query(struct input *in, struct event *out)
 {
-    cursor_bytes(&in->post, 8); /* session, seconds */
+    cursor_bytes(&in->post, 8); /* skips the session's id and the seconds */
     size_t schema = (size_t)cursor_number(&in->post, 1);
-    cursor_bytes(&in->post, 2);                           /* its error */
-    cursor_bytes(&in->body, cursor_number(&in->post, 2)); /* variables of the session */
+    cursor_bytes(&in->post, 2);                           /* skips the error code */
+    cursor_bytes(&in->body, cursor_number(&in->post, 2)); /* skips the session's variables */
     out->query.schema = name_of(&in->body, schema);
     if (!out->query.schema)
         return "the name of its schema has no end";
@@ -88,7 +91,7 @@ static const char *read_query(struct input *in, struct event *out)
 
 static const char *read_gtid_mysql(struct input *in, struct event *out)
 {
-    cursor_bytes(&in->post, 1); /* flags */
+    cursor_bytes(&in->post, 1); /* skips the flags */
     const uint8_t *uuid = cursor_bytes(&in->post, sizeof out->gtid.uuid);
     if (uuid)
         memcpy(out->gtid.uuid, uuid, sizeof out->gtid.uuid);
@@ -96,8 +99,8 @@ static const char *read_gtid_mysql(struct input *in, struct event *out)
     return NULL;
 }
 
-/* A number of MySQL's serialization: the count of trailing one bits in the first byte is the number
- * of bytes that follow it. */
+/* Reads a number of MySQL's serialization. The count of trailing one bits in the first byte is
+ * the number of bytes that follow it. */
 static uint64_t serial_number(struct cursor *c)
 {
     unsigned more = 0;
@@ -126,13 +129,14 @@ static const char *serial_text(struct cursor *c, char *out, size_t size)
     return NULL;
 }
 
-/* Fields, each preceded by its number, in ascending order: flags, SID, GNO, tag, and more. */
+/* Reads fields, each preceded by its number, in ascending order: flags, SID, GNO, tag, and
+ * others. */
 static const char *read_gtid_tagged(struct input *in, struct event *out)
 {
     if (serial_number(&in->body) != 1)
         return "it is in an unknown version of its form";
-    serial_number(&in->body); /* length */
-    serial_number(&in->body); /* number of the last field that a reader must know */
+    serial_number(&in->body); /* skips the length */
+    serial_number(&in->body); /* skips the number of the last field that a reader must know */
     for (uint64_t field = serial_number(&in->body); !in->body.broken;
          field = serial_number(&in->body)) {
         if (field == 0)
@@ -141,7 +145,7 @@ static const char *read_gtid_tagged(struct input *in, struct event *out)
             for (size_t i = 0; i < sizeof out->gtid.uuid; i++)
                 out->gtid.uuid[i] = (uint8_t)serial_number(&in->body);
         else if (field == 2)
-            out->gtid.seq = serial_number(&in->body) >> 1; /* the lowest bit is its sign */
+            out->gtid.seq = serial_number(&in->body) >> 1; /* the lowest bit is the sign */
         else
             return field == 3 ? serial_text(&in->body, out->gtid.tag, sizeof out->gtid.tag) : NULL;
     }
@@ -157,7 +161,7 @@ static const char *read_gtid_mariadb(struct input *in, struct event *out)
     return NULL;
 }
 
-/* Bit set with one bit for each column. */
+/* Returns a bit set with one bit for each column. */
 static const uint8_t *column_bits(struct cursor *body, uint64_t columns)
 {
     return cursor_bytes(body, columns / 8 + (columns % 8 != 0));
@@ -176,7 +180,7 @@ static const char *read_map(struct input *in, struct event *out)
     uint64_t meta = cursor_packed(c);
     m->meta = cursor_bytes(c, meta);
     m->meta_len = (size_t)meta;
-    column_bits(c, columns); /* which of them are nullable */
+    column_bits(c, columns); /* skips the set of nullable columns */
     m->extra = c->at;
     m->extra_len = cursor_left(c);
     if (!m->schema || !m->table)
@@ -184,8 +188,8 @@ static const char *read_map(struct input *in, struct event *out)
     return columns ? NULL : "it has no columns";
 }
 
-/* A statement may end with an event without a table or rows: its id is all ones, of the bytes that
- * the format has for it. */
+/* Recognizes an event without a table or rows, with which a statement may end. All bytes of its
+ * table id are ones; the format determines their number. */
 static bool is_dummy(const struct event_rows *r)
 {
     return r->len == 0 &&
@@ -202,7 +206,7 @@ static const char *read_rows(struct input *in, struct event *out)
     r->table_id = cursor_number(&in->post, 6);
     r->ends = cursor_number(&in->post, 2) & ROWS_END;
     if (t->v2) {
-        uint64_t extra = cursor_number(&in->post, 2); /* including these two bytes */
+        uint64_t extra = cursor_number(&in->post, 2); /* the length includes these two bytes */
         if (extra < 2 || !cursor_bytes(c, extra - 2))
             return "its extra data is cut off";
     }
@@ -226,10 +230,10 @@ static const char *read_rows(struct input *in, struct event *out)
 
 /* ---- types ---- */
 
-/* What the types are to a follower of row changes. A type without a name is unknown. `post` is how
- * much of the fixed part is read at least. XA PREPARE: see EVENT_XID. A payload is a compressed
- * transaction. MySQL also compresses changes of MEMORY tables when a statement fails half-way: such
- * a DELETE was seen in one, so none can be skipped. */
+/* How a follower of row changes handles each type. A type without a name is unknown. `post` is
+ * the minimum length of the fixed part that is read. For XA PREPARE see EVENT_XID. A payload is
+ * a compressed transaction. MySQL also compresses changes of MEMORY tables if a statement fails
+ * half-way; a payload with such a DELETE was observed, so payloads cannot be skipped. */
 static const struct event_type types[EVENT_TYPES] = {
     [1] = {"START_V3", EVENT_UNREADABLE},
     [2] = {"QUERY", EVENT_QUERY, 13, read_query},
@@ -307,7 +311,8 @@ static int damaged(const struct event *ev, const char *what, struct err *e)
                    ev->name ? ev->name : "header", ev->type, (unsigned long)ev->next, what);
 }
 
-/* The flag that a file is in use is set and cleared in place: the checksum excludes it. */
+/* Computes the checksum of an event. It excludes the flag that says that a file is in use,
+ * because the server changes the flag in place. */
 static uint32_t checksum(const uint8_t *bytes, size_t len, bool format)
 {
     uint8_t flag = bytes[17] & (uint8_t)~FLAG_IN_USE;
@@ -318,8 +323,9 @@ static uint32_t checksum(const uint8_t *bytes, size_t len, bool format)
     return codec_crc32(crc, bytes + 18, len - 18);
 }
 
-/* A format description that announces no checksums has one nevertheless, but the sender may have
- * changed it. If its checksum is right for one that announces them, this very byte is damaged. */
+/* Recognizes a damaged format description. Even one that announces no checksums has a checksum,
+ * but the sender may have changed it. If the checksum is correct for one that announces
+ * checksums, this very byte is damaged. */
 static bool lost_its_checksum(const uint8_t *bytes, size_t len, uint32_t stored)
 {
     const uint8_t crc32_kind = 1;
@@ -361,7 +367,7 @@ static const char *read_format(struct cursor *c, struct event_format *out)
 {
     *out = (struct event_format){0};
     unsigned version = (unsigned)cursor_number(c, 2);
-    cursor_bytes(c, 50); /* the server's version */
+    cursor_bytes(c, 50); /* skips the server's version */
     out->created = (uint32_t)cursor_number(c, 4);
     size_t header = (size_t)cursor_number(c, 1);
     if (c->broken || version != 4 || header != EVENT_HEADER)
@@ -419,7 +425,7 @@ int event_read(const struct event_format *f, const char *bytes, size_t len, stru
     return wrong ? damaged(out, wrong, e) : 0;
 }
 
-/* ---- unpacking ---- */
+/* ---- decompressing ---- */
 
 int event_unpack(struct event *ev, struct buf *plain, struct err *e)
 {

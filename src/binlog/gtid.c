@@ -7,8 +7,8 @@
 
 #include "sql/literal.h"
 
-/* FNV-1a of 32 bits, as journals and manifests have it. Two servers with the same hash would be counted as one: with a handful that does not
- * happen. */
+/* Returns the 32-bit FNV-1a hash that journals and manifests store. Two servers with the same
+ * hash would be treated as one, which is practically impossible with a handful of servers. */
 uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag)
 {
     uint32_t h = UINT32_C(0x811c9dc5);
@@ -19,7 +19,8 @@ uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag)
     return h;
 }
 
-/* "3e11fa47-71ca-11e1-9e33-c80aa9429562"; returns the position after it, NULL if malformed. */
+/* Reads a UUID such as "3e11fa47-71ca-11e1-9e33-c80aa9429562". Returns the position after it, or
+ * NULL if it is malformed. */
 static const char *read_uuid(const char *s, uint8_t out[16])
 {
     for (int i = 0; i < 16; i++) {
@@ -35,8 +36,8 @@ static const char *read_uuid(const char *s, uint8_t out[16])
     return s;
 }
 
-/* "1-5", "7" or "7#44" (of session 44). A server assigns the lowest free number, so a number far
- * ahead that a client assigned itself says nothing. */
+/* Extends `seq` by an interval "1-5", "7" or "7#44" (of session 44). A server assigns the lowest
+ * free number, so a number far ahead, which a client assigned itself, is ignored. */
 static uint64_t go_on(uint64_t seq, const char *s)
 {
     uint64_t first, last;
@@ -46,7 +47,7 @@ static uint64_t go_on(uint64_t seq, const char *s)
     return n >= 1 && first <= seq + 1 && last > seq ? last : seq;
 }
 
-/* One pass over what follows the UUID of one server: ":1-5:7:tag:1-9". */
+/* Reads once what follows the UUID of one server: ":1-5:7:tag:1-9". */
 static uint64_t seq_of_server(const uint8_t uuid[16], const char *s, uint32_t domain, uint64_t seq)
 {
     char tag[33] = "";
@@ -82,8 +83,8 @@ static uint64_t seq_of_servers(const char *gtid, uint32_t domain, uint64_t seq)
     return seq;
 }
 
-/* Repeated until nothing changes: a server may occur twice, and its first part may continue its
- * second. */
+/* Returns the highest number of a domain. The set is read until nothing changes, because a
+ * server may occur twice and its first part may continue its second. */
 static uint64_t seq_of_mysql(const char *gtid, uint32_t domain)
 {
     uint64_t seq = 0, before;
@@ -99,7 +100,7 @@ uint64_t db_gtid_seq(const char *gtid, uint32_t domain)
     uint32_t d, server;
     uint64_t seq;
     int n;
-    if (strchr(gtid, ':')) /* MySQL's */
+    if (strchr(gtid, ':')) /* MySQL's format */
         return seq_of_mysql(gtid, domain);
     for (; sscanf(gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &d, &server, &seq, &n) == 3;
          gtid += n + (gtid[n] == ','))
@@ -123,21 +124,22 @@ bool db_gtid_ordered(const char *uid, uint32_t domain)
     return !rest || *rest || db_gtid_domain(uuid, "") == domain;
 }
 
-/* Of a segment's place only the last group is known. */
+/* Returns whether a GTID is included. A segment's position contains only the last transaction. */
 static bool has(const char *gtid, uint32_t domain, uint64_t seq)
 {
     return strchr(gtid, ':') ? seq_of_servers(gtid, domain, seq - 1) >= seq
                              : db_gtid_seq(gtid, domain) == seq;
 }
 
-/* What the server answers; "" if it has no answer. NULL: nothing came. */
+/* Returns the server's answer, "" if it has none, or NULL on error. */
 static char *ask(struct db *db, const char *sql, struct err *e)
 {
     char *answer = db_one(db, sql, e);
     return answer || db_unanswered(e) ? answer : xstrdup("");
 }
 
-/* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
+/* Asks MariaDB for the GTIDs at a position. They may differ from the expected ones, because a
+ * session may jump (gtid_seq_no), as may a replica that skips transactions. The server then
  * reads its file up to the position, which takes time, and reports what was written before it. */
 static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct err *e)
 {
@@ -148,8 +150,8 @@ static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct
     return ask(db, sql.p, e);
 }
 
-/* `first` is not the next number: does the server say why? `jump`: it is a later one. -1: it does
- * not answer. */
+/* If `first` is not the next number, returns whether the server explains why. `jump` is true if
+ * it is a later number. Returns -1 if the server does not answer. */
 static int explained(struct db *db, const struct db_binlog_pos *point,
                      const struct change_gtid *first, bool jump, struct err *e)
 {

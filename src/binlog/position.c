@@ -6,12 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- groups ---- */
+/* ---- transactions ---- */
 
 /* Event types that matter here in addition to their kind. */
 enum {
     TYPE_LOAD_QUERY = 18,
-    TYPE_PAYLOAD = 40, /* a whole transaction, compressed */
+    TYPE_PAYLOAD = 40, /* a whole compressed transaction */
     TYPE_GTID_LIST = 163,
 };
 
@@ -20,7 +20,7 @@ static bool says(const struct event *ev, const char *sql)
     return ev->query.len == strlen(sql) && strncasecmp(ev->query.sql, sql, ev->query.len) == 0;
 }
 
-/* The log continues elsewhere: an open group is cut off. */
+/* The log continues elsewhere, so an open transaction is incomplete. */
 static void transaction_break(struct transaction *t)
 {
     t->cut |= t->open;
@@ -43,7 +43,8 @@ static void end(struct transaction *t, uint64_t at)
     t->open = false;
 }
 
-/* `at`: the event's offset. Artificial events are not part of the log and change nothing. */
+/* Advances the state of the transaction. `at` is the offset of the event. Artificial events are
+ * not part of the log and change nothing. */
 static void transaction_step(struct transaction *t, const struct event *ev, uint64_t at)
 {
     bool statement = t->open && t->statement;
@@ -53,7 +54,7 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
         transaction_break(t);
         begin(t, !ev->gtid.mariadb || ev->gtid.standalone, at);
         break;
-    case EVENT_QUERY: /* outside of a transaction each statement is a group */
+    case EVENT_QUERY: /* outside of a transaction each statement is a transaction of its own */
         if (says(ev, "BEGIN") ||
             (ev->query.len >= 8 && strncasecmp(ev->query.sql, "XA START", 8) == 0)) {
             if (!t->open)
@@ -74,7 +75,7 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
         if (statement && ev->rows.ends)
             end(t, at);
         break;
-    case EVENT_FORMAT: /* groups do not cross files */
+    case EVENT_FORMAT: /* transactions do not cross files */
     case EVENT_ROTATE:
     case EVENT_STOP:
         transaction_break(t);
@@ -83,7 +84,7 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
         if (t->open)
             end(t, at);
         break;
-    case EVENT_UNREADABLE: /* may still be a statement, or a whole transaction */
+    case EVENT_UNREADABLE: /* may be a statement or a whole transaction */
         if (ev->type == TYPE_PAYLOAD || (ev->type == TYPE_LOAD_QUERY && statement))
             end(t, at);
         break;
@@ -93,7 +94,7 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
     }
 }
 
-/* Is it an event that is written within a group? */
+/* Returns whether such an event is written within a transaction. */
 static bool transaction_holds(const struct event *ev)
 {
     return ev->kind == EVENT_QUERY || ev->kind == EVENT_MAP || ev->kind == EVENT_ROWS ||
@@ -113,7 +114,8 @@ void binlog_position_set(struct binlog_position *p, const char *file, uint64_t p
     snprintf(p->file, sizeof p->file, "%s", file);
 }
 
-/* "binlog.000042": the length of what is before the dot, and the number; -1: not such a name. */
+/* Splits a name such as "binlog.000042". Returns the number and sets *base to the length before
+ * the dot. Returns -1 if the name has another form. */
 static int64_t file_number(const char *file, size_t *base)
 {
     const char *dot = strrchr(file, '.');
@@ -125,8 +127,8 @@ static int64_t file_number(const char *file, size_t *base)
     return *end ? -1 : n;
 }
 
-/* How many files after `a` comes `b`. For another base name: one, since the server follows its
- * index, in which a renamed log comes after the old one. */
+/* Returns how many files after `a` file `b` is. If the base names differ, returns 1: the server
+ * follows its index, in which a renamed log comes after the old one. */
 static int64_t files_between(const char *a, const char *b)
 {
     size_t base_a, base_b;
@@ -141,7 +143,7 @@ bool binlog_position_reached(const struct binlog_position *p, const struct db_bi
     return files_between(end->file, p->file) > 0;
 }
 
-/* An artificial rotation: the confirmation of our request first, then the start of each further
+/* Handles an artificial rotation. The first one confirms our request; each further one starts a
  * file. */
 static int enter_file(struct binlog_position *p, const struct event *ev, struct err *e)
 {
@@ -167,22 +169,24 @@ static int enter_file(struct binlog_position *p, const struct event *ev, struct 
 
 /* ---- events ---- */
 
-/* MariaDB 11.8 writes the events of a group before it knows their position: it is 0. */
+/* Returns whether the event has no position yet. MariaDB 11.8 writes the events of a transaction
+ * before it knows their position, which is then 0. */
 static bool is_unplaced(const struct binlog_position *p, const struct event *ev)
 {
     return ev->next == 0 && p->group.open && transaction_holds(ev);
 }
 
-/* Not part of the file? The position after any other event is 0 only at a multiple of 4 GiB. */
+/* Returns whether the event is not part of the file. The position after an event of the file is
+ * 0 only at a multiple of 4 GiB. */
 static bool is_artificial(const struct binlog_position *p, const struct event *ev)
 {
     return ev->kind == EVENT_HEARTBEAT ||
            (ev->next == 0 && (uint32_t)(p->pos + ev->size) != 0 && !is_unplaced(p, ev));
 }
 
-/* A reset log starts over with the same names, and a server may notice only at the end of a file,
- * whose successor it then sends. A file that ended without a rotation was cut off by a crash: then
- * the next one was started by a new server process. */
+/* Checks that the file is the expected one. A reset log starts again with the same names. A
+ * server may notice this only at the end of a file and then sends the successor. If a file ended
+ * without a rotation, a crash truncated it, and a new server process started the next one. */
 static int check_file(struct binlog_position *p, const struct event *ev, struct err *e)
 {
     if (p->created_at && p->created_at != ev->at) {
@@ -209,7 +213,7 @@ int binlog_position_step(struct binlog_position *p, const struct event *ev, stru
             return -1;
         p->group.part = TRANSACTION_OUTSIDE;
         if (ev->kind == EVENT_HEARTBEAT &&
-            p->end == POSITION_UNKNOWN) /* the server waits for more */
+            p->end == POSITION_UNKNOWN) /* the server waits for further events */
             p->end = POSITION_GOES_ON;
         return 0;
     }

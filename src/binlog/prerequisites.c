@@ -14,9 +14,9 @@ struct ask {
     struct binlog_prerequisites *out;
 };
 
-/* ---- settings: each check returns 1 when it found a reason, 0 when all is well, -1 ---- */
+/* ---- settings: each check returns 1 if it found a reason, 0 if not, -1 on error ---- */
 
-/* Takes both texts. */
+/* Sets the reason and the hint. Takes ownership of both texts. */
 static int lacks(const struct ask *a, char *hint, char *reason)
 {
     a->out->hint = hint;
@@ -48,7 +48,7 @@ static int ask_log_bin(const struct ask *a, struct err *e)
                  xstrdup("the server has closed its binary log after an error and writes none."));
 }
 
-/* Variables that may not exist: then the server has no other behaviour. */
+/* Required settings. A variable may be missing; the server then behaves as required. */
 static const struct {
     const char *name, *good, *line, *because;
 } settings[] = {
@@ -75,7 +75,8 @@ static int ask_setting(const struct ask *a, size_t i)
 
 /* ---- privileges ---- */
 
-/* Whether the log is sent shows only on a connection of its own, which is the next thing that whoever asks makes. */
+/* Checks the privileges. Whether the server sends the log can be tested only on a separate
+ * connection, which the caller opens next. */
 static int ask_privileges(const struct ask *a, struct err *e)
 {
     struct server_version v = db_version(a->db);
@@ -99,9 +100,9 @@ static int ask_privileges(const struct ask *a, struct err *e)
 
 /* ---- filters ---- */
 
-/* A filter applies to the table's schema for rows and to the default schema for statements: a
- * TRUNCATE of the world from another schema might not be logged, whichever schema the filter lets
- * through. */
+/* Checks the filters. A filter applies to the table's schema for rows and to the default schema
+ * for statements. A TRUNCATE of the world from another schema might therefore not be logged,
+ * whatever schemas the filter includes. */
 static int judge_filters(const struct ask *a, const char *only, const char *without)
 {
     bool kept = only && *only, dropped = without && *without;
@@ -134,7 +135,7 @@ static int ask_filters(const struct ask *a, struct err *e)
 
 /* ---- replicas ---- */
 
-/* A replica writes its source's changes to its own log only when configured to. */
+/* Checks a replica. It writes its source's changes to its own log only if it is configured to. */
 static int ask_replica(const struct ask *a, struct err *e)
 {
     const char *name = db_word(a->db, WORD_LOG_UPDATES);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#define ZLIB_CONST /* makes zlib's input const */
+#define ZLIB_CONST /* makes zlib's input pointers const */
 #include <zlib.h>
 
 #include "base/cursor.h"
@@ -18,8 +18,8 @@ struct row_image {
     char *table;
     struct field *fields;
     size_t count;
-    size_t room; /* of a tuple, without the contents of fields with a prefix */
-    /* A copy of the map, to compare others with. */
+    size_t room; /* space for a tuple, without the contents of fields that have a length prefix */
+    /* A copy of the map, which later maps are compared with. */
     uint8_t *map;
     size_t meta_len, extra_len;
     /* The columns present in the last image. */
@@ -61,8 +61,8 @@ static int make_fields(struct row_image *m, const struct event_map *map, const s
     return read ? 0 : err_set(e, ERR_REFUSED, 0, "all its columns are generated");
 }
 
-/* A bit for each number, most significant bit first. MariaDB counts YEAR among the numbers, MySQL
- * does not. */
+/* Checks the signedness: one bit for each number, most significant bit first. MariaDB counts
+ * YEAR as a number, MySQL does not. */
 static int check_signs(const struct row_image *m, const struct event_map *map, struct cursor c,
                        bool year, struct err *e)
 {
@@ -98,7 +98,8 @@ static int check_names(const struct row_image *m, struct cursor c, struct err *e
     return 0;
 }
 
-/* Fields of a type, a length and that many bytes; other types are skipped. */
+/* Checks the optional metadata. Each field has a type, a length and that many bytes; other types
+ * are skipped. */
 static int check_extra(const struct row_image *m, const struct event_map *map, struct err *e)
 {
     struct cursor c = {map->extra, map->extra + map->extra_len, false};
@@ -171,7 +172,7 @@ void row_image_close(struct row_image *m)
 
 /* ---- rows ---- */
 
-/* The columns present rarely change from one image to the next. */
+/* Takes the set of present columns, which rarely changes from one image to the next. */
 static int take_present(struct row_image *m, const uint8_t *present, struct err *e)
 {
     if (m->present_known && memcmp(m->present, present, bit_bytes(m->count)) == 0)
@@ -192,7 +193,7 @@ static int take_present(struct row_image *m, const uint8_t *present, struct err 
     return 0;
 }
 
-/* Sets of other columns than the map's are of other lengths. */
+/* Checks the number of columns, because it determines the length of the column sets. */
 static int check_columns(const struct row_image *m, const struct event_rows *r, struct err *e)
 {
     return r->columns == m->count
@@ -208,9 +209,9 @@ int row_image_check(struct row_image *m, const struct event_rows *r, struct err 
     return r->present_after ? take_present(m, r->present_after, e) : 0;
 }
 
-/* MariaDB's format of a compressed value: 0 and the text; or 0x80, plus 8 without a zlib header,
- * plus in the low bits the number of bytes after it that hold the length of the text. NULL:
- * malformed. */
+/* Decompresses a MariaDB value. Its first byte is 0 if the text follows uncompressed. Otherwise
+ * it is 0x80, plus 8 if there is no zlib header, plus (in the low bits) the number of following
+ * bytes with the length of the text. Returns NULL if it is malformed. */
 static const uint8_t *unpacked(struct row_image *m, const struct field *f, const uint8_t *v,
                                size_t *len)
 {
@@ -243,7 +244,7 @@ static const uint8_t *unpacked(struct row_image *m, const struct field *f, const
     return (const uint8_t *)m->plain.p;
 }
 
-/* Appends one value of `len` bytes at `o`, for which `out` may have to grow. */
+/* Appends one value of `len` bytes at `o`. `out` may have to grow for it. */
 static char *put_field(struct row_image *m, const struct field *f, struct buf *out, char *o,
                        const uint8_t *v, size_t len)
 {
@@ -260,7 +261,8 @@ static char *put_field(struct row_image *m, const struct field *f, struct buf *o
     return f->put(f, o, v, len);
 }
 
-/* Where the value at `at` begins, and its length; NULL if it would exceed `end`. */
+/* Returns where the value at `at` begins and sets its length. Returns NULL if it would exceed
+ * `end`. */
 static const uint8_t *find_value(const struct field *f, const uint8_t *at, const uint8_t *end,
                                  size_t *len)
 {
@@ -274,8 +276,8 @@ static const uint8_t *find_value(const struct field *f, const uint8_t *at, const
     return *len <= f->size && *len <= (size_t)(end - at) ? at : NULL;
 }
 
-/* Appends the tuple of one row to `out`, whose length is set at the end. NULL with *bad: the
- * column. */
+/* Appends the tuple of one row to `out` and sets its length at the end. On failure returns NULL
+ * and sets *bad to the column. */
 static const uint8_t *put_row(struct row_image *m, const uint8_t *at, const uint8_t *end,
                               struct buf *out, const struct field **bad)
 {
@@ -312,8 +314,8 @@ const char *row_image_read(struct row_image *m, const struct event_rows *r, bool
     const struct field *bad = m->fields;
     const size_t had = out->len;
     struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false};
-    /* The only option says that JSON values may be given as differences, and is followed by a bit
-     * for each JSON column: no MEMORY table has one. */
+    /* The only option says that JSON values may be given as differences. A bit for each JSON
+     * column follows; no MEMORY table has such a column. */
     uint64_t options = after && r->options ? cursor_packed(&c) : 0;
     if (check_columns(m, r, e) < 0)
         return NULL;

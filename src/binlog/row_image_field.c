@@ -8,7 +8,7 @@
 #include "sql/enum_members.h"
 #include "sql/literal.h"
 
-/* Space for a number, date or time with its quotes, however wrong its bytes are. */
+/* Space for a number, date or time with its quotes, even if its bytes are invalid. */
 #define ROOM 72u
 #define DECIMAL_DIGITS 65u
 
@@ -25,20 +25,20 @@ static char *put_real(const struct field *f, char *o, const uint8_t *v, size_t l
     return db_put_double(o, db_real(low_first(v, len), len == sizeof(float)));
 }
 
-/* Bytes of a group of up to nine digits. */
+/* [n] is the number of bytes that store n digits, up to nine. */
 static const uint8_t group_size[] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
 static const uint32_t group_limit[] = {1,      10,      100,      1000,      10000,
                                        100000, 1000000, 10000000, 100000000, 1000000000};
 
-/* Bytes of a DECIMAL. */
+/* Returns the number of bytes of a DECIMAL. */
 static unsigned decimal_size(unsigned precision, unsigned scale)
 {
     unsigned whole = precision - scale;
     return whole / 9 * 4 + group_size[whole % 9] + scale / 9 * 4 + group_size[scale % 9];
 }
 
-/* `digits` of a DECIMAL from *v on. `flip` undoes the inversion by the sign. NULL: too large a
- * number. */
+/* Appends `digits` digits of a DECIMAL, read at *v. `flip` undoes the inversion of a negative
+ * number. Returns NULL if the number is too large. */
 static char *put_group(char *o, const uint8_t **v, unsigned digits, uint8_t flip)
 {
     uint32_t n = 0;
@@ -47,8 +47,9 @@ static char *put_group(char *o, const uint8_t **v, unsigned digits, uint8_t flip
     return n < group_limit[digits] ? db_put_digits(o, n, digits) : NULL;
 }
 
-/* Groups of nine digits on both sides of the point, incomplete groups at the outer ends. The sign
- * is the first bit, inverted; of a negative number all bits are inverted. */
+/* Appends a DECIMAL. Digits are stored in groups of nine on both sides of the point, with
+ * incomplete groups at the outer ends. The first bit is the inverted sign. In a negative number
+ * all bits are inverted. */
 static char *put_decimal(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     uint8_t bytes[32], flip = *v & 0x80 ? 0 : 0xff;
@@ -83,13 +84,13 @@ static char *put_decimal(const struct field *f, char *o, const uint8_t *v, size_
     return o + (t - point);
 }
 
-/* Texts, and BIT. */
+/* Appends a text or BIT value. */
 static char *put_text(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     return db_put_value(o, f->encoding, (const char *)v, len);
 }
 
-/* BINARY: the image omits trailing zero bytes. */
+/* Appends a BINARY value. The image omits its trailing zero bytes. */
 static char *put_filled(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     o = sql_put_string(o, (const char *)v, len) - 1;
@@ -120,7 +121,8 @@ static char *put_dashed(const struct field *f, char *o, const uint8_t *v)
     return db_put_value(o, f->encoding, text, sizeof text);
 }
 
-/* Stored with the most variable parts last, so that keys from one origin are adjacent. */
+/* Appends a UUID that is stored with its most variable parts last, so that keys of the same
+ * origin are adjacent. */
 static char *put_swapped(const struct field *f, char *o, const uint8_t *v)
 {
     static const uint8_t order[16] = {12, 13, 14, 15, 10, 11, 8, 9, 6, 7, 0, 1, 2, 3, 4, 5};
@@ -136,8 +138,9 @@ static char *put_uuid_old(const struct field *f, char *o, const uint8_t *v, size
     return put_swapped(f, o, fill(u, f, v, len));
 }
 
-/* Versions from 6 on are ordered already and stored unchanged. The server distinguishes the two by
- * the bytes where a swapped one has its variant and its version. */
+/* Appends a UUID. Versions 6 and later are already ordered and stored unchanged. The server
+ * distinguishes the two forms by the bytes in which a swapped UUID has its variant and its
+ * version. */
 static char *put_uuid(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     uint8_t u[16];
@@ -172,8 +175,8 @@ static char *put_hex(char *o, unsigned v)
     return o;
 }
 
-/* The longest run of zeros, the first of equal ones, becomes "::"; an address that is or contains
- * an IPv4 address ends in it. */
+/* Appends an IPv6 address. The longest run of zeros (the first one of equal length) becomes
+ * "::". An address that is or contains an IPv4 address ends with it. */
 static char *put_colons(char *o, const uint8_t *v)
 {
     unsigned words[8];
@@ -215,9 +218,9 @@ static char *put_inet6(const struct field *f, char *o, const uint8_t *v, size_t 
 
 /* ---- dates and times ---- */
 
-/* Three formats exist: that of MySQL 5.6, which both servers write; MariaDB's own with
- * mysql56_temporal_format=OFF, without a fraction (decimal numbers, little endian) and with one
- * ("hires": a count of the smallest unit, big endian). */
+/* There are three formats: that of MySQL 5.6, which both servers write, and MariaDB's own two
+ * formats with mysql56_temporal_format=OFF. The latter are used without a fraction (decimal
+ * numbers, little endian) and with one ("hires": a count of the smallest unit, big endian). */
 
 static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 
@@ -231,7 +234,7 @@ static char *put_hms(char *o, uint64_t hour, uint64_t minute, uint64_t second)
     return db_put_three(o, hour, minute, second, 2, ':');
 }
 
-/* `fraction` in units of the last digit. */
+/* Appends `fraction`, which is in units of the last digit. */
 static char *put_fraction(char *o, const struct field *f, uint64_t fraction)
 {
     if (f->decimals == 0)
@@ -240,7 +243,8 @@ static char *put_fraction(char *o, const struct field *f, uint64_t fraction)
     return db_put_digits(o, fraction, f->decimals);
 }
 
-/* The value of two bytes per four digits, in units of the last digit that is printed. */
+/* Converts a fraction stored with one byte per two digits to units of the last digit that is
+ * printed. */
 static uint64_t whole_digits(const struct field *f, uint64_t pairs)
 {
     return f->decimals % 2 ? pairs / 10 : pairs;
@@ -252,7 +256,7 @@ static char *quote(char *o)
     return o;
 }
 
-/* The quote and the sign of a TIME; *n becomes its amount. */
+/* Appends the quote and the sign of a TIME. Sets *n to its absolute value. */
 static char *quote_signed(char *o, int64_t *n)
 {
     o = quote(o);
@@ -278,8 +282,8 @@ static char *put_date(const struct field *f, char *o, const uint8_t *v, size_t l
     return quote(put_ymd(quote(o), n >> 9, n >> 5 & 15, n & 31));
 }
 
-/* Three bytes and those of the fraction are one number with an offset; the fraction of a negative
- * one counts down. */
+/* Appends a TIME. Its three bytes and those of the fraction form one number with an offset; the
+ * fraction of a negative number counts down. */
 static char *put_time(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     unsigned shift = 8 * (unsigned)(len - 3);
@@ -336,8 +340,8 @@ static char *put_datetime_hires(const struct field *f, char *o, const uint8_t *v
     return quote(put_fraction(o, f, n % powers[f->decimals]));
 }
 
-/* In UTC, which is every session's time zone. Years begin with March here, so that a leap day is
- * the last one, and eras of 400 years are all alike. */
+/* Appends a time in UTC, which is the time zone of all our sessions. Years begin with March
+ * here, so that a leap day is the last day, and all eras of 400 years are alike. */
 static char *put_utc(const struct field *f, char *o, uint64_t seconds, uint64_t fraction)
 {
     o = quote(o);
@@ -374,13 +378,13 @@ static char *put_timestamp_hires(const struct field *f, char *o, const uint8_t *
 
 /* ---- types ---- */
 
-/* A column of a map: its actual type, with its two bytes of metadata as a number. */
+/* A column of a map: its actual type, and its metadata bytes as a number. */
 struct logged {
     unsigned type;
-    unsigned meta; /* VARCHAR, STRING: bytes; DECIMAL: precision and, above it, scale … */
+    unsigned meta; /* VARCHAR, STRING: bytes; DECIMAL: precision and, in the upper bits, scale … */
 };
 
-/* Column types of a map, with the number of metadata bytes they have there. */
+/* Column types of a map, with the number of their metadata bytes. */
 static const struct {
     const char *name;
     unsigned meta;
@@ -410,8 +414,8 @@ static const struct {
     [LOG_STRING] = {"CHAR", 2},
 };
 
-/* CHAR, ENUM and SET: the real type, then the length, whose bits 8 and 9 are stored inverted in the
- * type. */
+/* Decodes CHAR, ENUM and SET: the actual type is followed by the length, whose bits 8 and 9 are
+ * stored inverted in the type. */
 static void unfold_string(struct logged *l, const uint8_t *meta)
 {
     unsigned type = meta[0], len = meta[1];
@@ -442,7 +446,7 @@ static int logged_next(const uint8_t **types, const uint8_t **meta, const uint8_
     return 0;
 }
 
-/* A COLUMN_TYPE: "decimal(10,3) unsigned zerofill". */
+/* A parsed COLUMN_TYPE such as "decimal(10,3) unsigned zerofill". */
 struct column_type {
     char name[16];
     unsigned args, first, second;
@@ -458,7 +462,7 @@ static void parse(const char *text, struct column_type *out)
     memcpy(out->name, text, n);
     const char *rest = text + n;
     if (strcmp(out->name, "enum") == 0 || strcmp(out->name, "set") == 0)
-        return; /* members are not attributes */
+        return; /* the parentheses contain members, not attributes */
     int got = sscanf(rest, "(%9u,%9u)", &out->first, &out->second);
     out->args = got > 0 ? (unsigned)got : 0;
     out->is_unsigned = strstr(rest, " unsigned");
@@ -467,14 +471,15 @@ static void parse(const char *text, struct column_type *out)
     out->old = strstr(rest, "/* old */");
 }
 
-/* One type of column, and how its values are logged. */
+/* A type of column, and how its values are logged. */
 struct column_kind {
     const char *name;
     bool (*fit)(struct field *f, const struct column_type *t, const struct logged *l,
-                const struct column_kind *k); /* false: it cannot be the logged one */
-    unsigned type, size;                      /* in the log; bytes */
+                const struct column_kind *k); /* false if the column cannot be the logged one */
+    unsigned type, size;                      /* the type in the log; the size in bytes */
     field_put *put;
-    /* Of types with a fraction, MariaDB's own format: sizes by the number of digits after the point */
+    /* MariaDB's own format of types with a fraction, with sizes by the number of digits after
+     * the point. */
     unsigned old_type;
     uint8_t old_size[7];
     field_put *put_old, *put_hires;
@@ -494,8 +499,7 @@ static bool fit_fixed(struct field *f, const struct column_type *t, const struct
     f->pad = t->zerofill && t->first < 256 ? t->first : 0;
     if (k->type == LOG_YEAR)
         f->pad = t->first == 2 ? 2 : 4;
-    bool real =
-        k->type == LOG_FLOAT || k->type == LOG_DOUBLE; /* they have their size as metadata */
+    bool real = k->type == LOG_FLOAT || k->type == LOG_DOUBLE; /* their metadata is their size */
     return l->type == k->type && (!real || l->meta == k->size) && fixed(f, k->put, k->size);
 }
 
@@ -539,7 +543,8 @@ static bool prefixed(struct field *f, field_put *put, unsigned size)
     return fixed(f, put, size);
 }
 
-/* `length` is in characters, the log's in bytes: up to five per character, the same for all. */
+/* Returns whether the lengths match. `length` is in characters, the log's length in bytes. A
+ * character takes one to five bytes, the same for all characters. */
 static bool holds(unsigned bytes, unsigned length, bool binary)
 {
     if (binary || length == 0)
@@ -552,13 +557,14 @@ static bool fit_text(struct field *f, const struct column_type *t, const struct 
 {
     bool binary = strcmp(t->name, "binary") == 0 || strcmp(t->name, "varbinary") == 0;
     bool compressed = k->type == LOG_VARCHAR && t->compressed;
-    unsigned before = compressed && l->meta > 0; /* a compressed value is preceded by one byte */
+    unsigned before = compressed && l->meta > 0; /* one byte precedes a compressed value */
     f->compressed = compressed;
     return l->type == (compressed ? LOG_VARCHAR_COMPRESSED : k->type) &&
            holds(l->meta - before, t->first, binary) && prefixed(f, k->put, l->meta);
 }
 
-/* Of players' progress in InnoDB: the bytes of the length tell one size from another. */
+/* Accepts a BLOB or TEXT, used for players' progress in InnoDB. The number of length bytes
+ * distinguishes the sizes. */
 static bool fit_blob(struct field *f, const struct column_type *t, const struct logged *l,
                      const struct column_kind *k)
 {
@@ -568,7 +574,7 @@ static bool fit_blob(struct field *f, const struct column_type *t, const struct 
            fixed(f, k->put, (size_t)(UINT32_MAX >> (32 - 8 * k->size)));
 }
 
-/* MariaDB's: four bytes per number, as in memory. */
+/* Accepts MariaDB's VECTOR, which is logged with four bytes per number, as in memory. */
 static bool fit_vector(struct field *f, const struct column_type *t, const struct logged *l,
                        const struct column_kind *k)
 {
@@ -582,7 +588,8 @@ static bool fit_fixed_binary(struct field *f, const struct column_type *t, const
            prefixed(f, t->old ? k->put_old : k->put, l->meta);
 }
 
-/* Bytes without a fraction in the format of MySQL 5.6; then those of MariaDB's own, by the digits. */
+/* The size without a fraction in the format of MySQL 5.6, then the sizes of MariaDB's own format
+ * by the number of digits. */
 #define CLOCK(name, TYPE, size, ...)                                                               \
     {                                                                                              \
 #name, fit_clock, LOG_##TYPE##2, size, put_##name, LOG_##TYPE,                             \
@@ -617,12 +624,13 @@ static const struct column_kind columns[] = {
     {"vector", fit_vector, LOG_VARCHAR, .put = put_text},
 };
 
-/* By the number of members, which may only have grown within the same number of bytes. */
+/* Accepts ENUM and SET. Only the number of members can be checked. It may have grown as long as
+ * the number of bytes is the same. */
 static bool fit_members(struct field *f, const char *type, const struct logged *l)
 {
     SCOPED(enum_members_free) struct enum_members c = {0};
     size_t size = 0;
-    /* bytes that servers use for so many members */
+    /* number of bytes that servers use for this many members */
     if (enum_members_parse(type, &c) == 0)
         size = !c.set ? (c.count < 256 ? 1 : 2) : c.count > 32 ? 8 : (c.count + 7) / 8;
     bool same = l->type == (c.set ? LOG_SET : LOG_ENUM) && l->meta == size && size > 0;
@@ -630,7 +638,7 @@ static bool fit_members(struct field *f, const char *type, const struct logged *
     return same && fixed(f, put_int, size);
 }
 
-/* A logged type for a message: "VARCHAR of 40 bytes", "DECIMAL(10,3)" … */
+/* Describes a logged type for a message, for instance "VARCHAR of 40 bytes" or "DECIMAL(10,3)". */
 static void describe(const struct logged *l, char *out, size_t size)
 {
     const char *name = logged_types[l->type].name;
@@ -659,7 +667,7 @@ int field_next(struct field *f, const struct db_column *c, const uint8_t **types
     parse(c->type, &t);
     for (size_t i = 0; i < sizeof columns / sizeof *columns && !k; i++)
         k = strcmp(columns[i].name, t.name) == 0 ? &columns[i] : NULL;
-    bool members = c->encoding == DB_INDEX; /* ENUM and SET */
+    bool members = c->encoding == DB_INDEX; /* true for ENUM and SET */
     if (!members && !k)
         return err_set(e, ERR_REFUSED, 0,
                        "column %s is of the type %s, which no MEMORY table "
@@ -672,7 +680,7 @@ int field_next(struct field *f, const struct db_column *c, const uint8_t **types
     }
     f->name = xstrdup(c->name);
     f->has_sign = f->put == put_int || f->put == put_decimal;
-    if (f->prefix) /* texts get theirs when they are read */
+    if (f->prefix) /* for texts, space is reserved when they are read */
         f->room = DB_VALUE_ROOM + 2 * (f->put == put_text ? 0 : f->size);
     else
         f->room = ROOM + f->pad;

@@ -22,14 +22,16 @@ static bool holds_other_letters(const char *s, size_t len)
     return false;
 }
 
-/* The log has a statement in the character set of its session; names are in UTF-8. */
+/* Returns whether a name is in another character set. The log contains a statement in the
+ * character set of its session, but our names are UTF-8. */
 static bool other_set(const char *name)
 {
     return !text_utf8_valid(name, strlen(name));
 }
 
-/* A letter in lower case, as servers with lower_case_table_names fold it, and the position after
- * it. -1 for letters that they may fold in another way. */
+/* Reads a letter and sets *out to its lower case, as servers with lower_case_table_names fold
+ * it. Sets *out to -1 for letters that they may fold in another way. Returns the position after
+ * the letter. */
 static const char *fold_letter(const char *s, int *out)
 {
     unsigned char c = (unsigned char)*s;
@@ -67,14 +69,14 @@ bool statement_same_name(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Is it certainly the world's schema? */
+/* Returns true if this is certainly the world's schema. */
 static bool is_schema(const struct statement_world *world, const char *schema)
 {
     return strcmp(schema, world->schema) == 0 ||
            (world->tables->any_case && statement_same_name(schema, world->schema));
 }
 
-/* May a schema that a statement names be the world's? */
+/* Returns true if a schema named in a statement may be the world's. */
 static bool may_be_ours(const struct statement_world *world, const char *schema)
 {
     return is_schema(world, schema) || strcasecmp(schema, world->schema) == 0 ||
@@ -120,7 +122,7 @@ bool statement_read_table(const struct statement_world *world, struct words *w, 
     return statement_read_name(world, w, from, table, &ours);
 }
 
-/* As whole words: `s1` is not in `s10`. */
+/* Returns whether the text contains the name as a whole word: `s1` is not found in `s10`. */
 static bool holds(const char *sql, size_t len, const char *name)
 {
     size_t n = strlen(name);
@@ -131,7 +133,7 @@ static bool holds(const char *sql, size_t len, const char *name)
     return false;
 }
 
-/* With its backticks doubled. */
+/* Returns whether the text contains the name with its backticks doubled. */
 static bool holds_quoted(const char *sql, size_t len, const char *name)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -141,8 +143,8 @@ static bool holds_quoted(const char *sql, size_t len, const char *name)
     return holds(sql, len, b.p);
 }
 
-/* Does it name the schema in other letters than its own, or anything in one whose name is unreadable? In plain texts
- * no letter follows a dot. */
+/* Returns whether the text names the schema in another letter case, or names anything in a
+ * schema whose name is unreadable. In ordinary texts no letter follows a dot. */
 static bool names_in_other_letters(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
@@ -164,7 +166,8 @@ static bool names_the_schema(const struct statement_world *w, const char *sql, s
             names_in_other_letters(w, sql, len));
 }
 
-/* A name with non-ASCII letters may be written in the character set of the session. */
+/* Returns whether the text names a table of the world. A name with non-ASCII letters may be in
+ * the character set of the session. */
 static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
 {
     bool strange = holds_other_letters(sql, len);
@@ -179,8 +182,8 @@ static bool names_a_table(const struct statement_world *w, const char *sql, size
     return false;
 }
 
-/* CREATE, ALTER and DROP of other objects leave rows as they are. The kind of object is among the
- * first words, after OR REPLACE, DEFINER=…, ALGORITHM=… */
+/* Returns whether CREATE, ALTER or DROP defines tables; for other objects they do not change
+ * rows. The kind of object is among the first words, after OR REPLACE, DEFINER=…, ALGORITHM=… */
 static bool defines_tables(struct words *w)
 {
     for (int i = 0; i < 24 && words_next(w); i++) {
@@ -193,7 +196,7 @@ static bool defines_tables(struct words *w)
     return true;
 }
 
-/* `w` is at a table's name, or at its schema's. */
+/* Returns whether the name is ours. `w` is at a table's name or at its schema's. */
 static bool own_name(const struct statement_world *world, struct words *w)
 {
     if (words_dot(w) && !words_next(w))
@@ -218,10 +221,10 @@ static bool about_our_own(const struct statement_world *world, const char *sql, 
     return own;
 }
 
-/* CREATE or ALTER TABLE of a table that is clearly in another schema, as a drill issues them: what
- * it names of the world (a sequence in a DEFAULT, the table in LIKE) stays as it is. This holds for
- * any client; but a query may call something that writes, and RENAME and EXCHANGE may move a table
- * in or out. */
+/* Returns true for CREATE or ALTER TABLE of a table that is clearly in another schema, as a
+ * drill issues them. Whatever such a statement names in the world (a sequence in a DEFAULT, the
+ * table in LIKE) is not changed. This holds for any client. Exceptions: a query may call
+ * something that writes, and RENAME and EXCHANGE may move a table in or out. */
 static bool defines_elsewhere(const struct statement_world *world, const char *from,
                               const char *names, size_t len)
 {
@@ -240,8 +243,9 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
     return true;
 }
 
-/* DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the same. Of CREATE OR REPLACE, which drops it
- * and makes it anew, MariaDB logs only the statement. */
+/* Returns true for DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the
+ * same. CREATE OR REPLACE drops it as well and creates it again, and MariaDB logs only this
+ * statement. */
 static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
@@ -252,8 +256,9 @@ static bool drops_schema(const struct statement_world *world, const char *sql, s
            (!words_skip(&w, "IF EXISTS") || !words_name(&w) || may_be_ours(world, w.word));
 }
 
-/* What a statement affects is qualified by its schema, or unqualified where that is the default
- * one. A definition names its table as well; rows may be changed through a view that hides it. */
+/* Returns whether a statement may affect the world. Its objects are qualified by their schema,
+ * or unqualified if that is the default schema. A definition also names its table. Other
+ * statements may change rows through a view that hides the table. */
 static bool concerns(const struct statement_world *world, const char *from, const char *sql,
                      size_t len)
 {
@@ -274,7 +279,7 @@ static bool concerns(const struct statement_world *world, const char *from, cons
     return drops || names_a_table(world, sql, len);
 }
 
-/* ALTER TABLE of a listed table. */
+/* Returns true for ALTER TABLE of a listed table. */
 static bool alters_listed(const struct statement_world *world, const char *from, const char *sql,
                           size_t len)
 {
@@ -288,8 +293,9 @@ static bool alters_listed(const struct statement_world *world, const char *from,
     return statement_read_table(world, &name, from, &t) && t;
 }
 
-/* RENAME and ALTER TABLE bring in tables from other schemas and other engines. A table that was
- * created is in no dump, even while it is empty. */
+/* Returns whether a statement may add tables to the world. RENAME and ALTER TABLE move tables
+ * from other schemas and other engines. A table that was created is in no dump, even while it is
+ * empty. */
 static bool brings_tables(const struct statement_world *world, const char *from, const char *sql,
                           size_t len)
 {
@@ -323,7 +329,7 @@ static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
     return sscanf(text + n, " upto %255s %" SCNu64 "%n", m->upto.file, &m->upto.pos, &n) == 2;
 }
 
-/* May the name stand in a comment, without ending it? */
+/* Returns whether a comment can contain the name without being ended by it. */
 static bool speakable(const char *name)
 {
     return name[0] && !strpbrk(name, "*/ \t\r\n");
@@ -349,15 +355,15 @@ static bool judge_edge(const char *sql, size_t len, struct statement *out)
         return true;
     }
     if (words_any(&w, "COMMIT ROLLBACK")) {
-        bool to = words_next(&w) && words_is(&w, "TO"); /* a savepoint */
+        bool to = words_next(&w) && words_is(&w, "TO"); /* TO names a savepoint */
         out->kind = to ? STATEMENT_NONE : STATEMENT_END;
         return true;
     }
     return words_any(&w, "SAVEPOINT XA RELEASE");
 }
 
-/* TRUNCATE [TABLE] name, and what the server itself logs after a restart: DELETE in older
- * versions. */
+/* Judges TRUNCATE [TABLE] name, and the statement that the server itself logs after a restart,
+ * which is a DELETE in older versions. */
 static bool judge_emptied(const struct statement_world *world, const char *from, const char *sql,
                           size_t len, struct statement *out)
 {
@@ -376,8 +382,8 @@ static bool judge_emptied(const struct statement_world *world, const char *from,
     return true;
 }
 
-/* A RENAME that swapped a world in, or the DROP of nothing that stands in the log for one that was
- * not logged. */
+/* Judges a restore's mark: a RENAME that swapped a world in, or a DROP of no table, which
+ * represents a swap that was not logged. */
 static bool judge_swap(const struct statement_world *world, const char *from, const char *sql,
                        size_t len, struct statement *out)
 {
@@ -389,7 +395,8 @@ static bool judge_swap(const struct statement_world *world, const char *from, co
     return true;
 }
 
-/* CREATE TABLE IF NOT EXISTS of a listed table. What follows SELECT is where its rows come from. */
+/* Judges CREATE TABLE IF NOT EXISTS of a listed table. What follows SELECT is only the source of
+ * its rows. */
 static bool judge_existing(const struct statement_world *world, const char *from, const char *sql,
                            size_t len, struct statement *out)
 {

@@ -7,8 +7,8 @@
 
 #define INDEX_WORDS "INDEX KEY"
 
-/* Skips to the end, or past the next comma outside of parentheses; false: a parenthesis is
- * missing. */
+/* Skips to the end or past the next comma outside of parentheses. Returns false if a parenthesis
+ * is missing. */
 static bool skip_clause(struct words *w)
 {
     int depth = 0;
@@ -21,12 +21,12 @@ static bool skip_clause(struct words *w)
     return depth == 0;
 }
 
-/* `w` is at an option's value, perhaps after "=". */
+/* Reads the value of an option; "=" may precede it. */
 static bool take_value(struct words *w)
 {
     if (!words_next(w) || (words_is(w, "=") && !words_next(w)))
         return false;
-    if (words_is(w, "'")) /* all that masking leaves of a literal */
+    if (words_is(w, "'")) /* masking reduces a literal to two quotes */
         return words_next_any(w, "'");
     if (words_is(w, "\"")) {
         const char *close = memchr(w->s, '"', (size_t)(w->end - w->s));
@@ -36,13 +36,14 @@ static bool take_value(struct words *w)
     return words_name(w);
 }
 
-/* The primary key does not count: rows are found by it. */
+/* Returns true if an index other than the primary key is dropped. The primary key is needed to
+ * find rows. */
 static bool drops_other_index(struct words *w)
 {
     return words_skip(w, "IF EXISTS") && words_name(w) && strcasecmp(w->word, "PRIMARY") != 0;
 }
 
-/* One clause of ALTER TABLE, whose first word is in `w`. */
+/* Judges one clause of ALTER TABLE. Its first word is in `w`. */
 static bool clause_changes_nothing(struct words *w)
 {
     if (words_any(w, "FORCE DEFAULT , ;"))
@@ -66,7 +67,7 @@ static bool clause_changes_nothing(struct words *w)
     return false;
 }
 
-/* After ALTER. With IGNORE, a new index may delete rows. */
+/* Judges what follows ALTER. With IGNORE, a new index may delete rows. */
 static bool alter_changes_nothing(struct words *w)
 {
     if (!words_next(w))
@@ -87,7 +88,8 @@ static bool alter_changes_nothing(struct words *w)
     return true;
 }
 
-/* Maintenance that does not change rows. ANALYZE before another statement executes that one. */
+/* Returns true for maintenance that does not change rows. ANALYZE before another statement
+ * executes that statement. */
 static bool only_tends(struct words w)
 {
     if (!words_any(&w, "OPTIMIZE REPAIR ANALYZE CHECK CHECKSUM PRELOAD") || !words_next(&w))

@@ -7,7 +7,8 @@
 #include "binlog/statement_words.h"
 #include "mysql/sentinel.h"
 
-/* In a masked statement, whose names in backticks may look like one. */
+/* Returns whether a masked statement contains a version comment. Names in backticks are skipped,
+ * because they may look like one. */
 static bool has_version_comment(const struct buf *masked)
 {
     for (const char *s = masked->p, *end = s + masked->len; s && s < end; s++) {
@@ -18,12 +19,13 @@ static bool has_version_comment(const struct buf *masked)
                  (left >= 4 && memcmp(s, "/*M!", 4) == 0))
             return true;
         if (!s)
-            return true; /* a name without an end may hide anything */
+            return true; /* an unterminated name may hide anything */
     }
     return false;
 }
 
-/* What servers execute and what they skip must not depend on their version, and no quote may hide a word. */
+/* Returns whether the statement can be read reliably. What servers execute or skip must not
+ * depend on their version, and no quote may hide a word. */
 static bool is_plain(const char *sql, size_t len, struct buf *masked)
 {
     if (!text_utf8_valid(sql, len))
@@ -59,7 +61,8 @@ static bool take_name(const struct statement_world *world, struct words *w, cons
     return true;
 }
 
-/* The rest of an ALTER TABLE: a new name, or another table with which rows are exchanged. */
+/* Reads the rest of an ALTER TABLE. It may contain a new name or another table with which rows
+ * are exchanged. */
 static bool read_clauses(const struct statement_world *world, struct words *w, const char *from,
                          struct statement_scope *out)
 {
@@ -89,7 +92,8 @@ static bool read_alter(const struct statement_world *world, struct words *w, con
     return take_name(world, w, from, SCOPE_ALTERED, out) && read_clauses(world, w, from, out);
 }
 
-/* Not from a query: what that calls may write, and its rows come with it. LIKE takes a definition only. */
+/* Reads CREATE TABLE. A query is not accepted, because it adds rows and may call something that
+ * writes. LIKE copies only a definition. */
 static bool read_create(const struct statement_world *world, struct words *w, const char *from,
                         struct statement_scope *out)
 {

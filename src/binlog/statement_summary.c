@@ -7,16 +7,16 @@
 #include "binlog/statement_int.h"
 #include "binlog/statement_words.h"
 
-/* ---- what it did to whole tables ---- */
+/* ---- effects on whole tables ---- */
 
-/* Reads a table's name. Tables outside the world, the sentinel and its lease are left out. False:
- * it cannot be determined. */
+/* Reads a table's name. Tables outside the world, the sentinel and its lease are skipped.
+ * Returns false if the table cannot be determined. */
 static bool read_table(const struct statement_world *world, struct words *w, const char *from,
                        struct statement_summary *out)
 {
     const struct db_table *t;
     struct words ahead = *w;
-    /* words between a verb and the name */
+    /* skips words between the verb and the name */
     while (words_next(&ahead) && words_any(&ahead, "IF NOT EXISTS ONLINE OFFLINE IGNORE"))
         *w = ahead;
     if (!statement_read_table(world, w, from, &t))
@@ -29,7 +29,8 @@ static bool read_table(const struct statement_world *world, struct words *w, con
     return true;
 }
 
-/* The verb for the message; NULL: it does nothing to whole tables. *list: it may name several. */
+/* Returns the verb for the message, or NULL if the statement does not affect whole tables. *list
+ * is true if it may name several tables. */
 static const char *read_verb(struct words *w, bool *list)
 {
     if (!words_next(w))
@@ -51,7 +52,7 @@ static const char *read_verb(struct words *w, bool *list)
     return more && (drop || create) && words_is(w, "INDEX") ? "altered" : NULL;
 }
 
-/* DROP DATABASE of the world's own schema. */
+/* Returns true for DROP DATABASE of the world's own schema. */
 static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
@@ -73,12 +74,12 @@ bool statement_summary(const struct statement_world *world, const char *from, co
         out->verb = out->schema ? "dropped" : NULL;
         return out->schema;
     }
-    if (words_is(&w, "INDEX")) { /* … ON table */
+    if (words_is(&w, "INDEX")) { /* the table follows ON */
         list = false;
         while ((more = words_next(&w)) && !words_is(&w, "ON"))
             ;
     }
-    /* "a, b" or "a TO b, c TO d": a name after TO is new */
+    /* "a, b" or "a TO b, c TO d": a name after TO is a new name and is skipped */
     while (more && read_table(world, &w, from, out) && list) {
         while ((more = words_next(&w)) && !words_is(&w, ","))
             ;
@@ -86,10 +87,10 @@ bool statement_summary(const struct statement_world *world, const char *from, co
     return out->count > 0;
 }
 
-/* ---- its text ---- */
+/* ---- shortened text of a statement ---- */
 
-/* Of a definition only literals are left out; other statements may have rows and accounts
- * anywhere. */
+/* Returns whether the shortened text continues. A definition loses only its literals. Other
+ * statements may contain row data and accounts anywhere. */
 static bool brief_goes_on(const struct words *w, bool definition)
 {
     if (w->quoted || words_any(w, ". ,"))
@@ -99,7 +100,7 @@ static bool brief_goes_on(const struct words *w, bool definition)
     return definition || (words_name(w) && !isdigit((unsigned char)w->word[0]));
 }
 
-/* Is it a definition, of anything but accounts and servers? */
+/* Returns whether this is a definition of anything except accounts and servers. */
 static bool defines(struct words w)
 {
     bool tables = words_any(&w, "CREATE ALTER DROP RENAME TRUNCATE OPTIMIZE REPAIR");

@@ -121,16 +121,16 @@ bool words_name(const struct words *w)
 
 /* ---- masking ---- */
 
-/* NULL if it holds a backslash: whether that escapes a quote depends on the SQL mode of a session that is not
- * ours. */
+/* Skips a quoted text. Returns NULL if it contains a backslash, because whether that escapes a
+ * quote depends on the SQL mode of another session. */
 const char *words_skip_text(const char *s, const char *end)
 {
     const char *close = memchr(s + 1, *s, (size_t)(end - s - 1));
     return close && !memchr(s, '\\', (size_t)(close - s)) ? close + 1 : NULL;
 }
 
-/* Keeps "…", which may be a name, and names in backticks. A doubled quote within a literal looks
- * like two adjacent literals, which become one. */
+/* Masks a quoted text. Keeps "…", which may be a name, and names in backticks. A doubled quote
+ * within a literal looks like two adjacent literals, which become one. */
 static const char *mask_text(const char *s, const char *end, struct buf *out)
 {
     const char *after = words_skip_text(s, end);
@@ -145,7 +145,8 @@ static const char *mask_text(const char *s, const char *end, struct buf *out)
 void words_mask(const char *sql, size_t len, struct buf *out)
 {
     const char *s = sql, *end = sql + len;
-    /* In other character sets a quote may be the second byte of a character: then nothing is masked. */
+    /* In other character sets a quote may be the second byte of a character, so nothing is
+     * masked. */
     bool text = text_utf8_valid(sql, len);
     buf_clear(out);
     buf_adds(out, "");

@@ -13,52 +13,55 @@
 #include "mysql/conn_int.h"
 #include "sql/privileges.h"
 
-#define LEAST_SILENCE 3000 /* ms: a busy server may be late with its heartbeat */
-#define HEARTBEAT 1000     /* if none is requested: a server's own default is half a minute */
+#define LEAST_SILENCE 3000 /* in ms, because a busy server may send its heartbeat late */
+/* used if none is requested; the server's own default is half a minute */
+#define HEARTBEAT 1000
 #define LARGEST_PACKET (1ul << 30)
 
-/* Flags of the protocol. The second one asks a MariaDB for annotations, only so that no event is
- * omitted and each starts where the one before it ended; it asks a MySQL for heartbeats that
- * support offsets beyond 4 GiB. */
+/* Flags of the protocol. The second one asks a MariaDB server for annotations, so that no event
+ * is omitted and each one starts where the previous one ended. It asks a MySQL server for
+ * heartbeats that support offsets beyond 4 GiB. */
 #define DUMP_TO_END 1u
 #define DUMP_ALL 2u
 
-#define NOT_READABLE 1236 /* the server's error for any failure to read its log */
+#define NOT_READABLE 1236 /* the server's error number for any failure to read its log */
 #define SAME_ID 4052
 
 #define HEAD 512u /* the format description ends before this offset */
-/* No change of a MEMORY table is larger: the server ends an event at 8 KB, and a row, of which an
- * event has two at most, at 64 KB. */
+/* Upper bound of a change of a MEMORY table. The server ends an event at 8 KB and a row, of
+ * which an event has at most two, at 64 KB. */
 #define HALF_MAX (256u << 10)
 
-#define BLOCK 4096u         /* servers write their logs in whole ones */
-#define ENCRYPTED_HEAD 512u /* MySQL includes it in a file's size */
+#define BLOCK 4096u         /* servers extend the files of their logs by whole blocks */
+#define ENCRYPTED_HEAD 512u /* MySQL includes this head in a file's size */
 
 struct binlog {
     struct db_params params;
     struct binlog_options options;
     uint32_t id;               /* our server id */
-    struct db_binlog_pos from; /* where the file that is read was begun */
+    struct db_binlog_pos from; /* where reading of the current file began */
 
-    struct db *db; /* NULL: closed */
+    struct db *db; /* NULL if it is closed */
     struct client_log log;
-    struct db_binlog_pos until; /* to_end: the log's end before reading began, if we may know it */
-    mono_t began;               /* when waiting for a packet began */
-    bool half;                  /* it ended at an event that is only partly in the file */
+    /* with to_end: the log's end before reading began, if we have the privilege to read it */
+    struct db_binlog_pos until;
+    mono_t began; /* when waiting for a packet began */
+    bool half;    /* reading ended at an event that is only partly in the file */
 
     struct event_format format;
     struct binlog_position position;
-    uint64_t skip; /* not 0: events before this offset are not returned */
+    uint64_t skip; /* events before this offset are not returned; 0 if there are none */
     bool ended;
-    const char *bytes; /* of the last packet */
+    const char *bytes; /* contents of the last packet */
     size_t len;
     bool waiting;     /* the packet in `bytes` was not parsed yet */
-    struct buf plain; /* compressed data of that packet, unpacked */
+    struct buf plain; /* decompressed contents of that packet */
 };
 
 /* ---- errors ---- */
 
-/* All these share one number; only the text, which is not translated, distinguishes them. */
+/* Classifies an error of reading the log. All of them share one number; only the text, which is
+ * not translated, distinguishes them. */
 static void judge_unreadable(struct binlog *b, const char *text, struct err *e)
 {
     if (strstr(text, "same server_")) {
@@ -70,14 +73,15 @@ static void judge_unreadable(struct binlog *b, const char *text, struct err *e)
         e->cls = ERR_REFUSED;
         err_hint(e, "the server needs a server_id other than 0 in its my.cnf");
     } else if (strstr(text, "emory") || strstr(text, "I/O error")) {
-        e->cls = ERR_QUERY; /* it may succeed next time */
+        e->cls = ERR_QUERY; /* another attempt may succeed */
     } else {
         b->half = strstr(text, "truncated in the middle of event") != NULL;
         e->cls = ERR_GAP;
     }
 }
 
-/* By a session of its own: of the one that was refused nothing more can be asked. */
+/* Adds a hint on missing privileges. It uses a new session, because the server accepts no
+ * further queries in the one that was refused. */
 static void hint_privileges(const struct binlog *b, struct err *e)
 {
     static const int needed[] = {MAY_READ_LOG, MAY_ASK_LOG, -1};
@@ -97,7 +101,7 @@ static int fail(struct binlog *b, const char *what, struct err *e)
     db_fail(b->db, b->began, what, &why);
     if (num == NOT_READABLE)
         judge_unreadable(b, mysql_error(b->db->my), &why);
-    if (num == SAME_ID || num == DB_INTERRUPTED) /* nothing is wrong with the log */
+    if (num == SAME_ID || num == DB_INTERRUPTED) /* the log itself is intact */
         why.cls = ERR_UNREACHABLE;
     if (num == 1227)
         hint_privileges(b, &why);
@@ -115,9 +119,9 @@ static void disconnect(struct binlog *b)
     b->waiting = false;
 }
 
-/* Variables of both servers under their old and new names; an unknown one is just a user variable.
- * A replica sends the same: that it supports checksums, GTIDs and gaps, and its identity, so that
- * the server ends a dead session of ours that it still holds. */
+/* Sets variables of both servers under their old and new names; a server treats an unknown one
+ * as a user variable. A replica sends the same: support for checksums, GTIDs and gaps, and its
+ * identity. The identity lets the server end a dead session of ours. */
 static int set_up(struct binlog *b, int64_t heartbeat, struct err *e)
 {
     int64_t ns = heartbeat * 1000000;
@@ -136,7 +140,7 @@ static int set_up(struct binlog *b, int64_t heartbeat, struct err *e)
     return why.cls == ERR_NONE ? 0 : err_pass(e, &why);
 }
 
-/* `pos`: the protocol has 32 bits. */
+/* Connects and requests the log. `pos` has 32 bits in the protocol. */
 static int connect_server(struct binlog *b, uint32_t pos, struct err *e)
 {
     struct db_params mine = b->params;
@@ -163,7 +167,8 @@ static int connect_server(struct binlog *b, uint32_t pos, struct err *e)
     return -1;
 }
 
-/* 1: an event's bytes, until the next call. 0: the server says that there are no more. -1. */
+/* Reads a packet. Returns 1 with the bytes of an event, valid until the next call. Returns 0 if
+ * the server has no more events, -1 on error. */
 static int next_packet(struct binlog *b, struct err *e)
 {
     const char *packet = NULL;
@@ -176,7 +181,7 @@ static int next_packet(struct binlog *b, struct err *e)
         return 0;
     if (n < 2 || packet[0] != 0)
         return err_set(e, ERR_DAMAGED, 0, "the server sends something that is no event");
-    b->bytes = packet + 1; /* after the OK byte */
+    b->bytes = packet + 1; /* skips the OK byte */
     b->len = n - 1;
     return 1;
 }
@@ -196,7 +201,8 @@ static int no_start(const struct binlog *b, struct err *e)
                    (unsigned long long)b->from.pos);
 }
 
-/* A log transfer that is ended in order also ends with what looks like the end of the log. */
+/* Handles the end of the log. A log transfer that the server ends regularly also looks like the
+ * end of the log. */
 static int end_of_log(struct binlog *b, struct err *e)
 {
     if (!b->options.to_end)
@@ -210,15 +216,17 @@ static int end_of_log(struct binlog *b, struct err *e)
     return b->ended ? 0 : -1;
 }
 
-/* `created_at` of the file, 0: unknown; `cut_off`: the file before it was not finished. Waits for the
- * first packet: only with it has the server accepted or refused. */
+/* Connects at a position. `created_at` is the creation time of the file, 0 if unknown. `cut_off`
+ * means that the previous file was not finished. Waits for the first packet, because only then
+ * has the server accepted or refused the request. */
 static int connect_at(struct binlog *b, const struct db_binlog_pos *from, uint32_t created_at,
                       bool cut_off, struct err *e)
 {
-    /* Some positions are reached by reading the file from its beginning. The protocol's offsets have 32
-     * bits, and a file is longer when a huge group was written to it. And a MariaDB that is asked for
-     * what directly follows the format description of an encrypted file sends garbage: it decrypts the
-     * event that describes the encryption, which is not encrypted itself. */
+    /* Some positions must be reached by reading the file from its beginning. The protocol's
+     * offsets have 32 bits, and a file can be longer if a huge transaction was written to it.
+     * MariaDB also sends garbage if it is asked for what directly follows the format description
+     * of an encrypted file: it decrypts the event that describes the encryption, which is not
+     * encrypted itself. */
     bool skip = (from->pos > BINLOG_FIRST && from->pos < HEAD) || from->pos > UINT32_MAX;
     uint32_t pos = skip ? BINLOG_FIRST : (uint32_t)from->pos;
     b->from = *from;
@@ -248,7 +256,8 @@ struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos
     int rc = 0;
     if (getrandom(&b->id, sizeof b->id, 0) != (ssize_t)sizeof b->id)
         rc = err_sys(e, errno, "no random bytes for a server id");
-    b->id |= UINT32_C(0x80000000); /* the upper half, which no admin would choose for a server */
+    /* the upper half of the range, which no administrator would choose for a server */
+    b->id |= UINT32_C(0x80000000);
     if (rc < 0 || connect_at(b, from, o->created_at, false, e) < 0) {
         binlog_close(b);
         return NULL;
@@ -271,7 +280,8 @@ static int read_event(struct binlog *b, struct event *out, struct err *e)
     return 1;
 }
 
-/* On the way to an offset that could not be requested: is this event before it? 1, 0, -1. */
+/* Checks whether the event is before an offset that could not be requested. Returns 1 if it is,
+ * 0 if not, -1 on error. */
 static int before_start(struct binlog *b, const struct event *ev, struct err *e)
 {
     if (!b->skip)
@@ -284,8 +294,8 @@ static int before_start(struct binlog *b, const struct event *ev, struct err *e)
     return 1;
 }
 
-/* From the server's list of its files, queried over a connection of its own. 1; 0: the file is not
- * in it, or is the last one; -1. */
+/* Reads the next file from the server's list, on a separate connection. Returns 1, 0 if the file
+ * is not in the list or is the last one, or -1 on error. */
 static int file_after(const struct db_params *p, const char *file, uint64_t *size, char next[256],
                       struct err *e)
 {
@@ -305,9 +315,10 @@ static int file_after(const struct db_params *p, const char *file, uint64_t *siz
     return got;
 }
 
-/* A server that is killed while it writes an event leaves a part of it, which it later refuses to
- * read. After the restart it starts another file, which continues where this one ends: no client
- * was told that the partial event had succeeded. More than one event is never skipped. */
+/* Skips a partial event. A server that is killed while it writes an event leaves a part of it,
+ * which it later refuses to read. After the restart it starts another file, which continues
+ * where this one ends: no client was told that the partial event had succeeded. At most one
+ * event is skipped. */
 static int skip_half_event(struct binlog *b, struct err *e)
 {
     uint64_t size = 0;
