@@ -6,7 +6,7 @@
 #define NAME_MAX_BYTES 512u /* 64 characters of four bytes each, some doubled */
 #define WORDS_MAX 64u
 #define TEXT_MAX (UINT64_C(64) << 20)
-#define DIGITS_MAX 255u /* a display width, or 65 digits and a point */
+#define DIGITS_MAX 255u /* the largest display width; a decimal has 65 digits and a point */
 #define SAFE_DIGITS 15u
 #define SECONDS_DIGITS 11u
 #define HOURS_MAX 838u
@@ -19,7 +19,8 @@ static size_t digits(const char *v, size_t len)
     return n;
 }
 
-/* Number of bytes at `v` that are sign, digits and fraction; 0: not a number. */
+/* Returns the number of bytes at `v` that are sign, digits and fraction, or 0 if this is not a
+ * number. */
 static size_t decimal_end(const char *v, size_t len, bool fraction)
 {
     size_t sign = len && v[0] == '-', at = sign, n = digits(v + at, len - at);
@@ -49,7 +50,8 @@ bool answer_is_real(const char *v, size_t len)
     return at < len && at + digits(v + at, len - at) == len;
 }
 
-/* 20 digits are compared as text; leading zeros are not expected. */
+/* Returns whether this is an unsigned number. 20 digits are compared as text, because servers
+ * write no leading zeros. */
 static bool is_unsigned(const char *v, size_t len)
 {
     static const char largest[] = "18446744073709551615";
@@ -106,7 +108,7 @@ static uint32_t low_first4(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Hours, minutes and seconds, and microseconds if there are bytes for them. */
+/* Reads hours, minutes and seconds, and microseconds if there are bytes for them. */
 static bool read_clock(const uint8_t *p, size_t len, struct answer_time *out)
 {
     out->hour += p[0];
@@ -120,7 +122,7 @@ bool answer_time(enum answer_clock kind, const uint8_t *p, size_t len, struct an
 {
     *out = (struct answer_time){0};
     if (len == 0)
-        return true; /* all of it is zero */
+        return true; /* all fields are zero */
     if (kind == ANSWER_TIME) {
         if (len != 8 && len != 12)
             return false;

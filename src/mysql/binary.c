@@ -10,11 +10,11 @@
 #include "base/cursor.h"
 #include "mysql/value.h"
 
-/* Space that any value but bytes needs in addition to its ZEROFILL; bytes need DB_VALUE_ROOM and
- * twice their length. */
+/* Space that a value other than bytes needs in addition to its ZEROFILL. Bytes need
+ * DB_VALUE_ROOM and twice their length. */
 #define VALUE_ROOM 48u
 #define STORED_MOST (UINT64_C(1) << 30)
-#define PAD_MAX 255u /* digits: no column displays more */
+#define PAD_MAX 255u /* in digits; no column displays more */
 
 enum kind { KIND_INT, KIND_FLOAT, KIND_DOUBLE, KIND_DATE, KIND_DATETIME, KIND_TIME, KIND_BYTES };
 
@@ -22,8 +22,8 @@ enum kind { KIND_INT, KIND_FLOAT, KIND_DOUBLE, KIND_DATE, KIND_DATETIME, KIND_TI
 struct slot {
     enum kind kind;
     bool is_unsigned;
-    unsigned width;         /* bytes of a number */
-    unsigned pad, decimals; /* digits: ZEROFILL; of a second */
+    unsigned width;         /* number of bytes of a number */
+    unsigned pad, decimals; /* in digits: of ZEROFILL, and of the fraction of a second */
 };
 
 struct db_binary {
@@ -31,15 +31,16 @@ struct db_binary {
     MYSQL_STMT *stmt;
     const struct db_binary_field *fields;
     struct slot *slots;
-    size_t count, room; /* space of a tuple, without twice its row's bytes */
+    size_t count, room; /* `room` is the space for a tuple, without twice the bytes of its row */
     uint64_t number, rows;
     bool at_once;
-    struct buf stored; /* at_once: the rows, each preceded by its length */
-    size_t next;       /* offset of the next one */
+    struct buf stored; /* with at_once: the rows, each preceded by its length */
+    size_t next;       /* offset of the next row */
     mono_t began;
 };
 
-/* The library sets some errors in the connection, others in the statement. */
+/* Sets the error of a failed call. The library stores some errors in the connection, others in
+ * the statement. */
 static int failed(struct db_binary *b, const char *what, struct err *e)
 {
     if (mysql_stmt_errno(b->stmt))
@@ -68,7 +69,7 @@ struct db_binary *db_binary_open(struct db *db, const char *sql, bool limited,
     return NULL;
 }
 
-/* How the protocol encodes a field; types not listed are bytes with their length. */
+/* Sets how the protocol encodes a field. Types that are not listed are bytes with their length. */
 static void make_slot(struct slot *s, const MYSQL_FIELD *f)
 {
     static const struct {
@@ -94,7 +95,7 @@ static void make_slot(struct slot *s, const MYSQL_FIELD *f)
     s->decimals = f->decimals > 6 ? 0 : f->decimals;
 }
 
-/* Can a field encoded like this belong to a column of that encoding? */
+/* Returns whether a field encoded like this can belong to a column of that encoding. */
 static bool fits(const struct slot *s, const struct db_binary_field *f)
 {
 #define K(kind) (1u << KIND_##kind)
@@ -108,11 +109,12 @@ static bool fits(const struct slot *s, const struct db_binary_field *f)
         [DB_BYTES] = ~(K(FLOAT) | K(DOUBLE)), /* YEAR is an integer */
     };
 #undef K
-    bool text = f->encoding == DB_INDEX && f->choices; /* HANDLER gives members as text */
+    bool text = f->encoding == DB_INDEX && f->choices; /* HANDLER returns members as text */
     return text ? s->kind == KIND_BYTES : kinds[f->encoding] >> s->kind & 1;
 }
 
-/* Takes over the field definitions; the table may have changed since the statement was prepared. */
+/* Takes over the field definitions. They are checked, because the table may have changed since
+ * the statement was prepared. */
 static int check_fields(struct db_binary *b, struct err *e)
 {
     MYSQL_RES *res = mysql_stmt_result_metadata(b->stmt);
@@ -133,7 +135,8 @@ static int check_fields(struct db_binary *b, struct err *e)
     mysql_free_result(res);
     if (!other && !wrong)
         return 0;
-    if (b->fields[0].name) /* the statement does not name the columns */
+    /* the statement (HANDLER) does not name its columns, so they may have changed */
+    if (b->fields[0].name)
         return err_set(e, ERR_CHANGED, 0, "the columns are not those of a moment ago");
     return db_invalid(b->db, e, "%s",
                       other ? "other columns than asked for"
@@ -171,13 +174,13 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
     return got < 0 ? failed(b, "reading rows", e) : 0;
 }
 
-/* NULL: not a number that a column can hold. */
+/* Appends a floating-point number. Returns NULL if no column can hold it. */
 static char *put_real(char *o, double v)
 {
     return isfinite(v) ? db_put_double(o, v) : NULL;
 }
 
-/* NULL: not a valid date or time of this kind. */
+/* Appends a date or time. Returns NULL if it is not valid for this kind. */
 static char *put_time(char *o, const struct slot *s, const uint8_t *v, size_t len)
 {
     static const unsigned parts[] = {1000000, 100000, 10000, 1000, 100, 10, 1};
@@ -202,7 +205,8 @@ static char *put_time(char *o, const struct slot *s, const uint8_t *v, size_t le
     return db_put_digits(o, t.micro / parts[s->decimals], s->decimals);
 }
 
-/* Writes the value at the cursor and advances it. NULL: invalid for this field, or truncated. */
+/* Writes the value at the cursor and advances the cursor. Returns NULL if the value is invalid
+ * for this field or truncated. */
 static char *put_value(char *o, const struct slot *s, const struct db_binary_field *f,
                        struct cursor *c)
 {
@@ -269,7 +273,8 @@ int db_binary_next(struct db_binary *b, struct buf *out, struct err *e)
     const uint8_t *row;
     size_t len;
     int got = 1;
-    /* The start of a read matters only if it takes seconds. */
+    /* The start time of a read matters only if the read takes seconds, so it is taken every 64
+     * rows. */
     if (b->rows++ % 64 == 0)
         b->began = clock_mono();
     if (!b->at_once) {
@@ -289,7 +294,7 @@ void db_binary_close(struct db_binary *b)
     if (!b)
         return;
     if (b->stmt)
-        mysql_stmt_close(b->stmt); /* reads and drops the rest */
+        mysql_stmt_close(b->stmt); /* also reads and drops the remaining rows */
     buf_free(&b->stored);
     free(b->slots);
     free(b);

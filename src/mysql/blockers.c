@@ -23,9 +23,10 @@ void blockers_free(struct blockers *b)
 
 /* ---- the servers' lists of locks ---- */
 
-/* Columns of each: id, user, host, default schema, command, seconds, statement, here, own, table, backup. A table's
- * no-write lock is that of FLUSH TABLES … WITH READ LOCK. MariaDB's list has only locks that were granted, and a
- * session's high-priority lock on a table outlives its statement only by BACKUP LOCK. */
+/* Columns of each list: id, user, host, default schema, command, seconds, statement, here, own,
+ * table, backup. A table's no-write lock is that of FLUSH TABLES … WITH READ LOCK. MariaDB's
+ * list contains only granted locks. A session's high-priority lock on a table outlives its
+ * statement only with BACKUP LOCK. */
 #define OWN "=SUBSTRING_INDEX(USER(),'@',1)"
 static const char mysql_locks[] =
     "SELECT t.PROCESSLIST_ID, t.PROCESSLIST_USER, t.PROCESSLIST_HOST, t.PROCESSLIST_DB, "
@@ -61,7 +62,7 @@ static struct blocker *add(struct blockers *b, unsigned long id)
     return &b->list[b->count++];
 }
 
-/* Columns 1 to 6: "user@host", the schema, the statement. */
+/* Describes a blocker from columns 1 to 6: "user@host", the schema, the statement. */
 static void describe(struct blocker *b, const struct db_rows *r)
 {
     char user[80], host[80], command[32];
@@ -85,7 +86,8 @@ static int read_locks(struct db *db, const char *waiting, bool (*table)(void *, 
         char name[sizeof out->list->table];
         bool backup = db_uint(r, 10);
         db_copy(r, 9, name, sizeof name);
-        /* Whose lock on a table is not waited for is no blocker, nor is a backup of other tables. */
+        /* A lock on a table that is not waited for blocks nothing, and neither does a backup of
+         * other tables. */
         if (name[0] && !(table && table(arg, name)))
             continue;
         struct blocker *b = add(out, db_uint(r, 0));
@@ -101,7 +103,7 @@ static int read_locks(struct db *db, const char *waiting, bool (*table)(void *, 
     return got;
 }
 
-/* MySQL keeps the last statement of an idle session; not every account may read it. */
+/* Reads the last statement of idle sessions, which MySQL keeps. Not every account may read it. */
 static void read_statements(struct db *db, struct blockers *b)
 {
     for (size_t i = 0; i < b->count && i < 8; i++) {
@@ -118,9 +120,10 @@ static void read_statements(struct db *db, struct blockers *b)
     }
 }
 
-/* ---- without them ---- */
+/* ---- without lists of locks ---- */
 
-/* 0 also where this account may not ask. */
+/* Marks sessions with an open transaction. Returns 0 also if this account lacks the privilege to
+ * list them. */
 static int mark_transactions(struct db *db, struct blockers *b, struct err *e)
 {
     struct db_rows *r =
@@ -134,7 +137,8 @@ static int mark_transactions(struct db *db, struct blockers *b, struct err *e)
     return got < 0 && db_unanswered(e) ? -1 : 0;
 }
 
-/* Sessions of other schemas stay in the list only with an open transaction. One that waits itself holds up nobody. */
+/* Reads the sessions. Those of other schemas are listed only if they have an open transaction. A
+ * session that waits itself blocks nothing. */
 static int read_sessions(struct db *db, const char *waiting, struct blockers *out, struct err *e)
 {
     SCOPED(xfree) char *schema = db_one_with(db, "SELECT DATABASE()", DB_ARGS(NULL), e);
@@ -179,7 +183,7 @@ int db_blockers(struct db *db, unsigned long waiting, bool (*table)(void *arg, c
 {
     const char *id = DB_NUMBER(waiting);
     *out = (struct blockers){0};
-    /* Switched off, performance_schema is there and empty. */
+    /* If performance_schema is off, it exists but is empty. */
     bool listed = db_is_mariadb(db) || db_variable_number(db, "performance_schema") == 1;
     if (listed && read_locks(db, id, table, arg, out, e) == 0) {
         out->told = true;
@@ -190,7 +194,7 @@ int db_blockers(struct db *db, unsigned long waiting, bool (*table)(void *arg, c
     blockers_free(out);
     if (listed && db_unanswered(e))
         return -1;
-    /* The list does not exist here (MariaDB without the plugin), or this account may not read it. */
+    /* MariaDB lacks the plugin with the list, or this account may not read the list. */
     err_clear(e);
     return read_sessions(db, id, out, e);
 }

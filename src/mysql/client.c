@@ -5,7 +5,8 @@
 
 #include "base/text.h"
 
-#define END_OF_ROWS 0xFE /* first byte of the packet after the last row; a row begins with 0 */
+/* first byte of the packet after the last row; the packet of a row begins with 0 */
+#define END_OF_ROWS 0xFE
 
 /* Marks the connection as free for the next statement in the library. */
 static int no_more_rows(MYSQL_STMT *stmt, int rc)
@@ -47,7 +48,7 @@ bool client_offers_tls(const MYSQL *my)
     return my->server_capabilities & CLIENT_SSL;
 }
 
-/* Fills `peer` with what `tls` asks of a server. */
+/* Fills `peer` with the requirements that `tls` has for a server. */
 static char *demand(struct peer *peer, const struct db_params *p, int tls)
 {
     *peer = (struct peer){.name = p->socket ? "localhost" : p->host, .anybody = tls != 3};
@@ -63,8 +64,8 @@ void client_prepare(MYSQL *my)
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
 }
 
-/* The ways to log in that do not tell the password itself to a server, or only where `required` and `off` allow it
- * (worldkeeper(8)); and those that do. */
+/* Authentication plugins. HASHED do not send the password itself to a server, or only if
+ * `required` and `off` allow it (worldkeeper(8)). CLEAR send the password. */
 #define HASHED                                                                                     \
     "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password,"           \
     "auth_gssapi_client"
@@ -75,8 +76,8 @@ static void allow_clear(void *my)
     mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH, HASHED "," CLEAR);
 }
 
-/* From this version on the library goes on after the handshake with a server that it could not verify, and asks a
- * callback whether it may. Our headers may be older. */
+/* From this version on, the library completes the handshake with a server that it could not
+ * verify and asks a callback whether to continue. Our headers may be older. */
 #define GOES_ON 30400
 #define ASK_CALLBACK ((enum mysql_option)(MARIADB_OPT_SERVER_PLUGINS + 2))
 #if MARIADB_PACKAGE_VERSION_ID >= 30402
@@ -88,14 +89,17 @@ static int any_server(void)
     return 0;
 }
 
-/* Only the OpenSSL that we are linked with asks us (peer.h). */
+/* Returns whether the library uses the OpenSSL that we are linked with. Only this one calls our
+ * verification (peer.h). */
 static bool asks_us(const char *openssl)
 {
     return openssl && strncmp(openssl, peer_openssl(), strlen(openssl)) == 0;
 }
 
-/* Without this the library goes on in clear where no TLS is offered. It insists on TLS only if it is to verify: a
- * fingerprint, even an empty one that is compared with nothing, or the whole certificate, which a callback then accepts. */
+/* Requires TLS. Otherwise the library continues unencrypted if the server offers no TLS. The
+ * library requires TLS only if it has something to verify. In older versions this is a
+ * fingerprint; even an empty one, which is compared with nothing, suffices. In newer versions it
+ * is the whole certificate, which a callback then accepts. */
 static bool insist(MYSQL *my)
 {
     my_bool on = 1;
@@ -122,7 +126,8 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
     }
     if (tls == 2)
         usable = insist(my) && usable;
-    if (!p->socket) { /* what the first packet of a server asks for comes before TLS */
+    if (!p->socket) {
+        /* the plugin that a server's first packet requests is used before TLS begins */
         mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH, HASHED);
         peer->proven = verify ? allow_clear : NULL;
         peer->of = my;
@@ -139,10 +144,11 @@ bool client_proven(const struct peer *peer)
     return peer->accepted || (!peer->asked && mysql_get_client_version() < GOES_ON);
 }
 
-/* The library reads the server's version when an error packet numbered 65535, which may be a
- * progress report, arrives instead of the greeting that sets it: without one of ours it would read
- * NULL. On failure it frees whichever string is set, ours or the greeting's. It sets the port
- * together with the greeting's, so a changed port means that ours is still to be freed. */
+/* Connects with a version string of our own. The library reads the server's version when an
+ * error packet numbered 65535, which may be a progress report, arrives instead of the greeting
+ * that sets it. Without our string it would read NULL. On failure it frees the current string,
+ * ours or the greeting's. It sets the port together with the greeting's string, so a changed
+ * port means that ours must still be freed. */
 bool client_connect(MYSQL *my, const struct db_params *p, struct peer *peer)
 {
     const unsigned no_port = 1u << 16;
@@ -155,8 +161,8 @@ bool client_connect(MYSQL *my, const struct db_params *p, struct peer *peer)
     return done;
 }
 
-/* Nobody listens to a socket, and there TLS is used only if it is required. Elsewhere a certificate is verified where
- * that is possible. */
+/* Returns the TLS level to try first. A socket cannot be tapped, so there TLS is used only if it
+ * is required. Otherwise the certificate is verified if that is possible. */
 int client_tls_first(int tls, bool socket)
 {
     struct peer system = {0};
@@ -170,7 +176,8 @@ int client_tls_next(MYSQL *my, int tls, int failed)
 {
     if (tls == 3 || mysql_errno(my) != CLIENT_TLS_FAILED)
         return -1;
-    if (failed == 3 && client_offers_tls(my)) /* with a certificate that cannot be verified */
+    /* the server has a certificate that cannot be verified */
+    if (failed == 3 && client_offers_tls(my))
         return 2;
     return tls == 1 && failed != 0 && !client_offers_tls(my) ? 0 : -1;
 }
@@ -189,7 +196,8 @@ int client_socket(MYSQL *my)
 int client_row_next(MYSQL_STMT *stmt, const uint8_t **row, size_t *len)
 {
     MYSQL *my = stmt->mysql;
-    stmt->state = MYSQL_STMT_USE_OR_STORE_CALLED; /* closing reads and drops the rest */
+    /* so that closing reads and drops the remaining rows */
+    stmt->state = MYSQL_STMT_USE_OR_STORE_CALLED;
     unsigned long n = mysql_net_read_packet(my);
     bool last = n != packet_error && n > 0 && my->net.read_pos[0] == END_OF_ROWS;
     if (n != packet_error && !last)
@@ -198,8 +206,9 @@ int client_row_next(MYSQL_STMT *stmt, const uint8_t **row, size_t *len)
     return no_more_rows(stmt, last ? 0 : -1);
 }
 
-/* The library's own mariadb_rpl_open() first asks for two settings, and crashes when the server answers
- * with NULL or with no row (3.3.20). The command is all that is needed: only packets follow. */
+/* Requests the log. The library's own mariadb_rpl_open() first queries two settings and crashes
+ * if the server answers with NULL or without a row (3.3.20). The command alone is sufficient:
+ * only packets follow. */
 int client_log_open(struct client_log *log, MYSQL *my, const char *file, uint32_t pos, uint32_t id,
                     unsigned flags)
 {
@@ -236,7 +245,7 @@ void client_log_close(struct client_log *log)
 void client_prepare(MYSQL *my)
 {
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb3");
-#ifdef WK_PLUGIN_DIR /* the variable for it was removed: main.c */
+#ifdef WK_PLUGIN_DIR /* main.c removed the environment variable for it */
     mysql_options(my, MYSQL_PLUGIN_DIR, WK_PLUGIN_DIR);
 #endif
 }
@@ -248,8 +257,8 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
     unsigned mode = tls == 1 && p->socket ? SSL_MODE_DISABLED : modes[tls];
     bool key = tls <= 1;
     mysql_options(my, MYSQL_OPT_SSL_MODE, &mode);
-    /* Only with tls off or preferred, as with the other library: encrypting the password with the
-     * server's key protects it from eavesdroppers, but not from a man in the middle. */
+    /* Only with tls off or preferred, as with the other library. Encrypting the password with
+     * the server's key protects it from eavesdroppers but not from a man in the middle. */
     mysql_options(my, MYSQL_OPT_GET_SERVER_PUBLIC_KEY, &key);
     char *why = demand(peer, p, tls);
     if (tls == 3) { /* without authorities this library fails instead of using the system's */
@@ -259,7 +268,7 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
     return why;
 }
 
-/* This library's own verification ends the handshake, also where it asks another OpenSSL than ours. */
+/* This library's own verification ends the handshake, even if it uses another OpenSSL than ours. */
 bool client_proven(const struct peer *peer)
 {
     return peer->accepted || !peer->asked;
@@ -270,7 +279,8 @@ bool client_connect(MYSQL *my, const struct db_params *p, struct peer *peer)
     return connect_to(my, p, peer);
 }
 
-/* This library never logs in without required TLS, nor sends passwords in clear without TLS. */
+/* This library never logs in without TLS if TLS is required. It never sends passwords in clear
+ * without TLS. */
 int client_tls_first(int tls, bool socket)
 {
     (void)socket;

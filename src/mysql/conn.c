@@ -24,11 +24,11 @@ struct db_rows {
     MYSQL_RES *res;
     MYSQL_ROW row;
     unsigned long *lengths;
-    char *form;     /* NULL: any bytes */
-    size_t columns; /* expected; more are allowed only with `open` */
+    char *form;     /* NULL if the columns may contain any bytes */
+    size_t columns; /* number of expected columns; more are accepted only with `open` */
     bool open;
-    bool checked;     /* the columns of this answer */
-    bool all_answers; /* of several statements */
+    bool checked;     /* the columns of this answer were checked */
+    bool all_answers; /* rows of all answers are returned, if there are several statements */
     uint64_t count, bytes;
     mono_t began;
 };
@@ -60,20 +60,20 @@ struct db_rows {
     "the server may not change the table as it has to: SET GLOBAL alter_algorithm='DEFAULT' "      \
     "(MariaDB), and take alter_algorithm out of its config file"
 
-/* The errors of the library (from 2000 on) and of the servers that mean more than that a statement
- * was refused: what class they are of, and what to do. */
+/* Errors of the library (from 2000 on) and of the servers that mean more than a rejected
+ * statement, with their class and a hint. */
 static const struct known_error {
     unsigned num;
     enum err_class cls;
     const char *hint;
 } known_errors[] = {
-    {2002, ERR_UNREACHABLE, HINT_RUNNING}, /* no socket, refused */
+    {2002, ERR_UNREACHABLE, HINT_RUNNING}, /* no socket, or refused */
     {2003, ERR_UNREACHABLE, HINT_RUNNING},
     {2005, ERR_UNREACHABLE, HINT_RUNNING}, /* unknown host */
     {2006, ERR_UNREACHABLE, NULL},         /* gone away */
-    {2007, ERR_UNREACHABLE, NULL},         /* another protocol */
+    {2007, ERR_UNREACHABLE, NULL},         /* another protocol version */
     {2013, ERR_UNREACHABLE, NULL},         /* lost */
-    {2014, ERR_UNREACHABLE, NULL},         /* out of sync: the stream broke */
+    {2014, ERR_UNREACHABLE, NULL},         /* out of sync: the stream is broken */
     {CLIENT_TLS_FAILED, ERR_UNREACHABLE, "the TLS handshake failed; check [mysql] tls and tls_ca"},
     {MALFORMED_ROW, ERR_UNREACHABLE, NULL},
     {MALFORMED, ERR_UNREACHABLE, NULL},
@@ -142,7 +142,8 @@ static const struct known_error {
      "or " DB_UNSET_FOR_GOOD("sql_require_primary_key", "OFF")},
 };
 
-/* Numbers with several meanings, which their texts tell apart: the first that fits goes before the hint above. */
+/* Errors with several meanings, which their texts distinguish. The first match has precedence
+ * over the hint above. */
 static const struct {
     unsigned num;
     const char *text, *hint;
@@ -178,9 +179,9 @@ static const struct known_error *known(unsigned num)
     return &refused;
 }
 
-/* The library wraps an error that the server sends instead of a TLS handshake into one of its own:
- * "… cannot be verified: 1040 - Too many connections". The server is not verified then, but it did
- * refuse. */
+/* Returns the error number. If the server sends an error instead of a TLS handshake, the library
+ * wraps it into one of its own: "… cannot be verified: 1040 - Too many connections". The server
+ * is not verified then, but the refusal is used. */
 static unsigned error_number(MYSQL *my)
 {
     const char *wrapped = strstr(mysql_error(my), "cannot be verified: ");
@@ -191,7 +192,7 @@ static unsigned error_number(MYSQL *my)
 
 #define INVALID "the server's answer is invalid: "
 
-/* Nothing more is read from the server or sent to it. */
+/* Shuts the connection down, so that nothing more is read from the server or sent to it. */
 static void hang_up(const struct db *db)
 {
     int fd = client_socket(db->my);
@@ -292,7 +293,8 @@ int db_lock_wait(struct db *db, int64_t ms, struct err *e)
     return db_execf(db, e, "SET SESSION lock_wait_timeout=%d", (int)((ms + 999) / 1000));
 }
 
-/* A question goes with the statement only where that may be several. */
+/* Sets variables. If several statements may be sent at once, queries max_allowed_packet with the
+ * same request. */
 static int set_and_ask(struct db *db, struct buf *sql, bool several, uint64_t *packet,
                        struct err *e)
 {
@@ -362,10 +364,10 @@ struct db_params db_params_of(const struct config_mysql *m)
                               .read_timeout = m->read_timeout};
 }
 
-/* ---- what a server gets that asks for a local file (LOAD DATA LOCAL) ---- */
+/* ---- requests of a server for a local file (LOAD DATA LOCAL) ---- */
 
-/* The library asks these for the "file" that the server wants. While nothing is being
- * loaded, a server that asks is a rogue one, and gets nothing: no file is ever opened. */
+/* Opens the "file" that the server requests from the library. If nothing is being loaded, such a
+ * request is an attack and is refused. No file is ever opened. */
 static int feed_open(void **feed, const char *file, void *arg)
 {
     (void)file;
@@ -438,8 +440,8 @@ static int attempt(struct db *db, const struct db_params *p, int tls, struct err
     if (peer.asked && !peer.accepted)
         return no_certificate(&peer, p, e);
     db_fail(db, began, "cannot connect", e);
-    /* Connector/C reports a greeting in another protocol as a lost connection, but with a text of its
-     * own, or as one that needs the oldest password format. */
+    /* Connector/C reports a greeting in another protocol as a lost connection with a distinct
+     * text, or as one that needs the oldest password format. */
     unsigned num = mysql_errno(db->my);
     const char *text = mysql_error(db->my);
     if (num == 2007 || (num == 2013 && text_starts(text, "Can't connect")) ||
@@ -496,7 +498,7 @@ int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *
                                     n, places);
 }
 
-/* Discards the rows of a statement; some, such as OPTIMIZE, return a few. */
+/* Discards the rows of a statement. Some statements, such as OPTIMIZE, return a few. */
 static int drop_answer(struct db *db, mono_t began, struct err *e)
 {
     MYSQL_RES *res = mysql_use_result(db->my);
@@ -531,7 +533,7 @@ const char *db_number(char out[24], uint64_t n)
     return out;
 }
 
-/* `sql` with its values (conn.h). */
+/* Returns `sql` with its values inserted (conn.h). */
 static char *filled(const char *sql, const char *const *args)
 {
     struct buf b = {0};
@@ -646,8 +648,8 @@ void db_thread_end(void)
     mysql_thread_end();
 }
 
-/* The first answer with rows, of a query that the server has begun to answer. They are then read as it
- * sends them. */
+/* Returns the first answer with rows of a query that the server has begun to answer. The rows
+ * are read as the server sends them. */
 static struct db_rows *first_rows(struct db *db, mono_t began, struct err *e)
 {
     MYSQL_RES *res = mysql_use_result(db->my);
@@ -758,7 +760,7 @@ struct db_rows *db_select_bytes(struct db *db, size_t columns, const char *sql, 
 
 static int check_row(struct db_rows *r, struct err *e)
 {
-    /* The columns are checked with the first row: without rows nothing reads them. */
+    /* The columns are checked with the first row, because without rows nothing reads them. */
     size_t n = r->checked ? r->columns : mysql_num_fields(r->res);
     r->checked = true;
     if (n < r->columns || (n > r->columns && !r->open))
@@ -779,7 +781,7 @@ static int check_row(struct db_rows *r, struct err *e)
     return 0;
 }
 
-/* The answers that are left of a call, without their rows. */
+/* Reads the remaining answers of a call and discards their rows. */
 static int drop_answers(struct db *db, struct err *e)
 {
     int rc = 0;
@@ -791,7 +793,7 @@ static int drop_answers(struct db *db, struct err *e)
     return rc;
 }
 
-/* 1: `r` is at the next answer that has rows; 0: none is left. */
+/* Advances to the next answer. Returns 1 if `r` is at one that has rows, 0 if none is left. */
 static int next_answer(struct db_rows *r, struct err *e)
 {
     int left = 0;
@@ -810,8 +812,8 @@ int db_next(struct db_rows *r, struct err *e)
 {
     if (!r)
         return -1;
-    /* The start of a read matters only if it takes seconds, and reading the clock costs as much as
-     * a small row. */
+    /* The start time of a read matters only if the read takes seconds. Reading the clock for
+     * each row would cost as much as a small row. */
     if (r->count++ % 64 == 0)
         r->began = clock_mono();
     while (r->res) {
@@ -820,8 +822,8 @@ int db_next(struct db_rows *r, struct err *e)
             r->lengths = mysql_fetch_lengths(r->res);
             return check_row(r, e) < 0 ? -1 : 1;
         }
-        /* NULL is the end of the rows only when there is no error; a call of a routine has another answer
-         * after its rows. */
+        /* NULL is the end of the rows only if there is no error. A call of a routine has another
+         * answer after its rows. */
         if (mysql_errno(r->db->my))
             return db_fail(r->db, r->began, "reading rows", e);
         if (!r->all_answers)

@@ -28,14 +28,15 @@ static bool is_real(const char *type)
     return type && (text_starts(type, "float") || text_starts(type, "double"));
 }
 
-/* "(7,3)" after FLOAT or DOUBLE, or NULL. */
+/* Returns "(7,3)" after FLOAT or DOUBLE, or NULL. */
 static const char *digits_of(const char *type)
 {
     const char *open = is_real(type) ? type + strcspn(type, "( ,\n") : "";
     return *open == '(' && strchr(open, ')') ? open : NULL;
 }
 
-/* Generated columns are not written, and rounded when they are computed. */
+/* Returns whether a column has (M,D). Generated columns are ignored: they are not written, and
+ * are rounded when they are computed. */
 static bool has_digits(const struct db_column *c)
 {
     return !c->generated && digits_of(c->type);
@@ -49,7 +50,8 @@ bool db_float_scale_any(const struct db_table *t)
     return any;
 }
 
-/* Counts quotes: one inside a text is doubled. */
+/* Counts the quotes before `at`. A quote inside a text is doubled, so it does not change the
+ * result. */
 static bool within_quotes(const char *from, const char *at)
 {
     bool within = false;
@@ -58,7 +60,8 @@ static bool within_quotes(const char *from, const char *at)
     return within;
 }
 
-/* A system-versioned table refuses an ALTER that would not be part of its history. */
+/* Returns whether a table is system-versioned. Such a table refuses an ALTER that would not be
+ * part of its history. */
 static bool is_versioned(const char *create)
 {
     const char *options = db_float_scale_options(create);
@@ -68,7 +71,7 @@ static bool is_versioned(const char *create)
     return false;
 }
 
-/* A column's line without its trailing comma and without the text from `from` to `to`. */
+/* Adds a column's line without its trailing comma and without the text between `from` and `to`. */
 static void add_modify(struct buf *b, const char *column, const char *type, const char *from,
                        const char *to)
 {

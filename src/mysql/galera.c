@@ -6,7 +6,8 @@
 #include "mysql/account.h"
 #include "mysql/conn_int.h"
 
-/* Other servers, and those without the wsrep library, have no such variables. */
+/* Returns whether this is a Galera node. Other servers, and those without the wsrep library,
+ * lack these variables. */
 static int is_node(struct db *db, char name[256], struct err *e)
 {
     struct err why = {0};
@@ -28,7 +29,7 @@ int galera_own_node(struct db *db, struct err *e)
     if (node <= 0)
         return node;
     /* "DO 1" fails while the node is not ready. It must come before wsrep_on=0 and without dirty
-     * reads, either of which would skip that check. */
+     * reads, because either would skip that check. */
     if (galera_clean_reads(db, e) == 0 && db_exec(db, "DO 1", e) == 0 &&
         db_exec(db, "SET SESSION wsrep_on=0", e) == 0)
         return 0;

@@ -35,7 +35,8 @@ int db_lock_ask(struct db *db, const char *sql, const char *const *args, unsigne
 
 int db_lock(struct db *db, const char *name, int64_t wait, unsigned long *holder, struct err *e)
 {
-    /* if its session ended between the two calls, there is no id: 1, which no user's session has */
+    /* If the holder's session ended between the two calls, there is no id. Then 1 is returned,
+     * which no user's session has. */
     return db_lock_ask(db, "SELECT IF(GET_LOCK($,$)=1,0,IFNULL(IS_USED_LOCK($),1))",
                        DB_ARGS(name, DB_NUMBER((uint64_t)(wait / 1000)), name), holder, e);
 }
@@ -45,9 +46,9 @@ int db_unlock(struct db *db, const char *name, struct err *e)
     return db_exec_with(db, "DO RELEASE_LOCK($)", DB_ARGS(name), e);
 }
 
-/* ---- the lock of a restore ---- */
+/* ---- the server lock of a restore ---- */
 
-/* Slot 0 is the lease itself. */
+/* Returns the name of a lock. Slot 0 is the lease itself. */
 static char *slot_name(const char *schema, unsigned slot)
 {
     char more[16] = "";
@@ -127,7 +128,7 @@ static char *table_name(const char *schema, const char *sentinel)
     return b.p;
 }
 
-/* Creates the table. The lease belongs to the whole cluster. */
+/* Creates the lease's table. The lease belongs to the whole cluster. */
 int db_lease_create(struct db *db, const char *schema, const char *sentinel, struct err *e)
 {
     SCOPED(xfree) char *name = table_name(schema, sentinel);
@@ -149,8 +150,8 @@ int db_lease_create(struct db *db, const char *schema, const char *sentinel, str
     return rc;
 }
 
-/* Compare and swap: the UPDATE matches only if no other node has raised the generation. Galera
- * reports a concurrent one as a deadlock. */
+/* Raises the generation by compare and swap: the UPDATE matches only if no other node has raised
+ * it. Galera reports a concurrent UPDATE as a deadlock. */
 static int claim(struct db *db, const char *name, uint64_t seen, uint64_t generation,
                  const char *holder, struct err *e)
 {

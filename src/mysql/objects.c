@@ -9,8 +9,8 @@
 #define EVENT_ZONE 2      /* column of SHOW CREATE EVENT */
 #define NO_SUCH_LIST 1109 /* information_schema has no such table */
 
-/* The text of a body. A zero byte in it is written as the two characters that mean one in a string
- * and nothing in a comment; a string changes by that only under NO_BACKSLASH_ESCAPES. */
+/* Returns the text of a body. A zero byte is written as `\0`, which means one in a string and
+ * nothing in a comment. This changes a string only under NO_BACKSLASH_ESCAPES. */
 static char *dup_code(const struct db_rows *r, unsigned i)
 {
     struct buf b = {0};
@@ -35,7 +35,7 @@ static char *dup_code(const struct db_rows *r, unsigned i)
 static const struct {
     const char *list;
     unsigned sql_column, mode_column, charset_column;
-    const char *form; /* of SHOW CREATE */
+    const char *form; /* result columns of SHOW CREATE */
 } kinds[] = {
     [DEFINITION_TRIGGER] =
         {"SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? "
@@ -66,7 +66,7 @@ int db_names(struct db *db, const char *schema, enum definition_kind kind, struc
     if (db_names_select(db, kinds[kind].list, DB_ARGS(schema), out, &why) == 0)
         return 0;
     if (kind == DEFINITION_LIBRARY && why.num == NO_SUCH_LIST)
-        return 0; /* the server does not know this kind */
+        return 0; /* the server does not support this kind */
     return err_pass(e, &why);
 }
 
@@ -103,7 +103,8 @@ int db_definition(struct db *db, const char *schema, enum definition_kind kind, 
                                        DB_ARGS(definition_kind_words(kind), schema, name), e);
     int got;
     while ((got = db_next(r, e)) == 1) {
-        if (out->sql || !db_value(r, sql)) /* NULL: the account may not see the body */
+        /* NULL: the account lacks the privilege to read the body */
+        if (out->sql || !db_value(r, sql))
             continue;
         *out = (struct db_definition){
             .sql = dup_code(r, sql),
@@ -119,7 +120,7 @@ int db_definition(struct db *db, const char *schema, enum definition_kind kind, 
     return got;
 }
 
-/* Of a struct that holds nothing but texts. */
+/* Frees a struct whose members are all texts. */
 static void free_texts(void *texts, size_t size)
 {
     for (char **text = texts; size; size -= sizeof *text)
@@ -134,7 +135,8 @@ void db_definition_free(struct db_definition *d)
 
 /* ---- triggers ---- */
 
-/* MySQL's information_schema garbles names with a backtick: `a``b` becomes `aa`bb`. */
+/* Reads the original bodies. MySQL's information_schema garbles names with a backtick: `a``b`
+ * becomes `aa`bb`. */
 static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
                            struct err *e)
 {
@@ -147,7 +149,8 @@ static int original_bodies(struct db *db, const char *schema, struct db_triggers
             db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
         while ((rc = db_next(r, e)) == 1) {
             SCOPED(xfree) char *original = dup_code(r, 2);
-            /* The body of the original, if its head is the one expected here; else it stays. */
+            /* Uses the original's body if its head is the expected one. Otherwise the body
+             * remains. */
             char nothing[] = "";
             struct db_trigger empty = *t;
             SCOPED(buf_free) struct buf head = {0};
@@ -215,7 +218,8 @@ void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table
     buf_printf(b, " FOR EACH ROW %s", t->body);
 }
 
-/* information_schema returns the body in UTF-8, whatever character set it was created in. */
+/* Returns the character set of a trigger's statement. information_schema returns the body in
+ * UTF-8, regardless of the character set in which it was created. */
 const char *db_trigger_charset(const struct db_trigger *t, const char *sql)
 {
     bool same = strcmp(t->charset, "utf8mb3") == 0 || strcmp(t->charset, "utf8") == 0;

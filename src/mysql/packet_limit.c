@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#define USUAL (16u << 20) /* MariaDB's default; a smaller value gains nothing */
+#define USUAL (16u << 20) /* MariaDB's default; a smaller value saves nothing */
 
 size_t db_packet_room(uint64_t max, size_t head, size_t spare)
 {
@@ -12,7 +12,7 @@ size_t db_packet_room(uint64_t max, size_t head, size_t spare)
 void db_packet_hint(struct err *e, uint64_t bytes)
 {
     uint64_t value = USUAL;
-    /* Rows grow: a value that just fits is soon too small. */
+    /* Rows grow, so a value that just fits would soon be too small. */
     while (value < DB_PACKET_LARGEST && value < bytes + 2 * DB_PACKET_SPARE_KEPT)
         value *= 2;
     if (bytes + DB_PACKET_SPARE < value)

@@ -20,7 +20,8 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, parsed) == 1 || inet_pton(AF_INET6, name, parsed) == 1;
 }
 
-/* Accepts what the client libraries accept: an address may also be given as a DNS name. */
+/* Returns whether a certificate is for this name. As in the client libraries, an address may
+ * also be given as a DNS name. */
 static bool bears(X509 *cert, const char *name)
 {
     if (!is_address(name))
@@ -29,8 +30,8 @@ static bool bears(X509 *cert, const char *name)
            X509_check_host(cert, name, 0, X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1;
 }
 
-/* Verifies the chain and the dates with a store of our own: what a library has put into its store, or which errors it
- * lets pass, does not matter. */
+/* Verifies the chain and the dates with our own store, so that the result does not depend on the
+ * library's store or on errors that the library ignores. */
 static int verified(X509_STORE_CTX *ours, X509_STORE *store, const struct peer *p,
                     X509_STORE_CTX *theirs)
 {
@@ -59,7 +60,8 @@ static int verify(const struct peer *p, X509_STORE_CTX *theirs)
     return code;
 }
 
-/* OpenSSL calls this instead of verifying a certificate. A server that asks for another handshake later is refused. */
+/* OpenSSL calls this instead of verifying a certificate. A later handshake requested by the
+ * server is refused. */
 static int judge(X509_STORE_CTX *theirs, void *arg)
 {
     struct peer *p = current;
@@ -79,7 +81,8 @@ static int judge(X509_STORE_CTX *theirs, void *arg)
     return p->accepted;
 }
 
-/* A library may go on although we refused, and a handshake without a certificate never asks us. */
+/* Closes the connection after a handshake that was not accepted. A library may continue although
+ * we refused, and a handshake without a certificate does not call judge(). */
 static void gate(const SSL *ssl, int where, int ret)
 {
     (void)ret;

@@ -20,8 +20,8 @@ static void add_lease_table(struct buf *b, const char *schema, const char *senti
     sql_ident2(b, schema, name);
 }
 
-/* Executes one statement that must not wait: a backup may hold all tables locked (FLUSH TABLES WITH READ LOCK), and a
- * statement that waits for a lock makes the game's statements wait after it. */
+/* Executes one statement that must not wait. A backup may hold locks on all tables (FLUSH TABLES
+ * WITH READ LOCK), and a waiting statement would make the game's statements wait after it. */
 static int run_at_once(struct db *db, const struct buf *sql, struct err *why)
 {
     struct err ignored;
@@ -31,8 +31,9 @@ static int run_at_once(struct db *db, const struct buf *sql, struct err *why)
     return rc;
 }
 
-/* The server looks at the definer first, then at the columns: there is none of this name, so that no trigger is ever
- * made. The lease table is ours, small, and seldom read. */
+/* Tests whether this account may create objects of another definer. The server checks the
+ * definer first, then the columns. The column does not exist, so no trigger is ever created. The
+ * lease table is used because it is ours, small, and seldom read. */
 enum db_proof db_prove_definer(struct db *db, const char *schema, const char *sentinel,
                                const char *definer, struct err *why)
 {

@@ -20,7 +20,8 @@ void db_column_list(struct buf *b, const struct db_table *t)
     }
 }
 
-/* The type that a column is cast to; NULL: none. Not every client library knows VECTOR. */
+/* Returns the type that a column is cast to, or NULL. VECTOR is cast because not every client
+ * library supports it. */
 static const char *cast_of(const struct db_column *c)
 {
     if (c->encoding == DB_DOUBLE)
@@ -56,7 +57,8 @@ static char *select_sql(const struct db_table *t, const char *from)
     return sql.p;
 }
 
-/* What the statement of select_sql() brings: *n fields, of the columns that are not generated. */
+/* Returns the fields of the statement of select_sql(): *n fields for the columns that are not
+ * generated. */
 static struct db_binary_field *fields_of(const struct db_table *t, unsigned *n)
 {
     struct db_binary_field *fields = xcalloc(t->column_count, sizeof *fields);
@@ -88,7 +90,8 @@ int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_t
         }
         if (rc < 0)
             break;
-        /* Replaces the contents of `tuple` with "(…)" of one row. Runs for each row of a world. */
+        /* Replaces the contents of `tuple` with "(…)" of one row. This runs for each row of a
+         * world. */
         buf_clear(&tuple);
         buf_reserve(&tuple, room);
         char *o = tuple.p;
@@ -104,7 +107,7 @@ int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_t
             break;
         ++*rows;
     }
-    db_rows_end(r); /* reads and drops the rest */
+    db_rows_end(r); /* also reads and drops the remaining rows */
     return rc;
 }
 
@@ -125,7 +128,7 @@ int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_t
             rc = fn(arg, tuple.p, tuple.len, e);
             *rows += rc == 0;
         }
-    } else if (why.cls == ERR_QUERY) { /* the server does not prepare this statement */
+    } else if (why.cls == ERR_QUERY) { /* the server does not support preparing this statement */
         rc = db_text_rows(db, t, from, fn, arg, rows, e);
     } else {
         err_pass(e, &why);

@@ -9,19 +9,20 @@
 #include "mysql/temp_copy.h"
 #include "sql/literal.h"
 
-/* A chunk blocks writers as long as it takes, and costs a round trip however short it is. */
+/* A chunk blocks writers while it is read, and even a short one costs a round trip. */
 #define CHUNK_US 2000
 #define CHUNK_FIRST 100u
 #define CHUNK_MIN 10u
-#define CHUNK_MAX 50000u /* rows are buffered until they are handed on */
+#define CHUNK_MAX 50000u /* rows are buffered until they are passed on */
 
 #define COPY_NAME "`" DB_OWN_PREFIX "scan`"
-/* What a copy costs the server in ns, about: measured on MySQL 9.7. Skipping a row of another share
- * takes about a tenth of that, so more shares than this would only prolong the whole. */
+/* The approximate cost of a copy for the server in ns, measured on MySQL 9.7. Skipping a row of
+ * another share costs about a tenth, so with more shares than SHARES_MAX the scan would only
+ * take longer. */
 #define COST_ROW 150u
 #define COST_COLUMN 40u
 #define SHARES_MAX 7u
-#define SHARES_FEW 3u /* coprime to the usual steps of AUTO_INCREMENT */
+#define SHARES_FEW 3u /* coprime to the usual increments of AUTO_INCREMENT */
 #define COST_LONG 100000000u
 #define COST_SHORT 20000000u
 
@@ -29,7 +30,7 @@ int db_scan_facts(struct db *db, const char *schema, struct db_scan_facts *out, 
 {
     *out = (struct db_scan_facts){.mariadb = db_word(db, WORD_HANDLER) != NULL};
     struct db_rows *r = db_select_with(
-        db, "intT", /* the numbers are those of the enum */
+        db, "intT", /* column 0 is a number of the enum */
         "SELECT IF(TABLE_TYPE='SYSTEM VERSIONED',0,1), TABLE_NAME, '', '' "
         "FROM information_schema.TABLES WHERE TABLE_SCHEMA=? AND "
         "(TABLE_TYPE='SYSTEM VERSIONED' OR CREATE_OPTIONS LIKE '%partitioned%') UNION ALL "
@@ -65,9 +66,9 @@ void db_scan_facts_free(struct db_scan_facts *f)
     *f = (struct db_scan_facts){0};
 }
 
-/* HANDLER returns ENUM and SET as text in the column's own character set; information_schema lists
- * the members in UTF-8, with '?' for what does not exist there. An empty text is number 0, or a
- * member. */
+/* Returns whether a text does not identify a member uniquely. HANDLER returns ENUM and SET as
+ * text in the column's own character set. information_schema lists the members in UTF-8, with
+ * '?' for characters that it cannot represent. An empty text is either number 0 or a member. */
 static bool ambiguous(const struct enum_members *c, const char *charset)
 {
     static const char *const not_ascii[] = {"ucs2", "utf16", "utf16le", "utf32", "swe7", NULL};
@@ -116,7 +117,7 @@ enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_fact
         if (!*why)
             *why = x->kind == DB_SCAN_CHOICE ? choice_refusal(t, x) : reasons[x->kind];
     }
-    /* The log of a versioned table contains its history. */
+    /* System-versioned tables are excluded, because their log contains their history. */
     return !*why ? DB_SCAN_HANDLER : t->memory && !versioned ? DB_SCAN_COPIES : DB_SCAN_NONE;
 }
 
@@ -127,7 +128,7 @@ struct scan {
     db_chunk_fn *chunk;
     void *arg;
     uint64_t rows;
-    uint64_t limit; /* rows of the next chunk */
+    uint64_t limit; /* number of rows of the next chunk */
 };
 
 static int64_t scan_clock(void)
@@ -137,7 +138,8 @@ static int64_t scan_clock(void)
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* The server's errors for a table that is gone, emptied by TRUNCATE or rebuilt. */
+/* Sets the error of a failed scan. The listed errors mean that the table was dropped, truncated
+ * or rebuilt. */
 static int scan_failed(const struct db_table *t, struct err *e)
 {
     static const int numbers[] = {1020, 1031, 1032, 1054, 1109, 1146, 1412, 1615};
@@ -153,7 +155,7 @@ static int scan_failed(const struct db_table *t, struct err *e)
 
 /* ---- HANDLER ---- */
 
-/* The number of rows for about CHUNK_US; it changes by a factor of two at most. */
+/* Returns the number of rows that takes about CHUNK_US. It changes by at most a factor of two. */
 static uint64_t next_limit(uint64_t limit, int64_t us)
 {
     uint64_t want = us > 0 ? limit * CHUNK_US / (uint64_t)us : 2 * limit;
@@ -161,7 +163,7 @@ static uint64_t next_limit(uint64_t limit, int64_t us)
     return want < CHUNK_MIN ? CHUNK_MIN : want > CHUNK_MAX ? CHUNK_MAX : want;
 }
 
-/* Reads one chunk: 1 when there may be more, 0 at the end, -1. */
+/* Reads one chunk. Returns 1 if there may be more, 0 at the end, -1 on error. */
 static int read_chunk(struct scan *s, struct db_binary *b, struct buf *tuple, struct err *e)
 {
     int64_t began = scan_clock();
@@ -186,7 +188,7 @@ static int read_chunk(struct scan *s, struct db_binary *b, struct buf *tuple, st
     return more;
 }
 
-/* The table is open as worldkeeper_scan. */
+/* Reads all chunks. The table is open as worldkeeper_scan. */
 static int walk(struct scan *s, const struct db_binary_field *fields, struct err *e)
 {
     size_t n = s->t->column_count;
@@ -209,7 +211,8 @@ static int scan_by_handler(struct scan *s, struct err *e)
 {
     size_t n = s->t->column_count;
     SCOPED(xfree) struct db_binary_field *fields = xcalloc(n, sizeof *fields);
-    SCOPED(xfree) struct enum_members *choices = xcalloc(n, sizeof *choices); /* [i]: of field i */
+    /* [i] belongs to field i */
+    SCOPED(xfree) struct enum_members *choices = xcalloc(n, sizeof *choices);
     for (size_t i = 0; i < n; i++) {
         const struct db_column *c = &s->t->columns[i];
         fields[i] = (struct db_binary_field){
@@ -240,8 +243,8 @@ static const struct db_column *column_at(const struct db_table *t, unsigned plac
             return c;
 }
 
-/* " WHERE …": by a number made of a row's key, which stays in its share as long as its key is the
- * same; any other change is in the log. */
+/* Appends " WHERE …" for a share. It uses a number computed from a row's key. A row stays in its
+ * share while its key is the same; all other changes are in the log. */
 static void share_sql(struct buf *sql, const struct db_table *t, unsigned share, unsigned shares)
 {
     buf_clear(sql);
@@ -252,7 +255,7 @@ static void share_sql(struct buf *sql, const struct db_table *t, unsigned share,
         buf_adds(sql, i ? "^" : "");
         buf_adds(sql, whole ? "(" : "CRC32(");
         sql_ident(sql, c->name);
-        if (whole) /* never negative */
+        if (whole) /* so that it is never negative */
             buf_printf(sql, "&%" PRId64, INT64_MAX);
         buf_addc(sql, ')');
     }

@@ -10,7 +10,7 @@
 #include "sql/literal.h"
 #include "sql/table.h"
 
-/* No table has more rows or longer ones, and the product of the two does not overflow. */
+/* Upper bounds of all tables. The product of rows and row length does not overflow. */
 #define ROWS_MOST (UINT64_C(1) << 40)
 #define ROW_LENGTH_MOST (UINT64_C(1) << 22)
 #define SIZE_MOST (UINT64_C(1) << 50)
@@ -35,7 +35,7 @@ enum db_encoding db_encoding_of(const char *type, bool mariadb)
     static const char *const fixed[] = {"uuid", "inet4", "inet6", NULL};
     static const char *const raws[] = {"tinyint", "smallint", "mediumint", "int",
                                        "bigint",  "decimal",  "numeric",   NULL};
-    if (starts_any(type, fixed)) /* before "int" */
+    if (starts_any(type, fixed)) /* checked before "int" */
         return DB_LATIN1;
     if (starts_any(type, doubles))
         return DB_DOUBLE;
@@ -76,7 +76,7 @@ static int read_tables(struct db *db, const char *schema, const char *where, str
         };
     }
     db_rows_end(r);
-    db_tables_sort(out); /* whatever the server takes for the order of bytes */
+    db_tables_sort(out); /* sorted by bytes, which may differ from the server's order */
     return got;
 }
 
@@ -125,7 +125,8 @@ int db_fresh_statistics(struct db *db, struct err *e)
     return age ? db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) : 0;
 }
 
-/* `columns` limits the tables whose columns are read: the server opens each of them. */
+/* Reads the tables. `columns` selects those whose columns are read, because the server must open
+ * each of them. */
 static int tables_where(struct db *db, const char *schema, const char *where, const char *columns,
                         struct db_tables *out, struct err *e)
 {
@@ -136,7 +137,8 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
         db_tables_free(out);
         return -1;
     }
-    /* MySQL reports 1 for every MEMORY table, and NULL for a counter beyond the last number. */
+    /* MySQL reports 1 for every MEMORY table, even without an AUTO_INCREMENT column, and NULL
+     * for a counter beyond the last number. */
     for (size_t i = 0; i < out->count; i++) {
         struct db_table *t = &out->list[i];
         if (!t->counts)
@@ -179,8 +181,9 @@ int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, s
     return tables_where(db, schema, NOT_OWN "ENGINE IS NULL", "0", out, e);
 }
 
-/* Includes tables that the server cannot open: a server killed while it creates a table leaves an
- * incomplete definition, which has no engine and can only be dropped. */
+/* Lists our own tables, including those that the server cannot open. If a server is killed while
+ * it creates a table, it leaves an incomplete definition, which has no engine and can only be
+ * dropped. */
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
 {
     return tables_where(db, schema, IS_OWN, "1", out, e);
@@ -229,7 +232,7 @@ int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, s
             t->key = xgrow(t->key, t->key_count, sizeof *t->key);
             t->key[t->key_count++] = (unsigned)place;
         } else if (t) {
-            t->key_count = 0; /* tuples lack one of its columns: no part of it counts */
+            t->key_count = 0; /* tuples lack one of its columns, so the key cannot be used */
         }
     }
     db_rows_end(r);
@@ -375,7 +378,7 @@ int db_count(struct db *db, const char *schema, const char *table, uint64_t *row
 
 /* ---- from a definition ---- */
 
-/* A key with a generated column does not count, since tuples lack that column. */
+/* Reads a key. A key with a generated column is ignored, because tuples lack that column. */
 static void read_key(struct db_table *t, const struct sql_key *k)
 {
     t->key = xcalloc(k->part_count, sizeof *t->key);
@@ -400,7 +403,7 @@ int db_create_table_read(const char *create, size_t len, bool mariadb, struct db
     out->columns = xcalloc(t.column_count, sizeof *out->columns);
     for (size_t i = 0; i < t.column_count; i++) {
         struct db_column *c = &out->columns[out->column_count++];
-        /* In information_schema MariaDB's compression is a part of the type. */
+        /* information_schema shows MariaDB's compression as a part of the type. */
         *c = (struct db_column){
             .name = xstrdup(t.columns[i].name),
             .type = xasprintf("%s%s", t.columns[i].type,

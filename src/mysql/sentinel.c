@@ -13,7 +13,7 @@
  * TABLE. */
 #define MARKER "beat BIGINT UNSIGNED NOT NULL DEFAULT 0"
 #define UNKNOWN_COLUMN 1054
-#define NOTE "worldkeeper swap " /* precedes a note, in a table comment */
+#define NOTE "worldkeeper swap " /* precedes a note in a table's comment */
 
 bool db_sentinel_lease(const char *sentinel, const char *table)
 {
@@ -54,7 +54,7 @@ int db_sentinel_read(struct db *db, const char *schema, const char *table, struc
         explain_missing(schema, table, e);
     int got;
     while ((got = db_next(r, e)) == 1) {
-        if (out->rows++ > 0) /* two rows cannot be trusted, but their number is reported */
+        if (out->rows++ > 0) /* more than one row is invalid, but their number is reported */
             continue;
         db_copy(r, 0, out->nonce, sizeof out->nonce);
         out->generation = db_uint(r, 1);
@@ -90,7 +90,7 @@ int db_sentinel_create(struct db *db, const char *schema, const char *table, boo
             "nonce CHAR(32) CHARACTER SET ascii NOT NULL, generation BIGINT UNSIGNED NOT NULL, "
             "dump VARCHAR(128) CHARACTER SET ascii NOT NULL, " MARKER ") ENGINE=MEMORY$",
             DB_ARGS(if_missing ? "IF NOT EXISTS " : "", schema, table, comment), e);
-    /* also after a failure: the mode must not outlive this statement */
+    /* also after a failure, because the mode must not outlive this statement */
     if (db_reset_session(db, rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;
@@ -127,7 +127,8 @@ int db_sentinel_renew(struct db *db, const char *schema, const char *table, cons
 int db_sentinel_mark(struct db *db, const char *schema, const char *table, uint64_t marker,
                      struct err *e)
 {
-    /* LOW_PRIORITY: readers must not queue after it, or a table lock looks like a dead server */
+    /* LOW_PRIORITY, because if readers queued after the update, a table lock would look like an
+     * unresponsive server */
     static const char update[] =
         "UPDATE LOW_PRIORITY ??.?? " DB_ONLY_TABLE " SET beat=$ WHERE id=1";
     const char *number = DB_NUMBER(marker);

@@ -15,13 +15,14 @@ bool server_restarted(const struct server_id *now, const struct server_id *then)
         return false;
     if (now->start != then->start)
         return true;
-    /* equal start times: only within its first second can it be another process */
+    /* with equal start times it can be another process only within its first second */
     bool other = now->pid && then->pid && now->pid != then->pid;
     bool counts_anew = now->connection && now->connection <= then->connection;
     return then->young && (other || counts_anew);
 }
 
-/* 8-4-4-4-12 hexadecimal digits: MySQL has one in its data directory; MariaDB's uid looks otherwise. */
+/* Returns whether this is a UUID (8-4-4-4-12 hexadecimal digits). MySQL stores one in its data
+ * directory; MariaDB's uid has another form. */
 static bool is_uuid(const char *s)
 {
     size_t i = 0;
@@ -33,7 +34,7 @@ static bool is_uuid(const char *s)
     return i == 36;
 }
 
-/* Both known and equal. */
+/* Returns whether both are known and equal. */
 static bool match(const char *a, const char *b)
 {
     return a[0] && strcmp(a, b) == 0;
@@ -43,7 +44,7 @@ bool server_same_place(const struct server_id *a, const struct server_id *b)
 {
     if (is_uuid(a->uid) && is_uuid(b->uid))
         return strcmp(a->uid, b->uid) == 0;
-    /* MariaDB without a network card calls itself "unknown". */
+    /* The uid of MariaDB is "unknown" if the machine has no network card. */
     bool uid = match(a->uid, b->uid) && strcmp(a->uid, "unknown") != 0;
     return match(a->datadir, b->datadir) && (match(a->hostname, b->hostname) || uid);
 }
@@ -62,7 +63,8 @@ static const struct js_field id_fields[] = {
 json_t *server_json(const struct server_id *s)
 {
     json_t *o = json_object();
-    js_write(o, id_fields, JS_COUNT(id_fields), s); /* its texts are made UTF-8: it cannot fail */
+    /* cannot fail, because its texts are converted to UTF-8 */
+    js_write(o, id_fields, JS_COUNT(id_fields), s);
     return o;
 }
 
@@ -106,8 +108,9 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e)
     return 0;
 }
 
-/* MySQL counts a transaction as executed a little after it is in the log; until then a session owns
- * it. One may move from the set that is read first to the other meanwhile. */
+/* Reads the GTIDs. MySQL counts a transaction as executed shortly after it is in the log; until
+ * then a session owns it. A transaction may move from the set that is read first to the other
+ * one meanwhile. */
 static void read_gtid(struct db *db, bool after, char *out, size_t size)
 {
     struct err ignored;
@@ -119,7 +122,7 @@ static void read_gtid(struct db *db, bool after, char *out, size_t size)
                                    : db_variable(db, db_word(db, WORD_LOG_GTID));
     size_t n = (size_t)snprintf(out, size, "%s", gtid ? gtid : "");
     char *last = strrchr(out, ',');
-    if (n >= size) /* a truncated number would be another one */
+    if (n >= size) /* a truncated number would be another number */
         *(last ? last : out) = '\0';
 }
 
@@ -183,7 +186,7 @@ char *db_variable(struct db *db, const char *name)
 
 int64_t db_variable_value(const char *v)
 {
-    if (v && strlen(v) >= 19) /* unsigned values near 2^64 */
+    if (v && strlen(v) >= 19) /* an unsigned value may be near 2^64 */
         return INT64_MAX;
     return v && v[0] ? strtoll(v, NULL, 10) : -1;
 }
@@ -202,8 +205,8 @@ int db_logs(struct db *db, struct err *e)
 
 int db_session_seen(struct db *db, unsigned long session, struct db_seen *out, struct err *e)
 {
-    /* information_schema.PROCESSLIST fails on MySQL as long as any session's statement holds binary
-     * text. */
+    /* On MySQL information_schema.PROCESSLIST fails while the statement of any session contains
+     * binary text. */
     struct db_rows *r = db_select(db, "uTTTTITB*", "SHOW PROCESSLIST", e);
     int rc, found = 0;
     *out = (struct db_seen){0};
@@ -222,7 +225,7 @@ int db_session_seen(struct db *db, unsigned long session, struct db_seen *out, s
 
 /* ---- replication ---- */
 
-/* Number of rows of an answer, or -1. */
+/* Returns the number of rows of an answer, or -1. */
 static int rows_of(struct db *db, const char *sql, struct err *e)
 {
     struct db_rows *r = db_select(db, "B*", sql, e);
@@ -239,7 +242,8 @@ int replicas_fed(struct db *db, struct err *e)
     return rows > 0 ? 1 : rows;
 }
 
-/* Readers of the log that do not register as replicas, such as our own journal, are not counted. */
+/* Returns the number of replicas. Readers of the log that do not register as replicas, such as
+ * our journal, are not counted. */
 int replicas_connected(struct db *db)
 {
     if (!db_is_mariadb(db))

@@ -5,22 +5,24 @@
 
 #include "base/text.h"
 
-/* The last member is left out by most. */
+/* Most rows omit the last member. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Every variable on which one of our statements depends, and why. DEFAULT would be the server's global value, so each
- * value is spelled out. tests/system/test_settings.py sets all variables of the server that a session begins with to
- * their extreme values; what that finds is added here, or named by --check (check/rules_server.c). */
+/* Every variable on which one of our statements depends, and the reason. Each value is explicit,
+ * because DEFAULT would be the server's global value. tests/system/test_settings.py sets all
+ * variables that a session inherits from the server to their extreme values. Variables that it
+ * finds are added here or reported by --check (check/rules_server.c). */
 enum where { EVERYWHERE, IN_MARIADB, IN_MYSQL };
 static const struct setting {
     const char *name, *value;
     enum where where;
     const char *why;
     unsigned
-        since; /* the version that has it, as in a conditional comment; 0: each that is known */
+        /* first version that has it, as in a conditional comment; 0 if all known versions do */
+        since;
 } settings[] = {
     {"lc_messages", "'en_US'", EVERYWHERE, "some errors are told apart by their text"},
-    /* values and names, exactly as they are */
+    /* values and names must be exact */
     {"sql_mode", SESSION_SQL_MODE, EVERYWHERE, "zero ids and zero dates are values"},
     {"time_zone", SESSION_TIME_ZONE, EVERYWHERE, "a TIMESTAMP is the same moment in each session"},
     {"sql_auto_is_null", "0", EVERYWHERE, "IS NULL would find the last inserted row"},
@@ -30,10 +32,10 @@ static const struct setting {
     {"sql_buffer_result", "0", EVERYWHERE, "MySQL would refuse to show views from then on"},
     {"max_sort_length", "1024", EVERYWHERE, "what is read in order is told apart by longer keys"},
     {"system_versioning_asof", "DEFAULT", IN_MARIADB, "tables would be read as of another moment"},
-    /* its own default: an empty text is NULL where sql_mode says so */
+    /* the server's default, because an empty text is NULL in some SQL modes */
     {"character_set_collations", "'latin1=latin1_swedish_ci'", IN_MARIADB,
      "a definition without COLLATE means the usual one", 110201},
-    /* statements that would be refused, or cut off */
+    /* statements must not be refused or their results truncated */
     {"foreign_key_checks", "0", EVERYWHERE, "tables are loaded in any order"},
     {"unique_checks", "0", EVERYWHERE, "rows of a dump were unique"},
     {"autocommit", "1", EVERYWHERE, "a statement is done when it is answered"},
@@ -54,11 +56,11 @@ static const struct setting {
     {"transaction_read_only", "0", IN_MYSQL, "nothing could be written"},
     {"session_track_gtids", "OFF", IN_MYSQL, "MySQL 9.7 may crash where a statement is not logged"},
     {"low_priority_updates", "0", IN_MARIADB, "a write lock would wait for all readers"},
-    /* notes and warnings that are counted */
+    /* notes and warnings are counted */
     {"sql_notes", "0", EVERYWHERE, "only a load counts them"},
     {"note_verbosity", "'basic'", IN_MARIADB, "a rounded decimal is a note"},
     {"max_error_count", "64", IN_MARIADB, "a value that was changed is a warning"},
-    /* a session that exceeds one of these loses its locks, and with them the lease */
+    /* a session that exceeds one of these loses its locks, including the lease */
     {"wait_timeout", "86400", EVERYWHERE, "a session is idle while others load"},
     {"net_read_timeout", "600", EVERYWHERE, "rows come as fast as they are read from the dump"},
     {"net_write_timeout", "600", EVERYWHERE, "rows are read as fast as they are compressed"},
@@ -67,7 +69,8 @@ static const struct setting {
     {"idle_transaction_timeout", "0", IN_MARIADB, "a snapshot is idle between tables"},
     {"idle_readonly_transaction_timeout", "0", IN_MARIADB, "a snapshot is idle between tables"},
     {"idle_write_transaction_timeout", "0", IN_MARIADB, "a piece of a ledger may wait for a file"},
-    /* buffers: the smallest are refused with an error, the largest are more than there is */
+    /* buffers: the server refuses the smallest values with an error, and the largest exceed the
+     * memory */
     {"sort_buffer_size", "2097152", EVERYWHERE, "rows are read in the order of a key"},
     {"join_buffer_size", "262144", EVERYWHERE, "memory"},
     {"read_buffer_size", "131072", EVERYWHERE, "memory"},
@@ -87,11 +90,12 @@ bool session_ends(size_t next)
     return next >= COUNT;
 }
 
-/* What MySQL lets only a session with SESSION_VARIABLES_ADMIN change: numbers, changed only where they differ. Without
- * the privilege they stay: --check says when that matters. */
+/* Variables that MySQL lets a session change only with SESSION_VARIABLES_ADMIN. They are numbers
+ * and are changed only if they differ. Without the privilege they stay, and --check reports when
+ * this matters. */
 static const struct {
     const char *name, *value, *why;
-    enum server_word word; /* what it is in sql/versions.h, if not each version has it */
+    enum server_word word; /* the word in sql/versions.h, if not every version has the variable */
 } restricted[] = {
     {"sql_require_primary_key", "0", "a table of the game may lack one", WORD_REQUIRE_KEY},
     {"sql_generate_invisible_primary_key", "0", "a table would have a column more than it had",
@@ -102,10 +106,11 @@ static const struct {
 
 enum { RESTRICTED = sizeof restricted / sizeof *restricted };
 
-#define SMALL                                                                                      \
-    900 /* bytes of a statement that each server takes: max_allowed_packet is at least 1024 */
+/* Bytes of a statement that each server accepts, because max_allowed_packet is at least 1024. */
+#define SMALL 900
 
-/* The settings from `*next` on: all, or with `small` as many as fit. */
+/* Builds a statement with the settings from `*next` on: all of them, or with `small` as many as
+ * fit. */
 void session_statement(struct buf *b, size_t *next, bool small, bool mariadb,
                        const bool missing[SESSION_SETTINGS])
 {
@@ -121,7 +126,8 @@ void session_statement(struct buf *b, size_t *next, bool small, bool mariadb,
     }
 }
 
-/* Notes the variable that the server does not have; false: it complains about none of ours. */
+/* Notes the variable that the server does not have. Returns false if the error names none of
+ * ours. */
 bool session_missing(bool missing[SESSION_SETTINGS], const struct err *e)
 {
     for (size_t i = 0; i < COUNT && e->num == 1193; i++) {

@@ -7,9 +7,9 @@
 #include "sql/enum_members.h"
 #include "sql/literal.h"
 
-/* The server allocates memory for a table in blocks of an eighth of its size limit, up to 2 GiB,
- * but touches only what it fills. A tight limit makes small blocks; one row too many costs a second
- * attempt with a limit LIMIT_GROWS times as large. */
+/* The server allocates the memory of a table in blocks of an eighth of its size limit, up to 2
+ * GiB, but uses only what it fills. A tight limit leads to small blocks. If one row does not
+ * fit, a second attempt uses a limit LIMIT_GROWS times as large. */
 #define LIMIT_MIN (UINT64_C(1) << 20)
 #define LIMIT_MAX (UINT64_C(1) << 50)
 #define LIMIT_GROWS 16u
@@ -25,8 +25,8 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
 {
     struct err why = {0};
     *out = (struct db_copier){.db = db};
-    /* A copy that is written to the binary log is made by each replica too, and may not fit there.
-     * With the formats ROW and MIXED it is not logged, with MIXED only if it has a LIMIT. */
+    /* A copy that is written to the binary log is also made by each replica, where it may not
+     * fit. With the format ROW it is not logged, with MIXED only if it has a LIMIT. */
     SCOPED(xfree) char *format =
         db_one(db, "SELECT @@session.binlog_format FROM DUAL WHERE @@log_bin", &why);
     bool quiet = !format || strcmp(format, "ROW") == 0;
@@ -37,8 +37,8 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
     const char *setting = db_word(db, WORD_REQUIRE_KEY);
     if (!setting)
         return 0;
-    /* A key makes a copy take two or three times as long; with the privilege for it, our sessions
-     * do not require one (conn.c). */
+    /* A key makes a copy take two or three times as long. If our account has the privilege, its
+     * sessions do not require a key (conn.c). */
     SCOPED(xfree) char *wanted = db_one_with(db, "SELECT @@session.$", DB_ARGS(setting), &why);
     out->keyed = wanted && strcmp(wanted, "1") == 0;
     return lost(&why, e) ? -1 : 0;
@@ -46,8 +46,8 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
 
 /* ---- the statement ---- */
 
-/* The server converts a SET from one table to another through text, which loses a member that is an
- * empty string. */
+/* Returns whether a copy would lose a member. The server converts a SET from one table to
+ * another through text, which loses a member that is an empty string. */
 static bool loses_members(const struct db_column *column)
 {
     SCOPED(enum_members_free) struct enum_members choices = {0};
@@ -72,7 +72,7 @@ static void copy_sql(struct buf *sql, const struct db_copier *c, const struct db
             continue;
         buf_adds(sql, comma);
         comma = ",";
-        /* Aliased to its own name: a number is read like the SET that it stands for. */
+        /* The alias is the column's own name: a number is read like the SET that it represents. */
         bool number = loses_members(column);
         buf_adds(sql, number ? "CAST(" : "");
         sql_ident(sql, column->name);
@@ -92,7 +92,7 @@ int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
     SCOPED(buf_free) struct buf sql = {0};
     int rc;
     while (limit < need)
-        limit *= 2; /* few sizes: setting one costs a round trip */
+        limit *= 2; /* only few sizes are used, because setting one costs a round trip */
     copy_sql(&sql, c, copy);
     do {
         rc = 0;

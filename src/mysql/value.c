@@ -78,7 +78,7 @@ char *db_put_int(char *o, uint64_t v, unsigned bytes, bool is_unsigned, unsigned
     if (n >= 0)
         return db_put_digits(o, (uint64_t)n, 0);
     *o++ = '-';
-    return db_put_digits(o, -(uint64_t)n, 0); /* no overflow for the least one */
+    return db_put_digits(o, -(uint64_t)n, 0); /* works for the smallest number, too */
 }
 
 char *db_put_three(char *o, uint64_t a, uint64_t b, uint64_t c, unsigned first, char between)

@@ -14,7 +14,8 @@ bool world_own(const struct config *c, const char *table)
         return true;
     for (unsigned i = 0; i < c->ledger_count; i++) {
         size_t n = strlen(c->ledgers[i].name);
-        for (size_t k = 0; k < SUFFIXES; k++) /* servers may write names in lower case */
+        /* case is ignored, because servers may write names in lower case */
+        for (size_t k = 0; k < SUFFIXES; k++)
             if (strncasecmp(table, c->ledgers[i].name, n) == 0 &&
                 strcasecmp(table + n, ledger_suffixes[k]) == 0)
                 return true;
