@@ -532,6 +532,10 @@ static void on_fenced(struct step *s, const struct guard_event *ev)
     snprintf(g->no_lease, sizeof g->no_lease, "%s", ev->text ? ev->text : "");
     forget_emptiness(g);
     g->fresh = 0;
+    /* A promotion opens the fence itself, closes it again if it is refused, and asks it before each
+     * statement. To end it here would replace the reason of its refusal. */
+    if (g->state == GUARD_RESTORING && g->after == GUARD_STANDBY)
+        return;
     if (g->state == GUARD_RESTORING) {
         s->out->action = GUARD_END_RESTORE;
         become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore being ended: " FENCED_TEXT);

@@ -1152,6 +1152,17 @@ static void without_the_lease(void **state)
     assert_true(a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_STANDBY);
     step(&g, &usual, ALIVE, now.ms += 1000, &a);
     assert_true(a.alert == GUARD_ALERT_NONE && !a.renewed);
+
+    /* A promotion that is refused has opened the fence and closes it again: it is not ended, so its own reason is reported. */
+    static const struct guard_event standby = {.type = GUARD_ROLE, .standby = true};
+    guard_step(&g, &usual, &standby, now, &a);
+    assert_int_equal(g.state, GUARD_STANDBY);
+    step(&g, &usual, BY_HAND, now.ms += 1000, &a);
+    guard_step(&g, &usual, &held, now, &a);
+    guard_step(&g, &usual, &gone, now, &a);
+    assert_true(g.state == RESTORING && a.action == GUARD_NOTHING);
+    step(&g, &usual, FAILED, now.ms += 1000, &a);
+    assert_int_equal(g.state, GUARD_STANDBY);
 }
 
 int main(void)
