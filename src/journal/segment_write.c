@@ -38,11 +38,11 @@ struct segment_writer {
         uint64_t changes;
     } group;                     /* what is needed to discard the transaction */
     struct segment_place begins; /* its position in the log */
+    /* the last transaction that ended; it is not in the file yet if it had no changes */
     struct {
         struct segment_place from, to;
         struct change_gtid gtid;
     } seen;
-    /* the last transaction that ended; it is not in the file yet if it had no changes */
     bool quiet; /* seen.to.at is later than that transaction and not in the file yet */
 };
 

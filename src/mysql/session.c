@@ -106,8 +106,8 @@ static const struct {
 
 enum { RESTRICTED = sizeof restricted / sizeof *restricted };
 
-/* Bytes of a statement that each server accepts, because max_allowed_packet is at least 1024. */
-#define SMALL 900
+#define SMALL                                                                                      \
+    900 /* each server accepts so many bytes, because max_allowed_packet is at least 1024 */
 
 /* Builds a statement with the settings from `*next` on: all of them, or with `small` as many as
  * fit. */

@@ -5,17 +5,17 @@
 #include "sql/literal.h"
 #include "sql/reader.h"
 
-/* The reader of a head. */
+/* State of reading a head. */
 struct head {
-    struct reader r; /* r.text.why: the first error */
+    struct reader r; /* r.text.why is the first error */
     const struct definition_modes *modes;
     struct definition *d;
-    const char *copied; /* after the last token that was copied */
-    bool external;      /* LANGUAGE other than SQL */
-    struct buf tokens;  /* those that were copied, with their kinds */
+    const char *copied; /* position after the last token that was copied */
+    bool external;      /* LANGUAGE is not SQL */
+    struct buf tokens;  /* the copied tokens with their kinds */
 };
 
-/* For messages, and for SQL. */
+/* Names for messages, and words for SQL. */
 static const struct {
     const char *name, *words;
 } kinds[] = {[DEFINITION_VIEW] = {"view", "VIEW"},
@@ -40,7 +40,8 @@ const char *definition_kind_words(enum definition_kind kind)
     return kinds[kind].words;
 }
 
-/* The first reason stays, and nothing matches any more: callers need not stop at once. */
+/* Sets the reason, unless there is one already. Nothing matches afterwards, so callers need not
+ * stop at once. */
 static bool wrong(struct head *h, const char *why)
 {
     reader_stop(&h->r, why);
@@ -52,13 +53,13 @@ static bool eat(struct head *h, const char *words)
     return reader_word(&h->r, words);
 }
 
-/* For words that no statement of this kind is without. */
+/* Requires words that every statement of this kind contains. */
 static bool need(struct head *h, const char *words)
 {
     return eat(h, words) || wrong(h, not_written);
 }
 
-/* What follows is one of a list; returned as it stands there. */
+/* Reads one of a list of words and returns it as spelled in the list. */
 static const char *one_of(struct head *h, const char *const *words)
 {
     for (; *words; words++)
@@ -68,7 +69,7 @@ static const char *one_of(struct head *h, const char *const *words)
     return "";
 }
 
-/* No token has a NUL byte in it. */
+/* Appends a token. No token contains a NUL byte. */
 static void add_token(struct buf *out, const struct sql_token *t)
 {
     buf_printf(out, "%d:", (int)t->kind);
@@ -76,8 +77,8 @@ static void add_token(struct buf *out, const struct sql_token *t)
     buf_addc(out, '\0');
 }
 
-/* Copies a token to the head that will be written, with the blanks before it: servers store the
- * text of parameters and show it again. */
+/* Copies a token, with the blanks before it, to the head that will be written. The blanks matter
+ * because servers store the text of parameters and show it again. */
 static void copy(struct head *h, struct buf *out)
 {
     const struct sql_token *t = &h->r.t;
@@ -94,7 +95,7 @@ static void copy(struct head *h, struct buf *out)
     reader_next(&h->r);
 }
 
-/* All of them or none: half a clause is never copied. */
+/* Copies all of the words or none, so that no incomplete clause is copied. */
 static bool copy_words(struct head *h, struct buf *out, const char *words)
 {
     if (!reader_at(&h->r, words))
@@ -117,7 +118,7 @@ static bool copy_kind(struct head *h, struct buf *out, enum sql_kind kind)
     return true;
 }
 
-/* Copies from "(" to its ")": names, words, literals and punctuation. */
+/* Copies everything from "(" to its ")": names, words, literals and punctuation. */
 static bool copy_list(struct head *h, struct buf *out)
 {
     size_t depth = 0;
@@ -141,21 +142,23 @@ static bool read_name(struct head *h, struct buf *out)
     return !sql_is_punct(&h->r.t, ".") || wrong(h, "it names a schema");
 }
 
-/* Servers quote accounts, people write them as strings or bare words. */
+/* Reads a part of an account. Servers quote it; people write it as a string or a bare word. */
 static bool read_account_part(struct head *h, struct buf *out)
 {
     const struct sql_token *t = &h->r.t;
     buf_clear(out);
     if (!sql_token_name(t, out) && !sql_token_bytes(t, h->modes->plain_strings, out))
         return wrong(h, "its definer is no account");
-    /* Of another character set it would be another name in questions to the server, which are UTF-8. */
+    /* Rejects other character sets. Queries to the server are UTF-8, in which these bytes would
+     * be another name. */
     if (out->len == 0 || memchr(out->p, '\0', out->len) || !text_utf8_valid(out->p, out->len))
         return wrong(h, "its definer is no account");
     reader_next(&h->r);
     return true;
 }
 
-/* "DEFINER = `user`@`host`", a role without a host, or CURRENT_USER, which counts as none. */
+/* Reads "DEFINER = `user`@`host`", a role without a host, or CURRENT_USER, which is treated as
+ * no definer. */
 static bool read_definer(struct head *h)
 {
     struct definition *d = h->d;
@@ -171,7 +174,7 @@ static bool read_definer(struct head *h)
            (!reader_punct(&h->r, "@") || read_account_part(h, &d->host));
 }
 
-/* "CREATE … FUNCTION": each clause before the kind is allowed for one kind only. */
+/* Reads "CREATE … FUNCTION". Each clause before the kind is allowed for one kind only. */
 static bool read_front(struct head *h)
 {
     static const char *const algorithms[] = {"UNDEFINED", "MERGE", "TEMPTABLE", NULL};
@@ -196,13 +199,14 @@ static bool read_front(struct head *h)
         eat(h, "RELATIONAL");
         d->duality = need(h, "DUALITY");
     }
-    int kind = KINDS - 1; /* from the end: PACKAGE begins PACKAGE BODY, too */
+    int kind = KINDS - 1; /* backwards, because PACKAGE is also the beginning of PACKAGE BODY */
     while (kind >= 0 && !eat(h, kinds[kind].words))
         kind--;
     if (kind < 0)
         return wrong(h, "it makes no view, routine, library, trigger or event");
     d->kind = (enum definition_kind)kind;
-    /* clauses before the kind were read for any of them; now it is known which it may have */
+    /* Clauses before the kind were read for every kind. Now the kind is known, so they can be
+     * checked. */
     bool view = d->kind == DEFINITION_VIEW;
     if ((!view && (d->duality || d->algorithm[0] || d->security[0])) ||
         (d->aggregate && d->kind != DEFINITION_FUNCTION))
@@ -212,7 +216,8 @@ static bool read_front(struct head *h)
     return read_name(h, &d->name);
 }
 
-/* "(columns) AS SELECT …". The query is not looked into: it runs only when the view is read. */
+/* Reads "(columns) AS SELECT …". The query is not examined, because it runs only when the view
+ * is read. */
 static bool read_view(struct head *h)
 {
     const struct sql_token *t = &h->r.t;
@@ -225,7 +230,7 @@ static bool read_view(struct head *h)
            wrong(h, "its body is no query");
 }
 
-/* VARCHAR(20) CHARSET utf8mb4, int(11) unsigned, t.column%TYPE */
+/* Copies a type such as VARCHAR(20) CHARSET utf8mb4, int(11) unsigned, or t.column%TYPE. */
 static bool copy_type(struct head *h, struct buf *out)
 {
     static const char single[] =
@@ -253,8 +258,8 @@ static bool copy_type(struct head *h, struct buf *out)
     return true;
 }
 
-/* Copies the characteristics of a routine, package or library. After them the body begins: with a
- * statement's first word, a label, or a parenthesis. */
+/* Copies the characteristics of a routine, package or library. The body follows; it begins with
+ * a statement's first word, a label, or a parenthesis. */
 static bool copy_characteristics(struct head *h, struct buf *out)
 {
     static const char *const plain[] = {"DETERMINISTIC",
@@ -287,15 +292,15 @@ static bool copy_characteristics(struct head *h, struct buf *out)
             break;
         }
     }
-    /* Half of a characteristic, or of the type before them, would begin the body, which nobody
-     * checks. */
+    /* An incomplete characteristic, or an incomplete type before it, would become the beginning
+     * of the body, which is not checked. */
     if (t->kind == SQL_WORD &&
         sql_find_word("NOT CONTAINS NO READS MODIFIES SQL CHARACTER", t->s, t->len))
         return wrong(h, not_written);
     return true;
 }
 
-/* Does a statement begin here: its first word, a label, or a parenthesis? */
+/* Returns whether a statement begins here: with its first word, a label, or a parenthesis. */
 static bool begins_body(struct head *h)
 {
     enum sql_kind kind = h->r.t.kind;
@@ -303,8 +308,8 @@ static bool begins_body(struct head *h)
     return (begins && !reader_at(&h->r, "SONAME")) || wrong(h, "it has no body");
 }
 
-/* "(parameters) RETURNS type characteristics". SQL mode ORACLE has RETURN, and no parentheses
- * without parameters. */
+/* Reads "(parameters) RETURNS type characteristics". SQL mode ORACLE uses RETURN, and no
+ * parentheses if there are no parameters. */
 static bool read_routine(struct head *h)
 {
     struct buf *rest = &h->d->rest;
@@ -318,14 +323,15 @@ static bool read_routine(struct head *h)
     return copy_characteristics(h, rest) && begins_body(h);
 }
 
-/* "BEFORE INSERT ON `table` FOR EACH ROW FOLLOWS `other`" */
+/* Reads "BEFORE INSERT ON `table` FOR EACH ROW FOLLOWS `other`". */
 static bool read_trigger(struct head *h)
 {
     static const char *const times[] = {"BEFORE", "AFTER", NULL};
     static const char *const events[] = {"INSERT", "UPDATE", "DELETE", NULL};
     struct definition *d = h->d;
     SCOPED(buf_free) struct buf other = {0};
-    /* written from lists, not copied: a head has no byte that was not understood */
+    /* Written from lists instead of copied, so that the head contains only bytes that were
+     * understood. */
     const char *order, *time = one_of(h, times), *event = one_of(h, events);
     if (!need(h, "ON") || !read_name(h, &d->table) || !need(h, "FOR EACH ROW"))
         return false;
@@ -340,7 +346,8 @@ static bool read_trigger(struct head *h)
     return begins_body(h);
 }
 
-/* A text, not an expression: that would be evaluated when the event is created. */
+/* Copies a time. It must be a string: an expression would be evaluated when the event is
+ * created. */
 static bool copy_moment(struct head *h, struct buf *out)
 {
     return copy_kind(h, out, SQL_STRING) ||
@@ -367,8 +374,8 @@ static bool copy_schedule(struct head *h, struct buf *out)
            (!copy_words(h, out, "ENDS") || copy_moment(h, out));
 }
 
-/* "ON SCHEDULE … ON COMPLETION … state COMMENT '…' DO". The state is read but not copied: the
- * writer sets it. */
+/* Reads "ON SCHEDULE … ON COMPLETION … state COMMENT '…' DO". The state is not copied, because
+ * the writer sets it. */
 static bool read_event(struct head *h)
 {
     struct definition *d = h->d;
@@ -381,14 +388,14 @@ static bool read_event(struct head *h)
         eat(h, "ENABLE");
     else if (!eat(h, "ON SLAVE"))
         eat(h, "ON REPLICA");
-    /* the state was not copied, and neither are the blanks before what follows it */
+    /* the state was not copied, so the blanks after it are not copied either */
     h->copied = NULL;
     if (copy_words(h, &d->comment, "COMMENT") && !copy_kind(h, &d->comment, SQL_STRING))
         return wrong(h, "its comment is no text");
     return need(h, "DO") && begins_body(h);
 }
 
-/* From the name to the first word of the body. */
+/* Reads from the name to the first word of the body. */
 static bool read_rest(struct head *h)
 {
     switch (h->d->kind) {
@@ -412,7 +419,8 @@ static bool read_rest(struct head *h)
     return false;
 }
 
-/* AS 'text', or AS $tag$text$tag$: code in another language, which is not tokenized. */
+/* Checks the end of AS 'text' or AS $tag$text$tag$. The text is code in another language and is
+ * not tokenized. */
 static bool external_ends(struct head *h)
 {
     if (!eat(h, "AS"))
@@ -430,8 +438,8 @@ static bool external_ends(struct head *h)
     return (text && h->r.t.kind == SQL_END) || wrong(h, "its body is not AS and a text");
 }
 
-/* Version comments in a body are accepted as code: whether a server reads one does not affect the
- * head. */
+/* Checks that the body ends properly. Version comments in it are accepted as code, because they
+ * do not affect the head. */
 static bool body_ends(struct head *h)
 {
     struct sql_token t = h->r.t;
@@ -454,9 +462,10 @@ static void add_tokens(const struct head *h, const struct buf *written, struct b
     }
 }
 
-/* The head is sent without its comments, and what stood on both sides of one may be something else
- * together: what was written is read again as the server will, and must have the tokens that were
- * checked. A trigger's is written from lists. */
+/* Checks that the written head has the tokens that were checked. It is sent without comments,
+ * and the texts before and after a comment may together form something else. The head is
+ * therefore read again as the server will read it. A trigger's head is written from lists, so it
+ * needs no check. */
 static bool reads_the_same(struct head *h)
 {
     SCOPED(buf_free) struct buf again = {0};
@@ -481,10 +490,10 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
                            .bare = true},
                      .modes = modes,
                      .d = out};
-    /* never NULL, even if the head is refused before its name */
+    /* the texts are never NULL, even if the head is rejected before its name */
     buf_adds(&out->name, "");
     buf_adds(&out->host, "");
-    /* one reader would end there, and another one would not */
+    /* one reader would end there, another one would not */
     if (memchr(sql, '\0', len))
         h.r.text.why = "a NUL byte is in it";
     reader_next(&h.r);
@@ -518,7 +527,7 @@ void definition_write(const struct definition *d, bool definer, struct buf *out)
     sql_ident(out, d->name.p);
     if (d->rest.len)
         buf_add(out, d->rest.p, d->rest.len);
-    /* else it would run while the world is half restored */
+    /* otherwise the event would run during the restore */
     if (d->kind == DEFINITION_EVENT) {
         buf_adds(out, " DISABLE");
         if (d->comment.len)
@@ -529,7 +538,7 @@ void definition_write(const struct definition *d, bool definer, struct buf *out)
     buf_add(out, d->body, d->body_len);
 }
 
-/* The body is a part of the text that was read, and is not owned. */
+/* Frees a definition. The body is not freed, because it is part of the text that was read. */
 void definition_free(struct definition *d)
 {
     buf_free(&d->name);

@@ -1,4 +1,4 @@
-/* The digits of floating-point numbers. */
+/* Formats floating-point numbers as the servers do. */
 #include "sql/literal.h"
 
 #include <math.h>
@@ -8,25 +8,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The digits come from Raffaello Giulietti's "The Schubfach way to render doubles": the number and
- * the bounds of the interval that rounds to it are scaled by a power of ten, kept in 128 bits, and
- * the shortest decimal inside is taken. The powers are computed once, with big integers. */
+/* The digits are computed as in Raffaello Giulietti's "The Schubfach way to render doubles". The
+ * number and the bounds of the interval that rounds to it are scaled by a power of ten, kept in
+ * 128 bits. The shortest decimal in the interval is used. The powers are computed once, with big
+ * integers. */
 #define POWER_MIN (-292)
 #define POWER_MAX 324
-#define LIMBS 40 /* of 32 bits: 10^324 takes 1077 bits, and 2^1278 / 10^292 still has 308 */
+#define LIMBS 40 /* of 32 bits each: 10^324 takes 1077 bits, and 2^1278 / 10^292 still has 308 */
 
 __extension__ typedef unsigned __int128 uint128;
 
 static uint128 powers[POWER_MAX - POWER_MIN + 1];
 static pthread_once_t powers_once = PTHREAD_ONCE_INIT;
 
-/* Below the number there are zeros. */
+/* Returns a bit. Bits below the number are zeros. */
 static unsigned bit_at(const uint32_t n[LIMBS], int i)
 {
     return i < 0 ? 0 : n[i / 32] >> (i % 32) & 1;
 }
 
-/* The top 128 bits, from the highest set bit on, rounded up. */
+/* Returns the top 128 bits, beginning with the highest set bit, rounded up. */
 static uint128 top_bits(const uint32_t n[LIMBS], bool more)
 {
     int top = LIMBS * 32 - 1;
@@ -40,7 +41,7 @@ static uint128 top_bits(const uint32_t n[LIMBS], bool more)
     return v + more;
 }
 
-/* From the lowest limb on, as the carry goes up. */
+/* Multiplies by ten, beginning with the lowest limb because of the carry. */
 static void times_ten(uint32_t n[LIMBS])
 {
     uint64_t carry = 0;
@@ -51,7 +52,7 @@ static void times_ten(uint32_t n[LIMBS])
     }
 }
 
-/* From the highest limb on, as the rest goes down. */
+/* Divides by ten, beginning with the highest limb because of the remainder. */
 static void over_ten(uint32_t n[LIMBS])
 {
     uint64_t rest = 0;
@@ -71,17 +72,18 @@ static void make_powers(void)
     n[LIMBS - 1] = 1u << 30;
     for (int k = -1; k >= POWER_MIN; k--) {
         over_ten(n);
-        powers[k - POWER_MIN] = top_bits(n, true); /* no negative power of ten is exact in binary */
+        /* inexact, because no negative power of ten is exact in binary */
+        powers[k - POWER_MIN] = top_bits(n, true);
     }
 }
 
-/* Multiplication by a rounded log2(10), exact for all exponents that occur here. */
+/* Multiplies by a rounded log2(10). The result is exact for all exponents that occur here. */
 static int floor_log2_pow10(int e)
 {
     return (e * 1741647) >> 19;
 }
 
-/* Product divided by 2^128, with the lowest bit set if anything was truncated. */
+/* Returns the product divided by 2^128, with the lowest bit set if anything was truncated. */
 static uint64_t scaled(uint128 g, uint64_t v)
 {
     uint128 low = (uint128)(uint64_t)g * v;
@@ -94,10 +96,10 @@ struct decimal {
     int exponent;
 };
 
-/* The shortest decimal that reads back as c * 2^q, and the nearest one of those. */
+/* Returns the shortest decimal that reads back as c * 2^q, and of several the nearest one. */
 static struct decimal shortest(uint64_t c, int q, bool lower_closer)
 {
-    const uint64_t odd = c & 1; /* an even one includes the bounds of its interval */
+    const uint64_t odd = c & 1; /* if c is even, the interval includes its bounds */
     int k = (q * 1262611 - (lower_closer ? 524031 : 0)) >> 22;
     int h = q + floor_log2_pow10(-k) + 1;
     uint128 g = powers[-k - POWER_MIN];
@@ -126,7 +128,7 @@ static struct decimal decimal_of(uint64_t bits)
     uint64_t c = fraction | UINT64_C(1) << 52;
     int q = exponent - 1075;
     if (q <= 0 && q > -53 && (c & ((UINT64_C(1) << -q) - 1)) == 0)
-        return (struct decimal){c >> -q, 0}; /* a whole number */
+        return (struct decimal){c >> -q, 0}; /* an integer */
     return shortest(c, q, fraction == 0 && exponent > 1);
 }
 
@@ -136,8 +138,8 @@ static char *put_zeros(char *out, int n)
     return out + n;
 }
 
-/* `point`: number of digits before the decimal point. The server uses an exponent where the plain
- * form would only add more than 14 zeros. */
+/* Places the decimal point. `point` is the number of digits before it. Like the server, uses an
+ * exponent if the plain form would add more than 14 zeros. */
 static char *place(char *out, const char *digits, int n, int point)
 {
     if (point >= -14 && (point <= 15 || n > point)) {
@@ -167,7 +169,7 @@ size_t double_text(double value, char out[REAL_MAX])
     char *at = out;
     if (bits >> 63)
         *at++ = '-';
-    /* the digits are those of the amount; "-0" has its sign already */
+    /* the digits are those of the absolute value; the sign of "-0" is already written */
     bits &= ~(UINT64_C(1) << 63);
     if (bits == 0 || !isfinite(value)) {
         *at++ = '0';

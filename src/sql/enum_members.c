@@ -7,7 +7,7 @@
 
 int enum_members_parse(const char *type, struct enum_members *out)
 {
-    /* the text of a type is SQL, quotes and escapes included */
+    /* the text of a type is SQL, including quotes and escapes */
     struct sql_text text = {.s = type, .end = type + strlen(type), .binary = true};
     struct sql_token t;
     sql_next(&text, &t);
@@ -28,7 +28,7 @@ int enum_members_parse(const char *type, struct enum_members *out)
     return t.kind == SQL_CLOSE && sql_next(&text, &t) == SQL_END ? 0 : -1;
 }
 
-/* Counted from 1; 0: not a member. */
+/* Returns the number of a member, counted from 1, or 0 if the text is not a member. */
 static size_t member_number(const struct enum_members *c, const char *text, size_t len)
 {
     for (size_t i = 0; i < c->count; i++)
@@ -60,7 +60,7 @@ int enum_members_find(const struct enum_members *c, const char *text, size_t len
     }
 }
 
-/* Of a type that was read in part, too. */
+/* Frees the members, also of a type that was read only in part. */
 void enum_members_free(struct enum_members *c)
 {
     for (size_t i = 0; i < c->count; i++)

@@ -1,5 +1,5 @@
-/* Expressions in definitions: words, functions and operators from lists. The lists contain nothing
- * that could name another table, a file, a stored function or a variable. */
+/* Reads expressions in definitions. Words, functions and operators must be in lists, which
+ * contain nothing that could name another table, a file, a stored function or a variable. */
 #include <string.h>
 
 #include "sql/literal.h"
@@ -55,7 +55,7 @@ static const char functions[] =
     "vec_distance vec_distance_cosine vec_distance_euclidean vec_fromtext vec_totext "
     "vector_dim vector_to_string version week weekday weekofyear weight_string year yearweek";
 
-/* Words; a parenthesis may follow these, too. */
+/* Words. A parenthesis may follow them. */
 static const char words[] =
     "all and any array as ascii at between binary both case char character charset collate "
     "current_date current_time current_timestamp current_user date datetime day day_hour "
@@ -69,10 +69,11 @@ static const char words[] =
     "unsigned using utc_date utc_time utc_timestamp uuid varbinary varchar week when xor year "
     "year_month zone";
 
-/* ":=" would set a variable, "->" reads JSON and is a function too. */
+/* ":=" is missing, because it would set a variable, and "->", because it reads JSON and is also
+ * a function. */
 static const char operators[] = "+ - * / % < > = <= >= <> != ! ~ | & ^ << >> , && || <=>";
 
-/* Numbers have a sign of their own here: elsewhere it is an operator. */
+/* Reads a literal. Numbers may have a sign here; elsewhere a sign is an operator. */
 void expression_literal(struct reader *r, struct buf *out)
 {
     bool sign = sql_is_punct(&r->t, "-") || sql_is_punct(&r->t, "+");
@@ -96,11 +97,11 @@ void expression_literal(struct reader *r, struct buf *out)
         reader_string(r, out);
 }
 
-/* MariaDB: "nextval(`schema`.`sequence`)". All sequences must be of one schema, which the caller
- * checks. */
+/* Reads MariaDB's "nextval(`schema`.`sequence`)". All sequences must be in one schema, which the
+ * caller checks. */
 static void add_sequence(struct reader *r, struct buf *out)
 {
-    /* with or without the schema */
+    /* the schema may be missing */
     char *first = NULL, *second = NULL;
     reader_expect(r, SQL_WORD, out);
     reader_expect(r, SQL_OPEN, out);
@@ -123,7 +124,7 @@ static void add_word(struct reader *r, struct buf *out)
     struct sql_token word = r->t;
     bool opens = reader_peek(r).kind == SQL_OPEN;
     bool call = opens && sql_find_word(functions, word.s, word.len);
-    /* a sequence is a table of its own: only those of the world are allowed */
+    /* a sequence is a separate table, so only those of the world are allowed */
     if (opens && sql_is(&word, "nextval")) {
         add_sequence(r, out);
         buf_addc(out, ' ');
@@ -134,17 +135,17 @@ static void add_word(struct reader *r, struct buf *out)
         return;
     }
     reader_expect(r, SQL_WORD, out);
-    if (call) /* no blank before the parenthesis: MySQL would not take it for a call */
+    if (call) /* with a blank before the parenthesis, MySQL would not treat it as a call */
         return;
     buf_addc(out, ' ');
-    /* The name of a character set or collation follows, which is in no list. */
+    /* The name of a character set or collation follows. It is in no list. */
     if (sql_find_word("collate charset using set", word.s, word.len)) {
         reader_letters(r, out);
         buf_addc(out, ' ');
     }
 }
 
-/* A quoted name before a parenthesis would be a stored function. */
+/* Reads a column. A quoted name before a parenthesis would be a stored function. */
 static void add_column(struct reader *r, struct buf *out)
 {
     if (reader_peek(r).kind == SQL_OPEN)
@@ -152,7 +153,7 @@ static void add_column(struct reader *r, struct buf *out)
     reader_identifier(r, out);
 }
 
-/* Blanks keep two tokens from combining into another one, or into a comment. */
+/* Reads one token. Blanks keep two tokens from forming another token or a comment. */
 static void add_piece(struct reader *r, struct buf *out)
 {
     if (r->t.kind == SQL_WORD) {
@@ -182,14 +183,14 @@ void expression_read(struct reader *r, struct buf *out)
             reader_expect(r, SQL_CLOSE, out);
             buf_addc(out, ' ');
             depth--;
-            /* only parentheses begin an expression: what follows its end is another clause */
+            /* only a parenthesis begins an expression; what follows its end is another clause */
         } else if (depth == 0) {
             reader_refuse(r, NULL);
         } else {
             add_piece(r, out);
         }
-        /* deeper than any definition that people write: no parser is to be driven into
-         * recursion */
+        /* The limit exceeds any definition written by people. It keeps a server's parser from
+         * deep recursion. */
         if (depth > DEPTH_MAX)
             reader_refuse_text(r, NULL, "an expression so deep", 21);
     } while (depth > 0 && !r->refused);
@@ -210,7 +211,7 @@ void expression_now(struct reader *r, struct buf *out)
     }
 }
 
-/* MariaDB writes a single call or column without parentheses. */
+/* Reads a default. MariaDB writes a single call or column without parentheses. */
 void expression_default(struct reader *r, struct buf *out)
 {
     if (reader_at(r, "CURRENT_TIMESTAMP")) {

@@ -7,7 +7,8 @@
 
 /* ---- tokens ---- */
 
-/* MariaDB skips the numbers that MySQL gave to its own features from 5.7 on. No server has the highest number: it marks
+/* Returns whether the server executes a version comment. MariaDB skips the numbers that MySQL
+ * assigned to its own features from 5.7 on. No server has the highest number, which marks
  * MariaDB's sandbox. */
 static bool executes(struct server_version v, const struct sql_token *t, size_t *head)
 {
@@ -24,7 +25,8 @@ static bool executes(struct server_version v, const struct sql_token *t, size_t 
     return only_mariadb || !v.mariadb || number < 50700 || number > 99999;
 }
 
-/* A listed comment was entered by the tokenizer already, any other one is a token. */
+/* Enters or skips a version comment. The tokenizer has already entered listed ones; any other
+ * one is a token. */
 static void open_or_skip(struct foreign_text *x)
 {
     struct sql_token *t = &x->t;
@@ -79,7 +81,7 @@ bool foreign_text_end(const struct foreign_text *x)
     return x->t.kind == SQL_END;
 }
 
-/* One of the words of a list such as "A B". */
+/* Reads one of the words of a list such as "A B". */
 static bool one_of(struct foreign_text *x, const char *list)
 {
     bool is = x->t.kind == SQL_WORD && sql_find_word(list, x->t.s, x->t.len);
@@ -96,14 +98,14 @@ static void if_exists(struct foreign_text *x)
     }
 }
 
-/* The name is not read past, so that what follows it is left as it stands. */
+/* Reads a name without moving past it, so that what follows remains unchanged. */
 static bool last_of_name(struct foreign_text *x, struct buf *name)
 {
     buf_clear(name);
     return sql_token_name(&x->t, name);
 }
 
-/* "`t`", "`schema`.`t`". */
+/* Reads "`t`" or "`schema`.`t`". */
 static bool read_name(struct foreign_text *x, struct foreign *f)
 {
     if (!last_of_name(x, &f->name))
@@ -128,7 +130,7 @@ static bool name_and_end(struct foreign_text *x, struct foreign *f)
 
 /* ---- statements ---- */
 
-/* Those between CREATE and the kind of object; a definer is read by sql/definition.h. */
+/* Skips the words between CREATE and the kind of object. sql/definition.h reads a definer. */
 static void before_kind(struct foreign_text *x)
 {
     static const char kinds[] =
@@ -141,7 +143,7 @@ static void before_kind(struct foreign_text *x)
         foreign_text_next(x);
 }
 
-/* "`name` BEFORE INSERT ON `table`": the table is what counts here. */
+/* Reads the table of "`name` BEFORE INSERT ON `table`". */
 static bool trigger_table(struct foreign_text *x, struct foreign *f)
 {
     while (!foreign_text_end(x) && x->t.kind != SQL_BAD)
@@ -180,7 +182,8 @@ static enum foreign_kind create(struct foreign_text *x, struct foreign *f)
     return one_of(x, "FUNCTION PROCEDURE EVENT PACKAGE LIBRARY") ? FOREIGN_CODE : FOREIGN_REFUSED;
 }
 
-/* The comment that the whole statement stands in ends behind its rows. */
+/* Finds the end of the rows. If the whole statement is in a comment, the comment ends after its
+ * rows. */
 static bool end_of_rows(struct foreign_text *x, struct foreign *f)
 {
     f->rest = x->text.s;
@@ -226,10 +229,11 @@ static enum foreign_kind delete_rows(struct foreign_text *x, struct foreign *f)
     return foreign_text_word(x, "FROM") && name_and_end(x, f) ? FOREIGN_EMPTY : FOREIGN_REFUSED;
 }
 
-/* Whether keys are kept up to date while rows come changes nothing in the end. */
+/* Reads ALTER. DISABLE KEYS and ENABLE KEYS are neutral, because they affect only how keys are
+ * built while rows are loaded. */
 static enum foreign_kind alter(struct foreign_text *x, struct foreign *f)
 {
-    if (one_of(x, "DATABASE SCHEMA")) /* around the code of mysqldump: the character set */
+    if (one_of(x, "DATABASE SCHEMA")) /* mysqldump writes it around code to set the character set */
         return FOREIGN_NEUTRAL;
     if (!foreign_text_word(x, "TABLE") || !read_name(x, f))
         return FOREIGN_REFUSED;
@@ -240,7 +244,7 @@ static enum foreign_kind alter(struct foreign_text *x, struct foreign *f)
     return keys ? FOREIGN_NEUTRAL : FOREIGN_ALTER;
 }
 
-/* All of one schema, or of none. */
+/* Reads a list of tables. All must have the same schema, or none. */
 static bool drop_tables(struct foreign_text *x, struct foreign *f)
 {
     SCOPED(buf_free) struct buf first = {0};
@@ -267,7 +271,8 @@ static enum foreign_kind drop(struct foreign_text *x, struct foreign *f)
         if_exists(x);
         return name_and_end(x, f) ? FOREIGN_DROP_SCHEMA : FOREIGN_REFUSED;
     }
-    /* Before it is made again; what exists is never dropped (code.h). */
+    /* The object is dropped before it is created again. Existing objects are never dropped
+     * (code.h). */
     return one_of(x, "VIEW TRIGGER FUNCTION PROCEDURE EVENT PACKAGE LIBRARY SEQUENCE")
                ? FOREIGN_NEUTRAL
                : FOREIGN_REFUSED;
@@ -302,14 +307,15 @@ static enum foreign_kind change(struct foreign_text *x, struct foreign *f)
     return one_of(x, "MASTER REPLICATION") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
 }
 
-/* MariaDB's mysqldump, for a sequence that is not restored either. */
+/* Reads DO SETVAL of MariaDB's mysqldump. It is ignored, because the sequence is not restored
+ * either. */
 static enum foreign_kind run(struct foreign_text *x, struct foreign *f)
 {
     (void)f;
     return one_of(x, "SETVAL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
 }
 
-/* Of our own dumps: it sets a variable of the session (dump/format.c). */
+/* Reads a statement of our own dumps that sets a session variable (dump/format.c). */
 static enum foreign_kind own(struct foreign_text *x, struct foreign *f)
 {
     (void)f;

@@ -1,4 +1,4 @@
-/* The SET statements of another tool's file. */
+/* Reads the SET statements of files written by other tools. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "sql/foreign_text.h"
 
-/* Session variables that change nothing in what the rows of a file become, by the tools that set them. */
+/* Session variables that do not affect how the rows of a file are stored, grouped by the tools
+ * that set them. */
 static const char *const harmless[] = {
     "foreign_key_checks", "unique_checks", "sql_notes", "note_verbosity", "sql_warnings",
     "sql_log_bin", "sql_log_off", "log_slow_query", "autocommit", "character_set_results",
@@ -17,13 +18,13 @@ static const char *const harmless[] = {
     "net_write_timeout", "wait_timeout", "interactive_timeout", "lock_wait_timeout",
     "innodb_lock_wait_timeout", "max_statement_time", "max_execution_time", "max_allowed_packet",
     "net_buffer_length", "group_concat_max_len",
-    /* our own dumps, and tables of other engines than MEMORY */
+    /* for our own dumps, and for tables of other engines than MEMORY */
     "max_heap_table_size", "tmp_table_size", "explicit_defaults_for_timestamp",
     "sql_require_primary_key", "sql_generate_invisible_primary_key", "default_table_encryption",
     "innodb_strict_mode", "rocksdb_bulk_load", "tokudb_bulk_load",
     "system_versioning_insert_history", "tx_isolation", "transaction_isolation",
     "session_track_gtids", "profiling", NULL};
-/* Global ones, which belong to replication. */
+/* Global variables that concern only replication. */
 static const char *const replication[] = {"gtid_purged", "gtid_slave_pos", NULL};
 
 static bool among(const char *name, const char *const *list)
@@ -47,11 +48,11 @@ static int setting_of(const char *name)
     return -1;
 }
 
-/* What is assigned to, and what a value is taken from. */
+/* A variable that is assigned to, or from which a value is read. */
 struct variable {
     char name[80];
-    bool user;   /* @name */
-    bool global; /* GLOBAL name, @@GLOBAL.name */
+    bool user;   /* "@name" */
+    bool global; /* "GLOBAL name" or "@@GLOBAL.name" */
 };
 
 static bool copy_name(const struct sql_token *t, char out[80])
@@ -108,12 +109,13 @@ static void save(struct foreign_session *s, const char *name, int setting)
     snprintf(v->value, sizeof v->value, "%s", setting < 0 ? "" : s->now[setting]);
 }
 
-/* A value that is read here: a literal, a word, a number, a variable, or IFNULL(@variable, literal). */
+/* A value that can be evaluated here: a literal, a word, a number, a variable, or
+ * IFNULL(@variable, literal). */
 struct value {
     char text[512];
-    struct variable from; /* name "": it is a literal */
-    bool simple;          /* only such a value was read */
-    bool either;          /* IFNULL: `text` is for a variable that was never set */
+    struct variable from; /* `name` is "" if the value is a literal */
+    bool simple;          /* the value has one of these forms, and nothing else was read */
+    bool either;          /* IFNULL: `text` is used if the variable was never set */
 };
 
 /* Skips the assigned value, because values matter only for the settings that are tracked. */
@@ -162,7 +164,7 @@ static void read_value(struct foreign_text *x, struct value *v)
     skip_value(x);
 }
 
-/* Upper case, without blanks. */
+/* Converts to upper case and removes blanks. */
 static void fold_modes(char *s)
 {
     char *to = s;
@@ -195,8 +197,9 @@ static bool take(struct foreign_session *s, int setting, const char *text)
     return true;
 }
 
-/* Is it where the head of a file saves a setting, for its end to restore? MariaDB's tool saves autocommit around the rows
- * of each table. */
+/* Returns whether the head of a file saves a setting in this variable and its end restores it.
+ * MariaDB's tool saves autocommit around the rows of each table, so OLD_AUTOCOMMIT does not
+ * count. */
 static bool is_of_head(const char *user_variable)
 {
     return strncasecmp(user_variable, "OLD_", 4) == 0 &&
@@ -222,7 +225,7 @@ static bool assign(struct foreign_session *s, int setting, const struct value *v
     return take(s, setting, was->value);
 }
 
-/* "NAMES utf8mb4 COLLATE …" */
+/* Reads "NAMES utf8mb4 COLLATE …". */
 static bool names(struct foreign_session *s, struct foreign_text *x)
 {
     struct value v = {0};
@@ -260,11 +263,11 @@ static bool one(struct foreign_session *s, struct foreign_text *x, struct foreig
     }
     if (to.global)
         return among(to.name, replication);
-    /* A variable that was never set is NULL, which the server refuses. */
+    /* A variable that was never set is NULL, which the server rejects. */
     if (v.from.user && !v.either && !saved(s, v.from.name))
         return false;
     if (setting >= 0) {
-        /* mysqldump sets it around each definition, in files without a header too */
+        /* mysqldump sets it around each definition, even in files without a header */
         s->any |= setting != FOREIGN_NAMES;
         return assign(s, setting, &v, out);
     }
@@ -326,11 +329,12 @@ bool foreign_has_mode(const char *modes, const char *mode)
 
 bool foreign_modes(const char *modes, struct buf *out)
 {
-    /* Each name is another server's language, or stands for several modes. */
+    /* These modes mean another server's language. ANSI stands for several modes. */
     static const char *const languages[] = {"ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL", NULL};
     static const char ansi[] = "REAL_AS_FLOAT,PIPES_AS_CONCAT,IGNORE_SPACE";
     static const char *const ours[] = {"ANSI_QUOTES", "NO_BACKSLASH_ESCAPES",
-                                       /* of SHOW CREATE TABLE, or of no server today */
+                                       /* for SHOW CREATE TABLE only, or no longer supported by
+                                        * any server */
                                        "NO_FIELD_OPTIONS", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS",
                                        "MYSQL323", "MYSQL40", NULL};
     buf_adds(out, "");

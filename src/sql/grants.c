@@ -102,10 +102,10 @@ static bool read_object(struct reader *r, struct grant *g)
             g->routine = routines[i][1];
     if (!read_part(r, &g->schema) || !reader_punct(r, ".") || !read_part(r, &g->object))
         return false;
-    /* No server grants one table of every schema, so this text is not understood. */
+    /* No server grants a privilege on one table of every schema, so this text is not understood. */
     if (g->object && !g->schema)
         return false;
-    /* "*" has no name, which distinguishes these kinds */
+    /* "*" leaves a name NULL, which distinguishes these kinds */
     g->on = g->routine  ? GRANT_ROUTINE
             : g->object ? GRANT_TABLE
             : g->schema ? GRANT_SCHEMA
@@ -137,7 +137,7 @@ static bool read_line(struct reader *r, struct grant *g)
     return true;
 }
 
-/* Also frees a line that was refused in the middle and has only some of these. */
+/* Frees a line, also one that was rejected half-way and has only some of these members. */
 static void grant_free(struct grant *g)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -179,11 +179,11 @@ void grants_free(struct grants *g)
 }
 
 /* Compares by LIKE with \ as the escape character, as the server compares schema names. Only the
- * newest % needs to be retried: anything an earlier one could match, the newest one can match as
- * well. */
+ * newest % needs to be retried, because it can match anything that an earlier one could. */
 static bool like(const char *s, const char *p)
 {
-    const char *after = NULL, *from = NULL; /* the newest %, and where the rest was last tried */
+    /* position after the newest %, and where the rest was last tried */
+    const char *after = NULL, *from = NULL;
     while (*s) {
         const char *next = p + (*p == '\\' && p[1]);
         if (*p == '%') {
@@ -212,7 +212,7 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
     return like(schema, row->schema);
 }
 
-/* Returns the position of the first unescaped one of these wildcards; the largest value: there is
+/* Returns the position of the first unescaped one of these wildcards, or SIZE_MAX if there is
  * none. */
 static size_t wildcard(const char *pattern, const char *of)
 {
@@ -230,8 +230,9 @@ bool grant_is_wide(const struct grants *g, const struct grant *row)
     return row->on == GRANT_SCHEMA && !g->literal && wildcard(row->schema, "%") != SIZE_MAX;
 }
 
-/* Uses the server's order: first patterns without wildcards, then the one whose first wildcard is
- * furthest right; of equal ones the first in SHOW GRANTS. */
+/* Returns the grant that the server uses. Patterns without wildcards come first, then the
+ * pattern whose first wildcard is furthest to the right. Of equal ones, the first one in SHOW
+ * GRANTS is used. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee)
 {
     const struct grant *best = NULL;

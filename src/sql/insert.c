@@ -22,8 +22,8 @@ static void next(struct rows_reader *r)
     sql_next(&r->text, &r->t);
 }
 
-/* "…" is a string for most sessions and a name under ANSI_QUOTES: it is written as '…', which
- * every session reads in one way. */
+/* Appends a token if `keep` is true. "…" is a string in most sessions and a name under
+ * ANSI_QUOTES, so it is written as '…', which means the same in every session. */
 static void add(struct rows_reader *r, bool keep)
 {
     if (keep && r->t.kind == SQL_STRING && *r->t.s == '"') {
@@ -36,7 +36,7 @@ static void add(struct rows_reader *r, bool keep)
     next(r);
 }
 
-/* Bytes in hex, which are a string for the server: "(…)" after UNHEX. */
+/* Reads "(…)" after UNHEX: hex digits that the server converts to a string. */
 static int read_unhex(struct rows_reader *r, bool keep)
 {
     SCOPED(buf_free) struct buf digits = {0}, bytes = {0};
@@ -63,7 +63,7 @@ static int read_unhex(struct rows_reader *r, bool keep)
     return 0;
 }
 
-/* A number in bits: "(b'…', UNSIGNED)" after CONVERT. */
+/* Reads "(b'…', UNSIGNED)" after CONVERT: a number written in bits. */
 static int read_convert(struct rows_reader *r, bool keep)
 {
     SCOPED(buf_free) struct buf bytes = {0};
@@ -91,7 +91,8 @@ static int read_convert(struct rows_reader *r, bool keep)
     return 0;
 }
 
-/* A number, a string, hex or bit digits, or NULL: nothing that could be a name. */
+/* Reads a number, a string, hex or bit digits, or NULL. Anything that could be a name is
+ * rejected. */
 static int read_literal(struct rows_reader *r, bool keep)
 {
     if (sql_is(&r->t, "UNHEX"))
@@ -119,7 +120,8 @@ static int read_literal(struct rows_reader *r, bool keep)
     return 0;
 }
 
-/* Values in the row that begins here; not exact if it is malformed. */
+/* Returns the number of values in the row that begins here. It is not exact if the row is
+ * malformed. */
 static size_t values_ahead(const struct rows_reader *r)
 {
     struct rows_reader ahead = *r;
@@ -133,17 +135,17 @@ static size_t values_ahead(const struct rows_reader *r)
     return n;
 }
 
-/* Reads one row, starting at its parenthesis. Most are of the form of our own dumps, whose reader
- * is several times faster, and are taken as they stand. */
+/* Reads one row, starting at its parenthesis. Most rows have the form of our own dumps. They are
+ * copied unchanged by a reader that is several times faster. */
 static int read_row(struct rows_reader *r)
 {
     struct buf *rows = &r->out->rows;
-    /* without a list of columns a row has a value for each, generated ones included: those must
- * not be written */
+    /* Without a list of columns a row has a value for each column. The values of generated
+     * columns must not be written. */
     bool picks = r->leave_out && !r->out->listed && values_ahead(r) == r->count, any = false;
     unsigned fields;
     const char *after = picks ? NULL : sql_read_tuple(r->t.s, r->text.end, &fields);
-    if (after) { /* literals only, so that copying it sends nothing else */
+    if (after) { /* the tuple contains only literals, so copying it sends nothing else */
         buf_add(rows, r->t.s, (size_t)(after - r->t.s));
         r->text.s = after;
         next(r);
@@ -175,7 +177,7 @@ static int read_row(struct rows_reader *r)
     return 0;
 }
 
-/* Unquoted here; it is quoted where the statement is written again. */
+/* Reads a name and removes its quotes. The writer quotes it again. */
 static int read_name(struct rows_reader *r)
 {
     struct sql_insert *o = r->out;
@@ -191,7 +193,7 @@ static int read_name(struct rows_reader *r)
     return 0;
 }
 
-/* "(`a`,`b`)", which may be missing or empty. */
+/* Reads "(`a`,`b`)", which may be missing or empty. */
 static int read_columns(struct rows_reader *r)
 {
     if (r->t.kind != SQL_OPEN)
@@ -211,11 +213,11 @@ static int read_columns(struct rows_reader *r)
     return 0;
 }
 
-/* "VALUES (…),(…)". Either all rows are "()" or none. */
+/* Reads "VALUES (…),(…)". Either all rows are "()" or none. */
 static int read_rows(struct rows_reader *r)
 {
     size_t rows = 0, empty = 0;
-    /* INSERT … SELECT and … SET would be code, not data */
+    /* INSERT … SELECT and INSERT … SET could contain code */
     if (!sql_is(&r->t, "VALUES") && !sql_is(&r->t, "VALUE"))
         return -1;
     do {
@@ -240,7 +242,7 @@ int sql_insert_read(const char *s, size_t len, bool ansi_quotes, const bool *lea
         .count = count,
         .out = out};
     *out = (struct sql_insert){0};
-    /* what is written is hardly ever longer than what was read */
+    /* the output is hardly ever longer than the input */
     buf_reserve(&out->rows, len);
     next(&r);
     if (read_columns(&r) == 0 && read_rows(&r) == 0)
@@ -249,7 +251,7 @@ int sql_insert_read(const char *s, size_t len, bool ansi_quotes, const bool *lea
     return -1;
 }
 
-/* Also of one that was refused half-way. */
+/* Frees an INSERT, also one that was rejected half-way. */
 void sql_insert_free(struct sql_insert *i)
 {
     for (size_t n = 0; n < i->column_count; n++)
@@ -261,11 +263,11 @@ void sql_insert_free(struct sql_insert *i)
 
 bool sql_charset_safe(const char *name, size_t len)
 {
-    /* In these the second byte of a character may be a backslash or a letter; ucs2 and the like
-     * cannot be a client's character set. */
+    /* In these character sets the second byte of a character may be a backslash or a letter.
+     * ucs2 and similar ones cannot be a client's character set. */
     static const char *const unsafe[] = {"big5",  "cp932", "gbk",     "sjis",    "ucs2",
                                          "utf16", "utf32", "utf16le", "gb18030", NULL};
-    /* a name that is none is no character set, and could end the literal */
+    /* any other byte is not part of a character set's name and could end the literal */
     for (size_t i = 0; i < len; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", name[i]) ||
             !name[i])

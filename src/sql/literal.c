@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Doubling is the only escape there is in a quoted name, in every sql_mode. */
+/* Appends a quoted name. Doubling the quote is the only escape in it, in every sql_mode. */
 void sql_ident(struct buf *b, const char *name)
 {
     buf_addc(b, '`');
@@ -57,8 +57,8 @@ void sql_text_literal(struct buf *b, const char *s, size_t len)
     buf_addc(b, '\'');
 }
 
-/* The letter after the backslash, or 0 for a byte that needs no escape. Such bytes are unchanged in
- * our strings, and the reader skips over them. */
+/* [byte] is the letter after the backslash, or 0 if the byte needs no escape. Bytes without an
+ * escape are unchanged in our strings, and the reader skips over them. */
 static const char escapes[256] = {
     ['\0'] = '0', ['\n'] = 'n', ['\r'] = 'r', ['\\'] = '\\', ['\''] = '\'', ['"'] = '"', [26] = 'Z',
 };
@@ -80,7 +80,7 @@ char *sql_put_string(char *o, const char *data, size_t len)
     return o;
 }
 
-/* At most each byte is escaped: room for that is made once. */
+/* Appends a string. Space is reserved once, for the case that every byte is escaped. */
 void sql_string(struct buf *b, const char *data, size_t len)
 {
     buf_reserve(b, 2 * len + 2);
@@ -89,7 +89,7 @@ void sql_string(struct buf *b, const char *data, size_t len)
     b->len = (size_t)(o - b->p);
 }
 
-/* An empty 0x would be a name. */
+/* Appends a hex literal. Empty data is written as '', because 0x alone would be a name. */
 char *sql_put_hex(char *o, const char *data, size_t len)
 {
     if (len == 0) {
@@ -111,7 +111,7 @@ void sql_hex(struct buf *b, const char *data, size_t len)
     b->len = (size_t)(o - b->p);
 }
 
-/* An empty name is refused: no server has one. */
+/* Reads a quoted name. An empty name is rejected, because no server has one. */
 const char *sql_read_ident(const char *s, const char *end, struct buf *out)
 {
     if (s >= end || *s != '`')
@@ -129,8 +129,8 @@ const char *sql_read_ident(const char *s, const char *end, struct buf *out)
     return NULL;
 }
 
-/* The byte for a letter that sql_put_string() writes after a backslash; 0 for other letters, and
- * for '0' itself. */
+/* [letter] is the byte for a letter that sql_put_string() writes after a backslash. It is 0 for
+ * other letters and for '0' itself. */
 static const char meant[256] = {
     ['n'] = '\n', ['r'] = '\r', ['\\'] = '\\', ['\''] = '\'', ['"'] = '"', ['Z'] = 26,
 };
@@ -140,11 +140,11 @@ static bool is_escape(char letter)
     return letter == '0' || meant[(unsigned char)letter];
 }
 
-/* Inlined into the loops over a dump's rows, where most of what it notes is not used and costs
- * nothing. */
+/* Inlined into the loops over a dump's rows, so that the compiler removes results that a loop
+ * does not use. */
 #define IN_LOOPS static inline __attribute__((always_inline))
 
-/* Four at a time: most of a dump's bytes pass through here. */
+/* Skips bytes that need no escape, four at a time, because most bytes of a dump are such bytes. */
 IN_LOOPS const char *skip_plain(const char *s, const char *end)
 {
     const unsigned char *u = (const unsigned char *)s, *last = (const unsigned char *)end;
@@ -155,7 +155,7 @@ IN_LOOPS const char *skip_plain(const char *s, const char *end)
     return (const char *)u;
 }
 
-/* `s` is after the opening quote. */
+/* Reads a string. `s` is after the opening quote. */
 IN_LOOPS const char *read_string(const char *s, const char *end, struct sql_literal *l)
 {
     l->kind = SQL_IS_STRING;
@@ -175,7 +175,7 @@ IN_LOOPS const char *read_string(const char *s, const char *end, struct sql_lite
         } else {
             l->ours = false;
         }
-        if (*s == '\n') /* never in ours: wherever a line was cut off, it is noticed */
+        if (*s == '\n') /* our strings contain no line end, so every truncated line is detected */
             return NULL;
     }
     return NULL;
@@ -188,13 +188,13 @@ static const char *skip_digits(const char *s, const char *end)
     return s;
 }
 
-/* 1: a digit of sql_put_hex(); 2: a capital one. */
+/* 1 for a digit of sql_put_hex(), 2 for a capital one */
 static const unsigned char hex_class[256] = {
     ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1, ['7'] = 1,
     ['8'] = 1, ['9'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1, ['f'] = 1,
     ['A'] = 2, ['B'] = 2, ['C'] = 2, ['D'] = 2, ['E'] = 2, ['F'] = 2};
 
-/* `s` is after "0x". */
+/* Reads hex digits. `s` is after "0x". */
 IN_LOOPS const char *read_hex(const char *s, const char *end, struct sql_literal *l)
 {
     unsigned char class, seen = 0;
@@ -207,7 +207,8 @@ IN_LOOPS const char *read_hex(const char *s, const char *end, struct sql_literal
     return seen ? s : NULL;
 }
 
-/* The rest of a number after its first digits. .5, 5. and 1E+5 are not ours. */
+/* Reads the rest of a number after its first digits. Our literals do not include .5, 5. and
+ * 1E+5. */
 IN_LOOPS const char *read_fraction(const char *s, const char *end, size_t digits, bool *ours)
 {
     *ours = true;
@@ -297,7 +298,7 @@ char *sql_literal_bytes(const struct sql_literal *l, char *out)
     return out;
 }
 
-/* As sql_split_tuple() describes it; `any`: literals need not be ours. */
+/* Implements sql_split_tuple(). With `any`, literals need not have our form. */
 IN_LOOPS const char *read_tuple(const char *s, const char *end, size_t *ends, size_t want, bool any,
                                 size_t *fields)
 {
@@ -333,8 +334,8 @@ const char *sql_split_tuple(const char *s, const char *end, size_t *ends, size_t
     return read_tuple(s, end, ends, want, false, fields);
 }
 
-/* From the front, as literals have no fixed length; nothing after the one that is looked for
- * is read. */
+/* Finds a field. Literals have no fixed length, so the tuple is read from the front. Nothing
+ * after the field is read. */
 const char *sql_tuple_field(const char *tuple, size_t len, size_t n, size_t *field_len)
 {
     struct sql_literal l;
@@ -359,8 +360,8 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h ^ (h >> 29);
 }
 
-/* Eight bytes at a time: it runs over each byte of a world. Not against people who look for
- * collisions, as a dump is proven by its SHA-256. */
+/* Hashes a tuple, eight bytes at a time, because this runs over each byte of a world. The hash
+ * need not resist deliberate collisions, because the SHA-256 of a dump protects it. */
 uint64_t sql_tuple_hash(const char *s, size_t len)
 {
     uint64_t h = 0x2545f4914f6cdd1du ^ len, v = 0;

@@ -7,12 +7,12 @@
 
 enum { MYSQL, MARIADB };
 
-/* Rows leave out what is NULL. */
+/* Rows omit members that are NULL. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 /* ---- on the whole server ---- */
 
-/* A table that a privilege is granted on. */
+/* A table on which a privilege is granted. */
 static const struct place {
     const char *schema, *table, *quoted;
 } proc = {"mysql", "proc", "`mysql`.`proc`"},
@@ -21,8 +21,9 @@ static const struct place {
   statements = {"performance_schema", "events_statements_current",
                 "`performance_schema`.`events_statements_current`"};
 
-/* Of each privilege and vendor, the last row that the version has reached. `implied`: what stands for it, one or two
- * names. Tried on each version that is tested, with each privilege alone. */
+/* For each privilege and vendor, the last row whose version is not newer than the server's
+ * applies. `implied` lists one or two privileges that include it. Tested on each tested version,
+ * with each privilege alone. */
 static const struct privilege {
     enum server_privilege privilege;
     bool mariadb;
@@ -124,7 +125,7 @@ const char *server_privilege_on(struct server_version v, enum server_privilege p
     return row && row->on ? row->on->quoted : "*.*";
 }
 
-/* SHOW GRANTS of MariaDB and MySQL differ in this name, and grants.h has one of them. */
+/* Returns the name that grants.h uses. SHOW GRANTS of MariaDB and MySQL differ in this name. */
 static const char *in_grants(const char *name)
 {
     return strcmp(name, "REPLICATION CLIENT") == 0 ? "BINLOG MONITOR" : name;
@@ -144,7 +145,7 @@ bool server_may(const struct grants *g, struct server_version v, enum server_pri
     for (size_t i = 0; i < COUNT(row->implied); i++)
         if (row->implied[i] && has(g, row->implied[i]))
             return true;
-    /* Newer MariaDB has both ways. */
+    /* Newer MariaDB versions support both ways. */
     return p == MAY_READ_ROUTINES && v.mariadb && grants_have_table(g, "mysql", "proc", "SELECT");
 }
 
@@ -196,7 +197,7 @@ static void add_row(struct buf *b, const struct privilege *row)
             buf_printf(b, " or %s", row->implied[i]);
 }
 
-/* "MariaDB: SET USER; before 11.0: SET USER or SUPER." */
+/* Appends, for example, "MariaDB: SET USER; before 11.0: SET USER or SUPER." */
 static void add_vendor(struct buf *b, enum server_privilege p, bool mariadb)
 {
     const struct privilege *newer = NULL;
@@ -224,21 +225,22 @@ void server_privilege_words(struct buf *b, enum server_privilege p)
     add_vendor(b, p, MYSQL);
 }
 
-/* ---- what amounts to root ---- */
+/* ---- privileges equivalent to root ---- */
 
-/* On the whole server, or on the schema `mysql`, which holds the accounts; besides what lets an account make code for
- * another one. */
+/* These privileges count on the whole server or on the schema `mysql`, which contains the
+ * accounts. Privileges that let an account create code for another account are checked
+ * separately. */
 static const struct {
     const char *name;
-    bool in_mysql; /* on that schema alone, too */
+    bool in_mysql; /* also equivalent to root on that schema alone */
 } like_root[] = {
     {"ALL PRIVILEGES", true},
     {"INSERT", true},
     {"UPDATE", true},
-    {"CREATE USER"},             /* and changes their passwords */
-    {"FILE"},                    /* reads the accounts' table as a file */
-    {"BINLOG REPLAY"},           /* carries out changes of any table */
-    {"REPLICATION SLAVE ADMIN"}, /* … of another server */
+    {"CREATE USER"},             /* creates accounts and changes their passwords */
+    {"FILE"},                    /* reads the table of accounts as a file */
+    {"BINLOG REPLAY"},           /* executes changes of any table */
+    {"REPLICATION SLAVE ADMIN"}, /* executes changes of another server */
     {"REPLICATION_APPLIER"},
     {"REPLICATION_SLAVE_ADMIN"},
     {"ROLE_ADMIN"},
@@ -289,7 +291,8 @@ static const struct schema_privilege on_schema[] = {
     {"TRIGGER", NULL, PART_ALL, "seeing triggers, and moving them over at the swap"},
     {"SHOW VIEW", NULL, PART_ALL, "views in dumps"},
     {"EVENT", NULL, PART_ALL, "events in dumps"},
-    /* The last one: only MariaDB has it on a schema, as MAY_READ_ROUTINES says from when on. */
+    /* The last row. Only MariaDB has this privilege on a schema; MAY_READ_ROUTINES has the first
+     * version. */
     {"SHOW CREATE ROUTINE", NULL, PART_ALL, "functions and procedures in dumps"},
 };
 

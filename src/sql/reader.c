@@ -6,8 +6,8 @@
 #include "sql/literal.h"
 #include "sql/table.h"
 
-/* The clauses in listed version comments are read like any other: the writer decides which server
- * gets them. */
+/* Reads the next token. Clauses in listed version comments are read like other clauses, because
+ * the writer decides for which server they are written. */
 static void next_of(struct sql_text *text, struct sql_token *t, bool bare)
 {
     do
@@ -18,7 +18,8 @@ static void next_of(struct sql_text *text, struct sql_token *t, bool bare)
 void reader_next(struct reader *r)
 {
     next_of(&r->text, &r->t, r->bare);
-    /* One server would read the clause and another would not: what is checked must be what runs. */
+    /* One server would read the clause and another would not. The text that is checked must be
+     * the text that runs. */
     if (r->bare && (r->t.kind == SQL_ENTER || r->t.kind == SQL_VERSION))
         reader_stop(r, "a comment that only some servers read stands in its head");
 }
@@ -30,7 +31,7 @@ void reader_stop(struct reader *r, const char *why)
     r->t.kind = SQL_BAD;
 }
 
-/* As reader_next() would come to it, comments skipped. */
+/* Returns the token that reader_next() would read, skipping comments. */
 struct sql_token reader_peek(const struct reader *r)
 {
     struct sql_text ahead = r->text;
@@ -41,7 +42,7 @@ struct sql_token reader_peek(const struct reader *r)
 
 bool reader_at(const struct reader *r, const char *words)
 {
-    /* read ahead on copies: nothing is consumed unless all words are there */
+    /* reads ahead on copies, so that nothing is consumed unless all words match */
     struct sql_text text = r->text;
     struct sql_token t = r->t;
     for (;; words++) {
@@ -55,7 +56,7 @@ bool reader_at(const struct reader *r, const char *words)
     }
 }
 
-/* Some option names are quoted by MariaDB, and their case does not matter. */
+/* Compares a name. MariaDB quotes some option names, and their case does not matter. */
 bool reader_names(const struct reader *r, const char *name)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -87,12 +88,13 @@ bool reader_token(struct reader *r, enum sql_kind kind)
     return is;
 }
 
-/* A definition may be hostile: what is shown of it is short and printable. The hint names a
- * way that the admin takes knowingly; nothing is taken over by guessing. */
+/* Rejects a text. A definition may be hostile, so only a short and printable part of it is
+ * shown. The hint names a way that the administrator can choose deliberately; nothing is
+ * accepted by guessing. */
 void reader_refuse_text(struct reader *r, const char *what, const char *text, size_t len)
 {
     SCOPED(buf_free) struct buf said = {0}, table = {0};
-    /* the first error is the cause, those after it follow from it */
+    /* the first error is the cause; later ones follow from it */
     if (r->refused)
         return;
     SCOPED(xfree) char *copy = xstrndup(text, len < 200 ? len : 200);
@@ -106,7 +108,8 @@ void reader_refuse_text(struct reader *r, const char *what, const char *text, si
     reader_stop(r, "refused");
 }
 
-/* What it is, in the words of the text itself; the end and what is no token have none. */
+/* Rejects the current token and quotes it in the message. The end of the text and an invalid
+ * token have fixed descriptions. */
 void reader_refuse(struct reader *r, const char *what)
 {
     if (r->t.kind == SQL_END)
@@ -118,7 +121,7 @@ void reader_refuse(struct reader *r, const char *what)
                            r->t.len);
 }
 
-/* Without these words nothing after them can be understood. */
+/* Requires these words, because without them the rest cannot be understood. */
 void reader_need(struct reader *r, const char *words)
 {
     if (!reader_word(r, words))
@@ -136,7 +139,7 @@ void reader_expect(struct reader *r, enum sql_kind kind, struct buf *out)
     reader_next(r);
 }
 
-/* Neither sign nor fraction nor exponent: no option and no length has one. */
+/* Reads an unsigned integer. No option and no length has a sign, fraction or exponent. */
 void reader_number(struct reader *r, struct buf *out)
 {
     bool whole = r->t.kind == SQL_NUMBER;
@@ -148,7 +151,7 @@ void reader_number(struct reader *r, struct buf *out)
         reader_refuse(r, "the number");
 }
 
-/* Read to its bytes and written by us: how it was quoted does not matter any more. */
+/* Reads a string to its bytes and writes it again, so that its original quoting does not matter. */
 void reader_string(struct reader *r, struct buf *out)
 {
     SCOPED(buf_free) struct buf bytes = {0};
@@ -165,7 +168,7 @@ void reader_name(struct reader *r, struct buf *out)
 {
     size_t from = out->len;
     bool is = sql_token_name(&r->t, out);
-    /* No server stores names with characters beyond the BMP: the name would become another one. */
+    /* No server stores names with characters beyond the BMP. It would store a different name. */
     for (size_t i = from; is && i < out->len; i++)
         is = (unsigned char)out->p[i] < 0xf0;
     if (is)
@@ -174,7 +177,7 @@ void reader_name(struct reader *r, struct buf *out)
         reader_refuse(r, "the name");
 }
 
-/* Always quoted, so that no name can be taken for a keyword of a later version. */
+/* Reads a name and always quotes it, so that it is never a keyword of a later version. */
 void reader_identifier(struct reader *r, struct buf *out)
 {
     SCOPED(buf_free) struct buf name = {0};
@@ -193,7 +196,8 @@ void reader_identifiers(struct reader *r, struct buf *out)
     reader_expect(r, SQL_CLOSE, out);
 }
 
-/* A collation's name begins with its character set's. */
+/* Reads the name of a character set or collation. A collation's name begins with the name of its
+ * character set. */
 void reader_letters(struct reader *r, struct buf *out)
 {
     static const char charsets[] =
@@ -201,7 +205,7 @@ void reader_letters(struct reader *r, struct buf *out)
         "eucjpms euckr gb18030 gb2312 gbk geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 "
         "latin2 latin5 latin7 macce macroman sjis swe7 tis620 uca1400 ucs2 ujis utf16 utf16le "
         "utf32 utf8 utf8mb3 utf8mb4";
-    /* names that have only such letters need no quotes */
+    /* a name that consists of such letters needs no quotes */
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     size_t cut = r->t.kind == SQL_STRING, front = 0;
     bool is = (cut || r->t.kind == SQL_WORD) && r->t.len > 2 * cut;
@@ -219,7 +223,8 @@ void reader_letters(struct reader *r, struct buf *out)
     reader_next(r);
 }
 
-/* Spelled as in our list: what goes to the server has no byte of the file's own. */
+/* Reads a name and appends it as spelled in our list, so that the server receives no byte of the
+ * file. */
 void reader_named_one_of(struct reader *r, const char *list, const char *what, struct buf *out)
 {
     SCOPED(buf_free) struct buf name = {0};
@@ -246,7 +251,7 @@ char *reader_own(struct reader *r, char *text)
     return r->of->texts[r->of->text_count++] = text;
 }
 
-/* Never NULL: a clause that was there, but is empty, is not one that was not. */
+/* Reads a text that is never NULL, so that an empty clause differs from a missing one. */
 void reader_text(struct reader *r, read_fn *fn, char **out)
 {
     struct buf b = {0};

@@ -1,4 +1,4 @@
-/* Reader and writer of CREATE TABLE. Options and partitions are read in table_options.c. */
+/* Reads and writes CREATE TABLE. Options and partitions are read in table_options.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -6,7 +6,7 @@
 #include "sql/literal.h"
 #include "sql/table_int.h"
 
-/* Where an item of the list ends; a refusal ends it, too. */
+/* Returns whether an item of the list ends here. A rejection also ends it. */
 static bool at_end(const struct reader *r)
 {
     return r->t.kind == SQL_CLOSE || r->t.kind == SQL_END || r->t.kind == SQL_BAD ||
@@ -15,12 +15,12 @@ static bool at_end(const struct reader *r)
 
 /* Columns */
 
-/* "varchar(20)", "enum('a','b')", "int(10) unsigned zerofill". */
+/* Reads a type: "varchar(20)", "enum('a','b')", "int(10) unsigned zerofill". */
 static void read_type(struct reader *r, struct buf *out)
 {
     static const struct {
         const char *names;
-        size_t most; /* parameters */
+        size_t most; /* maximum number of parameters */
     } types[] = {
         {"bool boolean date tinyblob mediumblob longblob tinytext mediumtext longtext json uuid "
          "inet4 inet6 geometry point linestring polygon multipoint multilinestring multipolygon "
@@ -34,7 +34,7 @@ static void read_type(struct reader *r, struct buf *out)
     size_t i = 0, n = 0;
     while (i < 3 && !sql_find_word(types[i].names, r->t.s, r->t.len))
         i++;
-    /* the members of an ENUM are data of the table: as many as there are */
+    /* the members of an ENUM are data of the table, so their number is not limited */
     bool members = types[i].most == SIZE_MAX;
     reader_one_of(r, types[i].names, "the type", out);
     if (members || r->t.kind == SQL_OPEN) {
@@ -53,7 +53,7 @@ static void read_type(struct reader *r, struct buf *out)
         buf_adds(out, " zerofill");
 }
 
-/* MariaDB: GENERATED ALWAYS AS ROW START, or END. */
+/* Reads MariaDB's GENERATED ALWAYS AS ROW START, or END. */
 static void read_row_end(struct reader *r, struct buf *out)
 {
     reader_one_of(r, "START END", "the row's", out);
@@ -64,11 +64,11 @@ static void read_format(struct reader *r, struct buf *out)
     reader_one_of(r, "FIXED DYNAMIC DEFAULT", "the format", out);
 }
 
-/* The clauses after a column's type, each with its field of struct sql_column, in the order in which they are
- * written. */
+/* The clauses after a column's type in the order in which they are written, each with its field
+ * of struct sql_column. */
 static const struct attribute {
     const char *words;
-    read_fn *value; /* NULL: a flag */
+    read_fn *value; /* NULL if the clause is a flag */
     size_t field;
     enum sql_brand brand;
     bool equal; /* a "=" may precede the value */
@@ -81,7 +81,7 @@ static const struct attribute {
     {"GENERATED ALWAYS AS", expression_read, AT(generated)},
     {"NOT NULL", NULL, AT(not_null)},
     {"NULL", NULL, AT(null)},
-    {"SRID", reader_number, AT(srid), SQL_MYSQL}, /* the same thing by two names */
+    {"SRID", reader_number, AT(srid), SQL_MYSQL}, /* the same clause as the next one */
     {"REF_SYSTEM_ID", reader_number, AT(srid), SQL_MARIADB, true},
     {"INVISIBLE", NULL, AT(hidden)},
     {"WITHOUT SYSTEM VERSIONING", NULL, AT(unversioned), SQL_MARIADB},
@@ -108,7 +108,7 @@ static void read_attribute(struct reader *r, struct sql_column *c)
         reader_refuse(r, "of a column");
         return;
     }
-    void *field = (char *)c + a->field; /* bool or char *, as a->value says */
+    void *field = (char *)c + a->field; /* type bool or char *, depending on a->value */
     if (!a->value) {
         *(bool *)field = true;
         return;
@@ -136,7 +136,7 @@ static void read_column(struct reader *r, struct sql_table *t)
 
 /* Keys */
 
-/* "`a`(10) DESC", or an expression in parentheses. */
+/* Reads "`a`(10) DESC", or an expression in parentheses. */
 static void read_key_part(struct reader *r, struct sql_key *k)
 {
     k->parts = xgrow(k->parts, k->part_count, sizeof *k->parts);
@@ -157,13 +157,14 @@ static void read_key_part(struct reader *r, struct sql_key *k)
         reader_word(r, "ASC");
 }
 
-/* Of MEMORY, where a HASH key finds no ranges: it has to stay what it was. */
+/* Reads the method of an index. It must not change, because a HASH index of a MEMORY table
+ * cannot find ranges. */
 static void read_method(struct reader *r, struct buf *out)
 {
     reader_one_of(r, "BTREE HASH RTREE", "the method", out);
 }
 
-/* One clause after the parts of a key. */
+/* Reads one clause after the parts of a key. */
 static void read_key_option(struct reader *r, struct sql_key *k, struct buf *options)
 {
     if (reader_word(r, "USING")) {
@@ -181,7 +182,7 @@ static void read_key_option(struct reader *r, struct sql_key *k, struct buf *opt
         reader_punct(r, "=");
         buf_adds(options, " KEY_BLOCK_SIZE=");
         reader_number(r, options);
-    } else { /* MariaDB's options of vector keys, which it quotes, and of RocksDB */
+    } else { /* MariaDB's options of vector keys, which it quotes, and options of RocksDB */
         buf_addc(options, ' ');
         reader_named_one_of(r, "M DISTANCE CLUSTERING", "of a key", options);
         if (!reader_punct(r, "="))
@@ -191,7 +192,7 @@ static void read_key_option(struct reader *r, struct sql_key *k, struct buf *opt
     }
 }
 
-/* "`name` USING … (parts) options" */
+/* Reads "`name` USING … (parts) options". */
 static void read_key(struct reader *r, struct sql_table *t, const char *kind)
 {
     struct buf options = {0};
@@ -214,7 +215,8 @@ static void read_key(struct reader *r, struct sql_table *t, const char *kind)
 
 /* Constraints */
 
-/* A table of another schema is refused: it is not part of the world. */
+/* Reads a foreign key. A reference to another schema is rejected, because that schema is not
+ * part of the world. */
 static void read_foreign(struct reader *r, struct buf *out)
 {
     static const char *const reactions[] = {"SET NULL", "SET DEFAULT", "NO ACTION",
@@ -244,7 +246,7 @@ static void read_foreign(struct reader *r, struct buf *out)
     }
 }
 
-/* The period's name is SYSTEM_TIME or the application's own. */
+/* Reads a period, whose name is SYSTEM_TIME or chosen by the application. */
 static void read_period(struct reader *r, struct buf *out)
 {
     buf_adds(out, "PERIOD FOR ");
@@ -256,7 +258,7 @@ static void read_period(struct reader *r, struct buf *out)
     reader_identifiers(r, out);
 }
 
-/* "CONSTRAINT `name` FOREIGN KEY …" or "… CHECK (…)", or MariaDB's "PERIOD FOR …". */
+/* Reads "CONSTRAINT `name` FOREIGN KEY …", "… CHECK (…)", or MariaDB's "PERIOD FOR …". */
 static void read_constraint(struct reader *r, struct sql_table *t)
 {
     t->constraints = xgrow(t->constraints, t->constraint_count, sizeof *t->constraints);
@@ -278,8 +280,8 @@ static void read_constraint(struct reader *r, struct sql_table *t)
     }
 }
 
-/* These are reserved words, which would be quoted as a column's name; except for PERIOD and
- * VECTOR. */
+/* Reads an item of the list. The words are reserved, so a column with such a name would be
+ * quoted. PERIOD and VECTOR are not reserved. */
 static void read_item(struct reader *r, struct sql_table *t)
 {
     static const char *const keys[][2] = {
@@ -295,7 +297,7 @@ static void read_item(struct reader *r, struct sql_table *t)
             read_key(r, t, keys[i][1]);
             return;
         }
-    /* PERIOD may be a column: only PERIOD FOR is the clause */
+    /* PERIOD alone may be a column's name; PERIOD FOR is the clause */
     if (reader_word(r, "VECTOR KEY"))
         read_key(r, t, "VECTOR KEY");
     else if (reader_word(r, "KEY") || reader_word(r, "INDEX"))
@@ -346,15 +348,16 @@ int sql_table_read(const char *create, size_t len, unsigned modes, struct sql_ta
     if (out->column_count == 0)
         reader_refuse(&r, "a table without columns:");
     options_read(&r, out);
-    /* whatever was refused, nothing of the table is given out */
+    /* if anything was rejected, nothing of the table is returned */
     if (!r.refused)
         return 0;
     sql_table_free(out);
     return -1;
 }
 
-/* True: it is an option, after which the next one may follow without a comma. A column that is added is refused: rows
- * before it get a value of the server's. */
+/* Reads a clause of ALTER TABLE. Returns true if it is an option, which the next one may follow
+ * without a comma. Adding a column is rejected, because the server would choose its values in
+ * existing rows. */
 static bool read_clause(struct reader *r, struct sql_table *t)
 {
     static const char *const added[] = {"PRIMARY", "UNIQUE",     "FULLTEXT", "SPATIAL", "KEY",
@@ -395,7 +398,7 @@ int sql_alter_read(const char *alter, size_t len, unsigned modes, struct sql_tab
     return -1;
 }
 
-/* MySQL 4 wrote TYPE. */
+/* Returns the table's engine. MySQL 4 wrote TYPE instead of ENGINE. */
 char *sql_table_engine(const char *create, size_t len, unsigned modes)
 {
     struct sql_text text = text_of(create, len, modes);
@@ -404,7 +407,7 @@ char *sql_table_engine(const char *create, size_t len, unsigned modes)
     unsigned named = 0, depth = 0;
     do {
         sql_next(&text, &t);
-        /* a column may be called ENGINE, and partitions name theirs again */
+        /* a column may be named ENGINE, and partitions repeat the engine */
         depth += t.kind == SQL_OPEN;
         depth -= t.kind == SQL_CLOSE && depth;
         if (depth || (!sql_is(&t, "ENGINE") && !sql_is(&t, "TYPE")))
@@ -458,7 +461,7 @@ static void add(struct buf *out, const char *word, const char *text)
         buf_printf(out, " %s", word), buf_adds(out, text);
 }
 
-/* Each clause begins with its blank. */
+/* Appends a clause, preceded by a blank, if `is` is true. */
 static void add_if(struct buf *out, bool is, const char *words)
 {
     if (is)
@@ -486,7 +489,7 @@ static void write_column(struct buf *out, const struct sql_column *c, bool maria
     }
 }
 
-/* A primary key has no name of its own, and its kind says so. */
+/* Writes a key. A primary key has no name, and its kind identifies it. */
 static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
 {
     buf_adds(out, k->kind);
@@ -516,7 +519,8 @@ static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
     add(out, "SECONDARY_ENGINE_ATTRIBUTE=", mariadb ? NULL : k->attribute2);
 }
 
-/* On MySQL the name of a CHECK is unique in its schema, and the live table beside a shadow table has it. */
+/* Writes a constraint. On MySQL the name of a CHECK is unique in its schema, and while a shadow
+ * table exists, the live table has the name. */
 static void write_constraint(struct buf *out, const struct sql_constraint *c,
                              const struct sql_table_how *how)
 {
@@ -541,7 +545,7 @@ static bool knows(const struct sql_option *o, const struct sql_table_how *how)
 
 static void write_option(struct buf *out, const struct sql_option *o)
 {
-    add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as SHOW CREATE TABLE has it */
+    add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as in SHOW CREATE TABLE */
     buf_printf(out, " %s%s", o->name, o->value ? "=" : "");
     buf_adds(out, o->value ? o->value : "");
 }
@@ -570,7 +574,7 @@ void sql_alter_write(struct buf *out, const struct sql_table *t, const struct sq
 
 void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how)
 {
-    /* the parenthesis opens with the first column, of which there is always one */
+    /* the first column opens the parenthesis; there is always at least one */
     size_t n = 0;
     buf_adds(out, how->temporary ? "CREATE TEMPORARY TABLE " : "CREATE TABLE ");
     sql_ident(out, how->name);

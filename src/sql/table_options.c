@@ -1,10 +1,11 @@
-/* What follows the columns: options from a list, and partitions. */
+/* Reads what follows the columns: options from a list, and partitions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sql/table_int.h"
 
-/* Engines that store their own rows, in the server's own directories. */
+/* Reads an engine. The list contains engines that store their own rows in the server's own
+ * directories. */
 static void read_engine(struct reader *r, struct buf *out)
 {
     reader_named_one_of(r, "MEMORY HEAP InnoDB MyISAM Aria CSV ARCHIVE BLACKHOLE ROCKSDB", "engine",
@@ -22,7 +23,7 @@ static void row_format(struct reader *r, struct buf *out)
                   "the row format", out);
 }
 
-/* Servers write DEFAULT as well as its number. */
+/* Reads a number or DEFAULT. Servers write both. */
 static void number_or_default(struct reader *r, struct buf *out)
 {
     if (reader_word(r, "DEFAULT"))
@@ -31,7 +32,7 @@ static void number_or_default(struct reader *r, struct buf *out)
         reader_number(r, out);
 }
 
-/* "16777216", "4M" */
+/* Reads a size such as "16777216" or "4M". */
 static void read_size(struct reader *r, struct buf *out)
 {
     size_t digits = 0;
@@ -74,7 +75,8 @@ static void engine_number(struct reader *r, struct buf *out)
     options_engine_value(r, "DEFAULT", out);
 }
 
-/* No UNION, SECONDARY_ENGINE or directories. CONNECTION has no effect in the listed engines. */
+/* The accepted options. UNION, SECONDARY_ENGINE and directories are missing deliberately.
+ * CONNECTION has no effect in the listed engines. */
 static const struct known_option {
     const char *name;
     read_fn *value;
@@ -113,7 +115,7 @@ static const struct known_option {
     {"TRANSACTIONAL", reader_number, SQL_MARIADB},
 };
 
-/* In the order in which they were read, which the writer keeps. */
+/* Appends an option. The writer keeps the order in which options were read. */
 static struct sql_option *add_option(struct sql_table *t, const char *name)
 {
     t->options = xgrow(t->options, t->option_count, sizeof *t->options);
@@ -122,7 +124,7 @@ static struct sql_option *add_option(struct sql_table *t, const char *name)
     return o;
 }
 
-/* "NAME = value"; the "=" may be missing. */
+/* Reads "NAME = value", where "=" may be missing. */
 void options_one(struct reader *r, struct sql_table *t)
 {
     size_t n = sizeof known_options / sizeof *known_options;
@@ -131,7 +133,7 @@ void options_one(struct reader *r, struct sql_table *t)
     reader_word(r, "DEFAULT");
     if (reader_word(r, "ENGINE")) {
         reader_punct(r, "=");
-        if (t->engine[0]) /* ambiguous: which one would the server use? */
+        if (t->engine[0]) /* ambiguous, because it is unclear which one the server would use */
             reader_refuse(r, "a second engine");
         reader_text(r, read_engine, &t->engine);
         add_option(t, "ENGINE")->value = t->engine;
@@ -178,7 +180,8 @@ static void read_key_way(struct reader *r, struct buf *out)
     }
 }
 
-/* MariaDB: "SYSTEM_TIME INTERVAL 1 DAY STARTS TIMESTAMP'…' AUTO", "SYSTEM_TIME LIMIT 1000" */
+/* Reads MariaDB's "SYSTEM_TIME INTERVAL 1 DAY STARTS TIMESTAMP'…' AUTO" or "SYSTEM_TIME LIMIT
+ * 1000". */
 static void read_system_time(struct reader *r, struct buf *out)
 {
     buf_adds(out, "SYSTEM_TIME");
@@ -201,7 +204,7 @@ static void read_system_time(struct reader *r, struct buf *out)
         buf_adds(out, " AUTO");
 }
 
-/* "LINEAR HASH (expression)", "RANGE COLUMNS (`a`)" and so on. */
+/* Reads "LINEAR HASH (expression)", "RANGE COLUMNS (`a`)" and so on. */
 static void read_way(struct reader *r, struct buf *out)
 {
     if (reader_word(r, "SYSTEM_TIME")) {
@@ -224,7 +227,7 @@ static void read_way(struct reader *r, struct buf *out)
     }
 }
 
-/* After a partition's name and values. Directories are not accepted. */
+/* Reads the options after a partition's name and values. Directories are not accepted. */
 static void read_partition_options(struct reader *r, struct buf *out)
 {
     static const struct {
@@ -235,7 +238,7 @@ static void read_partition_options(struct reader *r, struct buf *out)
                    {"MIN_ROWS", reader_number},       {"NODEGROUP", reader_number}};
     size_t n = sizeof options / sizeof *options, i;
     do {
-        /* "STORAGE ENGINE" is a longer way to write ENGINE */
+        /* "STORAGE ENGINE" means the same as ENGINE */
         reader_word(r, "STORAGE");
         for (i = 0; i < n && !reader_word(r, options[i].name);)
             i++;
@@ -247,7 +250,7 @@ static void read_partition_options(struct reader *r, struct buf *out)
     } while (i < n);
 }
 
-/* Partitions and subpartitions are lists of the same form. */
+/* Reads a list of partitions or subpartitions, which have the same form. */
 static void read_list(struct reader *r, struct buf *out, read_fn *item)
 {
     buf_adds(out, "\n ");
@@ -268,7 +271,8 @@ static void read_subpartition(struct reader *r, struct buf *out)
     read_partition_options(r, out);
 }
 
-/* "PARTITION `p` VALUES … options (subpartitions)"; DEFAULT, HISTORY and CURRENT are MariaDB's. */
+/* Reads "PARTITION `p` VALUES … options (subpartitions)". DEFAULT, HISTORY and CURRENT exist
+ * only in MariaDB. */
 static void read_partition(struct reader *r, struct buf *out)
 {
     reader_need(r, "PARTITION");
@@ -293,7 +297,7 @@ static void read_partition(struct reader *r, struct buf *out)
         read_list(r, out, read_subpartition);
 }
 
-/* Without it the list of partitions says how many there are. */
+/* Reads the number of partitions. If it is missing, the list of partitions determines it. */
 static void read_count(struct reader *r, struct buf *out, const char *word)
 {
     if (!reader_word(r, word))
@@ -302,7 +306,7 @@ static void read_count(struct reader *r, struct buf *out, const char *word)
     reader_number(r, out);
 }
 
-/* All of "PARTITION BY …", to the end of the definition. */
+/* Reads "PARTITION BY …" to the end of the definition. */
 static void read_partitions(struct reader *r, struct buf *out)
 {
     reader_need(r, "PARTITION BY");
@@ -316,7 +320,7 @@ static void read_partitions(struct reader *r, struct buf *out)
     }
     if (r->t.kind == SQL_OPEN)
         read_list(r, out, read_partition);
-    /* partitions are the last clause: anything after them is no definition */
+    /* partitions are the last clause, so nothing may follow them */
     if (r->t.kind != SQL_END)
         reader_refuse(r, "option");
 }
@@ -329,7 +333,7 @@ void options_read(struct reader *r, struct sql_table *t)
         else
             options_one(r, t);
     }
-    /* Without ENGINE the server's default may be one in which CONNECTION has an effect. */
+    /* Without ENGINE the server uses its default engine, in which CONNECTION may have an effect. */
     for (size_t i = 0; i < t->option_count; i++)
         if (!t->engine[0] && strcmp(t->options[i].name, "CONNECTION") == 0)
             reader_refuse_text(r, "without an engine, option", "CONNECTION", 10);

@@ -42,8 +42,8 @@ static bool at(const struct sql_text *x, const char *s, const char *what)
     return (size_t)(x->end - s) >= n && memcmp(s, what, n) == 0;
 }
 
-/* Ends the text for good at the first thing that is not understood, because the text after it could
- * be read in two ways. */
+/* Ends the text at the first thing that is not understood, because the rest could be read in two
+ * ways. */
 static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *why)
 {
     x->why = why;
@@ -61,7 +61,7 @@ static enum sql_kind take(struct sql_text *x, struct sql_token *t, enum sql_kind
     return t->kind = kind;
 }
 
-/* Returns the position after the closing quote, or NULL if there is none. `s`: the opening
+/* Returns the position after the closing quote, or NULL if there is none. `s` is at the opening
  * quote. */
 static const char *after_quotes(const struct sql_text *x, const char *s, bool escapes)
 {
@@ -75,8 +75,8 @@ static const char *after_quotes(const struct sql_text *x, const char *s, bool es
     return NULL;
 }
 
-/* Refuses bytes that are not UTF-8: they could end in half a character, which some character sets
- * complete with the quote. */
+/* Reads a quoted text. Rejects bytes that are not UTF-8: they could end in an incomplete
+ * character, which some character sets complete with the quote. */
 static enum sql_kind quoted(struct sql_text *x, struct sql_token *t, const char *s)
 {
     bool name = *s == '`' || (*s == '"' && x->ansi_quotes);
@@ -92,7 +92,7 @@ static enum sql_kind quoted(struct sql_text *x, struct sql_token *t, const char 
     return take(x, t, name ? SQL_NAME : SQL_STRING, after);
 }
 
-/* Reads x'…' and b'…': whole bytes of digits only. */
+/* Reads x'…' and b'…', which may contain only digits that form whole bytes. */
 static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
 {
     bool hex = *t->s == 'x' || *t->s == 'X';
@@ -104,8 +104,8 @@ static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
     return take(x, t, hex ? SQL_HEX : SQL_BITS, s + 1);
 }
 
-/* Returns true if _latin1 precedes a literal, and so tells how its bytes are read; alone it is a
- * name. */
+/* Returns true if a literal follows, so that _latin1 before it is an introducer. Alone _latin1
+ * is a name. */
 static bool begins_literal(const struct sql_text *x, const char *s)
 {
     if (at(x, s, "'") || at(x, s, "0x") || at(x, s, "0b") || (at(x, s, "\"") && !x->ansi_quotes))
@@ -127,7 +127,8 @@ static enum sql_kind word(struct sql_text *x, struct sql_token *t)
     return take(x, t, charset ? SQL_CHARSET : SQL_WORD, s);
 }
 
-/* Returns the end of 0xAB or 0b01; NULL if another letter follows, which makes it a name. */
+/* Returns the end of 0xAB or 0b01. Returns NULL if another letter follows, which makes it a
+ * name. */
 static const char *after_prefixed(const struct sql_text *x, const char *s)
 {
     bool hex = at(x, s, "0x");
@@ -179,9 +180,9 @@ static const char *after_known_head(const struct sql_text *x, const char *s)
     return NULL;
 }
 
-/* Reads a comment. Everything from the mark to the first end is one token, unless the comment is
- * listed: then its content is read. A version comment inside an entered one would end in different
- * places on different servers. */
+/* Reads a comment. Everything up to the first end of a comment is one token, unless the comment
+ * is listed; then its contents are read. A version comment inside an entered one is rejected,
+ * because it would end in different places on different servers. */
 static enum sql_kind comment(struct sql_text *x, struct sql_token *t)
 {
     bool version = at(x, t->s, "/*!") || at(x, t->s, "/*M!");
@@ -209,7 +210,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return bad(x, t, x->why);
     if (s == x->end)
         return x->entered ? bad(x, t, "a comment without its end") : SQL_END;
-    /* checked first, because these are a third of the tokens of rows */
+    /* checked first, because these are a third of the tokens in rows */
     if (*s == ',' || *s == '(' || *s == ')')
         return take(x, t, *s == ',' ? SQL_PUNCT : *s == '(' ? SQL_OPEN : SQL_CLOSE, s + 1);
     if (*s == '\'' || *s == '"' || *s == '`')
@@ -223,8 +224,8 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     if (at(x, s, "/*"))
         return comment(x, t);
     if (at(x, s, "*/")) {
-        /* A comment's end without a beginning is code for one server, and two operators for
-         * another. */
+        /* One server would treat the end of a comment without a beginning as code, another one
+         * as two operators. */
         if (!x->entered)
             return bad(x, t, "the end of a comment that did not begin");
         x->entered = false;
@@ -236,7 +237,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return x->entered ? bad(x, t, "a comment in a comment")
                           : take(x, t, SQL_COMMENT, nl ? nl : x->end);
     }
-    /* Longest first, in the way of the servers. */
+    /* The longest operators come first, as in the servers. */
     static const char *const longer[] = {
         "->>", "<=>", "->", "<<", ">>", "<=", ">=", "<>", "!=", "&&", "||", ":=", NULL};
     for (const char *const *o = longer; *o; o++)
@@ -247,7 +248,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     return bad(x, t, *t->s ? "a control character" : "a NUL byte");
 }
 
-/* Works on a copy of the state, which is a few pointers. */
+/* Reads ahead on a copy of the state, which is only a few pointers. */
 struct sql_token sql_peek(const struct sql_text *text)
 {
     struct sql_text ahead = *text;
@@ -294,7 +295,8 @@ bool sql_token_name(const struct sql_token *t, struct buf *out)
     return true;
 }
 
-/* Appends digits as bytes. If the first byte is incomplete, it has the missing digits. */
+/* Appends digits as bytes. If the number of digits does not fill whole bytes, the first byte is
+ * the incomplete one. */
 static void add_digits(struct buf *out, const char *s, size_t n, unsigned per_byte, unsigned bits)
 {
     unsigned byte = 0;
@@ -307,7 +309,7 @@ static void add_digits(struct buf *out, const char *s, size_t n, unsigned per_by
     }
 }
 
-/* 0: the character is unchanged after a backslash. */
+/* [letter] is the character after a backslash, or 0 if the letter is unchanged. */
 static const char meant[256] = {['n'] = '\n', ['r'] = '\r', ['t'] = '\t', ['b'] = '\b', ['Z'] = 26};
 
 /* Unescapes like the servers: \% and \_ keep their backslash, unknown letters lose it. */
@@ -343,8 +345,8 @@ bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *
 static const bool opens[256] = {
     ['\''] = true, ['"'] = true, ['`'] = true, ['#'] = true, ['-'] = true, ['/'] = true};
 
-/* Returns the position after the text that was classified; NULL: the bytes after `end` decide. A
- * doubled quote closes and reopens, with the same result. */
+/* Returns the position after the classified text, or NULL if the bytes after `end` are needed to
+ * decide. A doubled quote closes and reopens the text, with the same result. */
 static const char *scan_inside(struct sql_scan *st, const char *s, const char *end)
 {
     if (st->quote) {
@@ -374,11 +376,11 @@ static const char *scan_inside(struct sql_scan *st, const char *s, const char *e
     return at + 1;
 }
 
-/* Handles one of `opens`; returns like scan_inside(). */
+/* Handles one of `opens`. Returns the same as scan_inside(). */
 static const char *scan_opening(struct sql_scan *st, const char *s, const char *end)
 {
     size_t left = (size_t)(end - s);
-    if (*s == '-') { /* two start a comment only before white space: 5--3 is 8 */
+    if (*s == '-') { /* two dashes start a comment only before white space: 5--3 is 8 */
         if (left < 2 || (s[1] == '-' && left < 3))
             return NULL;
         if (s[1] != '-' || !(isspace((unsigned char)s[2]) || iscntrl((unsigned char)s[2])))
@@ -405,7 +407,8 @@ static const char *scan_opening(struct sql_scan *st, const char *s, const char *
 
 const char *sql_find_end(const char *s, const char *end, const char *delimiter, struct sql_scan *st)
 {
-    /* DELIMITER of a client may be any text: searches its first byte, then compares the rest */
+    /* a client's DELIMITER may be any text, so its first byte is searched, then the rest
+     * compared */
     size_t dl = strlen(delimiter);
     s -= st->waiting;
     while (s < end) {

@@ -12,7 +12,8 @@ struct server_version server_version_of(const char *reported)
 {
     struct server_version v = {strstr(reported, "MariaDB") != NULL, SERVER_UNKNOWN};
     unsigned major, minor, patch = 0;
-    /* MariaDB 10 puts this before its version for replicas; some client libraries leave it there. */
+    /* MariaDB 10 puts this before its version for replicas, and some client libraries do not
+     * remove it. */
     if (v.mariadb && text_starts(reported, "5.5.5-"))
         reported += strlen("5.5.5-");
     if (sscanf(reported, "%3u.%2u.%2u", &major, &minor, &patch) >= 2)
@@ -24,7 +25,8 @@ struct server_version server_version_of(const char *reported)
 
 enum { MYSQL, MARIADB };
 
-/* Each series reaches to the next row; the one after the last tested one is newer than what is known. */
+/* Each series extends to the next row. The row after the last tested series stands for unknown
+ * newer versions. */
 static const struct server_series series[] = {
     {MARIADB, 0, "before 10.5", SERVER_TOO_OLD},
     {MARIADB, V(10, 5, 0), "10.5", SERVER_TESTED},
@@ -61,7 +63,7 @@ enum server_support server_support(struct server_version v)
 
 /* ---- statements and variables ---- */
 
-/* Of each word and vendor, the last row that the version has reached. */
+/* For each word and vendor, the last row whose version is not newer than the server's applies. */
 static const struct {
     enum server_word word;
     bool mariadb;
@@ -70,14 +72,14 @@ static const struct {
 } words[] = {
     {WORD_LOG_STATUS, MARIADB, 0, "SHOW MASTER STATUS"},
     {WORD_LOG_STATUS, MYSQL, 0, "SHOW MASTER STATUS"},
-    {WORD_LOG_STATUS, MYSQL, V(8, 2, 0), "SHOW BINARY LOG STATUS"}, /* alone since 8.4 */
-    /* SHOW REPLICA STATUS takes a privilege in MariaDB that is needed for nothing else. */
+    {WORD_LOG_STATUS, MYSQL, V(8, 2, 0), "SHOW BINARY LOG STATUS"}, /* the only one since 8.4 */
+    /* SHOW REPLICA STATUS is avoided, because in MariaDB it requires an additional privilege. */
     {WORD_REPLICA_STATUS, MARIADB, 0,
      "SELECT 1 FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME='SLAVES_RUNNING' AND "
      "VARIABLE_VALUE<>'0'"},
     {WORD_REPLICA_STATUS, MYSQL, 0, "SHOW SLAVE STATUS"},
     {WORD_REPLICA_STATUS, MYSQL, V(8, 0, 22), "SHOW REPLICA STATUS"},
-    /* So does SHOW REPLICA HOSTS. */
+    /* SHOW REPLICA HOSTS would require an additional privilege, too. */
     {WORD_REPLICAS, MARIADB, 0, "SHOW GLOBAL STATUS LIKE 'Slaves_connected'"},
     {WORD_REPLICAS, MYSQL, 0, "SHOW SLAVE HOSTS"},
     {WORD_REPLICAS, MYSQL, V(8, 0, 22), "SHOW REPLICAS"},
@@ -101,7 +103,7 @@ static const struct {
     {WORD_INVISIBLE_KEY, MYSQL, V(8, 0, 30), "sql_generate_invisible_primary_key"},
     {WORD_CHECKS, MARIADB, V(10, 2, 1), "check_constraint_checks"},
     {WORD_STATISTICS_AGE, MYSQL, V(8, 0, 3), "information_schema_stats_expiry"},
-    /* Some releases of MariaDB's series have none yet. */
+    /* Some releases of MariaDB's series lack it. */
     {WORD_IDENTITY, MARIADB, 0, "server_uid"},
     {WORD_IDENTITY, MYSQL, 0, "server_uuid"},
     {WORD_STATUS_SCHEMA, MARIADB, 0, "information_schema"},
@@ -111,7 +113,8 @@ static const struct {
     {WORD_SKIP_LOCKED, MYSQL, V(8, 0, 1), "SKIP LOCKED"},
     {WORD_NEW_ROW, MARIADB, 0, ""},
     {WORD_NEW_ROW, MYSQL, 0, ""},
-    {WORD_NEW_ROW, MYSQL, V(8, 0, 20), " AS n"}, /* since 8.0.19; VALUES() warns since 8.0.20 */
+    /* supported since 8.0.19; VALUES() causes a warning since 8.0.20 */
+    {WORD_NEW_ROW, MYSQL, V(8, 0, 20), " AS n"},
     {WORD_OR_REPLACE, MARIADB, 0, "OR REPLACE "},
     {WORD_ROLES, MARIADB, 0, "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"},
     {WORD_ROLES, MYSQL, 0, "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?"},
