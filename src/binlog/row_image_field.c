@@ -219,8 +219,9 @@ static char *put_inet6(const struct field *f, char *o, const uint8_t *v, size_t 
 /* ---- dates and times ---- */
 
 /* There are three formats: that of MySQL 5.6, which both servers write, and MariaDB's own two
- * formats with mysql56_temporal_format=OFF. The latter are used without a fraction (decimal
- * numbers, little endian) and with one ("hires": a count of the smallest unit, big endian). */
+ * formats with mysql56_temporal_format=OFF. Of these two, one is for types without a fraction
+ * (decimal numbers, little endian), the other one for types with a fraction ("hires": a count of
+ * the smallest unit, big endian). */
 
 static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 

@@ -143,8 +143,8 @@ static bool holds_quoted(const char *sql, size_t len, const char *name)
     return holds(sql, len, b.p);
 }
 
-/* Returns whether the text names the schema in another letter case, or names anything in a
- * schema whose name is unreadable. In ordinary texts no letter follows a dot. */
+/* Returns whether the text names the schema in a different spelling (letter case), or names
+ * anything in a schema whose name is unreadable. In ordinary texts no letter follows a dot. */
 static bool names_in_other_letters(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};

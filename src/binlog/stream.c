@@ -32,7 +32,7 @@
  * which an event has at most two, at 64 KB. */
 #define HALF_MAX (256u << 10)
 
-#define BLOCK 4096u         /* servers extend the files of their logs by whole blocks */
+#define BLOCK 4096u         /* servers write their logs in whole blocks */
 #define ENCRYPTED_HEAD 512u /* MySQL includes this head in a file's size */
 
 struct binlog {

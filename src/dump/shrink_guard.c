@@ -126,7 +126,8 @@ static uint64_t lost_rows(const struct manifest_table *was, const struct manifes
     return without(was->rows, is ? is->rows : 0);
 }
 
-/* The names of those that lost most rows, or are gone, the largest loss first. */
+/* Returns the names of the tables that lost most rows or no longer exist, the largest loss
+ * first. */
 static json_t *most_lost(const struct manifest *before, const struct manifest *now,
                          const struct shrink_rule *rule)
 {

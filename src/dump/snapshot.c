@@ -382,8 +382,8 @@ static int take(struct snapshot *s, enum config_method method, struct err *e)
     return method == METHOD_FUZZY ? take_fuzzy(s, e) : take_locked(s, e);
 }
 
-/* Returns the reason not to scan if no table is left to scan. Method copy then does the same
- * without reading the binlog. */
+/* Returns the reason not to scan if no table is left to scan, because method copy then does the
+ * same without reading the binlog. Otherwise lists the tables without a key in `copied`. */
 static char *none_scanned(const struct db_tables *tables, const char *sentinel,
                           struct names *copied)
 {

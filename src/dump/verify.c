@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "dump/parts.h"
 
-/* Upper bound for definitions; nobody writes this much by hand. */
+/* Upper bound for definitions, which people write and which never reach this size. */
 #define REST_MAX (256u << 20)
 #define HASH_CHUNK 131072u
 

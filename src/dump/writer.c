@@ -308,7 +308,8 @@ static int stream(struct writing *w, mono_t began, struct err *e)
         return -1;
     if (checked == 0)
         return 0;
-    /* The world changed during the dump: it is moved to rejected/, from which nothing is restored. */
+    /* The world changed during the dump, so the dump is moved to rejected/, from which nothing
+     * is restored. */
     why = *e;
     if (catalog_reject(w->job->dirfd, m, w->part, why.text, e) == 0)
         *e = why;
@@ -533,8 +534,7 @@ static int check_room(const struct writing *w, struct err *e)
                     w->job->cfg->dump_dir);
 }
 
-/* Writes the dump in the steps of writer.h. After a kill in any of them, the files left are
- * valid. */
+/* Writes the dump in the steps of writer.h. The process may be killed between any two of them. */
 static int write_dump(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     mono_t began = clock_mono();
@@ -555,8 +555,7 @@ static int write_dump(struct writing *w, const struct dump_options *opt, struct 
 }
 
 /* Deletes old journal segments. With mode = follow the follower deletes them. Without it,
- * segments exist here only if they were fetched from the store, and no other process deletes
- * them. */
+ * segments may have been fetched from the store, and no other process deletes them. */
 static void trim_segments(const struct job *job)
 {
     struct err why;

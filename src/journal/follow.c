@@ -333,7 +333,7 @@ static int reach_end(struct follower *f, struct err *e)
 
 /* Returns whether a marker must be written. Each marker is sent to the followers of all worlds
  * of its server and stays in its log. While a mark waits to be judged, one marker per second is
- * needed. `late` means that the end of the log of a second ago was not reached yet. */
+ * needed. `late` means that the end that the log had a second ago was not reached yet. */
 static bool marker_due(const struct follower *f, bool late, mono_t now)
 {
     bool proves = f->any_stored && f->end.file[0] && !late && !f->swap;

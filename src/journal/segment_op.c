@@ -487,7 +487,7 @@ static bool read_tables(struct segment_parser *p, const char *s, size_t len, str
     return p->scope.count > 0;
 }
 
-/* Reads a changed definition. Searches by time do not use its event. */
+/* Reads a changed definition. A search for a time does not use this event. */
 static int read_definition(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     uint64_t second = number(in);

@@ -443,7 +443,8 @@ static int put_event(struct segment_writer *w, const struct change *c, enum segm
         return -1;
     if (op == SEGMENT_SWAP && put_json(&w->body, w->name, segment_mark_json(c->mark), 0, e) < 0)
         return -1;
-    /* if only its end revealed the event, its position is the beginning */
+    /* an event within a transaction is noted where the transaction begins, even if only its end
+     * revealed the event */
     struct change noted = *c;
     if (w->s.open) {
         noted.file = w->begins.point.file;

@@ -117,7 +117,8 @@ static const struct known_error {
      "its administrator keeps everybody out: " DB_UNSET_FOR_GOOD("offline_mode", "OFF")},
     {3118, ERR_DENIED, HINT_UNLOCK}, /* account locked, MySQL */
     {4151, ERR_DENIED, HINT_UNLOCK}, /* account locked, MariaDB */
-    {3159, ERR_DENIED, "[mysql] tls = verify, or the server's socket"}, /* only over these */
+    /* the server accepts the account only over these */
+    {3159, ERR_DENIED, "[mysql] tls = verify, or the server's socket"},
     {DB_TABLE_FULL, ERR_QUERY,
      "the server has no room for so large a table: raise max_heap_table_size, the "
      "maximum_max_heap_table_size that it may have been started with, or its memory or disk"},

@@ -49,12 +49,12 @@ static const struct {
     [DEFINITION_EVENT] =
         {"SELECT EVENT_NAME FROM information_schema.EVENTS WHERE EVENT_SCHEMA=? ORDER BY 1", 3, 1,
          4, "nttCww*"},
-    /* of MySQL 9; its text has no charset of its own */
+    /* exists since MySQL 9; its text has no character set of its own */
     [DEFINITION_LIBRARY] =
         {"SELECT LIBRARY_NAME FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA=? "
          "ORDER BY 1",
          2, 1, 0, "ntC*"},
-    /* of MariaDB's SQL mode ORACLE */
+    /* exists only in MariaDB's SQL mode ORACLE */
     [DEFINITION_PACKAGE] = {ROUTINES("PACKAGE"), 2, 1, 3, "ntCww*"},
     [DEFINITION_PACKAGE_BODY] = {ROUTINES("PACKAGE BODY"), 2, 1, 3, "ntCww*"},
 };
