@@ -532,7 +532,7 @@ static int forget_damage(int dirfd, const char *name, struct err *e)
     struct proof p;
     if (proof_read(dirfd, name, &p, e) < 0)
         return -1;
-    return p.damaged ? proof_intact(dirfd, name, "offsite", e) : 0;
+    return p.damaged ? proof_intact(dirfd, name, "store download", e) : 0;
 }
 
 /* All of it is in the file, and on the disk. As with a dump that is made here: the file first, then the manifest, which

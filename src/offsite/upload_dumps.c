@@ -162,7 +162,7 @@ static enum remote_result damaged_here(struct upload *u, const struct catalog_en
 {
     struct err ignored; /* a verify will find it as well */
     static const char why[] = "its SHA-256 is not that of its manifest";
-    proof_damaged(u->dirfd, x->m.name, "offsite", why, &ignored);
+    proof_damaged(u->dirfd, x->m.name, "store upload", why, &ignored);
     err_set(e, ERR_DAMAGED, 0, "dump %s is not sent: %s", x->m.name, why);
     return REMOTE_STOPPED;
 }

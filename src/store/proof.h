@@ -19,7 +19,7 @@ struct proof {
     bool damaged;     /* its file does not match its manifest */
     int64_t failures; /* consecutive loads that the server refused because of the dump's content */
     wall_t at;        /* time of the last finding; ms 0: none since it was stored */
-    char by[16];      /* "verify", "restore", "drill" */
+    char by[16];      /* "verify", "restore", "drill", "store upload", "store download" */
     char reason[400];
 };
 

@@ -8,7 +8,7 @@
 const struct condition_words condition_words[CONDITIONS] = {
     [CONDITION_DAMAGED] = {"dump_damaged", EVENT_DISK, "a dump is damaged"},
     [CONDITION_DUMP] = {"dump", EVENT_DISCARDED, "dump failed"},
-    [CONDITION_SHRUNK] = {"dump_shrunk", EVENT_DISCARDED, "tables lost rows"},
+    [CONDITION_SHRUNK] = {"dump_shrunk", EVENT_DISCARDED, "tables lost rows", "no more rows lost"},
     [CONDITION_STALE] = {"stale", EVENT_STALE, "no new dump for too long"},
     [CONDITION_DISK_LOW] = {"disk", EVENT_DISK, "disk of the dumps nearly full"},
     [CONDITION_STATUS] = {"status", EVENT_DISK, "status files cannot be written"},
@@ -16,7 +16,8 @@ const struct condition_words condition_words[CONDITIONS] = {
     [CONDITION_DISK_WRITER] = {"writing", EVENT_DISK, "disk of the dumps does not answer"},
     [CONDITION_DIR_MOVED] = {"dump_dir", EVENT_DISK, "dump directory moved or replaced"},
     [CONDITION_REFUSED] = {"config", EVENT_STARTED, "new config refused"},
-    [CONDITION_JOURNAL_GAP] = {"journal_gap", EVENT_JOURNAL, "journal interrupted"},
+    [CONDITION_JOURNAL_GAP] = {"journal_gap", EVENT_JOURNAL, "journal interrupted",
+                               "journal gap is over"},
     [CONDITION_JOURNAL] = {"journal", EVENT_JOURNAL, "no journal"},
     [CONDITION_JOURNAL_LAG] = {"journal_lag", EVENT_JOURNAL, "journal is late"},
     [CONDITION_CHECK] = {"check", EVENT_CHECK, "--check fails"},
@@ -67,7 +68,7 @@ void exposure_words(const struct exposure *e, struct buf *out)
             out, "at most %s of play: the newest verified dump is %s old, and %s; ", age, age,
             !e->journal ? "no journal covers the time since ([journal] mode = off)"
             : e->up     ? "the journal is not known to cover the time since"
-                    : "whether the journal covers the time since is seen when the server is back");
+                    : "whether the journal covers the time since is seen when the world is back");
     buf_adds(out, !e->up    ? "this does not grow while nobody plays"
                   : covered ? "this stays so while the journal is followed"
                             : "this grows until the next dump is stored");

@@ -45,11 +45,12 @@ enum condition_id {
 };
 
 /* Text of each condition: its name (incidents on the disk, metrics), the event of its alerts, and
- * the subject of its mails after the world's name, if no better one names the object. */
+ * the subject of its mails after the world's name, if no better one names the object. `over`: the
+ * subject of the mail about its end; NULL: "over: " followed by the headline. */
 struct condition_words {
     const char *name;
     unsigned event;
-    const char *headline;
+    const char *headline, *over;
 };
 extern const struct condition_words condition_words[CONDITIONS];
 

@@ -210,7 +210,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
         return;
     }
     notify_open(w, kinds[kind].condition, condition_key(key, e),
-                "keeping the world; the next one shows whether this is over",
+                "keeping the world; the next attempt shows whether this is over",
                 e->hint[0]      ? e->hint
                 : kind == DRILL ? "worldkeeper --drill repeats it by hand; worldkeeper --verify "
                                   "reads the dumps"

@@ -52,7 +52,9 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
     int64_t kept = w->cfg->retention.keep_before_shrink;
     if (json_array_size(shrunk) == 0) {
         if (!follower_loss_after(m))
-            notify_over(w, CONDITION_SHRUNK, "the newest dump has not lost many rows");
+            notify_over(w, CONDITION_SHRUNK,
+                        "the newest dump has not lost many rows again; those that were "
+                        "lost are back only if somebody restored them");
         return;
     }
     if (only_dropped(w, json_array_get(shrunk, 0)))

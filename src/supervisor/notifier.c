@@ -359,7 +359,10 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
     }
     /* The end is named by what it is the end of, in as few words. */
     char over[80];
-    snprintf(over, sizeof over, "over: %s", condition_words[id].headline);
+    if (condition_words[id].over)
+        snprintf(over, sizeof over, "%s", condition_words[id].over);
+    else
+        snprintf(over, sizeof over, "over: %s", condition_words[id].headline);
     struct alert al = {.event = event,
                        .kind = alert_kinds[kind],
                        .headline = on ? n->headline : over,

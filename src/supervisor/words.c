@@ -47,6 +47,7 @@ static void sentinel(const struct words_facts *f, struct words *out)
             {"NOT PROTECTED, the sentinel table is missing",
              "the table by which worldkeeper knows its world is missing: ",
              "no dump; nothing is restored by itself",
+             "if another alert has a command with the moment of the loss, that one loses less; "
              "for one that was lost or dropped by mistake: worldkeeper --restore; for tables "
              "that are the world now, as after loading a new round (dumps from before are then "
              "restored only by name): worldkeeper --init"},
@@ -103,9 +104,9 @@ static void down(const struct words_facts *f, struct words *out)
                   "the database server refuses worldkeeper, so that it is not known whether the "
                   "world is there: ",
                   "probing on; no dump, and nothing is restored on a refusal",
-                  "worldkeeper --check names the privilege or limit that is missing; if none is, "
-                  "the password was changed: SIGHUP (systemctl reload) makes this supervisor read "
-                  "it again"},
+                  "worldkeeper --check names the privilege or limit that is missing; if it finds "
+                  "none, the password was changed: SIGHUP (systemctl reload) makes this "
+                  "supervisor read it again"},
         away = {"DOWN", "",
                 "probing until the server answers; the world is restored by itself when it comes "
                 "back empty",
@@ -129,6 +130,8 @@ static void down(const struct words_facts *f, struct words *out)
         explain(f->guard, f->cfg, f->error, "", &x);
         SET(out->what, "%c%s. Detail: %.600s", tolower((unsigned char)x.cause[0]), x.cause + 1,
             reason);
+        if (x.command[0])
+            SET(out->todo, "%s; this shows its state: %s", t->todo, x.command);
     }
 }
 
@@ -428,6 +431,12 @@ void gap_words(const struct follow_gap *gap, wall_t moment, bool first, struct b
     char t[TEXT_SHORT];
     bool several = s->count + s->more > 1, undumped = false;
     const char *link = first ? "at" : "no later than";
+    if (gap->by_statement && s->schema) { /* nothing is there to be dumped */
+        buf_printf(out,
+                   "no dump while the database is missing; it can be brought back as it was %s %s",
+                   link, text_utc(moment, t));
+        return;
+    }
     buf_adds(out, "a dump is taken at once; if the world is lost before it is stored, ");
     if (!gap->by_statement || !gap->tables_only) {
         buf_printf(out,

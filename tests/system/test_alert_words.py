@@ -5,7 +5,7 @@ import time
 
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import IMPATIENT
+from wk.keeper import IMPATIENT, USER
 from wk.util import wait_for
 from wk.watch import Lateness
 
@@ -44,6 +44,7 @@ def test_a_loss_is_two_mails_in_one_thread(mailed, victim, smtp):
     victim.kill9()
     first = smtp.wait(down)[0]
     assert first.text.startswith("What happened") and "To do" in first.text.splitlines()[1]
+    assert "    systemctl status mariadb mysql" in first.text.splitlines(), first.text
     assert first.message["References"] is None and first.message["In-Reply-To"] is None
     began = time.monotonic()
     victim.start()
@@ -158,6 +159,21 @@ def test_the_mail_of_a_failed_restore_has_the_way_out(mailed, victim, smtp):
     assert f"    worldkeeper --config {mailed.config_path} --list" in lines, mail.text
     victim.sql(grant[0])
     smtp.wait(back)
+
+
+def test_a_world_behind_a_refusal_was_never_away(mailed, victim, smtp):
+    """A privilege is revoked and returned: PROTECTED again, in the same thread, and not BACK."""
+    schema = mailed.world.schema
+    granted = schema.replace("_", "\\_")
+    victim.sql(f"REVOKE ALL ON `{granted}`.* FROM {USER}@localhost")
+    victim.end_sessions(user=USER)
+    first = smtp.wait(lambda m: m.subject.startswith("w1 NOT PROTECTED"))[0]
+    lines = first.text.splitlines()
+    assert f"    worldkeeper --config {mailed.config_path} --check" in lines, first.text
+    victim.account(USER, [schema])
+    last = smtp.wait(lambda m: m.subject.startswith("w1 PROTECTED again"))[0]
+    assert thread(last) == thread(first) and "the world was never away" in last.text
+    assert not [m for m in smtp.mails if back(m) or down(m)]
 
 
 @pytest.mark.waits(6)

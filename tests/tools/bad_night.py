@@ -212,8 +212,9 @@ class Night:
             self.keeper.dump()
             following(self.keeper)
             self.world.sql("DROP TABLE fleet")
-            self.settled(lambda s: self.up(s) and s["troubles"], "the dropped table")
+            self.settled(self.up, "the dropped table")
             self.collect("Afterwards")
+            self.keeper.dump()  # its mails, if any, stand under the next event
             if not self.typed("fleet"):
                 self.keeper.run("--restore", "--table", "fleet")
             self.keeper.dump()

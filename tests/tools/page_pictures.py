@@ -105,7 +105,9 @@ def picture(browser, site, page, state, path, width, dark, height=None):
         status["valid_until_unix"] = int(time.time()) + 3600
     if state in ("WAITING", "LONG"):
         status["troubles"] = [{"what": "the disk of the dumps is nearly full: less than 1.0 GiB left", "since": status["updated"],
-                               "hint": "make room on the file system of /var/lib/worldkeeper/w1: df -h shows how full it is"}]
+                               "hint": "make room on the file system of the dumps; this shows how full it is: df -h /var/lib/worldkeeper/w1",
+                               "prose": "make room on the file system of the dumps",
+                               "commands": [{"does": "this shows how full it is", "command": "df -h /var/lib/worldkeeper/w1"}]}]
     word = {"UP": "UP", "SUSPECT": "UP", "RESTORING": "RESTORING", "LOST": "RESTORING", "UNVERIFIED": "UNKNOWN"}.get(state, "WAITING")
     site.instead["status.json"] = json.dumps(status).encode()
     site.instead["players.json"] = json.dumps({
@@ -113,7 +115,7 @@ def picture(browser, site, page, state, path, width, dark, height=None):
         "message": {"UP": "The world is up.", "RESTORING": "The world is being restored.",
                     "UNKNOWN": "It is not known whether the world is up.",
                     "WAITING": "The world is not there at the moment."}[word],
-        "kept": "The world was restored at 2026-11-28 09:12:44 UTC. Some actions during the outage are being looked at." if word == "UP" else "",
+        "kept": "The world was restored at 2026-11-28T09:12:44Z. Some actions during the outage are being looked at." if word == "UP" else "",
         "kept_until": None}).encode()
     shown = "UNKNOWN" if state == "UNKNOWN" else status["state"]
     browser.look(width, dark)

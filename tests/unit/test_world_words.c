@@ -250,6 +250,11 @@ static void test_gap(void **state)
     assert_string_equal(b.p, "a dump is taken at once; if the world is lost before it is stored, "
                              "it comes back as it was at 2026-11-18T11:06:40Z, and what is played "
                              "after that moment is lost");
+    s->schema = true;
+    buf_clear(&b);
+    gap_words(&gap, at, true, &b);
+    assert_string_equal(b.p, "no dump while the database is missing; it can be brought back as it "
+                             "was at 2026-11-18T11:06:40Z");
 }
 
 static void expect_exposure(struct exposure e, const char *expected)
@@ -281,7 +286,7 @@ static void test_exposure(void **state)
     expect_exposure(
         (struct exposure){.dump = true, .dump_age = 960000, .unproven = -1, .journal = true},
         "at most 16m of play: the newest verified dump is 16m old, and whether the journal "
-        "covers the time since is seen when the server is back; this does not grow while nobody "
+        "covers the time since is seen when the world is back; this does not grow while nobody "
         "plays");
     /* what is not known is no number */
     expect_exposure(
