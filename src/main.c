@@ -175,7 +175,7 @@ static int set_time(const char *option, char **out, const char *text, struct err
     if (refuse_twice(option, text, false, e) < 0)
         return -1;
     if (text_time_parse(text, now, &at) < 0 || at.ms > now.ms) {
-        err_set(e, ERR_USAGE, 0, "--%s \"%.100s\" is no moment of the past", option, text);
+        err_set(e, ERR_USAGE, 0, "--%s \"%.100s\" is not a time in the past", option, text);
         return err_hint(
             e, "\"2026-11-21 18:30:05\" (local time, or UTC with a Z after it), 2026-11-21 for the "
                "beginning of that day, 18:30, or -15m");

@@ -151,7 +151,7 @@ int action_rollup(struct action_context *a, const struct request *r, json_t **re
     int rc = 0;
     if (r->until) {
         if (text_time_parse(r->until, now, &until) < 0 || until.ms > now.ms)
-            return err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is no moment of the past",
+            return err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is not a time in the past",
                            r->until);
         opt.until = until.ms / 1000 * 1000 + 999;
     }

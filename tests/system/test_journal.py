@@ -888,8 +888,8 @@ def test_at_needs_a_dump_of_ours(make_world, make_keeper, logged, tmp):
 
 
 @pytest.mark.parametrize("at, rc, said", [
-    ("yesterday", 2, "no moment of the past"),
-    ("2999-01-01 00:00", 2, "no moment of the past"),
+    ("yesterday", 2, "not a time in the past"),
+    ("2999-01-01 00:00", 2, "not a time in the past"),
     ("2001-01-01 00:00", 5, "as old as"),
 ])
 def test_moments_that_cannot_be(make_world, make_keeper, logged, at, rc, said):
