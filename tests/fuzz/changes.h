@@ -2,6 +2,9 @@
 #ifndef CHANGES_H
 #define CHANGES_H
 
+#include "binlog/change.h"
+#include "journal/segment.h"
+
 struct changes {
     bool within;
     char file[256]; /* the last place */

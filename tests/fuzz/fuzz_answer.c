@@ -143,8 +143,8 @@ static struct config config(void)
         scratch_put("password", password, strlen(password));
         snprintf(secret, sizeof secret, "/proc/self/fd/%d/password", scratch_dir());
     }
-    c.webhook.url = c.heartbeat_url = hook;
-    c.webhook.timeout = c.heartbeat_timeout = c.smtp.timeout = 1000;
+    c.webhooks[0].url = c.heartbeat_url = hook;
+    c.webhooks[0].timeout = c.heartbeat_timeout = c.smtp.timeout = 1000;
     c.smtp.url = mail_url;
     c.smtp.from = from;
     c.smtp.to.list = to;

@@ -82,7 +82,8 @@ static void judge_whole(const struct config *c)
                                 strcmp(c->metrics_file, c->json_file) != 0));
     demand(!c->smtp.url || (c->smtp.from && c->smtp.to.count));
     demand(!c->smtp.user == !c->smtp.password_file);
-    demand(!(c->webhook.url && c->webhook.url_file));
+    for (unsigned i = 0; i < CONFIG_WEBHOOKS; i++)
+        demand(!(c->webhooks[i].url && c->webhooks[i].url_file));
     demand(!(c->heartbeat_url && c->heartbeat_url_file));
     demand(c->retention.keep_last > 0);
     demand(c->ledger_count <= CONFIG_LEDGERS);

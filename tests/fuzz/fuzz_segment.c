@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "changes.h"
+#include "journal/segment_int.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
 #include "scratch.h"
