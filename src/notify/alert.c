@@ -11,14 +11,15 @@
 #include "notify/message.h"
 #include "notify/webhook.h"
 
-/* Limits of what is stored and sent: no alert may fill a disk, or be refused for its size. */
+/* Limits of what is stored and sent, so that an alert can neither fill a disk nor be rejected for
+ * its size. */
 #define TEXT_MAX 1000    /* bytes of one text of an alert */
 #define HEADLINE_MAX 640 /* bytes */
 #define COMMAND_MAX 2000 /* bytes; a longer one is left out: a cut one could do something else */
 #define FACTS_MAX 40
 #define FACT_MAX 200 /* bytes of one fact */
 
-/* NULL: the channel is none. */
+/* Returns NULL if the channel is not a webhook. */
 static const struct config_webhook *webhook_of(const struct config *c, enum alert_channel ch)
 {
     return ch >= ALERT_WEBHOOK && ch < ALERT_CHANNELS ? &c->webhooks[ch - ALERT_WEBHOOK] : NULL;
@@ -54,8 +55,8 @@ bool alert_wanted(const struct config *c, unsigned event)
 
 /* Composing */
 
-/* Cleans to one line: line ends and tabs become blanks, the rest is text_clean()'s. What a server or a file said may
- * hold anything; from here on it is one line of valid UTF-8. */
+/* Converts a text to one line of valid UTF-8: line ends and tabs become blanks, and text_clean()
+ * does the rest. Needed because a text from a server or a file may contain any bytes. */
 static json_t *clean_json(const char *s, size_t max)
 {
     SCOPED(buf_free) struct buf line = {0}, clean = {0};
@@ -67,7 +68,7 @@ static json_t *clean_json(const char *s, size_t max)
     return json_string(clean.p);
 }
 
-/* Numbers stay numbers; a list becomes one string. */
+/* Adds one fact. Numbers stay numbers; a list becomes one string. */
 static void add_fact(json_t *out, const char *key, const json_t *value)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -109,7 +110,8 @@ static json_t *new_id(wall_t now)
     unsigned char raw[16];
     char hex[2 * sizeof raw + 1];
     if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw) {
-        /* Cannot happen for so few bytes; an id that is unlikely to repeat is still good enough. */
+        /* getrandom() should not fail for so few bytes. If it does, an id that is unlikely to
+         * repeat is good enough. */
         int64_t seed[2] = {now.ms, (int64_t)getpid()};
         memcpy(raw, seed, sizeof raw);
     }
@@ -117,7 +119,7 @@ static json_t *new_id(wall_t now)
     return json_string(hex);
 }
 
-/* What there is to do as sentences and as commands, each of which can be pasted whole. */
+/* Adds the recommended steps as sentences and as commands. Each command can be pasted as it is. */
 static void add_steps(json_t *j, const char *todo)
 {
     SCOPED(steps_free) struct steps s = {0};
@@ -151,12 +153,14 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
     if (gethostname(host, sizeof host - 1) < 0 || !host[0])
         snprintf(host, sizeof host, "unknown");
     const char *what = a->what ? a->what : "", *event = config_event_name(a->event);
-    /* Without words of its own an alert is named by what happened, up to the first colon or semicolon. */
+    /* An alert without its own headline uses the beginning of `what`, up to the first colon or
+     * semicolon. */
     SCOPED(xfree) char *headline =
         a->headline ? xstrdup(a->headline) : xstrndup(what, message_clause(what));
     json_t *j = json_object(), *id = new_id(now);
-    /* An incident has the id of its first message, which all later ones reply to: that is the earlier
-     * one where both belong to a new incident. */
+    /* The id of an incident is the id of its first message, to which all later messages reply. If
+     * the alert and the earlier one belong to the same new incident, the earlier one is the first
+     * message. */
     json_t *incident = a->incident ? clean_json(a->incident, 64) : json_incref(id);
     json_t *first = json_object_get(a->earlier, "id");
     if (first && json_equal(first, incident)) {

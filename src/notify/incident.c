@@ -16,7 +16,8 @@ const struct incident *incident_find(const struct incidents *all, const char *na
     return NULL;
 }
 
-/* A full list is no error: the alert goes out, only its thread is not remembered. */
+/* Opens an incident. If the list is full, the alert is sent anyway, but its thread is not
+ * remembered. */
 void incident_open(struct incidents *all, const char *name, const char *id, unsigned event)
 {
     if (all->count == INCIDENTS_MAX || incident_find(all, name))
@@ -46,7 +47,8 @@ json_t *incidents_json(const struct incidents *all, const char *world)
     return o;
 }
 
-/* What cannot be read is no reason not to start: then recoveries open new threads. */
+/* Loads the open incidents. An unreadable file must not prevent a start: its only effect is that
+ * recoveries open new threads. */
 void incidents_load(int dirfd, const char *world, struct incidents *out)
 {
     json_t *o, *part;
@@ -56,7 +58,8 @@ void incidents_load(int dirfd, const char *world, struct incidents *out)
     json_object_foreach(o, name, part)
     {
         const char *id = js_text(part, "id"), *of = js_text(part, "world");
-        /* The id becomes part of header fields, and the file may be anybody's. */
+        /* Checked because the id becomes part of header fields and any process may have written the
+         * file. */
         size_t len = strspn(id, "0123456789abcdef");
         if (len > 0 && !id[len] && len < sizeof out->list[0].id &&
             strlen(name) < sizeof out->list[0].name && (!of[0] || strcmp(of, world) == 0))

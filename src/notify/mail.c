@@ -11,8 +11,8 @@
 #include "notify/mime.h"
 #include "net/curl_request.h"
 
-/* libcurl speaks SMTP; the mail itself is ours (mime.h). Its debug output is followed to name the step and the recipient
- * at which a server refused, which its error codes do not. */
+/* libcurl speaks SMTP; this program composes the mail (mime.h). libcurl's error codes do not tell
+ * at which step or recipient a server refused, so its debug output is parsed for that. */
 
 #define TEXT_MAX 65536  /* bytes of the text of one mail */
 #define ANSWER_MAX 200  /* bytes of a server's line in our texts */
@@ -30,7 +30,8 @@ struct mail {
     FILE *reader; /* of text, for libcurl */
 };
 
-/* The SMTP transcript: libcurl reports only the last result, we need each recipient's. */
+/* The SMTP transcript. Needed because libcurl reports only the last result, not one per
+ * recipient. */
 struct transcript {
     const char *step; /* what the last command was about, for texts */
     bool login;       /* inside the login: its lines may repeat the password */
@@ -75,7 +76,7 @@ static void mail_close(struct mail *l)
     buf_free(&l->text);
 }
 
-/* The message's host, if it is a valid name. */
+/* Appends the message's host if it is a valid name. */
 static void add_host(struct buf *out, const struct message *m)
 {
     const json_t *host = json_object_get(message_newest(m), "host");
@@ -103,8 +104,9 @@ static void thread_headers(struct buf *out, const struct message *m)
     SCOPED(buf_free) struct buf id = {0}, all = {0}, incident = {0};
     message_id(&id, m);
     message_incident(&incident, message_lead(m));
-    /* Message-IDs of the first mails of the incidents in this one, the lead's first, each once. If the
-     * first alert was combined into another mail, that one names the same ID. */
+    /* Adds the Message-IDs of the first mails of all incidents in this message: the lead's first,
+     * each only once. If an incident's first alert was combined into another mail, that mail names
+     * the same ID. */
     size_t n = json_array_size(m->alerts);
     for (size_t i = n + 1; i > 0; i--) {
         SCOPED(buf_free) struct buf other = {0}, its = {0};
@@ -143,7 +145,7 @@ static void compose(struct mail *l, const struct message *m)
     mime_address_header(&l->text, "From", &l->from, 1);
     mime_address_header(&l->text, "To", l->to, l->to_count);
     mime_text_header(&l->text, "Subject", subject.p);
-    /* For filters: no word occurs in every subject. */
+    /* A List-Id header lets users filter by world, because no word occurs in every subject. */
     buf_adds(&l->text, "List-Id: <");
     for (const char *s = world.p; *s; s++)
         buf_addc(&l->text, isalnum((unsigned char)*s) || *s == '-' ? *s : '-');
@@ -174,8 +176,8 @@ int mail_compose(const struct config *c, const struct message *m, struct buf *ou
 
 /* The transcript */
 
-/* Follows which step of SMTP the session is in, from the commands that libcurl sends. Anything
- * unknown belongs to the login. */
+/* Follows the step of the SMTP session by the commands that libcurl sends. An unknown command is
+ * taken as part of the login. */
 static void transcript_command(struct transcript *t, const char *line)
 {
     static const struct {
@@ -219,7 +221,8 @@ static void transcript_command(struct transcript *t, const char *line)
     explicit_bzero(said, strlen(said));
 }
 
-/* 4xx is "not now", as greylisting says it; anything else is for good. */
+/* Records the answer for one recipient. A 4xx answer is temporary (greylisting, for example); any
+ * higher code is permanent. */
 static void note_recipient(struct mail *l, const char *addr, char answer)
 {
     for (size_t i = 0; i < l->to_count; i++)
@@ -254,7 +257,7 @@ static void transcript_answer(struct transcript *t, const char *line)
     t->rcpt[0] = '\0';
 }
 
-/* libcurl has only its own verdict; the server's words are in its debug output. */
+/* Receives libcurl's debug output, because the server's own words appear only there. */
 static int on_debug(CURL *h, curl_infotype type, char *data, size_t size, void *arg)
 {
     (void)h;
@@ -271,7 +274,8 @@ static int on_debug(CURL *h, curl_infotype type, char *data, size_t size, void *
 
 /* The session */
 
-/* Read when it is needed, so that a new password needs no reload; wiped after the request. */
+/* Reads the password when it is needed, so that a new password needs no reload. It is wiped after
+ * the request. */
 static int login(struct curl_request *w, const struct config_smtp *s, struct err *e)
 {
     SCOPED(buf_free) struct buf password = {0};
@@ -301,7 +305,8 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
                                        .no_login = true};
     if (curl_request_open(w, &target, e) < 0 || login(w, s, e) < 0)
         return -1;
-    /* With a password `preferred` means required: an attacker who strips STARTTLS would read it. */
+    /* With a password, `preferred` means required: otherwise an attacker who strips STARTTLS would
+     * read the password. */
     CURL_SET(w, CURLOPT_USE_SSL,
              s->starttls == STARTTLS_OFF                     ? (long)CURLUSESSL_NONE
              : s->starttls == STARTTLS_PREFERRED && !s->user ? (long)CURLUSESSL_TRY
@@ -316,7 +321,7 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
         *rcpt = more;
     }
     CURL_SET(w, CURLOPT_MAIL_RCPT, *rcpt);
-    /* A recipient that no longer exists must not keep the mail from the others. */
+    /* A recipient that no longer exists must not prevent delivery to the other recipients. */
     CURL_SET(w, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
     CURL_SET(w, CURLOPT_UPLOAD, 1L);
     if (l->text.len) /* else there is nothing to send */
@@ -362,11 +367,11 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
     return 0;
 }
 
-/* One mail to those of `now`; m NULL: none is sent. */
+/* Sends one mail to the recipients marked in `now`. If m is NULL, no mail is sent. */
 static int send_one(const struct config *c, enum request_depth depth, const struct message *m,
                     struct mail *l, struct request_result *r, struct err *e)
 {
-    /* Each ends in curl_request_close(), however far it came. */
+    /* Every request ends in curl_request_close(), even one that failed early. */
     struct curl_request w = {0};
     struct transcript t = {.mail = l};
     struct curl_slist *rcpt = NULL;
@@ -386,7 +391,7 @@ static int send_one(const struct config *c, enum request_depth depth, const stru
     return rc;
 }
 
-/* Does this recipient lack the alert? */
+/* Returns whether this recipient still lacks the alert. */
 static bool lacks(const struct mail *l, size_t i, const json_t *alert)
 {
     const json_t *left = json_object_get(alert, ALERT_RECIPIENTS), *one;
@@ -399,7 +404,8 @@ static bool lacks(const struct mail *l, size_t i, const json_t *alert)
     return !json_is_array(left);
 }
 
-/* The alerts that this recipient lacks; NULL: none. *begun: each of them has come to somebody. */
+/* Returns the alerts that this recipient lacks, or NULL if it has all of them. Sets *begun to true
+ * if each of these alerts has already reached another recipient. */
 static json_t *lacked(const struct mail *l, size_t i, const json_t *alerts, bool *begun)
 {
     json_t *list = json_array(), *a;
@@ -419,7 +425,8 @@ static json_t *lacked(const struct mail *l, size_t i, const json_t *alerts, bool
     return list;
 }
 
-/* Sends what the first recipient without an answer lacks to all who lack the same. */
+/* Sends the alerts that recipient `first` lacks, to all waiting recipients that lack the same
+ * ones. */
 static int send_group(const struct config *c, const struct message *m, struct mail *l, size_t first,
                       struct request_result *r, struct err *e)
 {
@@ -440,13 +447,15 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     for (size_t i = 0; i < l->to_count; i++) {
         if (!l->now[i])
             continue;
-        /* What was not carried out is still to do, whatever was answered to RCPT. */
+        /* If the server did not accept the mail, it must be sent again, even to recipients whose
+         * RCPT was accepted. */
         if (!sent.accepted && (l->state[i] == RCPT_TAKEN || l->state[i] == RCPT_WAITS))
             l->state[i] = RCPT_LATER;
         taken |= l->state[i] == RCPT_TAKEN;
         refused &= l->state[i] == RCPT_REFUSED;
     }
-    /* Who alone lacks an alert and is refused for good does not keep it for ever. */
+    /* If all recipients of this group were refused permanently and others have the alerts, these
+     * count as delivered. Otherwise they would be kept forever. */
     r->accepted |= taken || (refused && begun);
     if (sent.reply.len && !r->reply.len)
         buf_add(&r->reply, sent.reply.p, sent.reply.len);

@@ -6,7 +6,8 @@
 
 #include "base/js.h"
 
-/* One alert leads (message_lead()): subject and text begin with it. All others are there as far as they fit. */
+/* One alert leads (message_lead()): subject and text begin with it. The other alerts follow as far
+ * as they fit. */
 
 #define FIELD_MAX 1000     /* bytes of one field in the full text */
 #define CHAT_FIELD_MAX 400 /* the same in a chat */
@@ -49,13 +50,13 @@ const json_t *message_lead(const struct message *m)
     return json_array_get(m->alerts, lead_index(m));
 }
 
-/* The word for them in "(+2 …)". */
+/* Returns the word for the other alerts in "(+2 …)". */
 static const char *others_word(const struct message *m)
 {
     return lead_index(m) + 1 == json_array_size(m->alerts) ? "earlier" : "more";
 }
 
-/* All but the lead, in order; the caller frees the array. */
+/* Returns all alerts but the lead, in order. The caller frees the array. */
 static struct message others(const struct message *m)
 {
     json_t *list = json_copy((json_t *)(uintptr_t)m->alerts);
@@ -69,7 +70,8 @@ wall_t message_time(const struct message *m)
     return (wall_t){s > 0 && s < 253402300800 /* year 10000 */ ? (int64_t)s * 1000 : 0};
 }
 
-/* An id as alert_compose() makes it, else "": it becomes part of header fields. */
+/* Returns an id in the form that alert_compose() writes, else "". Checked because the id becomes
+ * part of header fields. */
 static const char *hex_field(const json_t *alert, const char *key)
 {
     const char *s = js_text(alert, key);
@@ -91,8 +93,8 @@ void message_incident(struct buf *out, const json_t *alert)
     buf_adds(out, hex_field(alert, "incident"));
 }
 
-/* Number of characters (or UTF-16 units) of clean UTF-8. Chats count UTF-16 units: a character beyond the first 65,536
- * counts twice. */
+/* Returns the number of characters (or UTF-16 units) of valid UTF-8. Chat services count UTF-16
+ * units: a character beyond the first 65,536 counts twice. */
 static size_t text_units(const char *s, bool utf16)
 {
     size_t n = 0;
@@ -104,8 +106,8 @@ static size_t text_units(const char *s, bool utf16)
     return n;
 }
 
-/* Truncates `b` to `max` characters, with "..." at the end. Between characters: a cut one would be refused, or shown
- * as a box. */
+/* Truncates `b` to `max` characters and appends "...". It cuts between characters, because a
+ * service rejects a partial character or shows it as a box. */
 static void cut_chars(struct buf *b, size_t max)
 {
     if (text_units(b->p, false) <= max)
@@ -128,7 +130,8 @@ size_t message_clause(const char *what)
     return strlen(what);
 }
 
-/* "s8 still DOWN". An alert of an older version has no headline. */
+/* Appends the headline, for example "s8 still DOWN". An alert of an older version has no
+ * headline. */
 static void add_head(struct buf *out, const json_t *a)
 {
     SCOPED(buf_free) struct buf what = {0};
@@ -154,7 +157,7 @@ void message_subject(struct buf *out, const struct message *m)
     buf_printf(out, "%s%s", s.p, suffix);
 }
 
-/* A fact's value as one clean line. */
+/* Appends a fact's value as one line of valid UTF-8. */
 static void fact_value(struct buf *out, const json_t *v)
 {
     if (json_is_string(v)) {
@@ -200,13 +203,14 @@ static void field_row(struct buf *out, size_t width, const char *label, const js
         add_row(out, width, label, v.p);
 }
 
-/* Unknown and empty values are not shown. */
+/* Returns whether a value is unknown or empty. Such values are not shown. */
 static bool is_empty(const json_t *v)
 {
     return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
 }
 
-/* A command of an alert, whole and clean, and what it does; false: there is no such command. */
+/* Reads command `i` of an alert and its description, both complete and cleaned. Returns false if
+ * there is no such command. */
 static bool command_at(const json_t *a, size_t i, struct buf *does, struct buf *command)
 {
     const json_t *o = json_array_get(json_object_get(a, "commands"), i);
@@ -218,13 +222,15 @@ static bool command_at(const json_t *a, size_t i, struct buf *does, struct buf *
     return command->len > 0;
 }
 
-/* An alert of an older version has its commands in the middle of "todo". */
+/* Returns the key of the advice. An alert of an older version has its commands in the middle of
+ * "todo". */
 static const char *advice_key(const json_t *a)
 {
     return json_is_string(json_object_get(a, "advice")) ? "advice" : "todo";
 }
 
-/* Each command is a line of its own, to be selected by three clicks; above it what it does. */
+/* Adds the steps. Each command has its own line, so that a triple click selects it; the line above
+ * says what it does. */
 static void add_todo(struct buf *out, size_t width, const json_t *a)
 {
     size_t before = out->len;
@@ -250,7 +256,8 @@ static void add_fields(struct buf *out, size_t width, const json_t *a,
         field_row(out, width, fields[i][0], a, fields[i][1]);
 }
 
-/* UTC, as --at takes it, and in brackets the time of the machine that wrote the alert, if that differs. */
+/* Adds the time in UTC, in the format of --at. The local time of the machine that wrote the alert
+ * follows in brackets if it differs. */
 static void add_time(struct buf *out, const json_t *a)
 {
     message_field(out, a, "at", 32);
@@ -318,7 +325,8 @@ static void add_brief(struct buf *out, const json_t *a)
     buf_addc(out, '\n');
 }
 
-/* How far back from `end` alerts fit into `max` bytes when printed by `add`; latest first. */
+/* Returns the index of the first alert that fits into `max` bytes together with all later ones up
+ * to `end`, if `add` prints them. */
 static size_t fitting(const struct message *m, size_t end, size_t max,
                       void (*add)(struct buf *, const json_t *))
 {
@@ -345,7 +353,8 @@ static void add_notes(struct buf *out, const struct message *m)
                    m->damaged, m->damaged == 1 ? " could" : "s could");
 }
 
-/* Three quarters of the room at most for alerts in full, an eighth for brief ones: the lead is always there. */
+/* Writes the text: the lead in full, always. Alerts in full get at most three quarters of `max`,
+ * brief ones an eighth. */
 void message_text(struct buf *out, const struct message *m, size_t max)
 {
     struct message rest = others(m);
@@ -368,7 +377,7 @@ void message_text(struct buf *out, const struct message *m, size_t max)
     json_decref((json_t *)(uintptr_t)rest.alerts);
 }
 
-/* Adds label and text as a line if it fits; returns whether it did. A line is there as a whole or not at all. */
+/* Adds label and text as a line if the complete line fits. Returns whether it did. */
 static bool chat_line(struct buf *out, size_t max, const char *label, const char *text)
 {
     if (text_units(out->p ? out->p : "", true) + text_units(label, true) + text_units(text, true) +
@@ -388,7 +397,7 @@ static void chat_field(struct buf *out, size_t max, const char *label, const jso
         chat_line(out, max, label, v.p);
 }
 
-/* The alerts other than the lead, one line each: as many of the latest as fit. */
+/* Adds the alerts other than the lead, one line each: as many of the latest as fit. */
 static void chat_others(struct buf *out, size_t max, const struct message *m)
 {
     struct message rest = others(m);
@@ -408,7 +417,8 @@ static void chat_others(struct buf *out, size_t max, const struct message *m)
     json_decref((json_t *)(uintptr_t)rest.alerts);
 }
 
-/* The same lines as in a mail, as far as they fit: a command is there whole or not at all. */
+/* Adds the same steps as in a mail, as far as they fit. A command that does not fit is omitted,
+ * never truncated. */
 static void chat_todo(struct buf *out, size_t max, const json_t *a)
 {
     chat_field(out, max, "To do: ", a, advice_key(a));

@@ -11,7 +11,8 @@
 #define WORD_CLOSE "?="
 #define WORD_BYTES 45 /* of text in one encoded-word: 60 characters of base64, 72 with the frame */
 
-/* Also false for control characters: those must never come into a header as they are. */
+/* Returns false for control characters too, because they must never appear in a header
+ * unencoded. */
 static bool is_ascii_text(const char *s)
 {
     for (; *s; s++)
@@ -20,7 +21,8 @@ static bool is_ascii_text(const char *s)
     return true;
 }
 
-/* The longest prefix of `s`, at most `max` bytes, that ends between characters. */
+/* Returns the length of the longest prefix of `s`, at most `max` bytes, that ends between
+ * characters. */
 static size_t whole_chars(const char *s, size_t len, size_t max)
 {
     if (len <= max)
@@ -31,7 +33,7 @@ static size_t whole_chars(const char *s, size_t len, size_t max)
     return n ? n : max;
 }
 
-/* Clean UTF-8 as encoded-words; `column` is the line's current column. */
+/* Appends valid UTF-8 as encoded-words. `column` is the line's current column. */
 static void encoded_words(struct buf *out, const char *s, size_t column)
 {
     size_t len = strlen(s), frame = strlen(WORD_OPEN WORD_CLOSE);
@@ -138,7 +140,7 @@ void mime_mailbox_free(struct mailbox *m)
     buf_free(&m->addr);
 }
 
-/* A display name: encoded-words, or a quoted string. */
+/* Appends a display name: as encoded-words or as a quoted string. */
 static void display_name(struct buf *out, const char *s, size_t column)
 {
     if (!is_ascii_text(s) || strstr(s, "=?")) {
@@ -175,7 +177,7 @@ void mime_address_header(struct buf *out, const char *name, const struct mailbox
 
 void mime_date_header(struct buf *out, wall_t t)
 {
-    /* Not strftime(), which follows the locale. */
+    /* strftime() is not used because it follows the locale. */
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -187,7 +189,7 @@ void mime_date_header(struct buf *out, wall_t t)
                tm.tm_sec);
 }
 
-/* Of the encodings it is the one that people can read in a mail's source. */
+/* Quoted-printable is used because people can read it in a mail's source. */
 void mime_quoted_printable(struct buf *out, const char *text, size_t len)
 {
     size_t column = 0;

@@ -5,8 +5,8 @@
 
 #include "base/js.h"
 
-/* Two things move independently of each other: deliveries per channel, and the copy on the disk. An alert leaves when all
- * channels have it and no answer of the disk is outstanding. */
+/* Two things progress independently: the delivery per channel, and the copy on the disk. An alert
+ * is removed when all channels have delivered it and no answer of the disk writer is pending. */
 
 static void remove_at(struct outbox *o, size_t i)
 {
@@ -57,7 +57,8 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
 void outbox_add_stored(struct outbox *o, json_t *alert, uint64_t number,
                        const bool waits[ALERT_CHANNELS])
 {
-    /* The same alert may be in memory already: it was stored, and the disk writer died before it said so. */
+    /* The same alert may already be in memory: the disk writer stored it but died before it
+     * reported so. */
     size_t at = 0;
     for (size_t i = 0; i < o->count; i++)
         if (json_equal(json_object_get(o->list[i].json, "id"), json_object_get(alert, "id"))) {
@@ -110,7 +111,8 @@ static bool is_ready(const struct outbox_alert *a, enum alert_channel ch, bool d
     return !a->done[ch] && (disk_away || a->copy == OUTBOX_STORED || a->copy == OUTBOX_UNSTORED);
 }
 
-/* The bucket as of now; a started refill interval keeps counting. A full bucket has none. */
+/* Refills the token bucket up to `now`. A refill interval that has begun keeps counting; a full
+ * bucket has no such interval. */
 static void refill(struct outbox_channel *c, mono_t now)
 {
     int64_t more = mono_since(now, c->refilled) / OUTBOX_REFILL;
@@ -168,7 +170,8 @@ void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_
     *m = (struct message){alerts, c->dropped, c->damaged};
 }
 
-/* An alert that is both delivered and on disk raises the mark. */
+/* Raises the delivery mark of each channel that has delivered this alert, if the alert is on
+ * disk. */
 static void raise_mark(struct outbox *o, const struct outbox_alert *a)
 {
     for (int ch = 0; ch < ALERT_CHANNELS; ch++)
@@ -197,7 +200,7 @@ void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     remove_delivered(o);
 }
 
-/* Those of `left` who lacked it until now. */
+/* Returns the recipients in `left` that also lacked the alert before. */
 static json_t *still_lacking(const json_t *alert, const json_t *left)
 {
     const json_t *before = json_object_get(alert, ALERT_RECIPIENTS), *old;
@@ -311,7 +314,8 @@ void outbox_not_stored(struct outbox *o)
     remove_delivered(o);
 }
 
-/* Marks of another directory mean nothing here: all is stored again. */
+/* Stores all alerts again, because the delivery marks of the old directory do not apply to the new
+ * one. */
 void outbox_moved(struct outbox *o)
 {
     for (size_t i = 0; i < o->count; i++) {
@@ -323,7 +327,8 @@ void outbox_moved(struct outbox *o)
     remove_delivered(o);
 }
 
-/* A pending alert with a lower number must stay on disk, so the mark stays below it. */
+/* Returns the delivery mark of a channel. It stays below the lowest pending alert, which must stay
+ * on disk. */
 uint64_t outbox_mark(const struct outbox *o, enum alert_channel ch)
 {
     uint64_t mark = o->channel[ch].mark;

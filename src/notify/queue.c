@@ -18,8 +18,8 @@
 #include "store/kept.h"
 #include "store/signature.h"
 
-/* Names carry the order, marks carry what was delivered; of these two only marks are rewritten. After a
- * crash an alert is sent once more rather than not at all. */
+/* File names hold the order of the alerts; mark files hold what was delivered, and only they are
+ * rewritten. After a crash an alert may be sent twice, so that none is lost. */
 
 #define DIGITS 12
 #define NUMBER_MAX UINT64_C(999999999999)
@@ -31,10 +31,10 @@
 #define RESERVE_BYTES                                                                              \
     16384 /* four blocks of 4 KiB: open incidents, a few alerts, a mark of what was sent */
 
-/* A mark that is damaged is not the same as none: none begins at the end of the queue. */
+/* Damaged and missing marks differ: a channel without a mark begins at the end of the queue. */
 enum mark { MARK_NONE, MARK_OK, MARK_DAMAGED };
 
-/* What the directory holds. */
+/* The contents of the queue directory. */
 struct shelf {
     uint64_t *num, *bad; /* sorted; .json and .json.bad */
     size_t n, nbad;
@@ -57,7 +57,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* "<12 digits><suffix>" */
+/* Parses "<12 digits><suffix>". */
 static bool parse_name(const char *name, const char *suffix, uint64_t *v)
 {
     const char *end = name;
@@ -109,7 +109,7 @@ static int read_mark(const struct config *c, int dirfd, enum alert_channel ch, s
         s->mark[ch].what = why.num == ENOENT ? MARK_NONE : MARK_DAMAGED;
     else if (b.len != DIGITS + 1 || !parse_name(b.p, "\n", &s->mark[ch].at))
         s->mark[ch].what = MARK_DAMAGED;
-    /* Running out of descriptors and the like says nothing about the mark. */
+    /* These errors (too many open files, for example) do not mean that the mark is damaged. */
     if (why.num != EMFILE && why.num != ENFILE && why.num != EACCES)
         return 0;
     return err_pass(e, &why);
@@ -124,7 +124,7 @@ static int read_shelf(const struct config *c, int dirfd, struct shelf *s, struct
     return rc;
 }
 
-/* Waits a few seconds at most for the lock: its holder may be stopped. */
+/* Waits at most a few seconds for the lock, because the process that holds it may be stopped. */
 static int lock_queue(int dirfd, struct err *e)
 {
     struct err why;
@@ -149,8 +149,8 @@ static int lock_queue(int dirfd, struct err *e)
     return err_sys(e, keep, "cannot lock the alert queue");
 }
 
-/* On a full disk an existing mark is overwritten in place: it is a dozen bytes in one sector.
- * Otherwise the same mail would be repeated for as long as the disk is full. */
+/* Overwrites an existing mark in place if the disk is full: it is a dozen bytes in one sector.
+ * Without this, the same mail would be repeated as long as the disk is full. */
 static int overwrite_mark(int dirfd, const char *name, const char *text, size_t len, struct err *e)
 {
     struct err why;
@@ -178,7 +178,7 @@ static int write_mark(const struct config *c, int dirfd, enum alert_channel ch, 
     return err_pass(e, &why);
 }
 
-/* The last number ever assigned, as far as the directory shows. */
+/* Returns the highest number that was assigned, as far as the directory shows. */
 static uint64_t last_number(const struct shelf *s)
 {
     uint64_t last = s->n ? s->num[s->n - 1] : 0;
@@ -190,9 +190,9 @@ static uint64_t last_number(const struct shelf *s)
     return last;
 }
 
-/* Each enabled channel gets a mark: a missing one at the end of the queue, where a channel that is new
- * in the config begins. A damaged one counts as "nothing delivered": what is still kept is sent once
- * more rather than never. */
+/* Gives each enabled channel a mark. A missing mark starts at the end of the queue, because the
+ * channel is new in the config. A damaged mark counts as "nothing delivered": the remaining alerts
+ * are sent again, so that none is lost. */
 static int make_marks(const struct config *c, int dirfd, struct shelf *s, struct err *e)
 {
     uint64_t last = last_number(s), first = s->n ? s->num[0] : last + 1;
@@ -207,7 +207,7 @@ static int make_marks(const struct config *c, int dirfd, struct shelf *s, struct
     return 0;
 }
 
-/* Removes files of the list up to the number `upto`. Failures are retried next time. */
+/* Removes the files of the list up to the number `upto`. The next call retries failures. */
 static void remove_files(int dirfd, const uint64_t *list, size_t n, uint64_t upto,
                          const char *suffix)
 {
@@ -218,7 +218,7 @@ static void remove_files(int dirfd, const uint64_t *list, size_t n, uint64_t upt
     }
 }
 
-/* Removes what every enabled channel has delivered, and the oldest files that were set aside. */
+/* Removes the alerts that every enabled channel has delivered, and the oldest rejected files. */
 static void tidy(const struct config *c, int dirfd, const struct shelf *s)
 {
     uint64_t all = UINT64_MAX;
@@ -233,8 +233,8 @@ static void tidy(const struct config *c, int dirfd, const struct shelf *s)
 
 /* Adding */
 
-/* Reserves space for the next few alerts: a full disk must still be able to store the alert that it
- * is full. No space for the reserve is not an error. */
+/* Reserves space for the next few alerts, so that an alert about a full disk can still be stored.
+ * If there is no space for the reserve, this is not an error. */
 static void reserve_make(int dirfd)
 {
     int fd = openat(dirfd, "reserve", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -257,8 +257,8 @@ int queue_save(int dirfd, const char *name, size_t max, const json_t *o, struct 
     return err_pass(e, &why);
 }
 
-/* Removes the marks of channels that the config does not have: one that is enabled again later starts at the end of
- * the queue. */
+/* Removes the marks of channels that are not in the config. A channel that is enabled again later
+ * starts at the end of the queue. */
 static int forget_marks(const struct config *c, int dirfd, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
@@ -305,7 +305,8 @@ static int add_locked(const struct config *c, int dirfd, const json_t *alert, ui
     return rc;
 }
 
-/* Under the lock from the number's choice until the file is there: two processes never take the same. */
+/* Holds the lock from choosing the number until the file exists, so that no two processes use the
+ * same number. */
 int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *number,
               struct err *e)
 {
@@ -339,7 +340,7 @@ int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e
                : queue_save(dirfd, name, FILE_MAX_, alert, e);
 }
 
-/* Without the lock: a figure for --check, which may be one too few. */
+/* Does not take the lock: the count is only for --check and may be one too low. */
 int queue_waiting(const struct config *c, int dirfd, enum alert_channel ch, struct err *e)
 {
     SCOPED(shelf_free) struct shelf s = {0};
@@ -354,8 +355,9 @@ int queue_waiting(const struct config *c, int dirfd, enum alert_channel ch, stru
 
 /* Loading */
 
-/* Write access to this directory must not be enough to send alerts in our name, and neither must the
- * queue of another world whose files are signed with the same key: the world is in what is signed. */
+/* Loads an alert of this world. Write access to the directory must not be enough to send alerts in
+ * our name. Nor must files of another world's queue that are signed with the same key, so the
+ * signature covers the world. */
 static int load_own(const struct config *c, int dirfd, const char *name, json_t **out,
                     struct err *e)
 {
@@ -366,7 +368,8 @@ static int load_own(const struct config *c, int dirfd, const char *name, json_t 
     return rc;
 }
 
-/* One alert, or NULL: it is gone, or it was not one of ours and was set aside. */
+/* Loads one alert. Returns NULL if it is gone or cannot be opened now, or if it was rejected
+ * (damaged or not ours) and renamed. */
 static json_t *load_one(const struct config *c, int dirfd, uint64_t v, struct queue_kept *out)
 {
     char name[NAME_MAX_], bad[NAME_MAX_];
@@ -395,7 +398,8 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
     SCOPED(shelf_free) struct shelf after = {0};
     uint64_t lowest = UINT64_MAX;
     *out = (struct queue_kept){.alerts = json_array()};
-    /* Without the lock, a list may lack a file created meanwhile and yet have a later one. */
+    /* Without the lock, the list may miss a file that is created meanwhile but contain a later
+     * one. */
     SCOPED(file_close) int lock = lock_queue(dirfd, e);
     if (lock < 0)
         return -1;
@@ -418,8 +422,8 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
     if (rc == 0) /* again: some may just have been set aside */
         rc = read_names(dirfd, &after, e);
     if (rc == 0) {
-        /* Numbers are assigned without gaps: what is missing between a channel's mark and the last number was
-         * dropped, or set aside. */
+        /* Numbers are assigned without gaps. A number missing between a channel's mark and the last
+         * number was therefore dropped or set aside. */
         size_t n = json_array_size(out->alerts);
         uint64_t last = n ? out->number[n - 1] : 0;
         if (after.nbad && after.bad[after.nbad - 1] > last)
@@ -449,7 +453,8 @@ void queue_kept_free(struct queue_kept *k)
     *k = (struct queue_kept){0};
 }
 
-/* The mark first: a file whose mark is lost would be sent again, one without a file is only gone. */
+/* Writes the mark before it removes files: if the mark were lost, the alerts would be sent
+ * again. */
 int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_t upto,
                struct err *e)
 {

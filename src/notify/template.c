@@ -7,7 +7,7 @@
 
 #define WORD_CHARS "abcdefghijklmnopqrstuvwxyz_"
 
-/* How bad it is, in the words that services have for it. */
+/* Returns the severity in the words that alerting services use. */
 static const char *severity(const json_t *a)
 {
     static const char *const critical[] = {"down", "waiting", "sentinel", "restoring", NULL},
@@ -21,7 +21,8 @@ static const char *severity(const json_t *a)
                                               : "error";
 }
 
-/* An incident lasts from its first alert to its end. What does not last has none that would be left open. */
+/* An incident lasts from its first alert to its end. Events without duration resolve at once, so
+ * that no incident stays open. */
 static const char *state(const json_t *a)
 {
     const char *event = js_text(a, "event");
@@ -30,7 +31,8 @@ static const char *state(const json_t *a)
     return over ? "resolve" : "trigger";
 }
 
-/* Limits of services are in characters, UTF-16 units or bytes: bytes are never fewer. */
+/* Services limit texts in characters, UTF-16 units or bytes. The limit here is in bytes, because no
+ * other count is higher. */
 static void short_text(struct buf *out, const struct message *m)
 {
     for (size_t room = TEMPLATE_TEXT_MAX;; room = room * TEMPLATE_TEXT_MAX / (out->len + 1)) {
@@ -92,7 +94,7 @@ static void add_percent(struct buf *out, const char *value)
     }
 }
 
-/* Length of the placeholder at `s`; 0: it is none. */
+/* Returns the length of the placeholder at `s`, or 0 if there is none. */
 static size_t placeholder(const char *s)
 {
     size_t n = s[0] == '{' ? strspn(s + 1, WORD_CHARS) : 0;

@@ -9,10 +9,10 @@
 #include "net/curl_request.h"
 #include "notify/template.h"
 
-/* Texts contain names that the server chose. For a service that renders markup they are escaped as it
- * asks for; plain JSON needs no more than its own escaping. */
+/* Texts contain names that the server chose. They are escaped as required by services that render
+ * markup. Plain JSON needs only its own escaping. */
 
-/* Services refuse bodies of some megabytes; what does not fit is counted. */
+/* Services reject bodies of several megabytes. Alerts that do not fit are counted instead. */
 #define ALERTS_BYTES 262144 /* most JSON of alerts in one request */
 #define ANSWER_CAP 65536    /* most bytes read of an answer, and of its headers */
 #define ANSWER_KEPT 4096    /* most bytes of it in which there may be something to quote */
@@ -38,7 +38,7 @@ static size_t discord_escape(struct buf *out, const char *s)
     return added;
 }
 
-/* As much of the message as fits once it is escaped. */
+/* Appends as much of the message as fits after escaping. */
 static void discord_text(struct buf *out, const struct message *m)
 {
     SCOPED(buf_free) struct buf text = {0};
@@ -60,8 +60,8 @@ static json_t *string_field(const struct message *m, const char *key)
     return json_string(b.p);
 }
 
-/* The latest alerts that fit, oldest first, each after the earlier one that was not sent on its own;
- * *left_out: how many did not fit. */
+/* Returns the latest alerts that fit, oldest first. An earlier alert that was not sent separately
+ * precedes the alert that contains it. *left_out is the number of alerts that did not fit. */
 static json_t *alerts_that_fit(const struct message *m, size_t *left_out)
 {
     json_t *out = json_array();
@@ -82,7 +82,7 @@ static json_t *alerts_that_fit(const struct message *m, size_t *left_out)
     return out;
 }
 
-/* "format" changes only with the meaning of a key; new keys may come at any time. */
+/* "format" changes only if the meaning of a key changes. New keys may be added at any time. */
 static json_t *generic_json(const struct message *m)
 {
     SCOPED(buf_free) struct buf id = {0}, text = {0};
@@ -104,7 +104,7 @@ static json_t *generic_json(const struct message *m)
     return j;
 }
 
-/* In Slack's markup these three start links and mentions. */
+/* Escapes the three characters that start links and mentions in Slack's markup. */
 static void slack_text(struct buf *out, const struct message *m)
 {
     SCOPED(buf_free) struct buf text = {0};
@@ -150,7 +150,7 @@ struct answer {
     size_t size, headers; /* bytes that came, of body and headers */
 };
 
-/* 0 makes libcurl give up: no server may keep us reading. */
+/* Returns 0 to make libcurl abort, so that a server cannot send headers without end. */
 static size_t on_header(char *data, size_t size, size_t n, void *arg)
 {
     struct answer *a = arg;
@@ -169,10 +169,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return a->size > ANSWER_CAP ? 0 : len;
 }
 
-/* Runs the request. 2xx is success as soon as the status line has arrived and the whole body was
- * sent (a server may answer before it has read it): the server has accepted the request then.
- * Otherwise a server whose answers always break later (too long, shorter than announced, never
- * ending) would be sent the same message forever. */
+/* Runs the request. A 2xx status is a success if the whole body was sent, even if the rest of the
+ * answer fails (a server may answer before it has read the body). Otherwise a server whose answers
+ * always break later (too long, too short, never ending) would be sent the same message forever. */
 static int request_run(struct curl_request *w, size_t body, struct request_result *r, struct err *e)
 {
     struct answer a = {0};
@@ -186,7 +185,7 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
     if (w->api->easy_getinfo(w->h, CURLINFO_RETRY_AFTER, &wait) == CURLE_OK && wait > 0)
         r->retry_after =
             wait > REQUEST_RETRY_AFTER_MAX / 1000 ? REQUEST_RETRY_AFTER_MAX : (int64_t)wait * 1000;
-    /* We aborted an answer that was too long; its status still counts. */
+    /* The answer was too long and we aborted it, but its status still counts. */
     bool ended = rc == CURLE_WRITE_ERROR && (a.size > ANSWER_CAP || a.headers > ANSWER_CAP);
     r->accepted = status >= 200 && status <= 299 &&
                   w->api->easy_getinfo(w->h, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK &&
@@ -216,7 +215,7 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
     return result;
 }
 
-/* A request besides its URL. */
+/* All parts of a request except its URL. */
 struct http_content {
     const char *body;    /* NULL: a GET */
     const char *headers; /* lines of "Name: value"; NULL: none */
@@ -238,7 +237,7 @@ static bool is_header(const char *line)
     return n && line[n] == ':' && line[n + 1] && !strpbrk(line, "\r\n");
 }
 
-/* The template's own type; else JSON where the body is JSON. */
+/* Returns the template's own content type, or JSON if the body is JSON. */
 static const char *content_type(const char *body)
 {
     return strchr("{[", body[strspn(body, " \t\r\n")]) && body[0]
@@ -254,7 +253,7 @@ static bool has_type(const char *headers)
     return false;
 }
 
-/* Their values may be secrets: no text repeats them. */
+/* Adds the configured headers. Error texts never repeat their values, which may be secrets. */
 static int own_headers(struct curl_request *w, const struct http_content *c,
                        struct curl_slist **list, struct err *e)
 {
@@ -293,7 +292,7 @@ static int set_content(struct curl_request *w, const struct http_content *c,
     return 0;
 }
 
-/* To the URL of `t` or of the file. `end`: what its path continues with, or NULL. */
+/* Sends to the URL of `t` or of the file. `end` (may be NULL) is appended to the URL's path. */
 static int http_request(const struct curl_target *t, const char *url_file, const char *end,
                         const struct http_content *c, enum request_depth depth,
                         struct request_result *r, struct err *e)
@@ -310,7 +309,7 @@ static int http_request(const struct curl_target *t, const char *url_file, const
             err_step(e, "%s", t->key);
     }
     if (rc == 0 && end) {
-        /* `end` continues the path, before a query. */
+        /* `end` is inserted after the path and before a query. */
         size_t path = strcspn(target.url, "?#"), kept = path;
         while (kept > 0 && target.url[kept - 1] == '/')
             kept--;
@@ -346,7 +345,7 @@ static int http_request(const struct curl_target *t, const char *url_file, const
     return rc;
 }
 
-/* What the config has in files. */
+/* The settings that the config stores in files. */
 struct webhook_files {
     struct buf body, headers; /* both end with a NUL; secret */
 };
@@ -368,13 +367,13 @@ static int read_files(const struct config_webhook *hook, struct webhook_files *f
     return 0;
 }
 
-/* One request with the body that the format, or the template, makes of `m`. */
+/* Sends one request. The format or the template makes the body of `m`. */
 static int send_one(const struct config *cfg, const struct config_webhook *hook,
                     const struct curl_target *t, const char *template, const char *headers,
                     enum request_depth depth, const struct message *m, struct request_result *r,
                     struct err *e)
 {
-    /* Also without a message: it shows whether each placeholder is known. */
+    /* The template is filled even without a message, to check that each placeholder is known. */
     static const char form[] = "x-www-form-urlencoded";
     json_auto_t *none = json_pack("[{}]");
     struct message empty = {none, 0, 0};
@@ -396,8 +395,8 @@ static int send_one(const struct config *cfg, const struct config_webhook *hook,
     return http_request(t, hook->url_file, NULL, &c, depth, r, e);
 }
 
-/* A service that keeps incidents needs each alert: those that piled up go one after the other. If one fails, all are
- * repeated, with the same keys and ids. */
+/* A service that tracks incidents needs each alert separately, so waiting alerts are sent one by
+ * one. If one fails, all are repeated with the same keys and ids. */
 static int send_each(const struct config *cfg, const struct config_webhook *hook,
                      const struct curl_target *t, const char *template, const char *headers,
                      const struct message *m, struct request_result *r, struct err *e)
