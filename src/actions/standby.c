@@ -15,6 +15,7 @@
 #include "base/fence.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "dump/definitions.h"
 #include "journal/archive.h"
 #include "journal/chain.h"
 #include "journal/segment_read.h"
@@ -213,7 +214,9 @@ static int take_over(struct action_context *a, const struct request *r, struct p
      * them: the position does not pass a gap. */
     bool all = handover_reached(&handed_over, &res.made.upto) && complete;
     SCOPED(xfree) char *lost = xasprintf(
-        "lost: what the other machine wrote after %s and had not stored", text_utc(to, t));
+        "lost: what the other machine wrote after %s and had not stored; code (views, triggers, "
+        "routines, events) is that of dump %s",
+        text_utc(to, t), res.dump);
     json_object_set_new(*result, "restored_to", json_string(t));
     json_object_set_new(*result, "lost_seconds", js_known(all, 0));
     json_object_set_new(*result, "lost_seconds_max", js_known(all, 0));
@@ -449,6 +452,24 @@ static int newest_stored(struct fetch *f, struct catalog_entry *out, struct err 
     return 0;
 }
 
+/* Hashes the schema's code as a dump with the tables of `m` does. On a connection of its own, because s->db holds
+ * table locks, and under them it can read nothing else. */
+static int hash_code(const struct action_context *a, const struct manifest *m, char hash[17],
+                     struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    SCOPED(xfree) struct db_table *list = xcalloc(m->table_count + 1, sizeof *list);
+    struct db_tables tables = {.list = list, .count = m->table_count};
+    struct db *db = job_open(&a->job, e);
+    for (size_t i = 0; i < m->table_count; i++)
+        list[i].name = m->tables[m->by_name[i]].name;
+    int rc = !db || db_lock_wait(db, a->cfg->restore_lock_wait, e) < 0
+                 ? -1
+                 : definitions_write(db, a->cfg->schema, &tables, &text, hash, e);
+    db_close(db);
+    return rc < 0 ? err_step(e, "reading views, triggers, routines and events") : 0;
+}
+
 /* While the game's writes wait, so that none of this changes any more. */
 static int need_chain(const struct action_context *a, const struct set_aside *s, struct fetch *f,
                       struct err *e)
@@ -459,10 +480,14 @@ static int need_chain(const struct action_context *a, const struct set_aside *s,
     if (dirfd < 0 || archive_load(dirfd, a->cfg->name, &here, e) < 0)
         return -1;
     int got = newest_stored(f, &newest, e);
+    char code[17] = "";
+    if (got > 0 && hash_code(a, &newest.m, code, e) < 0)
+        got = -1;
     struct chain c = {.m = got > 0 ? &newest.m : NULL,
                       .generation = a->state.generation,
                       .nonce = a->state.nonce,
                       .tables = &s->tables,
+                      .code_hash = code,
                       .restores_all = a->cfg->restore_all,
                       .journal = &here};
     int rc = got < 0 ? -1 : chain_judge(&c, e);

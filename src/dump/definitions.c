@@ -1,5 +1,7 @@
 #include "dump/definitions.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "mysql/objects.h"
@@ -15,6 +17,7 @@ struct writing {
     const char *schema;
     char delimiter[DELIMITER_ROOM];
     struct buf stand_ins, all;
+    uint64_t hash; /* of what was added, without the delimiter, which differs each time */
 };
 
 /* True if the query was interrupted or ran out of memory. Such a failure says nothing about the
@@ -88,6 +91,11 @@ static int view_stand_in(struct writing *w, const char *name, struct err *e)
 static void add(struct writing *w, enum definition_kind kind, const char *name,
                 const struct db_definition *d)
 {
+    const char *const parts[] = {
+        definition_kind_words(kind), name, d->sql, d->sql_mode, d->charset, d->collation,
+        d->zone ? d->zone : ""};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        w->hash = text_hash(w->hash, parts[i], strlen(parts[i]) + 1);
     add_settings(&w->all, d, w->delimiter);
     sql_fill(&w->all, "DROP $ IF EXISTS ??$\n$\n$\n",
              DB_ARGS(definition_kind_words(kind), name, w->delimiter, d->sql, w->delimiter));
@@ -145,17 +153,18 @@ static int add_triggers(struct writing *w, const struct db_tables *tables, struc
 }
 
 int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
-                      struct buf *b, struct err *e)
+                      struct buf *b, char hash[17], struct err *e)
 {
     /* A package comes before its body, because dropping the package also drops the body. */
     static const enum definition_kind order[] = {
         DEFINITION_LIBRARY,      DEFINITION_FUNCTION, DEFINITION_PROCEDURE, DEFINITION_PACKAGE,
         DEFINITION_PACKAGE_BODY, DEFINITION_VIEW,     DEFINITION_TRIGGER,   DEFINITION_EVENT};
-    struct writing w = {.db = db, .schema = schema};
+    struct writing w = {.db = db, .schema = schema, .hash = TEXT_HASH};
     int rc = pick_delimiter(w.delimiter, e);
     for (size_t i = 0; i < sizeof order / sizeof *order && rc == 0; i++)
         rc = order[i] == DEFINITION_TRIGGER ? add_triggers(&w, tables, e)
                                             : add_kind(&w, order[i], e);
+    snprintf(hash, 17, "%016" PRIx64, w.hash);
     if (rc == 0 && w.all.len) {
         buf_printf(b, "DELIMITER %s\n", w.delimiter);
         buf_add(b, w.stand_ins.p, w.stand_ins.len);

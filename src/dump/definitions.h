@@ -8,7 +8,8 @@
 
 /* Appends the section to `b` (nothing if the schema has no such objects). `schema` is the default
  * schema of `db`; `tables` are those of the dump: triggers of other tables are omitted. */
+/* `hash`: of the objects and of the settings they are made with; equal if and only if these are. */
 int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
-                      struct buf *b, struct err *e);
+                      struct buf *b, char hash[17], struct err *e);
 
 #endif

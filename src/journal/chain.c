@@ -78,6 +78,16 @@ int chain_judge(const struct chain *c, struct err *e)
                 table, c->m->name);
         return err_hint(e, HINT_DUMP);
     }
+    if (strcmp(c->m->code_hash, c->code_hash) != 0) {
+        err_set(e, ERR_REFUSED, 0,
+                c->m->code_hash[0]
+                    ? "views, triggers, routines or events were created, altered or dropped since "
+                      "dump %s, the newest one in the store, and the journal does not have that"
+                    : "dump %s, the newest one in the store, was made by an older version, which "
+                      "does not record which views, triggers, routines and events it has",
+                c->m->name);
+        return err_hint(e, HINT_DUMP);
+    }
     if ((table = durable_table(c))) {
         err_set(e, ERR_REFUSED, 0,
                 "table %s is restored too ([restore] scope = all), and the journal does not have "

@@ -13,6 +13,7 @@ struct chain {
     uint64_t generation;      /* of the world's current life */
     const char *nonce;
     const struct db_tables *tables; /* the world's current tables, without the sentinel */
+    const char *code_hash;          /* of the schema's current code (dump/definitions.h) */
     bool restores_all;              /* [restore] scope = all */
     const struct archive *journal;
 };

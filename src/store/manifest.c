@@ -85,6 +85,7 @@ static const struct js_field body[] = {
     MANIFEST(TEXT, "nonce", nonce, "no nonce in it"),
     MANIFEST(TEXT, "schema", schema, NULL),
     MANIFEST(SHOWN, "unlogged", unlogged, NULL, 0, 0, true),
+    MANIFEST(TEXT, "code_hash", code_hash, NULL, 0, 0, true),
 };
 #define COPY(kind, key, member, most_)                                                             \
     JS_FIELD(struct manifest_copy, kind, key, member, .lack = "malformed 'offsite'", .most = most_)

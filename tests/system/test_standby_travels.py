@@ -7,10 +7,11 @@ from test_ledger import LEDGER, totals
 from test_ledger_keep import pay
 from test_standby import own_dump, standby, store, stored, wait_pulled  # noqa: F401
 from wk.follow import LOG, dump_and_follow
-from wk.keeper import USER
+from wk.keeper import DONE, REFUSED, USER
 from wk.progress import RIGHTS, Central, Store, refused
 from wk.segments import Segments
 from wk.stores import Etcd, program
+from wk.util import wait_for
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
               pytest.mark.either_server]
@@ -108,6 +109,47 @@ def test_code_comes_along_there_and_back(make_pair):
     one.ok("--demote", "--force")
     promote(one, "--force")
     same(one.world)
+
+
+CODE = ("CREATE TRIGGER cheers BEFORE INSERT ON player FOR EACH ROW SET NEW.points=NEW.points+100",
+        "CREATE VIEW rich AS SELECT nick FROM player WHERE points>99",
+        "CREATE PROCEDURE hello() SELECT COUNT(*) FROM player")
+CHANGED = [("CREATE TRIGGER thanks AFTER INSERT ON player FOR EACH ROW SET @thanks=1", "DROP TRIGGER thanks"),
+           ("ALTER VIEW rich AS SELECT nick FROM player WHERE points>999", f"ALTER {CODE[1].removeprefix('CREATE ')}"),
+           ("DROP PROCEDURE hello", CODE[2]),
+           ("CREATE EVENT bell ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' DO SET @bell=1", "DROP EVENT bell")]
+
+
+def test_code_newer_than_the_dump(make_pair):
+    """The journal has no definitions of code: what was created, altered or dropped since the newest stored dump is not handed
+    over without a new dump. Without a handover the result names the dump whose code is here."""
+    one, two = make_pair()
+    one.world.sql(*CODE)
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    for change, back in CHANGED:
+        one.world.sql(change)
+        done = one.run("--switch-over")
+        assert done.rc == REFUSED and "views, triggers, routines or events" in done.err and "--dump; then again" in done.err, (
+            change, done)
+        one.wait_state("UP")
+        one.world.sql(back)
+    one.world.sql(CHANGED[0][0])
+    one.dump()
+    stored(one)
+    was = code(one.world)
+    wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
+    told = promote(two)
+    assert code(two.world) == was and told["lost"] == "nothing lost", told
+    wait_up(two)
+    name = two.newest()["name"]
+    own_dump(two, name)
+    two.world.sql("DROP TRIGGER thanks")
+    two.kill9()
+    told = promote(one, "--force")
+    assert "code" in told["lost"] and told["dump"] in told["lost"], told
+    assert code(one.world) == was
 
 
 @pytest.mark.parametrize("lease", LEASES)

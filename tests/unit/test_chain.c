@@ -48,6 +48,7 @@ static void make(void)
                             .nonce = "0123456789abcdef0123456789abcdef",
                             .end = at(1500),
                             .server = {.uid = "uid"},
+                            .code_hash = "00000000000000c0",
                             .tables = w.had,
                             .table_count = 2};
     snprintf(w.m.name, sizeof w.m.name, "w1-000007-00000001-20260101T000000Z");
@@ -66,6 +67,7 @@ static void make(void)
                              .generation = 7,
                              .nonce = "0123456789abcdef0123456789abcdef",
                              .tables = &w.tables,
+                             .code_hash = "00000000000000c0",
                              .journal = &w.journal};
 }
 
@@ -134,6 +136,16 @@ static void test_tables(void **state)
     refused("scope = all");
 }
 
+static void test_code(void **state)
+{
+    (void)state;
+    w.chain.code_hash = "00000000000000c1";
+    refused("were created, altered or dropped since dump");
+    w.m.code_hash[0] = '\0';
+    refused("made by an older version");
+    complete();
+}
+
 static void test_journal(void **state)
 {
     (void)state;
@@ -173,6 +185,7 @@ int main(void)
         cmocka_unit_test_setup(test_complete, set_up),
         cmocka_unit_test_setup(test_of_another_life, set_up),
         cmocka_unit_test_setup(test_tables, set_up),
+        cmocka_unit_test_setup(test_code, set_up),
         cmocka_unit_test_setup(test_journal, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,8 @@ static int written(unsigned num, struct buf *out, struct err *e)
     struct db *db = script_open();
     script("ROUTINE_TYPE='FUNCTION'", "f");
     script_error("SHOW CREATE FUNCTION", num);
-    int rc = definitions_write(db, "w", &none, out, e);
+    char hash[17];
+    int rc = definitions_write(db, "w", &none, out, hash, e);
     db_close(db);
     return rc;
 }
