@@ -237,7 +237,7 @@ static bool is_header(const char *line)
     return n && line[n] == ':' && line[n + 1] && !strpbrk(line, "\r\n");
 }
 
-/* Returns the template's own content type, or JSON if the body is JSON. */
+/* Returns the Content-Type header for a body without one of its own: JSON or plain text. */
 static const char *content_type(const char *body)
 {
     return strchr("{[", body[strspn(body, " \t\r\n")]) && body[0]
