@@ -303,10 +303,11 @@ static void test_exposed(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct config *c = load(cases[i].file);
-        const char *told = config_exposed(c, 0);
+        char *told = config_exposed(c, 0);
         if (!told != !cases[i].told || (told && !text_starts(told, cases[i].told)))
             fail_msg("%s: %s", cases[i].file, told ? told : "nothing");
         assert_null(config_exposed(c, told ? 1 : 0));
+        free(told);
         config_free(c);
     }
 }
