@@ -89,7 +89,7 @@ static const char options[] =
     "the world; 4 refused for safety; 5 nothing intact to restore from; 6 --verify:\n"
     "not well, --status: not up (1: up, with open conditions)\n";
 
-/* Does the line name the action? Some name two. */
+/* Returns whether the line names the action. Some lines name two actions. */
 static bool names(const char *line, size_t len, const char *action)
 {
     size_t n = strlen(action);
@@ -113,7 +113,8 @@ static void print_lines_of(const char *text, const char *action)
     }
 }
 
-/* The lines of one action are cut out of the same text: there is no second one to keep up to date. */
+/* Prints the lines of one action from the full help text, so that no second text has to be kept up
+ * to date. */
 void help_print(enum action action)
 {
     const char *name = action_name(action);

@@ -12,7 +12,7 @@
 
 /* The bar is the last thing on standard error: whatever else is printed takes it away first, and it is drawn again. */
 
-/* For logs of cron and systemd: often enough to see that it goes on, rarely enough to read. */
+/* For logs of cron and systemd: often enough to show progress, rarely enough to be readable. */
 #define PLAIN_EVERY_MS 10000
 #define RATE_AFTER_MS 300  /* before that, a rate is noise */
 #define LEFT_AFTER_MS 1000 /* the same for the time left */
@@ -28,7 +28,8 @@ static struct {
     mono_t plain_at; /* last plain line */
 } bar;
 
-/* Does the locale use UTF-8? Without setlocale(), which would change the whole program. */
+/* Returns whether the locale uses UTF-8. It does not call setlocale(), which would change the whole
+ * program. */
 static bool locale_is_utf8(void)
 {
     locale_t l = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
@@ -67,14 +68,14 @@ struct measure {
     double part;                      /* 0..1, or -1: unknown */
 };
 
-/* -1: the total is not known. */
+/* Returns the share that is done, from 0 to 1, or -1 if the total is not known. */
 static double share(int64_t done, int64_t total)
 {
     double part = total > 0 ? (double)done / (double)total : -1;
     return part > 1 ? 1 : part;
 }
 
-/* The share done by bytes, else by rows, else by the job's own percentage. */
+/* Measures progress by bytes, else by rows, else by the job's own percentage. */
 static struct measure measure(const json_t *p)
 {
     struct measure m = {.rows = js_number(p, "rows", 0),
@@ -93,7 +94,7 @@ static struct measure measure(const json_t *p)
     return m;
 }
 
-/* Bytes where they are known: rows of different tables are of different size. */
+/* Adds the rate in bytes if they are known, because rows of different tables differ in size. */
 static void add_rate(struct buf *b, const char *before, const struct measure *m)
 {
     char t[TEXT_SHORT];
@@ -107,7 +108,8 @@ static void add_rate(struct buf *b, const char *before, const struct measure *m)
         buf_printf(b, "%s%s rows/s", before, text_count((uint64_t)rate, t));
 }
 
-/* The same speed is assumed for the rest; near the end that says nothing, and near the beginning neither. */
+/* Adds the time left, assuming constant speed. Shows nothing in the first moments, when the
+ * estimate would be unreliable. */
 static void add_left(struct buf *b, const char *before, const struct measure *m)
 {
     char t[TEXT_SHORT];
@@ -125,7 +127,7 @@ static void add_label(struct buf *b, const json_t *p)
         buf_printf(b, " %s", draw_text(&t, p, "table"));
 }
 
-/* The figures after the bar, always of about the same width, so that the bar does not jump.
+/* Adds the figures after the bar, always of about the same width, so that the bar does not jump.
  * `level`: 0 all, 1 without the rate, 2 without rate and time left, 3 only the percentage. */
 static void add_figures(struct buf *b, const struct measure *m, const json_t *p, int level)
 {
@@ -230,7 +232,8 @@ static void on_progress(json_t *p)
     if (screen_mode.bar)
         draw_bar(p, false);
     else if (changed || mono_since(clock_mono(), bar.plain_at) >= PLAIN_EVERY_MS) {
-        /* No bar can be drawn: a plain line, without figures where the phase has just begun. */
+        /* If no bar can be drawn, a plain line is printed. It has no figures if the phase has just
+         * begun. */
         SCOPED(buf_free) struct buf line = {0};
         struct measure m = measure(p);
         add_label(&line, p);
@@ -298,7 +301,8 @@ void screen_error(const struct err *e)
         fprintf(stderr, "%s %s\n", line.p, b.p);
 }
 
-/* Keys of the outer object are an interface; so is the exit status in it, for tools that see only the output. */
+/* The keys of the outer object are an interface. The exit status is included for tools that see
+ * only the output. */
 void screen_json(enum action action, const json_t *result, const struct err *e, int exit_status)
 {
     json_auto_t *o = json_pack("{s:s, s:b, s:i}", "action", action_name(action), "ok",

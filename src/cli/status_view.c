@@ -9,7 +9,7 @@
 
 #define LABEL 13 /* columns of the label of a line */
 
-/* "last dump    text": one line of the status. */
+/* Prints one line of the status: "last dump    text". */
 static void line(const char *label, const char *text)
 {
     SCOPED(buf_free) struct buf b = {0}, shown = {0};
@@ -25,7 +25,8 @@ static void fill_line(const char *label, const json_t *o, const char *as)
     line(label, draw_fill(&b, o, as));
 }
 
-/* The same of a part of the status; what the config leaves out is null, and not shown. */
+/* Prints a line for one part of the status, unless the part is null because the config does not
+ * enable it. */
 static void part_line(const char *label, const json_t *o, const char *key, const char *as)
 {
     const json_t *part = json_object_get(o, key);
@@ -33,7 +34,8 @@ static void part_line(const char *label, const json_t *o, const char *key, const
         fill_line(label, part, as);
 }
 
-/* A status is only as fresh as its supervisor: one that ran out is said to be stale, whatever it claims. */
+/* Shows the state, and says that the status is stale if it has expired, because it is only valid
+ * while its supervisor updates it. */
 static void show_head(const json_t *o)
 {
     char t[TEXT_SHORT];
@@ -82,7 +84,7 @@ static void show_probe(const json_t *p)
 
 #define FIGURES "[, {rows:n} row{rows:+}][, {file_size:b}][, took {seconds:s}]"
 
-/* An age says more than a time: it is what would be lost now. */
+/* Shows the age of the last dump, not its time, because the age is what would be lost now. */
 static void show_dumps(const json_t *o)
 {
     const json_t *last = json_object_get(o, "last_dump");
@@ -95,7 +97,7 @@ static void show_dumps(const json_t *o)
     part_line("next dump", o, "next_dump", "in {in_seconds:a}");
 }
 
-/* What is done by the clock: the last one, and when the next is due. */
+/* Shows scheduled work: the result of the last run, and when the next one is due. */
 static void show_work(const json_t *o, const char *name)
 {
     char key[24];
@@ -133,7 +135,8 @@ static void show_last_restore(const json_t *r)
     line("last restore", draw_fill(&b, r, "[, from {dump}]"));
 }
 
-/* How far it is proven counts, not how far it was read: that is what a restore could use. */
+/* Shows how far the journal is proven, not how far it was read, because a restore can use only the
+ * proven part. */
 static void show_journal(const json_t *j)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -143,14 +146,15 @@ static void show_journal(const json_t *j)
     line("journal", draw_fill(&b, j, "[: {reason}]"));
 }
 
-/* A line for each of a list, of which the first has the label. */
+/* Prints a line for each item of a list. Only the first line has the label. */
 static void list_lines(const char *label, const json_t *list, const char *as)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         fill_line(i ? "" : label, json_array_get(list, i), as);
 }
 
-/* Below each what there is to do, and each command on a line of its own, which is never wrapped. */
+/* Prints each trouble with its steps below it. Each command has its own line, which is never
+ * wrapped. */
 static void show_troubles(const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
