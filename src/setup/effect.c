@@ -68,11 +68,11 @@ int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, stru
     return 0;
 }
 
-static void digest(const char *text, char out[65])
+static void digest(const char *text, size_t size, char out[65])
 {
     unsigned char sum[EVP_MAX_MD_SIZE];
     unsigned len = 0;
-    EVP_Digest(text, strlen(text), sum, &len, EVP_sha256(), NULL);
+    EVP_Digest(text ? text : "", size, sum, &len, EVP_sha256(), NULL);
     text_hex(sum, 32, out);
 }
 
@@ -137,7 +137,7 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
             talk_say("%s is there with another text, and stays as it is\n", path);
         return 0;
     }
-    digest(text, sum);
+    digest(text, strlen(text), sum);
     if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
                     write_file(x, place, name, text, mode, ours, e) < 0))
         return -1;
@@ -162,8 +162,33 @@ int effect_adopt(struct effects *x, const char *path, struct err *e)
         return err_sys(e, errno, "cannot open %s", path);
     if (file_read_fd(fd, path, FILE_LARGEST, &there, e) < 0)
         return -1;
-    digest(there.p ? there.p : "", sum);
+    digest(there.p, there.len, sum);
     return made_note(&x->made, MADE_FILE, path, sum, NULL, e);
+}
+
+int effect_remove(struct effects *x, const char *path, const char *sum, struct err *e)
+{
+    char now[65];
+    const char *name;
+    struct err why = {0};
+    SCOPED(buf_free) struct buf text = {.secret = true};
+    SCOPED(file_close) int place = file_open_place(path, &name, &why);
+    if (place < 0)
+        return why.num == ENOENT ? 1 : err_pass(e, &why);
+    SCOPED(file_close) int fd = effect_open(place, name);
+    if (fd < 0)
+        return errno == ENOENT ? 1 : err_sys(e, errno, "cannot open %s", path);
+    if (file_read_fd(fd, path, FILE_LARGEST, &text, e) < 0)
+        return -1;
+    digest(text.p, text.len, now);
+    if (strcmp(now, sum) != 0) {
+        talk_say("%s was changed since, and stays\n", path);
+        return 0;
+    }
+    if (!x->dry && file_remove(place, name, e) < 0)
+        return -1;
+    talk_say("%s file %s\n", x->dry ? "would remove" : "removed", path);
+    return 1;
 }
 
 /* ---- statements ---- */

@@ -46,6 +46,9 @@ char *effect_setting_value(struct db *db, const char *setting);
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
 /* Records a file that another program made for us, as if setup had made it. */
 int effect_adopt(struct effects *x, const char *path, struct err *e);
+/* Removes a file whose text has this SHA-256. Returns 1 if the file was removed or does not exist; 0 if
+ * its text is another one: it is left unchanged, and that is reported; -1 on error. */
+int effect_remove(struct effects *x, const char *path, const char *sum, struct err *e);
 /* Runs a program and reads its output, up to `limit` bytes. Returns its exit status, or -1. It
  * changes nothing, and is also run in a dry run. */
 int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e);

@@ -99,6 +99,11 @@ bool made_has(const struct made *m, enum made_kind kind, const char *name)
     return find(m, kind, name) != NULL;
 }
 
+const char *made_sum(const struct made *m, enum made_kind kind, const char *name)
+{
+    return js_text(find(m, kind, name), "sum");
+}
+
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e)
 {

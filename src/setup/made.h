@@ -36,6 +36,8 @@ int made_note(struct made *m, enum made_kind kind, const char *name, const char 
 /* Copies the i-th thing of one record to another one. */
 int made_take(struct made *m, const struct made *from, size_t i, struct err *e);
 bool made_has(const struct made *m, enum made_kind kind, const char *name);
+/* Returns the recorded `sum`, until the record changes; "": none is recorded. */
+const char *made_sum(const struct made *m, enum made_kind kind, const char *name);
 /* Removes the i-th thing, which no longer exists. */
 int made_forget(struct made *m, size_t i, struct err *e);
 enum made_kind made_kind_of(const json_t *thing);

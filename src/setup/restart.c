@@ -249,25 +249,31 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
     return 0;
 }
 
-/* The server started without our lines before: it is started without them again. */
+/* The server started without our lines before: it is started without them again. A file that somebody changed
+ * since stays; the server is started with it, as it must not stay down. */
 static int take_back(struct setup *s, const char *service, struct err *e)
 {
     struct err again = {0};
     const struct world *first = NULL;
+    bool removed = true;
     for (size_t i = 0; i < s->world_count; i++) {
         const struct world *w = s->worlds[i];
         if (!restart_needed(w))
             continue;
-        talk_say("removed file %s\n", w->server_file);
-        unlink(w->server_file);
+        const char *sum = made_sum(&w->made, MADE_FILE, w->server_file);
+        int rc = effect_remove(&s->x, w->server_file, sum, &again);
+        if (rc < 0)
+            talk_say("%s\n", again.text);
+        err_clear(&again);
+        removed = removed && rc > 0;
         first = first ? first : w;
     }
     mono_t begun = clock_mono();
     if (restart(s, service, &again) < 0 || wait_for_worlds(s, begun, false, &again) < 0)
         return err_step(e, "%s", again.text);
-    err_set(e, ERR_SYSTEM, 0,
-            "the server did not start with %s, which was removed again; it runs without",
-            first ? first->server_file : "the new options");
+    err_set(e, ERR_SYSTEM, 0, "the server did not start with %s, which was %s",
+            first ? first->server_file : "the new options",
+            removed ? "removed again; it runs without" : "not removed; a second start succeeded");
     return err_hint(e, "journalctl -u %s says why", service);
 }
 

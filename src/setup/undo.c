@@ -1,7 +1,6 @@
 /* --undo: what was made is removed, the newest first; dumps and whatever was changed since stay. */
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,39 +13,13 @@
 #include "setup/talk.h"
 #include "sql/literal.h"
 
-#define FILE_LARGEST (1u << 20)
-
-/* 1: gone, or not there; 0: it stays; -1. */
 static int remove_file(struct setup *s, const char *path, const char *sum, struct err *e)
 {
-    SCOPED(buf_free) struct buf text = {.secret = true};
-    unsigned char raw[EVP_MAX_MD_SIZE];
-    char now[65];
-    const char *last;
-    struct err why = {0};
-    SCOPED(file_close) int place = file_open_place(path, &last, &why);
-    if (place < 0)
-        return why.num == ENOENT ? 1 : err_pass(e, &why);
-    SCOPED(file_close) int fd = effect_open(place, last);
-    if (fd < 0 && errno == ENOENT)
-        return 1;
-    if (fd < 0)
-        return err_sys(e, errno, "cannot open %s", path);
-    if (file_read_fd(fd, path, FILE_LARGEST, &text, e) < 0)
-        return -1;
-    EVP_Digest(text.p ? text.p : "", text.len, raw, NULL, EVP_sha256(), NULL);
-    text_hex(raw, 32, now);
-    if (strcmp(now, sum) != 0) {
-        talk_say("%s was changed since, and stays\n", path);
-        return 0;
-    }
-    if (!s->dry && file_remove(place, last, e) < 0)
-        return -1;
-    talk_say("%s file %s\n", s->dry ? "would remove" : "removed", path);
-    if (strstr(path, SERVER_FILE))
+    int rc = effect_remove(&s->x, path, sum, e);
+    if (rc > 0 && strstr(path, SERVER_FILE))
         talk_say(
             "  the server keeps the options that it was started with until its next restart\n");
-    return 1;
+    return rc;
 }
 
 static int remove_dir(struct setup *s, const char *path, struct err *e)

@@ -96,6 +96,36 @@ static void test_what_is_made(void **state)
     assert_int_equal(st.st_mode & 07777, 0640);
 }
 
+/* Removed only as it was written: what somebody changed, or put in its place, stays. */
+static void test_what_is_removed(void **state)
+{
+    struct err e = {0};
+    (void)state;
+    SCOPED(xfree) char *file = at("f"), *link = at("l"), *theirs = at("theirs/www/f");
+    assert_int_equal(effect_file(&x, file, "text\n", 0644, false, false, &e), 0);
+    const char *sum = made_sum(&x.made, MADE_FILE, file);
+    assert_int_equal(strlen(sum), 64);
+    assert_string_equal(made_sum(&x.made, MADE_FILE, link), "");
+    FILE *f = fopen(file, "a");
+    assert_non_null(f);
+    assert_true(fputs("more\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(effect_remove(&x, file, sum, &e), 0);
+    assert_int_equal(effect_remove(&x, file, "", &e), 0);
+    assert_int_equal(access(file, F_OK), 0);
+    assert_int_equal(truncate(file, 5), 0);
+    assert_int_equal(symlink(file, link), 0);
+    assert_int_equal(effect_remove(&x, link, sum, &e), -1);
+    assert_int_equal(access(link, F_OK), 0);
+    err_clear(&e);
+    assert_int_equal(effect_remove(&x, theirs, sum, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    err_clear(&e);
+    assert_int_equal(effect_remove(&x, file, sum, &e), 1);
+    assert_int_equal(access(file, F_OK), -1);
+    assert_int_equal(effect_remove(&x, file, sum, &e), 1);
+}
+
 /* Nobody writes into it: to open it would take for ever. */
 static void test_a_fifo(void **state)
 {
@@ -141,6 +171,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_a_link_that_others_planted, begin, end),
         cmocka_unit_test_setup_teardown(test_a_link_in_the_place_of_a_directory, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_made, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_is_removed, begin, end),
         cmocka_unit_test_setup_teardown(test_a_fifo, begin, end),
         cmocka_unit_test_setup_teardown(test_the_service_has_no_terminal_of_root, begin, end),
     };
