@@ -1,4 +1,4 @@
-/* Which rows are old enough to be rolled up, and the marks by which that is known. */
+/* Finds the rows that are old enough to be rolled up, and writes the marker rows that show it. */
 #include <inttypes.h>
 
 #include "ledger/run_int.h"
@@ -18,7 +18,8 @@ void ledger_sql_moment(struct buf *b, const struct ledger *l, int64_t ms)
                    ms / 1000, (int)(ms % 1000));
 }
 
-/* For the longest run of ids without a row that is newer. */
+/* Row callback: lowers `upto` to before each row that is not old enough, so that all ids up to
+ * it are old. */
 static int prefix_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                       const unsigned long *len, struct err *e)
 {
@@ -29,13 +30,13 @@ static int prefix_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark
     return 0;
 }
 
-/* Reads all ids in the order of keys, with a flag for those that are old. */
+/* Reads all ids in the order of keys, with a flag for rows that are old enough. */
 static int find_prefix(struct run *r, int64_t until, struct err *e)
 {
-    struct buf newest = r->newest; /* lent to the flag's condition, and put back */
+    struct buf newest = r->newest; /* lent to the flag's condition, restored below */
     int rc = 0;
     r->newest = (struct buf){0};
-    ledger_sql_moment(&r->newest, r->l, until + 1); /* the flag: not newer than `until` */
+    ledger_sql_moment(&r->newest, r->l, until + 1); /* flag: not newer than `until` */
     for (bool end = false; rc == 0 && !end;) {
         SCOPED(ledger_free_piece) struct piece p = {0};
         rc = ledger_read_piece(r, &p, prefix_row, e);
@@ -48,18 +49,18 @@ static int find_prefix(struct run *r, int64_t until, struct err *e)
     return rc;
 }
 
-/* Rows count as old by when they arrived, which marks show, so that wrong clocks hold nothing up; without an
- * old enough mark, and with --until, by their own times. */
+/* A row's age counts from its arrival, which the marker rows show, so that wrong clocks delay
+ * nothing. With --until, or if no marker row is old enough, the rows' own times count. */
 int ledger_find_end(struct run *r, struct err *e)
 {
     const struct config_ledger *c = r->l->cfg;
     int64_t now, until = r->opt->until;
     uint64_t marked = 0;
-    /* What comes while the run goes on is left to the next one. */
+    /* Rows that are inserted during this run are left to the next one. */
     r->upto = r->l->next_id ? r->l->next_id - 1 : 0;
     if (ledger_server_now(r->db, &now, e) < 0)
         return -1;
-    if (until < 0 && c->rollup_after == 0) /* whatever is there */
+    if (until < 0 && c->rollup_after == 0) /* no minimum age: all rows */
         return 0;
     if (until < 0) {
         until = now - c->rollup_after;
@@ -80,7 +81,8 @@ int ledger_find_end(struct run *r, struct err *e)
     return find_prefix(r, until, e);
 }
 
-/* By so much later than at its age a row is rolled up at most. */
+/* Returns the interval between marker rows in milliseconds. A row is rolled up at most this much
+ * later than at its minimum age. */
 int64_t ledger_mark_step(const struct config_ledger *cfg)
 {
     int64_t step = cfg->rollup_after / 24;

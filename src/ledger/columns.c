@@ -1,6 +1,7 @@
-/* Does the rollup still hold what the ledger's columns can? Its columns were made from those at --init:
- * one that was changed since is refused, because the server rounds a number, cuts fractions of a
- * second, or takes two keys for one, without an error. */
+/* Checks that the rollup can still hold what the ledger's columns can. --init created its
+ * columns from the ledger's. A column that was changed since is refused, because the server
+ * would not report an error when it rounds a number, cuts fractions of a second or treats two
+ * keys as one. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -8,14 +9,15 @@
 #include "ledger/ledger.h"
 #include "sql/literal.h"
 
-/* The sentence; whoever calls it adds what to do. */
+/* Sets the error text; the caller adds the hint. */
 static int refuse(const struct ledger *l, const char *column, struct err *e, const char *why)
 {
     return err_set(e, ERR_REFUSED, 0, "[ledger %s]: column %s of table %s_rollup %s", l->cfg->name,
                    column, l->cfg->name, why);
 }
 
-/* The statement that mends it; `ledger_sql_column` puts the column. */
+/* Adds the statement that repairs the column as a hint. `ledger_sql_column` appends the column's
+ * definition. */
 static void hint_alter(const struct ledger *l, const char *verb, const char *column, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -24,7 +26,7 @@ static void hint_alter(const struct ledger *l, const char *verb, const char *col
     err_hint(e, "%s;", sql.p);
 }
 
-/* Keys compare as in the ledger only with the same type and collation. */
+/* Checks type and collation of a key: only if both are the same, keys compare as in the ledger. */
 static int check_key(const struct ledger *l, const struct db_column *key, const char *collated,
                      struct err *e)
 {
@@ -42,14 +44,14 @@ static int check_key(const struct ledger *l, const struct db_column *key, const 
     return -1;
 }
 
-/* 0 of an integer. */
+/* Returns 0 for an integer type. */
 static unsigned long digits_after_point(const char *type)
 {
     const char *comma = strchr(type, ',');
     return text_starts(type, "decimal") && comma ? strtoul(comma + 1, NULL, 10) : 0;
 }
 
-/* A total may be of a wider type, and has as many digits after the point. */
+/* A total may have a wider type, but needs the same number of digits after the point. */
 static int check_value(const struct ledger *l, unsigned i, struct err *e)
 {
     const char *name = l->value[i]->name;
@@ -65,14 +67,14 @@ static int check_value(const struct ledger *l, unsigned i, struct err *e)
     if (c->encoding == DB_RAW && has == l->scale[i])
         return 0;
     refuse(l, name, e, "has not as many digits after the point as the ledger's, which was changed");
-    if (c->encoding == DB_RAW && has > l->scale[i]) /* fractions that it has must stay */
+    if (c->encoding == DB_RAW && has > l->scale[i]) /* existing fractions must be kept */
         return err_hint(e, "change column %s of table %s back to DECIMAL with %lu digits there",
                         name, l->cfg->table, has);
     hint_alter(l, "MODIFY", name, e);
     return -1;
 }
 
-/* Nothing would be written to a column that the config does not name. */
+/* Refuses a column that the config does not name, because no run would write to it. */
 static int check_others(const struct ledger *l, struct err *e)
 {
     static const char *const own[] = {"end_id", "end_time", "rows", NULL};
@@ -94,7 +96,8 @@ static int check_others(const struct ledger *l, struct err *e)
 
 int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e)
 {
-    /* A key whose collation is another one now: equal keys there may be two here, or two there one. */
+    /* With another collation, keys that are equal in the ledger may differ in the rollup, or
+     * vice versa. */
     SCOPED(xfree) char *collated = db_one_with(
         db,
         "SELECT l.COLUMN_NAME FROM information_schema.COLUMNS l JOIN information_schema.COLUMNS r "

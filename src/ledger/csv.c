@@ -16,13 +16,14 @@ void csv_text(struct buf *b, const char *s, size_t len)
     buf_addc(b, '"');
 }
 
-/* Never more than what is wrong: the caller knows in which file. */
+/* Sets an error that says only what is wrong; the caller adds the file's name. */
 static int damaged(struct err *e, const char *what)
 {
     return err_set(e, ERR_DAMAGED, 0, "%s", what);
 }
 
-/* Fields have only lengths until their row is whole: its text moves when it grows. */
+/* A field has only a length until its row is complete, because the row's text moves when it
+ * grows. */
 static int end_field(struct csv_reader *r, struct err *e)
 {
     if (r->count == CSV_FIELDS)
@@ -35,7 +36,7 @@ static int end_field(struct csv_reader *r, struct err *e)
     return 0;
 }
 
-/* Gives the row away; its memory serves for the next one. */
+/* Passes the row to `fn` and reuses its memory for the next row. */
 static int end_row(struct csv_reader *r, csv_row_fn *fn, void *arg, struct err *e)
 {
     const char *s = r->row.p ? r->row.p : "";
@@ -50,7 +51,7 @@ static int end_row(struct csv_reader *r, csv_row_fn *fn, void *arg, struct err *
     return rc;
 }
 
-/* A byte outside of quotes. */
+/* Processes a byte outside of quotes. */
 static int feed_plain(struct csv_reader *r, char c, struct err *e)
 {
     if (c == ',')
@@ -66,7 +67,7 @@ static int feed_plain(struct csv_reader *r, char c, struct err *e)
     return 0;
 }
 
-/* Byte by byte, since a piece may end anywhere, also between the CR and the LF. */
+/* Reads byte by byte, because a piece may end anywhere, even between CR and LF. */
 int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, void *arg,
              struct err *e)
 {
@@ -90,7 +91,7 @@ int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, vo
         } else {
             rc = feed_plain(r, c, e);
         }
-        /* after each byte: a field may have no end */
+        /* Checked after each byte, because a field may be endless. */
         if (rc == 0 && r->row.len > CSV_ROW)
             rc = damaged(e, "a row is too long");
     }

@@ -17,13 +17,14 @@
 #include "base/js.h"
 #include "store/kept.h"
 
-#define MANIFEST_MAX 65536 /* bytes; ours have a few hundred */
+#define MANIFEST_MAX 65536 /* bytes; a manifest has a few hundred */
 #define CHUNK 65536        /* of unpacked text */
 #define PIECE (1 << 20)    /* of a packed file */
 
 /* ---- names ---- */
 
-/* Digits and a dash: what follows them; NULL: something else, or more than 64 bits hold. */
+/* Reads a number that a dash follows. Returns what follows the dash; NULL if the text has
+ * another form or the number may not fit in 64 bits. */
 static const char *number(const char *s, const char *end, uint64_t *out)
 {
     const char *p = s;
@@ -53,7 +54,7 @@ bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct 
     return true;
 }
 
-/* A name's file, from what stands before `ending`. False: none of this ledger. */
+/* Parses a file name that has this ending. Returns false if it is not a file of this ledger. */
 static bool parse(const char *file, const char *ending, const char *ledger, struct ledger_file *out)
 {
     size_t len = strlen(file), tail = strlen(ending);
@@ -81,7 +82,8 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
         for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
             if (!parse(found.list[n], endings[i], ledger, &f))
                 continue;
-            /* of those without data, and of those undone, too: no number is given twice */
+            /* Also counts manifests without data and undone files, so that no number is used
+             * twice. */
             if (f.sequence > out->highest)
                 out->highest = f.sequence;
             if (i > 0)
@@ -101,20 +103,21 @@ void ledger_files_free(struct ledger_files *f)
     *f = (struct ledger_files){0};
 }
 
-/* The name of a file beside this one; owned by the caller. */
+/* Returns the name of a file that belongs to this one; the caller frees it. */
 static char *with(const struct ledger_file *f, const char *ending)
 {
     return xasprintf("%s%s", f->name, ending);
 }
 
-/* One that is not there is no error. */
+/* Removes a file; a missing file is not an error. */
 static int remove_one(int dirfd, const struct ledger_file *f, const char *ending, struct err *e)
 {
     SCOPED(xfree) char *name = with(f, ending);
     return file_remove(dirfd, name, e);
 }
 
-/* The manifest first: without one the data counts for nothing, while a manifest without its data is damage. */
+/* Removes the manifest first: data without a manifest is ignored, but a manifest without its
+ * data is damage. */
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
 {
     if (remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0)
@@ -125,8 +128,9 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
     return remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
 }
 
-/* Its rows are in the ledger again, and will be filed again: twice in files they would count twice. Kept under
- * another name, since somebody may have taken the file for what it was. */
+/* Sets the file aside. Its rows are in the ledger again and will be written to another file; in
+ * two files they would count twice. It is kept under another name, because an operator may
+ * already have used it as a valid file. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 {
     SCOPED(xfree) char *name = with(f, LEDGER_FILES_GZIP);
@@ -136,7 +140,8 @@ int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
                : file_rename(dirfd, name, dirfd, to, e);
 }
 
-/* Parts of runs that were killed: no manifest was written, so none of their rows has left the ledger. */
+/* Removes partial files of killed runs. They have no manifest, so none of their rows has left
+ * the ledger. */
 int ledger_files_sweep(int dirfd, const char *ledger, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
@@ -170,7 +175,7 @@ int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
     if (got <= 0)
         return got < 0 ? -1 : err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
     const char *lack = js_read(o, fields, JS_COUNT(fields), &is);
-    if (!lack && strcmp(js_text(o, "name"), f->name) != 0) /* signed, but of another file */
+    if (!lack && strcmp(js_text(o, "name"), f->name) != 0) /* another file's manifest */
         lack = "name";
     if (lack)
         return err_set(e, ERR_DAMAGED, 0, "%s: no valid \"%s\" in it", name, lack);
@@ -185,22 +190,22 @@ struct reading {
     bool header;
 };
 
-/* The first row names the columns, and is counted as none. */
+/* The first row holds the column names, so it is not counted. */
 static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct reading *r = arg;
-    r->rows += r->header; /* the first row names the columns */
+    r->rows += r->header; /* the first row is the header */
     r->header = true;
     return r->fn ? r->fn(r->arg, fields, count, e) : 0;
 }
 
-/* The pieces of a file whose whole has been verified. */
+/* The pieces of a file that was verified as a whole. */
 struct proven {
     uint64_t size;
-    unsigned char (*pieces)[SHA256_BYTES]; /* of PIECE bytes each, the last one of fewer */
+    unsigned char (*pieces)[SHA256_BYTES]; /* SHA-256 of each PIECE bytes or less */
 };
 
-/* Returns the length of the next piece; 0: the end. */
+/* Reads the next piece. Returns its length, or 0 at the end. */
 static int64_t read_piece(struct gunzip *g, char *data, struct err *e)
 {
     int64_t n = 1, got = 0;
@@ -209,7 +214,7 @@ static int64_t read_piece(struct gunzip *g, char *data, struct err *e)
     return n < 0 ? -1 : got;
 }
 
-/* Reads size and SHA-256 of the packed file, without unpacking it. */
+/* Checks size and SHA-256 of the packed file without unpacking it. */
 static int prove_packed(int fd, const char *file, const struct ledger_file *f, struct proven *out,
                         struct err *e)
 {
@@ -246,7 +251,8 @@ static void piece_at(void *arg, uint64_t from, struct gunzip_part *part)
         memcpy(part->sha256, p->pieces[from / PIECE], SHA256_BYTES);
 }
 
-/* Unpacks and reads the rows; what is no longer as it was verified is not unpacked. */
+/* Unpacks the file and reads its rows. A piece that changed since it was verified is not
+ * unpacked. */
 static int read_rows(int fd, const char *file, struct proven *proven, struct reading *r,
                      struct err *e)
 {
@@ -265,7 +271,8 @@ static int read_rows(int fd, const char *file, struct proven *proven, struct rea
     return got < 0 ? -1 : 0;
 }
 
-/* Reads `file`, which has to have the size and the SHA-256 of `f`, before a byte of it is unpacked. */
+/* Reads `file`. Its size and SHA-256 must be those of `f`, which is checked before any byte is
+ * unpacked. */
 static int read_all(int dirfd, const char *file, const struct ledger_file *f, struct reading *r,
                     struct err *e)
 {
@@ -300,7 +307,7 @@ struct ledger_file_writer {
     struct gzip_writer *gzip;
 };
 
-/* `remove`: what was written so far is of no use. */
+/* Frees the writer. `remove` also deletes the part that was written so far, which is of no use. */
 static void end(struct ledger_file_writer *w, bool remove)
 {
     struct err ignored;
@@ -341,7 +348,7 @@ int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, stru
     return gzip_write(w->gzip, rows->p, rows->len, e);
 }
 
-/* What was written must be what is read from the disk. */
+/* Checks that the file on the disk has the content that was written. */
 static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
     struct reading r = {0};
@@ -359,8 +366,8 @@ static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err
     return 0;
 }
 
-/* In this order: the content is on the disk before it has its name, and the manifest, which makes it count,
- * comes last. */
+/* The order matters: the content is on the disk before the file gets its name. The manifest,
+ * which makes the file valid, comes last. */
 int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
     char at[TEXT_SHORT], written[TEXT_SHORT];

@@ -1,13 +1,16 @@
-/* Rolled-up rows are written to files (files.h) before they are deleted.
+/* Writes rolled-up rows to files (files.h) before they are deleted.
  *
- * A run first writes all rows that it is going to roll up to one file, then notes the file's sequence in
- * NAME_mark as `file`, then rolls up those rows and no others, then notes it as `filed`. Since the
- * notes are rows of the world, a restore takes them back together with rollup and ledger: a file with
- * a larger sequence than `file` holds rows that are in the ledger again, or that never came to be in
- * this world; it is set aside. A file between `filed` and `file` was interrupted: its rows are not
- * written once more. Which rows it holds: in a MEMORY ledger those with ids up to its `upto`, since
- * ids become visible in their order; in an InnoDB ledger those whose ids are in it; in both only as long as
- * the rows are the same, since ids may have begun again. */
+ * A run first writes all rows that it is going to roll up to one file. It then stores the file's
+ * sequence as `file` in NAME_mark, rolls up exactly those rows, and stores the sequence as `filed`.
+ *
+ * These marker rows are part of the world, so a restore takes them back together with rollup and
+ * ledger. The rows of a file with a larger sequence than `file` are in the ledger again, or never
+ * existed in this world; the file is set aside.
+ *
+ * A file between `filed` and `file` was interrupted: its rows are not written again. In a MEMORY
+ * ledger these are the rows with ids up to its `upto`, because ids become visible in their
+ * order. In an InnoDB ledger they are the rows whose ids are in the file. In both, the rows must
+ * still be the same, because ids may have begun again. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +21,22 @@
 #include "ledger/run_int.h"
 #include "sql/literal.h"
 
-#define BATCH 1000000u /* ids of an InnoDB ledger that are remembered: rows of one file */
+#define BATCH 1000000u /* InnoDB: maximum rows of one file, whose ids are kept in memory */
 #define ASKED 500u     /* ids in one list */
 
-/* An id says which row it is only as long as ids do not begin again: `print` is a hash of the row's keys,
- * values and time. */
+/* An id identifies a row only as long as ids do not begin again. `print` is therefore compared
+ * too: a hash of the row's keys, values and time. */
 struct known_id {
     uint64_t id, print;
     bool claimed; /* this run has rolled it up */
 };
 
-/* Reads rows under a header: their ids and prints. */
+/* Reads ids and prints of the rows that follow a header. */
 struct reading_ids {
     const struct ledger *l;
     struct known_id **list;
     size_t *count;
-    uint64_t *names; /* of each column, a hash; 0: it is no key, no value and no time */
+    uint64_t *names; /* hash of each column's name; 0: the column is no key, value or time */
     unsigned columns, id;
 };
 
@@ -42,7 +45,7 @@ struct ledger_keep {
     struct ledger_files files;
     uint64_t file, filed;
     uint64_t upto;        /* MEMORY: rows of interrupted files have ids up to this */
-    struct known_id *ids; /* rows in interrupted files that are still in the ledger; in order */
+    struct known_id *ids; /* rows of interrupted files that are still in the ledger; sorted by id */
     size_t id_count;
     struct known_id *fresh; /* InnoDB: rows of the file being written */
     size_t fresh_count;
@@ -50,10 +53,11 @@ struct ledger_keep {
     struct ledger_file_writer *out;
     struct ledger_file now;
     struct buf rows;
-    /* All columns of a row, as they are written: what to select, and their names. */
+    /* All columns of a row as they are written: the list to select, and the header with their
+     * names. */
     struct buf whole, header;
     unsigned whole_count;
-    /* print_row()'s: */
+    /* Used by print_row(): */
     struct buf row;
     struct csv_reader csv;
     struct reading_ids reading;
@@ -68,14 +72,14 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* NULL: no interrupted file has it. */
+/* Returns NULL if the id is in no interrupted file. */
 static struct known_id *find(struct ledger_keep *k, uint64_t id)
 {
     struct known_id key = {.id = id};
     return k->id_count ? bsearch(&key, k->ids, k->id_count, sizeof key, by_id) : NULL;
 }
 
-/* May this row be rolled up: is it in a file? */
+/* Returns true if the row is in a file, so that it may be rolled up. */
 static bool is_filed(struct ledger_keep *k, uint64_t id)
 {
     struct known_id *known = k->r->l->memory ? NULL : find(k, id);
@@ -84,7 +88,7 @@ static bool is_filed(struct ledger_keep *k, uint64_t id)
     return k->r->l->memory || known;
 }
 
-/* The list is the caller's to free. */
+/* The caller frees the list. */
 static void add_id(struct known_id **list, size_t *count, struct known_id id)
 {
     *list = xgrow(*list, *count, sizeof **list);
@@ -93,13 +97,14 @@ static void add_id(struct known_id **list, size_t *count, struct known_id id)
 
 /* ---- rows as files have them ---- */
 
-/* As the server compares names of columns. */
+/* Compares column names as the server does. */
 static bool is_name(const char *name, const struct csv_field *f)
 {
     return strlen(name) == f->len && strncasecmp(f->s, name, f->len) == 0;
 }
 
-/* The print is a sum over columns, so that their order in the file, which an ALTER changes, does not matter. */
+/* The print is a sum over columns, so it does not depend on their order in the file, which an
+ * ALTER may change. */
 static int read_id(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct reading_ids *r = arg;
@@ -129,7 +134,7 @@ static int read_id(void *arg, const struct csv_field *fields, unsigned count, st
     return 0;
 }
 
-/* Written in UTF-8, whatever character set the column has. */
+/* Returns true if the column is written in UTF-8, whatever its character set is. */
 static bool is_text(const struct db_column *c)
 {
     return c->charset[0] || c->encoding == DB_LATIN1 || c->encoding == DB_UTF8 ||
@@ -145,7 +150,7 @@ static bool is_binary(const struct db_column *c)
     return c->encoding == DB_BITS || (c->encoding == DB_BYTES && !is_text(c) && !moment);
 }
 
-/* The columns as they are written, and their names. */
+/* Collects the columns to select and the header with their names. */
 static void columns(struct ledger_keep *k)
 {
     const struct db_table *t = &k->r->l->table;
@@ -164,7 +169,7 @@ static void columns(struct ledger_keep *k)
     buf_adds(&k->header, "\r\n");
 }
 
-/* Pieces are read with all columns, or without. */
+/* Chooses whether pieces are read with all columns, and starts again from the first piece. */
 static void read_whole(struct ledger_keep *k, bool whole)
 {
     k->r->whole = whole ? k->whole : (struct buf){0};
@@ -172,7 +177,8 @@ static void read_whole(struct ledger_keep *k, bool whole)
     ledger_next_piece(k->r, NULL);
 }
 
-/* Texts are quoted, and nothing else is: so NULL, numbers and binary data can be distinguished from them. */
+/* Quotes texts and nothing else, so that NULL, numbers and binary data can be distinguished from
+ * them. */
 static void put_row(struct buf *b, const struct db_table *t, char **row, const unsigned long *len)
 {
     unsigned n = 0;
@@ -196,7 +202,7 @@ static void put_row(struct buf *b, const struct db_table *t, char **row, const u
     buf_adds(b, "\r\n");
 }
 
-/* What a file would say of a row of the ledger. */
+/* Returns id and print that a file would have for this row of the ledger. */
 static int print_row(struct ledger_keep *k, char **row, const unsigned long *len,
                      struct known_id *out, struct err *e)
 {
@@ -215,7 +221,7 @@ static int print_row(struct ledger_keep *k, char **row, const unsigned long *len
 
 /* ---- which rows are in files ---- */
 
-/* Marks those of a list that are in the ledger as they are in their file. */
+/* Sets `claimed` for each id whose row is in the ledger as it is in its file. */
 static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, struct err *e)
 {
     struct run *r = k->r;
@@ -242,11 +248,11 @@ static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, s
     return got;
 }
 
-/* Only ids that are still in the ledger stay: of rows that a game has locked. */
+/* Keeps only the ids that are still in the ledger, because a game has locked their rows. */
 static int drop_gone(struct ledger_keep *k, struct err *e)
 {
     size_t n = 0;
-    for (size_t i = 0; i < k->id_count; i++) /* what this run has rolled up is gone */
+    for (size_t i = 0; i < k->id_count; i++) /* rows that this run has rolled up are gone */
         if (!k->ids[i].claimed)
             k->ids[n++] = k->ids[i];
     for (size_t i = 0; i < n; i += ASKED)
@@ -259,7 +265,8 @@ static int drop_gone(struct ledger_keep *k, struct err *e)
     return 0;
 }
 
-/* A file that was interrupted. One that is not there holds nothing. */
+/* Reads the rows of an interrupted file. A file that no longer exists is not listed, so it
+ * contributes no rows. */
 static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e)
 {
     const struct ledger *l = k->r->l;
@@ -279,7 +286,8 @@ static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e
     return rc;
 }
 
-/* MEMORY: the first row that is not as it is in a file, and all after it, are to be written to one. */
+/* MEMORY: lowers `upto` to before the first row that differs from its file. That row and all
+ * rows after it must be written to a new file. */
 static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                        const unsigned long *len, struct err *e)
 {
@@ -296,7 +304,7 @@ static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mar
     return 0;
 }
 
-/* Up to where the rows of interrupted files are still in the ledger as they were written. */
+/* Finds the id up to which the rows of interrupted files are in the ledger as they were written. */
 static int compare_rows(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -313,11 +321,12 @@ static int compare_rows(struct ledger_keep *k, struct err *e)
     read_whole(k, false);
     k->upto = r->upto;
     r->upto = upto;
-    k->id_count = 0; /* from now on `upto` says it */
+    k->id_count = 0; /* from now on, `upto` is used instead */
     return rc;
 }
 
-/* How many rows are in totals, or will be: those of files that were interrupted. */
+/* Counts the rows that are in totals, and the rows of interrupted files, which will be in
+ * totals. */
 static int rolled_up_before(struct ledger_keep *k, uint64_t *out, struct err *e)
 {
     int rc =
@@ -326,8 +335,9 @@ static int rolled_up_before(struct ledger_keep *k, uint64_t *out, struct err *e)
     return rc;
 }
 
-/* A restore took the world back to before this file, or nothing of it was noted. Not so if its rows are in
- * totals: then the mark is wrong, and the file would be lost. */
+/* Sets a file aside that a restore undid, or whose run stored no marker row. The file is refused
+ * if its rows are in totals: then the marker row is wrong, and setting the file aside would lose
+ * it. */
 static int undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
 {
     struct run *r = k->r;
@@ -353,7 +363,7 @@ static int undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
         r->mark.p, last, last);
 }
 
-/* Which rows interrupted runs have in files already. */
+/* Finds the rows that interrupted runs have already written to files. */
 static int begin(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -381,8 +391,8 @@ static int begin(struct ledger_keep *k, struct err *e)
 
 /* ---- writing ---- */
 
-/* What no total can have is refused before anything is written: the row will be another one once it was
- * corrected. */
+/* Refuses a row that no total can have before anything is written, because the row will differ
+ * once it is corrected. */
 static int write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                      const unsigned long *len, struct err *e)
 {
@@ -411,7 +421,7 @@ static int write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark,
     return 0;
 }
 
-/* The file begins with its first rows: a run that finds none leaves none. */
+/* Creates the file with its first rows, so that a run without rows leaves no file. */
 static int write_piece(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -429,7 +439,8 @@ static int write_piece(struct ledger_keep *k, struct err *e)
     return rc;
 }
 
-/* The file counts from now on: it is noted in the world before the first of its rows is deleted. */
+/* Makes the file valid: the marker row is stored in the world before the first of the file's
+ * rows is deleted. */
 static int commit(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -440,7 +451,7 @@ static int commit(struct ledger_keep *k, struct err *e)
         ledger_mark_write(r, "file", k->now.sequence, e) < 0)
         return -1;
     fault_point("ledger.filed");
-    /* For expire(), and so that no number is given twice. */
+    /* For expire(), and so that no sequence number is used twice. */
     k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
     k->files.list[k->files.count++] = k->now;
     k->file = k->files.highest = k->now.sequence;
@@ -452,7 +463,7 @@ static int commit(struct ledger_keep *k, struct err *e)
     return 0;
 }
 
-/* Writes the rows that are to be rolled up to a file. *more: not all of them. */
+/* Writes the rows that are to be rolled up to a file. *more is true if rows are left. */
 static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
 {
     struct run *r = k->r;
@@ -476,7 +487,7 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
     }
     if (rc == 0 && k->out)
         rc = commit(k, e);
-    ledger_file_abort(k->out); /* none after commit() */
+    ledger_file_abort(k->out); /* NULL after commit() */
     k->out = NULL;
     buf_clear(&k->rows);
     read_whole(k, false);
@@ -487,7 +498,7 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
 
 /* ---- a run ---- */
 
-/* All rows of all files are in totals, except those that a game has locked. */
+/* Stores `filed` once all rows of all files are in totals; rows that a game has locked delay it. */
 static int note_filed(struct ledger_keep *k, struct err *e)
 {
     if (drop_gone(k, e) < 0)
@@ -498,7 +509,7 @@ static int note_filed(struct ledger_keep *k, struct err *e)
     return ledger_mark_write(k->r, "filed", k->filed, e);
 }
 
-/* A file that was interrupted stays however old it is: the next run needs it. */
+/* An interrupted file is kept regardless of its age, because the next run needs it. */
 static int expire(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -530,7 +541,8 @@ int ledger_keep_run(struct run *r, struct err *e)
     }
     if (rc == 0)
         rc = note_filed(&k, e);
-    /* File and rollup by turns: no more rows wait in a file than one batch, however many there are. */
+    /* Writes a file and rolls up its rows alternately, so that at most one batch of rows waits
+     * in a file. */
     while (rc == 0 && more) {
         rc = write_rows(&k, &more, e);
         if (rc == 0)

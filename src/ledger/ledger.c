@@ -1,4 +1,4 @@
-/* What the server says of a ledger, and what is made beside it. */
+/* Reads a ledger's definition from the server, and creates the objects beside the ledger. */
 #include "ledger/run_int.h"
 
 #include <inttypes.h>
@@ -55,13 +55,13 @@ int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *
 
 /* ---- the columns and indexes of the ledger ---- */
 
-/* No fraction, and no rounding by the server. */
+/* Returns true for types without a fraction, which the server does not round. */
 static bool is_integer(const struct db_column *c)
 {
     return c->encoding == DB_RAW && !text_starts(c->type, "decimal");
 }
 
-/* Names the column with its type, and what would do. */
+/* Sets an error that names the column, its type and the type that is required. */
 static int refuse(const struct ledger *l, const struct db_column *c, struct err *e,
                   const char *what)
 {
@@ -69,7 +69,7 @@ static int refuse(const struct ledger *l, const struct db_column *c, struct err 
                    c->name, l->cfg->table, c->type, what);
 }
 
-/* The config names it, the table has to have it. */
+/* Finds a column that the config names; the table must have it. */
 static const struct db_column *named(const struct ledger *l, const char *role, const char *name,
                                      struct err *e)
 {
@@ -97,7 +97,8 @@ static int value_scale(const struct ledger *l, const struct db_column *c, unsign
     return digits > LEDGER_DIGITS ? refuse(l, c, e, "a DECIMAL value has at most 30 digits") : 0;
 }
 
-/* Types whose sums, order or age this program cannot compute exactly are refused before anything is rolled up. */
+/* Refuses column types whose sums, order or age cannot be computed exactly, before anything is
+ * rolled up. */
 static int find_columns(struct ledger *l, struct err *e)
 {
     const struct config_ledger *c = l->cfg;
@@ -125,9 +126,9 @@ static int find_columns(struct ledger *l, struct err *e)
     return 0;
 }
 
-/* The name of a BTREE index that begins with the key and ends with the id: over it a MEMORY ledger is read
- * in order, and totals of one key are found. Of an InnoDB ledger also the index that begins with the id; MySQL
- * only, see ledger_sql_delete(). */
+/* Finds a BTREE index that begins with the key and ends with the id. A MEMORY ledger is read in
+ * its order, and it finds the totals of one key. For an InnoDB ledger on MySQL, also finds the
+ * index that begins with the id; see ledger_sql_delete(). */
 static int find_indexes(struct db *db, struct ledger *l, struct err *e)
 {
     const char *table = l->cfg->table;
@@ -157,7 +158,7 @@ static int find_indexes(struct db *db, struct ledger *l, struct err *e)
 
 /* ---- opening it ---- */
 
-/* Moves the one table of the list, if there is one. */
+/* Moves the only table of the list to *out, if there is one. */
 static int one_table(struct db *db, const char *schema, const char *name, struct db_table *out,
                      bool *there, struct err *e)
 {
@@ -172,7 +173,7 @@ static int one_table(struct db *db, const char *schema, const char *name, struct
     return 0;
 }
 
-/* A table or a view of that name which --init did not make: the game's. */
+/* Refuses a table or a view of that name that --init did not make: it belongs to the game. */
 static int refuse_foreign(const struct ledger *l, const char *name, struct err *e)
 {
     err_set(e, ERR_REFUSED, 0, "[ledger %s]: %s exists, and is not what --init makes", l->cfg->name,
@@ -183,7 +184,8 @@ static int refuse_foreign(const struct ledger *l, const char *name, struct err *
                     l->cfg->name);
 }
 
-/* Is it there, of an engine whose ways of showing rows are known, and with all columns that are named? */
+/* Checks that the table exists and has all configured columns. Its engine must be MEMORY or
+ * InnoDB, because only their visibility of rows is known. */
 static int read_ledger(struct db *db, struct ledger *l, struct err *e)
 {
     const char *table = l->cfg->table;
@@ -207,8 +209,8 @@ static int read_ledger(struct db *db, struct ledger *l, struct err *e)
                : -1;
 }
 
-/* Of a table that was MEMORY: rows that are in totals, and that an interrupted run, or a restore, has left to the next
- * run to delete. In InnoDB each row that is there counts. */
+/* Refuses a former MEMORY table that may still have rows that are in totals. An interrupted run
+ * or a restore left them to the next run to delete, but in InnoDB each existing row counts. */
 static int refuse_left_over(struct db *db, const struct ledger *l, struct err *e)
 {
     SCOPED(buf_free) struct buf mark = {0}, table = {0};
@@ -233,8 +235,8 @@ static int refuse_left_over(struct db *db, const struct ledger *l, struct err *e
                     table.p, l->cfg->name);
 }
 
-/* What --init has made of it, if it has. A durable ledger with a rollup in MEMORY is refused: rows would be
- * deleted whose totals a restart loses. */
+/* Reads the rollup if --init has made it. A durable ledger with a rollup in MEMORY is refused: a
+ * server restart would lose the totals of rows that are deleted. */
 static int read_rollup(struct db *db, struct ledger *l, struct err *e)
 {
     const char *rollup = LEDGER_OWN(l->cfg, "rollup");
@@ -286,8 +288,8 @@ void ledger_close(struct ledger *l)
 
 /* ---- what is made beside it ---- */
 
-/* What is made beside a ledger, in this order: views follow their tables. `of` distinguishes it from a game's:
- * columns that the table has, or what the view reads. */
+/* The objects beside a ledger, in the order of their creation: views follow their tables. `of`
+ * tells them from objects of the game: columns that the table has, or what the view reads. */
 static const struct {
     const char *suffix;
     enum { TABLE, VIEW, TRIGGER } kind;
@@ -302,7 +304,7 @@ static const struct {
     {"level", VIEW, ledger_sql_level, "_total`"},
 };
 
-/* A view whose definition we may not read is taken for ours. */
+/* A view whose definition this account may not read is assumed to be ours. */
 static const char *const there_sql[] = {
     [TABLE] = "SELECT TABLE_TYPE<>'VIEW' AND (SELECT COUNT(*) FROM information_schema.COLUMNS c "
               "WHERE c.TABLE_SCHEMA=t.TABLE_SCHEMA AND c.TABLE_NAME=t.TABLE_NAME AND "
@@ -316,7 +318,7 @@ static const char *const there_sql[] = {
                 "TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
 };
 
-/* 1: it is there. */
+/* Returns 1 if the object exists, 0 if not, -1 on error or if it belongs to the game. */
 static int is_there(struct db *db, const struct ledger *l, size_t i, const char *name,
                     struct err *e)
 {
@@ -328,9 +330,11 @@ static int is_there(struct db *db, const struct ledger *l, size_t i, const char 
     return found ? 1 : e->cls == ERR_NONE ? 0 : -1;
 }
 
-/* The view of a MEMORY ledger leaves out rows up to the mark, which of InnoDB may not be in a total yet; that of InnoDB
- * adds all, which of MEMORY may be in one; and the config may name another table since. A view whose definition we may
- * not read is taken for right. */
+/* Checks that the view suits the ledger's engine and table, which may have changed since --init:
+ * - The view of a MEMORY ledger omits rows up to the rollup position. In InnoDB these may not be in
+ *   a total yet.
+ * - The view of an InnoDB ledger adds all rows. In MEMORY some of them may already be in a total.
+ * - A view whose definition this account may not read is assumed to be right. */
 int ledger_check_view(struct db *db, const struct ledger *l, struct err *e)
 {
     const char *view = LEDGER_OWN(l->cfg, "total");
@@ -378,7 +382,7 @@ int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e)
     return old ? 0 : e->cls == ERR_NONE ? 1 : -1;
 }
 
-/* Under a lock, so that no row comes in between. */
+/* Replaces the trigger under a lock, so that no row is inserted in between. */
 static int make_trigger_again(struct db *db, const struct ledger *l, const struct buf *sql,
                               struct err *e)
 {
@@ -394,7 +398,7 @@ static int make_trigger_again(struct db *db, const struct ledger *l, const struc
     return db_exec(db, "UNLOCK TABLES", rc < 0 ? &ignored : e) < 0 ? -1 : rc;
 }
 
-/* A view that is there is made once more: the columns may have changed. */
+/* Creates an existing view again, because the columns may have changed. */
 static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -420,7 +424,7 @@ static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct 
 int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e)
 {
     json_auto_t *missing = json_array();
-    int rc = ledger_missing(db, l, missing, e); /* a name that is taken: before anything is made */
+    int rc = ledger_missing(db, l, missing, e); /* refuses a taken name first */
     for (size_t i = 0; i < sizeof beside / sizeof *beside && rc == 0; i++)
         rc = make(db, l, i, made, e);
     return rc;
@@ -428,7 +432,7 @@ int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e)
 
 /* ---- what it holds, for the status ---- */
 
-/* One row of numbers, one for each letter of `form`; false in `seen`: there is no row. */
+/* Reads one row of numbers, one for each letter of `form`. *seen is false if there is no row. */
 static int numbers(struct db *db, const char *form, const char *sql, const char *table,
                    uint64_t *out, bool *seen, struct err *e)
 {

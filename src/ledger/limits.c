@@ -1,8 +1,9 @@
-/* A total that would not fit its column is found before anything of its piece changes: the server would find
- * it in the middle of a statement, and a MEMORY table keeps what came before.
+/* Finds a total that would not fit its column before any row of its piece is changed. The server
+ * would find it only in the middle of a statement, and a MEMORY table keeps the changes before the
+ * error.
  *
- * Looking at each key's total costs a statement. As long as the largest total, with all that the run
- * has added since, fits, every total does. */
+ * Reading each key's total costs a statement. It is not needed while the largest total fits
+ * together with everything that the run has added since: then every total fits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,21 +12,23 @@
 
 #define TOTAL_MAX (((total_t)INT64_MAX << 64) + (total_t)UINT64_MAX)
 
-/* How far from 0 the two can be together. */
+/* Returns a + |b|, the largest possible distance of the sum from 0; TOTAL_MAX on overflow. */
 static total_t saturated(total_t a, total_t b)
 {
     total_t sum;
     return __builtin_add_overflow(a, b < 0 ? -b : b, &sum) ? TOTAL_MAX : sum;
 }
 
-/* The type of the total's column in the rollup, which an administrator may have widened since --init. */
+/* The type of the total's column in the rollup, which an administrator may have widened since
+ * --init. */
 static const char *total_type(const struct ledger *l, unsigned i)
 {
     const struct db_column *c = db_column_find(&l->rollup, l->value[i]->name);
     return c ? c->type : "";
 }
 
-/* What the column of a total holds at most, in the last digit of the ledger's values. */
+/* Returns the smallest and the largest total that the column can hold, in units of the last
+ * digit of the ledger's values. */
 static void limits_of(const char *type, unsigned scale, total_t *least, total_t *most)
 {
     bool is_unsigned = strstr(type, "unsigned") != NULL;
@@ -44,7 +47,7 @@ static void limits_of(const char *type, unsigned scale, total_t *least, total_t 
     *least = is_unsigned ? 0 : -*most;
 }
 
-/* One row of `n` totals each of `columns`: NULL is 0; a number of another form is the largest. */
+/* Reads one row of `n` totals. NULL becomes 0; a number of another form becomes TOTAL_MAX. */
 static int ask_totals(struct run *r, const char *sql, unsigned n, total_t *out, struct err *e)
 {
     struct db_rows *rows = db_select_bytes(r->db, n, sql, e);
@@ -79,7 +82,7 @@ int ledger_limits_begin(struct run *r, struct err *e)
     return rc;
 }
 
-/* Asks for the totals of one key, which are what the piece is added to. */
+/* Reads the current totals of one key, and refuses the piece if they would not fit with it. */
 static int check_group(struct run *r, const struct group *g, struct err *e)
 {
     const struct ledger *l = r->l;
@@ -122,7 +125,8 @@ int ledger_limits_check(struct run *r, const struct piece *p, struct err *e)
         }
         fits &= r->largest[i] <= most;
     }
-    /* Only now a statement for each key: one of them may be too large, and most runs never come here. */
+    /* A statement for each key is sent only now that a total may be too large; most runs never
+     * get here. */
     for (size_t k = 0; k < p->count && rc == 0 && !fits; k++)
         rc = check_group(r, &p->groups[k], e);
     return rc;

@@ -1,26 +1,31 @@
-/* Pieces of a ledger: rows are read, added to the totals of their keys, and deleted.
+/* Reads rows of a ledger in pieces, adds them to the totals of their keys, and deletes them.
  *
- * A piece of a MEMORY ledger is the next rows in the order of (key, id): all rows of a key below its
- * mark are in its total, whatever happens between two statements. Written down before a piece, how many
- * rows it adds, shows the next run after a crash that rows below the marks may be left of it.
+ * A piece of a MEMORY ledger is the next rows in the order of (key, id). All rows of a key up to
+ * its rollup position are in its total, whatever happens between two statements. Before a piece,
+ * the marker row 'open' stores how many rows the piece adds. After a crash, it tells the next run
+ * that rows up to the rollup positions may be left over from that piece.
  *
- * A piece of an InnoDB ledger is a list of committed rows that nobody has locked, in one transaction.
+ * A piece of an InnoDB ledger is a list of committed rows that no other session has locked, in one
+ * transaction.
  *
- * Why a reader of the view is never in between:
+ * Why a reader of the view never sees half a piece:
  *
- * - MEMORY: a statement locks all its tables before it reads the first, until its end. It sees totals before
- *   or after a piece was added; what was added is not counted in the ledger, deleted or not.
- * - InnoDB: all consistent reads of a statement (READ COMMITTED) or of a transaction (REPEATABLE READ) have one
- *   read view. It has the piece's transaction, in rollup and ledger, or in neither; in which order rows are
- *   rolled up, and over which index they are read, decides nothing. A view that does not have the
- *   transaction of a row's INSERT cannot count it either: its deletion and its sum come together.
- * - A ledger in MEMORY, its rollup durable: the statement has locked the ledger before its first read of
- *   InnoDB makes the read view. A piece whose total the view does not have is committed later, and its
- *   rows are deleted after that, for which the lock is waited for. A view that is older than the lock, of a
- *   transaction under REPEATABLE READ, may miss rows: --check and the manual say so.
- * - Locking reads have no view: INSERT … SELECT under REPEATABLE READ (not FOR UPDATE, which does not reach the
- * tables below the view). They lock the total's row, or the gap where it would be, so that no piece adds
- * to it until they have read the ledger. */
+ * - MEMORY: a statement locks all its tables before it reads the first one, until it ends. It sees
+ *   totals before or after a piece was added. Rows that were added are not counted in the ledger,
+ *   whether they are deleted or not.
+ * - InnoDB: all consistent reads of a statement (READ COMMITTED) or of a transaction (REPEATABLE
+ *   READ) have one read view. It has the piece's transaction in both rollup and ledger, or in
+ *   neither. The order in which rows are rolled up, and the index over which they are read, do not
+ *   matter. A view that does not have the transaction of a row's INSERT cannot count the row
+ *   either: its deletion and its sum become visible together.
+ * - A ledger in MEMORY with a durable rollup: the statement has locked the ledger before its first
+ *   read of InnoDB makes the read view. A piece whose total the view does not have is committed
+ *   later. Its rows are deleted after that, and the deletion waits for the lock. A view that is
+ *   older than the lock, of a transaction under REPEATABLE READ, may miss rows: --check and the
+ *   manual say so.
+ * - Locking reads have no read view: INSERT … SELECT under REPEATABLE READ (not FOR UPDATE,
+ *   which does not reach the tables below the view). They lock the total's row, or the gap where
+ *   it would be, so that no piece adds to it until they have read the ledger. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,7 +33,7 @@
 #include "ledger/run_int.h"
 #include "mysql/value.h"
 
-#define IGNORED_MAX 500u /* rows below a mark that one piece can leave alone */
+#define IGNORED_MAX 500u /* rows up to a rollup position that one piece can ignore */
 #define RETRIES 10
 
 int ledger_refuse_row(const struct run *r, uint64_t id, const char *column, const char *why,
@@ -47,8 +52,8 @@ static int refuse_null_key(const struct run *r, uint64_t id, unsigned i, struct 
                              e);
 }
 
-/* What no key of a total can be; 0: it can. What an ENUM got that is none of its members, number 0, the server
- * shows as '', and stores in no other table. */
+/* Refuses a key that no total can have; returns 0 if the key is valid. An ENUM that was given
+ * none of its members has number 0. The server shows it as '' and stores it in no other table. */
 int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e)
 {
     for (unsigned i = 0; i < r->l->cfg->key.count; i++) {
@@ -63,7 +68,7 @@ int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e
     return 0;
 }
 
-/* To the group of its key, which is written as it is inserted. */
+/* Adds a row to the group of its key, which is written as in an INSERT. */
 static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
                    const unsigned long *len, struct err *e)
 {
@@ -89,8 +94,9 @@ static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
     return 0;
 }
 
-/* A row that is too young, or that is in no file yet, stays. One whose key's mark is past it was left over by
- * an interrupted run, or came with an old id: such rows are never deleted, since no total has them. */
+/* Leaves a row that is too young, or that is in no file yet. A row up to its key's rollup
+ * position was left over by an interrupted run, or was inserted with an old id. Rows with old
+ * ids are never deleted, because they are in no total. */
 static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                     const unsigned long *len, struct err *e)
 {
@@ -112,7 +118,7 @@ static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, 
     return 0;
 }
 
-/* Is every value of the row of its column's type? */
+/* Returns true if every value of the row has its column's type. */
 static bool row_is_valid(const struct run *r, char **row, const unsigned long *len)
 {
     for (unsigned i = 0; i < ledger_columns(r->l); i++)
@@ -133,7 +139,8 @@ void ledger_next_piece(struct run *r, struct piece *p)
     p->next = (struct buf){0};
 }
 
-/* An id below 1 is a mistake of whoever inserted it; anything else that is no id is not an answer of the server. */
+/* An id below 1 is a mistake of the session that inserted it. Anything else that is not an id
+ * means that the server's answer is invalid. */
 static int invalid_row(const struct run *r, const char *id, struct err *e)
 {
     if (id && id[0] == '-') {
@@ -158,7 +165,7 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         const unsigned long *len;
         char **row = db_row(rows, &len);
         uint64_t id, mark;
-        if (n == r->piece) { /* not our LIMIT: this answers another statement */
+        if (n == r->piece) { /* exceeds our LIMIT: another statement's answer */
             got = db_invalid(r->db, e, "more rows than LIMIT %u allows", r->piece);
             break;
         }
@@ -175,7 +182,8 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         r->after_id = id;
         if (++n < r->piece || !r->l->memory)
             continue;
-        /* The last row of a piece. Nothing comes after a NULL, so it cannot be one, however young its row is. */
+        /* This is the last row of the piece. It cannot have a NULL key, however young it is,
+         * because no comparison finds the rows after a NULL. */
         for (unsigned i = 0; i < r->l->cfg->key.count && got == 1; i++)
             if (!row[FIELD_KEY + i])
                 got = refuse_null_key(r, id, i, e);
@@ -184,13 +192,14 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         ledger_sql_limit(&p->up_to, r, row + FIELD_KEY, len + FIELD_KEY, id, false, false);
         ledger_sql_limit(&p->next, r, row + FIELD_KEY, len + FIELD_KEY, id, true, id > r->upto);
     }
-    /* Fewer rows than asked for: there are no more, or a game has locked them. */
+    /* Fewer rows than requested: there are no more, or a game has locked the others. */
     p->end = n < r->piece;
     db_rows_end(rows);
     return got;
 }
 
-/* Their request ids are known in one table or the other at every moment. */
+/* Stores the request ids of the piece, so that each id is always known in one table or the
+ * other. */
 static int remember_requests(struct run *r, const struct piece *p, struct err *e)
 {
     SCOPED(buf_free) struct buf where = {0};
@@ -200,7 +209,8 @@ static int remember_requests(struct run *r, const struct piece *p, struct err *e
     return ledger_request_add(r->db, r->l, where.p, e);
 }
 
-/* A full rollup is the one error of this statement that a person can mend at once. */
+/* A full rollup gets a hint, because it is the only error of this statement that an operator can
+ * fix at once. */
 static int add_groups(struct run *r, const struct piece *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -216,7 +226,8 @@ static int add_groups(struct run *r, const struct piece *p, struct err *e)
     return rc;
 }
 
-/* Nobody but this run may delete rows or give them ids that were rolled up; who did it meanwhile is named. */
+/* No other session may delete rows of the piece, or insert rows with ids that were already
+ * rolled up. If one did so meanwhile, the error says which of the two happened. */
 static int delete_rows(struct run *r, const struct piece *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -239,8 +250,8 @@ static int delete_rows(struct run *r, const struct piece *p, struct err *e)
     return rc;
 }
 
-/* No transaction: after each step a crash leaves what the next run recognizes by the mark 'open', and a reader
- * of the view counts nothing twice. */
+/* There is no transaction. After a crash at any step, the next run recognizes the state by the
+ * marker row 'open', and a reader of the view counts nothing twice. */
 static int memory_effects(struct run *r, struct piece *p, struct err *e)
 {
     if (p->rows == 0 && p->left_over == 0)
@@ -265,18 +276,19 @@ static int memory_effects(struct run *r, struct piece *p, struct err *e)
     fault_point("ledger.added");
     if (delete_rows(r, p, e) < 0)
         return -1;
-    r->left_over_max -= p->left_over; /* not earlier: they were still there */
+    r->left_over_max -= p->left_over; /* only now: the rows existed until here */
     fault_point("ledger.deleted");
-    if (r->left_over) /* others may follow: the mark goes when all have been seen */
+    if (r->left_over) /* The marker row stays until all rows that were left over have been seen. */
         return 0;
-    /* Now, not at the end of the run: after a kill, what breaks the rules would be taken for left over. */
+    /* Deleted now, not at the end of the run: after a kill, rows that break the rules would
+     * otherwise be taken for left over. */
     int rc = db_execf(r->db, e, "DELETE FROM %s WHERE what='open' AND " DB_ONLY("%s"), r->mark.p,
                       r->mark.p);
     fault_point("ledger.closed");
     return rc;
 }
 
-/* One transaction: it is all there, or nothing of it. */
+/* Uses one transaction, so that the piece is applied completely or not at all. */
 static int innodb_effects(struct run *r, struct piece *p, struct err *e)
 {
     if (p->rows == 0)
@@ -296,11 +308,12 @@ static int innodb_effects(struct run *r, struct piece *p, struct err *e)
     return rc;
 }
 
-/* Tried once more: nothing of an InnoDB piece has happened, of a MEMORY piece perhaps all but the deletion. */
+/* Prepares a retry. Nothing of an InnoDB piece has happened; of a MEMORY piece, possibly
+ * everything except the deletion. */
 static void prepare_retry(struct run *r, const struct piece *p, uint64_t after_id)
 {
     struct err ignored;
-    if (p->open) { /* it may have been added: its rows are below the marks then */
+    if (p->open) { /* if it was added, its rows are up to the rollup positions */
         r->left_over = true;
         r->left_over_max += p->rows;
     }
@@ -310,7 +323,7 @@ static void prepare_retry(struct run *r, const struct piece *p, uint64_t after_i
     db_exec(r->db, "ROLLBACK", &ignored);
 }
 
-/* 1: there is more; 0: that was the last piece; -1. */
+/* Returns 1 if there is more, 0 after the last piece, -1 on error. */
 static int one_piece(struct run *r, struct err *e)
 {
     SCOPED(ledger_free_piece) struct piece p = {0};
@@ -337,7 +350,8 @@ static int one_piece(struct run *r, struct err *e)
     return rc;
 }
 
-/* A lock that the game holds will end, and a deadlock is over: such a piece is tried again. */
+/* Retries a piece that failed on a lock or a deadlock: the game will release its lock, and a
+ * deadlock is already over. */
 int ledger_all_pieces(struct run *r, struct err *e)
 {
     int rc = 1;

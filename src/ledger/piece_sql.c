@@ -1,4 +1,4 @@
-/* The statements of a piece. */
+/* Builds the statements of a piece. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "mysql/value.h"
 #include "sql/literal.h"
 
-/* A value as it is inserted, and as it is compared: a text in its own character set, so that the
- * column's collation decides, as it does in the index. */
+/* Appends a value as it is inserted or, with `compared`, as it is compared. A compared text has
+ * its own character set, so that the column's collation decides, as it does in the index. */
 void ledger_put_literal(struct buf *b, const struct db_column *c, const char *v, size_t len,
                         bool compared)
 {
@@ -25,8 +25,9 @@ void ledger_put_literal(struct buf *b, const struct db_column *c, const char *v,
     b->p[b->len] = '\0';
 }
 
-/* Each row's mark. A join looks it up once for all rows of a key that follow each other, a subquery for
- * each row. Names of its own: those of the ledger stand without its name. */
+/* Joins each row's rollup position. The server evaluates a join once for all consecutive rows of
+ * a key, but a subquery for each row. The joined columns have their own names, because the
+ * ledger's columns are unqualified. */
 static void join_marks(struct buf *sql, const struct run *r)
 {
     const struct ledger *l = r->l;
@@ -38,8 +39,9 @@ static void join_marks(struct buf *sql, const struct run *r)
         sql_fill(sql, "$r.wk_$=l.??", DB_ARGS(i ? " AND " : "", DB_NUMBER(i), l->key[i]->name));
 }
 
-/* Which rows: of an InnoDB ledger those that are old enough. In a MEMORY ledger a row that is too young
- * ends its key: it is read as well, so that a piece looks at a limited number of rows. */
+/* Appends the condition for the rows. In an InnoDB ledger these are the rows that are old
+ * enough. In a MEMORY ledger a row that is too young ends its key, but is read as well, so that
+ * a piece reads a limited number of rows. */
 static void put_condition(struct buf *sql, const struct run *r)
 {
     const struct config_ledger *c = r->l->cfg;
@@ -54,8 +56,9 @@ static void put_condition(struct buf *sql, const struct run *r)
         sql_fill(sql, " AND l.?\?<=$", DB_ARGS(c->time, r->until.p));
 }
 
-/* The columns of a piece's rows are id, its key's mark, late, keys, values, time (run_int.h). A MEMORY
- * ledger is read in the order of (key, id), an InnoDB ledger in that of ids. */
+/* A piece's rows have the columns id, rollup position of the key, late, keys, values, time
+ * (run_int.h). A MEMORY ledger is read in the order of (key, id), an InnoDB ledger in the order
+ * of ids. */
 void ledger_sql_select(struct buf *b, const struct run *r)
 {
     const struct ledger *l = r->l;
@@ -73,7 +76,7 @@ void ledger_sql_select(struct buf *b, const struct run *r)
     db_select_list(b, &read);
     sql_fill(b, ",l.??$ FROM $ l", DB_ARGS(c->time, r->whole.len ? r->whole.p : "", r->table.p));
     if (l->memory) {
-        /* The index has the order: no piece may cost a sort of the whole ledger. */
+        /* The index has this order, so that no piece sorts the whole ledger. */
         sql_fill(b, " FORCE INDEX (?\?)", DB_ARGS(l->index));
         join_marks(b, r);
     } else {
@@ -84,14 +87,15 @@ void ledger_sql_select(struct buf *b, const struct run *r)
     if (l->memory)
         ledger_sql_each(b, l, LEDGER_KEYS, "", "l.$,");
     sql_fill(b, "l.?? LIMIT $", DB_ARGS(c->id, DB_NUMBER(r->piece)));
-    /* A row that a game has locked is left to the next run; rows for a file are only read. */
+    /* Rows that a game has locked are left to the next run. Rows for a file are only read, so
+     * they need no lock. */
     if (!l->memory && !r->whole.len)
         buf_adds(b, " FOR UPDATE SKIP LOCKED");
 }
 
-/* In the order of (key, id): after the tuple of this row, whose keys are `row`, or up to it. `whole_key`: the row stands for
- * all ids of its key. Each column's own limit, which follows from the rest, lets the optimizer see a
- * range. */
+/* Appends a condition in the order of (key, id): rows after this row, whose keys are `row`, or
+ * rows up to it. `whole_key`: the row stands for all ids of its key. The separate limit on the
+ * first column is redundant, but lets the optimizer see a range. */
 void ledger_sql_limit(struct buf *b, const struct run *r, char **row, const unsigned long *len,
                       uint64_t id, bool after, bool whole_key)
 {
@@ -115,7 +119,7 @@ void ledger_sql_limit(struct buf *b, const struct run *r, char **row, const unsi
         buf_addc(b, ')');
 }
 
-/* The rows of the INSERT: key, sums, end_id, end_time, rows. */
+/* Appends the rows of the INSERT: key, sums, end_id, end_time, rows. */
 static void put_groups(struct buf *b, const struct run *r, const struct piece *p)
 {
     const struct ledger *l = r->l;
@@ -138,7 +142,7 @@ static void put_groups(struct buf *b, const struct run *r, const struct piece *p
     }
 }
 
-/* Total and mark of a key change in one write of its row. */
+/* Changes the total and the rollup position of a key in one write of its row. */
 void ledger_sql_add(struct buf *b, const struct run *r, const struct piece *p)
 {
     const struct ledger *l = r->l;
@@ -177,8 +181,9 @@ void ledger_sql_rows_of(struct buf *b, const struct run *r, const struct piece *
         sql_fill(b, " AND ?? NOT IN ($)", DB_ARGS(id, p->ignored.p));
 }
 
-/* Of a small table MySQL would read all rows, and wait for those that a game has locked; in MariaDB
- * sql_safe_updates prevents that. A hint takes no name of a schema, and ends at the first "*" "/". */
+/* Without the hint, MySQL would read all rows of a small table and wait for those that a game
+ * has locked. In MariaDB sql_safe_updates prevents that. A hint accepts no schema name, and ends
+ * at the first "*" "/". */
 void ledger_sql_delete(struct buf *b, const struct run *r, const struct piece *p)
 {
     const struct ledger *l = r->l;

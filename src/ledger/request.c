@@ -1,10 +1,14 @@
-/* Request ids: a repeated insert is refused although the row of the first one was rolled up.
+/* Request ids: a repeated insert is refused even after the row of the first insert was rolled up.
  *
- * As long as the row is in the ledger, the ledger's own unique key refuses it; afterwards NAME_request
- * does, by a trigger. The id is there before the row is deleted. In a MEMORY ledger a statement locks
- * both tables before its first row, so that nothing happens between the trigger's look and the
- * key's: the trigger can come before the insert, which could not be undone. In InnoDB it comes after
- * it: whoever waited for the row to be deleted sees the id that was added in the same transaction. */
+ * While the row is in the ledger, the ledger's own unique key refuses the repeated insert.
+ * Afterwards a trigger does, which looks the id up in NAME_request. The id is stored there before
+ * the row is deleted.
+ *
+ * MEMORY: a statement locks both tables before its first row, so nothing happens between the checks
+ * of the trigger and of the key. The trigger can run before the insert, which could not be undone.
+ *
+ * InnoDB: the trigger runs after the insert. A session that waited for the row's deletion sees
+ * the id, which was added in the same transaction. */
 #include <inttypes.h>
 
 #include "ledger/run_int.h"
@@ -42,7 +46,8 @@ int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)
     int64_t now;
     int rc = ledger_server_now(db, &now, e);
     sql_ident2(&name, l->schema, LEDGER_OWN(l->cfg, "request"));
-    /* In bites: the game's inserts wait for the table's lock, and a long DELETE would hold it. */
+    /* Deletes in small batches, because the game's inserts wait for the table's lock, which a
+     * long DELETE would hold. */
     for (uint64_t gone = EXPIRED_AT_ONCE; rc == 0 && gone == EXPIRED_AT_ONCE;) {
         rc = db_execf(db, e, "DELETE FROM %s WHERE at<%" PRId64 " AND " DB_ONLY("%s") " LIMIT %d",
                       name.p, now - l->cfg->request_keep, name.p, EXPIRED_AT_ONCE);

@@ -1,4 +1,4 @@
-/* One run of a ledger. */
+/* Runs one rollup of a ledger. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,10 @@
 #include "sql/literal.h"
 
 #define MEMORY_PIECE 1000u /* a game waits for each statement */
-#define INNODB_PIECE 500u  /* rows that are locked at a time, and named one by one in the DELETE */
+#define INNODB_PIECE 500u  /* rows that are locked at a time, and listed in the DELETE */
 
-/* Where the last run ended: the newest time in totals, and whether it was interrupted in a piece. */
+/* Reads where the last run ended: the newest time in totals, and whether it was interrupted in a
+ * piece. */
 static int ask_rollup(struct run *r, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -31,7 +32,7 @@ static int ask_rollup(struct run *r, struct err *e)
             "ids, and delete the old ones",
             r->rollup.p, r->table.p, last + 1);
     }
-    /* A clock of the future makes no row late that comes after it. */
+    /* Ignores times in the future, so that one wrong clock does not make later rows late. */
     if (ledger_server_now(r->db, &now, e) < 0)
         return -1;
     buf_printf(&sql,
@@ -48,27 +49,29 @@ static int ask_rollup(struct run *r, struct err *e)
                    "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='open'", r->mark.p) < 0)
         return -1;
     if (r->l->memory && r->left_over_max > r->l->table.rows)
-        r->left_over_max = r->l->table.rows; /* a run that fails each time raises it */
+        r->left_over_max = r->l->table.rows; /* each failing run raises it */
     r->left_over = r->left_over_max > 0;
     return 0;
 }
 
-/* Strict: the server must refuse what it cannot store, not round it. */
+/* Sets strict mode, so that the server refuses a value that it cannot store instead of rounding
+ * it. */
 static int session(struct run *r, struct err *e)
 {
-    /* The time zone stays UTC: two TIMESTAMP keys can be the same moment of a local clock. */
+    /* The time zone stays UTC, because two TIMESTAMP keys can be the same time on a local clock. */
     if (db_exec(r->db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0)
         return -1;
-    /* A DELETE that reads all of a small table would wait for rows that a game has locked: without this
-     * MariaDB does that, and MySQL without ledger_sql_delete()'s hint. Larger ids are DECIMALs to
-     * MariaDB, for which it has no index. */
+    /* A DELETE that reads all rows of a small table would wait for rows that a game has locked.
+     * MariaDB does so without this setting, MySQL without the hint of ledger_sql_delete().
+     * MariaDB reads larger ids as DECIMALs, for which it uses no index. */
     bool safe = !r->l->memory && r->l->mariadb && r->l->next_id <= INT64_MAX;
     if (safe && db_exec(r->db, "SET SESSION sql_safe_updates=1", e) < 0)
         return -1;
     return db_exec(r->db, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", e);
 }
 
-/* A TRUNCATE between the two writes of a piece, and as many new rows: no count of rows shows it. */
+/* Detects a TRUNCATE between the two writes of a piece, followed by as many new rows. Row counts
+ * do not show it. */
 static int ids_went_on(const struct run *r, struct err *e)
 {
     struct db_figures now = {0};
@@ -87,7 +90,8 @@ static int ids_went_on(const struct run *r, struct err *e)
         r->l->cfg->name, r->l->cfg->table, r->l->next_id, now.auto_increment);
 }
 
-/* The notes of the end come last: until then the next run takes what it finds for left over. */
+/* Changes the marker rows last: until then, the next run treats rows up to the rollup positions
+ * as left over. */
 static int run_all(struct run *r, struct err *e)
 {
     bool dry_run = r->opt->dry_run;

@@ -1,4 +1,4 @@
-/* The tables and views beside a ledger. */
+/* Builds the statements that create the tables, views and trigger beside a ledger. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ void ledger_sql_each(struct buf *b, const struct ledger *l, enum ledger_part par
     }
 }
 
-/* NULL: the definition does not say. */
+/* Returns NULL if the definition does not have the option. */
 static const char *option(const struct sql_table *t, const char *name)
 {
     for (size_t i = 0; i < t->option_count; i++)
@@ -35,14 +35,15 @@ static const char *option(const struct sql_table *t, const char *name)
     return NULL;
 }
 
-/* What --init makes is of the engine of the ledger. */
+/* Returns the engine of what --init makes: that of the ledger. */
 static const char *engine(const struct ledger *l)
 {
     return l->memory ? "MEMORY" : "InnoDB";
 }
 
-/* "`a` varchar(9) CHARACTER SET x NOT NULL", as in the ledger. What the ledger's default decides is said as
- * well: in an ALTER TABLE of the rollup its own default would decide. */
+/* Appends the column as in the ledger, for example "`a` varchar(9) CHARACTER SET x NOT NULL".
+ * Character set and collation are also named if they are the ledger's default, because in an
+ * ALTER TABLE of the rollup its own default would apply. */
 static void column_type(struct buf *b, const struct ledger *l, const char *name)
 {
     const struct sql_column *c = sql_table_column(&l->def, name);
@@ -62,7 +63,7 @@ static void column_type(struct buf *b, const struct ledger *l, const char *name)
     buf_adds(b, " NOT NULL");
 }
 
-/* The server's own default may be another one than that of the ledger. */
+/* Names the ledger's defaults, because the server's may differ. */
 static void default_charset(struct buf *b, const struct ledger *l)
 {
     const char *charset = option(&l->def, "CHARSET"), *collation = option(&l->def, "COLLATE");
@@ -120,7 +121,8 @@ void ledger_sql_join(struct buf *b, const struct ledger *l)
     ledger_sql_each(b, l, LEDGER_KEYS, " AND ", "r.$=l.$");
 }
 
-/* In a MEMORY ledger, rows up to a key's mark are in its total although they may not be deleted yet. */
+/* In a MEMORY ledger, rows up to a key's rollup position are in its total even if they are not
+ * deleted yet, so the view omits them. */
 void ledger_sql_total(struct buf *b, const struct ledger *l)
 {
     const struct config_ledger *c = l->cfg;
@@ -142,8 +144,8 @@ void ledger_sql_total(struct buf *b, const struct ledger *l)
     sql_fill(b, ") t GROUP BY $", DB_ARGS(keys.p));
 }
 
-/* A level begins where the amounts of those before it end. The last row's amount leads to one level more,
- * the top; a NULL there makes that row the top. */
+/* A level begins at the sum of the amounts of all levels before it. The last row's amount leads
+ * to one more level, the top. If it is NULL, the last row is the top. */
 void ledger_sql_level(struct buf *b, const struct ledger *l)
 {
     const char *levels = l->cfg->levels, *v = l->value[0]->name;
@@ -177,7 +179,7 @@ void ledger_sql_request(struct buf *b, const struct ledger *l)
     default_charset(b, l);
 }
 
-/* A locking read sees what was committed last, whatever the transaction saw before. */
+/* A locking read sees the latest committed rows, whatever the transaction saw before. */
 void ledger_sql_trigger(struct buf *b, const struct ledger *l)
 {
     const char *own, *column = l->request ? l->request->name : NULL;

@@ -1,4 +1,4 @@
-/* What the rows of a piece add to the totals of their keys. No server, no statement. */
+/* Computes what the rows of a piece add to the totals of their keys, without the server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 
 #include "base/number.h"
 
-/* "-12.5" with `scale` digits after the point. False: not such a number. */
+/* Parses a number such as "-12.5" with `scale` digits after the point. Returns false if it has
+ * another form. */
 bool ledger_value_parse(const char *s, size_t len, unsigned scale, total_t *out)
 {
     bool negative = len && s[0] == '-';
@@ -27,7 +28,8 @@ bool ledger_value_parse(const char *s, size_t len, unsigned scale, total_t *out)
     return digits > 0 && after == scale;
 }
 
-/* Writes it in the same form; no type of C's library prints 128 bits. */
+/* Writes the number in the form that ledger_value_parse() reads. No C library function prints
+ * 128 bits. */
 void ledger_value_put(struct buf *b, total_t v, unsigned scale)
 {
     char text[64], *p = text + sizeof text;
@@ -46,7 +48,8 @@ void ledger_value_put(struct buf *b, total_t v, unsigned scale)
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
-/* Digits alone, up to 2^64 - 1: what the server says of an id is checked before it is computed with. */
+/* Accepts only digits, up to 2^64 - 1: an id from the server is checked before it is used in
+ * arithmetic. */
 bool ledger_parse_id(const char *s, size_t len, uint64_t *out)
 {
     *out = 0;
@@ -58,7 +61,7 @@ bool ledger_parse_id(const char *s, size_t len, uint64_t *out)
     return true;
 }
 
-/* Times of one column compare as numbers or, since the server pads them, as texts. */
+/* Times of one column compare as numbers or, because the server pads them, as texts. */
 static bool newer(const struct run *r, const char *a, size_t len, const struct buf *b)
 {
     if (!b->p)
@@ -70,8 +73,9 @@ static bool newer(const struct run *r, const char *a, size_t len, const struct b
     return order > 0 || (order == 0 && len > b->len);
 }
 
-/* The group of this row's key: the last one, or a new one, which takes the key. Rows of a MEMORY piece come in
- * the order of keys, so that this finds each; those of an InnoDB piece are merged at its end. */
+/* Returns the group of this row's key: the last group, or a new one, which takes ownership of
+ * the key. Rows of a MEMORY piece come in the order of keys, so that the last group is always
+ * the right one. Groups of an InnoDB piece are merged at its end. */
 struct group *ledger_group_of(struct piece *p, struct buf *key)
 {
     struct group *g = p->count ? &p->groups[p->count - 1] : NULL;
@@ -98,7 +102,7 @@ void ledger_group_add(const struct run *r, struct group *g, uint64_t id, const t
     g->rows++;
 }
 
-/* By the bytes of the key; any order will do that is the same for each session. */
+/* Compares the bytes of the keys. Any order is correct if it is the same in each session. */
 static int compare_groups(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
@@ -107,8 +111,8 @@ static int compare_groups(const void *a, const void *b)
     return order ? order : (x->key.len > y->key.len) - (x->key.len < y->key.len);
 }
 
-/* Rows of an InnoDB piece come in the order of ids. In the order of keys, two sessions that lock rollup
- * rows do so in the same order. */
+/* Rows of an InnoDB piece come in the order of ids. Groups are sorted by key, so that two
+ * sessions lock rollup rows in the same order. */
 void ledger_merge_groups(const struct run *r, struct piece *p)
 {
     size_t n = 0;

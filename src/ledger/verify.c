@@ -1,7 +1,7 @@
-/* The rows of all files are summed up per key in a temporary table like the rollup, so that the server
- * decides which keys are the same. A key that has as many rows in files as in its total must have the
- * same sums there; which rows are missing from files shows in the manifests, each of which says how many
- * rows were in totals when it was begun. */
+/* Sums up the rows of all files per key in a temporary table like the rollup, so that the server
+ * decides which keys are the same. A key that has as many rows in files as in its total must
+ * have the same sums in both. The manifests show which rows are missing from files: each says
+ * how many rows were in totals when its file was begun. */
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -25,7 +25,7 @@ struct verify {
     struct ledger_files files;
     uint64_t open_rows; /* rows in files that are not in totals yet */
     /* Rows of a file, as they are read: */
-    bool open;                                 /* the file was interrupted */
+    bool open;                                 /* the run that wrote the file was interrupted */
     int places[2 * CONFIG_LEDGER_COLUMNS + 1]; /* of keys, values, id */
     bool header;
     struct verify_row {
@@ -37,7 +37,8 @@ struct verify {
 };
 
 static void say(json_t *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A sentence for people; a list of thousands would hide the first ones. */
+/* Appends a sentence for people. Their number is limited, because thousands would hide the first
+ * ones. */
 static void say(json_t *list, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -53,7 +54,7 @@ static void say(json_t *list, const char *fmt, ...)
 
 /* ---- ledger and rollup ---- */
 
-/* The game may have inserted them although no run can take them. */
+/* Reports rows with NULL. The game may have inserted them, but no run can add them to a total. */
 static int verify_nulls(struct verify *v, struct err *e)
 {
     for (unsigned i = 0; i < ledger_columns(v->l); i++) {
@@ -73,7 +74,8 @@ static int verify_nulls(struct verify *v, struct err *e)
     return 0;
 }
 
-/* In a MEMORY ledger: rows that no total has, because their ids were rolled up before they came. */
+/* Reports rows of a MEMORY ledger that are in no total, because their ids had been rolled up
+ * before the rows were inserted. */
 static int verify_marks(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
@@ -111,7 +113,7 @@ static int verify_marks(struct verify *v, struct err *e)
 
 /* ---- rows of files ---- */
 
-/* Which of these rows of an interrupted file are not in totals yet? */
+/* Marks the rows of an interrupted file that are not in totals yet. */
 static int ask_open(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
@@ -166,7 +168,7 @@ static int add_rows(struct verify *v, struct err *e)
     return any ? db_exec_len(v->db, sql.p, sql.len, e) : 0;
 }
 
-/* A field as it is inserted: what it is in the column, the server knows. */
+/* Appends a field as it is inserted; the server converts it to the column's type. */
 static void put_field(struct buf *b, const struct csv_field *f)
 {
     static const char hex[] = "0123456789abcdef";
@@ -186,7 +188,8 @@ static void put_field(struct buf *b, const struct csv_field *f)
     }
 }
 
-/* The first line has the columns' names, in the order of that time; then come rows. */
+/* The first line has the column names, in the order that the table had at that time. Rows
+ * follow. */
 static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct verify *v = arg;
@@ -222,7 +225,7 @@ static int read_row(void *arg, const struct csv_field *fields, unsigned count, s
     return v->count == AT_ONCE ? add_rows(v, e) : 0;
 }
 
-/* Does its manifest follow that of the file before? */
+/* Checks that a manifest continues the count of the file before it. */
 static void compare_manifests(struct verify *v, const struct ledger_file *before,
                               const struct ledger_file *f)
 {
@@ -249,7 +252,7 @@ static void compare_manifests(struct verify *v, const struct ledger_file *before
             f->before - expected, before->name, f->name);
 }
 
-/* Oldest first: each manifest counts on from the one before. */
+/* Verifies the oldest file first, because each manifest continues the count of the one before. */
 static int verify_files(struct verify *v, struct err *e)
 {
     const struct ledger_file *before = NULL;
@@ -267,7 +270,8 @@ static int verify_files(struct verify *v, struct err *e)
                 f->name, v->l->cfg->name, v->file, v->out->rolled_up - f->before);
             continue;
         }
-        /* Written after the moment of the world, or before the run could note it; the rows of such a file are in no total. */
+        /* The file was written after the time to which the world was restored, or its run ended
+         * before it stored the marker row. The rows of such a file are in no total. */
         if (f->sequence > v->file) {
             say(v->out->unknown,
                 "%s.csv.gz is not valid: the run that wrote it was interrupted, or a restore "
@@ -288,7 +292,7 @@ static int verify_files(struct verify *v, struct err *e)
             rc = add_rows(v, &why);
         for (; v->count; v->count--)
             buf_free(&v->rows[v->count - 1].tuple);
-        /* If the server or the connection failed, that says nothing about a file. */
+        /* A failure of the server or the connection says nothing about the file. */
         if (rc < 0 && why.cls != ERR_DAMAGED && why.cls != ERR_REFUSED && why.cls != ERR_SYSTEM)
             return err_pass(e, &why);
         if (rc < 0)
@@ -311,7 +315,8 @@ static int verify_files(struct verify *v, struct err *e)
 
 /* ---- sums ---- */
 
-/* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
+/* An end_id of 0 is not compared in a MEMORY ledger: it is set for ids that begin again
+ * (rollup.c). */
 static int compare_sums(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
@@ -347,13 +352,14 @@ static int compare_sums(struct verify *v, struct err *e)
     return got;
 }
 
-/* The temporary table is one of this session: nobody else sees it, and it goes with it. */
+/* Only this session sees the temporary table, which is dropped when the session ends. */
 static int verify_all(struct verify *v, struct err *e)
 {
     struct ledger_verified *out = v->out;
     struct db *db = v->db;
     const char *rollup = v->rollup.p, *mark = v->mark.p;
-    /* Strict: a sum that does not fit its column is an error, and not the largest number. */
+    /* Strict mode: a sum that does not fit its column is an error instead of becoming the
+     * largest number. */
     if (db_exec(db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0 ||
         ledger_ask(db, &out->rows, e, "SELECT COUNT(*) FROM %s " DB_ONLY_TABLE, v->table.p) < 0 ||
         ledger_ask(db, &out->keys, e, "SELECT COUNT(*) FROM %s " DB_ONLY_TABLE, rollup) < 0 ||
