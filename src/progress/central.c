@@ -9,12 +9,12 @@
 #include "mysql/packet_limit.h"
 #include "sql/literal.h"
 
-#define PACKET_USED (16u << 20) /* more in one statement gains nothing, and locks longer */
+#define PACKET_USED (16u << 20) /* larger statements gain nothing and lock longer */
 #define NO_ROUTINE 1305
 #define NO_EXECUTE 1370
-#define FORCED_TRIES 5 /* who takes the lock between our two calls is asked as often */
+#define FORCED_TRIES 5 /* attempts, if others take the lock between our two calls */
 
-/* Several statements at once, as the store may be far away. */
+/* Allows several statements in one request, because the store may be far away. */
 struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e)
 {
     struct db_params p = db_params_of(&cfg->server);
@@ -42,7 +42,8 @@ int central_store(struct db *db, char out[PROGRESS_STORE_MAX + 1], struct err *e
 bool central_lasts(const struct err *e, mono_t *since, mono_t now, int64_t grace)
 {
     bool may_pass = db_unanswered(e) || db_lock_busy(e);
-    /* A failure of another kind in between begins the time anew: it was told, and so is what follows it. */
+    /* A failure of another kind restarts the time: it was reported, and so is the failure that
+     * follows it. */
     if (!may_pass || !since->ms)
         *since = may_pass ? now : (mono_t){0};
     return !may_pass || mono_since(now, *since) >= grace;
@@ -55,13 +56,14 @@ enum central_state central_state_after(const struct err *e)
 
 /* ---- sending ---- */
 
-/* All of a batch in one statement: the session's table is made anew, filled and judged. What the server does
- * not begin, it does not do; what it began and we do not hear of, the next run repeats, and is answered `same`. */
+/* Sends a batch in one request: the session's table is created again, filled and judged. A
+ * statement that the server does not begin has no effect. If the server executed it but its
+ * answer is lost, the next run sends the blobs again and is answered `same`. */
 #define SEND_HEAD                                                                                  \
     "CALL wk_send_open();INSERT INTO wk_sent (blob_key,lock_key,lock_seq,seq,`blob`) VALUES "
 
-/* Of the answer: what comes before and after its rows, and of a row all but the key: two lengths, header,
- * outcome, number. */
+/* Sizes of an answer: its frame before and after the rows, and of each row everything except the
+ * key: two lengths, header, outcome, number. */
 #define ANSWER_FRAME 2048u
 #define ANSWER_ROW (2 + 4 + 8 + 21)
 
@@ -85,7 +87,7 @@ void central_batch_free(struct central_batch *b)
     *b = (struct central_batch){0};
 }
 
-/* The first one may take all that the server accepts. */
+/* Adds a blob if it fits. The first blob of a batch may take all that the server accepts. */
 bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
 {
     size_t before = b->sql.len, answer = ANSWER_ROW + blob->key.len;
@@ -117,8 +119,8 @@ const char *central_outcome_name(enum central_outcome o)
     return names[o];
 }
 
-/* One row of the answer: a blob that was refused. The store names them in its own order, and few; that it names
- * one at all which we did not send must not pass for anything. */
+/* Reads one row of the answer: a blob that was refused. The store names these few blobs in its
+ * own order. A row that names a blob which was not sent is an invalid answer. */
 static int take_refused(struct db *db, const struct db_rows *r, const struct local_blob *blobs,
                         size_t count, struct central_answer *out, struct err *e)
 {
@@ -145,7 +147,8 @@ int central_send(struct db *db, const char *lock_id, struct central_batch *b, st
 int central_answers(struct db *db, const struct local_blob *blobs, size_t count,
                     struct central_answer *out, struct err *e)
 {
-    /* What no row names is there. If an error follows the rows, none of this counts. */
+    /* A blob that no row names was stored. If an error follows the rows, none of these outcomes
+     * is valid. */
     for (size_t i = 0; i < count; i++)
         out[i] = (struct central_answer){CENTRAL_SENT, blobs[i].seq};
     struct db_rows *r = db_receive(db, "tbU", e);
@@ -161,7 +164,8 @@ int central_answers(struct db *db, const struct local_blob *blobs, size_t count,
 
 /* ---- locks ---- */
 
-/* The one row of a call whose first column is the outcome; *seq: the second, where there is one. */
+/* Reads the only row of a call: the outcome in the first column and, if `seq` is given, *seq in
+ * the second one. */
 static int call(struct db *db, struct buf *sql, char outcome[16], uint64_t *seq, struct err *e)
 {
     struct db_rows *r = db_select_len(db, seq ? "tu*" : "t*", sql->p, sql->len, e);
@@ -212,7 +216,7 @@ int central_release_all(struct db *db, const char *lock_id, const struct local_s
         answers++;
     }
     db_rows_end(r);
-    /* One outcome too few would be taken for locks that are free. */
+    /* If an outcome is missing, locks could be taken for released. */
     if (got == 0 && answers != count)
         return db_invalid(db, e, "%zu outcomes of %zu calls", answers, count);
     return got;
@@ -296,7 +300,8 @@ int central_stamp(struct db *db, const char *lock_id, const struct local_session
     return got < 0 ? -1 : ours;
 }
 
-/* The first call may be the first that wants the lock: it is wanted for 0 ms at the next. */
+/* The first call may be answered `busy`, if it is the first one that wants the lock. At the next
+ * call the lock has been wanted for at least 0 ms. */
 int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
                            char outcome[16], struct err *e)
 {
@@ -304,7 +309,8 @@ int central_release_forced(struct db *db, const char *lock_id, const struct loca
     for (unsigned i = 0; i < FORCED_TRIES; i++) {
         if (acquire(db, lock_id, lock_key, "0", outcome, &s.lock_seq, e) < 0)
             return -1;
-        /* Ours by now, under a new number: whoever had it is fenced off before it is free. */
+        /* The lock is ours now, under a new number: its former holder is fenced off before the
+         * lock is released. */
         if (strcmp(outcome, "busy") != 0)
             return central_release(db, lock_id, &s, outcome, e);
     }
@@ -316,7 +322,7 @@ static json_t *seconds(const struct db_rows *r, unsigned i)
     return db_value(r, i) ? json_integer(db_int(r, i) / 1000) : json_null();
 }
 
-/* Keys are bytes of the game's; what is shown of them is text. */
+/* Keys are arbitrary bytes; they are escaped for display. */
 static void set_key(json_t *o, const char *name, const struct db_rows *r, unsigned i)
 {
     SCOPED(buf_free) struct buf shown = {0};

@@ -1,6 +1,7 @@
 #include "progress/central_sql.h"
 
-/* SQL that is longer than a string literal may be. The path is as make sees it. */
+/* Includes SQL that is longer than a string literal may be. The path is relative to the
+ * directory in which make runs. */
 __asm__(".pushsection .rodata\n"
         ".global progress_central_sql\n"
         "progress_central_sql:\n"

@@ -11,11 +11,12 @@
 #include "mysql/only_table.h"
 #include "sql/literal.h"
 
-/* A MEMORY table has one lock: a statement that scans or marks this many rows is a wait of the game's. */
+/* A MEMORY table has one lock, so the game waits while a statement scans or marks this many
+ * rows. */
 #define SCAN_PIECE "500"
 #define MARK_PIECE 200u
 #define DUPLICATE 1062
-#define MEMORY_ROOM (2u << 30) /* bytes: of a limit, not of memory that is taken */
+#define MEMORY_ROOM (2u << 30) /* bytes: a limit; it is not allocated at once */
 
 /* ---- what --init makes ---- */
 
@@ -24,7 +25,8 @@
 #define STORE_COLUMN "store VARBINARY(32) NOT NULL DEFAULT ''"
 #define TIME_TYPE "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)"
 
-/* "$" is the type of blobs, then what follows the columns. BTREE: scans go by key, in pieces. */
+/* "$" stands for the type of blobs; the engine is appended to each statement. The keys are
+ * BTREEs, because scans read them in pieces, in key order. */
 static const struct {
     const char *name, *sql;
 } tables[] = {
@@ -50,11 +52,12 @@ const char *const local_own[] = {"wk_session", "wk_progress", "wk_stolen",
 
 const char *const local_bound[] = {"wk_session", "wk_progress", NULL};
 
-/* They run with the privileges of whoever calls them, the game: it may replace a table that they name by a view. */
+/* The routines run with the privileges of their caller, the game, because it may replace a table
+ * that they name by a view. */
 #define ROUTINE_BODY "MODIFIES SQL DATA SQL SECURITY INVOKER\n"
-/* The session is read and the blob written in one statement: a session that begins to close has either all of a save or
- * none of it. In InnoDB that takes a lock, which READ COMMITTED would do without. A blob that was set aside had a seq that
- * the central store knows of. */
+/* One statement reads the session and writes the blob, so that a session that begins to close
+ * has all of a save or none of it. In InnoDB this takes a lock, which READ COMMITTED would not
+ * take by itself. The seq of a blob that was set aside is known to the central store. */
 static const char put_routine[] =
     "PROCEDURE wk_put(p_blob_key VARBINARY(64),p_lock_key VARBINARY(64),p_blob "
     "LONGBLOB)\n" ROUTINE_BODY "BEGIN\n"
@@ -82,8 +85,8 @@ static const char close_routine[] =
     "PROCEDURE wk_close(p_lock_key VARBINARY(64))\n" ROUTINE_BODY
     "UPDATE wk_session SET state='closing' WHERE lock_key=p_lock_key";
 
-/* Rows of MEMORY tables take all that their columns may: max_heap_table_size, the limit that a table is made
- * with, would be reached by some hundred blobs. */
+/* Creates the tables. A row of a MEMORY table occupies all that its columns may hold, so some
+ * hundred blobs would reach max_heap_table_size, the limit that a table keeps from its creation. */
 static int make_tables(struct db *db, bool innodb, struct err *e)
 {
     char memory[32];
@@ -108,7 +111,8 @@ static int make_tables(struct db *db, bool innodb, struct err *e)
     return rc;
 }
 
-/* Tables of an earlier config stay as they are: their rows are players' progress. */
+/* Refuses tables of an earlier config that have another engine. They are not changed, because
+ * their rows are players' progress. */
 static int check_engines(struct db *db, bool innodb, struct err *e)
 {
     const char *wanted = innodb ? "InnoDB" : "MEMORY";
@@ -149,7 +153,7 @@ static int has_store(struct db *db, bool *out, struct err *e)
     return n ? 0 : -1;
 }
 
-/* A table of an earlier version lacks it. */
+/* Adds the column that a table of an earlier version lacks. */
 static int add_store(struct db *db, struct err *e)
 {
     bool there;
@@ -158,8 +162,9 @@ static int add_store(struct db *db, struct err *e)
     return there ? 0 : db_exec(db, "ALTER TABLE wk_session ADD " STORE_COLUMN, e);
 }
 
-/* One that is there as it should be stays, one that an older version made is altered, and MariaDB's is replaced: a DROP
- * takes along what was granted on the routine, the game's EXECUTE. */
+/* Creates a routine. One that is already right stays, one that an older version made is altered,
+ * and in MariaDB it is replaced. A DROP would also remove the privileges on the routine, such as
+ * the game's EXECUTE. */
 static int make_routine(struct db *db, const char *name, const char *sql, struct err *e)
 {
     const char *body = strstr(sql, ROUTINE_BODY) + strlen(ROUTINE_BODY);
@@ -190,7 +195,7 @@ int local_init(struct db *db, bool innodb, struct err *e)
         rc = check_engines(db, innodb, e);
     if (rc == 0)
         rc = add_store(db, e);
-    /* Strict: a blob that is too long is refused, never cut. */
+    /* Strict mode: a blob that is too long is refused instead of being cut. */
     if (rc == 0)
         rc = db_exec(db, "SET SESSION sql_mode='STRICT_ALL_TABLES'", e);
     if (rc == 0)
@@ -278,7 +283,7 @@ void local_keys_free(struct local_keys *k)
     *k = (struct local_keys){.oldest_ms = -1};
 }
 
-/* A changed_at that is yet to come, after the clock was set back, is no age. */
+/* A changed_at in the future, after the clock was set back, counts as age 0. */
 #define UNSENT_COLUMNS                                                                             \
     "SELECT p.blob_key,LENGTH(p.`blob`),"                                                          \
     "GREATEST(TIMESTAMPDIFF(MICROSECOND,p.changed_at,CURRENT_TIMESTAMP(3)) DIV 1000,0) FROM "      \
@@ -306,9 +311,11 @@ static int add_unsent(struct db *db, const char *sql, struct local_keys *out, st
     return got;
 }
 
-/* Pieces go by key, which is why the tables have B-trees. What is added behind us is the next run's.
+/* Finds the last key of the piece after `after` (NULL: from the beginning). Returns 1 if there is
+ * one, 0 if this is the last piece.
  *
- * The last key of the piece after `after` (NULL: from the beginning): 1; 0: it is the last piece. */
+ * Pieces are read in key order, which is why the tables have B-trees. Rows that are added to
+ * earlier pieces meanwhile are left to the next run. */
 static int piece_end(struct db *db, const struct local_key *after, struct local_key *end,
                      struct err *e)
 {
@@ -335,7 +342,8 @@ int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err
     struct buf sql = {0};
     int more = 1;
     bool first = true;
-    /* A closing session's blobs are few and found by lock_key: this is asked each second. */
+    /* A closing session has few blobs, which are found by lock_key, because this query runs each
+     * second. */
     if (closing)
         more = add_unsent(db,
                           UNSENT_COLUMNS "JOIN wk_session s " DB_ONLY_TABLE
@@ -382,7 +390,7 @@ static int take_blob(const struct db_rows *r, struct local_blobs *out, struct er
         return -1;
     db_copy(r, 4, b->changed_at, sizeof b->changed_at);
     b->len = db_length(r, 5);
-    b->data = xcalloc(1, b->len + 1); /* an empty one is a blob as well */
+    b->data = xcalloc(1, b->len + 1); /* an empty blob is valid */
     memcpy(b->data, db_value(r, 5), b->len);
     db_copy(r, 6, b->store, sizeof b->store);
     out->count++;
@@ -393,7 +401,7 @@ int local_read(struct db *db, bool remembers, const struct local_unsent *keys, s
                struct local_blobs *out, struct err *e)
 {
     struct buf sql = {0};
-    /* A row that the game wrote itself belongs to the session that is there. */
+    /* A row that the game wrote itself belongs to the current session. */
     buf_printf(&sql,
                "SELECT p.blob_key,p.lock_key,COALESCE(p.lock_seq,s.lock_seq,0),p.seq,"
                "p.changed_at,p.`blob`,%s FROM wk_progress p " DB_ONLY_TABLE " LEFT JOIN "
@@ -420,7 +428,7 @@ int local_read(struct db *db, bool remembers, const struct local_unsent *keys, s
 
 /* ---- what becomes of them ---- */
 
-/* "seq=5 AND changed_at='…'", of the row that was read. */
+/* Appends "seq=5 AND changed_at='…'" of the row that was read. */
 static void same_save(struct buf *sql, const struct local_blob *b)
 {
     buf_adds(sql, "blob_key=");
@@ -429,8 +437,8 @@ static void same_save(struct buf *sql, const struct local_blob *b)
     sql_string(sql, b->changed_at, strlen(b->changed_at));
 }
 
-/* The first list finds the rows by their key; the second one says which of them are still as they were read.
- * sent_seq becomes the row's own seq, which is that very one. */
+/* The first list finds the rows by their key. The second one selects those that have not changed
+ * since they were read, so sent_seq=seq sets the seq that was sent. */
 static int mark_piece(struct db *db, const struct local_blob *const *sent, size_t count,
                       struct err *e)
 {
@@ -466,9 +474,10 @@ int local_mark(struct db *db, const struct local_blob *const *sent, size_t count
     return 0;
 }
 
-/* The copy before the row goes: killed in between, it is in both tables, and sent and refused once more. `goes_on`: the
- * row stays, as one that was sent, with the number above which the next save has to be: rows of wk_stolen are deleted by
- * people, perhaps before that save. */
+/* Copies the row to wk_stolen before it is removed: after a kill in between it is in both
+ * tables, and is sent and refused once more. With `goes_on` the row stays, marked as sent, with
+ * the number above which the next save must be. wk_stolen cannot provide that number, because an
+ * operator may delete its rows before that save. */
 int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
                     uint64_t central_seq, bool goes_on, struct err *e)
 {
@@ -482,7 +491,7 @@ int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
                b->lock_seq, why, central_seq);
     same_save(&sql, b);
     int rc = db_exec_len(db, sql.p, sql.len, e);
-    if (rc < 0 && e->num == DUPLICATE) /* an earlier run was killed between the two */
+    if (rc < 0 && e->num == DUPLICATE) /* an earlier run was killed between both statements */
         rc = 0;
     fault_point("progress.copied");
     buf_clear(&sql);
@@ -538,7 +547,8 @@ int local_closing(struct db *db, bool remembers, struct local_sessions *out, str
     return local_take_sessions(db_select(db, "but", sql, e), NULL, out, e);
 }
 
-/* The first list finds the rows by their key; the second one says which of them are the same sessions. */
+/* The first list finds the rows by their key. The second one selects those that are still the
+ * same sessions. */
 static int remember_piece(struct db *db, const char *store, const struct local_blob *const *blobs,
                           size_t count, struct err *e)
 {
@@ -600,7 +610,7 @@ int local_close_in(struct db *db, const char *session, const struct local_key *l
     return db_exec_len(db, sql.p, sql.len, e);
 }
 
-/* Saves of an earlier session stay what they are. */
+/* Saves of an earlier session keep their number. */
 int local_renumber_in(struct db *db, const char *session, const char *progress,
                       const struct local_session *s, uint64_t lock_seq, struct err *e)
 {
@@ -660,8 +670,8 @@ int local_sessions_unsent(struct db *db, const struct local_session *list, size_
     return got;
 }
 
-/* Blobs first: without its session's row nothing would come back for them. The session that was closed
- * must still be there: the game may have opened another one since. */
+/* Deletes the blobs first, because without the session's row no run would return for them. The
+ * closed session must still be there: the game may have opened another one since. */
 int local_forget(struct db *db, const struct local_session *s, struct err *e)
 {
     struct buf sql = {0}, is = {0};

@@ -8,13 +8,13 @@
 #include "base/fence.h"
 #include "progress/write_back.h"
 
-#define TRIES 2 /* a connection that was lost is made once more */
+#define TRIES 2 /* a lost connection is made once more */
 
 struct renew {
     struct db *db;
     const char *session, *progress, *lock_id;
     struct local_sessions list;
-    size_t next; /* the first that nothing was decided about */
+    size_t next; /* the first session that is not decided yet */
     struct renewed *out;
 };
 
@@ -33,7 +33,8 @@ static void name_first(struct renewed *out, const struct local_session *s)
         snprintf(out->first + have, sizeof out->first - have, "%s%s", have ? ", " : "", shown.p);
 }
 
-/* Has a later session of this lock saved something that is not here? 1, 0, -1. */
+/* Returns 1 if a later session of this lock has saved something that is not here, 0 if not, -1
+ * on error. */
 static int is_newer(struct renew *r, const struct central_saves *saves, struct err *e)
 {
     for (size_t i = 0; i < saves->count; i++) {
@@ -46,7 +47,7 @@ static int is_newer(struct renew *r, const struct central_saves *saves, struct e
     return 0;
 }
 
-/* The number under which this game server has it; 0: it has not got it. */
+/* Returns the number under which this game server holds the lock, or 0 if it does not hold it. */
 static uint64_t held_number(const struct local_sessions *held, const struct local_session *s)
 {
     for (size_t i = 0; i < held->count; i++)
@@ -55,7 +56,8 @@ static uint64_t held_number(const struct local_sessions *held, const struct loca
     return 0;
 }
 
-/* 1: it has the number in `now`; 0: it is over; -1 with `away`: the central store did not answer. */
+/* Returns 1 if the lock was taken under the number in `now`, 0 if the session is over, -1 with
+ * `away` if the central store did not answer. */
 static int take(struct renew *r, struct db *central, const struct local_session *s,
                 struct local_session *now, struct central_saves *saves, struct err *away)
 {
@@ -64,11 +66,12 @@ static int take(struct renew *r, struct db *central, const struct local_session 
     if (central_acquire(central, r->lock_id, &s->lock_key, outcome, &now->lock_seq, away) < 0)
         return -1;
     fault_point("progress.acquired");
-    if (strcmp(outcome, "locked") == 0) /* given back meanwhile: the session has ended */
+    if (strcmp(outcome, "locked") == 0) /* released meanwhile: the session has ended */
         return central_release(central, r->lock_id, now, outcome, away);
     if (strcmp(outcome, "mine") != 0)
         return 0;
-    /* Saves count under the new number only once the blobs are loaded under it. */
+    /* Stamped only now: saves count under the new number only once the blobs are loaded under
+     * it. */
     return central_stamp(central, r->lock_id, now, saves, away);
 }
 
@@ -95,7 +98,7 @@ static int renew_one(struct renew *r, struct db *central, const struct local_ses
     return local_renumber_in(r->db, r->session, r->progress, s, now.lock_seq, e);
 }
 
-/* All that are left, as far as the central store answers. */
+/* Renews all remaining sessions, as long as the central store answers. */
 static int renew_all(struct renew *r, struct db *central, struct err *away, struct err *e)
 {
     struct local_sessions held = {0};

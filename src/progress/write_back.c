@@ -12,10 +12,10 @@
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
 
-/* Read at once from the local store: so little that a MEMORY table is locked for a moment only. */
+/* Limits of one read from the local store, so that a MEMORY table is locked only for a moment. */
 #define READ_ROWS 64u
 #define READ_BYTES (2u << 20)
-#define RELEASES 50u /* locks in one round trip, each with its own commit: 20 kB of SQL at most */
+#define RELEASES 50u /* locks per round trip, each with its own commit: at most 20 kB of SQL */
 
 void write_back_open(struct write_back *w, const struct config *cfg, const char *known)
 {
@@ -48,8 +48,8 @@ int write_back_central(struct write_back *w, struct err *e)
     return -1;
 }
 
-/* Strict: nothing is cut that is set aside. On a node of a Galera cluster rows of MEMORY tables are the
- * node's own. */
+/* Sets strict mode, so that blobs that are set aside are never cut. On a Galera cluster, rows of
+ * MEMORY tables belong to one node. */
 int write_back_world(struct write_back *w, const struct db_params *p, struct err *e)
 {
     struct db_params params = *p;
@@ -66,16 +66,17 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
     return -1;
 }
 
-/* Another machine may have the world by now, with the same sessions: what goes on in this one must neither win over the
- * saves of that one's players nor give their locks back. Asked right before each of both, as this process may have slept,
- * and by each process itself, as the supervisor may be the one that stands still. */
+/* Checks that this machine still has the world. Another machine may have it by now, with the
+ * same sessions: then this process must not overwrite the saves of that machine's players, nor
+ * release their locks. The check is made right before each write, because this process may have
+ * slept. Each process makes it itself, because the supervisor may be the one that is stopped. */
 static int may_write(struct write_back *w, struct err *e)
 {
     w->fenced = fence_check("write-back", e) < 0;
     return w->fenced ? -1 : 0;
 }
 
-/* Between two statements: -1, with the reason, if the run has to end. */
+/* Checks between two statements whether the run must end. Returns -1 with the reason if so. */
 static int may_go_on(struct write_back *w, struct err *e)
 {
     if (may_write(w, e) < 0)
@@ -96,28 +97,31 @@ static void name_first(struct write_back *w, const struct local_blob *b)
 
 /* ---- statements on their way ---- */
 
-/* A blob's bytes are freed when they are in the statement: all that its answer needs is what it was. So there is
- * one statement in memory, one piece of the local store, and of what is on its way the names. */
+/* The bytes of a blob are freed once they are in the statement, because its answer needs only
+ * the names. So memory holds one statement, one piece of the local store, and the names of the
+ * blobs that are on their way. */
 struct flight {
-    struct local_blobs blobs; /* read */
+    struct local_blobs blobs; /* read from the local store */
     struct central_batch batch;
-    size_t next;  /* the first of the blobs that is not in the batch */
-    size_t taken; /* into batches; what cannot be sent takes no time of max_rate's */
+    size_t next;  /* first blob that is not in the batch */
+    size_t taken; /* blobs put into batches; only they count for max_rate */
     struct sent {
         struct local_blobs blobs;
         size_t answer;
-    } sent[DB_AHEAD]; /* oldest first: db_unread() of them */
-    size_t answers;   /* bytes that they may have together */
+    } sent[DB_AHEAD]; /* oldest first; db_unread() entries */
+    size_t answers;   /* maximum total size in bytes */
 };
 
-/* Has another central store taken blobs of the session, or of the world where the session does not say? */
+/* Returns true if another central store has taken blobs of the session or, with `or_world` and
+ * if the session has no store, of the world. */
 static bool is_of_another(const struct write_back *w, const char *store, bool or_world)
 {
     const char *of = store[0] || !or_world ? store : w->known;
     return of[0] && strcmp(of, w->store) != 0;
 }
 
-/* What is of this lock waits: it is refused by this store only, and may be sent once the config names the right one. */
+/* Reports that the blobs of this lock wait: only this store refuses them, and they may be sent
+ * once the config names the right one. */
 static void other_store(struct write_back *w, const struct local_key *lock_key, uint64_t lock_seq,
                         bool unknown)
 {
@@ -151,18 +155,18 @@ static int set_aside(struct write_back *w, const struct local_blob *b,
     int rc = local_set_aside(w->world, b, central_outcome_name(a->outcome), a->seq, goes_on, e);
     if (rc == 0 || e->num != DB_TABLE_FULL)
         return rc;
-    w->done.skipped = *e; /* it stays where it is; all others go on */
+    w->done.skipped = *e; /* the blob stays here; all others continue */
     err_clear(e);
     return 0;
 }
 
-/* What the central store has answered, row by row. */
+/* Processes the answers of the central store, blob by blob. */
 static int settle(struct write_back *w, const struct local_blob *list, size_t count,
                   const struct central_answer *answers, struct err *e)
 {
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what it holds */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the array holds pointers */
     const struct local_blob **sent = xcalloc(count, sizeof *sent);
-    size_t n = 0, first = 0; /* of those sent, these are the first of their session */
+    size_t n = 0, first = 0; /* sent[0] to sent[first - 1]: the first of their session */
     for (size_t i = 0; i < count; i++)
         if (answers[i].outcome == CENTRAL_SENT)
             sent[n++] = &list[i];
@@ -188,7 +192,7 @@ static int settle(struct write_back *w, const struct local_blob *list, size_t co
     return rc;
 }
 
-/* In the order in which they were sent: the server answers in no other. */
+/* Settles batches in the order in which they were sent, which is the order of the answers. */
 static int settle_oldest(struct write_back *w, struct flight *f, struct err *e)
 {
     struct sent oldest = f->sent[0];
@@ -206,8 +210,8 @@ static int settle_oldest(struct write_back *w, struct flight *f, struct err *e)
     return rc;
 }
 
-/* The next one is written while the ones before it are on their way, or judged: as many as the answers that are
- * not read yet allow (db_send()). */
+/* Sends the batch while earlier ones are on their way or being judged. The number of unread
+ * answers is limited (db_send()). */
 static int send_batch(struct write_back *w, struct flight *f, struct err *e)
 {
     struct local_blobs *b = &f->blobs;
@@ -237,7 +241,7 @@ static int send_batch(struct write_back *w, struct flight *f, struct err *e)
     return 0;
 }
 
-/* Drops the blob at `next`, which is sent in no batch. */
+/* Drops the blob at `next`, which is not sent in any batch. */
 static void skip(struct flight *f)
 {
     free(f->blobs.list[f->next].data);
@@ -262,13 +266,14 @@ static void no_session(const struct local_blob *b, struct err *e)
     buf_free(&shown);
 }
 
-/* Sends batches as they fill up, and frees what is in them; `last`: also what is left, and all are settled. */
+/* Sends batches as they fill up, and frees their blobs' bytes. With `last`, also sends the rest
+ * and settles all batches. */
 static int fill(struct write_back *w, struct flight *f, bool last, struct err *e)
 {
     int rc = 0;
     while (f->next < f->blobs.count && rc == 0) {
         struct local_blob *b = &f->blobs.list[f->next];
-        if (b->lock_seq == 0) { /* no session says under which number it was locked */
+        if (b->lock_seq == 0) { /* no session has its lock's number */
             no_session(b, &w->done.skipped);
             skip(f);
         } else if (is_of_another(w, b->store, false)) {
@@ -294,9 +299,10 @@ static int fill(struct write_back *w, struct flight *f, bool last, struct err *e
     return rc;
 }
 
-/* After an error something may still be on its way. What becomes of it there is all the same: sent once more, by
- * whichever run, it is `same`, `stale` or `stolen`. But its answers would be taken for those to other questions,
- * so they are read; a connection that has failed is waited for no longer, and closed by who called. */
+/* Ends all transfers. After an error, batches may still be on their way; their outcome does not
+ * matter, because any run may send the blobs again and is answered `same`, `stale` or `stolen`.
+ * Their answers must be read, because they would be taken for answers to later statements. A
+ * failed connection is not waited for; the caller closes it. */
 static void let_go(struct write_back *w, struct flight *f)
 {
     for (size_t i = 0; i < db_unread(w->central); i++)
@@ -307,7 +313,7 @@ static void let_go(struct write_back *w, struct flight *f)
     central_batch_free(&f->batch);
 }
 
-/* So many keys are read at once. */
+/* Returns the number of keys to read at once. */
 static size_t piece(const struct local_keys *k, size_t at)
 {
     size_t n = 0, bytes = 0;
@@ -323,19 +329,20 @@ int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms)
     return due < 0 ? 0 : due;
 }
 
-/* Keeps to [progress] max_rate, in pauses that the supervisor's stop does not have to wait for. */
+/* Keeps to [progress] max_rate. The pauses are short, so that a stop of the supervisor does not
+ * wait for them. */
 static void pace(struct write_back *w, mono_t began, size_t count)
 {
     int64_t due;
-    struct err ended = {0}; /* who goes on asks again */
+    struct err ended = {0}; /* the caller checks again */
     while ((due = write_back_pause(count, w->cfg->progress.max_rate,
                                    mono_since(clock_mono(), began))) > 0 &&
            may_go_on(w, &ended) == 0)
         usleep((useconds_t)(due < 100 ? due : 100) * 1000);
 }
 
-/* With max_rate, a batch is at most what may be sent in a second, and a batch of that many blobs
- * is settled before the pause. */
+/* With max_rate, a batch has at most as many blobs as may be sent in a second, and is settled
+ * before the pause. */
 static int send_all(struct write_back *w, const struct local_keys *keys, size_t *at, struct err *e)
 {
     struct flight f = {0};
@@ -349,7 +356,8 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
         if (rate && n > rate)
             n = rate;
         if (may_go_on(w, e) < 0) {
-            /* what was sent is answered soon, and what was refused would be set aside by nobody else */
+            /* Batches that were sent are answered soon, and only this run would set refused
+             * blobs aside. */
             struct err late = {0};
             while (rc == 0 && db_unread(w->central))
                 rc = settle_oldest(w, &f, &late);
@@ -374,8 +382,9 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
 
 /* ---- sessions ---- */
 
-/* What could not be sent keeps its own session, and no other. What closes cannot get unsent again. Those
- * that are ended come first in the list. */
+/* Releases sessions whose blobs were all sent. A blob that could not be sent keeps only its own
+ * session open. A closing session gets no new blobs. The sessions to release are moved to the
+ * front of the list. */
 static int end_batch(struct write_back *w, struct local_session *list, size_t count, struct err *e)
 {
     bool unsent[RELEASES];
@@ -398,7 +407,8 @@ static int end_batch(struct write_back *w, struct local_session *list, size_t co
     return rc;
 }
 
-/* Those that were closing before their blobs were looked for. This store has no lock of a session of another one. */
+/* Ends the sessions that were closing before their blobs were searched. Sessions of another
+ * store are skipped, because this store does not have their locks. */
 static int end_sessions(struct write_back *w, struct local_sessions *closing, struct err *e)
 {
     int rc = 0;
@@ -418,7 +428,7 @@ static int end_sessions(struct write_back *w, struct local_sessions *closing, st
     return rc;
 }
 
-/* Of those that are held: one with a session, or with a blob that could not be sent, is left. */
+/* Releases held locks, except those with a session or with a blob that could not be sent. */
 static int unlock_batch(struct write_back *w, struct local_session *list, size_t count,
                         struct err *e)
 {
