@@ -1,8 +1,11 @@
-/* The cryptography of age v1 (c2sp.org/age), with libcrypto's primitives and nothing of our own but their
- * order. The format was chosen since a copy must be readable where worldkeeper is not: `age -d` does. X25519
- * agrees on a key with a recipient of whom only the public half is known here, so that the machine that writes
- * cannot read; HKDF keeps the keys for wrapping, header and payload apart; ChaCha20-Poly1305 makes each chunk,
- * and where it stands, tamper-proof. */
+/* The cryptography of age v1 (c2sp.org/age). All primitives are libcrypto's; only their order is
+ * ours. The format was chosen because a copy must be readable without worldkeeper: `age -d` reads
+ * it.
+ *
+ * - X25519 agrees on a key with a recipient whose secret half is not on this machine, so the
+ *   machine that writes cannot read.
+ * - HKDF derives separate keys for wrapping, header and payload.
+ * - ChaCha20-Poly1305 makes each chunk and its position tamper-proof. */
 #include "offsite/age_int.h"
 
 #include <openssl/crypto.h>
@@ -29,7 +32,8 @@ int age_public(const unsigned char secret[AGE_KEY], unsigned char out[AGE_KEY], 
     return done ? 0 : age_failed("make an X25519 key", e);
 }
 
-/* Fails for a peer that makes every secret the same one, as X25519 asks for. */
+/* Computes the X25519 shared secret. Fails for a peer value that makes every secret the same, as
+ * X25519 requires. */
 static bool agree(const struct age_wrap *w, unsigned char out[AGE_KEY])
 {
     size_t len = AGE_KEY;
@@ -52,8 +56,8 @@ static bool hmac(const void *key, size_t key_len, const void *data, size_t len,
     return HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &got) && got == AGE_KEY;
 }
 
-/* HKDF-SHA-256 (RFC 5869) of one block, which is all that age asks for. With HMAC it is
- * shorter than with libcrypto's own. */
+/* HKDF-SHA-256 (RFC 5869) of one block, which is all that age needs. HMAC takes less code here
+ * than libcrypto's HKDF. */
 int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, const char *info,
                unsigned char out[AGE_KEY], struct err *e)
 {
@@ -66,8 +70,8 @@ int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, c
     return done ? 0 : age_failed("derive a key", e);
 }
 
-/* Both public halves go into the salt: a stanza that was made for somebody else, or with another share, gives
- * another key and does not open. */
+/* Both public halves are part of the salt. A stanza that was made for another recipient, or with
+ * another share, gives another key and cannot be opened. */
 int age_wrap_key(const struct age_wrap *w, unsigned char out[AGE_KEY], struct err *e)
 {
     unsigned char shared[AGE_KEY], salt[2 * AGE_KEY];
@@ -91,8 +95,8 @@ int age_header_mac(const unsigned char file_key[AGE_FILE_KEY], const struct buf 
     return done ? 0 : age_failed("compute an HMAC", e);
 }
 
-/* The tag is behind the bytes, as age wants it. Nonces are the caller's: the same one never comes twice with
- * one key. */
+/* Encrypts `in` and appends the tag, as age requires. The caller chooses the nonce and must
+ * never use one twice with the same key. */
 int age_seal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
              size_t len, unsigned char *out, struct err *e)
 {
@@ -106,7 +110,8 @@ int age_seal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], co
     return done ? 0 : age_failed("encrypt with ChaCha20-Poly1305", e);
 }
 
-/* Nothing of what was decrypted stays where the tag does not fit: those bytes are somebody else's. */
+/* Decrypts `in` and checks its tag. If the tag does not match, the decrypted bytes are erased,
+ * because they may be forged. */
 bool age_unseal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
                 size_t len, unsigned char *out)
 {
@@ -127,7 +132,8 @@ bool age_unseal(const unsigned char key[AGE_KEY], const unsigned char nonce[12],
     return done;
 }
 
-/* Number and end are part of the nonce: chunks that change places, and a file that lacks its end, do not open. */
+/* The nonce contains number and end, so reordered chunks and a file without its end cannot be
+ * opened. */
 void age_chunk_nonce(uint64_t number, bool last, unsigned char out[12])
 {
     memset(out, 0, 12);
@@ -144,7 +150,7 @@ void age_base64(const unsigned char in[AGE_KEY], char out[AGE_B64 + 1])
     out[AGE_B64] = 0;
 }
 
-/* Only the one way of writing it: the bits that the last character has to spare are 0. */
+/* Accepts only the canonical form: the unused bits of the last character must be 0. */
 bool age_unbase64(const char *in, size_t len, unsigned char out[AGE_KEY])
 {
     unsigned char padded[AGE_B64 + 1], got[AGE_KEY + 1];

@@ -1,4 +1,4 @@
-/* Recipients and identities: bech32 (BIP 173), upper case for what is secret. */
+/* Reads and writes recipients and identities: bech32 (BIP 173), in upper case if it is secret. */
 #include "offsite/age_int.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 #define RECIPIENT "age"
 #define IDENTITY "age-secret-key-"
 #define CHECKSUM 6u
-#define SYMBOLS 52u /* of 5 bits, for 32 bytes */
+#define SYMBOLS 52u /* of 5 bits each, for 32 bytes */
 #define FILE_MAX_BYTES 65536u
 
 static const char symbols[] = "qpzry9x8gf2tvdw0s3jn54khce6mua7l";
@@ -39,9 +39,10 @@ static uint32_t polymod_prefix(const char *prefix)
     return c;
 }
 
-/* The error is a constant that never holds any of the text, since it may be a secret key that was pasted into
- * the wrong place. */
-/* NULL, or what is wrong with "PREFIX1…"; `text` has the right prefix, in whatever case. */
+/* The error is a constant that never holds any of the text, since it may be a secret key that
+ * was pasted into the wrong place. */
+/* Returns NULL, or what is wrong with "PREFIX1…". `text` has the right prefix, in upper or lower
+ * case. */
 static const char *read_bech32(const char *text, size_t len, const char *prefix, bool upper,
                                unsigned char out[AGE_KEY])
 {
@@ -84,8 +85,8 @@ static int add_key(struct age_keys *out, const unsigned char key[AGE_KEY], struc
     return 0;
 }
 
-/* The one mistake that would be worse than a typing error is told apart: a secret key as recipient is in the
- * config, and maybe in a log, for others to read. It is not shown again. */
+/* A secret key as recipient gets its own error, because it is worse than a typing error: it is
+ * in the config, and maybe in a log, where others can read it. The error does not repeat it. */
 static int add_recipient(const char *text, size_t len, struct age_keys *out, struct err *e)
 {
     unsigned char key[AGE_KEY];
@@ -125,7 +126,7 @@ int age_recipients(const char *text, struct age_keys *out, struct err *e)
     }
 }
 
-/* The lines of a file that are neither empty nor comments. */
+/* Calls `fn` for each line of a file that is neither empty nor a comment. */
 typedef int line_fn(const char *line, size_t len, struct age_keys *out, struct err *e);
 static int each_line(const char *path, const struct buf *b, line_fn *fn, struct age_keys *out,
                      struct err *e)
@@ -181,7 +182,8 @@ int age_identities_file(const char *path, struct age_keys *out, struct err *e)
     return each_line(path, &b, add_identity, out, e);
 }
 
-/* The way back, to say in words for whom a key reads: bits of the key in groups of five, then a checksum. */
+/* Returns the recipient of an identity as text, to tell for whom a key reads: the key's bits in
+ * groups of five, then a checksum. */
 int age_recipient_of(const unsigned char identity[AGE_KEY], char out[AGE_TEXT], struct err *e)
 {
     unsigned char key[AGE_KEY];

@@ -1,7 +1,11 @@
-/* Reads an age file as it comes, in pieces of any length, in the memory of one chunk: a dump is restored while
- * it is fetched, and may be larger than memory and disk. All of it is a stranger's: the store may send what it
- * likes. So the header has a limit, each length is looked at before it is used, nothing goes into the sink
- * before its tag was checked, and after an error nothing more is taken. */
+/* Reads an age file in pieces of any length with the memory of one chunk. A dump is restored while
+ * it is fetched, and may be larger than memory and disk. The file is not trusted, because the store
+ * may send anything:
+ *
+ * - The header has a limit.
+ * - Each length is checked before it is used.
+ * - No chunk goes to the sink before its tag was checked.
+ * - After an error nothing more is read. */
 #include "offsite/age_int.h"
 
 #include <openssl/crypto.h>
@@ -17,9 +21,9 @@ struct age_reader {
     struct buf header;
     unsigned char file_key[AGE_FILE_KEY], nonce[AGE_NONCE], key[AGE_KEY];
     uint64_t number;
-    size_t filled; /* of the nonce, or of the chunk */
+    size_t filled; /* bytes of the nonce or of the chunk */
     unsigned char sealed[AGE_CHUNK + AGE_TAG], plain[AGE_CHUNK];
-    struct err failed; /* ERR_NONE: not yet */
+    struct err failed; /* ERR_NONE: no error yet */
 };
 
 static int damaged(struct err *e, const char *what)
@@ -38,7 +42,7 @@ struct age_reader *age_read_open(const struct age_keys *identities, age_sink_fn 
 
 /* ---- the header ---- */
 
-/* The line at *at without its end, which is moved behind it; NULL: there is none. */
+/* Returns the line at *at without its end and moves *at to the next line; NULL if there is none. */
 static const char *next_line(const struct buf *b, size_t *at, size_t *len)
 {
     const char *line = b->p + *at, *nl = memchr(line, '\n', b->len - *at);
@@ -49,7 +53,8 @@ static const char *next_line(const struct buf *b, size_t *at, size_t *len)
     return line;
 }
 
-/* Is the file's key in this stanza for one of the identities? A stanza does not say whose it is, so all are tried. */
+/* Tries to open the stanza with each identity, because a stanza does not name its recipient.
+ * Returns true if one of them gives the file's key. */
 static bool unwrap(struct age_reader *r, const unsigned char share[AGE_KEY],
                    const unsigned char body[AGE_KEY])
 {
@@ -69,7 +74,7 @@ static bool unwrap(struct age_reader *r, const unsigned char share[AGE_KEY],
     return opened;
 }
 
-/* The body of a stanza: full lines of 64 characters, then a shorter one. */
+/* Reads the body of a stanza: full lines of 64 characters, then a shorter line. */
 static const char *stanza_body(const struct buf *b, size_t *at, size_t *len)
 {
     size_t n, total = 0;
@@ -95,15 +100,16 @@ static int read_stanza(struct age_reader *r, const char *line, size_t len, size_
     if (!text)
         return damaged(e, "a recipient's part has no end");
     if (len < front || memcmp(line, AGE_STANZA, front) != 0)
-        return 0; /* of a kind that we do not have */
+        return 0; /* a stanza type that is not supported */
     if (!age_unbase64(line + front, len - front, share) || !age_unbase64(text, body_len, body))
         return damaged(e, "an X25519 recipient's part is malformed");
     *opened = *opened || unwrap(r, share, body);
     return 0;
 }
 
-/* Only after a key was found: the MAC is made with it. It says that whoever wrote the payload's key wrote this
- * header, too. Compared in constant time, out of habit: nobody can ask twice. */
+/* Checks the header's MAC, which needs the file's key. It proves that the writer of the
+ * payload's key also wrote this header. The comparison takes constant time only as a precaution:
+ * no attacker can ask twice. */
 static int check_mac(struct age_reader *r, const char *line, size_t len, struct err *e)
 {
     const size_t front = sizeof AGE_MAC - 1;
@@ -122,7 +128,7 @@ static int read_header(struct age_reader *r, struct err *e)
     size_t at = 0, len;
     bool opened = false;
     const char *line;
-    next_line(&r->header, &at, &len); /* the version */
+    next_line(&r->header, &at, &len); /* skips the version */
     while ((line = next_line(&r->header, &at, &len))) {
         if (len >= 3 && memcmp(line, "-> ", 3) == 0) {
             if (read_stanza(r, line, len, &at, &opened, e) < 0)
@@ -141,7 +147,7 @@ static int read_header(struct age_reader *r, struct err *e)
     return damaged(e, "its header has no end");
 }
 
-/* Takes what belongs to the header, line by line; the last one begins with "---". */
+/* Reads the bytes that belong to the header, line by line; the last line begins with "---". */
 static int64_t take_header(struct age_reader *r, const unsigned char *p, size_t len, struct err *e)
 {
     const struct buf *h = &r->header;
@@ -179,7 +185,8 @@ static size_t fill(unsigned char *to, size_t *filled, size_t size, const unsigne
     return n;
 }
 
-/* The file's key has done what it is for once the payload's is derived from it, and is forgotten. */
+/* Reads the nonce and derives the payload's key. The file's key is not needed after that and is
+ * erased. */
 static int64_t take_nonce(struct age_reader *r, const unsigned char *p, size_t len, struct err *e)
 {
     size_t n = fill(r->nonce, &r->filled, AGE_NONCE, p, len);
@@ -192,8 +199,8 @@ static int64_t take_nonce(struct age_reader *r, const unsigned char *p, size_t l
     return rc < 0 ? -1 : (int64_t)n;
 }
 
-/* An empty last chunk is allowed only for an empty file: else one plain text would have two files, and an end
- * could be added to one that was cut off at a chunk's border. */
+/* Decrypts a chunk. An empty last chunk is valid only in an empty file. Otherwise one plain text
+ * would have two files, and an end could be added to a file that was cut off between two chunks. */
 static int open_chunk(struct age_reader *r, bool last, struct err *e)
 {
     unsigned char nonce[12];
@@ -208,7 +215,8 @@ static int open_chunk(struct age_reader *r, bool last, struct err *e)
     return n == AGE_TAG ? 0 : r->sink(r->arg, r->plain, n - AGE_TAG, e);
 }
 
-/* A full chunk waits for the next byte, which says that it is not the last. */
+/* A full chunk is opened only when another byte follows, which shows that it is not the last
+ * one. */
 static int64_t take_payload(struct age_reader *r, const unsigned char *p, size_t len, struct err *e)
 {
     if (r->filled == sizeof r->sealed && open_chunk(r, false, e) < 0)
@@ -216,7 +224,8 @@ static int64_t take_payload(struct age_reader *r, const unsigned char *p, size_t
     return (int64_t)fill(r->sealed, &r->filled, sizeof r->sealed, p, len);
 }
 
-/* Whoever goes on after an error gets it again, and not what happens to be behind it. */
+/* Stores the error, so that each later call returns it again instead of reading the bytes after
+ * it. */
 static int fail(struct age_reader *r, const struct err *why, struct err *e)
 {
     r->failed = *why;

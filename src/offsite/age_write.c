@@ -1,6 +1,6 @@
-/* Writes an age file piece by piece. The file's key exists only while the header is made; what stays is the
- * payload's key, until the end of the file. A second attempt at the same upload makes all of them anew
- * (send_from_start() in transfer.c): no nonce is ever used for other bytes. */
+/* Writes an age file piece by piece. The file's key exists only while the header is made. The
+ * payload's key is kept until the end of the file. A second attempt at the same upload makes new
+ * keys (send_from_start() in transfer.c), so no nonce is ever used for other bytes. */
 #include "offsite/age_int.h"
 
 #include <openssl/crypto.h>
@@ -17,11 +17,12 @@ struct age_writer {
     uint64_t number;
     size_t filled;
     unsigned char plain[AGE_CHUNK], sealed[AGE_CHUNK + AGE_TAG];
-    struct err failed; /* ERR_NONE: not yet */
+    struct err failed; /* ERR_NONE: no error yet */
 };
 
-/* The file's key, for one recipient: under a key that only the recipient's secret and ours lead to. Ours is made for
- * this one file and forgotten at once, so that no nonce is used twice with the constant one here. */
+/* Appends the file's key for one recipient, encrypted with a key that follows only from the
+ * recipient's secret or from ours. Our secret is made for this file alone and erased at once, so
+ * that the constant nonce here is never used twice with one key. */
 static int add_stanza(struct buf *out, const unsigned char recipient[AGE_KEY],
                       const unsigned char file_key[AGE_FILE_KEY], struct err *e)
 {
@@ -48,7 +49,7 @@ static int add_stanza(struct buf *out, const unsigned char recipient[AGE_KEY],
     return 0;
 }
 
-/* The MAC covers all stanzas: nobody can add a recipient, or take one away, without the file's key. */
+/* The MAC covers all stanzas, so adding or removing a recipient requires the file's key. */
 static int make_header(struct buf *out, const struct age_keys *recipients,
                        const unsigned char file_key[AGE_FILE_KEY], struct err *e)
 {
@@ -75,7 +76,7 @@ static int begin(struct age_writer *w, const struct age_keys *recipients, struct
                  : age_failed("make random bytes", e);
     if (rc == 0)
         rc = age_derive(file_key, AGE_FILE_KEY, nonce, AGE_NONCE, "payload", w->key, e);
-    OPENSSL_cleanse(file_key, sizeof file_key); /* from here on only recipients have it */
+    OPENSSL_cleanse(file_key, sizeof file_key); /* from here on, only recipients have it */
     if (rc < 0)
         return -1;
     buf_add(&header, nonce, AGE_NONCE);
@@ -109,14 +110,16 @@ static int put_chunk(struct age_writer *w, bool last, struct err *e)
                : w->sink(w->arg, w->sealed, n + AGE_TAG, e);
 }
 
-/* A file that lacks a chunk must not be ended: its end would be valid to whoever reads it. */
+/* Stores the error: a file that lacks a chunk must not be ended, because a reader would accept
+ * that end. */
 static int fail(struct age_writer *w, const struct err *why, struct err *e)
 {
     w->failed = *why;
     return err_pass(e, why);
 }
 
-/* A full chunk waits for the next byte: the last one may be full, but not empty behind another. */
+/* A full chunk is written only when another byte follows, because the last chunk may be full,
+ * but must not be empty after another one. */
 int age_write(struct age_writer *w, const void *data, size_t len, struct err *e)
 {
     struct err why = {0};
@@ -150,7 +153,8 @@ void age_write_free(struct age_writer *w)
     free(w);
 }
 
-/* Known before the first byte is sent: some stores want a length, and what they list is compared with it. */
+/* Returns the size of the file, which is needed before the first byte is sent: some stores
+ * require a length, and the size that they list is compared with it. */
 uint64_t age_size(size_t recipients, uint64_t plain)
 {
     uint64_t chunks = plain == 0 ? 1 : (plain - 1) / AGE_CHUNK + 1;

@@ -1,8 +1,12 @@
-/* What is in the store, by its names alone: a list of a thousand files costs one request, and reading each
- * would cost a thousand. All that has to be known of a file before it is read is in its name: of a dump its
- * generation, sequence and time, which attempt it is, and whether it is encrypted; of a part of a segment
- * where it lies in which one. A name that is not exactly as it would be made here is somebody else's, and is
- * never touched. */
+/* Reads what is in the store from names alone: a list of a thousand files costs one request, but
+ * reading each file would cost a thousand. A name has everything that must be known before a file
+ * is read:
+ *
+ * - dump: generation, sequence, time, number of the attempt, and whether it is encrypted;
+ * - part of a segment: the segment and its position in it.
+ *
+ * A name that differs in any way from the one that would be made here belongs to somebody else,
+ * and its file is never touched. */
 #include "offsite/copies.h"
 
 #include <inttypes.h>
@@ -15,7 +19,7 @@
 #include "store/signature.h"
 
 #define FRONT "worldkeeper part of a journal segment 1\n"
-#define SLACK_MS 3600000 /* clocks of the machine and of the database may differ */
+#define SLACK_MS 3600000 /* tolerated clock difference of this machine and the database */
 
 void copy_file_name(char out[COPY_NAME_MAX], const char *world, const char *dump, unsigned attempt,
                     bool sealed)
@@ -39,7 +43,7 @@ void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct cop
              p->sealed ? ".age" : "");
 }
 
-/* What is signed: the name without its signature. */
+/* Returns what is signed: the name without its signature. */
 static void unsigned_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p)
 {
     struct copy_part bare = *p;
@@ -60,8 +64,9 @@ int copy_part_sign(struct copy_part *p, const char *world, struct err *e)
     return 0;
 }
 
-/* With a key a part that it did not sign is not ours. Without a key every part counts, as every dump and every frame does:
- * a new machine on which nobody has put the key would otherwise restore a signed world without its journal. */
+/* With a key, a part that the key did not sign is not ours. Without a key every part is
+ * accepted, like every dump and every frame: otherwise a new machine whose key is not installed
+ * yet would restore a signed world without its journal. */
 static bool is_proven(const struct copy_part *p, const char *world)
 {
     char name[COPY_NAME_MAX];
@@ -73,7 +78,8 @@ static bool is_proven(const struct copy_part *p, const char *world)
 
 /* ---- the list ---- */
 
-/* The time at the end of "…-20260131T235959Z"; 0: there is none, and the dump is as old as can be. */
+/* Returns the time at the end of "…-20260131T235959Z". Returns 0 if there is none; the dump then
+ * counts as the oldest. */
 static wall_t time_of(const char *name)
 {
     struct tm tm = {0};
@@ -136,7 +142,7 @@ static int by_place(const void *a, const void *b)
     return (x->to < y->to) - (x->to > y->to);
 }
 
-/* The place of the first part that does not come before this one. */
+/* Returns the index of the first part that does not come before this one. */
 static size_t place_of(const struct copies *c, const struct copy_part *p)
 {
     size_t from = 0, to = c->part_count;
@@ -169,8 +175,9 @@ bool copy_part_is_of(const struct copy_part *p, uint64_t number, int64_t made)
     return p->number == number && p->made == made;
 }
 
-/* Without a hole, from the segment's first byte on. Parts may overlap: one whose upload was cut off is sent
- * again up to where the segment has grown by then. */
+/* Returns how far the parts reach without a hole, from the segment's first byte on. Parts may
+ * overlap: after an interrupted upload the part is sent again, up to the segment's size at that
+ * time. */
 uint64_t copies_reach(const struct copies *c, uint64_t number, int64_t made)
 {
     uint64_t to = 0;
@@ -202,7 +209,7 @@ struct listing {
     const char *world;
 };
 
-/* Its try; 0: it is no dump's file. */
+/* Returns the number of the attempt, or 0 if the file does not belong to a dump. */
 static unsigned attempt_of(const char *rest)
 {
     unsigned n = 1;
@@ -213,7 +220,8 @@ static unsigned attempt_of(const char *rest)
     return strcmp(rest, ".sql.gz") == 0 || strcmp(rest, ".sql.gz.age") == 0 ? n : 0;
 }
 
-/* A dump is two files or more (manifest, and one for each attempt at its data) that a list has in any order. */
+/* Adds a listed file of a dump. A dump has two or more files (the manifest, and one for each
+ * attempt at its data), and a list may have them in any order. */
 static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
@@ -236,11 +244,11 @@ static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
     if (manifest)
         snprintf(d.stamp, sizeof d.stamp, "%s", x->stamp);
     l->out->dumps = xgrow(l->out->dumps, l->out->dump_count, sizeof d);
-    l->out->dumps[l->out->dump_count++] = d; /* put together when all are there */
+    l->out->dumps[l->out->dump_count++] = d; /* merged when all are listed */
     return 0;
 }
 
-/* One of each name. */
+/* Merges the entries that have the same name. */
 static void put_together(struct copies *c)
 {
     size_t kept = 0;
@@ -262,7 +270,8 @@ static void put_together(struct copies *c)
     c->dump_count = kept;
 }
 
-/* "-NUMBER-MADE.FROM-TO", and ".HMAC". The rest of the name is compared with what is made of these. */
+/* Parses "-NUMBER-MADE.FROM-TO" and ".HMAC". The caller compares the rest of the name with the
+ * name that is made of these. */
 static bool read_part_name(const char *s, struct copy_part *p)
 {
     uint64_t made;
@@ -278,7 +287,7 @@ static bool read_part_name(const char *s, struct copy_part *p)
     return true;
 }
 
-/* A name that is spelled in any other way than ours is somebody else's. */
+/* Adds a listed part. A name that is spelled differently from ours belongs to somebody else. */
 static int see_part(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
@@ -336,8 +345,9 @@ static int by_time(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* When the segment after the one that was begun at `made` was: by time, as a machine that began anew
- * counts from 1 again. 0: it is the last. */
+/* Returns when the segment that was begun at `made` ended, which is when the next one was begun.
+ * The next one is found by time, because a machine that starts from scratch counts from 1 again.
+ * Returns 0 for the last segment. */
 static int64_t ended(const int64_t *times, size_t count, int64_t made)
 {
     size_t from = 0, to = count;
@@ -351,9 +361,11 @@ static int64_t ended(const int64_t *times, size_t count, int64_t made)
     return from < count ? times[from] : 0;
 }
 
-/* What can go of the journal: segments that ended before the oldest dump there began lead nowhere, and of the
- * others those that are older than [journal] keep, if a newer dump is there to begin from. In doubt they stay:
- * the last one, whatever was begun while a clock was set back, all as long as there is no dump. */
+/* Finds the segments of the journal that can be deleted. These are the segments that ended
+ * before the oldest dump in the store was begun, because no dump needs them. Segments older than
+ * [journal] keep are deleted too, if a newer dump exists. In doubt a segment is kept: the last
+ * one, any that was begun while the clock was set back, and all of them as long as there is no
+ * dump. */
 void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
 {
     int64_t oldest = INT64_MAX, newest = 0, latest = 0;
@@ -371,7 +383,8 @@ void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
     for (size_t i = 0; i < c->part_count; i++) {
         int64_t end = ended(times, count, c->parts[i].made);
         bool old = end < now.ms - keep && end < newest - SLACK_MS;
-        /* By number it follows one that was begun later: the clock was set back, and no time tells. */
+        /* Sequence numbers and start times disagree: the clock was set back, so times cannot
+         * order these. */
         bool back = c->parts[i].made < latest;
         latest = back || c->parts[i].unproven ? latest : c->parts[i].made;
         spare[i] = newest && end && !back && (end < oldest - SLACK_MS || old);

@@ -1,10 +1,12 @@
-/* A restore begins with the first bytes that come. One thread fetches: it receives, hashes what lies in the
- * store, decrypts, hashes the dump, and writes it into a .part in the dump directory; the loaders read behind
- * it what is there already (base/arrival.h), each part of it proven by its own hash in the manifest. So the
- * load is over shortly after the last byte came, and nothing is in memory but the pieces under way. The swap
- * waits for fetch_beside_settle(): whole, as the manifest says, on the disk, and under its name.
+/* A restore begins with the first bytes that arrive. One thread fetches: it receives, hashes the
+ * stored bytes, decrypts, hashes the dump, and writes it to a .part file in the dump directory. The
+ * loaders read the bytes that are already there (base/arrival.h), and check each part of them with
+ * its own hash from the manifest. So the load ends shortly after the last byte arrives, and memory
+ * holds only the pieces in progress. The swap waits for fetch_beside_settle(), after which the dump
+ * is complete as its manifest says, on the disk, and under its name.
  *
- * The journal's segments have come before that, over the same connection: the catch-up begins with the load. */
+ * The journal's segments are fetched before that, over the same connection, because the catch-up
+ * begins with the load. */
 #include "offsite/fetch.h"
 
 #include <errno.h>
@@ -27,7 +29,7 @@
 #include "offsite/rounds.h"
 #include "store/proof.h"
 
-#define SPARE_BYTES (16u << 20) /* that must stay free */
+#define SPARE_BYTES (16u << 20) /* bytes that must stay free */
 #define ROOM_TEXT TEXT_SHORT
 
 static int look(void *arg, uint64_t bytes, struct err *e)
@@ -81,8 +83,8 @@ static bool is_sealed(const char *file)
     return len > 4 && strcmp(file + len - 4, ".age") == 0;
 }
 
-/* Name, generation and sequence are those that its file's name says, also of a manifest that cannot be read:
- * somebody wants to see in a list that it is there, and is no good. */
+/* Name, generation and sequence come from the file's name, even if the manifest cannot be read,
+ * so that a list can show that the dump exists and is damaged. */
 int fetch_manifest(struct fetch *f, const struct copy_dump *d, struct catalog_entry *out,
                    struct err *e)
 {
@@ -140,8 +142,8 @@ static int not_as_told(const struct manifest *m, const char *what, struct err *e
                    m->copy.file, what);
 }
 
-/* Encryption adds a header and a little to each chunk. A size that is not possible would let a store send more than room was
- * looked for. */
+/* Encryption adds a header and a few bytes to each chunk. An impossible size is refused, because
+ * the store could then send more bytes than the free space was checked for. */
 static bool sizes_fit(const struct manifest *m)
 {
     if (!is_sealed(m->copy.file))
@@ -150,8 +152,9 @@ static bool sizes_fit(const struct manifest *m)
            m->copy.size <= age_size(0, m->file_size) + AGE_HEADER_MAX;
 }
 
-/* Into `fd`, or nowhere. Two hashes: of what lies there, which can be checked without a key, and of the dump, which is
- * what counts. The size is a limit before the first byte: a store that sends for ever fills no disk. */
+/* Reads the dump to `fd`, or only checks it. Two hashes are compared: of the stored bytes, which
+ * needs no key, and of the dump, which is what counts. The size limits the transfer from the
+ * start, so that a store that sends endlessly cannot fill the disk. */
 static int read_through(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
                         struct err *e)
 {
@@ -173,8 +176,8 @@ static int read_through(struct fetch *f, const struct manifest *m, int fd, bool 
     return !decrypt || same ? 0 : not_as_told(m, "it is another file", e);
 }
 
-/* Damage counts when it is found twice: a proxy or a memory may have made it, and the dump before it lacks what
- * came since. */
+/* Damage counts only if it is found twice: a proxy or memory may have caused it once, and the
+ * dump before this one lacks the changes since. */
 static int read_file(struct fetch *f, const struct manifest *m, int fd, bool decrypt, struct err *e)
 {
     struct err why = {0};
@@ -207,8 +210,8 @@ int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
     return need_identity(f, m->copy.file, e) < 0 ? -1 : fetch_verify(f, m, e);
 }
 
-/* Before anything is fetched: a restore that ends in the middle for want of room has cost an hour of the
- * outage. */
+/* Checks the free space before anything is fetched, because a restore that fails in the middle
+ * for lack of space has already cost an hour of the outage. */
 static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 {
     struct statvfs s;
@@ -228,8 +231,8 @@ static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 
 /* ---- segments ---- */
 
-/* 1: its bytes are behind those before it; 0: there is no good copy of it, which `why` tells, and nothing of
- * it is there. */
+/* Returns 1 if the part's bytes were appended. Returns 0 if the part has no good copy, which
+ * `why` explains; none of its bytes remain in the file. */
 static int read_part(struct fetch *f, const struct copy_part *p, int fd, struct err *why,
                      struct err *e)
 {
@@ -261,7 +264,7 @@ static void pass(struct fetch *f, struct err *why, const char *what)
     f->passed = *why;
 }
 
-/* As with dumps: damage counts when it is found twice. */
+/* Damage counts only if it is found twice, as with dumps. */
 static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct err *e)
 {
     struct err why;
@@ -273,8 +276,9 @@ static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct
     return is;
 }
 
-/* All parts of the segment that begins at `first` in the list, up to the first hole: of those that begin
- * at one place the longest that is good. *got: so many bytes. */
+/* Fetches all parts of the segment that begins at `first` in the list, up to the first hole. Of
+ * the parts that begin at one position, the longest good one is used. *got is the number of
+ * bytes. */
 static int fetch_parts(struct fetch *f, size_t first, int fd, uint64_t *got, struct err *e)
 {
     const struct copies *c = &f->there;
@@ -292,7 +296,7 @@ static int fetch_parts(struct fetch *f, size_t first, int fd, uint64_t *got, str
     return fsync(fd) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
 }
 
-/* A disk that cannot read it has damaged it: so whoever reads the journal takes it, too. */
+/* Treats a read error of the disk as damage, as the readers of the journal do. */
 static int unread(struct err *e)
 {
     if (e->cls == ERR_SYSTEM && e->num == EIO)
@@ -300,8 +304,8 @@ static int unread(struct err *e)
     return -1;
 }
 
-/* 1: it is here. One of the same number that was begun at another moment is of another life of the world, whose changes
- * must not be mixed with these. */
+/* Returns 1 if the segment exists here. A segment of the same number that was begun at another
+ * time belongs to another life of the world, whose changes must not be mixed with these. */
 static int is_here(int dirfd, const char *file, const struct copy_part *of, struct err *e)
 {
     struct segment_head head;
@@ -319,7 +323,9 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
                        "journal's directory away");
 }
 
-/* Where its complete groups end, as long as no part ends there: a write was cut off, or is under way. */
+/* Returns in *size where the segment's complete transactions end. If a part ends exactly at the
+ * file's end, the file is used as it is. Otherwise a write was interrupted or is still in
+ * progress. */
 static int settle(const struct copies *c, size_t first, int dirfd, const char *file, int fd,
                   uint64_t *size, struct err *e)
 {
@@ -335,7 +341,7 @@ static int settle(const struct copies *c, size_t first, int dirfd, const char *f
     return segment_settled(dirfd, file, 0, size, e) < 0 ? unread(e) : 0;
 }
 
-/* The part that has what follows byte `size`; NULL: there is none. */
+/* Returns the part that contains the bytes after `size`, or NULL if there is none. */
 static const struct copy_part *part_after(const struct copies *c, size_t first, uint64_t size)
 {
     const struct copy_part *of = &c->parts[first];
@@ -346,7 +352,8 @@ static const struct copy_part *part_after(const struct copies *c, size_t first, 
     return NULL;
 }
 
-/* Behind what is here, never over it: a reader that has it open sees it grow. */
+/* Appends the bytes to the segment and never overwrites any, so that a reader that has the
+ * segment open sees it grow. */
 static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
 {
     static char piece[65536];
@@ -362,8 +369,9 @@ static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
     return fsync(to) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
 }
 
-/* What a segment that is here lacks. Readers see complete groups at any moment. What is behind its last complete group is
- * cut off only where the store has more: else a follower may be writing it just now. */
+/* Fetches what a local segment lacks. Readers see complete transactions at any time. Bytes after
+ * the last complete transaction are cut off only if the store has more, because otherwise a
+ * follower may be writing them right now. */
 static int grow(struct fetch *f, int dirfd, size_t first, const char *file, struct err *e)
 {
     const struct copy_part *p;
@@ -388,12 +396,12 @@ static int grow(struct fetch *f, int dirfd, size_t first, const char *file, stru
     return rc < 0 ? -1 : 0;
 }
 
-/* Nothing takes the place of what is written here meanwhile. */
+/* Gives the segment its name without replacing a file that was written here meanwhile. */
 static int give_name(int dirfd, const char *part, const char *file, struct err *e)
 {
     if (renameat2(dirfd, part, dirfd, file, RENAME_NOREPLACE) == 0)
         return file_sync_dir(dirfd, file, e);
-    if (errno != EINVAL && errno != ENOSYS) /* some file systems cannot: it was looked for before */
+    if (errno != EINVAL && errno != ENOSYS) /* not supported by some file systems; checked before */
         return err_sys(e, errno, "cannot put journal segment %s in place", file);
     return file_rename(dirfd, part, dirfd, file, e);
 }
@@ -419,8 +427,8 @@ static int bring_segment(struct fetch *f, int dirfd, size_t first, struct err *e
     return rc;
 }
 
-/* One that is damaged here costs what is behind the damage, which whoever reads it finds; but not the rest of the journal,
- * nor the restore. */
+/* Fetches a segment. Damage in the local segment costs only what follows it, which the reader of
+ * the journal detects. It does not stop the rest of the journal or the restore. */
 static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e)
 {
     struct err why = {0};
@@ -434,8 +442,9 @@ static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e
     return 0;
 }
 
-/* The one begun last under its number, unless it ended before the dump: a world that began anew counts from 1 again, and
- * what it wrote before is of no use to the one that is restored. */
+/* Returns true for the first part of the segment that was begun last under its number, unless it
+ * ended before the dump. A world that was started from scratch counts from 1 again, and its
+ * earlier segments are of no use to the restored world. */
 static bool is_wanted(const struct copies *c, size_t i, const bool *spare)
 {
     const struct copy_part *p = &c->parts[i];
@@ -446,8 +455,8 @@ static bool is_wanted(const struct copies *c, size_t i, const bool *spare)
     return first && !spare[i];
 }
 
-/* Sets `spare` of each part that is not needed after this dump, and returns the bytes of the others that are not
- * here. */
+/* Sets `spare` for each part that is not needed after this dump. Returns how many bytes of the
+ * other parts are missing here. */
 static uint64_t segments_after(const struct fetch *f, const struct manifest *m, int dirfd,
                                bool *spare)
 {
@@ -469,7 +478,7 @@ static uint64_t segments_after(const struct fetch *f, const struct manifest *m, 
     return bytes;
 }
 
-/* For the dump and for what follows it, before the first byte is fetched. */
+/* Checks the free space for the dump and the journal after it, before the first byte is fetched. */
 static int check_all_room(struct fetch *f, const struct manifest *m, struct err *e)
 {
     SCOPED(xfree) bool *spare = xcalloc(f->there.part_count + 1, sizeof *spare);
@@ -507,8 +516,9 @@ int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_be
     return 0;
 }
 
-/* Damage is found at once, and the caller begins anew if it wants to: read_file() looks twice, but loaders have seen the
- * first bytes by then, and cannot be given others. */
+/* Fetches the dump. Damage is reported at once, and the caller starts again if it wants to. A
+ * second attempt as in read_file() is not possible, because the loaders have already seen the
+ * first bytes and cannot be given others. */
 static void bring(void *arg)
 {
     struct fetch_beside *b = arg;
@@ -526,7 +536,8 @@ int fetch_beside_start(struct fetch_beside *b, struct err *e)
     return failed ? err_sys(e, failed, "cannot start a thread") : 0;
 }
 
-/* What was found of a file that was here before is not so of this one. */
+/* Clears the damage that was found in an earlier file of this name, because it does not apply to
+ * this one. */
 static int forget_damage(int dirfd, const char *name, struct err *e)
 {
     struct proof p;
@@ -535,8 +546,9 @@ static int forget_damage(int dirfd, const char *name, struct err *e)
     return p.damaged ? proof_intact(dirfd, name, "store download", e) : 0;
 }
 
-/* All of it is in the file, and on the disk. As with a dump that is made here: the file first, then the manifest, which
- * makes it one. What it says of the copy in the store is left out: here it is no copy. */
+/* Gives the complete file, which is on the disk, its name. As with a dump that is made here, the
+ * file comes first and then the manifest, which makes it a dump. The manifest's data about the
+ * copy in the store is omitted, because the local dump is not a copy. */
 static int make_dump(struct fetch_beside *b, struct err *e)
 {
     struct manifest local = *b->m; /* borrows its lists */
@@ -558,8 +570,8 @@ int fetch_beside_settle(void *arg, struct err *e)
     return arrival_whole(&b->file, e) < 0 ? -1 : make_dump(b, e);
 }
 
-/* Also in the middle: whoever waits for bytes is told that none will come, and the transfer ends within a
- * second. */
+/* May be called during the transfer: a loader that waits for bytes learns that none will come,
+ * and the transfer ends within a second. */
 void fetch_beside_close(struct fetch_beside *b)
 {
     if (!b->f || b->file.fd < 0)

@@ -1,11 +1,12 @@
-/* Manifests of the store, and two files beside the dumps that remember them.
+/* Reads the manifests in the store, and two files beside the dumps that remember them.
  *
- * offsite.json has a line for each manifest that was read, with size and stamp of what was read then: as long
- * as the list has the same of it, it is not read again, and a start with a thousand dumps there costs a list,
- * not a thousand requests. It also knows which of them this machine has sent, which nothing there tells.
+ * offsite.json has an entry for each manifest that was read, with its size and stamp at that time.
+ * While the list shows the same values, the manifest is not read again, so a start with a thousand
+ * dumps in the store costs a list instead of a thousand requests. The file also stores which dumps
+ * this machine has sent, which the store does not show.
  *
- * offsite-damaged.json has what a verify found. That cannot be found from a list, so it is kept apart and
- * written at once. */
+ * offsite-damaged.json has what a verify found. A list does not show it, so it is stored
+ * separately and written at once. */
 #include "offsite/manifests.h"
 
 #include <inttypes.h>
@@ -23,7 +24,8 @@
 
 /* ---- one ---- */
 
-/* Its attempt; 0: it names none of this dump's files there. */
+/* Returns the number of the attempt, or 0 if the name is not one of this dump's files in the
+ * store. */
 static unsigned named_file(const char *world, const struct copy_dump *d, const char *file)
 {
     char name[COPY_NAME_MAX];
@@ -36,9 +38,9 @@ static unsigned named_file(const char *world, const struct copy_dump *d, const c
     return 0;
 }
 
-/* A signature that is missing is as bad as one that is wrong, where there is a key: else whoever can write in
- * the store had only to leave it out. The manifest says which file is its own, and that file must be in the
- * list: it never counts before its data. */
+/* With a key, a missing signature is as bad as a wrong one: otherwise an attacker who can write
+ * to the store could simply omit it. The manifest names its data file, which must be in the
+ * list, so that no manifest is accepted before its data. */
 static void parse(const struct buf *text, const char *world, struct copy_dump *d,
                   struct manifest *m, struct err *why)
 {
@@ -54,7 +56,7 @@ static void parse(const struct buf *text, const char *world, struct copy_dump *d
     else
         d->attempt = attempt;
     memcpy(d->nonce, m->nonce, sizeof d->nonce);
-    /* Of what somebody else has put in its place nothing is ours. */
+    /* If somebody else has replaced the dump, it is no longer ours. */
     d->ours = d->ours && strcmp(d->sha256, m->sha256) == 0;
     memcpy(d->sha256, m->sha256, sizeof d->sha256);
 }
@@ -82,8 +84,8 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
 
 /* ---- what is remembered ---- */
 
-/* That it is ours stays true whatever lies there now, for parse() takes it back where that is another dump;
- * what its manifest says is remembered only for the same size and stamp. */
+/* Remembers that the dump is ours, whatever is in the store now: parse() reverts it if that is
+ * another dump. What the manifest says is remembered only for the same size and stamp. */
 static void recall_dump(struct copies *c, const char *name, const char *line)
 {
     struct copy_dump *d = copies_dump(c, name);
@@ -99,7 +101,7 @@ static void recall_dump(struct copies *c, const char *name, const char *line)
     memcpy(d->sha256, sha256, sizeof sha256);
     if (size != d->size || strcmp(stamp, d->stamp[0] ? d->stamp : "-") != 0 || attempt == 0 ||
         attempt > COPY_TRIES || !(d->files & 1U << (attempt - 1)))
-        return; /* it is read again */
+        return; /* the manifest is read again */
     d->attempt = attempt;
     memcpy(d->nonce, nonce, sizeof nonce);
 }
@@ -124,7 +126,8 @@ int manifests_recall(int dirfd, const char *store, struct copies *c, uint64_t *g
     return 0;
 }
 
-/* The same of other stores, by their names: who goes back to one must not forget whose it is. */
+/* Returns what is remembered of other stores, by their names: a config that goes back to one of
+ * them must still know whose it is. */
 static json_t *elsewhere(int dirfd, const char *store)
 {
     json_auto_t *o = NULL;
@@ -171,7 +174,8 @@ int manifests_adopt(int dirfd, struct err *e)
 
 /* ---- what was found of their files ---- */
 
-/* Of another dump of that name nothing is said. */
+/* Stores what a verify found. The record applies only to this dump, not to another one of the
+ * same name. */
 int manifests_found(int dirfd, const struct manifest *m, const char *reason, struct err *e)
 {
     json_t *o = NULL;
@@ -179,7 +183,7 @@ int manifests_found(int dirfd, const struct manifest *m, const char *reason, str
     int rc = kept_load(dirfd, DAMAGED, DAMAGED_MAX, &o, &why);
     if (rc < 0 && (why.cls == ERR_SYSTEM || kept_is_newer(&why)))
         return err_pass(e, &why);
-    if (rc != 1) /* of one that is no good all can be found again; nothing else would mend it */
+    if (rc != 1) /* its contents can be found again; nothing else repairs it */
         o = json_object();
     bool is = json_object_get(o, m->name);
     if (is == (reason != NULL)) {

@@ -2,14 +2,16 @@
 
 #include <string.h>
 
-/* Generations before this one are of worlds that are over, whoever had them: their dumps need not be read. */
+/* Returns the oldest generation that matters. Older generations belong to worlds that have
+ * ended, on any machine, so their dumps need not be read. */
 uint64_t owner_from(const struct owner *f)
 {
     return f->before && f->before < f->generation ? f->before : f->generation;
 }
 
-/* `before` and not only the present generation: a restore here raises that one, perhaps past a stranger's, whose dumps
- * are as new as they were. Those that were known when nobody else's was there are no stranger's. */
+/* Compares with `before` as well as with the present generation: a restore here raises the
+ * latter, perhaps above that of a stranger whose dumps are as new as before. A dump that was
+ * known when no stranger's dump was in the store is not a stranger's. */
 bool owner_forbids(const struct owner *f, struct copy_dump *d)
 {
     if (!d->attempt || f->generation == 0)

@@ -1,6 +1,6 @@
-/* A store, of whichever kind: the promises of offsite/remote.h that must not depend on
- * what a server does. A store is not believed: what it lists is filtered by what was asked for, has an end,
- * and nothing gets a name that it has not looked for. */
+/* A store of any kind: the guarantees of offsite/remote.h that must not depend on the server. A
+ * store is not trusted. Its list is filtered by what was requested and has a limit, and no name
+ * is stored before it was looked up. */
 #include "offsite/remote_int.h"
 
 #include <stdlib.h>
@@ -93,7 +93,8 @@ void remote_close(struct remote *r)
     free(r);
 }
 
-/* Read once a second in a callback of libcurl's. A flag and no signal: the other thread may be anywhere. */
+/* A callback of libcurl reads the flag once a second. It is not a signal, because the other
+ * thread may be anywhere. */
 void remote_abandon(struct remote *r)
 {
     r->abandoned = true;
@@ -109,7 +110,8 @@ int64_t remote_pause(const struct remote *r)
     return r->pause;
 }
 
-/* What is announced as empty is never asked for. */
+/* Checks that a source that is announced as empty has no bytes, because it is otherwise never
+ * read. */
 static enum remote_result check_empty(const struct remote_source *from, const char *name,
                                       struct err *e)
 {
@@ -125,7 +127,8 @@ enum remote_result remote_put(struct remote *r, const char *name, const struct r
     r->pause = 0;
     if (!remote_name_valid(name))
         return bad_name(name, e);
-    /* Looked for first: no store that forgets its conditions may cost an older copy. */
+    /* Looked up first, so that a store that ignores its conditions cannot overwrite an older
+     * copy. */
     enum remote_result got = r->blind        ? REMOTE_MISSING
                              : r->kind->look ? r->kind->look(r, name, e)
                                              : r->kind->size(r, name, &size, e);
@@ -191,7 +194,7 @@ struct asked {
     const struct remote_list *to;
 };
 
-/* Not each store lists just what it was asked for. */
+/* Filters the list, because some stores list more than was requested. */
 static int pass_finished(void *arg, const struct remote_entry *x, struct err *e)
 {
     const struct asked *a = arg;
@@ -228,7 +231,7 @@ struct left_over {
     size_t count;
 };
 
-/* Collected first: a store may not like its list to change under it. */
+/* Collects the names before deleting, because a store may not support changes during a list. */
 static int collect(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct left_over *l = arg;

@@ -1,4 +1,4 @@
-/* What the kinds of stores call, each for itself: names, the pace, what a list may be. */
+/* Functions that each kind of store calls by itself: names, rate limit, limits of a list. */
 #include "offsite/remote_int.h"
 
 #include <inttypes.h>
@@ -20,8 +20,8 @@ static bool ends_with(const char *s, const char *end)
     return len >= tail && strcmp(s + len - tail, end) == 0;
 }
 
-/* Few characters, each of which means nothing to a shell, a URL, XML or a file system: then no quoting can be
- * wrong anywhere, and no name leads out of its directory. */
+/* Allows only a few characters that have no meaning to a shell, a URL, XML or a file system. So
+ * no quoting can go wrong, and no name leads out of its directory. */
 bool remote_path_valid(const char *name)
 {
     while (*name) {
@@ -46,12 +46,13 @@ char *remote_part(const char *name)
     unsigned char random[4];
     char hex[2 * sizeof random + 1];
     if (RAND_bytes(random, sizeof random) != 1)
-        memset(random, 0, sizeof random); /* a name that is taken is an error, not a danger */
+        memset(random, 0, sizeof random); /* a taken name only causes an error */
     text_hex(random, sizeof random, hex);
     return xasprintf("%s.%" PRId64 "-%s" PART, name, clock_wall().ms / 1000, hex);
 }
 
-/* Strictly as it was made: what is deleted by age must not be somebody else's file that ends alike. */
+/* Parses the name strictly as remote_part() makes it, because files are deleted by this time: a
+ * stranger's file may have a similar ending. */
 int64_t remote_part_time(const char *name)
 {
     size_t len = strlen(name), tail = sizeof PART - 1 + 9; /* "-0123abcd.part" */
@@ -77,8 +78,8 @@ void remote_stamp(char out[REMOTE_STAMP], const char *text)
     out[len] = '\0';
 }
 
-/* By when the bytes so far are due, not by a pause for each, which would add up what each pause is too long. What was
- * not used is not saved up: no burst follows a rest. */
+/* Computes when all bytes so far are due. Separate pauses would add up the excess of each pause.
+ * Unused time is not saved up, so no burst follows a pause. */
 void remote_pace(struct remote *r, size_t len)
 {
     if (!r->cfg->max_rate)
@@ -110,8 +111,8 @@ enum remote_result remote_exists(const char *name, struct err *e)
 
 /* ---- lists ---- */
 
-/* 4 KiB for each file is more than any server says of one, and 10,000 are free: an empty directory may have a
- * preface. */
+/* Allows 4 KiB for each file, which is more than any server sends for one, and 10,000 files in
+ * advance, because the list of an empty directory may have a preamble. */
 int remote_listing_grows(struct remote_listing *l, size_t len, struct err *e)
 {
     l->bytes += len;

@@ -1,6 +1,6 @@
-/* Requests by libcurl. Its errors become what a caller can act on: try again, ask for help, look elsewhere.
- * Each answer has a limit in bytes and in time, whoever sends it; and what it says is shown only cleaned, and
- * not at all where it repeats a secret. */
+/* Sends requests with libcurl. Its errors become what a caller can act on: try again, ask for
+ * help, look elsewhere. Each answer is limited in bytes and in time, whatever server sends it.
+ * Its text is shown only after cleaning, and not at all if it repeats a secret. */
 #include "offsite/remote_curl.h"
 
 #include <stdarg.h>
@@ -11,20 +11,21 @@
 #include <time.h>
 
 #define HEADERS_CAP 65536
-#define BUFFER 524288L /* with SFTP libcurl asks for as much before an answer has come */
-#define IDLE_MAX 15L   /* s: a server may have closed an older connection without a word */
+#define BUFFER 524288L /* with SFTP, libcurl requests this many bytes before an answer arrives */
+#define IDLE_MAX 15L   /* s: a server may close an older connection silently */
 
 /* ---- callbacks ---- */
 
-/* A caller's function failed: its error is kept, and libcurl told to stop. */
+/* A caller's function failed: its error is kept, and libcurl is told to stop. */
 static size_t stop(struct remote_request *t, size_t refusal)
 {
     t->stopped = true;
     return refusal;
 }
 
-/* The last bytes go out only after the source has ended. Newer versions of libcurl (8.14) ask for no more bytes than were
- * announced, so a source that is longer would leave a file in the store that looks complete. */
+/* Holds the last bytes back until the source has ended. Newer versions of libcurl (8.14) request
+ * no more bytes than were announced, so a longer source would leave a file in the store that
+ * looks complete. */
 static size_t on_read(char *data, size_t size, size_t n, void *arg)
 {
     struct remote_request *t = arg;
@@ -98,7 +99,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg)
     return t->header_bytes > HEADERS_CAP ? 0 : len;
 }
 
-/* Called at least once a second, however silent the server is. */
+/* Called at least once a second, even if the server is silent. */
 static int on_progress(void *arg, curl_off_t to_come, curl_off_t came, curl_off_t to_go,
                        curl_off_t gone)
 {
@@ -140,7 +141,7 @@ int remote_request_begin(struct remote_request *t, const char *url, const char *
     if (cfg->max_rate) {
         CURL_SET(w, CURLOPT_MAX_SEND_SPEED_LARGE, (curl_off_t)cfg->max_rate);
         CURL_SET(w, CURLOPT_MAX_RECV_SPEED_LARGE, (curl_off_t)cfg->max_rate);
-    } else { /* it goes beyond a rate by a buffer */
+    } else { /* with a rate limit, a buffer would exceed it */
         CURL_SET(w, CURLOPT_BUFFERSIZE, BUFFER);
         CURL_SET(w, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER);
     }
@@ -188,7 +189,7 @@ void remote_request_end(struct remote_request *t)
     t->headers = NULL;
 }
 
-/* What is not in here is of the network, and may be over the next time. */
+/* Errors that are not listed are network errors, which may be over at the next attempt. */
 static const struct {
     CURLcode rc;
     enum remote_result is;
@@ -234,7 +235,8 @@ static void certificate_hint(const struct remote_request *t, struct err *e)
                     "file in tls_ca");
 }
 
-/* libcurl has one error for both, and says of a host key less than is known here. */
+/* libcurl has one error for a certificate and a host key, and its text about a host key says
+ * less than is known here. */
 static enum remote_result peer_failed(const struct remote_request *t, struct err *e)
 {
     const char *hosts = t->r->cfg->known_hosts;
@@ -308,8 +310,8 @@ static const struct {
     {507, REMOTE_FULL, ERR_NOSPACE, "no room is left"},
 };
 
-/* A status of 500 and more is the server's own trouble, and passes; others are an answer, and stay until
- * somebody changes something. */
+/* A status of 500 or more is a temporary problem of the server. Any other status is an answer,
+ * which stays the same until the configuration changes. */
 static enum remote_result judge_status(struct remote_request *t, http_detail *detail, struct err *e)
 {
     enum remote_result is = t->status >= 500 ? REMOTE_LATER : REMOTE_REFUSED;
@@ -351,8 +353,8 @@ enum remote_result http_run(struct remote_request *t, http_detail *detail, struc
 {
     CURLcode rc = remote_request_run(t);
     bool good = t->status >= 200 && t->status <= 299;
-    /* An error's body that is too long, or is cut off, does not change what its status says. A server
-     * may also say no before it has read everything. */
+    /* The status counts even if an error's body is too long or cut off. A server may also refuse
+     * before it has read everything. */
     if (rc != CURLE_OK && (t->stopped || good || t->status < 300))
         return remote_request_failed(t, rc, e);
     return good ? REMOTE_OK : judge_status(t, detail, e);
@@ -363,7 +365,7 @@ enum remote_result http_get(struct remote_request *t, int64_t offset, http_detai
 {
     CURL_SET(&t->r->request, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)offset);
     enum remote_result got = http_run(t, detail, e);
-    if (offset && t->status == 416) { /* nothing is behind it */
+    if (offset && t->status == 416) { /* no bytes after the offset */
         err_clear(e);
         got = REMOTE_OK;
     }
@@ -371,8 +373,8 @@ enum remote_result http_get(struct remote_request *t, int64_t offset, http_detai
     return got;
 }
 
-/* Asks once more, by GET, for what HEAD refused: the reason is in an answer's body, which HEAD has not. What is right only now
- * is not believed; and a store that wants to be left alone is not asked. */
+/* Repeats a refused HEAD as a GET, because only the body of an answer gives the reason. A GET
+ * that succeeds is not believed. A store that asked for a pause is not asked again. */
 static enum remote_result ask_why(struct remote_request *t, enum remote_result is,
                                   http_detail *detail, struct err *e)
 {

@@ -1,6 +1,7 @@
-/* A mounted directory: NFS, SMB, a second disk. Names are opened component by component without following links, so that
- * whoever can write there cannot lead us elsewhere. What is stored is on the disk before it has its name (fsync of the file,
- * rename, fsync of the directory), as far as the file system keeps what it promises. */
+/* A mounted directory: NFS, SMB, a second disk. Names are opened component by component without
+ * following links, so that a process that can write there cannot redirect us. A stored file is
+ * on the disk before it gets its name (fsync of the file, rename, fsync of the directory), as
+ * far as the file system guarantees this. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 
 #define FILE_FLAGS (O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 
-/* What is not named may pass: a server of NFS that is started again answers ESTALE, EIO or ETIMEDOUT for a
- * while. */
+/* Errors that are not listed may be temporary: an NFS server that is restarted answers ESTALE,
+ * EIO or ETIMEDOUT for a while. */
 static enum remote_result failed(int num, struct err *e, const char *what, const char *name)
 {
     static const struct {
@@ -42,7 +43,8 @@ static bool is_below(const char *path, const char *mount)
     return len && strncmp(path, mount, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* The innermost mount point above `path` that a table names (malloc); NULL: none but "/". */
+/* Returns the innermost mount point above `path` in this table (malloc), or NULL if there is
+ * none except "/". */
 static char *mount_of(const char *table, const char *path)
 {
     char *found = NULL, line[4096];
@@ -58,7 +60,8 @@ static char *mount_of(const char *table, const char *path)
     return found;
 }
 
-/* Without its mount the directory would be one on this machine's disk, which nothing else tells. */
+/* Checks that the directory is mounted. Without its mount it would be a directory on this
+ * machine's disk, and nothing else would show that. */
 static enum remote_result check_mounted(const char *path, struct err *e)
 {
     SCOPED(xfree) char *wanted = mount_of("/etc/fstab", path);
@@ -74,7 +77,7 @@ static enum remote_result dir_open(struct remote *r, struct err *e)
 {
     SCOPED(xfree) char *path = xstrndup(r->url.path, strlen(r->url.path) - 1);
     struct err why = {0};
-    r->dirfd = file_dir(path, 0, 0, &why); /* mounts it, where that happens by itself */
+    r->dirfd = file_dir(path, 0, 0, &why); /* also triggers an automount */
     if (r->dirfd < 0 && why.num == ENOENT)
         err_hint(&why, "it is never made from here: mount it, or make it");
     if (r->dirfd < 0) {
@@ -84,8 +87,8 @@ static enum remote_result dir_open(struct remote *r, struct err *e)
     return check_mounted(path, e);
 }
 
-/* Opens the directory of a name, with `make` also one that is missing, and points *base to the rest.
- * Returns the descriptor or -1 with errno. */
+/* Opens the directory of a name and sets *base to the last component. With `make`, creates
+ * missing directories. Returns the descriptor or -1 with errno. */
 static int open_parent(const struct remote *r, const char *name, bool make, const char **base)
 {
     int fd = fcntl(r->dirfd, F_DUPFD_CLOEXEC, 3);
@@ -105,7 +108,7 @@ static int open_parent(const struct remote *r, const char *name, bool make, cons
     return fd;
 }
 
-/* REMOTE_STOPPED, with the source's own error, or what writing came to. */
+/* Returns REMOTE_STOPPED with the source's own error, or the result of writing. */
 static enum remote_result copy_in(struct remote *r, int fd, const char *name,
                                   const struct remote_source *from, struct err *e)
 {
@@ -133,14 +136,15 @@ static int rename_new(int dirfd, const char *part, const char *base)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -1;
-    /* NFS has no such rename, but links, which replace nothing either. */
+    /* NFS does not support this rename, but links, which never replace a file either. */
     if (linkat(dirfd, part, dirfd, base, 0) == 0) {
         unlinkat(dirfd, part, 0);
         return 0;
     }
     if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
         return -1;
-    /* Some network file systems have neither: nobody else writes here, so looking first will do. */
+    /* Some network file systems support neither. Looking first is enough, because no other
+     * process writes here. */
     struct stat st;
     if (fstatat(dirfd, base, &st, AT_SYMLINK_NOFOLLOW) == 0)
         errno = EEXIST;
@@ -214,7 +218,8 @@ static enum remote_result dir_size(struct remote *r, const char *name, int64_t *
     return got;
 }
 
-/* Passes a file on; what is no file, or is gone by now, is not listed, but counts. */
+/* Passes a file on. An entry that is not a regular file, or was deleted meanwhile, is not
+ * listed, but counts toward the limit. */
 static int list_one(struct remote_listing *l, int dirfd, const char *dir, const char *file,
                     struct err *e)
 {

@@ -1,5 +1,5 @@
-/* WebDAV. A PUT replaces what is there, so each goes to a name of its own, and a MOVE that must not
- * overwrite gives it the right one. */
+/* WebDAV. A PUT replaces an existing file, so each upload goes to its own temporary name. A MOVE
+ * that must not overwrite then gives it the right name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static int begin(struct remote_request *t, const char *path, const char *verb, s
     return 0;
 }
 
-/* One short request without a body. */
+/* Sends one short request without a body. */
 static enum remote_result ask(struct remote *r, const char *what, const char *name,
                               const char *verb, struct err *e)
 {
@@ -56,7 +56,7 @@ static enum remote_result ask(struct remote *r, const char *what, const char *na
         return REMOTE_REFUSED;
     enum remote_result got = http_run(&t, NULL, e);
     if (got != REMOTE_OK && t.status == 405)
-        got = REMOTE_EXISTS; /* of MKCOL */
+        got = REMOTE_EXISTS; /* for MKCOL */
     remote_request_end(&t);
     return got;
 }
@@ -73,8 +73,9 @@ static enum remote_result dav_size(struct remote *r, const char *name, int64_t *
     return begin(&t, name, NULL, e) < 0 ? REMOTE_REFUSED : http_size(&t, size, NULL, e);
 }
 
-/* Makes the directories of a name, once per connection. One that is there already answers 405 (RFC 4918). Looking for it
- * first would cost as much, and be no truer a moment later. */
+/* Makes the directories of a name, once per connection. The server answers 405 for one that
+ * exists (RFC 4918). Looking for it first would cost as much, and the result could be wrong a
+ * moment later. */
 static enum remote_result make_dirs(struct remote *r, const char *name, struct err *e)
 {
     const char *slash = strrchr(name, '/');
@@ -105,13 +106,13 @@ static enum remote_result upload(struct remote *r, const char *name, const char 
     if (got == REMOTE_OK)
         got = remote_came(from, name, t.sent, e);
     else if (got == REMOTE_MISSING || got == REMOTE_EXISTS)
-        got = REMOTE_LATER; /* somebody removed the directory, or wrote under a random name */
+        got = REMOTE_LATER; /* the directory was removed, or a random name was taken */
     remote_request_end(&t);
     return got;
 }
 
-/* "Overwrite: F" is the one condition of WebDAV that servers keep: of eight uploads with If-None-Match at the
- * same time mod_dav let several win. */
+/* "Overwrite: F" is the only condition of WebDAV that servers keep: of eight simultaneous
+ * uploads with If-None-Match, mod_dav let several succeed. */
 static enum remote_result move(struct remote *r, const char *part, const char *name, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name, .whole = true};
@@ -160,13 +161,14 @@ struct listing {
     struct remote_listing l;
     const char *dir;
     struct xml xml;
-    char name[700]; /* last component of what is being described; "" for a directory */
-    bool whole;     /* its last element was there */
+    char name[700]; /* last component of the described file; "" for a directory */
+    bool whole;     /* the list's last element arrived */
     struct err *e;
 };
 
-/* Elements by their names without the name space, which servers abbreviate as they like. Of a href the last
- * component counts: some write it with host, some without. A directory's ends with '/', or has <collection/>. */
+/* Compares element names without the namespace, because servers abbreviate it differently. Of an
+ * href only the last component is used, because some servers write it with the host and some
+ * without. A directory's href ends with '/', or the entry has <collection/>. */
 static int on_element(void *arg, const char *element, const char *text)
 {
     struct listing *l = arg;

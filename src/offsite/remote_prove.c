@@ -1,5 +1,5 @@
-/* --check does what a worker would do, once: no setting can be looked at that tells as much. What a store must
- * not do is tried, too, and what cannot be tried is UNKNOWN, which is no warning. */
+/* --check does once what a worker would do, because no setting shows as much. It also tries what
+ * a store must refuse. What cannot be tried is UNKNOWN, which is not a warning. */
 #include <fcntl.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define BYTES 32
 
-/* A small file: what is to be stored, or what came back. */
+/* A small file: the bytes to store, or the bytes that came back. */
 struct sample {
     unsigned char bytes[BYTES];
     size_t at;
@@ -46,7 +46,7 @@ struct proving {
     char *name;
     struct sample stored;
     bool listed;
-    bool may_stay; /* it may not be possible to delete it */
+    bool may_stay; /* deleting it may not be possible */
 };
 
 static enum remote_result store(struct proving *v, const struct sample *what, struct err *e)
@@ -56,7 +56,7 @@ static enum remote_result store(struct proving *v, const struct sample *what, st
                       &(struct remote_source){.read = sample_read, .arg = &copy, .size = BYTES}, e);
 }
 
-/* REMOTE_OK if exactly what was stored came back. */
+/* Returns REMOTE_OK if exactly the stored bytes came back. */
 static enum remote_result read_back(struct proving *v, struct err *e)
 {
     struct sample back = {0};
@@ -85,7 +85,8 @@ static enum remote_result list(struct proving *v, const char *dir, struct err *e
     return REMOTE_REFUSED;
 }
 
-/* A second file of the name must be refused, first as always, then without looking first. */
+/* Stores a second file under the same name, which must be refused: first as usual, then without
+ * looking it up first. */
 static enum remote_result replace(struct proving *v, struct err *e)
 {
     struct sample other = {.bytes = {1}};
@@ -109,8 +110,8 @@ static enum remote_result replace(struct proving *v, struct err *e)
     return REMOTE_OK;
 }
 
-/* As somebody without a login. Of a bucket that is open to all only its list may be: names tell when the world was
- * saved, and how large it is. */
+/* Reads the store without a login. In a public bucket perhaps only the list is public, but its
+ * names already reveal when the world was saved, and how large it is. */
 static void look_from_outside(struct proving *v, const char *dir)
 {
     struct sample back = {0};
@@ -128,7 +129,8 @@ static void look_from_outside(struct proving *v, const char *dir)
                                                                    : REMOTE_UNKNOWN;
 }
 
-/* The same server with a known_hosts that does not have it. */
+/* Connects to the same server with a known_hosts that does not contain it, which must be
+ * refused. */
 static enum remote_result meet_stranger(struct proving *v, struct err *e)
 {
     struct err why = {0};
@@ -137,12 +139,12 @@ static enum remote_result meet_stranger(struct proving *v, struct err *e)
         return REMOTE_OK;
     int known = v->r->dirfd;
     v->r->dirfd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    curl_request_close(&v->r->request); /* a new connection */
+    curl_request_close(&v->r->request); /* forces a new connection */
     enum remote_result got = remote_size(v->r, v->name, &size, &why);
     curl_request_close(&v->r->request);
     file_close(&v->r->dirfd);
     v->r->dirfd = known;
-    /* The file is deleted by now: whoever says that it is missing has let us in. */
+    /* The file is deleted by now, so a server that answers "missing" has let us in. */
     bool let_in = got == REMOTE_OK || got == REMOTE_MISSING;
     v->p->checks_host = got == REMOTE_REFUSED && why.num == CURLE_PEER_FAILED_VERIFICATION
                             ? REMOTE_YES
@@ -155,8 +157,8 @@ static enum remote_result meet_stranger(struct proving *v, struct err *e)
     return REMOTE_REFUSED;
 }
 
-/* Whether it is really gone is looked at: a deletion that is only said would fill the store, and nobody would
- * know why. */
+/* Checks that the file is really gone: if the store only claims to delete, it fills up, and the
+ * cause would be unknown. */
 static enum remote_result take_away(struct proving *v, struct err *e)
 {
     int64_t size;
@@ -189,7 +191,8 @@ static void look_at_disk(const struct remote *r, const char *local, struct remot
     p->free_bytes = p->free_known ? number_product(v.f_bavail, v.f_frsize) : 0;
 }
 
-/* A name that nobody has. Where the file may stay, one for each month, with bytes that are known. */
+/* Returns an unused name. If the file may stay, the name is fixed for each month, with known
+ * bytes. */
 static char *sample_name(struct proving *v, const char *dir, struct err *e)
 {
     unsigned char random[8];
@@ -215,12 +218,12 @@ enum remote_result remote_prove(struct remote *r, const char *dir, const char *l
     v.name = sample_name(&v, dir, e);
     if (!v.name)
         return REMOTE_REFUSED;
-    r->unlocked = true; /* or it would stay */
+    r->unlocked = true; /* otherwise the file would stay */
     look_at_disk(r, local, p);
     enum remote_result got = store(&v, &v.stored, e);
     if (got == REMOTE_EXISTS && v.may_stay) {
         err_clear(e);
-        got = REMOTE_OK; /* it was stored by an earlier check */
+        got = REMOTE_OK; /* stored by an earlier check */
     }
     if (got == REMOTE_OK) {
         got = read_back(&v, e);

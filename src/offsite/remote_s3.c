@@ -1,11 +1,11 @@
-/* S3, signed by libcurl. Of its versions some sign wrongly what others sign well, so requests keep to what
- * all of them can: the hash of the body is a header of ours, names and queries are encoded here, queries are
- * sorted, and each header and parameter has a value or '='.
+/* S3, signed by libcurl. Some of its versions sign requests wrongly that others sign well, so
+ * requests use only what all versions support: the hash of the body is our own header, names and
+ * queries are encoded here, queries are sorted, and each header and parameter has a value or '='.
  *
- * What is small is hashed first and sent from memory. What is larger is one request too, of bytes that nobody
- * has hashed before: it is read back anyway, and goes this way only where TLS, or this machine alone, is
- * between. Everything else, and what is refused in this way, is sent in parts, and is visible once they are put
- * together. */
+ * A small object is hashed first and sent from memory. A larger object is also sent in one
+ * request, without a hash in advance: it is read back in any case, and this is done only over
+ * TLS or within this machine. Everything else, and what is refused in this way, is sent in
+ * parts. It becomes visible once the parts are put together. */
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 #include "offsite/remote_curl.h"
 #include "offsite/xml.h"
 
-#define PART ((size_t)8 << 20) /* all but the last one are as large: some stores want that */
+#define PART ((size_t)8 << 20) /* all except the last have this size: some stores require it */
 #define LARGE_PART ((size_t)16 << 20)
 #define LARGE ((int64_t)64 << 30)
 #define PARTS_MAX 10000
-#define ONE_REQUEST ((int64_t)4 << 30) /* stores take 5 GiB at most at once */
-#define EMPTY_PAGES 100      /* and one more for each ten objects: a list without an end */
-#define VERSION_MIN 0x075700 /* 7.87 signs with a hash that it is given */
-#define COMPLETE_WAITS 10    /* timeouts: putting parts together takes as long */
+#define ONE_REQUEST ((int64_t)4 << 30) /* stores accept at most 5 GiB at once */
+#define EMPTY_PAGES 100                /* plus one for each ten objects: more is an endless list */
+#define VERSION_MIN 0x075700           /* 7.87 accepts a given hash */
+#define COMPLETE_WAITS 10              /* timeouts: assembling parts takes that long */
 
 static enum remote_result s3_open(struct remote *r, struct err *e)
 {
@@ -57,7 +57,7 @@ static enum remote_result s3_open(struct remote *r, struct err *e)
 static void hash(const EVP_MD *type, const void *data, size_t len, unsigned char *out)
 {
     if (EVP_Digest(data, len, out, NULL, type, NULL) != 1)
-        abort(); /* libcrypto has no SHA-256 or MD5: nothing would be true any more */
+        abort(); /* libcrypto has no SHA-256 or MD5: no result would be valid */
 }
 
 static void hash_header(struct remote_request *t, const void *body, size_t len)
@@ -71,7 +71,8 @@ static void hash_header(struct remote_request *t, const void *body, size_t len)
     remote_request_header(t, "x-amz-content-sha256: %s", hex);
 }
 
-/* `key`: NULL: the bucket itself; `query`: sorted and encoded, or NULL; `body`: NULL: not known yet. */
+/* Begins a request. `key`: NULL for the bucket itself. `query`: sorted and encoded, or NULL.
+ * `body`: NULL if it is not known yet. */
 static int begin(struct remote_request *t, const char *key, const char *query, const void *body,
                  size_t len, struct err *e)
 {
@@ -135,7 +136,8 @@ static struct said read_answer(const struct remote_request *t)
     return s;
 }
 
-/* Names the bucket's region where a request was signed for another one. Stores say it in a header, or in the body. */
+/* Names the bucket's region if a request was signed for another one. Stores send it in a header
+ * or in the body. */
 static void explain_region(struct remote_request *t, const struct said *s, struct buf *text)
 {
     const char *ours = t->r->cfg->region, *is = t->location[0] ? t->location : s->region;
@@ -150,8 +152,8 @@ static void explain_region(struct remote_request *t, const struct said *s, struc
     }
 }
 
-/* What the code means where the status does not tell: a 403 may be a wrong key, a clock that is off, or a quota; a 400 may
- * pass. */
+/* Interprets the code where the status is ambiguous: a 403 may be a wrong key, a wrong clock or
+ * a quota; a 400 may be temporary. */
 static enum remote_result judge_code(const struct remote_request *t, const char *code,
                                      enum remote_result is)
 {
@@ -170,7 +172,7 @@ static enum remote_result judge_code(const struct remote_request *t, const char 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(code, known[i].code) == 0)
             return known[i].is;
-    /* An upload or a version, not the name: nobody asked for it to be missing. */
+    /* An upload or a version is missing, not the requested name. */
     return t->status == 501 || strcmp(code, "NoSuchUpload") == 0 ? REMOTE_REFUSED : is;
 }
 
@@ -233,7 +235,7 @@ static enum remote_result s3_remove(struct remote *r, const char *name, struct e
 
 /* ---- storing ---- */
 
-/* Bytes in memory, which libcurl may want again. */
+/* Bytes in memory, which libcurl may request again. */
 struct body {
     const char *p;
     size_t len, at;
@@ -250,7 +252,8 @@ static ssize_t body_read(void *arg, void *data, size_t room, struct err *e)
     return (ssize_t)n;
 }
 
-/* libcurl sends a body anew where the connection that it had kept was closed under it. */
+/* Rewinds the body: libcurl sends it again if the connection that it had kept was closed by the
+ * server. */
 static int body_seek(void *arg, curl_off_t offset, int origin)
 {
     struct body *b = arg;
@@ -282,7 +285,7 @@ static void lock_headers(struct remote_request *t, bool begins, const void *data
     }
 }
 
-/* PUT of bytes in memory: of a whole object (`number` 0), or of a part of an upload. */
+/* Sends bytes in memory with PUT: a whole object (`object`), or a part of an upload. */
 static enum remote_result put_bytes(struct remote *r, const char *name, const char *query,
                                     bool object, const char *data, size_t len, char etag[130],
                                     struct err *e)
@@ -304,7 +307,7 @@ static enum remote_result put_bytes(struct remote *r, const char *name, const ch
     remote_request_end(&t);
     if (!unknown)
         return got;
-    r->unconditional = true; /* it said so; that the name is free was looked up */
+    r->unconditional = true; /* conditions are not supported; the name was looked up */
     err_clear(e);
     return put_bytes(r, name, query, object, data, len, etag, e);
 }
@@ -346,11 +349,11 @@ static enum remote_result s3_replace(struct remote *r, const char *name, const s
     enum remote_result got = http_run(&t, detail, e);
     memcpy(next, t.etag, sizeof t.etag);
     remote_request_end(&t);
-    /* Of a file that is gone the version is another one, too. */
+    /* If the file was deleted, its version has changed as well. */
     return got == REMOTE_MISSING && version ? REMOTE_EXISTS : got;
 }
 
-/* The text of an answer that began as a success and ended as an error. */
+/* Sets the error of an answer that began as a success and ended as an error. */
 static void late_error(struct remote_request *t, enum remote_result is, struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0}, shown = {0};
@@ -360,7 +363,7 @@ static void late_error(struct remote_request *t, enum remote_result is, struct e
     err_set(e, ERR_UNREACHABLE, 200, "cannot store %s: %s: HTTP 200%s", t->name, w->host, shown.p);
 }
 
-/* A POST, whose answer is returned in *said. */
+/* Sends a POST and returns its answer in *said. */
 static enum remote_result post(struct remote *r, const char *name, const char *query,
                                const struct buf *body, bool ends, struct said *said, struct err *e)
 {
@@ -369,7 +372,7 @@ static enum remote_result post(struct remote *r, const char *name, const char *q
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
     CURL_SET(&r->request, CURLOPT_POSTFIELDS, body->p ? body->p : "");
-    /* libcurl adds one of its own, but does not sign it, and Ceph 20 refuses what is not signed. */
+    /* libcurl adds its own header but does not sign it, and Ceph 20 refuses unsigned headers. */
     remote_request_header(&t, ends ? "Content-Type: application/xml"
                                    : "Content-Type: application/octet-stream");
     if (ends)
@@ -381,7 +384,7 @@ static enum remote_result post(struct remote *r, const char *name, const char *q
     enum remote_result got = http_run(&t, detail, e);
     *said = read_answer(&t);
     bool unknown = t.status == 501 && ends && !r->unconditional;
-    /* What takes long begins with 200, and may yet end with an error. */
+    /* A long operation begins its answer with 200, and may still end with an error. */
     if (got == REMOTE_OK && said->code[0]) {
         got = strcmp(said->code, "PreconditionFailed") == 0 ? REMOTE_EXISTS : REMOTE_LATER;
         late_error(&t, got, e);
@@ -402,7 +405,7 @@ struct pieces {
     bool end;
 };
 
-/* Fills the buffer as far as the source goes. */
+/* Fills the buffer from the source, until one of them ends. */
 static enum remote_result fill(struct pieces *p, const char *name, struct err *e)
 {
     p->len = 0;
@@ -417,7 +420,7 @@ static enum remote_result fill(struct pieces *p, const char *name, struct err *e
     return p->end ? remote_came(p->from, name, p->bytes, e) : REMOTE_OK;
 }
 
-/* Sends the first part, which is in the buffer, and all others. */
+/* Sends the first part, which is in the buffer, and then all others. */
 static enum remote_result put_parts(struct remote *r, const char *name, const char *id,
                                     struct pieces *p, struct err *e)
 {
@@ -447,7 +450,8 @@ static enum remote_result put_parts(struct remote *r, const char *name, const ch
     return got == REMOTE_OK ? post(r, name, query.p, &list, true, &said, e) : got;
 }
 
-/* Some stores forget what an upload in parts said of its lock when it began. */
+/* Sets the lock of the object again, because some stores forget the lock that was set when the
+ * upload in parts began. */
 static enum remote_result lock_object(struct remote *r, const char *name, struct err *e)
 {
     SCOPED(buf_free) struct buf body = {0};
@@ -464,9 +468,9 @@ static enum remote_result lock_object(struct remote *r, const char *name, struct
     return got == REMOTE_OK ? got : REMOTE_REFUSED;
 }
 
-/* Nothing has its name before the last request, which puts the parts together. What is left of an upload that
- * failed is ended at once where that is possible, since parts cost room that no list shows; else
- * remote_sweep() finds it by age. */
+/* The name appears only with the last request, which puts the parts together. The parts of a
+ * failed upload are deleted at once if possible, because they take space that no list shows.
+ * Otherwise remote_sweep() finds them by age. */
 static enum remote_result put_large(struct remote *r, const char *name, struct pieces *p,
                                     struct err *e)
 {
@@ -492,7 +496,8 @@ static enum remote_result put_large(struct remote *r, const char *name, struct p
     return lock_object(r, name, e);
 }
 
-/* A lock needs a hash, and whoever could change the bytes on the way must not be able to. */
+/* Returns true if one request without a hash is safe: an object lock requires a hash, and nobody
+ * on the way may be able to change the bytes. */
 static bool fits_one_request(const struct remote *r, const struct remote_source *from)
 {
     bool safe = !r->cfg->endpoint || !config_plain_to_others(r->cfg->endpoint, "http");
@@ -500,7 +505,7 @@ static bool fits_one_request(const struct remote *r, const struct remote_source 
            (r->unlocked || !r->cfg->object_lock);
 }
 
-/* Sent as it comes. */
+/* Sends the source's bytes as they arrive. */
 static enum remote_result put_stream(struct remote *r, const char *name,
                                      const struct remote_source *from, struct err *e)
 {
@@ -514,15 +519,15 @@ static enum remote_result put_stream(struct remote *r, const char *name,
     remote_request_end(&t);
     if (!unknown)
         return got;
-    r->unconditional = true; /* as with put_bytes(); what it took in meanwhile is sent again */
+    r->unconditional = true; /* as in put_bytes(); bytes that it accepted are sent again */
     if (t.sent && (!from->again || from->again(from->arg, e) < 0))
         return REMOTE_LATER;
     err_clear(e);
     return put_stream(r, name, from, e);
 }
 
-/* The buffer is one byte larger than what is announced: so the end of a short source is seen before anything
- * is sent. */
+/* The buffer is one byte larger than the announced size, so that the end of a short source is
+ * seen before anything is sent. */
 static enum remote_result put_buffered(struct remote *r, const char *name,
                                        const struct remote_source *from, struct err *e)
 {
@@ -544,7 +549,7 @@ static enum remote_result s3_put(struct remote *r, const char *name,
 {
     bool one = fits_one_request(r, from);
     enum remote_result got = one ? put_stream(r, name, from, e) : put_buffered(r, name, from, e);
-    /* A proxy may limit the size of a request, and a bucket want the hash of each. */
+    /* A proxy may limit the size of a request, and a bucket may require a hash of each request. */
     if (one && from->again && (got == REMOTE_REFUSED || got == REMOTE_DENIED)) {
         r->in_parts = true;
         err_clear(e);
@@ -556,13 +561,13 @@ static enum remote_result s3_put(struct remote *r, const char *name,
 /* ---- lists ---- */
 
 struct page {
-    struct remote_listing l; /* l.to NULL: uploads are asked for, no objects */
+    struct remote_listing l; /* l.to NULL: lists uploads instead of objects */
     struct xml xml;
     char key[1100], token[2200], upload[1200];
     wall_t begun;
-    bool more, whole; /* whole: its last element was there */
+    bool more, whole; /* whole: its last element arrived */
     struct err *e;
-    /* of uploads */
+    /* for uploads */
     const char *dir;
     wall_t before;
     char **old; /* key, id, key, id … */
@@ -574,7 +579,7 @@ static void keep_text(char *out, size_t size, const char *text)
     snprintf(out, size, "%s", strlen(text) < size ? text : "");
 }
 
-/* An object: its name, if it lies in the prefix. */
+/* Passes an object's name on, if it is below the prefix. */
 static int object_ended(struct page *p)
 {
     const char *prefix = p->l.r->url.path;
@@ -646,7 +651,8 @@ static int on_page(void *arg, const void *data, size_t len, struct err *e)
     return remote_listing_grows(&p->l, len, e) < 0 ? -1 : xml_read(&p->xml, data, len);
 }
 
-/* Reads one page. One whose last element did not come is no list: what is missing in it would be taken for deleted. */
+/* Reads one page. A page whose last element did not arrive is refused, because objects that it
+ * lacks would be taken for deleted. */
 static enum remote_result read_page(struct remote *r, struct page *p, const char *query,
                                     struct err *e)
 {
@@ -660,7 +666,7 @@ static enum remote_result read_page(struct remote *r, struct page *p, const char
     enum remote_result got = http_run(&t, detail, e);
     remote_request_end(&t);
     if (got == REMOTE_MISSING)
-        got = REMOTE_REFUSED; /* no bucket, whatever it is called */
+        got = REMOTE_REFUSED; /* the bucket does not exist */
     if (got == REMOTE_OK && !p->whole) {
         err_set(e, ERR_UNREACHABLE, 0, "cannot list %s: the list is cut off", r->shown.p);
         got = REMOTE_LATER;
@@ -668,8 +674,9 @@ static enum remote_result read_page(struct remote *r, struct page *p, const char
     return got;
 }
 
-/* Page by page, as long as there is a token. A server may send the same one for ever: so many pages without an
- * object, or so many for each ten objects, are more than a store needs. */
+/* Reads page by page as long as there is a token. Because a server may send the same token
+ * forever, the number of pages is limited: no store needs that many pages without an object, or
+ * for each ten objects. */
 static enum remote_result s3_list(struct remote *r, const char *dir, const struct remote_list *to,
                                   struct err *e)
 {
@@ -696,7 +703,8 @@ static enum remote_result s3_list(struct remote *r, const char *dir, const struc
     return got;
 }
 
-/* The oldest come with the first page of 1,000; what is left is for the next time. */
+/* Reads only the first page of 1,000 uploads, which has the oldest; the rest is left for the
+ * next time. */
 static enum remote_result s3_sweep(struct remote *r, const char *dir, wall_t before,
                                    unsigned *removed, struct err *e)
 {

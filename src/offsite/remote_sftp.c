@@ -1,9 +1,10 @@
-/* SFTP, with libcurl's libssh2. Version 3 of the protocol: its rename replaces nothing.
+/* SFTP, with libcurl's libssh2. Version 3 of the protocol is used, whose rename replaces nothing.
  *
- * libcurl connects to any host unless it has a known_hosts, also where it is given a callback to judge the key: so the file
- * is always there, opened and looked at before the first request, and --check sees that another one is refused. libssh2 before
- * 1.11 agrees with servers of today on no RSA key. A server with only an RSA host key is refused at once, as it would fail with
- * the words of a broken line. */
+ * libcurl connects to any host unless it has a known_hosts, even if a callback judges the key.
+ * So the file is always set, and is opened and checked before the first request, and --check
+ * tests that another host is refused. libssh2 before 1.11 cannot agree with today's servers on
+ * any RSA key. A server with only an RSA host key is refused at once, because the error would
+ * otherwise look like a broken connection. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ static int check_library(struct remote *r, struct err *e)
     return err_hint(e, "install one with libssh2 (Debian: apt install libcurl4)");
 }
 
-/* Is there a key that libssh2 and servers of today agree on? An RSA key fails with the words of a
- * connection that was cut off. */
+/* Checks that known_hosts has a key on which libssh2 and today's servers can agree. With an RSA
+ * key, the error would look like a broken connection. */
 static int check_known_keys(const struct remote *r, int fd, const char *path, struct err *e)
 {
     SCOPED(xfree) char *text = xcalloc(1, KNOWN_HOSTS_MAX + 1);
@@ -48,7 +49,7 @@ static int check_known_keys(const struct remote *r, int fd, const char *path, st
     return remote_hint_host_key(e, r, "a server with only an RSA key is not supported");
 }
 
-/* Whoever can write it, or put another one in its place, can send our copies elsewhere. */
+/* A process that can write known_hosts, or replace it, could redirect our copies. */
 static int open_known_hosts(const struct remote *r, const char *path, struct err *e)
 {
     struct err why = {0};
@@ -92,7 +93,8 @@ static int begin(struct remote_request *t, const char *path, struct err *e)
         return -1;
     CURL_SET(w, CURLOPT_USERNAME, t->r->url.user);
     CURL_SET(w, CURLOPT_SSH_AUTH_TYPES, (long)CURLSSH_AUTH_PUBLICKEY);
-    /* What was checked is read, not what has its name by then. */
+    /* The open descriptor is passed, so that the file that was checked is read even if its name
+     * was given to another file since. */
     snprintf(file, sizeof file, "/proc/self/fd/%d", t->r->key_fd);
     CURL_SET(w, CURLOPT_SSH_PRIVATE_KEYFILE, file);
     snprintf(file, sizeof file, "/proc/self/fd/%d", t->r->dirfd);
@@ -100,8 +102,9 @@ static int begin(struct remote_request *t, const char *path, struct err *e)
     return 0;
 }
 
-/* Runs a request that reads. If no byte comes over a connection that libcurl had kept, it takes that connection for a closed
- * one: older versions connect anew, newer ones (8.14) fail with an error of redirects. An empty file has no byte. */
+/* Runs a request that reads. If no byte arrives over a connection that libcurl had kept, libcurl
+ * assumes that it was closed: older versions reconnect, newer ones (8.14) fail with an error
+ * about redirects. An empty file has no byte. */
 static CURLcode run_read(struct remote_request *t)
 {
     CURLcode rc = remote_request_run(t);
@@ -111,7 +114,7 @@ static CURLcode run_read(struct remote_request *t)
     return remote_request_run(t);
 }
 
-/* A path as a command of libcurl's has it: in quotes, and relative if the URL has "/~/". */
+/* Appends a path as libcurl's commands require it: in quotes, and relative if the URL has "/~/". */
 static void quote(struct buf *out, const struct remote *r, const char *name)
 {
     const char *parts[] = {text_starts(r->url.path, "/~/") ? r->url.path + 3 : r->url.path, name};
@@ -125,7 +128,7 @@ static void quote(struct buf *out, const struct remote *r, const char *name)
     buf_addc(out, '"');
 }
 
-/* Is it there? REMOTE_OK or REMOTE_MISSING. */
+/* Looks up a name. Returns REMOTE_OK or REMOTE_MISSING, or an error. */
 static enum remote_result look(struct remote *r, const char *what, const char *name, struct err *e)
 {
     struct remote_request t = {.r = r, .what = what, .name = name, .whole = true};
@@ -144,7 +147,7 @@ static enum remote_result look(struct remote *r, const char *what, const char *n
     return REMOTE_MISSING;
 }
 
-/* "rename FROM TO" or "rm FROM". */
+/* Runs "rename FROM TO" or "rm FROM". */
 static enum remote_result command(struct remote *r, const char *what, const char *verb,
                                   const char *from, const char *to, struct err *e)
 {
@@ -162,7 +165,8 @@ static enum remote_result command(struct remote *r, const char *what, const char
     CURL_SET(&r->request, CURLOPT_QUOTE, list);
     CURL_SET(&r->request, CURLOPT_NOBODY, 1L);
     CURLcode rc = remote_request_run(&t);
-    /* For libcurl all that a command fails of is one; what may not be done would be tried for ever. */
+    /* libcurl has one error for every failed command. A denied command is told apart, because it
+     * would otherwise be tried forever. */
     bool denied = rc == CURLE_QUOTE_ERROR && strstr(r->request.why, "Permission denied");
     enum remote_result got = rc == CURLE_OK ? REMOTE_OK : remote_request_failed(&t, rc, e);
     if (denied) {
@@ -179,7 +183,8 @@ static enum remote_result command(struct remote *r, const char *what, const char
 static enum remote_result sftp_remove(struct remote *r, const char *name, struct err *e)
 {
     enum remote_result got = command(r, "delete", "rm", name, NULL, e);
-    /* The server's reasons are few, and some refuse what is not there: so it is looked for. */
+    /* The server has few error codes, and some servers refuse to delete a missing file, so the
+     * name is looked up. */
     bool unclear = got == REMOTE_LATER || got == REMOTE_DENIED;
     return unclear && look(r, "delete", name, NULL) == REMOTE_MISSING ? REMOTE_MISSING : got;
 }
@@ -205,9 +210,9 @@ static enum remote_result upload(struct remote *r, const char *name, const char 
     return got;
 }
 
-/* Under a name of its own, then renamed: a name is visible only when all is there. Where the rename fails it
- * may have been done all the same, its answer lost, so the name is looked for. A server has few reasons for a
- * refusal; that the name is taken is seldom one of them. */
+/* Uploads under a temporary name and renames it, so that a name is visible only when the file is
+ * complete. If the rename fails, it may still have been done and only its answer lost, so the
+ * name is looked up. A server has few error codes, and seldom one for a name that is taken. */
 static enum remote_result sftp_put(struct remote *r, const char *name,
                                    const struct remote_source *from, struct err *e)
 {
@@ -219,7 +224,7 @@ static enum remote_result sftp_put(struct remote *r, const char *name,
     if (got == REMOTE_OK)
         return got;
     int64_t pause = r->pause;
-    /* an upload that was denied is not tried in other ways: each is a login */
+    /* an upload that was denied is not tried in other ways, because each is a login */
     if ((got == REMOTE_LATER || (sent && got == REMOTE_DENIED)) &&
         look(r, "store", name, NULL) == REMOTE_OK)
         got = remote_exists(name, e);
@@ -236,7 +241,7 @@ static enum remote_result sftp_get(struct remote *r, const char *name, int64_t o
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)offset);
     CURLcode rc = run_read(&t);
-    /* Nothing is behind the offset: newer versions (8.23) have another error for that. */
+    /* No bytes follow the offset; newer versions (8.23) have another error for that. */
     bool end = offset && (rc == CURLE_BAD_DOWNLOAD_RESUME || rc == CURLE_RANGE_ERROR);
     enum remote_result got = rc == CURLE_OK || end ? REMOTE_OK : remote_request_failed(&t, rc, e);
     remote_request_end(&t);
@@ -278,7 +283,7 @@ static int on_listing(void *arg, const void *data, size_t len, struct err *e)
         return -1;
     for (const char *s = data; len; s++, len--)
         if (*s != '\n') {
-            if (l->len < LINE - 1) /* no name of ours is as long */
+            if (l->len < LINE - 1) /* longer than any name of ours */
                 l->line[l->len++] = *s;
         } else if (line_read(l, e) < 0) {
             return -1;

@@ -10,9 +10,9 @@
 #include "store/round.h"
 #include "store/signature.h"
 
-#define ROUNDS_READ 100u /* numbers that are looked at: with a key, most could be a stranger's */
+#define ROUNDS_READ 100u /* numbers to look at: with a key, most may be a stranger's */
 #define ROUND_BYTES 4096
-#define FRONT "worldkeeper round 1\n" /* no other file of ours can pass for it */
+#define FRONT "worldkeeper round 1\n" /* distinguishes it from our other files */
 
 static char *file_name(const char *world, uint64_t number)
 {
@@ -43,11 +43,11 @@ enum remote_result rounds_write(const struct transfer *t, const char *world, uin
 
 struct found {
     const char *world;
-    uint64_t numbers[ROUNDS_READ]; /* the highest, in no order */
+    uint64_t numbers[ROUNDS_READ]; /* the highest ones, unordered */
     size_t count;
 };
 
-/* A name that is spelled in any other way than ours is somebody else's. */
+/* Collects a number. A name that is spelled differently from ours belongs to somebody else. */
 static int see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
@@ -76,7 +76,8 @@ static int highest_first(const void *a, const void *b)
     return (*x < *y) - (*x > *y);
 }
 
-/* Without a key, whoever can write to the store could as well take all dumps away. */
+/* Without a key no signature is required: an attacker who can write to the store could also
+ * delete all dumps. */
 static bool is_ours(const struct buf *text, const char *world, uint64_t number)
 {
     json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);

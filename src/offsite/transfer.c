@@ -1,10 +1,10 @@
-/* Bytes there and back, with all that is done to them on the way, in one pass and in the memory of a few
- * pieces.
+/* Transfers bytes to and from the store, with all processing on the way, in one pass and with the
+ * memory of a few pieces.
  *
- * There: the file is read, hashed (is it still the dump that its manifest describes?), encrypted, hashed again
- * (what is in the store now), sent. What was sent is then read back from the store and compared with that:
- * only this makes it stored. Back: hashed, decrypted, hashed, written. Neither hash is taken from what the
- * store says of itself. */
+ * Upload: the file is read, hashed (is it still the dump that its manifest describes?),
+ * encrypted, hashed again (what is in the store now) and sent. It is then read back from the
+ * store and compared with that hash; only then is it stored. Download: hashed, decrypted,
+ * hashed, written. Neither hash comes from what the store reports. */
 #include "offsite/transfer.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static void hash_add(struct hash *h, const void *p, size_t len)
     h->failed = h->failed || EVP_DigestUpdate(h->md, p, len) != 1;
 }
 
-/* Frees it in any case. */
+/* Returns size and hash, and frees `h` in any case. */
 static int hash_end(struct hash *h, struct transfer_stored *out, struct err *e)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -69,11 +69,11 @@ static int hash_end(struct hash *h, struct transfer_stored *out, struct err *e)
 
 struct sending {
     const struct transfer *t;
-    int fd; /* -1: a text */
+    int fd; /* -1: `text` is sent */
     const char *text;
     uint64_t from, at, to;
     struct age_writer *age; /* NULL: not encrypted, or its end is in `out` */
-    struct buf out;         /* what the store has not taken yet, from `taken` on */
+    struct buf out;         /* bytes from `taken` on: not yet read by the store */
     size_t taken;
     struct hash hash, plain;
 };
@@ -108,7 +108,7 @@ static ssize_t read_plain(struct sending *s, char *piece, struct err *e)
     return got;
 }
 
-/* Puts the next bytes into `out`; 0: there are none. */
+/* Puts the next bytes into `out`; returns 0 if there are none. */
 static int fill(struct sending *s, struct err *e)
 {
     char piece[PIECE];
@@ -146,7 +146,7 @@ static ssize_t send_piece(void *arg, void *data, size_t room, struct err *e)
         if (got <= 0)
             return got;
     }
-    /* Another machine may have the world: what it stores is newer. */
+    /* Another machine may have the world; what it stores is newer. */
     if (fence_check("upload", e) < 0)
         return -1;
     size_t n = s->out.len - s->taken < room ? s->out.len - s->taken : room;
@@ -156,7 +156,7 @@ static ssize_t send_piece(void *arg, void *data, size_t room, struct err *e)
     return (ssize_t)n;
 }
 
-/* With another key, if it is encrypted. */
+/* Sends again from the beginning, with a new key if it is encrypted. */
 static int send_from_start(void *arg, struct err *e)
 {
     struct sending *s = arg;
@@ -219,13 +219,14 @@ enum remote_result transfer_put_text(const struct transfer *t, const char *name,
 struct receiving {
     const struct transfer *t;
     struct hash stored, plain;
-    struct age_reader *age; /* NULL: as it is */
-    int fd;                 /* -1: not written anywhere but to `text` */
+    struct age_reader *age; /* NULL: not encrypted */
+    int fd;                 /* -1: only to `text` */
     struct buf *text;
-    uint64_t most; /* bytes that may come: a store may send without an end */
+    uint64_t most; /* limit in bytes, because a store may send endlessly */
 };
 
-/* Whoever restores meanwhile is told how far it goes only once it is in the file. */
+/* A restore that reads the file meanwhile learns of the new bytes only once they are in the
+ * file. */
 static int write_plain(void *arg, const void *data, size_t len, struct err *e)
 {
     struct receiving *r = arg;
@@ -238,7 +239,7 @@ static int write_plain(void *arg, const void *data, size_t len, struct err *e)
     return a ? arrival_grown(a, r->plain.size, e) : 0;
 }
 
-/* A store that sends more than there can be has other bytes, and is stopped at the first of them. */
+/* A store that sends more bytes than are possible has other contents, and is stopped at once. */
 static int receive_piece(void *arg, const void *data, size_t len, struct err *e)
 {
     struct receiving *r = arg;
@@ -272,8 +273,9 @@ static enum remote_result get(struct receiving *r, const char *name, struct tran
     return got;
 }
 
-/* A store that says "stored" has proved nothing: it may have a cache in front of it, or no disk behind it. It
- * costs as much as the upload did, once, for a copy that can be relied on. */
+/* Reads the copy back, because a store that reports success has proved nothing: it may have a
+ * cache in front of it, or no disk behind it. This costs as much as the upload, once, for a copy
+ * that can be relied on. */
 enum remote_result transfer_check(const struct transfer *t, const char *name,
                                   const struct transfer_stored *is, struct err *e)
 {

@@ -1,12 +1,13 @@
-/* What the two workers of the supervisor share: the connection, what is known of the store, and whose world it
- * is.
+/* Shared by the two workers of the supervisor: the connection, what is known of the store, and the
+ * check whose world it has.
  *
- * A machine that was thought dead and comes back must not spoil what its successor stores. There is no lock in
- * most stores to hold; but a world's generation only grows, and its nonce tells one life from another. So
- * before anything is stored or deleted the newest manifests there are read: one of this or a later generation
- * that is not this world's own means that somebody else stores here, and everything stops until a person has
- * decided. That is asked again before each upload; for what is left between the question and the upload there
- * is the fence of the lease (base/fence.h), where one is used. */
+ * A machine that was thought dead and comes back must not damage what its successor stores. Most
+ * stores have no lock to hold, but a world's generation only grows, and its nonce distinguishes
+ * one life from another. So the newest manifests in the store are read before anything is stored
+ * or deleted. If one is of this or a later generation and not this world's own, somebody else
+ * stores here. Everything then stops until an operator has decided. The check is repeated before
+ * each upload. The time between the check and the upload is covered by the fence of the lease
+ * (base/fence.h), if one is used. */
 #include "offsite/upload_int.h"
 
 #include <inttypes.h>
@@ -20,9 +21,10 @@
 #include "store/state.h"
 
 #define FRESH_MS 10000
-#define LEFT_MS 86400000 /* what an upload left is deleted after a day */
+#define LEFT_MS 86400000 /* leftovers of an upload are deleted after a day */
 
-/* After a failure everything is looked at anew: what was believed of the store may be what was wrong. */
+/* After a failure everything is read again, because what was known of the store may be the
+ * cause. */
 void upload_close(struct upload *u)
 {
     remote_close(u->t.store);
@@ -57,7 +59,7 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
     if (got != REMOTE_OK)
         return got;
     u->unsaved = true;
-    if (!d->manifest) { /* it was deleted since it was listed */
+    if (!d->manifest) { /* deleted since it was listed */
         d->bad = false;
     } else if (d->bad) {
         err_step(&why, "the copy of dump %s in the store cannot be used", d->name);
@@ -76,7 +78,8 @@ static enum remote_result read_once(struct upload *u, struct copy_dump *d, struc
     return d->manifest && !d->attempt && !d->bad ? upload_read(u, d, e) : REMOTE_OK;
 }
 
-/* What this machine knows of its own world. A dump that is here may have been fetched from there. */
+/* Reads what this machine knows of its own world: its state, or else its newest dump. A local
+ * dump may have been fetched from the store. */
 static int know_self(struct upload *u, const struct catalog *local, struct err *e)
 {
     struct state s;
@@ -91,7 +94,7 @@ static int know_self(struct upload *u, const struct catalog *local, struct err *
 
 static void forbid(struct upload *u, struct copy_dump *d, const char *what)
 {
-    d->attempt = 0; /* it is no copy of this world's */
+    d->attempt = 0; /* not a copy of this world */
     d->bad = true;
     err_set(&u->fenced, ERR_REFUSED, 0,
             "another machine stores this world in %s: dump %s there is %s; nothing is stored or "
@@ -101,8 +104,8 @@ static void forbid(struct upload *u, struct copy_dump *d, const char *what)
                          "worldkeeper-offsite(7) says how to go on from what is there");
 }
 
-/* Our record names other lives: what a machine that was replaced has stored late is no reason to stop. It counts for
- * nothing, and stays. */
+/* Returns true if our record names other lives that were abandoned. What a replaced machine
+ * stored late is then no reason to stop. Such a dump is ignored, and stays in the store. */
 static bool pass_over(const struct upload *u, struct copy_dump *d)
 {
     struct manifest m = {.generation = d->generation, .sequence = d->sequence};
@@ -117,7 +120,7 @@ static bool pass_over(const struct upload *u, struct copy_dump *d)
     return true;
 }
 
-/* Newest first, and only as far as it matters. */
+/* Checks dumps from the newest, and only as far as they matter. */
 static enum remote_result judge_owner(struct upload *u, const struct catalog *local, struct err *e)
 {
     enum remote_result got = REMOTE_OK;
@@ -147,7 +150,7 @@ static enum remote_result judge_owner(struct upload *u, const struct catalog *lo
     return got;
 }
 
-/* A list, then only those manifests that it shows to be other than what is remembered. */
+/* Reads the list, then only those manifests that differ from what is remembered. */
 static enum remote_result look_again(struct upload *u, struct err *e)
 {
     SCOPED(catalog_free) struct catalog local = {0};
@@ -226,7 +229,8 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
-/* Directly before each act: the list that was judged may be seconds old. */
+/* Checked right before each write or deletion, because the list that was judged may be seconds
+ * old. */
 static enum remote_result still_ours(struct upload *u, struct err *e)
 {
     struct err why = {0};
@@ -238,8 +242,8 @@ static enum remote_result still_ours(struct upload *u, struct err *e)
     return whose < 0 ? REMOTE_LATER : REMOTE_STOPPED;
 }
 
-/* Sent, then read back; a kill at any of these points leaves a file that no manifest names, which counts for
- * nothing. */
+/* Sends a file, then reads it back. A kill at any of these points leaves a file that no manifest
+ * names, which is ignored. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e)
 {
@@ -252,7 +256,8 @@ enum remote_result upload_file(struct upload *u, const char *name, int fd, uint6
     return got == REMOTE_OK ? transfer_check(&u->t, name, out, e) : got;
 }
 
-/* Each deletion asks the lease: of all that a stranger could do here this is what cannot be undone. */
+/* Each deletion checks the lease: of all that a stranger could do here, only a deletion cannot
+ * be undone. */
 enum remote_result upload_delete(struct upload *u, const char *name, struct err *e)
 {
     fault_point("offsite.spare");

@@ -1,7 +1,8 @@
-/* Dumps, one step at a time: a manifest is read, or a dump is sent, or what may go is deleted, and the
- * supervisor hears of it. Of what waits the newest is sent first: after a long outage it is worth more than
- * all before it. [retention] decides over what is here and there together, so that nothing is sent that would
- * be deleted at once, and nothing deleted there for a newer one that is not there yet. */
+/* Dumps, one step at a time: reads a manifest, sends a dump, or deletes what is not needed, and
+ * reports it to the supervisor. Of the waiting dumps the newest is sent first: after a long
+ * outage it is worth more than all earlier ones. [retention] decides over local dumps and copies
+ * together. So no dump is sent that would be deleted at once, and no copy is deleted for a newer
+ * one that is not stored yet. */
 #include "offsite/upload_int.h"
 
 #include <fcntl.h>
@@ -17,10 +18,10 @@
 #include "store/retention.h"
 
 #define LEFT_MS 86400000           /* a file without a manifest is deleted after a day */
-#define LOOK_MS fault_wait(600000) /* and before each upload */
-#define SAVE_EACH 256              /* manifests that were read */
+#define LOOK_MS fault_wait(600000) /* also before each upload */
+#define SAVE_EACH 256              /* manifests read between two saves */
 
-/* One that was not read yet, newest first; NULL: all were. */
+/* Returns the newest dump whose manifest was not read yet, or NULL if all were read. */
 static struct copy_dump *unread(struct upload *u)
 {
     for (; u->read < u->there.dump_count; u->read++) {
@@ -33,12 +34,12 @@ static struct copy_dump *unread(struct upload *u)
 
 /* ---- what is to be done ---- */
 
-/* All dumps, here and there. */
+/* All dumps, local and in the store. */
 struct choice {
     struct retention_item *items;
     struct choice_of {
-        const struct catalog_entry *here; /* NULL: only there */
-        struct copy_dump *there;          /* NULL: only here */
+        const struct catalog_entry *here; /* NULL: only in the store */
+        struct copy_dump *there;          /* NULL: only local */
     } * of;
     size_t count;
 };
@@ -49,7 +50,7 @@ static void choice_free(struct choice *c)
     free(c->of);
 }
 
-/* A copy that was found damaged takes part, but keeps no place of a good one. */
+/* A copy that was found damaged takes part, but does not take the place of a good one. */
 static void choose(const struct upload *u, const struct catalog *local, struct choice *c)
 {
     const struct config_retention *rule = &u->cfg->retention;
@@ -91,7 +92,7 @@ static bool newer(const struct retention_item *a, const struct retention_item *b
                                           : a->sequence > b->sequence;
 }
 
-/* The newest dump that is to be sent; NULL: none is. */
+/* Returns the newest dump that must be sent, or NULL. */
 static const struct catalog_entry *next_dump(struct upload *u, const struct choice *c)
 {
     const struct retention_item *stored = NULL, *next = NULL;
@@ -129,7 +130,8 @@ static const struct catalog_entry *next_dump(struct upload *u, const struct choi
 
 /* ---- sending ---- */
 
-/* Last, and with size and SHA-256 of the copy: with its manifest a dump is in the store. */
+/* Sends the manifest last, with size and SHA-256 of the copy. The manifest makes the dump count
+ * as stored. */
 static enum remote_result send_manifest(struct upload *u, const struct catalog_entry *x,
                                         const struct manifest_copy *copy, struct err *e)
 {
@@ -146,8 +148,8 @@ static enum remote_result send_manifest(struct upload *u, const struct catalog_e
     return got == REMOTE_OK ? transfer_check(&u->t, name, &stored, e) : got;
 }
 
-/* That it is ours is remembered before its manifest is sent: by the time that it is seen there this world may
- * be of a later generation. */
+/* Remembers that the dump is ours before its manifest is sent: this world may be of a later
+ * generation by the time that the manifest is seen in the store. */
 static void vouch(struct upload *u, struct copy_dump *d, const struct manifest *m)
 {
     d->ours = d->sending = u->unsaved = true;
@@ -156,19 +158,21 @@ static void vouch(struct upload *u, struct copy_dump *d, const struct manifest *
     upload_remember(u);
 }
 
-/* The file here is not what its manifest says: nobody is to take the copy for good. */
+/* Reports that the local file does not match its manifest, so that the copy is not taken for
+ * good. */
 static enum remote_result damaged_here(struct upload *u, const struct catalog_entry *x,
                                        struct err *e)
 {
-    struct err ignored; /* a verify will find it as well */
+    struct err ignored; /* a verify finds it as well */
     static const char why[] = "its SHA-256 is not that of its manifest";
     proof_damaged(u->dirfd, x->m.name, "store upload", why, &ignored);
     err_set(e, ERR_DAMAGED, 0, "dump %s is not sent: %s", x->m.name, why);
     return REMOTE_STOPPED;
 }
 
-/* A name is used once. What an earlier attempt left under the first one may be half of it, or all: nobody
- * knows without reading it, and it costs less to send it again under the next name than to be wrong. */
+/* Sends a dump. Each name is used only once. What an earlier attempt left under the first name
+ * may be incomplete or complete, which only reading it would show. Sending it again under the
+ * next name costs less than a wrong guess. */
 static enum remote_result send_dump(struct upload *u, const struct catalog_entry *x, struct err *e)
 {
     const bool sealed = u->t.recipients.count > 0;
@@ -188,7 +192,7 @@ static enum remote_result send_dump(struct upload *u, const struct catalog_entry
     if (fd < 0)
         return REMOTE_STOPPED;
     copy_file_name(name, u->cfg->name, x->m.name, attempt, sealed);
-    d->files |= 1U << (attempt - 1); /* perhaps it comes to be there, whatever is answered */
+    d->files |= 1U << (attempt - 1); /* it may be stored, whatever the answer is */
     enum remote_result got = upload_file(u, name, fd, 0, x->m.file_size, &stored, e);
     if (got == REMOTE_OK && strcmp(stored.plain_sha256, x->m.sha256) != 0)
         return damaged_here(u, x, e);
@@ -229,8 +233,8 @@ static enum remote_result delete_files(struct upload *u, const struct copy_dump 
     return got;
 }
 
-/* The manifest first: without it the rest is no dump, and a kill in between leaves nothing that looks like
- * one. */
+/* Deletes the manifest first: without it, the other files are not a dump, and a kill in between
+ * leaves nothing that looks like one. */
 static enum remote_result delete_dump(struct upload *u, struct copy_dump *d, struct err *e)
 {
     char name[COPY_NAME_MAX];
@@ -245,7 +249,7 @@ static enum remote_result delete_dump(struct upload *u, struct copy_dump *d, str
     return got;
 }
 
-/* Uploads that were cut off, of which no manifest says that they are whole. */
+/* Deletes files of interrupted uploads: no manifest says that they are complete. */
 static enum remote_result delete_left(struct upload *u, struct err *e)
 {
     enum remote_result got = REMOTE_OK;

@@ -1,9 +1,10 @@
-/* The journal's segments: of one that is being written what is settled, each time it has grown; of one
- * that is sealed at the end the whole, in one piece.
+/* The journal's segments. Of a segment that is being written, the settled bytes are sent each time
+ * it has grown. A sealed segment is sent as a whole, in one object.
  *
- * A store cannot append, and a name is never written twice: so each second's growth is a file of its own, whose name says
- * from where to where it goes. What was sent in small parts is sent once more as a whole when the segment is over, and the
- * parts are deleted after that: a restore then fetches a file for each segment, and not thousands. */
+ * A store cannot append, and a name is never written twice. So each second's growth is its own
+ * object, whose name says its range of bytes. When the segment is sealed, it is sent again as a
+ * whole, and then its small parts are deleted. A restore then fetches one object for each
+ * segment instead of thousands. */
 #include "offsite/upload_int.h"
 
 #include <errno.h>
@@ -21,19 +22,19 @@
 #include "journal/segment_read.h"
 
 #define DOUBTS_MAX 65536          /* bytes of names */
-#define LOOK_MS fault_wait(60000) /* whose dumps are there */
-#define LIST_MS 3600000           /* which segments */
-#define DAMAGED_MAX 2             /* a read that went wrong once is no damage */
+#define LOOK_MS fault_wait(60000) /* time between two checks of whose dumps are there */
+#define LIST_MS 3600000           /* time between two lists of segments */
+#define DAMAGED_MAX 2             /* a single failed read is not damage */
 
 struct upload_segment {
     char file[SEGMENT_NAME_MAX];
     uint64_t number, settled;
     int64_t made;
     bool known;        /* its head was read */
-    bool sealed;       /* `settled` is all of it */
-    unsigned damaged;  /* so many times in a row; DAMAGED_MAX: not looked at again until … */
-    mono_t damaged_at; /* … the store is, after this moment */
-    bool listed;       /* still there */
+    bool sealed;       /* `settled` is the whole segment */
+    unsigned damaged;  /* failures in a row; DAMAGED_MAX: not read again until … */
+    mono_t damaged_at; /* … the store is read again after this time */
+    bool listed;       /* still exists */
 };
 
 static struct upload_segment *segment_of(struct upload *u, const char *file, uint64_t number)
@@ -54,7 +55,7 @@ static int by_number(const void *a, const void *b)
     return (x->number < y->number) - (x->number > y->number);
 }
 
-/* Newest first. */
+/* Lists the segments, newest first. */
 static int list_segments(struct upload *u, int dirfd, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
@@ -77,7 +78,7 @@ static int list_segments(struct upload *u, int dirfd, struct err *e)
     return 0;
 }
 
-/* How far it may be sent. One that is damaged is sent as far as it is whole. */
+/* Finds how far the segment may be sent. A damaged segment is sent up to the damage. */
 static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
 {
     struct segment_head head;
@@ -101,7 +102,7 @@ static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
         if (why.num == ENOENT || (damage && s->damaged < DAMAGED_MAX))
             return;
         upload_skip(u, &why);
-        if (s == u->segments) { /* the newest: that counts more than any before it */
+        if (s == u->segments) { /* the newest matters more than any before it */
             u->skipped = why;
             u->unsent = true;
         }
@@ -113,20 +114,21 @@ static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
 
 /* ---- parts that nobody vouches for ---- */
 
-/* Each part's name is in a file here from before it is sent until it was read back, so that one for which
- * this failed, or was cut off by a kill, is not taken for good because it lies there. */
+/* A local file has the name of each part from before it is sent until it was read back. So a
+ * part whose check failed, or was interrupted by a kill, is not taken for good only because it
+ * exists in the store. */
 void upload_doubts_name(const char *world, char out[SEGMENT_NAME_MAX])
 {
     snprintf(out, SEGMENT_NAME_MAX, "%.48s.unproven", world);
 }
 
-/* On the disk before the upload begins, and until after it was read back: the order in which a kill can do no
- * harm. */
+/* Writes the file to the disk before the upload begins; the name is removed only after the part
+ * was read back. In this order a kill does no harm. */
 static int keep_doubts(const struct upload *u, int dirfd, struct err *e)
 {
     char file[SEGMENT_NAME_MAX];
     upload_doubts_name(u->cfg->name, file);
-    if (u->doubts.len == 0) /* one that comes back after a power cut costs an upload */
+    if (u->doubts.len == 0) /* if a power cut restores it, this costs an upload */
         return unlinkat(dirfd, file, 0) == 0 || errno == ENOENT
                    ? 0
                    : err_sys(e, errno, "cannot delete %s", file);
@@ -158,8 +160,9 @@ static bool is_listed(const struct upload *u, uint64_t number)
     return false;
 }
 
-/* Deletes them, or, where nothing may be deleted, does as if they were not there: what follows has other
- * names then. One whose segment is not here any more cannot be sent again, and stays. */
+/* Deletes the doubted parts. If deletions are not allowed, the parts are treated as missing, and
+ * later uploads get other names. A part whose segment no longer exists here cannot be sent
+ * again, and stays. */
 static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err *e)
 {
     char file[SEGMENT_NAME_MAX];
@@ -203,8 +206,8 @@ static int name_part(const struct upload *u, struct copy_part *p, char name[COPY
     return rc;
 }
 
-/* A part that other bytes came back of cannot be replaced; where it cannot be deleted either, what is sent
- * instead has to have another name, and so another end. */
+/* Sends a part. A part that did not come back unchanged cannot be replaced. If it cannot be
+ * deleted either, its replacement needs another name, and so another end. */
 static enum remote_result send_part(struct upload *u, int dirfd, const struct upload_segment *s,
                                     uint64_t from, struct err *e)
 {
@@ -221,12 +224,13 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
         return REMOTE_STOPPED;
     if (name_part(u, &p, name, e) < 0)
         return REMOTE_STOPPED;
-    while (is_doubted(u, name) && p.to > p.from + 1) { /* it stays there */
+    while (is_doubted(u, name) && p.to > p.from + 1) { /* it stays in the store */
         p.to = p.from + (p.to - p.from) / 2;
         if (name_part(u, &p, name, e) < 0)
             return REMOTE_STOPPED;
     }
-    /* The end may not be on the disk yet: a power cut would leave less here than there. */
+    /* The end may not be on the disk yet: after a power cut the local segment would be shorter
+     * than its copy. */
     if (fdatasync(fd) < 0) {
         err_sys(e, errno, "cannot sync journal segment %s", s->file);
         return REMOTE_STOPPED;
@@ -261,7 +265,8 @@ static bool is_whole(const struct copy_part *p, const struct upload_segment *s)
     return !p->unproven && p->from == 0 && p->to == s->settled;
 }
 
-/* In one piece in place of many, which go only once it was read back. 1: something was done; 0; -1: `got` says what failed. */
+/* Replaces many parts by one object; the parts are deleted after the object was read back.
+ * Returns 1 if something was done, 0 if not, -1 on error, with the cause in `got`. */
 static int join(struct upload *u, int dirfd, const struct upload_segment *s,
                 enum remote_result *got, struct err *e)
 {
@@ -299,7 +304,8 @@ static enum remote_result tidy(struct upload *u, struct err *e)
 
 /* ---- one step ---- */
 
-/* Of those that have grown the newest: it has what a loss of the machine would cost most. */
+/* Returns the newest of the segments that have grown, because the loss of the machine would cost
+ * most there. */
 static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t *from)
 {
     struct upload_segment *found = NULL;
@@ -324,7 +330,8 @@ static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t
     return found;
 }
 
-/* What comes while it is sent waits since then, and not since the last time that nothing did. */
+/* Bytes that arrive during the transfer wait from its start, not from the last time that nothing
+ * waited. */
 static enum remote_result send_newest(struct upload *u, int dirfd, const struct upload_segment *s,
                                       uint64_t from, struct err *e)
 {
@@ -346,7 +353,8 @@ static enum remote_result list_parts(struct upload *u, struct err *e)
     return got;
 }
 
-/* Puts what is longer than it has to be in order, a piece in each step. */
+/* Joins segments that have more parts than necessary, one segment per step, then deletes what is
+ * not needed. */
 static enum remote_result put_in_order(struct upload *u, int dirfd, bool *more, struct err *e)
 {
     enum remote_result got = REMOTE_OK;
@@ -359,8 +367,8 @@ static enum remote_result put_in_order(struct upload *u, int dirfd, bool *more, 
     return upload_tidy_due(u) ? tidy(u, e) : REMOTE_OK;
 }
 
-/* One step: what is doubted is settled first, since nothing may be sent behind it; then the newest is sent; and only where
- * nothing waits are segments joined, and deleted. */
+/* Does one step. Doubted parts are settled first, because nothing may be sent after them. Then
+ * the newest segment is sent. Segments are joined and deleted only if nothing waits. */
 enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
 {
     uint64_t from = 0;
@@ -372,7 +380,7 @@ enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
         return got;
     struct err why = {0};
     SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &why);
-    if (dirfd < 0 && why.num == ENOENT) { /* nothing was followed yet: nothing waits */
+    if (dirfd < 0 && why.num == ENOENT) { /* nothing was followed yet, so nothing waits */
         u->figures.known = true;
         return REMOTE_OK;
     }

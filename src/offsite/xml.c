@@ -1,12 +1,13 @@
-/* As much of XML as lists and refusals have: elements and their text, piece by piece, in fixed memory. No
- * library is asked: none is loaded for it, no entity expands, nothing nests, nothing has to be well-formed.
- * What is not understood is skipped; what is too long is empty, which is no name. */
+/* Parses as much XML as lists and refusals need: elements and their text, piece by piece, in
+ * fixed memory. No library is used, so none must be loaded; no entity expands, nesting is
+ * ignored, and documents need not be well-formed. Unknown input is skipped. Text that is too
+ * long becomes empty, which is not a valid name. */
 #include "offsite/xml.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Replaces the five entities and numbers of ASCII; what else there is becomes '?'. */
+/* Replaces the five entities and numbers of ASCII; any other entity becomes '?'. */
 static void decode(char *s)
 {
     static const struct {
@@ -67,7 +68,7 @@ int xml_read(struct xml *x, const char *data, size_t len)
                 x->text[x->text_len++] = c;
             else
                 x->too_long = true;
-        } else if (c != '>') { /* the end of a long one tells whether it is closed at once */
+        } else if (c != '>') { /* the end of a long tag shows whether it is self-closing */
             x->tag_len -= x->tag_len == sizeof x->tag - 1;
             x->tag[x->tag_len++] = c;
         } else {
