@@ -95,7 +95,7 @@ static void add_id(struct known_id **list, size_t *count, struct known_id id)
     (*list)[(*count)++] = id;
 }
 
-/* ---- rows as files have them ---- */
+/* ---- rows in the format of files ---- */
 
 /* Compares column names as the server does. */
 static bool is_name(const char *name, const struct csv_field *f)

@@ -156,7 +156,7 @@ static int find_indexes(struct db *db, struct ledger *l, struct err *e)
     return l->id_index || e->cls == ERR_NONE ? 0 : -1;
 }
 
-/* ---- opening it ---- */
+/* ---- opening a ledger ---- */
 
 /* Moves the only table of the list to *out, if there is one. */
 static int one_table(struct db *db, const char *schema, const char *name, struct db_table *out,
@@ -286,7 +286,7 @@ void ledger_close(struct ledger *l)
     *l = (struct ledger){0};
 }
 
-/* ---- what is made beside it ---- */
+/* ---- objects beside the ledger ---- */
 
 /* The objects beside a ledger, in the order of their creation: views follow their tables. `of`
  * tells them from objects of the game: columns that the table has, or what the view reads. */
@@ -430,7 +430,7 @@ int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e)
     return rc;
 }
 
-/* ---- what it holds, for the status ---- */
+/* ---- figures for the status ---- */
 
 /* Reads one row of numbers, one for each letter of `form`. *seen is false if there is no row. */
 static int numbers(struct db *db, const char *form, const char *sql, const char *table,

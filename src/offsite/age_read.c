@@ -174,7 +174,7 @@ static int64_t take_header(struct age_reader *r, const unsigned char *p, size_t 
     return (int64_t)n;
 }
 
-/* ---- what follows ---- */
+/* ---- nonce and payload ---- */
 
 static size_t fill(unsigned char *to, size_t *filled, size_t size, const unsigned char *p,
                    size_t len)

@@ -337,7 +337,7 @@ enum remote_result copies_load_parts(struct remote *r, const char *world, struct
     return got;
 }
 
-/* ---- what may go ---- */
+/* ---- retention ---- */
 
 static int by_time(const void *a, const void *b)
 {

@@ -22,7 +22,7 @@
 #define KNOWN_MAX (64u << 20)
 #define DAMAGED_MAX (1u << 20)
 
-/* ---- one ---- */
+/* ---- one manifest ---- */
 
 /* Returns the number of the attempt, or 0 if the name is not one of this dump's files in the
  * store. */
@@ -82,7 +82,7 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
     return REMOTE_OK;
 }
 
-/* ---- what is remembered ---- */
+/* ---- remembered manifests ---- */
 
 /* Remembers that the dump is ours, whatever is in the store now: parse() reverts it if that is
  * another dump. What the manifest says is remembered only for the same size and stamp. */
@@ -172,7 +172,7 @@ int manifests_adopt(int dirfd, struct err *e)
     return file_remove(dirfd, KNOWN, e);
 }
 
-/* ---- what was found of their files ---- */
+/* ---- damaged dumps ---- */
 
 /* Stores what a verify found. The record applies only to this dump, not to another one of the
  * same name. */

@@ -56,7 +56,7 @@ static enum remote_result ask(struct remote *r, const char *what, const char *na
         return REMOTE_REFUSED;
     enum remote_result got = http_run(&t, NULL, e);
     if (got != REMOTE_OK && t.status == 405)
-        got = REMOTE_EXISTS; /* for MKCOL */
+        got = REMOTE_EXISTS; /* MKCOL: the directory exists */
     remote_request_end(&t);
     return got;
 }

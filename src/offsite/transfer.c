@@ -65,7 +65,7 @@ static int hash_end(struct hash *h, struct transfer_stored *out, struct err *e)
     return 0;
 }
 
-/* ---- there ---- */
+/* ---- upload ---- */
 
 struct sending {
     const struct transfer *t;
@@ -214,7 +214,7 @@ enum remote_result transfer_put_text(const struct transfer *t, const char *name,
     return put(&s, name, out, e);
 }
 
-/* ---- and back ---- */
+/* ---- download ---- */
 
 struct receiving {
     const struct transfer *t;

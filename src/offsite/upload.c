@@ -49,7 +49,7 @@ static enum remote_result connect_store(struct upload *u, struct err *e)
     return remote_open(u->cfg, &u->t.store, e);
 }
 
-/* ---- whose the dumps are ---- */
+/* ---- owner of the dumps ---- */
 
 enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err *e)
 {
@@ -218,7 +218,7 @@ void upload_remember(struct upload *u)
         upload_skip(u, &why);
 }
 
-/* ---- what dumps and segments share ---- */
+/* ---- shared by dumps and segments ---- */
 
 void upload_sweep(struct upload *u, const char *folder)
 {

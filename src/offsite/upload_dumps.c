@@ -32,7 +32,7 @@ static struct copy_dump *unread(struct upload *u)
     return NULL;
 }
 
-/* ---- what is to be done ---- */
+/* ---- choosing the next step ---- */
 
 /* All dumps, local and in the store. */
 struct choice {
@@ -217,7 +217,7 @@ static enum remote_result send_dump(struct upload *u, const struct catalog_entry
     return REMOTE_OK;
 }
 
-/* ---- what may go ---- */
+/* ---- deleting ---- */
 
 static enum remote_result delete_files(struct upload *u, const struct copy_dump *d, unsigned files,
                                        struct err *e)

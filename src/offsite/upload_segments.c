@@ -112,7 +112,7 @@ static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
     s->sealed = sealed == 1;
 }
 
-/* ---- parts that nobody vouches for ---- */
+/* ---- unverified parts ---- */
 
 /* A local file has the name of each part from before it is sent until it was read back. So a
  * part whose check failed, or was interrupted by a kill, is not taken for good only because it
@@ -253,7 +253,7 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
     return REMOTE_OK;
 }
 
-/* ---- what may go ---- */
+/* ---- joining and deleting ---- */
 
 static bool is_of(const struct copies *c, size_t i, const struct upload_segment *s)
 {

@@ -18,7 +18,7 @@
 #define DUPLICATE 1062
 #define MEMORY_ROOM (2u << 30) /* bytes: a limit; it is not allocated at once */
 
-/* ---- what --init makes ---- */
+/* ---- tables and routines of --init ---- */
 
 #define KEY_TYPE "VARBINARY(64) NOT NULL"
 #define NUMBER_TYPE "BIGINT UNSIGNED NOT NULL"
@@ -426,7 +426,7 @@ int local_read(struct db *db, bool remembers, const struct local_unsent *keys, s
     return got;
 }
 
-/* ---- what becomes of them ---- */
+/* ---- results of sending ---- */
 
 /* Appends "seq=5 AND changed_at='…'" of the row that was read. */
 static void same_save(struct buf *sql, const struct local_blob *b)

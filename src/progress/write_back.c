@@ -95,7 +95,7 @@ static void name_first(struct write_back *w, const struct local_blob *b)
     buf_free(&shown);
 }
 
-/* ---- statements on their way ---- */
+/* ---- sending ---- */
 
 /* The bytes of a blob are freed once they are in the statement, because its answer needs only
  * the names. So memory holds one statement, one piece of the local store, and the names of the
