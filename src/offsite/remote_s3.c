@@ -496,8 +496,8 @@ static enum remote_result put_large(struct remote *r, const char *name, struct p
     return lock_object(r, name, e);
 }
 
-/* Returns true if one request without a hash is safe: an object lock requires a hash, and nobody
- * on the way may be able to change the bytes. */
+/* Returns true if one request without a hash is allowed: an object lock requires a hash, and no
+ * other machine between here and the store may be able to change the bytes. */
 static bool fits_one_request(const struct remote *r, const struct remote_source *from)
 {
     bool safe = !r->cfg->endpoint || !config_plain_to_others(r->cfg->endpoint, "http");
