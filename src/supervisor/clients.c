@@ -17,19 +17,19 @@
 /* A client sends one request. What needs no job is answered at once; a job is begun, or waits for its turn, and the client
  * hears of its progress until it ends. A client that goes away changes nothing. */
 
-/* After a call that could not be accepted for lack of descriptors: trying at once would keep the loop busy. */
+/* After accept() failed for lack of descriptors. An immediate retry would keep the loop busy. */
 #define LISTEN_AGAIN_MS 1000
 
 struct client {
     int fd;                /* -1: free slot */
-    bool waits;            /* for the end of the running job */
-    struct request queued; /* to be started when that has ended; ACTION_NONE: nothing */
+    bool waits;            /* waits for the end of the running job */
+    struct request queued; /* request to start after the running job; ACTION_NONE: none */
 };
 
 static struct clients {
     int listener;        /* -1: not open yet */
-    char socket[256];    /* its path, for the lock file */
-    mono_t listen_after; /* no client can be accepted before; ms 0: no limit */
+    char socket[256];    /* path of the socket, for the lock file */
+    mono_t listen_after; /* no client is accepted before this time; ms 0: no limit */
     struct client list[CLIENTS_MAX];
 } clients;
 
@@ -47,7 +47,8 @@ static void close_client(struct client *c)
     request_free(&c->queued);
 }
 
-/* The old socket is closed only after the new one is there: no call falls between them. */
+/* The old socket is closed only after the new one is open, so that no connection attempt fails in
+ * between. */
 int clients_listen(struct world *w, struct err *e)
 {
     int fd = control_listen(w->cfg, clients.socket, e);
@@ -64,7 +65,7 @@ const char *clients_socket(void)
     return clients.socket;
 }
 
-/* A free slot has -1, which poll() skips. */
+/* Unused slots have the descriptor -1, which poll() ignores. */
 void clients_fds(mono_t now, struct pollfd *p)
 {
     p[0].fd = mono_reached(now, clients.listen_after) ? clients.listener : -1;
@@ -79,7 +80,8 @@ void clients_send(json_t *taken, bool last)
         struct client *c = &clients.list[i];
         if (c->fd < 0 || !c->waits)
             continue;
-        if (message) /* a client too slow to read misses progress, which does no harm */
+        /* A client that reads too slowly misses progress messages, which does no harm. */
+        if (message)
             worker_send(c->fd, message);
         if (last)
             close_client(c);
@@ -114,8 +116,9 @@ static void accept_client(void)
             worker_close_in_child(fd);
             return;
         }
-    /* CLIENTS_MAX is more than the people and monitors of one world; a loop of calls must not grow the supervisor. */
-    struct client none = {.fd = fd}; /* no slot: it gets the error only */
+    /* CLIENTS_MAX exceeds the number of people and monitors of one world. The limit keeps a script
+     * that calls in a loop from growing the supervisor. */
+    struct client none = {.fd = fd}; /* no free slot: this client only gets the error */
     err_set(&e, ERR_BUSY, 0, "%d requests wait already", CLIENTS_MAX);
     err_hint(&e, "one job at a time; end a waiting command with Ctrl-C");
     answer(&none, NULL, &e);
@@ -138,19 +141,22 @@ static void pause_world(struct world *w, struct client *c, const struct request 
         answer(c, NULL, &e);
         return;
     }
-    /* A dump would hold locks in a server that somebody is about to stop. */
+    /* The dump is stopped because it would hold locks in a server that an operator is about to
+     * stop. */
     if (jobs_running() == ACTION_DUMP || jobs_is_spare())
         worker_stop(&w->job_worker, SIGTERM);
     w->state_dirty = true;
     answer(c, publish_status_json(w), NULL);
 }
 
-/* One job at a time: a request made meanwhile is run afterwards. Takes the request. */
+/* Starts a job. Only one job runs at a time: a request that arrives meanwhile is queued. Takes the
+ * request. */
 static void job(struct world *w, struct client *c, struct request *r)
 {
     struct err e;
     if (jobs_busy(w)) {
-        enum action running = jobs_running(); /* none yet: the restore of a world just lost */
+        /* ACTION_NONE if the restore of a world that was just lost has not started yet. */
+        enum action running = jobs_running();
         if (jobs_is_spare())
             worker_stop(&w->job_worker, SIGKILL);
         char text[128];
@@ -173,7 +179,8 @@ static void timers(struct world *w, mono_t mono)
 {
     (void)mono;
     if (!w->stopping) {
-        /* A pause that was meant to be short, and forgotten, leaves a world that nobody watches. */
+        /* A forgotten pause without an end leaves the world unwatched, so it is reported after
+         * max_pause. */
         wall_t now = clock_wall(), *since = &w->a->state.endless_since;
         int64_t limit = w->cfg->max_pause;
         char t[TEXT_SHORT];
@@ -192,7 +199,7 @@ static void timers(struct world *w, mono_t mono)
                         paused ? "the pause has an end, or is allowed to last"
                                : "the pause is over");
     }
-    /* The first of those that wait begins; jobs_busy() holds for the others from then on. */
+    /* Starts the first queued request. After that, jobs_busy() keeps the others waiting. */
     for (size_t i = 0; i < CLIENTS_MAX && !w->stopping && !jobs_busy(w); i++) {
         struct client *c = &clients.list[i];
         struct request r = c->queued;
@@ -202,12 +209,13 @@ static void timers(struct world *w, mono_t mono)
     }
 }
 
-/* Takes the request. */
+/* Answers a client's request or starts its job. Takes the request. */
 static void request(struct world *w, struct client *c, struct request *r)
 {
-    /* Rows are put back into a world that is up, or paused by a person who knows. */
+    /* Rows are put back only into a world that is up, or that an operator paused deliberately. */
     struct err e;
-    if (w->stopping && r->action != ACTION_STATUS) { /* nothing of it would reach the next one */
+    /* A job started now would not reach the next supervisor. */
+    if (w->stopping && r->action != ACTION_STATUS) {
         err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
         err_hint(
             &e, "ask again in a few seconds; whether the next one runs then: worldkeeper --status");
@@ -254,7 +262,7 @@ void clients_message(struct world *w, size_t i)
         return;
     json_auto_t *o = worker_receive(c->fd, &closed);
     if (closed) {
-        close_client(c); /* the job goes on without a listener */
+        close_client(c); /* the job continues without this client */
     } else if (o && !c->waits && c->queued.action == ACTION_NONE) { /* one request per client */
         if (request_from_json(o, &r, &e) < 0)
             answer(c, NULL, &e);

@@ -4,7 +4,8 @@
 #include "base/text.h"
 #include "config/config.h"
 
-/* What a person reads on a phone: the object and what is wrong with it, without our own words for it. */
+/* The subject of each condition, as an operator reads it on a phone: the object and what is wrong
+ * with it, without internal terms. */
 const struct condition_words condition_words[CONDITIONS] = {
     [CONDITION_DAMAGED] = {"dump_damaged", EVENT_DISK, "a dump is damaged"},
     [CONDITION_DUMP] = {"dump", EVENT_DISCARDED, "dump failed"},
@@ -40,8 +41,9 @@ const struct condition_words condition_words[CONDITIONS] = {
     [CONDITION_BLOCKED] = {"blocked", EVENT_WAITING, "restore BLOCKED by other sessions"},
 };
 
-/* No figure is given that is not known: the age of a dump by a clock that was set back is none. What was played since
- * a dump is never longer than the dump is old, whether the world is up or not. */
+/* Appends what a loss now would cost. Unknown figures are not shown: if the clock was set back, the
+ * age of a dump is unknown. The play since a dump never exceeds the age of the dump, whether the
+ * world is up or not. */
 void exposure_words(const struct exposure *e, struct buf *out)
 {
     char age[TEXT_SHORT], rest[TEXT_SHORT];

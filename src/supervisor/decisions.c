@@ -14,7 +14,7 @@
 
 static struct {
     char lost_reason[640];  /* why the world was found lost, or "" */
-    char restore_hint[512]; /* of the error that the last restore failed with */
+    char restore_hint[512]; /* hint of the error that the last restore failed with */
 } decisions;
 
 void world_event(struct world *w, const struct guard_event *ev)

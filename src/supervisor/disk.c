@@ -21,26 +21,28 @@
  * of the disk becomes a condition, never a reason to stop watching the world. */
 
 #define POLL_EVERY_MS                                                                              \
-    fault_wait(5000) /* each is a wake of two processes, for every world of a machine */
+    fault_wait(5000) /* each poll wakes two processes, for every world of a machine */
 #define SAVE_EVERY_MS 60000
-#define START_AGAIN_MS 1000         /* between two disk writers */
-#define SILENT_MS fault_wait(20000) /* a poll unanswered for so long: the disk hangs */
+#define START_AGAIN_MS 1000         /* pause before the next disk writer is started */
+#define SILENT_MS fault_wait(20000) /* if a poll is unanswered for so long, the disk hangs */
 #define FINISH_STEP_US 20000
 #define FINISH_STEPS 250
 
 static struct disk {
-    mono_t polled; /* not answered since; ms 0: all polls are */
+    mono_t polled; /* time of the oldest unanswered poll; ms 0: all polls are answered */
     mono_t next_poll, next_start, next_save;
-    mono_t save_retry; /* writing the state failed: no new attempt before */
-    pid_t hung;        /* killed, and not yet dead; 0: none */
+    mono_t save_retry; /* after a failed write of the state, the time of the next attempt */
+    /* Process id of a disk writer that was killed but has not exited yet; 0: none. */
+    pid_t hung;
     struct {
         bool on;
         int num;
-    } logged[DISK_HISTORY + 1]; /* of each request whose failure is no condition, the error that was
-                                 logged: it is not logged again before one has succeeded */
-    uint64_t free_bytes;        /* at the last poll */
+        /* The logged error of each request whose failure is not a condition; it is logged again only
+     * after a success. */
+    } logged[DISK_HISTORY + 1];
+    uint64_t free_bytes; /* at the last poll */
     bool free_known;
-    json_t *damaged; /* as proof_damaged_json() has it; NULL: not known yet */
+    json_t *damaged; /* list as in proof_damaged_json(); NULL: not known yet */
 } disk;
 
 json_t *disk_damaged_dumps(void)
@@ -48,7 +50,8 @@ json_t *disk_damaged_dumps(void)
     return disk.damaged;
 }
 
-/* Everything that can block on the disk is there; the supervisor only sends, and never waits for it. */
+/* Starts the disk writer, which does everything that can block on the disk. The supervisor only
+ * sends requests and never waits for their answers. */
 int disk_start(struct world *w, struct err *e)
 {
     static struct disk_writer_args args; /* read by the child after the fork */
@@ -65,7 +68,8 @@ static void away(struct world *w, const char *key, const char *why, const char *
                 "status, state and alerts are not written: %.500s", why);
 }
 
-/* What it was given and had not answered is given to the next one: a record or an alert twice is better than none. */
+/* Requests that the old disk writer has not answered are sent to the next one: storing a record or
+ * an alert twice is better than losing it. */
 static void writer_gone(void)
 {
     notify_disk_gone();
@@ -74,7 +78,8 @@ static void writer_gone(void)
 
 static void restart(struct world *w)
 {
-    worker_end(&w->disk_writer); /* it drains and exits; a new one opens the new directories */
+    /* It finishes its queue and exits; the next disk writer opens the new directories. */
+    worker_end(&w->disk_writer);
     writer_gone();
     disk.next_start = clock_mono();
 }
@@ -85,7 +90,7 @@ void disk_reaped(pid_t pid)
         disk.hung = 0;
 }
 
-/* Polls the disk writer, and gives it the marks of what was delivered. */
+/* Polls the disk writer, and sends it the marks of delivered alerts. */
 static int poll_writer(struct world *w)
 {
     struct disk_marks marks = notify_marks();
@@ -106,7 +111,8 @@ static void save_state(struct world *w, mono_t now)
     struct state *s = &w->a->state;
     bool due =
         mono_reached(now, disk.next_save) || (w->state_dirty && mono_reached(now, disk.save_retry));
-    if (!due || jobs_save_state()) /* ours is older than what the job writes */
+    /* Our copy of the state is older than the one that the job writes. */
+    if (!due || jobs_save_state())
         return;
     disk.next_save = mono_add(now, SAVE_EVERY_MS);
     if (!w->stopping)
@@ -129,8 +135,8 @@ static void timers(struct world *w, mono_t now)
         if (poll_writer(w) == 0 && !disk.polled.ms)
             disk.polled = now;
     }
-    /* One that is killed while its disk hangs dies only when the disk answers again; until then no
-     * second one is started. */
+    /* A disk writer that is killed while its disk hangs exits only when the disk answers again.
+     * Until then no second disk writer is started. */
     if (w->disk_writer.pid && disk.polled.ms && mono_since(now, disk.polled) > SILENT_MS) {
         char todo[640];
         disk.hung = w->disk_writer.pid;
@@ -146,7 +152,8 @@ static void timers(struct world *w, mono_t now)
         away(w, "start", e.text, "see the limits of processes, descriptors and memory");
 }
 
-/* In this order: state and history of the end, then the marks of what was delivered, then its end. */
+/* The order matters: first the final state and history, then the marks of delivered alerts, then
+ * the end of the disk writer. */
 void disk_finish(struct world *w)
 {
     pid_t pid = w->disk_writer.pid;
@@ -155,8 +162,9 @@ void disk_finish(struct world *w)
     save_state(w, clock_mono());
     recorder_finish(w);
     poll_writer(w);
-    worker_end(&w->disk_writer); /* it writes what it has and exits */
-    /* Five seconds at most: a disk that hangs must not keep systemd from ending us. */
+    worker_end(&w->disk_writer); /* it writes what is queued and exits */
+    /* Waits at most five seconds: a disk that hangs must not keep systemd from stopping the
+     * supervisor. */
     for (int i = 0; pid > 0 && i < FINISH_STEPS && waitpid(pid, NULL, WNOHANG) == 0; i++)
         usleep(FINISH_STEP_US);
 }
@@ -166,8 +174,8 @@ void disk_finish(struct world *w)
 /* A failed write is tried again later; each kind of failure is reported once. */
 static void failed(struct world *w, const struct disk_failure *f)
 {
-    /* step: where alerts go out all the same, the failure is only logged; the disk's own condition is
-     * reported elsewhere. */
+    /* `step`: for alerts, which are sent even if they cannot be stored, the failure is only logged.
+     * The condition of the disk itself is reported elsewhere. */
     static const struct {
         const char *name, *step;
     } words[] = {
@@ -188,7 +196,7 @@ static void failed(struct world *w, const struct disk_failure *f)
         return;
     const char *name = words[f->request].name, *step = words[f->request].step;
     if (!name)
-        return; /* nothing that reports failures */
+        return; /* a request whose failures are not reported */
     worker_err_clean(&e);
     notify_disk_failed(f->request);
     if (f->request == DISK_HISTORY)
@@ -196,7 +204,7 @@ static void failed(struct world *w, const struct disk_failure *f)
     snprintf(key, sizeof key, "%s %d", name, e.num);
     if (step) {
         err_step(&e, "%s", step);
-        /* the writer itself reports marks once */
+        /* the disk writer reports a failed mark only once, so each report is logged */
         if (mark || !disk.logged[f->request].on || disk.logged[f->request].num != e.num)
             world_log_err(w, LOG_ERROR_, name, &e);
         disk.logged[f->request].on = true;
@@ -214,7 +222,7 @@ static void failed(struct world *w, const struct disk_failure *f)
                 "%s cannot be written: %.500s", name, e.text);
 }
 
-/* A damaged dump counts as none: if it is the newest one, a new dump is taken at once. */
+/* A damaged dump does not count as a dump: if it is the newest one, a new dump is taken at once. */
 static void damaged(struct world *w, json_t *list, const char *device)
 {
     const struct condition *shown = &w->conditions[CONDITION_DAMAGED];
@@ -230,7 +238,7 @@ static void damaged(struct world *w, json_t *list, const char *device)
         notify_over(w, CONDITION_DAMAGED, "no dump is damaged any more");
         return;
     }
-    /* A name may be longer than a key; its end tells dumps apart. */
+    /* A dump's name may be longer than a key; its last characters tell dumps apart. */
     const char *key =
         strlen(dump) < sizeof shown->key ? dump : dump + strlen(dump) - sizeof shown->key + 1;
     bool news = !shown->on || strcmp(shown->key, key) != 0;
@@ -266,7 +274,8 @@ static void damaged(struct world *w, json_t *list, const char *device)
 
 static void polled(struct world *w, const struct disk_state *d, json_t *list)
 {
-    /* What it writes may fail as before: each failure has an end of its own. */
+    /* An answered poll ends only the condition of the disk writer. Failures of the status and the
+     * state end when their own writes succeed. */
     notify_over(w, CONDITION_DISK_WRITER, "what writes status, state and alerts works again");
     if (d->status_ok)
         notify_over(w, CONDITION_STATUS, "the status is written again");
@@ -275,14 +284,14 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
     if (list)
         damaged(w, list, d->disk);
     if (d->free_known) {
-        /* else a bad disk shows in writes that fail */
+        /* if unknown, a bad disk shows in failing writes */
         char todo[640], headline[100], t[TEXT_SHORT];
         /* There must be room for one more dump, whatever the limit says. */
         const struct manifest *newest = dumps_newest();
         uint64_t need = w->cfg->disk_low;
         if (newest && need < newest->file_size)
             need = newest->file_size;
-        /* Hysteresis: a dump being written must not toggle it. */
+        /* Hysteresis: a dump that is being written must not toggle the condition. */
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
         disk.free_bytes = d->free_bytes;
         disk.free_known = true;
@@ -305,7 +314,8 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
     }
 }
 
-/* Any answer says that the disk is alive; only polls are timed. */
+/* Handles an answer of the disk writer. Any answer proves that the disk is alive; only polls have a
+ * timeout. */
 bool disk_message(struct world *w, enum file_dir_place *place)
 {
     struct packet m;

@@ -20,26 +20,29 @@
 #include "supervisor/history_file.h"
 #include "supervisor/published.h"
 
-/* Packets are worked off one by one. Each write is whole or does not count (file_publish(), file_commit()); what failed is
- * reported once, and the supervisor sends it again. */
+/* Packets are handled one at a time. Each write is either complete or has no effect
+ * (file_publish(), file_commit()). A failure is reported once, and the supervisor sends the data
+ * again. */
 
-/* What the process keeps between two packets; nobody else sees it. */
+/* What the process keeps between two packets; it is private to this process. */
 struct disk_writer {
     const struct disk_writer_args *args;
     int fd, status_dirfd, alerts_dirfd;
-    bool status_ok, state_ok;       /* this process has written it, and the last write went well */
-    uint64_t marks[ALERT_CHANNELS]; /* written by this process */
+    /* True if this process has written it and the last write succeeded. */
+    bool status_ok, state_ok;
+    uint64_t marks[ALERT_CHANNELS]; /* highest marks that this process has written */
     int mark_failed;                /* error number of the last reported failure */
-    json_t *incidents;              /* that could not be stored yet; or NULL */
+    json_t *incidents;              /* incidents that are not stored yet, or NULL */
     struct site *site;
-    char disk[600]; /* of the dumps; "": not looked for yet, or not known */
+    char disk[600]; /* name of the dumps' disk; "": not determined yet, or unknown */
     struct {
-        char text[256];  /* as this process wrote it; "": it did not */
-        struct stat was; /* then */
+        char text[256];  /* text that this process wrote into the flag file; "": none */
+        struct stat was; /* stat of the flag file after that write */
     } flag;
 };
 
-/* -1 also where its queue is full: the caller keeps what it has, and sends it again later. */
+/* Returns -1 also if the queue of the disk writer is full. The caller then keeps its data and sends
+ * it again later. */
 int disk_writer_send(const struct worker *writer, enum disk_request request, const void *data,
                      size_t size)
 {
@@ -69,7 +72,8 @@ static void report_failure(struct disk_writer *s, enum disk_request request, con
     answer(s, DISK_FAILED, &f, sizeof f, NULL);
 }
 
-/* With what file_republish() keeps there, and what killed processes left. */
+/* Removes temporary files from the status directory, including those that file_republish() keeps
+ * there and those that killed processes left. */
 static void sweep_status(int dirfd, const struct config *c)
 {
     const char *const names[] = {c->flag_file, c->json_file, c->metrics_file, HISTORY_PUBLISHED};
@@ -91,7 +95,7 @@ static void close_status(struct disk_writer *s)
     site_forget(s->site);
 }
 
-/* Opens the status directory again after a failure, or if its path names another directory now: it
+/* Opens the status directory again after a failure, or if its path now names another directory: it
  * may have been mounted, repaired, or deployed with a new version of a web site. */
 static int open_dirs(struct disk_writer *s, struct err *e)
 {
@@ -106,7 +110,8 @@ static int open_dirs(struct disk_writer *s, struct err *e)
     return s->status_dirfd < 0 ? -1 : 0;
 }
 
-/* The page says what status.json says: the one that was just written. */
+/* Publishes the history and the status page. The page is made from the status.json that was just
+ * written, so both agree. */
 static int publish_history(struct disk_writer *s, const json_t *files, struct err *e)
 {
     const struct config *c = s->args->cfg;
@@ -125,8 +130,9 @@ static int publish_history(struct disk_writer *s, const json_t *files, struct er
     return rc;
 }
 
-/* The flag says the same for days, and whoever reads it looks at its time: a new file each time would cost more than
- * all that is done for it. Not where anything was done to it since. */
+/* Updates only the time of the flag file if its text is unchanged. The text stays the same for
+ * days, and readers check the time; a new file each time would be the most expensive part of the
+ * work. Returns false if anything else changed the file since this process wrote it. */
 static bool touch_flag(struct disk_writer *s, const char *name, const char *text)
 {
     const struct stat *was = &s->flag.was;
@@ -148,7 +154,8 @@ static int write_flag(struct disk_writer *s, const char *name, const char *text,
     return 0;
 }
 
-/* What is written by now is believed for no longer than a status is valid, nor than the lease. */
+/* Records until when readers believe a status that is written now: while the status is valid, but
+ * not beyond the lease. */
 static void say_until(mono_t lease)
 {
     mono_t valid = mono_add(clock_mono(), STATUS_VALID_MS);
@@ -161,11 +168,14 @@ static void publish(struct disk_writer *s, const json_t *files)
     if (!s->args->cfg->status_dir)
         return;
     bool up = json_object_get(json_array_get(files, 0), "fenced");
-    /* What was said before the lease ended is not true any more, when this process slept meanwhile. */
+    /* A status from before the end of the lease is no longer true if this process slept
+     * meanwhile. */
     mono_t lease = fence_until();
     if (up && fence_made() && mono_reached(clock_mono(), lease))
         return;
-    if (up) /* a disk may take any time to write it; first: who shuts the fence looks at it afterwards */
+    /* The time is recorded before the write, which may take any time on a slow disk: the process
+     * that shuts the fence reads it afterwards. */
+    if (up)
         fence_said(lease);
     if (up && !fence_open()) {
         say_until(lease);
@@ -198,7 +208,8 @@ static void publish(struct disk_writer *s, const json_t *files)
         say_until(lease);
 }
 
-/* The alert queue's directory, opened and swept when it is first needed; -1 on error. */
+/* Returns the descriptor of the alert queue's directory, which is opened and swept on first use; -1
+ * on error. */
 static int alerts_dir(struct disk_writer *s, struct err *e)
 {
     if (s->alerts_dirfd >= 0)
@@ -230,8 +241,8 @@ static void queue_again(struct disk_writer *s, const json_t *o)
         report_failure(s, DISK_REWRITE, &e);
 }
 
-/* A failure is not reported: other writes report the disk. It is tried again at each poll, or the next supervisor would not
- * know what there is to end. */
+/* Saves the incidents. A failure is not reported, because other writes report the disk. The save is
+ * retried at each poll: without it the next supervisor would not know which incidents to end. */
 static void save_incidents(struct disk_writer *s)
 {
     if (!s->incidents || alerts_dir(s, NULL) < 0 ||
@@ -241,7 +252,7 @@ static void save_incidents(struct disk_writer *s)
     s->incidents = NULL;
 }
 
-/* One packet per alert, since all of them together may exceed a packet, then the summary. */
+/* Sends one packet per alert, since all alerts together may exceed a packet, then the summary. */
 static void load_alerts(struct disk_writer *s)
 {
     SCOPED(queue_kept_free) struct queue_kept k = {0};
@@ -268,8 +279,8 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
     struct statvfs v;
     int dir = s->args->dump_dirfd;
     save_incidents(s);
-    /* Marks keep delivered alerts from being sent again after a restart. Tried at each poll until they
-     * are written; each kind of failure is reported once. */
+    /* Marks keep delivered alerts from being sent again after a restart. Writing them is retried at
+     * each poll; each kind of failure is reported once. */
     struct err e;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
         uint64_t upto = marks->delivered[ch];
@@ -284,14 +295,15 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
             report_failure(s, DISK_POLL, &e);
         }
     }
-    /* What was reported as failing is over when a write succeeds, not when another process has tried none yet. */
+    /* A reported failure is over when a write succeeds. A new disk writer that has not written
+     * anything yet does not end it. */
     struct disk_state d = {.status_ok = s->status_ok || !s->args->cfg->status_dir,
                            .state_ok = s->state_ok,
                            .place = file_dir_place(dir, s->args->cfg->dump_dir),
                            .free_known = fstatvfs(dir, &v) == 0};
     if (d.free_known)
         d.free_bytes = number_product(v.f_bavail, v.f_frsize);
-    if (!s->disk[0]) /* an open directory stays on its disk */
+    if (!s->disk[0]) /* determined once: an open directory stays on its disk */
         mount_name(dir, s->disk, sizeof s->disk);
     snprintf(d.disk, sizeof d.disk, "%s", s->disk);
     json_auto_t *damaged = proof_damaged_json(dir);
@@ -306,8 +318,8 @@ int disk_writer_worker(int fd, void *arg)
     bool closed;
     signal(SIGIO, SIG_IGN); /* see file_republish() */
     s.site = site_new(s.args->cfg);
-    /* In the order in which they were sent, so that the newest status and state win. When the supervisor is gone, what is
-     * queued is written all the same. */
+    /* Packets are handled in the order in which they were sent, so that the newest status and state
+     * win. Queued packets are written even after the supervisor has exited. */
     while (worker_receive_packet(fd, &m, &closed) || !closed) {
         const void *data;
         json_t *o = NULL;
@@ -339,7 +351,7 @@ int disk_writer_worker(int fd, void *arg)
                 report_failure(&s, DISK_HISTORY, &e);
             else
                 answer(&s, DISK_RECORDED, NULL, 0, NULL);
-            /* Without a status directory nobody else thins it out. */
+            /* Without a status directory, no other code removes old entries from the history. */
             history_file_follow(s.args->dump_dirfd);
             break;
         case DISK_LOAD:

@@ -1,6 +1,6 @@
-/* Drills and verifies by the clock ([drill], [verify]): when one is begun, what holds it off, and what
- * the last one came to. A drill is a job; a verify, which only reads files, has a worker of its own, so
- * that no dump waits for it. Both are ended at once where the world has to be restored. */
+/* Scheduled drills and verifies ([drill], [verify]): when one begins, what delays it, and its
+ * result. A drill is a job. A verify only reads files and has its own worker, so that dumps need
+ * not wait for it. Both are stopped at once if the world has to be restored. */
 #include "supervisor/drills.h"
 
 #include <signal.h>
@@ -22,22 +22,24 @@
 #include "supervisor/world.h"
 #include "supervisor/schedule.h"
 
-/* Both kinds run by the clock (schedule.h), give way to everything else, and are reported in the same words. What the last
- * one came to is kept in state.json, for the next supervisor's status. */
+/* Both kinds are scheduled (schedule.h), give way to all other work, and are reported in the same
+ * words. The last result is kept in state.json, for the status of the next supervisor. */
 
 #define LOOK_MS fault_wait(10000)
-#define AGAIN_MS fault_wait(600000) /* after one that was cut off, or could not begin */
-#define PASSING_MAX 3               /* so many in a row fail for a passing reason in silence */
+#define AGAIN_MS fault_wait(600000) /* pause after a run that was interrupted or could not begin */
+/* After so many failures in a row for a passing reason, the failure is reported. */
+#define PASSING_MAX 3
 
 enum { DRILL, VERIFY, KINDS };
 
-/* Drill and verify are due, held off and reported in the same way; they differ in how they are carried out: the one is
- * the job, the other a worker beside the jobs. */
+/* State of a drill or a verify. Both become due, are delayed and are reported in the same way. They
+ * differ in execution: a drill is a job, a verify is a worker beside the jobs. */
 struct work {
-    struct state_work before; /* the run that goes on: one that was cut off does not count */
-    bool runs;                /* by the clock */
+    /* The state before the current run, because an interrupted run does not count. */
+    struct state_work before;
+    bool runs; /* true while a scheduled run is in progress */
     mono_t look, not_before;
-    char held[160]; /* why it is due and does not begin; "": it is not, or it does */
+    char held[160]; /* why it is due but does not begin; "": it is not due, or it begins */
     unsigned passing;
 };
 
@@ -61,7 +63,8 @@ static struct state_work *state_of(const struct world *w, int kind)
     return kind == DRILL ? &w->a->state.drill : &w->a->state.verify;
 }
 
-/* On the disk at the next save; a supervisor that dies before that repeats one drill. */
+/* Records the start. The state is written at the next save; a supervisor that dies before that
+ * repeats one drill. */
 static void began_now(struct world *w, int kind)
 {
     struct state_work *s = state_of(w, kind);
@@ -72,7 +75,8 @@ static void began_now(struct world *w, int kind)
 
 /* ---- when ---- */
 
-/* A server that runs out of memory is killed, and the world with it. */
+/* Returns whether a drill lacks memory: a server that runs out of memory is killed, and its world
+ * is lost. */
 static bool lacks_memory(const struct world *w, int kind, char *out, size_t size)
 {
     const struct config_mysql *m = &w->cfg->mysql;
@@ -86,7 +90,7 @@ static bool lacks_memory(const struct world *w, int kind, char *out, size_t size
     return true;
 }
 
-/* Why work that is due does not begin; "": it may. */
+/* Writes the reason why due work does not begin; "": it may begin. */
 static void look_what_holds(const struct world *w, int kind, char *out, size_t size)
 {
     /* The machine's load as a share of its processors, in percent; -1: not known. */
@@ -106,7 +110,7 @@ static void look_what_holds(const struct world *w, int kind, char *out, size_t s
         snprintf(out, size, "the machine is busy: load %.0f%%, max_load %u%%", load, most);
 }
 
-/* Looks at the clocks now and then; is it to begin now? */
+/* Checks the schedule at intervals; returns whether the run is to begin now. */
 static bool is_due(struct world *w, int kind, mono_t now)
 {
     const struct config_work *c = config_of(w, kind);
@@ -122,7 +126,8 @@ static bool is_due(struct world *w, int kind, mono_t now)
     if (due)
         look_what_holds(w, kind, k->held, sizeof k->held);
     bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
-    /* Once it begins it is overdue no more: a machine that was off for days begins with it. */
+    /* A run that begins now is no longer overdue: after the machine was off for days, the run
+     * begins without an alert. */
     if (!begins && schedule_overdue(c, past, wall) &&
         (w->guard.state == GUARD_UP || w->guard.state == GUARD_STANDBY)) {
         char t[TEXT_SHORT], headline[80];
@@ -147,11 +152,11 @@ static void begun(struct world *w, int kind)
     struct work *k = &drills.work[kind];
     k->before = *state_of(w, kind);
     k->runs = true;
-    began_now(w, kind); /* so that the next supervisor does not start it once more */
+    began_now(w, kind); /* recorded so that the next supervisor does not repeat the run */
     w->status_dirty = true;
 }
 
-/* Asked last of all by the jobs (jobs.c): a drill has the lowest rank among the jobs. */
+/* Called last by jobs.c: a drill has the lowest priority among the jobs. */
 bool drills_due(struct world *w, mono_t now)
 {
     return is_due(w, DRILL, now);
@@ -170,8 +175,8 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
     bool by_clock = k->runs;
     k->runs = false;
     w->status_dirty = true;
-    /* Says nothing of dump and journal: an end by others, a server that is away or refuses, locks, no free
-     * connection. */
+    /* These errors say nothing about dump and journal: the run was stopped, the server is
+     * unreachable or refuses, locks are held, or no connection is free. */
     bool passing = e && (e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
                          e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e));
     if (passing && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
@@ -185,7 +190,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
     }
     k->passing = 0;
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
-    /* In the state it has no room for a long error. */
+    /* A long error does not fit into the state. */
     struct state_work *s = state_of(w, kind);
     SCOPED(buf_free) struct buf error = {0};
     const char *text = js_text(fields, "error");
@@ -194,7 +199,8 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
         js_set_clean(fields, "error", error.p);
     }
     json_object_set_new(fields, "at", js_time(clock_wall()));
-    /* Quotes may take more than twice the room, and a request by hand may name anything. */
+    /* Escaped quotes may more than double the length, and a manual request may name a long
+     * source. */
     static const char *const texts[] = {"error", "from"};
     size_t size = json_dumpb(fields, s->last, sizeof s->last - 1, flags);
     for (size_t i = 0; i < sizeof texts / sizeof *texts && size >= sizeof s->last; i++) {
@@ -221,11 +227,11 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
 void drills_ended(struct world *w, const struct request *r, const json_t *result,
                   const struct err *e)
 {
-    /* A drill by hand counts only if it proves the same as those by the clock. */
+    /* A manual drill counts only if it proves the same as a scheduled one. */
     bool as_wanted = (r->from != NULL) == w->cfg->drill.offsite,
          newest = as_wanted && (!r->dump || strcmp(r->dump, "latest") == 0);
     json_t *fields = history_fields(r, result, e);
-    if (newest && !r->automatic && !e) /* as good as one by the clock */
+    if (newest && !r->automatic && !e) /* it counts like a scheduled drill */
         began_now(w, DRILL);
     if (newest)
         ended(w, DRILL, fields, e);
@@ -237,7 +243,8 @@ void drills_ended(struct world *w, const struct request *r, const json_t *result
 
 static const struct request verify_all = {.action = ACTION_VERIFY, .automatic = true};
 
-/* Reading all dumps may take hours: it is no job, so that dumps and restores go on beside it. */
+/* A verify may read dumps for hours. It is not a job, so that dumps and restores continue beside
+ * it. */
 static int child_main(int fd, void *arg)
 {
     struct action_context *a = ((struct world *)arg)->a;
@@ -256,7 +263,7 @@ static int child_main(int fd, void *arg)
 static void verify_ended(struct world *w, json_t *fields /* taken */, const struct err *e)
 {
     history_add(w, HISTORY_VERIFY, json_deep_copy(fields));
-    w->poll_disk = true; /* it may have found a damaged dump */
+    w->poll_disk = true; /* the verify may have found a damaged dump */
     if (e)
         world_log_err(w, LOG_ERROR_, "verify", e);
     else
@@ -265,7 +272,7 @@ static void verify_ended(struct world *w, json_t *fields /* taken */, const stru
     ended(w, VERIFY, fields, e);
 }
 
-/* Its end without a word is that of a killed one. */
+/* Handles the result of the verify. A worker that ends without a result was killed. */
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct err e = {0};
@@ -289,8 +296,8 @@ static void stop(struct world *w)
     worker_stop(&drills.verify, SIGKILL);
 }
 
-/* A drill by hand shows when a failure is over, whichever supervisor reported it; a verify by hand is not reported
- * here. */
+/* Returns whether an open failure waits for a manual drill, whichever supervisor reported the
+ * failure. A manual verify is not reported here. */
 static bool waits_for_hand(const struct world *w, int kind)
 {
     const struct condition *shown = &w->conditions[kinds[kind].condition];
@@ -331,7 +338,8 @@ static json_t *next_json(const struct world *w, int kind)
     if (c->interval == 0)
         return json_null();
     schedule_settle(&past, now);
-    /* Whichever is later: its time, or the end of the pause after one that was cut off. */
+    /* The next run begins at the later of its scheduled time and the end of the pause after an
+     * interrupted run. */
     int64_t in = schedule_next(c, &past, now).ms - now.ms,
             again = mono_since(k->not_before, clock_mono());
     in = in > again ? in : again;

@@ -13,7 +13,7 @@
 
 #define SHRUNK_SHOWN 3u /* tables named in an alert about a dump that shrank */
 
-/* "table fleet lost 8,000 of 8,000 rows, table chat lost …" */
+/* Appends, for example, "table fleet lost 8,000 of 8,000 rows, table chat lost …". */
 static void shrunk_words(const json_t *shrunk, struct buf *out)
 {
     size_t i;
@@ -43,7 +43,8 @@ static bool only_dropped(const struct world *w, const json_t *entry)
     return lost <= dropped || (lost - dropped) * 100 <= (rows - dropped) * w->cfg->shrink_limit;
 }
 
-/* The dump counts all the same: it is what the world is now. */
+/* Reports a dump that has far fewer rows. The dump is still valid: it shows the world as it is
+ * now. */
 static void report_shrunk(struct world *w, const struct manifest *m, const json_t *shrunk)
 {
     SCOPED(buf_free) struct buf what = {0}, headline = {0}, happened = {0}, todo = {0};
@@ -73,7 +74,7 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
                    what.p);
 }
 
-/* `e`: what failed after it was stored, or NULL. */
+/* Handles a stored dump. `e` is an error that occurred after the dump was stored, or NULL. */
 static void stored(struct world *w, const struct manifest *m, const json_t *result,
                    const struct err *e)
 {
@@ -101,12 +102,12 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
 {
     const char *rejected = js_text(result, "rejected");
     const char *failed = rejected[0] ? "dump discarded" : "dump failed";
-    /* The older dumps are still what a restore would take. One that the shrink guard rejected is not tried before the
-     * next is due. */
+    /* The older dumps are still available to a restore. After the shrink guard rejected a dump, the
+     * next attempt is the next scheduled one. */
     int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
     world_log_err(w, LOG_ERROR_, failed, e);
-    /* The guard reports trouble of the world itself; only what probes do not notice is reported
-     * here. */
+    /* The guard reports problems of the world itself. Only failures that probes do not notice are
+     * reported here. */
     bool passing = e->cls == ERR_UNREACHABLE && dumps_failures() == 1;
     if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
         return;
@@ -127,7 +128,8 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
                      ? e->hint
                      : "see the log; worldkeeper --check names what keeps a dump from being made");
     follower_explain_shrunk(w, json_object_get(result, "shrunk"), &happened, &todo);
-    if (happened.len) { /* perhaps new since the last attempt: the follower reports once a second */
+    /* The cause may be new since the last attempt: the follower reports once a second. */
+    if (happened.len) {
         snprintf(key, sizeof key, "%.63s", happened.p);
         log_line(LOG_WARN_, "%s", happened.p);
     }
@@ -146,7 +148,8 @@ void dump_ended(struct world *w, const struct manifest *m, const json_t *result,
 
 /* ---- the end of --init and --new-round ---- */
 
-/* A worker that was killed may have begun the round without a word of it. */
+/* Handles the end of --init and --new-round. A worker that was killed may have begun the round
+ * without reporting it. */
 void round_ended(struct world *w, const struct manifest *first, const json_t *result,
                  const struct err *e)
 {

@@ -1,5 +1,5 @@
-/* The dumps as the supervisor knows them: the newest one, when the next is due, and the nonces that
- * they hold. */
+/* The dumps as the supervisor knows them: the newest one, when the next one is due, and the nonces
+ * of all intact dumps. */
 #include "supervisor/dumps.h"
 
 #include "base/fault.h"
@@ -8,17 +8,19 @@
 #include "supervisor/notifier.h"
 #include "supervisor/world.h"
 
-/* A failed dump leaves the world unprotected for longer than it should: the first tries come soon. */
+/* A failed dump leaves the world unprotected for longer than configured, so the first retries come
+ * soon. */
 #define RETRY_FIRST_MS fault_wait(10000)
 #define RETRY_MAX_MS fault_wait(300000)
 
 static struct dumps {
     bool have;
-    struct manifest newest; /* without its tables */
-    mono_t taken, next;     /* taken: the newest one; without one, our start */
-    unsigned failures;      /* in a row */
-    int64_t pause;          /* ms after the last of them */
-    struct names nonces;    /* of all intact dumps: lives of this world, not another world */
+    struct manifest newest; /* without its list of tables */
+    mono_t taken, next;     /* taken: time of the newest dump; without a dump, our start */
+    unsigned failures;      /* failed dumps in a row */
+    int64_t pause;          /* ms waited after the last failure */
+    /* Nonces of all intact dumps: they are earlier lives of this world, not another world. */
+    struct names nonces;
 } dumps;
 
 bool dumps_know_nonce(const char *nonce)
@@ -37,14 +39,15 @@ static void set_newest(struct world *w, const struct manifest *m)
     int64_t age = clock_wall().ms - m->at.ms;
     if (age < 0)
         age = 0; /* dated in the future: the clock was set back */
-    /* Without the tables: hundreds of names would stay in memory for nothing. */
+    /* The list of tables is not kept, because hundreds of names would occupy memory for nothing. */
     dumps.newest = manifest_figures(m, w->cfg->sentinel);
     dumps.have = true;
     dumps.taken = mono_add(clock_mono(), -age);
     learn_nonce(m->nonce);
 }
 
-/* The newest dump's age counts, not when the config was read. */
+/* Schedules the next dump by the age of the newest one, not by the time when the config was
+ * read. */
 static void by_interval(struct world *w)
 {
     mono_t now = clock_mono();
@@ -54,8 +57,8 @@ static void by_interval(struct world *w)
         dumps.next = now;
 }
 
-/* After another config: a shorter interval may make a dump due at once; one that is due stays so, as the first one of
- * a restored world. */
+/* After a config change, a shorter interval may make a dump due at once. A dump that is already
+ * due, such as the first one of a restored world, stays due. */
 static void restart(struct world *w)
 {
     if (!mono_reached(clock_mono(), dumps.next))
@@ -81,13 +84,14 @@ void dumps_load(struct world *w, const struct catalog *c)
 void dumps_stored(struct world *w, const struct manifest *m)
 {
     set_newest(w, m);
-    /* Counted from the end of this dump: one that takes longer than the interval leaves a pause. */
+    /* The interval is counted from the end of this dump, so that there is a pause even if a dump
+     * takes longer than the interval. */
     dumps.next = mono_add(clock_mono(), w->cfg->dump_interval);
     dumps.failures = 0;
     dumps.pause = 0;
 }
 
-/* 10 s, doubled up to 5 min, but never later than the interval would be. */
+/* Schedules the retry: after 10 s, doubled up to 5 min, but never later than the interval. */
 int64_t dumps_failed(struct world *w, bool next_interval)
 {
     int64_t wait = dumps.pause = clock_backoff(dumps.pause, RETRY_FIRST_MS, RETRY_MAX_MS);
@@ -118,7 +122,7 @@ void dumps_due(mono_t when)
     dumps.next = when;
 }
 
-/* Is the newest one older than [dump] max_age? */
+/* Reports a newest dump that is older than [dump] max_age. */
 static void timers(struct world *w, mono_t now)
 {
     char t[TEXT_SHORT], headline[80];
@@ -128,10 +132,10 @@ static void timers(struct world *w, mono_t now)
         notify_over(w, CONDITION_DUMP, elsewhere);
         return;
     }
-    if (w->guard.state == GUARD_PAUSED) /* planned */
+    if (w->guard.state == GUARD_PAUSED) /* a planned pause */
         return;
     if (dumps.taken.ms == 0)
-        dumps.taken = now; /* no dump ever: counted from our start */
+        dumps.taken = now; /* if no dump exists, the age is counted from our start */
     snprintf(headline, sizeof headline, "no dump for %s",
              text_duration(mono_since(now, dumps.taken), t));
     if (mono_since(now, dumps.taken) > w->cfg->max_dump_age)

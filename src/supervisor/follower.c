@@ -19,28 +19,31 @@
 
 #define RETRY_FIRST_MS fault_wait(1000)
 #define RETRY_MAX_MS fault_wait(60000)
-#define PASSING_MS fault_wait(8000) /* three failures in a row: the server is not just going away */
-#define LAG_MIN_MS 2000             /* one proof per second, and until we look */
-#define GAP_PAUSE_MS fault_wait(10000)    /* between two dumps that gaps cause, at first */
-#define UNABLE_RETRY_MS fault_wait(60000) /* a GRANT, or another setting, is noticed so late */
-#define GAPS_KEPT 12u                     /* as many of them as fit into the state */
-#define SAME_DROP_MS 2000                 /* the log counts whole seconds */
-#define END_MS 3000                       /* for the worker to write what it has read */
-#define EMPTIED_SHOWN 3u                  /* tables named in one alert: their commands are long */
-/* A recovery is believed after this time: a full disk still takes a little data, and a damaged log
- * can be read up to the damage. */
+/* Reached after three failures in a row: then the server is not just restarting. */
+#define PASSING_MS fault_wait(8000)
+#define LAG_MIN_MS 2000 /* proofs arrive once a second, and are read with some delay */
+/* First pause between two dumps that are caused by gaps. */
+#define GAP_PAUSE_MS fault_wait(10000)
+#define UNABLE_RETRY_MS fault_wait(60000) /* delay until a GRANT or a changed setting is noticed */
+#define GAPS_KEPT 12u                     /* so many fit into the state */
+#define SAME_DROP_MS 2000                 /* tolerance for timestamps: the log has whole seconds */
+#define END_MS 3000                       /* time for the worker to write what it has read */
+#define EMPTIED_SHOWN 3u                  /* tables shown in one alert: their commands are long */
+/* A recovery is reported only after this time: a full disk still takes a little data, and a damaged
+ * log can be read up to the damage. */
 #define SETTLED_MS fault_wait(10000)
 
-/* After a table was emptied: a game that fills it again by then has only rebuilt it. */
+/* Delay before an emptied table is judged: a game that has filled the table again by then has only
+ * rebuilt it. */
 #define REFILL_MS fault_wait(10000)
-/* What a game does more often than this, by itself, is reported the first time only. */
+/* A mass change that a game repeats within this time is reported only the first time. */
 #define HABIT_MS (INT64_C(8) * 24 * 3600000)
 
-/* A statement about many rows of a table. */
+/* A statement that deleted or changed many rows of a table. */
 struct mass_change {
     struct follow_emptied is;
-    mono_t due;            /* it is judged then */
-    bool judged, reported; /* once */
+    mono_t due;            /* when it is judged */
+    bool judged, reported; /* each is set once */
 };
 
 enum follow_state {
@@ -53,50 +56,61 @@ enum follow_state {
 
 static struct follower {
     struct worker worker;
-    struct board *board; /* what it says of itself without waking us; NULL before the first one */
-    uint64_t board_seen; /* what was read there last */
-    uint64_t packets;    /* of this worker, that came */
+    /* Shared progress page: written by the worker without waking the supervisor; NULL before the
+     * first worker. */
+    struct board *board;
+    uint64_t board_seen; /* version of the page that was read last */
+    uint64_t packets;    /* packets received from this worker */
     enum follow_state state;
     char reason[640]; /* why it is UNABLE or FAILED */
     mono_t next_start;
-    mono_t end_by; /* a worker that was asked to end is killed then */
+    mono_t end_by; /* a worker that was asked to end is killed at this time */
     int64_t retry; /* ms to wait after the next failure */
 
-    /* As the worker last said. */
+    /* The worker's last report. */
     struct follow_progress at;
-    /* All changes up to then are in the journal, by whichever worker; ms 0: not known. */
+    /* All changes up to this time are in the journal, whichever worker wrote them; ms 0: not
+     * known. */
     mono_t proven;
-    mono_t begun; /* the worker, while it has read back no marker of its own (at.marker_read) */
-    struct mass_change *changes; /* what each table lost most by since the newest dump */
+    /* Start of the worker's reading; used until it has read back a marker of its own
+     * (at.marker_read). */
+    mono_t begun;
+    /* The change by which each table lost most rows since the newest dump. */
+    struct mass_change *changes;
     size_t change_count;
     struct names
-        dropped; /* tables that were reported as dropped since the newest dump, with so many rows in it */
+        /* Tables reported as dropped since the newest dump; dropped_rows is the number of their
+         * rows in it. */
+        dropped;
     uint64_t dropped_rows;
 
-    /* Where the next worker begins. */
+    /* The next five members say where the next worker begins. */
     bool position_lost; /* the log no longer reaches back to the newest dump */
-    bool log_broken;    /* nor does it continue from the end of the segments */
-    bool from_now;      /* the running one began where it could, not at the newest dump */
+    bool log_broken;    /* nor does the log continue from the end of the segments */
+    /* The running worker did not begin at the newest dump, but at the first position that it could read. */
+    bool from_now;
 
-    bool leaving;                /* the tables go away, since another machine takes the world */
+    /* The tables are being removed, because another machine takes over the world. */
+    bool leaving;
     bool files_failing;          /* the segments cannot be written; reported */
-    struct db_binlog_pos gap_at; /* the last gap; file "": its position is not known */
-    uint64_t gaps, covered;      /* gaps so far; those that the newest dump closes */
-    uint64_t closing;            /* those before the running dump began */
-    mono_t gap_dump;             /* end of the last dump for a gap; ms 0: none since our start */
-    int64_t gap_pause;           /* ms between dumps that gaps cause */
+    struct db_binlog_pos gap_at; /* position of the last gap; file "": not known */
+    /* Number of gaps so far, and of those that the newest dump closes. */
+    uint64_t gaps, covered;
+    uint64_t closing;  /* number of gaps found before the running dump began */
+    mono_t gap_dump;   /* end of the last dump for a gap; ms 0: none since our start */
+    int64_t gap_pause; /* ms between dumps that gaps cause */
 } follower;
 
-/* Maximum age in ms of a change that is not proven to be in the journal; -1: no follower, or none that
- * has proven anything. What an earlier worker has proven still holds when another one begins. */
+/* Returns the maximum age in ms of a change that is not proven to be in the journal; -1 without a
+ * follower or a proof. The proof of an earlier worker still holds when another one begins. */
 static int64_t lag(mono_t now)
 {
     return follower.state != FOLLOWING || !follower.proven.ms ? -1
                                                               : mono_since(now, follower.proven);
 }
 
-/* As lag(), but of a worker that has proven nothing yet since when it reads: there is nothing to warn
- * of before it had the time to. */
+/* Like lag(), but if the worker has not proven anything yet, counts from the time it began to read:
+ * there is no reason to warn before it had the time. */
 static int64_t lag_of_worker(mono_t now)
 {
     return follower.state != FOLLOWING
@@ -144,12 +158,13 @@ double follower_behind_seconds(void)
 static void kill_worker(struct world *w, enum follow_state state)
 {
     worker_stop(&follower.worker, SIGKILL);
-    worker_end(&follower.worker); /* the loop collects the process later */
+    worker_end(&follower.worker); /* the loop reaps the process later */
     follower.state = state;
     w->status_dirty = true;
 }
 
-/* Not killed at once: what it has read may be all that is left of a server that is gone. */
+/* The worker is not killed at once: after a server is gone, the events that the worker has read may
+ * be all that is left. */
 static void end_worker(struct world *w, mono_t now)
 {
     if (!follower.worker.stop_requested) {
@@ -165,7 +180,8 @@ bool follower_busy(const struct world *w)
     return w->cfg->journal == JOURNAL_FOLLOW && follower.worker.pid;
 }
 
-/* Two must not write the same file: the next one begins when this one has ended. */
+/* The next worker begins only after this one has ended, because two workers must not write the same
+ * file. */
 static void restart(struct world *w)
 {
     if (follower.worker.pid && !follower.worker.stop_requested)
@@ -184,9 +200,9 @@ static void back_off(void)
     follower.retry = clock_backoff(follower.retry, RETRY_FIRST_MS, RETRY_MAX_MS);
 }
 
-/* Why the log does not lead from the newest dump to the current world; NULL: it does. It does not
- * across a restore that did not reach the moment of the loss: on a new server the same file names
- * belong to another log. */
+/* Returns why the log does not lead from the newest dump to the current world; NULL if it does. It
+ * does not lead across a restore that stopped before the time of the loss: on a new server, the
+ * same file names belong to another log. */
 static const char *discontinuity(const struct world *w, const struct manifest *newest)
 {
     const struct state *s = &w->a->state;
@@ -242,8 +258,8 @@ int64_t follower_unproven(const struct world *w)
 
 /* ---- gaps ---- */
 
-/* When to dump for a gap: at once, but with growing pauses if such dumps follow each other, and not
- * before the retry of a failed one. */
+/* Schedules a dump for a gap: at once, but with growing pauses if such dumps follow each other, and
+ * not before the retry of a failed dump. */
 static void dump_soon(struct world *w, bool first)
 {
     mono_t now = clock_mono();
@@ -263,8 +279,8 @@ static void dump_soon(struct world *w, bool first)
     dumps_due(mono_reached(now, next) ? now : next);
 }
 
-/* The last moment before a gap that can be restored: the server's time if a statement caused the
- * gap, else the time up to which the journal was proven to be complete. */
+/* Returns the last time before a gap that can be restored: the server's time if a statement caused
+ * the gap, else the time up to which the journal was proven to be complete. */
 static wall_t gap_moment(const struct follow_gap *gap)
 {
     wall_t now = clock_wall(), by_server = gap->by_statement ? gap->statement.before : gap->at;
@@ -276,9 +292,9 @@ static wall_t gap_moment(const struct follow_gap *gap)
     return (wall_t){now.ms - (ms > 0 ? ms : 0)};
 }
 
-/* Keeps the gap in the state, for --list, which shows the moments that can be restored, and for a
- * restore of the dump that was the newest: the server may purge its log at its next start, and the
- * gap could not be found there again. `log`: the log itself cannot be read any further. */
+/* Keeps the gap in the state, because the server may purge its log at its next start, and then the
+ * gap cannot be found there again. --list, which shows the times that can be restored, and a
+ * restore of an older dump need it. `log`: the log itself cannot be read any further. */
 static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, bool log)
 {
     struct state *s = &w->a->state;
@@ -289,7 +305,8 @@ static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, b
         json_decref(list);
         list = json_array();
     }
-    /* A new worker starts at the newest dump and finds the same gap again. */
+    /* Replaces an entry of the same gap: a new worker starts at the newest dump and finds the gap
+     * again. */
     for (size_t i = json_array_size(list); gap->file[0] && i-- > 0;) {
         const json_t *o = json_array_get(list, i);
         if (strcmp(js_text(o, "file"), gap->file) == 0 &&
@@ -310,11 +327,12 @@ static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, b
     json_decref(list);
 }
 
-/* MySQL logs a DROP DATABASE as one DROP of each table, and its own after them: the journal leads up to the first. */
+/* Returns whether the journal leads up to the statement. MySQL logs a DROP DATABASE as one DROP per
+ * table, followed by the DROP DATABASE itself: the journal leads up to the first of them. */
 static bool leads_up_to(struct follow_statement *s, bool first)
 {
     static wall_t at,
-        before; /* of the first statement that dropped something after the newest dump */
+        before; /* times of the first statement that dropped something after the newest dump */
     bool dropped = strcmp(s->verb, "dropped") == 0;
     if (first) {
         at = dropped ? s->at : (wall_t){0};
@@ -362,15 +380,16 @@ static void report_statement(struct world *w, const struct follow_gap *gap, bool
         log_line(LOG_NOTE_, "%s", whole.p);
 }
 
-/* By a reload, a switch-over or a demotion; the guard may be told to stop before it hears of the follower's end. */
+/* Returns whether the journal was stopped by a reload, a switchover or a demotion. The guard may be
+ * told to stop before it learns of the follower's end. */
 static bool given_up(const struct world *w)
 {
     return follower.leaving || w->cfg->journal == JOURNAL_OFF || w->guard.state == GUARD_STANDBY ||
            state_standby(&w->a->state, w->cfg);
 }
 
-/* Changes before a gap can be restored from the last dump, those after it from the next one. `link`
- * and gap->why end the sentence "the journal cannot go on…". */
+/* Handles a gap. Changes before the gap can be restored from the last dump, changes after it from
+ * the next one. `link` and gap->why end the sentence "the journal cannot go on…". */
 static void gap_found(struct world *w, const char *link, const struct follow_gap *gap, bool log)
 {
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
@@ -389,14 +408,15 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
     gap_words(gap, moment, first, &doing);
     if (gap->by_statement)
         report_statement(w, gap, first, doing.p);
-    else /* keep the key of an open gap: its text may say more than this one */
+    else /* an open gap keeps its key, because its text may say more than this one */
         notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, doing.p,
                     "nothing, when the dump is stored", "the journal cannot go on%s %.550s", link,
                     gap->why);
     dump_soon(w, first);
 }
 
-/* One of an earlier worker may be known, or behind a dump that was stored since that was asked. */
+/* Ignores a gap that an earlier worker found if it is already reported, or if a dump that was
+ * stored since then covers it. */
 static void gap_reported(struct world *w, const struct follow_gap *gap)
 {
     const struct manifest *newest = dumps_newest();
@@ -408,7 +428,8 @@ static void gap_reported(struct world *w, const struct follow_gap *gap)
         gap_found(w, " behind", gap, false);
 }
 
-/* A dump does not end the gap while the changes after it cannot be written either. */
+/* Ends the condition. A dump does not end the gap while the changes after the dump cannot be
+ * written either. */
 static void end_gap(struct world *w, const char *what)
 {
     if (follower.covered == follower.gaps && !follower.files_failing)
@@ -417,7 +438,7 @@ static void end_gap(struct world *w, const char *what)
 
 /* ---- what the worker sends ---- */
 
-/* Is it known to be after the newest dump? */
+/* Returns whether the change is known to come after the newest dump. */
 static bool after_dump(const struct follow_emptied *e, const struct manifest *newest)
 {
     struct db_binlog_pos at = {.pos = e->pos};
@@ -426,8 +447,8 @@ static bool after_dump(const struct follow_emptied *e, const struct manifest *ne
            db_binlog_pos_compare(&at, &newest->end) > 0;
 }
 
-/* Of two losses since the newest dump the larger one explains more, unless its rows are there again; a TRUNCATE takes
- * all. */
+/* Returns whether the old change explains the loss better. The larger one of two losses since the
+ * newest dump does, unless its rows are back; a TRUNCATE removes all rows. */
 static bool outweighs(const struct follow_emptied *old, const struct follow_emptied *e)
 {
     const uint64_t lost = old->rows ? old->rows : old->before;
@@ -470,7 +491,7 @@ static void progressed(struct world *w, const struct follow_progress *r)
         w->status_dirty = true;
     }
     follower.state = FOLLOWING;
-    if (r->marker_read) /* segments end behind the break now */
+    if (r->marker_read) /* the segments now continue after the break */
         follower.log_broken = false;
     *(r->marker_read ? &follower.proven : &follower.begun) = r->proven;
     follower.at = *r;
@@ -484,7 +505,8 @@ static void progressed(struct world *w, const struct follow_progress *r)
         gap_found(w, " behind", &gap, false);
     }
     bool settled = mono_since(now, follower.worker.started) >= SETTLED_MS;
-    /* A worker that has begun can still fail at its first marker, as on a read-only server. */
+    /* A worker that has begun can still fail at its first marker, for example on a read-only
+     * server. */
     if (!follower.at.marker_read || (follower.files_failing && !settled))
         return;
     follower.retry = RETRY_FIRST_MS;
@@ -492,7 +514,8 @@ static void progressed(struct world *w, const struct follow_progress *r)
         follower.files_failing = false;
         end_gap(w, "the journal is written again");
     }
-    if (!w->a->state.followed) { /* kept, so that its end is reported even after our restart */
+    /* Stored, so that the end of the journal is reported even after our restart. */
+    if (!w->a->state.followed) {
         w->a->state.followed = true;
         w->state_dirty = true;
     }
@@ -507,8 +530,8 @@ static void reported(struct world *w, const struct follow_report *r)
     progressed(w, &r->at);
 }
 
-/* What it wrote on the board after it had sent a packet counts once that packet was read: a gap stands before the
- * position that follows it. */
+/* Reads the worker's progress page. An entry counts only once all packets that the worker sent
+ * before it were read, because a gap must be handled before the position that follows it. */
 static void look_at_board(struct world *w)
 {
     struct follow_progress now;
@@ -530,7 +553,7 @@ static void unable(struct world *w, const struct follow_unable *u)
                 "the journal is not followed, and so is not behind: %.500s", u->why);
     follower.next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
-    if (follower.at.file[0]) { /* its worker died before it saw that, or could say it */
+    if (follower.at.file[0]) { /* the worker died before it noticed or reported this */
         struct follow_gap gap = {.pos = 0};
         snprintf(gap.why, sizeof gap.why, "%.600s", u->why);
         follower.at.file[0] = '\0';
@@ -540,8 +563,8 @@ static void unable(struct world *w, const struct follow_unable *u)
         log_line(LOG_NOTE_, "no journal: %.600s", u->why);
     snprintf(todo, sizeof todo, "%.700s%s", u->hint[0] ? u->hint : "worldkeeper --check says more",
              w->cfg->journal == JOURNAL_AUTO ? "; if this is intended: [journal] mode = off" : "");
-    /* With mode = auto, and never followed before, having no journal is no failure: it ends one
-     * that was reported before this was known. */
+    /* With mode = auto, a journal that was never followed before is not required. Its absence is
+     * not a failure, and ends a condition that was reported before this was known. */
     if (must)
         notify_open(
             w, CONDITION_JOURNAL, "unable",
@@ -566,20 +589,20 @@ static void failed(struct world *w, const struct follow_failure *failure)
     follower.next_start = mono_add(clock_mono(), follower.retry);
     back_off();
     if (failure->files) {
-        /* The changes missing in the files are still in the server's log, as long as its own disk
-         * lives. */
+        /* The changes that are missing in the files are still in the server's log, as long as the
+         * server's disk works. */
         if (!follower.files_failing)
             gap_found(w, ":", &gap, false);
         follower.files_failing = true;
     }
     if (log_ends) {
         gap_found(w, " behind", &gap, true);
-        follower.position_lost = follower.log_broken = true; /* until there is another dump */
+        follower.position_lost = follower.log_broken = true; /* until the next dump is stored */
         follower.at.file[0] = '\0';
     }
     bool passing = e->cls == ERR_UNREACHABLE && follower.retry < PASSING_MS;
     if (passing || log_ends)
-        return; /* the guard reports a server that goes away */
+        return; /* the guard reports a server that becomes unreachable */
     notify_open(w, CONDITION_JOURNAL, condition_key(key, e), "still trying",
                 e->hint[0] ? e->hint : "worldkeeper --check says more",
                 "the journal is not followed: %.560s", e->text);
@@ -589,7 +612,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct follow_failure failure = {.files = false};
     const void *p;
-    look_at_board(w); /* of one that has ended: how far it came is known to the end */
+    look_at_board(w); /* also after the worker has ended: its last progress is still on the page */
     follower.packets += m != NULL;
     bool ends = !m || m->type == FOLLOW_UNABLE || m->type == FOLLOW_FAILED;
     if (ends && (given_up(w) || (!m && v->stop_requested))) {
@@ -615,7 +638,7 @@ void follower_leaves(bool leaves)
     follower.leaving = leaves;
 }
 
-/* No journal is kept here any more. */
+/* Ends all conditions of the journal, because no journal is kept here any longer. */
 static void forget_conditions(struct world *w, const char *why)
 {
     static const enum condition_id kinds[] = {CONDITION_JOURNAL, CONDITION_JOURNAL_GAP,
@@ -636,7 +659,7 @@ void follower_restored(struct world *w, const char *dump, wall_t alive)
 
 /* ---- a table that is much smaller than in the newest dump ---- */
 
-/* "2,000 rows of table player were deleted by one transaction at …" */
+/* Appends, for example, "2,000 rows of table player were deleted by one transaction at …". */
 static void change_words(const struct follow_emptied *e, const char *name, struct buf *out)
 {
     char t[TEXT_SHORT], n[TEXT_SHORT];
@@ -652,7 +675,8 @@ static void change_words(const struct follow_emptied *e, const char *name, struc
                    text_count(e->rows, n), name, text_utc(e->at, t));
 }
 
-/* The log counts whole seconds: only the second before the statement's is certain to be complete. */
+/* Explains a loss by one change. The log has whole seconds, so only the second before the
+ * statement's is certain to be complete. */
 static void explain_loss(const struct world *w, const json_t *table, const struct follow_emptied *e,
                          struct buf *what, struct buf *todo)
 {
@@ -674,7 +698,8 @@ static void explain_loss(const struct world *w, const json_t *table, const struc
     statement_undo(&s, reached, todo);
 }
 
-/* The way back without a journal that shows what happened. */
+/* Appends the command that restores the table from the dump, for a loss that the journal does not
+ * explain. */
 static void undo_from_dump(const json_t *table, struct buf *todo)
 {
     struct follow_statement s = {.verb = "emptied"};
@@ -701,8 +726,8 @@ static void undo_from_dump(const json_t *table, struct buf *todo)
     statement_undo(&s, false, todo);
 }
 
-/* What the table lost most of its rows by; NULL: the journal does not show it. A deletion counts if it explains half of
- * the loss. */
+/* Returns the change by which the table lost most of its rows; NULL if the journal does not show
+ * it. A deletion counts if it explains half of the loss. */
 static struct mass_change *find_loss(const json_t *table)
 {
     const char *name = js_text(table, "name");
@@ -756,8 +781,8 @@ bool follower_loss_after(const struct manifest *dump)
 
 /* ---- statements about most rows of a table, as the log shows them ---- */
 
-/* Notes that it happened. Returns whether this very one, or one of the same kind in the last days, was noted before:
- * what a game does by itself, again and again, nobody meant as a mistake. */
+/* Records the change. Returns whether this change, or one of the same kind in the last days, was
+ * recorded before: what a game does again and again is not a mistake. */
 static bool is_usual(struct world *w, const struct follow_emptied *e)
 {
     struct state *s = &w->a->state;
