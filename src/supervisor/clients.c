@@ -14,8 +14,9 @@
 #include "supervisor/publisher.h"
 #include "supervisor/world.h"
 
-/* A client sends one request. What needs no job is answered at once; a job is begun, or waits for its turn, and the client
- * hears of its progress until it ends. A client that goes away changes nothing. */
+/* Each client sends one request. A request without a job is answered at once. Otherwise the job is
+ * started, or waits until the running job ends, and the client receives its progress until it ends.
+ * A client that disconnects changes nothing. */
 
 /* After accept() failed for lack of descriptors. An immediate retry would keep the loop busy. */
 #define LISTEN_AGAIN_MS 1000

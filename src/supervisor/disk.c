@@ -17,8 +17,9 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
-/* The disk writer's state as the supervisor sees it: asked for at intervals, it is alive as long as it answers. A failure
- * of the disk becomes a condition, never a reason to stop watching the world. */
+/* The disk writer's state as the supervisor sees it. It is polled at intervals, and counts as alive
+ * while it answers. A failure of the disk becomes a condition; it never stops the supervisor from
+ * watching the world. */
 
 #define POLL_EVERY_MS                                                                              \
     fault_wait(5000) /* each poll wakes two processes, for every world of a machine */
@@ -34,11 +35,11 @@ static struct disk {
     mono_t save_retry; /* after a failed write of the state, the time of the next attempt */
     /* Process id of a disk writer that was killed but has not exited yet; 0: none. */
     pid_t hung;
+    /* The logged error of each request whose failure is not a condition. It is logged again only
+     * after a success. */
     struct {
         bool on;
         int num;
-        /* The logged error of each request whose failure is not a condition; it is logged again only
-     * after a success. */
     } logged[DISK_HISTORY + 1];
     uint64_t free_bytes; /* at the last poll */
     bool free_known;

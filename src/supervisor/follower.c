@@ -79,15 +79,13 @@ static struct follower {
     struct mass_change *changes;
     size_t change_count;
     struct names
-        /* Tables reported as dropped since the newest dump; dropped_rows is the number of their
-         * rows in it. */
-        dropped;
+        dropped; /* tables reported as dropped since the newest dump; dropped_rows: their rows */
     uint64_t dropped_rows;
 
     /* The next five members say where the next worker begins. */
     bool position_lost; /* the log no longer reaches back to the newest dump */
     bool log_broken;    /* nor does the log continue from the end of the segments */
-    /* The running worker did not begin at the newest dump, but at the first position that it could read. */
+    /* The running worker did not begin at the newest dump, but where it could. */
     bool from_now;
 
     /* The tables are being removed, because another machine takes over the world. */
@@ -579,7 +577,8 @@ static void unable(struct world *w, const struct follow_unable *u)
 static void failed(struct world *w, const struct follow_failure *failure)
 {
     const struct err *e = &failure->error;
-    /* The log cannot be followed across a damaged event or a gap; reading it again does not help. */
+    /* The log cannot be followed across a damaged event or a gap; reading it again does not
+     * help. */
     bool log_ends = e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !failure->files);
     struct follow_gap gap = {.pos = 0};
     char key[CONDITION_KEY];
@@ -820,7 +819,8 @@ static bool is_ledger(const struct config *c, const char *table)
     return false;
 }
 
-/* The rule of dumps that shrink: more than so many percent of the rows in the newest dump, which are not there again. */
+/* Returns whether the change affects most rows, by the rule for shrunken dumps: more than
+ * shrink_limit percent of the rows in the newest dump, without the rows that are back. */
 static bool is_most(const struct world *w, const struct follow_emptied *e, uint64_t before)
 {
     const uint64_t rows = e->rows ? e->rows : before;
@@ -889,16 +889,18 @@ void follower_dump_done(struct world *w)
     names_free(&follower.dropped);
     follower.dropped_rows = 0;
     if (follower.worker.pid && follower.from_now && end->file[0]) {
-        /* It did not begin at a dump: the next one begins at this one, and reports later gaps. */
+        /* The worker did not begin at a dump. The next worker begins at this dump and reports later
+         * gaps. */
         restart(w);
         follower.covered = follower.gaps;
     } else if (follower.worker.pid && w->cfg->journal == JOURNAL_FOLLOW) {
         worker_send_packet(follower.worker.fd, 0, "",
-                           0); /* if it fails, the next dump is announced */
+                           0); /* if sending fails, the next dump is announced */
     }
     if (w->conditions[CONDITION_JOURNAL_GAP].on)
         follower.gap_dump = clock_mono();
-    /* One that began before the gap covers it if its binlog position is not before the gap's. */
+    /* A dump that began before the gap covers it if the dump's binlog position is not before the
+     * gap. */
     if (end->file[0] && follower.gap_at.file[0] &&
         db_binlog_pos_compare(end, &follower.gap_at) >= 0)
         follower.covered = follower.gaps;
@@ -922,7 +924,7 @@ static void check_lag(struct world *w, mono_t now)
                        "find out what keeps the server or this machine busy",
                        "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
                        text_duration(limit, l));
-    /* A worker that is gone, or has just begun, has not caught up. */
+    /* A worker that has exited or just begun has not caught up. */
     else if (ms >= 0 && follower.at.marker_read)
         notify_over(w, CONDITION_JOURNAL_LAG,
                     "the journal is %s behind, within its limit of %s again", text_duration(ms, t),
@@ -932,7 +934,7 @@ static void check_lag(struct world *w, mono_t now)
 static void timers(struct world *w, mono_t now)
 {
     bool wants = w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
-    if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is no failure */
+    if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is not a failure */
         w->state_dirty |= w->a->state.followed;
         w->a->state.followed = false;
         forget_conditions(w, "no journal is asked for");

@@ -1,5 +1,5 @@
-/* The disk writer's side of the history: follows the file, publishes what it amounts to, and thins
- * it out. */
+/* The disk writer's side of the history: reads new records of the file, publishes a summary, and
+ * removes old records. */
 #include "supervisor/history_file.h"
 
 #include <malloc.h>
@@ -13,20 +13,22 @@
 #include "store/timeline.h"
 #include "supervisor/published.h"
 
-/* Its finest bucket is of five minutes: the last one grows visibly, and 256 KiB are not written each second. */
+/* The finest bucket covers five minutes. At this rate the last one grows visibly, without writing
+ * 256 KiB each second. */
 #define PUBLISH_EVERY_MS INT64_C(60000)
-/* A clock that was set leaves buckets of the wrong time, which only reading all of it again removes. */
+/* A clock change leaves buckets of the wrong time. Only reading the whole file again removes
+ * them. */
 #define TIDY_EVERY_MS INT64_C(3600000)
 #define TIDY_LARGE_MS fault_wait(60000)
-/* Beyond that older records become one line per day. */
+/* If the file is larger, older records are replaced by one line per day. */
 #define BYTES_MAX fault_limit("history.bytes", 4u << 20)
 
 static struct history_file {
-    struct history_place place;  /* how far the file was read */
+    struct history_place place;  /* position up to which the file was read */
     struct timeline *timeline;   /* NULL: nothing was read yet */
-    struct thinning lines;       /* what could be cut off */
+    struct thinning lines;       /* records that could be removed from the beginning */
     json_t *events;              /* timeline_events(); or NULL */
-    bool news;                   /* something to publish */
+    bool news;                   /* true if there is something new to publish */
     mono_t next_publish, tidied; /* ms 0: not yet */
 } history;
 
@@ -47,13 +49,14 @@ static void see(void *arg, const json_t *record, const char *line)
     history.news = true;
 }
 
-/* Only what was appended since the last time is read, unless the file is another one. */
+/* Reads the records that were appended since the last call, or the whole file if it was
+ * replaced. */
 static int follow(int dirfd, struct err *e)
 {
     bool from_start;
     wall_t now = clock_wall();
     if (history.timeline && timeline_is_behind(history.timeline, now))
-        forget(); /* what was counted under the other clock is of the future now */
+        forget(); /* buckets that were counted by the old clock now lie in the future */
     if (!history.timeline)
         history.timeline = timeline_new(now);
     timeline_now(history.timeline, now);
@@ -87,7 +90,8 @@ static void divide(void *arg, const json_t *record, const char *line)
     buf_adds(&t->lines, "\n");
 }
 
-/* After a failure the file stays as it is, and is tried again later. */
+/* Replaces old records by one line per day. After a failure the file stays unchanged, and this is
+ * tried again later. */
 static void thin(int dirfd)
 {
     struct thin t = {.cut = thinning_cut(&history.lines, BYTES_MAX)};
@@ -120,7 +124,7 @@ void history_file_follow(int dump_dirfd)
         history.tidied = now;
         if (thinning_due(&history.lines, BYTES_MAX))
             thin(dump_dirfd);
-        forget(); /* what a clock that was wrong for a while has left in it as well */
+        forget(); /* also removes buckets that a temporarily wrong clock left */
         (void)follow(dump_dirfd, &unread);
     }
 }
@@ -151,7 +155,8 @@ int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, st
     json_decref(history.events);
     history.events = json_object();
     timeline_events(history.timeline, history.events);
-    malloc_trim(0); /* the text was hundreds of times what this process needs otherwise */
+    /* The text needed hundreds of times the memory that this process uses otherwise. */
+    malloc_trim(0);
     history.news = false;
     history.next_publish = mono_add(now, PUBLISH_EVERY_MS);
     return rc;

@@ -17,7 +17,7 @@ static void child_event(void *arg, const json_t *o)
     worker_send_json(*(const int *)arg, JOB_EVENT, o);
 }
 
-/* From here on a probe may see the restored world's nonce. */
+/* Sends the nonce of the restored world, which probes may see from now on. */
 static void child_swapping(void *arg, const char *nonce, uint64_t generation)
 {
     const struct action_context *a = arg;
@@ -27,7 +27,7 @@ static void child_swapping(void *arg, const char *nonce, uint64_t generation)
     worker_send_packet(*(const int *)a->emit_arg, JOB_SWAPPING, next, sizeof next);
 }
 
-/* Clients have read it as a note. */
+/* Sends which sessions block the restore. Clients have already read it as a note. */
 static void child_blocked(void *arg, const char *text, const char *hint)
 {
     const struct action_context *a = arg;
@@ -55,8 +55,9 @@ static const char *longest(json_t *in)
     return found;
 }
 
-/* One packet has no room for the plan of very many tables, or the list of very many dumps: what is longest goes, of a text
- * its end, and what the supervisor records and reports of the job stays. */
+/* Shortens an answer that exceeds one packet, such as the plan of very many tables or the list of
+ * very many dumps. Removes the longest members, or the end of a long text. The data that the
+ * supervisor records and reports is kept. */
 static void shorten(struct action_context *a, json_t *result, const json_t *whole)
 {
     while (json_dumpb(whole, NULL, 0, JSON_COMPACT) > JOB_DONE_MAX && json_object_size(result)) {
@@ -83,7 +84,7 @@ static void shorten(struct action_context *a, json_t *result, const json_t *whol
 
 int job_child(int fd, void *arg)
 {
-    static struct job_outcome out; /* without a byte that was never written */
+    static struct job_outcome out; /* static, so that no byte of the packet is uninitialized */
     const struct job_child *job = arg;
     struct action_context *a = job->a;
     enum state_role role = a->state.role;
@@ -95,7 +96,7 @@ int job_child(int fd, void *arg)
     a->job.blocked = child_blocked;
     a->stepping_back = child_stepping_back;
     out.failed = action_run(a, r, &result, &out.error) < 0;
-    /* A role, or a round, that was saved counts, whatever failed after it. */
+    /* A saved role or round is valid even if a later step failed. */
     out.new_state = a->state.role != role || ((!out.failed || r->action == ACTION_NEW_ROUND) &&
                                               json_object_get(result, "state"));
     json_object_del(result, "state");

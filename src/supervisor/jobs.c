@@ -26,35 +26,40 @@
 
 /* A job's life:
  *
- *   jobs_start()     the request is taken over, the child forked
- *   job_child()      action_run(), and at its end the outcome, then the text for clients (job_child.c)
- *   jobs_message()   progress and notes go to the clients; the outcome is kept, the last packet ends the job
- *   jobs_died()      in place of that, where the child ended without an outcome
- *   ended()          what follows for the state, the dumps (dump_end.c), the world (restore_end.c), the journal, the
- *                    guard and the history
+ *   jobs_start()     takes the request and forks the child
+ *   job_child()      runs action_run(), then sends the outcome and the text for clients
+ *                    (job_child.c)
+ *   jobs_message()   passes progress and notes to the clients, keeps the outcome; the last packet
+ *                    ends the job
+ *   jobs_died()      replaces the last packet if the child died without an outcome
+ *   ended()          does what follows for the state, the dumps (dump_end.c), the world
+ *                    (restore_end.c), the journal, the guard and the history
  *
- * The child has a copy of everything: what it changes in memory is lost with it, so the state that it saved to the disk
- * comes back in the outcome (restore_adopt_state()). */
+ * The child has a copy of all memory, and its changes there are lost when it exits. So the state
+ * that it saved to the disk comes back in the outcome (restore_adopt_state()). */
 
-/* A tidy asks the server, which may be as ill as what made it necessary. */
+/* A tidy job queries the server, which may still have the problem that made the tidy necessary. */
 #define TIDY_RETRY_MS fault_wait(5000)
 #define TIDY_FAILED_MS fault_wait(60000)
-/* The dump's own error names the lock that it waited for: ours would not. */
+/* The dump's own error must come first, because it names the lock that the dump waited for. */
 #define DUMP_STALL_EXTRA_MS 15000
 
 static struct jobs {
     struct request request; /* ACTION_NONE: no job */
     wall_t since;
-    wall_t alive_at; /* the state's when it began: of the world that it replaces */
+    /* `alive_at` of the state when the job began: it belongs to the world that the job replaces. */
+    wall_t alive_at;
     mono_t began;
-    json_t *progress;           /* last {"phase",…}; or NULL */
-    bool replaces_world;        /* not --into, not --dry-run, not single tables */
-    bool announced;             /* the guard knows of this restore */
-    bool stalled;               /* it is ended for lack of progress */
-    bool ended;                 /* `outcome` is filled */
-    bool stepping_back;         /* this machine may be a standby by what the job has saved */
-    struct job_outcome outcome; /* as the worker sent it */
-    json_t *other_dir;          /* jobs_await_dir(): what was to go to the clients; or NULL */
+    json_t *progress;    /* last {"phase",…} of the job; or NULL */
+    bool replaces_world; /* false for --into, --dry-run and single tables */
+    bool announced;      /* the guard knows of this restore */
+    bool stalled;        /* the job is being stopped because it made no progress */
+    bool ended;          /* `outcome` is filled */
+    /* This machine may be a standby according to the state that the job has saved. */
+    bool stepping_back;
+    struct job_outcome outcome; /* as received from the worker */
+    /* jobs_await_dir(): the answer held back from the clients; or NULL. */
+    json_t *other_dir;
     bool tidy_due;
     mono_t tidy_at;
 } jobs;
@@ -62,7 +67,7 @@ static struct jobs {
 void jobs_recall(struct world *w)
 {
     restore_recall(w);
-    jobs.tidy_due = true; /* a killed restore may have left shadow tables even then */
+    jobs.tidy_due = true; /* even then, a killed restore may have left shadow tables */
 }
 
 static void tidy_at(mono_t at)
@@ -122,7 +127,8 @@ static json_t *status_json(const struct world *w)
 
 /* ---- start ---- */
 
-/* For the log, where a dry run or a restore elsewhere must not read like a restore of the world. */
+/* Describes the job for the log, where a dry run or a restore into another schema must not read
+ * like a restore of the world. */
 static void job_words(const struct request *r, char *out, size_t size)
 {
     if (r->apply)
@@ -156,9 +162,11 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
                 w->cfg->name);
         return err_hint(e, "one job at a time; worldkeeper --status shows how far it is");
     }
-    /* Asked before the fork: a job that may not act would only fail later. */
-    bool takes = r->action == ACTION_PROMOTE;           /* the lease, first of all */
-    bool standby = state_standby(&w->a->state, w->cfg); /* it is refused in better words */
+    /* Checked before the fork, because a job that may not act would only fail later. */
+    /* A promotion takes the lease first of all. */
+    bool takes = r->action == ACTION_PROMOTE;
+    /* A standby is refused later with a better message. */
+    bool standby = state_standby(&w->a->state, w->cfg);
     if (request_swaps(r) && !takes && !standby && fence_check(action_name(r->action), e) < 0)
         return -1;
     set_request(w, r);
@@ -167,7 +175,8 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     jobs.alive_at = w->a->state.alive_at;
     jobs.began = clock_mono();
     jobs.stalled = jobs.announced = jobs.ended = jobs.stepping_back = false;
-    /* Before the fork, so that no change falls between the dump's moment and what the follower counts from. */
+    /* Called before the fork, because a gap that is found after the time of the dump must not count
+     * as covered by it. */
     if (r->action == ACTION_DUMP)
         follower_dump_begins();
     if (worker_start(&w->job_worker, job_child, &child, false, e) < 0) {
@@ -201,8 +210,8 @@ static void start_drill(struct world *w)
 
 /* ---- the end of any job ---- */
 
-/* An error's text begins with the action's name for the command line; the supervisor's own texts name the action
- * already. */
+/* Removes the action's name from the beginning of an error's text. It is meant for the command
+ * line; the supervisor's own texts name the action already. */
 static void strip_action(struct err *e, const char *action)
 {
     size_t n = strlen(action);
@@ -210,7 +219,7 @@ static void strip_action(struct err *e, const char *action)
         memmove(e->text, e->text + n + 2, strlen(e->text + n + 2) + 1);
 }
 
-/* No job runs from here on. */
+/* Ends the job: after this, no job runs. */
 static void let_go(struct world *w, const struct request *r)
 {
     set_request(w, &(struct request){0});
@@ -229,7 +238,7 @@ static void adopt(struct world *w, enum action action, const struct job_outcome 
         restore_adopt_state(w, action, jobs.began, &out->state);
     } else if (out->died && jobs.stepping_back) {
         w->a->state.role =
-            ROLE_STANDBY; /* by what it may have saved: the other machine may go on */
+            ROLE_STANDBY; /* the job may have saved this role; the other machine may take over */
         w->state_dirty = true;
     }
 }
@@ -248,28 +257,31 @@ static void record(struct world *w, const struct request *r, const json_t *resul
     history_add(w, kind, o);
 }
 
-/* What follows from the end of each kind of action. */
+/* Does what follows from the end of each kind of action. */
 static void follow_up(struct world *w, const struct request *r, const struct manifest *dump,
                       const json_t *result, const struct err *e)
 {
     if (r->action == ACTION_DUMP) {
         dump_ended(w, dump, result, e);
     } else if (request_swaps(r)) {
-        if (e || js_text(result, "warning")[0]) /* else nothing is left over */
+        /* A restore that succeeded without a warning leaves nothing to tidy up. */
+        if (e || js_text(result, "warning")[0])
             tidy_at(mono_add(clock_mono(), TIDY_RETRY_MS));
         restore_ended(w, r, jobs.announced, result, e);
     } else if (r->action == ACTION_INIT || r->action == ACTION_NEW_ROUND) {
         round_ended(w, dump, result, e);
     } else if (r->action == ACTION_DRILL) {
         drills_ended(w, r, result, e);
-        if (e) /* its scratch schema may be left */
+        if (e) /* the drill may have left its scratch schema */
             jobs_tidy_soon();
     }
 }
 
-/* `out` holds the worker's own account, or the error that its silent death amounts to. The order matters: no job runs when
- * the others hear of the end; the state is that of the world of now before the history and the guard ask for it; the
- * journal begins anew before the guard judges the restored world. */
+/* Handles the end of a job. `out` holds the worker's own report, or the error for a worker that
+ * died without one. The order matters:
+ * - No job runs when the other parts learn of the end.
+ * - The state describes the current world before the history and the guard read it.
+ * - The journal restarts before the guard judges the restored world. */
 static void ended(struct world *w, struct job_outcome *out, const json_t *result)
 {
     struct request r = jobs.request;
@@ -286,8 +298,8 @@ static void ended(struct world *w, struct job_outcome *out, const json_t *result
         tidy_at(mono_add(clock_mono(), TIDY_FAILED_MS));
     adopt(w, r.action, out);
     record(w, &r, result, e);
-    if (!e && request_swaps(&r)) /* --at restores to the end of a second, which may hold changes
-                                  * later than alive_at */
+    /* --at restores up to the end of a second, which may include changes later than alive_at. */
+    if (!e && request_swaps(&r))
         follower_restored(w, js_text(result, "dump"), (wall_t){jobs.alive_at.ms - 1000});
     follow_up(w, &r, &out->dump, result, e);
     if (!e && !quiet)
@@ -295,11 +307,12 @@ static void ended(struct world *w, struct job_outcome *out, const json_t *result
     request_free(&r);
 }
 
-/* The clients hear of the end after the supervisor has acted on it. */
+/* Handles the worker's final packet. The clients receive the result after the supervisor has acted
+ * on it. */
 static json_t *done(struct world *w, json_t *o, bool *last)
 {
     const struct err *e = &jobs.outcome.error;
-    worker_end(&w->job_worker); /* it exits now; the loop collects it later */
+    worker_end(&w->job_worker); /* the worker exits now; the loop reaps it later */
     if (jobs.outcome.failed && e->cls == ERR_CHANGED && e->num == ACTION_OTHER_DIR &&
         !w->stopping) {
         jobs.other_dir = o;
@@ -341,7 +354,8 @@ static void progress(struct world *w, json_t *part)
     json_object_set_new(part, "job", json_string(action_name(jobs.request.action)));
     json_decref(jobs.progress);
     jobs.progress = json_incref(part);
-    /* A restore by hand may be refused over a living world: it has begun once it loads. */
+    /* A manual restore may be refused if the world is alive. It has really begun when it loads
+     * rows. */
     if (jobs.replaces_world && strcmp(js_text(part, "phase"), "loading") == 0)
         announce(w);
 }
@@ -384,7 +398,7 @@ json_t *jobs_message(struct world *w, bool *last)
         log_line(LOG_NOTE_, "%s", json_string_value(part));
     else if ((part = json_object_get(o, "blocked"))) {
         notify_open(
-            w, CONDITION_BLOCKED, js_text(part, "hint"), /* the sessions; "what" counts seconds */
+            w, CONDITION_BLOCKED, js_text(part, "hint"), /* the key; "what" changes each second */
             "the restore goes on as soon as it has the locks; players wait", js_text(part, "hint"),
             "a restore waits for other sessions: %s", js_text(part, "what"));
         json_decref(o);
@@ -411,21 +425,24 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
                 WIFSIGNALED(wait_status) ? "signal" : "exit",
                 WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
     json_t *o = json_pack("{s:{s:o}}", "done", "error", worker_err_json(&out.error));
-    ended(w, &out, NULL); /* the next job tidies up what it left in the server */
+    ended(w, &out, NULL); /* the next job tidies up what this one left in the server */
     return o;
 }
 
 /* ---- time ---- */
 
-/* A stalled restore that the guard knows of is ended by the guard, which counts stalls; all else is killed here. */
+/* Stops a stalled job. If the guard knows of a restore, the guard ends it, because it counts
+ * stalls; any other job is killed here. */
 static void watch_stall(struct world *w, mono_t now)
 {
     enum action action = jobs.request.action;
     bool loads = action == ACTION_RESTORE || action == ACTION_DRILL || action == ACTION_PROMOTE;
-    /* A dump waits for locks as long as its own limit: ours must come after its own error. */
+    /* A dump waits for locks up to its own limit. Our limit is later, so that the dump reports its
+     * own error first. */
     int64_t dumps = w->cfg->dump_stall + DUMP_STALL_EXTRA_MS,
             limit = loads ? w->cfg->restore_stall : dumps;
-    /* Before it loads, a forced restore dumps the world that it replaces. */
+    /* A forced restore first dumps the world that it replaces, so the dump's limit applies until it
+     * loads. */
     if (action == ACTION_RESTORE && jobs.request.force && !jobs.announced && limit < dumps)
         limit = dumps;
     char t[TEXT_SHORT];
@@ -440,18 +457,21 @@ static void watch_stall(struct world *w, mono_t now)
         worker_stop(&w->job_worker, SIGKILL);
 }
 
-/* One job at a time, and the most urgent first: restore, tidy, dump, drill. */
+/* Starts the most urgent job that is due. Only one job runs at a time, in this order: restore,
+ * tidy, dump, drill. */
 static void timers(struct world *w, mono_t now)
 {
     struct err e;
     watch_stall(w, now);
-    /* Changes after a gap are lost with the server until a dump is stored. */
+    /* A drill is stopped for a dump that is due, because changes after a gap are not protected
+     * until a dump is stored. */
     if (jobs_is_spare() && w->conditions[CONDITION_JOURNAL_GAP].on &&
         !w->job_worker.stop_requested && mono_reached(now, dumps_next()))
         worker_stop(&w->job_worker, SIGKILL);
     if (w->stopping || jobs.request.action != ACTION_NONE)
         return;
-    /* A reload may have forbidden it since the loss was found: then the next probe leaves LOST. */
+    /* A reload may have disabled automatic restores since the loss was found. Then the next probe
+     * leaves LOST. */
     if (w->guard.state == GUARD_LOST && w->guard_cfg.restore_auto && !follower_busy(w) &&
         !state_standby(&w->a->state, w->cfg)) {
         /* Starts the restore of a lost world. */

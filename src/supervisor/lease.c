@@ -1,8 +1,10 @@
-/* Which machine has the world ([standby]): a worker renews its lease and moves the fence (base/fence.h) itself;
- * here is decided what that means, and the guard hears of it. A standby has no lease, and its fence is closed.
+/* Decides which machine keeps the world ([standby]). A worker renews the lease and moves the fence
+ * (base/fence.h) itself. This file decides what that means, and informs the guard. A standby has no
+ * lease, and its fence is closed.
  *
- * With lease = none the worker reads the record (standby/record.h) instead, and opens the fence while that names this
- * machine. That is no lock; but a machine that returns does nothing before it has asked whether it was replaced. */
+ * With lease = none, the worker reads the record (standby/record.h) instead, and opens the fence
+ * while the record names this machine. The record is not a lock, but a machine that returns does
+ * nothing before it has checked whether it was replaced. */
 #include "supervisor/lease.h"
 
 #include <inttypes.h>
@@ -24,71 +26,78 @@
 #include "supervisor/prober.h"
 #include "supervisor/world.h"
 
-/* Three processes keep time of one lease: the worker renews it and moves the fence in shared memory; the supervisor sees
- * the fence open or shut and informs the guard; every other process asks the fence before it acts. So a supervisor that
- * stands still does not keep a lease that is over, and one that is over stops all of them at the same moment. */
+/* Three kinds of processes follow one lease. The worker renews it and moves the fence in shared
+ * memory. The supervisor sees whether the fence is open and informs the guard. Every other process
+ * checks the fence before it acts. So a hanging supervisor does not keep an expired lease, and the
+ * expiry stops all of them at the same time. */
 
-#define START_MS fault_wait(5000) /* a worker that died */
+#define START_MS fault_wait(5000) /* pause before a worker that died is restarted */
 /* Type of the packet to the worker: the world's generation, which the lease carries. */
 #define GENERATION 2
 
 enum standing {
     UNASKED,
     HOLDS,
-    AWAY, /* the lease's place does not answer, or refuses us; or the record could not be read */
-    ANOTHERS, /* another machine has it, or had it last: we have stepped back */
+    AWAY, /* the place of the lease is unreachable or refuses us, or the record could not be read */
+    ANOTHERS, /* another machine holds the lease, or held it last: this machine has stepped back */
 };
 
-#define RECORD_MS fault_wait(10000) /* between two looks at the record, where there is no lease */
-#define TABLE_MS 5000 /* for worldkeeper_lease to be written, before the world is UP without it */
-#define TAKEABLE_MS fault_wait(60000) /* between two looks whether another machine could take it */
-#define RECORD_TIMEOUT 5000           /* of the store, for one look: a start waits for the first */
+#define RECORD_MS fault_wait(10000) /* between two reads of the record, if there is no lease */
+#define TABLE_MS 5000 /* time for writing worldkeeper_lease; then the world becomes UP without it */
+/* Between two checks whether another machine could take the lease. */
+#define TAKEABLE_MS fault_wait(60000)
+/* Timeout of the store for one read: the start waits for the first read. */
+#define RECORD_TIMEOUT 5000
 #define SERVER_MS                                                                                  \
-    fault_wait(60000) /* for the server to answer, before the world is set aside without it */
+    fault_wait(60000) /* time for the server to answer; then the world is set aside without it */
 
-/* From the worker, after each try. */
+/* Sent by the worker after each attempt. */
 struct report {
     enum standing standing;
     struct lease_grant grant;
-    struct lease_record record; /* ANOTHERS */
-    struct err why;             /* AWAY */
-    bool lease;                 /* there is one; else it is about the record */
-    bool looked;                /* whether … */
-    struct err untakeable; /* it is renewed, but no machine could take it; ERR_NONE: it could be */
+    struct lease_record record; /* valid if ANOTHERS */
+    struct err why;             /* valid if AWAY */
+    bool lease;                 /* true: about the lease; false: about the record */
+    bool looked;                /* whether `untakeable` was determined */
+    /* Why no machine could take the lease although it is renewed; ERR_NONE: it could be taken. */
+    struct err untakeable;
     bool
-        replaced; /* the record names a successor of the life that is here: this machine is its standby */
+        replaced; /* the record names a successor of this local life: this machine is its standby */
 };
 
 static struct leases {
     struct worker worker;
-    mono_t next_start; /* not before, after one that died */
+    mono_t next_start; /* time of the next start, after a worker died */
     struct report last;
-    uint64_t sent;       /* generation, to the worker */
-    bool open, begun;    /* as the guard has it */
-    mono_t opened_since; /* the fence, for the table that games read; ms 0: it is closed */
+    uint64_t sent; /* the generation last sent to the worker */
+    /* Whether the guard was told that the fence is open; whether it was told anything yet. */
+    bool open, begun;
+    /* Since when the fence is open, for the table that games read; ms 0: it is closed. */
+    mono_t opened_since;
     bool standby;
     mono_t replaced_since, next_aside; /* ms 0: this machine was not replaced */
 } leases;
 
 /* ---- the child ---- */
 
-/* The worker's own; the supervisor knows of it what the last report said. */
+/* Private to the worker. The supervisor only knows the last report. */
 struct child {
     int fd;
     const struct world *w;
     struct lease *lease;
     struct lease_grant grant;
     struct report report;
-    struct config quick; /* for the record */
+    struct config quick; /* config with a short timeout, for reading the record */
     struct transfer t;
     struct lives newest;
-    mono_t next_look; /* whether it could be taken */
+    mono_t next_look; /* when to check next whether the lease could be taken */
 };
 
 /* ---- the record ---- */
 
-/* What is known of it stays on the disk: an abandoned dump here is none of the world's, and a start without the store must
- * not forget that this machine was replaced. */
+/* Judges the record. The last known record is kept on the disk: local dumps of an abandoned life
+ * are not the world's, and a start without the store must not forget that this machine was
+ * replaced. */
 static enum record_says judge_record(struct child *c, struct err *e)
 {
     const struct world *w = c->w;
@@ -106,7 +115,7 @@ static enum record_says judge_record(struct child *c, struct err *e)
         remote_close(c->t.store);
         c->t.store = NULL;
         if (!last.number ||
-            last.own) /* as it was known last; never known: a store of version 0.2 */
+            last.own) /* the last known record applies; if there is none: a store of version 0.2 */
             return RECORD_UNKNOWN;
         c->newest = last;
         c->report.replaced = record_replaced(&last, &own, &last);
@@ -137,7 +146,7 @@ static void try_record(struct child *c)
     worker_send_packet(c->fd, 0, r, sizeof *r);
 }
 
-/* Waits, and takes the generation that the world has meanwhile. */
+/* Waits, and meanwhile receives the world's current generation. */
 static void pause_for(struct child *c, int64_t ms)
 {
     mono_t until = mono_add(clock_mono(), ms);
@@ -158,8 +167,8 @@ static void pause_for(struct child *c, int64_t ms)
     }
 }
 
-/* It is not ours any more. Taken again only if nobody else had it since: whoever has, or had, a lease that is newer
- * than ours has the world. */
+/* Checks a lease that is no longer ours. It is taken again only if no other machine has held it
+ * since: the machine that holds, or held, a newer lease keeps the world. */
 static enum lease_result look_again(struct child *c, struct err *e)
 {
     struct lease_record *r = &c->report.record;
@@ -173,7 +182,8 @@ static enum lease_result look_again(struct child *c, struct err *e)
     enum lease_result got = lease_read(c->lease, r, e);
     if (got != LEASE_OK)
         return got;
-    /* By the holder's name, not by the number: another machine may have taken and given it back. */
+    /* Compared by the holder's name, not by the number, because another machine may have taken and
+     * released the lease. */
     bool mine = strcmp(r->holder, s->holder) == 0;
     if (r->number && !mine) {
         c->report.standing = ANOTHERS;
@@ -195,7 +205,7 @@ static void look_takeable(struct child *c)
     c->next_look = mono_add(now, TAKEABLE_MS);
     c->report.looked = true;
     err_clear(e);
-    if (lease_takeable(c->lease, e) != LEASE_REFUSED) /* an answer that did not come says nothing */
+    if (lease_takeable(c->lease, e) != LEASE_REFUSED) /* a missing answer proves nothing */
         err_clear(e);
 }
 
@@ -217,13 +227,14 @@ static void try_once(struct child *c)
     }
     if (got == LEASE_OK) {
         c->report.standing = HOLDS;
-        /* The fence moves before the report is sent: no process may act on a lease that this machine does not have. */
+        /* The fence moves before the report is sent, because no process may act on a lease that
+         * this machine does not hold. */
         fence_set(c->grant.valid_until);
         look_takeable(c);
     } else if (c->report.standing == ANOTHERS) {
         fence_set((mono_t){0});
-        c->grant.number = 0;       /* whatever is ours again, some day, is another one */
-        judge_record(c, &ignored); /* nothing is renewed meanwhile */
+        c->grant.number = 0;       /* a lease that this machine may take later is a new one */
+        judge_record(c, &ignored); /* no renewal is needed meanwhile */
     }
     c->report.grant = c->grant;
     c->report.why = e;
@@ -237,7 +248,7 @@ static bool has_lease(const struct world *w)
 
 static int child_main(int fd, void *arg)
 {
-    static struct child c; /* without a byte that was never written */
+    static struct child c; /* static, so that no byte of the packet is uninitialized */
     c.fd = fd;
     c.w = arg;
     c.grant.generation = c.w->a->state.generation;
@@ -251,7 +262,7 @@ static int child_main(int fd, void *arg)
     for (;;) {
         try_once(&c);
         int64_t third = c.w->cfg->standby.ttl / 3;
-        /* An answer that did not come is asked for again soon: the lease goes on ending. */
+        /* After a missing answer the next attempt comes soon, because the lease is expiring. */
         pause_for(&c, c.report.standing == AWAY ? (third < 4000 ? third / 4 : 1000) : third);
     }
     return 0;
@@ -259,7 +270,7 @@ static int child_main(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-/* A fence that is made is closed until the first grant: nothing is done on the strength of an old lease. */
+/* A new fence is closed until the first grant, so that no process acts on an old lease. */
 int leases_begin(struct world *w, struct err *e)
 {
     if (!w->cfg->standby.given)
@@ -276,7 +287,8 @@ int leases_begin(struct world *w, struct err *e)
 static void stop(struct world *w)
 {
     (void)w;
-    worker_kill(&leases.worker); /* a renewal that was under way counts or does not */
+    /* An interrupted renewal either took effect or did not; both are safe. */
+    worker_kill(&leases.worker);
     lease_table_stop();
 }
 
@@ -298,7 +310,7 @@ static const char *clean_holder(const struct lease_record *r, char out[LEASE_WOR
     return out;
 }
 
-/* Why this machine may not act; NULL: only because it has not asked yet. */
+/* Returns why this machine may not act; NULL if the only reason is that it has not asked yet. */
 static const char *why_closed(char *out, size_t size)
 {
     const struct report *r = &leases.last;
@@ -324,7 +336,8 @@ static const char *why_closed(char *out, size_t size)
     return out;
 }
 
-/* The guard acts on it, the fence does not wait for the guard. */
+/* Informs the guard, which acts on it. The fence has already moved and does not wait for the
+ * guard. */
 static void inform_guard(struct world *w, bool open)
 {
     char why[640];
@@ -346,7 +359,8 @@ bool leases_decide(struct world *w)
     if (!open)
         lease_table_expect(false);
     bool late = condition_lasts(&leases.opened_since, open, TABLE_MS, clock_mono());
-    /* A game that finds no lease in the world must not read UP. A promotion writes it itself. */
+    /* A game that finds no lease in the world must not read UP. A promotion writes the table
+     * itself. */
     open = open && (!has_lease(w) || leases.standby || lease_table_tried() || late);
     if (leases.begun && open == leases.open)
         return false;
@@ -398,7 +412,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     if (r->standing == HOLDS && r->lease)
         lease_table_write(w, r->grant.number, r->grant.valid_until);
     if (renewed && !fence_open())
-        inform_guard(w, false); /* for another reason, or for one at last */
+        inform_guard(w, false); /* the reason is new, or is known only now */
     judge_takeable(w);
 }
 
@@ -408,8 +422,8 @@ static int64_t silent(const struct world *w)
     return has_lease(w) && w->cfg->standby.ttl > asks ? w->cfg->standby.ttl : asks;
 }
 
-/* Rule 4: a machine that was replaced is a standby, without a command: its rows are saved and its tables put aside, which
- * needs the server. */
+/* Rule 4: a machine that was replaced becomes a standby without a command. Its rows are saved and
+ * its tables are set aside, which needs the server. */
 static void set_aside(struct world *w, mono_t now)
 {
     struct request r = {.action = ACTION_DEMOTE, .automatic = true};
@@ -436,7 +450,7 @@ static void timers(struct world *w, mono_t now)
         notify_over(w, CONDITION_LEASE, "this machine has no lease that could be taken over");
     if (!fence_made())
         return;
-    /* --promote and --demote change what this machine is. */
+    /* --promote and --demote change the role of this machine. */
     bool standby = state_standby(&w->a->state, w->cfg);
     if (standby != leases.standby) {
         leases.standby = standby;
@@ -444,11 +458,11 @@ static void timers(struct world *w, mono_t now)
         lease_table_expect(!standby);
         if (standby) {
             stop(w);
-            fence_shut(true); /* the worker may be about to set it */
+            fence_shut(true); /* the worker may have been about to open the fence */
         }
         restart(w);
     }
-    /* It is never silent for so long: each of its requests has an end. */
+    /* A working worker is never silent for so long, because each of its requests has a timeout. */
     if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * silent(w)) {
         log_line(LOG_WARN_, "the lease worker made no progress and was ended");
         stop(w);
@@ -460,7 +474,7 @@ static void timers(struct world *w, mono_t now)
         if (worker_start(&leases.worker, child_main, w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the lease", &e);
     }
-    /* A restore has raised it, and the lease names it. */
+    /* A restore has raised the generation, and the lease contains it. */
     if (leases.worker.fd >= 0 && leases.sent != w->a->state.generation &&
         worker_send_packet(leases.worker.fd, GENERATION, &w->a->state.generation,
                            sizeof w->a->state.generation) == 0)
@@ -469,7 +483,8 @@ static void timers(struct world *w, mono_t now)
     set_aside(w, now);
 }
 
-/* The loop wakes at the moment of its end, to take back the flag before anybody may believe it too long. */
+/* Returns how long the loop may sleep. It wakes when the lease ends, to remove the flag before a
+ * reader trusts it for too long. */
 int64_t leases_sleep(mono_t now, int64_t ms)
 {
     int64_t left = fence_made() && leases.open ? mono_since(fence_until(), now) : ms;

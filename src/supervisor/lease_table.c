@@ -1,5 +1,6 @@
-/* worldkeeper_lease in the world's schema, until when this machine has the lease, for games that ask
- * their own server. A worker of its own writes it: a server that does not answer must not keep a renewal waiting. */
+/* Writes worldkeeper_lease in the world's schema: until when this machine holds the lease, for
+ * games that ask their own server. A separate worker writes it, because a server that does not
+ * answer must not delay a renewal. */
 #include "supervisor/lease_table.h"
 
 #include <poll.h>
@@ -11,9 +12,10 @@
 #include "supervisor/world.h"
 
 #define RENEWED 1 /* to the writer */
-#define WRITTEN 2 /* from it: it was written, or could not be */
+#define WRITTEN 2 /* from the writer: the table was written, or could not be written */
 
-/* `until` by our own monotonic clock; the server's is asked when it is written. */
+/* `until` is a time of our own monotonic clock. The server's clock is read when the row is
+ * written. */
 struct renewal {
     uint64_t number, generation;
     mono_t until;
@@ -25,10 +27,11 @@ static bool tried;
 struct child {
     const struct world *w;
     struct db *db;
-    struct err said; /* the last failure that was logged; ERR_NONE: it is written */
+    struct err said; /* the last failure that was logged; ERR_NONE: the last write succeeded */
 };
 
-/* By the server's clock: from a moment that was read before the answer came, so never too late. */
+/* Writes the end of the lease by the server's clock. The server's time is read before the remaining
+ * time is computed, so the end is never too late. */
 static int write_once(struct child *c, const struct renewal *r, struct err *e)
 {
     const struct config *cfg = c->w->cfg;
@@ -44,7 +47,8 @@ static int write_once(struct child *c, const struct renewal *r, struct err *e)
     fault_point("lease_table.writes");
     if (db_lease_publish(c->db, cfg->schema, &word, e) < 0)
         return -1;
-    /* Given back meanwhile: whoever did so may have written before us. */
+    /* If the lease was released meanwhile, the process that released it may have written the table
+     * before us. */
     return fence_is_shut() ? db_lease_end(c->db, cfg->schema, e) : 0;
 }
 
@@ -67,7 +71,8 @@ static int child_main(int fd, void *arg)
     struct child c = {.w = arg};
     struct renewal newest = {0};
     bool closed = false;
-    /* Several may wait while the server does not answer: only the newest counts. */
+    /* Several renewals may be queued while the server does not answer: only the newest one
+     * counts. */
     while (!closed) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         struct packet m;
@@ -89,7 +94,7 @@ static int child_main(int fd, void *arg)
 
 void lease_table_write(struct world *w, uint64_t number, mono_t until)
 {
-    static struct renewal r; /* without a byte that was never written */
+    static struct renewal r; /* static, so that no byte of the packet is uninitialized */
     struct err e;
     r.number = number;
     r.generation = w->a->state.generation;
@@ -100,7 +105,8 @@ void lease_table_write(struct world *w, uint64_t number, mono_t until)
     if (worker_start(&writer, child_main, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the writer of worldkeeper_lease", &e);
     else
-        worker_send_packet(writer.fd, RENEWED, &r, sizeof r); /* if it fails, the next one */
+        /* If sending fails, the next renewal is written. */
+        worker_send_packet(writer.fd, RENEWED, &r, sizeof r);
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
@@ -129,5 +135,5 @@ void lease_table_expect(bool written)
 
 void lease_table_stop(void)
 {
-    worker_kill(&writer); /* what it wrote ends by itself */
+    worker_kill(&writer); /* the lease in the table expires by itself */
 }

@@ -1,6 +1,7 @@
 /* The supervisor of one world and its event loop. Timers, workers, the control socket and signals
  * become events; guard.h decides; workers act. The loop itself never waits for a server, a disk or
- * the network: whatever can block is done in a forked child (base/worker.h); src/README.md lists them. */
+ * the network: all calls that can block are made in forked children (base/worker.h), which
+ * src/README.md lists. */
 #include "supervisor/loop.h"
 
 #include <errno.h>
@@ -37,34 +38,38 @@
 #include "supervisor/world.h"
 #include "supervisor/write_back.h"
 
-/* One round: poll, hear what came (handle_poll()), then the timers of all parts in a fixed order (timers()). What has to
- * happen in this round but not at once is a flag in struct world; nothing calls back into the loop. */
+/* One iteration: poll, handle what arrived (handle_poll()), then the timers of all parts in a fixed
+ * order (timers()). Work that must happen in this iteration, but not at once, is a flag in struct
+ * world. No part calls back into the loop. */
 
-/* The guard is promised a tick at least once a second (GUARD_TICK). */
+/* The guard expects a tick at least once a second (GUARD_TICK). */
 #define TICK_MS 1000
-/* A tick may be so much earlier or later: it goes with what wakes us then, a probe mostly. */
+/* A tick may be this much early or late, so that it coincides with another wake-up, mostly a
+ * probe. */
 #define TICK_SLACK_MS 250
-/* How late a descriptor may be noticed where poll() works for single ones only. */
+/* Delay with which a descriptor may be noticed if poll() only works for single ones. */
 #define ONE_BY_ONE_MS 50
-/* A tick this late, or clocks this far apart, count as doubt about ourselves (GUARD_DOUBT): an answer from before may
- * speak of another time. Late: more than twice the default of [probe] timeout, so that a busy machine, or a disk that
- * holds the process up for a moment, is none; well below the WatchdogSec of the service. Apart: NTP slews a clock by
- * half a millisecond per second at most, so this is a step that somebody made; a smaller one moves no schedule by what
- * anybody would see. */
+/* A tick this late, or clocks that differ by this much, count as doubt about ourselves
+ * (GUARD_DOUBT), because an earlier answer may describe another time. DOUBT_LATE_MS is more than
+ * twice the default of [probe] timeout, so that a busy machine or a disk that delays the process
+ * for a moment does not count. It is well below the WatchdogSec of the service. DOUBT_DRIFT_MS: NTP
+ * slews a clock by at most half a millisecond per second, so a larger difference means that the
+ * clock was set; a smaller step does not move any schedule noticeably. */
 #define DOUBT_LATE_MS 5000
 #define DOUBT_DRIFT_MS 2000
-#define READY_MS 10000 /* READY=1 is sent by then, even without a first answer */
-/* A job ends by itself at the next piece of its work, which takes less than that unless a statement or the disk
- * hangs; one that was killed leaves nothing that the next start does not finish or undo. With the five seconds of
- * disk_finish() this stays below TimeoutStopSec of the service, whose SIGKILL would take the last alerts with it. */
-#define STOP_JOB_MS 5000 /* then a running job is killed, */
-#define STOP_ALL_MS 8000 /* and then nobody waits for it */
+#define READY_MS 10000 /* READY=1 is sent after this time even without a first answer */
+/* A job stops at the next step of its work, which takes less time than this unless a statement or
+ * the disk hangs. A killed job leaves nothing that the next start cannot finish or undo. Together
+ * with the five seconds of disk_finish() this stays below TimeoutStopSec of the service, whose
+ * SIGKILL would lose the last alerts. */
+#define STOP_JOB_MS 5000 /* after this, a running job is killed */
+#define STOP_ALL_MS 8000 /* after this, the loop no longer waits for it */
 
 static struct {
     int signal_fd; /* SIGTERM, SIGINT, SIGHUP, SIGCHLD as packets */
     bool ready;    /* reported to systemd */
     mono_t began, last_tick, next_watchdog, stop_deadline;
-    int64_t wall_offset; /* between the two clocks, at the last tick */
+    int64_t wall_offset; /* wall clock minus monotonic clock, at the last tick */
 } loop;
 
 /* systemd considers the service started after the first probe, whatever its result. */
@@ -78,7 +83,7 @@ static void report_ready(struct world *w)
 
 /* ---- from one part to another ---- */
 
-/* The guard first: how soon the next probe is due depends on what it made of this one. */
+/* The guard judges first, because the time of the next probe depends on its decision. */
 static void judged(struct world *w, const struct judgement *j)
 {
     mono_t now = clock_mono();
@@ -87,7 +92,8 @@ static void judged(struct world *w, const struct judgement *j)
     report_ready(w);
 }
 
-/* A job that found another dump directory ends without an effect, and begins again in that one. */
+/* A job that finds another dump directory ends without an effect, and starts again in that
+ * directory. */
 static void job_message(struct world *w)
 {
     struct err e;
@@ -100,7 +106,8 @@ static void job_message(struct world *w)
     }
 }
 
-/* The end of other workers is noticed by their sockets. */
+/* Reaps workers. Only the job and the disk writer are handled here: the end of other workers is
+ * noticed by their sockets. */
 static void reap(struct world *w)
 {
     int status;
@@ -108,7 +115,8 @@ static void reap(struct world *w)
     bool last;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         disk_reaped(pid);
-        /* Its last messages may be unread; the final one, or the end of the socket, ends the job. */
+        /* Its last messages may be unread. The final message, or the end of the socket, ends the
+         * job. */
         while (w->job_worker.pid == pid && w->job_worker.fd >= 0)
             job_message(w);
         if (w->job_worker.pid == pid) {
@@ -120,14 +128,15 @@ static void reap(struct world *w)
 
 /* ---- signals and time ---- */
 
-/* The loop goes on until the job has ended, or is killed at the deadline; see finished(). */
+/* Begins to stop. The loop continues until the job has ended or is killed at the deadline; see
+ * finished(). */
 static void begin_stop(struct world *w)
 {
     if (w->stopping)
         return;
     w->stopping = true;
     systemd_notify("STOPPING=1");
-    disk_note_pause(w); /* also one that was asked for in this very turn */
+    disk_note_pause(w); /* includes a pause that was requested in this iteration */
     world_event(w, &(struct guard_event){.type = GUARD_STOP});
     if (jobs_running()) {
         log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running()));
@@ -136,7 +145,7 @@ static void begin_stop(struct world *w)
     loop.stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
 }
 
-/* After a suspended machine or a clock jump, act only on fresh probes. */
+/* Detects a suspended machine or a clock jump; after that, the guard acts only on fresh probes. */
 static void watch_ourselves(struct world *w, mono_t now)
 {
     int64_t late = mono_since(now, loop.last_tick) - TICK_MS, offset = clock_wall().ms - now.ms;
@@ -158,8 +167,8 @@ static void watch_ourselves(struct world *w, mono_t now)
     }
 }
 
-/* Whether the journal covers the time since the newest dump is known while it is followed; of a world that is down,
- * only a restore finds out. */
+/* Returns what a loss now would cost. Whether the journal covers the time since the newest dump is
+ * known only while it is followed. For a world that is down, only a restore can tell. */
 static struct exposure exposure_now(const struct world *w)
 {
     const struct manifest *newest = dumps_newest();
@@ -170,7 +179,7 @@ static struct exposure exposure_now(const struct world *w)
         .dump_age = newest ? clock_wall().ms - newest->at.ms : -1,
         .unproven = up ? follower_unproven(w) : -1,
         .journal = w->cfg->journal != JOURNAL_OFF,
-        .up = up || guard_unverified(&w->guard)}; /* where it is not seen, it may be played */
+        .up = up || guard_unverified(&w->guard)}; /* an unobserved world may still be played */
     size_t i;
     json_array_foreach(damaged, i, d)
     {
@@ -179,7 +188,7 @@ static struct exposure exposure_now(const struct world *w)
     return e;
 }
 
-/* What is published, saved and alerted comes last. */
+/* The parts that publish, save and alert come last. */
 static const struct part *const parts[] = {
     &prober_part,  &clients_part,        &jobs_part,        &follower_part,
     &rollups_part, &periodic_check_part, &write_backs_part, &drills_part,
@@ -217,13 +226,13 @@ enum {
     POLL_PROBE,
     POLL_DISK,
     POLL_JOB,
-    POLL_HEARD, /* the workers of the parts (world_worker()) */
+    POLL_HEARD, /* workers of the parts (world_worker()) */
     POLL_CLIENTS = POLL_HEARD + WORKERS_MAX,
     POLL_COUNT = POLL_CLIENTS + CLIENTS_FDS
 };
 
-/* poll() refuses an array longer than the limit of open descriptors, even if most entries are
- * unused: then each descriptor is polled on its own. */
+/* poll() refuses an array that is longer than the limit of open descriptors, even if most entries
+ * are unused. Then each descriptor is polled separately. */
 static int wait_poll(struct pollfd *p, int64_t ms)
 {
     int n = poll(p, POLL_COUNT, (int)ms);
@@ -254,7 +263,7 @@ static void handle_poll(struct world *w, const struct pollfd *p)
         if (p[POLL_CLIENTS + i].revents)
             clients_message(w, i);
     if (p[POLL_SIGNAL].revents) {
-        /* last: the final messages of dead workers are read first */
+        /* handled last, so that the final messages of dead workers are read first */
         struct signalfd_siginfo si;
         while (read(loop.signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
             if (si.ssi_signo == SIGCHLD)
@@ -267,7 +276,8 @@ static void handle_poll(struct world *w, const struct pollfd *p)
     }
 }
 
-/* The follower still writes what it has read; what is not written by the deadline is lost with it. */
+/* Returns whether the loop may end. The follower still writes what it has read; what it has not
+ * written by the deadline is lost. */
 static bool finished(struct world *w)
 {
     mono_t now = clock_mono();
@@ -285,12 +295,12 @@ static void run(struct world *w)
     struct pollfd p[POLL_COUNT];
     while (!finished(w)) {
         mono_t before = clock_mono();
-        /* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
+        /* Sleep until the next tick, probe or timeout, whichever comes first. */
         int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(before, loop.last_tick),
                 probe = prober_sleep(w, before);
         int64_t left = leases_sleep(before, tick < probe ? tick : probe);
         int64_t ms = w->status_dirty || left < 0 ? 0 : left;
-        /* Filled in each round, since any message may have ended a worker or a client. */
+        /* Filled in each iteration, since any message may have ended a worker or a client. */
         for (size_t i = 0; i < POLL_COUNT; i++)
             p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
         p[POLL_SIGNAL].fd = loop.signal_fd;
@@ -302,7 +312,8 @@ static void run(struct world *w)
         clients_fds(before, p + POLL_CLIENTS);
         int n = wait_poll(p, ms);
         mono_t woke = clock_mono();
-        /* Before anything else: we may have slept, and another machine has the world. */
+        /* Checked before anything else: this process may have been suspended, and another machine
+         * may keep the world now. */
         if (leases_decide(w)) {
             offsite_part.stop(w);
             publish_status(w);
@@ -321,7 +332,7 @@ static void run(struct world *w)
 
 /* ---- start and end ---- */
 
-/* Signals become packets of the loop: no handler runs between two steps of a decision. */
+/* Signals become packets of the loop, so that no handler interrupts a decision. */
 static int open_signals(struct err *e)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
@@ -337,7 +348,7 @@ static int open_signals(struct err *e)
     return 0;
 }
 
-/* Loads what is on the disk: dumps, the last ALIVE, an interrupted restore. */
+/* Loads the state of the disk: dumps, the last ALIVE, an interrupted restore. */
 static int recall(struct world *w, struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};
@@ -348,7 +359,7 @@ static int recall(struct world *w, struct err *e)
         return -1;
     dumps_load(w, &c);
     const struct manifest *newest = dumps_newest();
-    if (!expected.known && newest) { /* state.json is lost: the newest manifest holds the same */
+    if (!expected.known && newest) { /* state.json is lost: the newest manifest has the same data */
         expected.known = true;
         expected.server = newest->server;
         snprintf(expected.nonce, sizeof expected.nonce, "%s", newest->nonce);
@@ -357,15 +368,16 @@ static int recall(struct world *w, struct err *e)
     bool cut = p.there || expected.next[0];
     if (cut)
         prober_expect_next(w, p.there ? p.nonce : expected.next);
-    /* The newest dump is of the world that a restore has replaced: it must not come back at the next loss. */
+    /* The newest dump shows the world from before a restore. A new dump is due, so that the next
+     * loss does not bring that world back. */
     if (newest && (cut || expected.generation > newest->generation))
         dumps_due(clock_mono());
     jobs_recall(w);
     return 0;
 }
 
-/* When an earlier supervisor that did not exit cleanly was last known to run. The published status
- * is newer than the state, but lost with the machine if it lies in memory. */
+/* Returns when an earlier supervisor that did not exit cleanly was last known to run. The published
+ * status is newer than the state, but is lost with the machine if it is stored in memory. */
 static wall_t last_sign(const struct world *w)
 {
     const struct state *s = &w->a->state;
@@ -381,10 +393,11 @@ static wall_t last_sign(const struct world *w)
     return last;
 }
 
-/* Only memory and registrations: nothing is taken, started or read yet, so that nothing can fail. */
+/* Initializes memory and registers the parts. It cannot fail, because nothing is locked, started or
+ * read yet. */
 static struct world *begin_world(struct action_context *a, struct config *cfg)
 {
-    static struct world world; /* until the process ends */
+    static struct world world; /* lives until the process ends */
     struct world *w = &world;
     w->a = a;
     w->cfg = cfg;
@@ -419,7 +432,7 @@ static void keep_world(struct world *w)
     if (systemd_watchdog_ms())
         loop.next_watchdog = clock_mono();
     publish_status(w);
-    /* A pause outlives the supervisor that was asked for it. */
+    /* A pause survives a restart of the supervisor. */
     const struct state *s = &w->a->state;
     int64_t left = s->pause_until.ms - clock_wall().ms;
     if (s->paused && (s->pause_until.ms == 0 || left > 0))
@@ -434,11 +447,11 @@ static void keep_world(struct world *w)
         if (parts[i]->stop)
             parts[i]->stop(w);
     history_add(w, HISTORY_STOPPED, NULL);
-    disk_finish(w); /* last: what the others leave is written */
+    disk_finish(w); /* last, so that everything that the other parts queued is written */
     log_line(LOG_NOTE_, "ended");
 }
 
-/* The lock and the claims come first: without them nothing may be touched. */
+/* The lock and the claims are taken first: without them, nothing may be changed. */
 int world_run(struct action_context *a, struct config *cfg, struct err *e)
 {
     struct world *w = begin_world(a, cfg);

@@ -1,5 +1,5 @@
-/* The metrics, in Prometheus' text format for the node exporter's textfile collector: one table says
- * which value of the status becomes which metric. Pure. */
+/* The metrics in Prometheus' text format for the node exporter's textfile collector. One table maps
+ * values of the status to metrics. This file does no I/O. */
 #include "supervisor/metrics.h"
 
 #include <string.h>
@@ -11,14 +11,14 @@
 #define COUNTER "counter"
 #define HISTOGRAM "histogram"
 
-/* A value is a number, true or false, or a time in UTC, which becomes seconds since 1970. A path names
- * members, joined by dots; "[]" is each element of a list, of whose members labels are made, which
- * stand after a blank: "ledger=name" is a label `ledger` with the value of `name`. A histogram's path leads to
- * {"buckets", "sum"}.
+/* A value is a number, a boolean, or a UTC time, which becomes seconds since 1970. A path names
+ * members, joined by dots. "[]" stands for each element of a list; the names after a blank are the
+ * members of the element that become labels: "ledger=name" is a label `ledger` with the value of
+ * `name`. A histogram's path leads to {"buckets", "sum"}.
  *
- * Names, types and help texts are an interface. Where two files of one machine differ in the help or
- * the type of a metric, as those of two versions do during an upgrade, node_exporter drops one world's
- * samples of it without a word: another text needs another name. */
+ * Names, types and help texts are an interface. If two files of one machine differ in the help or
+ * the type of a metric, as during an upgrade, node_exporter silently drops one world's samples of
+ * it. So another help text needs another name. */
 static const struct metric {
     const char *name, *type, *help, *path;
 } table[] = {
@@ -146,15 +146,16 @@ static const struct metric {
     {"progress_sent", GAUGE, "blobs sent since the supervisor started", "progress.sent"},
 };
 
-/* One metric on its way out. The samples of one metric: its head is written with the first of them, or never. */
+/* One metric that is being written. Its head is written with the first sample, or not at all. */
 struct family {
     const struct metric *metric;
     const char *world;
     struct buf *out;
-    bool begun; /* its help and type are there */
+    bool begun; /* help and type were written */
 };
 
-/* As in the text format: any UTF-8 but these three. */
+/* Appends a label. The text format allows any UTF-8 in its value; only these three characters are
+ * escaped. */
 static void add_label(struct buf *b, const char *name, size_t len, const char *value)
 {
     buf_add(b, name, len);
@@ -170,7 +171,8 @@ static void add_label(struct buf *b, const char *name, size_t len, const char *v
     buf_addc(b, '"');
 }
 
-/* `element`: whose members are labels, or NULL; `le`: of a bucket, or NULL. */
+/* Writes one sample. `element`: the object whose members become labels, or NULL; `le`: the limit of
+ * a bucket, or NULL. */
 static void sample(struct family *f, const char *suffix, const json_t *element, const char *le,
                    double value)
 {
@@ -197,7 +199,8 @@ static void sample(struct family *f, const char *suffix, const json_t *element, 
     buf_printf(f->out, "} %.3f\n", value);
 }
 
-/* False: it is not known. Prometheus knows only numbers: flags become 0 and 1, times become seconds. */
+/* Converts a value to a number; returns false if it is unknown. Flags become 0 and 1, times become
+ * seconds. */
 static bool number_of(const json_t *value, double *out)
 {
     wall_t at;
@@ -230,7 +233,7 @@ static void follow(struct family *f, const char *path, const json_t *value, cons
         path += *path == '.';
     }
     if (strcmp(f->metric->type, HISTOGRAM) == 0) {
-        /* "+Inf" is the last of the buckets, and their count is cumulative already. */
+        /* "+Inf" is the last bucket, and the counts are already cumulative. */
         const json_t *buckets = json_object_get(value, "buckets"), *bucket;
         double count = 0, sum;
         size_t i;

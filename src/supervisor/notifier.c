@@ -1,7 +1,7 @@
-/* Decides what becomes an alert, and delivers it: alerts about the world's own state and about
- * conditions, the incidents that they belong to, the deliveries and the heartbeat.
+/* Decides which events become alerts, and delivers them: alerts about the world's own state and
+ * about conditions, their incidents, the deliveries and the heartbeat.
  *
- * An alert stays in the outbox until every channel has it; each delivery is a worker that inherits
+ * An alert stays in the outbox until every channel has it. Each delivery is a worker that inherits
  * its message with the fork. The heartbeat is delivered the same way. */
 #include "supervisor/notifier.h"
 
@@ -24,64 +24,73 @@
 #include "supervisor/words.h"
 #include "supervisor/world.h"
 
-/* Two engines decide what is news: the guard for the world's own state (notify_guard()), condition_alert() for all else
- * (set_condition()). From there on it is one way: composed, queued in the outbox, copied to the disk, delivered. */
+/* Two engines decide what is reported: the guard for the world's own state (notify_guard()), and
+ * condition_alert() for all conditions (set_condition()). After that, all alerts take the same
+ * path: composed, queued in the outbox, copied to the disk, delivered. */
 
 #define HEARTBEAT_EVERY_MS 60000
-#define BEAT_RETRY_MS fault_wait(30000) /* of a start or failure that was not taken */
-/* For a delivery that hangs in spite of its own time-outs. */
+/* Pause after a start or failure message that was not delivered. */
+#define BEAT_RETRY_MS fault_wait(30000)
+/* Extra time for a delivery that hangs in spite of its own timeouts. */
 #define DELIVERY_EXTRA_MS 10000
-/* A restore that is over by then is one message, at its end, in place of two that wake the same person. Longer, and
- * nobody hears that the world is down while there is still something to do. */
+/* A restore that ends within this time causes one message, at its end, instead of two that wake the
+ * same person. A longer delay would hide that the world is down while an operator can still act. */
 #define HOLD_MS fault_wait(60000)
-/* Name of the incident of the world's own state; conditions have theirs in the table below. */
+/* Name of the incident for the world's own state. The incidents of conditions are named in
+ * condition_words.c. */
 #define WORLD_INCIDENT "world"
 
 #define DELIVERIES (ALERT_HEARTBEAT + 1)
 
 struct delivery {
     struct worker worker;
-    char name[64];        /* of its channel, in any config */
-    char last_error[256]; /* for the status; "": the last one went well */
-    char failed[64];      /* its kind: the same one is logged once */
-    json_t *left;         /* of the mail that is being sent: who refused it for now; or NULL */
+    char name[64];        /* name of its channel, which outlives the config */
+    char last_error[256]; /* for the status; "": the last delivery succeeded */
+    char failed[64];      /* kind of the last failure: the same kind is logged once */
+    /* Recipients who temporarily refused the mail that is being sent; or NULL. */
+    json_t *left;
     uint64_t sent_count, failed_count;
 };
 
-/* The alert queue that an earlier supervisor left: nothing is delivered before it was read. */
+/* State of the alert queue that an earlier supervisor left. Alerts are delivered only after it was
+ * read. */
 enum queue_state { QUEUE_UNREAD, QUEUE_READING, QUEUE_READ };
 
 static struct notifier {
     struct delivery deliveries[DELIVERIES]; /* by channel */
-    mono_t next_heartbeat;                  /* when UP is said again */
+    mono_t next_heartbeat;                  /* when UP is sent again */
     enum alert_beat beat;                   /* the last one sent */
-    bool start_sent, failure_sent;          /* this start, and that the world is down now */
+    /* Whether this start, and the current outage, were sent. */
+    bool start_sent, failure_sent;
     mono_t beat_retry;
-    struct outbox outbox; /* all alerts that some channel lacks */
+    struct outbox outbox; /* all alerts that have not reached every channel */
     enum queue_state queue;
-    mono_t queue_retry;         /* no new attempt to read it before; ms 0: none was made yet */
+    mono_t queue_retry;         /* time of the next attempt to read it; ms 0: none was made yet */
     struct incidents incidents; /* as alerts name them */
-    bool incidents_dirty;       /* they are to be saved */
-    json_t *held;      /* alert of a restore's start, held back for the alert of its end; or NULL */
-    mono_t held_until; /* sent on its own then */
+    bool incidents_dirty;       /* the incidents have to be saved */
+    /* Alert about the start of a restore, held back to be merged with the alert about its end; or
+     * NULL. */
+    json_t *held;
+    mono_t held_until; /* after this time it is sent on its own */
     bool
-        refused; /* what was last reported of the world's state is that the server refuses worldkeeper */
+        refused; /* the latest report about the world's state: the server refuses worldkeeper now */
 } notifier;
 
-/* From the worker of a delivery: who of a mail's recipients is to be tried again, if it is partly delivered; then how
- * it ended. */
+/* Packets from a delivery worker: after a partial delivery, the mail's recipients that are to be
+ * tried again; then the result. */
 enum sent_packet { SENT, SENT_LEFT };
 
-/* What the loop needs of a delivery; the answer's text stays in the child. */
+/* What the loop needs to know of a delivery. The text of the answer stays in the child. */
 struct sent {
-    bool ok, accepted; /* by all recipients; by any */
+    bool ok, accepted; /* accepted by all recipients; by any recipient */
     int64_t retry_after;
     struct err error;
 };
 
 /* ---- conditions and alerts, as the status shows them ---- */
 
-/* An alert waits for each channel that lacks it: the longest backlog says how many alerts wait. */
+/* An alert waits for each channel that lacks it, so the longest backlog is the number of waiting
+ * alerts. */
 static json_t *status_json(const struct world *w)
 {
     json_t *channels = json_object();
@@ -98,7 +107,8 @@ static json_t *status_json(const struct world *w)
     return json_pack("{s:I, s:o}", "waiting", (json_int_t)most, "channels", channels);
 }
 
-/* As alerts have it, for root: the words of the hint without its commands, and these: [{"does","command"}]. */
+/* Adds the hint as alerts show it to root: its prose without the commands, and the commands as
+ * [{"does","command"}]. */
 static void set_steps(const struct world *w, json_t *o, const char *hint)
 {
     SCOPED(buf_free) struct buf whole = {0};
@@ -113,7 +123,7 @@ static void set_steps(const struct world *w, json_t *o, const char *hint)
     json_object_set_new(o, "commands", list);
 }
 
-/* With the same texts as the log and the alerts. */
+/* Uses the same texts as the log and the alerts. */
 json_t *notify_conditions_json(const struct world *w)
 {
     json_t *list = json_array();
@@ -158,7 +168,8 @@ json_t *notify_channel_figures(const struct world *w)
 
 /* ---- the copy on the disk ---- */
 
-/* Incidents are written before the alerts that open and close them. */
+/* Sends new data to the disk writer. Incidents are written before the alerts that open and close
+ * them. */
 static void give_to_disk(struct world *w)
 {
     const json_t *alert;
@@ -189,7 +200,7 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         outbox_stored(&notifier.outbox, *(const uint64_t *)data);
         w->status_dirty = true;
     } else if (m->type == DISK_KEPT && m->len > sizeof(struct disk_kept)) {
-        /* An alert of the queue on the disk, with the channels that it still waits for. */
+        /* An alert from the queue on the disk, with the channels that still lack it. */
         const struct disk_kept *kept = data;
         json_t *alert = packet_json(m, sizeof(struct disk_kept));
         bool waits[ALERT_CHANNELS];
@@ -231,7 +242,7 @@ void notify_disk_failed(enum disk_request request)
     }
 }
 
-/* Returns the name, which outlives the config. */
+/* Copies the name of the channel, because the copy outlives the config; returns it. */
 static const char *name_delivery(const struct world *w, enum alert_channel ch)
 {
     struct delivery *d = &notifier.deliveries[ch];
@@ -239,7 +250,8 @@ static const char *name_delivery(const struct world *w, enum alert_channel ch)
     return d->name;
 }
 
-/* A webhook of another name begins anew, and nothing of the old one counts for it. */
+/* If a webhook has another name, it starts from scratch; the figures and alerts of the old one do
+ * not count for it. */
 static void restart(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
@@ -273,7 +285,8 @@ void notify_dir_moved(void)
 
 /* ---- alerts ---- */
 
-/* The next alert of that name opens a new one: another thread in mails and chats. */
+/* Closes the incident. The next alert with this name opens a new one, which is another thread in
+ * mails and chats. */
 static void close_incident(const char *name)
 {
     if (!incident_find(&notifier.incidents, name))
@@ -282,9 +295,9 @@ static void close_incident(const char *name)
     notifier.incidents_dirty = true;
 }
 
-/* Composes an alert for the incident of that name, or for the one that it would open; `exposed`: it says what a loss
- * now would cost. From here on the alert is JSON,
- * as it is stored and sent: nothing is looked up again. */
+/* Composes an alert for the open incident with this name, or for the one that it would open.
+ * `exposed`: the alert says what a loss now would cost. The result is JSON, exactly as it is stored
+ * and sent; nothing is looked up later. */
 static json_t *compose(struct world *w, const char *name, struct alert *al, bool exposed)
 {
     SCOPED(buf_free) struct buf todo = {0}, loss = {0};
@@ -300,7 +313,7 @@ static json_t *compose(struct world *w, const char *name, struct alert *al, bool
     return alert_compose(w->cfg, al, clock_wall());
 }
 
-/* Queues an alert, which opens the incident of that name or, with `closes`, closes it. */
+/* Queues an alert, which opens the incident with this name or, with `closes`, closes it. */
 static void send(struct world *w, const char *name, json_t *alert /* taken */, unsigned event,
                  bool closes)
 {
@@ -321,7 +334,7 @@ void world_log_err(struct world *w, enum log_level level, const char *what, cons
     log_err(level, what, &whole);
 }
 
-/* As an alert's "kind" names it. */
+/* The values of an alert's "kind". */
 static const char *const alert_kinds[] = {[GUARD_ALERT_NEW] = "new",
                                           [GUARD_ALERT_REMINDER] = "reminder",
                                           [GUARD_ALERT_RECOVERED] = "recovered"};
@@ -340,7 +353,8 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
     mono_t now = clock_mono();
     enum guard_alert_kind kind = condition_alert(
         t, on, n->key, incident_find(&notifier.incidents, name), w->cfg->alert_repeat, now);
-    /* Callers say what is, as often as they like; only a change or a reminder goes on from here. */
+    /* Callers report the current situation as often as they like. Only a change or a reminder
+     * passes this line. */
     if (kind == GUARD_ALERT_NONE)
         return;
     t->on = on;
@@ -357,7 +371,7 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
                     json_pack("{s:s, s:b, s:o}", "condition", name, "on", (int)on, "what",
                               js_clean(n->what)));
     }
-    /* The end is named by what it is the end of, in as few words. */
+    /* The headline of the end repeats the short headline of the condition. */
     char over[80];
     if (condition_words[id].over)
         snprintf(over, sizeof over, "%s", condition_words[id].over);
@@ -431,7 +445,8 @@ void notify_started(struct world *w, wall_t last_sign)
                        .doing = words.doing,
                        .todo = words.todo,
                        .urgent = last_sign.ms != 0};
-    /* Incidents outlive the supervisor: without them a recovery could not answer the alert before it. */
+    /* Incidents survive a restart of the supervisor. Without them, a recovery could not refer to
+     * the alert before it. */
     int dir = config_any_channel(w->cfg) ? file_subdir(w->a->job.dirfd, "alerts", NULL) : -1;
     if (dir >= 0) {
         incidents_load(dir, w->cfg->name, &notifier.incidents);
@@ -460,7 +475,7 @@ void notify_event(struct world *w, const char *name, unsigned event, const char 
         send(w, name, compose(w, name, &al, true), event, true);
 }
 
-/* An alert about the world's own state, which includes the one held back. */
+/* Sends an alert about the world's own state, which includes the one that was held back. */
 static void send_guard(struct world *w, struct alert *al, bool closes)
 {
     if (!alert_wanted(w->cfg, al->event)) {
@@ -484,7 +499,8 @@ static void send_held(struct world *w)
         send(w, WORLD_INCIDENT, held, EVENT_RESTORING, false);
 }
 
-/* The restore ended without an alert about the world, or with one that the config leaves out. */
+/* Ends the hold if the restore ended without an alert about the world, or with one that the config
+ * disables. */
 static void end_hold(struct world *w)
 {
     if (!notifier.held || w->guard.state == GUARD_RESTORING)
@@ -501,7 +517,7 @@ void notify_guard(struct world *w, const struct words_facts *facts)
     struct guard_answer a = *facts->answer;
     const struct incident *open = incident_find(&notifier.incidents, WORLD_INCIDENT);
     struct words words;
-    /* What an earlier supervisor reported is over. */
+    /* The outage that an earlier supervisor reported is over. */
     if (a.alert == GUARD_ALERT_NONE && a.changed && w->guard.state == GUARD_UP && open) {
         a.alert = GUARD_ALERT_RECOVERED;
         a.alert_event = open->event;
@@ -533,8 +549,8 @@ void notify_guard(struct world *w, const struct words_facts *facts)
         log_line(LOG_NOTE_, "HINT: %s", todo.p);
     }
     if (a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_RESTORING) {
-        /* The start of a restore is reported together with its end if that takes less than a minute, or if
-         * a user started it and sees it begin. */
+        /* The start of a restore is reported together with its end if the restore takes less than a
+         * minute, or if an operator started it and sees it begin. */
         if (alert_wanted(w->cfg, EVENT_RESTORING)) {
             json_decref(notifier.held);
             notifier.held = compose(w, WORLD_INCIDENT, &al, false);
@@ -556,11 +572,12 @@ struct delivery_args {
     struct message message;
 };
 
-/* A fork has the message in memory already: a slow server costs a process, not the loop. */
+/* Delivers one message. The fork inherits the message in memory; a slow server blocks this process,
+ * not the loop. */
 static int delivery_child(int fd, void *arg)
 {
     const struct delivery_args *d = arg;
-    static struct sent out; /* without a byte that was never written */
+    static struct sent out; /* static, so that no byte of the packet is uninitialized */
     struct request_result r = {0};
     int rc = d->channel == ALERT_HEARTBEAT
                  ? alert_beat(d->cfg, d->beat, &r, &out.error)
@@ -576,8 +593,8 @@ static int delivery_child(int fd, void *arg)
     return 0;
 }
 
-/* Logged once per kind of failure: texts differ each time, by a duration or the number of a refused
- * mail. */
+/* Logs each kind of failure once. Texts are not compared, because they differ each time by a
+ * duration or the number of a rejected mail. */
 static void note_failure(struct world *w, enum alert_channel ch, const struct err *e)
 {
     struct delivery *d = &notifier.deliveries[ch];
@@ -614,7 +631,7 @@ static void start_delivery(struct world *w, enum alert_channel ch)
     json_decref((json_t *)(uintptr_t)args.message.alerts);
 }
 
-/* Some recipients of a mail have it: the others are tried again, as after a failure. */
+/* Some recipients have the mail. The others are tried again, as after a failure. */
 static void partly_delivered(struct world *w, enum alert_channel ch, const struct err *e)
 {
     struct delivery *d = &notifier.deliveries[ch];
@@ -627,7 +644,8 @@ static void partly_delivered(struct world *w, enum alert_channel ch, const struc
     w->poll_disk = true;
 }
 
-/* If some of a mail's recipients refused it for good, that is logged and the mail counts as delivered. */
+/* Handles an accepted message. If some recipients of a mail refused it permanently, that is logged
+ * and the mail counts as delivered. */
 static void delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
 {
     struct delivery *d = &notifier.deliveries[ch];
@@ -635,8 +653,7 @@ static void delivered(struct world *w, enum alert_channel ch, bool ok, const str
     if (ch != ALERT_HEARTBEAT)
         outbox_sent(&notifier.outbox, ch, clock_mono());
     else {
-        /* After a first beat there is nothing left to start: a service that takes no start is not asked
-         * for ever. */
+        /* After the first heartbeat, the start is no longer sent: a service may never accept it. */
         notifier.start_sent |= notifier.beat == BEAT_START || notifier.beat == BEAT_UP;
         notifier.failure_sent |= notifier.beat == BEAT_FAILURE;
     }
@@ -647,10 +664,11 @@ static void delivered(struct world *w, enum alert_channel ch, bool ok, const str
     snprintf(d->last_error, sizeof d->last_error, "%s", ok ? "" : e->text);
     d->failed[0] = '\0';
     w->status_dirty = true;
-    w->poll_disk = true; /* which writes the marks */
+    w->poll_disk = true; /* the poll writes the marks */
 }
 
-/* A delivery sends one message; it is ended then, whatever it still does. */
+/* Handles the result of a delivery. A delivery sends one message; afterwards its worker is always
+ * killed. */
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct delivery *d = notifier.deliveries;
@@ -680,8 +698,8 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     worker_kill(&d->worker);
 }
 
-/* Ends a delivery that hangs in spite of its own timeout; returns whether none is under way. One delivery per channel
- * at a time, so that messages come in order. */
+/* Returns whether no delivery of the channel is running; kills one that hangs in spite of its own
+ * timeout. Each channel has one delivery at a time, so that messages arrive in order. */
 static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
 {
     struct delivery *d = &notifier.deliveries[ch];
@@ -696,15 +714,16 @@ static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
     return !d->worker.pid;
 }
 
-/* What the heartbeat is to say now, into n->beat; false: nothing. */
+/* Chooses what the heartbeat sends now (notifier.beat); returns false if nothing is due. */
 static bool choose_beat(struct world *w, mono_t now)
 {
     enum guard_state s = w->guard.state;
-    /* Start and failure are said once each, and tried until the service takes them; UP is only as good as its minute. */
+    /* Start and failure are sent once each, and retried until the service accepts them. UP is not
+     * retried, because it is valid for its minute only. */
     bool retry = mono_reached(now, notifier.beat_retry) && !w->stopping;
     bool down =
         s == GUARD_LOST || s == GUARD_WAITING || (s == GUARD_RESTORING && !w->guard.by_hand);
-    if (s == GUARD_UP && notifier.failure_sent) { /* its end is reported at once */
+    if (s == GUARD_UP && notifier.failure_sent) { /* the end of the failure is sent at once */
         notifier.failure_sent = false;
         notifier.next_heartbeat = now;
     }
@@ -734,7 +753,7 @@ static void timers(struct world *w, mono_t now)
     if (notifier.held && mono_reached(now, notifier.held_until))
         send_held(w);
     give_to_disk(w);
-    /* Alerts that an earlier supervisor left go first, unless the disk cannot be read. */
+    /* Alerts that an earlier supervisor left are sent first, unless the disk cannot be read. */
     bool away = w->conditions[CONDITION_DISK_WRITER].on,
          known = notifier.queue == QUEUE_READ || notifier.queue_retry.ms || away;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
@@ -751,7 +770,7 @@ void notify_heartbeat_now(void)
     notifier.next_heartbeat = clock_mono();
 }
 
-/* Kills the deliveries that run; marks those that are done already. */
+/* Kills the running deliveries, and marks those that are already done. */
 static void stop(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {

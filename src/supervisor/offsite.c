@@ -1,8 +1,10 @@
-/* Copies on another machine ([offsite]): a worker sends dumps, another the journal's segments, so that
- * a long dump does not keep the newest changes waiting. Nothing else waits for them.
+/* Copies on another machine ([offsite]). One worker sends dumps and another sends the journal's
+ * segments, so that a long dump does not delay the newest changes. Nothing else waits for these
+ * workers.
  *
- * The child (struct child) works on its own and reports; the supervisor keeps the last report of each (struct sender) and
- * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
+ * The child (struct child) works independently and reports. The supervisor keeps the last report of
+ * each child (struct sender) and judges by it. Nothing is sent to the child: it uses the config
+ * that it had at the fork, and exits when the socket closes. */
 #include "supervisor/offsite.h"
 
 #include <inttypes.h>
@@ -25,34 +27,38 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
-#define TICK_MS fault_wait(1000)       /* of the worker that sends segments */
-#define DUMPS_TICK_MS fault_wait(5000) /* and of the one that sends dumps */
-#define TRIM_MS fault_wait(3600000)    /* between two looks for old records */
-#define LOOK_MS 1000                   /* a long upload reports so often */
-#define BESIDE_RATE (1 << 20) /* bytes a second beside a dump or a restore: no store gives up yet */
-#define BESIDE_MS 1000        /* one pause */
-#define AGAIN_MIN_MS fault_wait(1000) /* pauses after a failure: doubled up to … */
+#define TICK_MS fault_wait(1000)       /* interval of the worker that sends segments */
+#define DUMPS_TICK_MS fault_wait(5000) /* interval of the worker that sends dumps */
+#define TRIM_MS fault_wait(3600000)    /* between two searches for old records */
+#define LOOK_MS 1000                   /* interval of reports during a long upload */
+/* Upload rate in bytes per second during a dump or a restore; stores do not time out at this
+ * rate. */
+#define BESIDE_RATE (1 << 20)
+#define BESIDE_MS 1000                /* longest single pause */
+#define AGAIN_MIN_MS fault_wait(1000) /* pause after a failure, doubled up to AGAIN_MAX_MS */
 #define AGAIN_MAX_MS fault_wait(300000)
-#define START_MS fault_wait(5000) /* a worker that died */
+#define START_MS fault_wait(5000) /* pause before a worker that died is restarted */
 #define SILENT_MS 900000
-#define SILENT_TIMEOUTS 12         /* or so many of the store's, which a step may take */
-#define QUIET_MS fault_wait(60000) /* without a word from a worker what it said is not known */
-#define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
+#define SILENT_TIMEOUTS 12 /* or so many timeouts of the store, which one step may take */
+/* Without a report for so long, the figures of a worker count as unknown. */
+#define QUIET_MS fault_wait(60000)
+#define AWAY_MS fault_wait(60000) /* shorter outages of the store are not reported */
 
-/* Two workers, since a dump of hours must not keep the journal's last seconds from the store. */
+/* Two workers, since a dump that takes hours must not keep the last seconds of the journal from the
+ * store. */
 enum { DUMPS, SEGMENTS, SENDERS };
 
-/* From a worker: after each step, and while a long one runs. */
+/* Sent by a worker after each step, and during a long step. */
 struct report {
     struct upload_figures is;
-    bool sending;             /* a step is under way */
-    bool failed;              /* a step failed, just now */
-    bool trouble;             /* the last step failed, or something cannot be stored: */
-    bool away;                /* because the store does not answer */
-    bool fenced;              /* because another machine stores the world there */
-    bool made;                /* all the same copies are made: one thing is no good */
-    struct err why;           /* … */
-    char done[DUMP_NAME_MAX]; /* dump that was stored just now; "" */
+    bool sending;             /* a step is running */
+    bool failed;              /* a step has failed since the last report */
+    bool trouble;             /* the last step failed, or something cannot be stored */
+    bool away;                /* cause of the trouble: the store does not answer */
+    bool fenced;              /* cause of the trouble: another machine stores the world there */
+    bool made;                /* copies are made nevertheless; only one item cannot be stored */
+    struct err why;           /* error of the trouble */
+    char done[DUMP_NAME_MAX]; /* dump that was stored since the last report; "": none */
     uint64_t bytes;
     int64_t took_ms;
 };
@@ -64,13 +70,14 @@ struct sender {
 };
 
 static struct offsite {
-    /* Of uint64_t: a dump or a restore runs, which needs disk and processors. NULL before the first worker. */
+    /* Shared uint64_t: not 0 while a dump or a restore runs, which needs disk and processors. NULL
+     * before the first worker. */
     struct board *hurried;
     struct sender senders[SENDERS];
-    uint64_t failed;       /* steps since the start, for the status */
+    uint64_t failed;       /* failed steps since the start, for the status */
     struct err last_error; /* ERR_NONE: none since the start */
-    bool noted;            /* the failure is in the history */
-    mono_t away_since;     /* ms 0: it is not */
+    bool noted;            /* the failure was written to the history */
+    mono_t away_since;     /* ms 0: the store answers */
 } offsite;
 
 /* ---- the child ---- */
@@ -82,14 +89,14 @@ struct child {
     struct report report;
     mono_t looked;
     int64_t pause;
-    uint64_t hurried, seen; /* as the board had it last */
-    uint64_t moved;         /* bytes of this transfer */
-    struct lives record;    /* as it was read last */
-    bool unswept;           /* that was logged */
-    mono_t next_trim;       /* of the record */
+    uint64_t hurried, seen; /* value and version of the shared memory when it was read last */
+    uint64_t moved;         /* bytes of this transfer so far */
+    struct lives record;    /* the record as it was read last */
+    bool unswept;           /* the failure to sweep was logged */
+    mono_t next_trim;       /* when old records are deleted next */
 };
 
-/* What happened once is reported once. */
+/* Sends the report. One-time events are then cleared, so that they are reported once. */
 static void send_report(struct child *c)
 {
     worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
@@ -98,13 +105,15 @@ static void send_report(struct child *c)
     c->looked = clock_mono();
 }
 
-/* The supervisor has not to think that this worker hangs. */
+/* Called during an upload. Reports regularly, so that the supervisor does not take this worker for
+ * a hanging one. */
 static int look(void *arg, uint64_t bytes, struct err *e)
 {
     (void)e;
     struct child *c = arg;
-    /* What is sent is on this disk already, and what waits for the processor is not. Changes of the journal are
-     * few, and wait for nobody. */
+    /* An upload of a dump is slowed down during a dump or a restore: its data is already stored on
+     * this disk, and the job needs the processor. Journal segments are small and are not slowed
+     * down. */
     int64_t ms = bytes > c->moved ? (int64_t)((bytes - c->moved) * 1000 / BESIDE_RATE) : 0;
     c->moved = bytes;
     uint64_t hurried;
@@ -123,7 +132,8 @@ static int look(void *arg, uint64_t bytes, struct err *e)
     return 0;
 }
 
-/* A record that a promotion could not write without the store, or that the store has lost. */
+/* Writes a record that a promotion could not write without the store, or that the store has
+ * lost. */
 static int record_late(struct child *c, const struct transfer *t, const struct lives *last,
                        uint64_t lease, struct err *e)
 {
@@ -138,8 +148,8 @@ static int record_late(struct child *c, const struct transfer *t, const struct l
     return lives_save(c->u.dirfd, &next, e);
 }
 
-/* The life that this machine began itself, by --init or a restore, is recorded before anything of it is stored. The machine
- * has the world already, so nothing but the store waits for it. */
+/* Records a life that this machine began itself, by --init or a restore, before any data of it is
+ * stored. The machine already keeps the world, so only the uploads wait for this. */
 static int record_life(struct child *c, const struct transfer *t, const struct state *s,
                        const struct life *own, const struct lives *last, struct err *e)
 {
@@ -176,7 +186,8 @@ static int whose(void *arg, const struct transfer *t, struct err *e)
     struct state s;
     struct lives last;
     struct err ignored;
-    /* Before the record: the other worker may be writing what this machine has not recorded yet. */
+    /* Loaded before the record is read, because the other worker may be writing a record that this
+     * machine has not saved yet. */
     lives_load(c->u.dirfd, &last);
     if (state_load(c->u.dirfd, &s, e) < 0 ||
         record_read(t, c->u.cfg->name, &c->record, &ignored, e) < 0)
@@ -195,7 +206,8 @@ static int whose(void *arg, const struct transfer *t, struct err *e)
     return 1;
 }
 
-/* As dumps go by [retention], so do the records of lives that have none any more. What fails is tried again with the next. */
+/* Deletes the records of lives that have no dumps any longer, as [retention] has deleted them. A
+ * failure is retried with the next dump. */
 static void trim_record(struct child *c)
 {
     const struct upload *u = &c->u;
@@ -214,7 +226,7 @@ static void trim_record(struct child *c)
         log_line(LOG_WARN_, "old records of the world stay in the store: %s", e.text);
 }
 
-/* Returns how long to wait. */
+/* Handles a failed step; returns how long to wait in ms. */
 static int64_t failed(struct child *c, enum remote_result got, const struct err *e)
 {
     int64_t asked = c->u.t.store ? remote_pause(c->u.t.store) : 0;
@@ -227,7 +239,7 @@ static int64_t failed(struct child *c, enum remote_result got, const struct err 
     return c->pause > asked ? c->pause : asked;
 }
 
-/* Returns how long to wait. */
+/* Runs one step; returns how long to wait in ms. */
 static int64_t step(struct child *c)
 {
     struct err e = {0};
@@ -252,7 +264,7 @@ static int64_t step(struct child *c)
         snprintf(c->report.done, sizeof c->report.done, "%.*s", DUMP_NAME_MAX - 1, c->u.done.name);
         c->report.bytes = c->u.done.bytes;
         c->report.took_ms = mono_since(clock_mono(), began);
-        c->next_trim = clock_mono(); /* another may go for it */
+        c->next_trim = clock_mono(); /* another dump may be deleted in exchange */
     }
     if (!more)
         trim_record(c);
@@ -262,10 +274,10 @@ static int64_t step(struct child *c)
 
 static int run_child(int fd, struct world *w, unsigned role)
 {
-    static struct child c; /* without a byte that was never written */
+    static struct child c; /* static, so that no byte of the packet is uninitialized */
     c.fd = fd;
     c.role = role;
-    /* Both together keep to the rate: most of it is for dumps, which are long. */
+    /* Both workers together keep to the rate. Most of it is for dumps, which are large. */
     uint64_t *rate = &w->cfg->offsite.max_rate;
     if (*rate && w->cfg->journal == JOURNAL_FOLLOW && w->cfg->offsite.segments)
         *rate = role == DUMPS ? *rate - *rate / 4 : *rate / 4;
@@ -281,7 +293,8 @@ static int run_child(int fd, struct world *w, unsigned role)
             c.report.sending = false;
         send_report(&c);
         if (poll(&p, 1, (int)wait) > 0)
-            return 0; /* nothing is ever sent to it: the supervisor is gone */
+            /* Nothing is ever sent to this worker, so the supervisor has closed the socket. */
+            return 0;
     }
 }
 
@@ -299,7 +312,7 @@ static int send_segments(int fd, void *arg)
 
 static void end_sender(struct sender *s)
 {
-    worker_kill(&s->worker); /* what is not whole in the store does not count there */
+    worker_kill(&s->worker); /* an incomplete upload does not count as stored */
     s->last = (struct report){0};
 }
 
@@ -324,7 +337,8 @@ static void restart(struct world *w)
         offsite.senders[i].next_start = clock_mono();
 }
 
-/* A machine whose fence is closed, or that is a standby, must not write where another one stores its world. */
+/* Returns whether worker `i` may run. A machine whose fence is closed, or that is a standby, must
+ * not write where another machine stores its world. */
 static bool wanted(const struct world *w, unsigned i)
 {
     const struct config *c = w->cfg;
@@ -332,7 +346,7 @@ static bool wanted(const struct world *w, unsigned i)
            (i == DUMPS || (c->journal == JOURNAL_FOLLOW && c->offsite.segments));
 }
 
-/* Is what the worker said last still so? */
+/* Returns whether the worker's last report is still current. */
 static bool is_known(unsigned i)
 {
     const struct sender *s = &offsite.senders[i];
@@ -340,8 +354,9 @@ static bool is_known(unsigned i)
            mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
 }
 
-/* The worker that is in trouble; NULL: none. First one that makes no copies: what is no good in the store may lie there for
- * good. Then dumps: without them the journal is worth nothing. */
+/* Returns the report of the worker that is in trouble; NULL: none. A worker that makes no copies
+ * comes first, because a bad item in the store may stay there for good. Then dumps come first:
+ * without them the journal is useless. */
 static const struct report *trouble(void)
 {
     const struct report *found = NULL;
@@ -364,7 +379,7 @@ static void judge(struct world *w)
         history_add(w, HISTORY_OFFSITE,
                     json_pack("{s:b, s:o}", "ok", false, "error", js_clean(r->why.text)));
     offsite.noted = r != NULL;
-    if (r) /* away in whatever words, fenced by whichever dump */
+    if (r) /* the key does not depend on the wording of an outage, or on the dump that fences */
         notify_open(w, CONDITION_OFFSITE,
                     r->away     ? "away"
                     : r->fenced ? "fenced"
@@ -378,7 +393,8 @@ static void judge(struct world *w)
         notify_over(w, CONDITION_OFFSITE, "copies on the other machine are made and good again");
 }
 
-/* How old the oldest of what is newer than all that is stored is; -1: not known. */
+/* Returns the age in seconds of the oldest item that is newer than everything stored; -1: not
+ * known. */
 static int64_t behind_seconds(const struct world *w)
 {
     int64_t most = 0, now = clock_wall().ms;
@@ -392,7 +408,7 @@ static int64_t behind_seconds(const struct world *w)
     return most;
 }
 
-/* Each upload succeeds, and yet they are too slow. Of one that fails the other condition says more. */
+/* Reports uploads that succeed but are too slow. If uploads fail, CONDITION_OFFSITE says more. */
 static void judge_late(struct world *w)
 {
     int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
@@ -433,7 +449,7 @@ static void take_report(struct world *w, struct sender *s, const struct report *
     judge_late(w);
 }
 
-/* Until the next one says otherwise. */
+/* Handles a worker that ended. The failure is shown until the next worker reports. */
 static void worker_lost(struct world *w, struct sender *s, const char *how)
 {
     struct report r = {.failed = true, .trouble = true, .away = true};

@@ -11,17 +11,18 @@
 #include "supervisor/notifier.h"
 #include "supervisor/world.h"
 
-#define FIRST_MS 60000 /* after the start, when dumps and probes have settled */
+#define FIRST_MS 60000 /* after the start, so that dumps and probes have settled */
 #define EVERY_MS 86400000
-#define AGAIN_MS 600000 /* while something fails, so that the fix is noticed soon */
-#define LIMIT_MS 120000 /* for a check that hangs: killed then */
+#define AGAIN_MS 600000 /* while a rule fails, so that the fix is noticed soon */
+#define LIMIT_MS 120000 /* a check that takes longer hangs, and is killed */
 
 static struct periodic_check {
     struct worker worker;
     mono_t next;
 } periodic_check;
 
-/* In a fork, since the rules log in, resolve names and look at disks: all of it may block. */
+/* Runs in a fork, since the rules log in, resolve names and access disks, and each of these may
+ * block. */
 static int child_main(int fd, void *arg)
 {
     const struct world *w = arg;
@@ -37,14 +38,15 @@ static void stop(struct world *w)
     worker_kill(&periodic_check.worker);
 }
 
-/* Ignored if the world went down meanwhile. */
+/* Judges the result of a check, unless the world is down meanwhile. */
 static void judge(struct world *w, const json_t *o)
 {
     const char *what = js_text(o, "what");
     char key[64];
     if (w->guard.state != GUARD_UP)
         return;
-    /* The beginning and the length: other rules that fail are other news, though a key holds only 63 bytes. */
+    /* The key is the length and the beginning of the text, because it holds only 63 bytes. If other
+     * rules fail, the key differs and the failure is reported again. */
     snprintf(key, sizeof key, "%zu %.50s", strlen(what), what);
     if (what[0])
         notify_open(w, CONDITION_CHECK, key, "keeping the world; what needs this will fail",
@@ -71,7 +73,8 @@ static void timers(struct world *w, mono_t now)
         stop(w);
     if (w->guard.state == GUARD_STANDBY)
         notify_over(w, CONDITION_CHECK, "another machine keeps the world");
-    /* Not beside a job: it would find the locks and the connections of that. */
+    /* A check does not run beside a job, because it would find the locks and the connections of the
+     * job. */
     if (periodic_check.worker.pid || w->stopping || w->guard.state != GUARD_UP || jobs_running() ||
         !mono_reached(now, periodic_check.next))
         return;

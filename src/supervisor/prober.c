@@ -1,5 +1,5 @@
 /* The supervisor's side of the probe (watch/probe.h): asks once a second, notices a probe that
- * hangs or dies, keeps what the world is expected to be, and turns answers into judgements, which
+ * hangs or dies, keeps the expected state of the world, and turns answers into judgements, which
  * the caller passes to the guard. */
 #include "supervisor/prober.h"
 
@@ -11,34 +11,37 @@
 #include "supervisor/world.h"
 #include "watch/probe.h"
 
-/* A question at each interval of the config, and never two at a time. What an answer proves is judged at once against what is expected
- * (watch/expect.h), and remembered in the state: it is what a later loss is measured against. */
+/* One question is sent at each interval of the config, and never two at a time. An answer is judged
+ * at once against the expectation (watch/expect.h), and the result is saved in the state: a later
+ * loss is measured against it. */
 
-#define HISTORY 8 /* verdicts that the status shows, at one letter each */
+#define HISTORY 8 /* number of verdicts in the status, one letter each */
 
 static struct prober {
-    struct expectation expect; /* what an answer is judged by */
+    struct expectation expect; /* the expectation by which answers are judged */
     bool asked;
-    uint64_t number; /* of the current question; an answer to an older one is dropped */
+    uint64_t number; /* number of the current question; an answer to an older question is dropped */
     mono_t asked_at, last_asked, next;
-    uint64_t connection; /* number of the connection that the last answer came over */
+    uint64_t connection; /* connection number of the last answer */
     bool foreign;        /* the last sentinel row that could be judged is not ours */
     bool same_world;
-    bool swapping;           /* a restore may swap its world in; it was not seen yet */
-    struct observation last; /* as it came */
+    /* A restore may be swapping in its world, which no probe has seen yet. */
+    bool swapping;
+    struct observation last; /* the last observation as received */
     char text[640], history[HISTORY + 1];
-    wall_t at; /* of the last answer */
+    wall_t at; /* time of the last answer */
 } prober;
 
 void prober_expect(struct world *w, const struct state *s, mono_t seen)
 {
     prober.expect = (struct expectation){.known = s->known, .server = s->server, .seen = seen};
     snprintf(prober.expect.nonce, sizeof prober.expect.nonce, "%s", s->nonce);
-    if (!seen.ms) /* not the dump's that stands in for a lost state */
+    if (!seen.ms) /* from our own state, not from the dump that replaces a lost state */
         prober.connection = w->a->state.server.connection;
 }
 
-/* Also in the state: a supervisor that starts after a crash must know the world that may have been swapped in. */
+/* Sets the nonce of the world that a restore is about to swap in. It is also saved in the state,
+ * because a supervisor that starts after a crash must know this world. */
 void prober_expect_next(struct world *w, const char *nonce)
 {
     struct state *s = &w->a->state;
@@ -48,17 +51,17 @@ void prober_expect_next(struct world *w, const char *nonce)
     s->gone_at = (wall_t){0};
 }
 
-/* The world is there: what a later loss is measured against. */
+/* Records that the world is alive; a later loss is measured against this. */
 static void seen_alive(struct world *w, const struct observation *o)
 {
     struct state *s = &w->a->state;
     prober.same_world = s->known && strcmp(s->nonce, o->nonce) == 0 &&
                         s->server.start == o->server.start && s->server.pid == o->server.pid;
-    /* Numbers of connections grow within one server process, and begin again with the next. */
+    /* Connection numbers grow within one server process, and restart with the next. */
     uint64_t highest = prober.same_world ? s->server.connection : 0;
     prober.swapping = false;
-    if (!w->swaps && s->next[0]) { /* it is this one, or did not come */
-        /* The worker of that restore died before it could report it. */
+    if (!w->swaps && s->next[0]) { /* the expected world is this one, or never appeared */
+        /* The worker of that restore died before it could report its success. */
         if (strcmp(s->next, o->nonce) == 0) {
             struct state_made made = {0};
             snprintf(made.nonce, sizeof made.nonce, "%s", o->nonce);
@@ -72,7 +75,7 @@ static void seen_alive(struct world *w, const struct observation *o)
     s->alive_at = prober.at;
     s->gone_at = (wall_t){0};
     s->server = o->server;
-    if (s->server.connection < highest) /* a restore's connection is newer than the probe's */
+    if (s->server.connection < highest) /* the connection of a restore is newer than the probe's */
         s->server.connection = highest;
     s->generation = o->generation > s->generation ? o->generation : s->generation;
     snprintf(s->nonce, sizeof s->nonce, "%s", o->nonce);
@@ -83,10 +86,11 @@ static void seen_alive(struct world *w, const struct observation *o)
     w->state_dirty |= !prober.same_world;
 }
 
-/* Sets gone_at: since when it is proven that the lost world cannot be written to, as by an empty
- * world after a restart, or a dead server process, unless a restore is just putting it back: players
- * may write to what it swaps in before a probe sees that, and lose it again. A server that merely does not
- * answer changes nothing; any other verdict resets it, since the world may have been there in between. */
+/* Sets gone_at, the time since which the lost world provably cannot be written to: it is empty
+ * after a restart, or the server process is dead. Not called while a restore swaps in a world,
+ * because players may write to that world before a probe sees it, and lose it again. A server that
+ * only does not answer changes nothing. Any other verdict resets gone_at, since the world may have
+ * been there in between. */
 static void seen_gone(struct state *s, const struct observation *o, const struct judgement *j)
 {
     bool emptied = (j->verdict == VERDICT_EMPTY || j->verdict == VERDICT_MISSING) && j->restarted;
@@ -99,11 +103,11 @@ static void seen_gone(struct state *s, const struct observation *o, const struct
 
 static void judge(struct world *w, const struct observation *o, struct judgement *j)
 {
-    /* A copy: what holds for this answer must not outlast it. */
+    /* A copy, because a change for this answer must not affect later ones. */
     struct expectation expect = prober.expect;
     size_t n = strlen(prober.history);
     int64_t waited = mono_since(clock_mono(), prober.asked_at) - o->latency_ms;
-    /* The nonce of a stored dump is ours too: that dump was loaded by hand. */
+    /* The nonce of a stored dump is ours too: that dump was loaded manually. */
     if (o->failed == VERDICT_NONE && o->rows == 1 && expect.known &&
         strcmp(o->nonce, expect.nonce) != 0 && dumps_know_nonce(o->nonce))
         snprintf(expect.next_nonce, sizeof expect.next_nonce, "%s", o->nonce);
@@ -115,22 +119,23 @@ static void judge(struct world *w, const struct observation *o, struct judgement
         j->verdict == VERDICT_FOREIGN || (prober.foreign && j->verdict != VERDICT_ALIVE);
     if (o->server.connection)
         prober.connection = o->server.connection;
-    /* Not the moment of now: the answer may have waited for us, while the server died. */
+    /* The time of the answer, not the current time: the answer may have waited for us while the
+     * server died. */
     prober.at = (wall_t){clock_wall().ms - (waited > 0 ? waited : 0)};
     snprintf(prober.text, sizeof prober.text, "%s", j->text);
-    /* The oldest letter makes room. */
+    /* The oldest letter is removed. */
     if (n == HISTORY)
         memmove(prober.history, prober.history + 1, n--);
     prober.history[n] = verdict_letter(j->verdict);
     prober.history[n + 1] = '\0';
     if (!prober.swapping)
         seen_gone(&w->a->state, o, j);
-    /* What is in a standby's server may be a copy of another machine's world. */
+    /* A standby's server may hold a copy of another machine's world. */
     if (j->verdict == VERDICT_ALIVE && !state_standby(&w->a->state, w->cfg))
         seen_alive(w, o);
 }
 
-/* The probe itself failed: of the server nothing is known. */
+/* Judges a failure of the probe itself: the state of the server is unknown. */
 static bool stalled(struct world *w, const char *text, struct judgement *j)
 {
     struct observation o = {.failed = VERDICT_STALLED,
@@ -140,8 +145,9 @@ static bool stalled(struct world *w, const char *text, struct judgement *j)
     return true;
 }
 
-/* true: no process could be started. Questions are numbered: after a restore the answer to an older one would speak of
- * the world before. */
+/* Sends a question. Returns true if no process could be started, which was then judged. Questions
+ * are numbered, because after a restore an answer to an older question would describe the previous
+ * world. */
 static bool ask(struct world *w, mono_t now, struct judgement *j)
 {
     static struct probe_args args; /* read by the child after the fork */
@@ -152,8 +158,8 @@ static bool ask(struct world *w, mono_t now, struct judgement *j)
     if (w->probe_worker.pid == 0 &&
         worker_start(&w->probe_worker, probe_worker, &args, false, &e) < 0)
         return stalled(w, e.text, j);
-    /* Without a world or a dump, or with a foreign world, our lock would only keep out the
-     * supervisor that has one. */
+    /* The probe may take the server lock only if this supervisor has a world, or a dump and no
+     * foreign world. Otherwise the lock would only keep out the supervisor that has a world. */
     struct probe_question q = {.number = ++prober.number,
                                .before = prober.connection,
                                .may_watch = w->guard.state == GUARD_UP ||
@@ -162,8 +168,9 @@ static bool ask(struct world *w, mono_t now, struct judgement *j)
     return false;
 }
 
-/* The child has time-outs of its own for connecting and querying; this one is for a child that
- * hangs in the client library or on the socket of a frozen server. */
+/* Sends the next question, or judges a timeout. The child has its own timeouts for connecting and
+ * querying; this timeout is for a child that hangs in the client library or on the socket of a
+ * frozen server. */
 bool prober_timers(struct world *w, mono_t now, struct judgement *out)
 {
     char text[128], t[TEXT_SHORT];
@@ -196,10 +203,11 @@ bool prober_message(struct world *w, struct judgement *out)
     return asked && !w->stopping && stalled(w, "the probe's process died", out);
 }
 
-/* A millisecond more than the time-out, so that it is over when the loop wakes. */
+/* Returns how long the loop may sleep. One millisecond more than the timeout, so that the timeout
+ * is over when the loop wakes. */
 int64_t prober_sleep(const struct world *w, mono_t now)
 {
-    if (w->stopping) /* not even a time-out is awaited */
+    if (w->stopping) /* while stopping, not even a timeout is awaited */
         return INT64_MAX;
     mono_t t = prober.asked ? mono_add(prober.asked_at, w->cfg->probe_timeout + 1) : prober.next;
     return mono_reached(now, t) ? 0 : mono_since(t, now);

@@ -24,30 +24,31 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
-/* status.json is built from the parts' own JSON; metrics and page are made from it, so that they cannot contradict it. What is
- * published together goes to the disk writer in one packet. */
+/* status.json is built from the parts' own JSON. Metrics and page are made from it, so that they
+ * cannot contradict it. Files that are published together go to the disk writer in one packet. */
 
-/* Changed or not, three times while it is valid (STATUS_VALID_MS): one that is late, or that the disk did not take, is
- * no sign yet that the supervisor is dead. */
+/* The status is published three times while it is valid (STATUS_VALID_MS), changed or not: a single
+ * status that is late, or that the disk did not take, does not yet mean that the supervisor is
+ * dead. */
 #define PUBLISH_EVERY_MS fault_wait(5000)
-/* Closer than this, two readings of the clocks differ because they are not read at once; farther apart, the wall clock was
- * set. */
+/* Below this difference, two readings of the clocks differ because they are not read at the same
+ * moment. Above it, the wall clock was set. */
 #define CLOCKS_APART_MS 1000
 
-/* How late the loop was, in ms: each round oversleeps, and takes time. The bounds are what the histogram of the metrics
- * promises: from what nobody notices to what the guard calls doubt. */
+/* How late the loop was, in ms: each iteration oversleeps, and takes time itself. The bounds are
+ * those of the histogram in the metrics, from unnoticeable to what the guard calls doubt. */
 static const int64_t late_bounds[] = {5, 10, 25, 50, 100, 250, 500, 1000, 5000};
 #define LATE_BUCKETS (sizeof late_bounds / sizeof *late_bounds)
 struct lateness {
-    int64_t now, max, sum;             /* the worst since the last status, and ever */
-    uint64_t counts[LATE_BUCKETS + 1]; /* of rounds up to each bound, above the one before */
+    int64_t now, max, sum;             /* the maximum since the last status, and since the start */
+    uint64_t counts[LATE_BUCKETS + 1]; /* iterations up to each bound and above the previous one */
 };
 
 static struct publisher {
     mono_t next;
-    char systemd_status[700]; /* as sent */
-    mono_t since;             /* of the state that was published, */
-    wall_t since_wall;        /* and as it was */
+    char systemd_status[700]; /* the last text sent */
+    mono_t since;             /* monotonic time of the last state change, as published */
+    wall_t since_wall;        /* the same as wall-clock time */
     struct lateness late;
 } publisher;
 
@@ -63,7 +64,7 @@ void publish_late(int64_t ms)
     l->max = ms > l->max ? ms : l->max;
 }
 
-/* The age is of now, and the names that the whole status has already are left out. */
+/* Describes the newest dump with its current age, without the names that the status already has. */
 static json_t *dump_json(const struct world *w)
 {
     const struct manifest *m = dumps_newest();
@@ -76,7 +77,8 @@ static json_t *dump_json(const struct world *w)
     return o;
 }
 
-/* The two clocks are not read at once: a moment to come would differ by a millisecond each time. */
+/* Rounds a future time to a whole second. The two clocks are not read at the same moment, so the
+ * time would otherwise differ by a millisecond in each status. */
 static wall_t whole_second(int64_t wall, int64_t in)
 {
     return (wall_t){(wall + in + 500) / 1000 * 1000};
@@ -105,7 +107,8 @@ static json_t *insecure_json(const struct config *c)
     return list;
 }
 
-/* The same of a moment that is past: each file that names it would be written again. */
+/* Returns the time of the last state change. It stays the same until the state or the clock
+ * changes; otherwise each file that contains it would be written again. */
 static json_t *since_json(const struct world *w, mono_t now, int64_t wall)
 {
     int64_t at = wall - mono_since(now, w->guard.since);
@@ -116,7 +119,7 @@ static json_t *since_json(const struct world *w, mono_t now, int64_t wall)
     return js_time(publisher.since_wall);
 }
 
-/* The same in words for people, with what there is to do. */
+/* Adds the explanation for people, and what they can do. */
 static void set_explanation(const struct world *w, json_t *o)
 {
     SCOPED(buf_free) struct buf todo = {0}, command = {0};
@@ -134,8 +137,10 @@ json_t *publish_status_json(struct world *w)
     int64_t wall = clock_wall().ms;
     char flag[128];
     guard_flag(&w->guard, &w->guard_cfg, now, flag);
-    /* Never longer than the lease: a game that reads the flag must not play on when another machine has the world. */
-    bool ended = w->guard.state == GUARD_STOPPED; /* the last status expires at once */
+    /* A status is never valid longer than the lease: a game that reads the flag must stop when
+     * another machine keeps the world. */
+    /* The last status of a supervisor expires at once. */
+    bool ended = w->guard.state == GUARD_STOPPED;
     int64_t left = leases_sleep(now, STATUS_VALID_MS), valid = left > 0 ? left : 0;
     json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
                           1, "world", w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(),
@@ -168,7 +173,7 @@ json_t *publish_status_json(struct world *w)
     return o;
 }
 
-/* Cumulative, in seconds. */
+/* Returns the histogram with cumulative counts, in seconds. */
 static json_t *lateness_figures(const struct lateness *l)
 {
     json_t *buckets = json_array();
@@ -185,7 +190,7 @@ static json_t *lateness_figures(const struct lateness *l)
                      (double)l->max / 1000);
 }
 
-/* One series for each state, so that a rule may ask for any of them. */
+/* Returns one series for each state, so that a rule may use any of them. */
 static json_t *state_figures(const struct world *w)
 {
     json_t *list = json_array();
@@ -195,7 +200,7 @@ static json_t *state_figures(const struct world *w)
     return list;
 }
 
-/* What the metrics have and the status has not, or not as a number. */
+/* Returns the figures of the metrics that the status lacks, or does not have as a number. */
 static json_t *figures(const struct world *w, const json_t *status)
 {
     const char *central = js_text(json_object_get(status, "progress"), "central");
@@ -234,7 +239,7 @@ static json_t *status_files(struct world *w)
     json_t *status = publish_status_json(w), *files = json_array();
     SCOPED(xfree) char *s = json_dumps(status, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     guard_flag(&w->guard, &w->guard_cfg, clock_mono(), flag);
-    /* The flag file is what games read: one word and a line end, and never UP once the fence is closed. */
+    /* Games read the flag file: one word and a line end, and never UP once the fence is closed. */
     size_t end = strlen(flag);
     bool up = strcmp(flag, "UP") == 0;
     snprintf(flag + end, sizeof flag - end, "\n");
@@ -248,7 +253,7 @@ static json_t *status_files(struct world *w)
         metrics_text(w->cfg->name, status, &b);
         add_file(files, w->cfg->metrics_file, b.p);
     }
-    if (up && json_array_size(files)) /* not to be written once the lease is over */
+    if (up && json_array_size(files)) /* must not be written after the lease has ended */
         json_object_set_new(json_array_get(files, 0), "fenced", json_true());
     json_decref(status);
     return files;
@@ -268,7 +273,7 @@ void publish_status(struct world *w)
     if (!w->cfg->status_dir)
         return;
     if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, status_files(w)) < 0)
-        publisher.next = mono_add(clock_mono(), 1000); /* try again with the status of then */
+        publisher.next = mono_add(clock_mono(), 1000); /* try again with a status of that time */
     else
         publisher.late.now = 0;
 }
@@ -282,14 +287,16 @@ static bool publishes_as(const struct config *c, const char *dir, const char *na
     return as && c->status_dir && strcmp(c->status_dir, dir) == 0;
 }
 
-/* A file that nobody writes any more would claim for ever what it claimed last. */
+/* Rewrites the files that the new config no longer publishes. Without this, they would show their
+ * last state for ever. */
 void publish_leave(struct world *w, const struct config *next)
 {
     const char *dir = w->cfg->status_dir, *metrics_file = w->cfg->metrics_file;
     struct guard watching = w->guard;
     if (!dir)
         return;
-    /* As if we had stopped, but only for the content of these files. */
+    /* The content of these files is that of a stopped supervisor; the guard's real state is put
+     * back afterwards. */
     w->guard.state = GUARD_STOPPED;
     w->guard.since = clock_mono();
     if (next->status_dir)
@@ -306,7 +313,7 @@ void publish_leave(struct world *w, const struct config *next)
         if (publishes_as(next, dir, js_text(f, "name")))
             json_array_remove(files, i);
         else if (metrics_file && strcmp(js_text(f, "name"), metrics_file) == 0)
-            json_object_del(f, "data"); /* a collector would read the same series twice */
+            json_object_del(f, "data"); /* otherwise a collector would read the same series twice */
     }
     for (size_t i = 0; w->cfg->page && site_files[i]; i++)
         if (!next->page || !next->status_dir || strcmp(next->status_dir, dir) != 0)
@@ -318,7 +325,7 @@ void publish_leave(struct world *w, const struct config *next)
     w->status_dirty = true;
 }
 
-/* What has changed, and every few seconds all the same. */
+/* Publishes the status if it changed, and otherwise every few seconds. */
 static void timers(struct world *w, mono_t now)
 {
     if (w->status_dirty || mono_reached(now, publisher.next))

@@ -1,5 +1,5 @@
-/* The history of the world (store/history.h): what the supervisor notes goes to the disk writer one
- * record after the other, and waits in memory while the disk cannot take it. */
+/* The history of the world (store/history.h). Records go to the disk writer one at a time, and wait
+ * in memory while the disk does not take them. */
 #include "supervisor/recorder.h"
 
 #include <string.h>
@@ -9,25 +9,26 @@
 #include "supervisor/disk_writer.h"
 #include "supervisor/world.h"
 
-/* Records wait in memory, oldest first, until the disk writer has taken them; the counters of the metrics are of the same
- * records, since this supervisor started. */
+/* Records wait in memory, oldest first, until the disk writer has stored them. The counters of the
+ * metrics count the same records since this supervisor started. */
 
-/* The finest bucket of history.json. */
+/* Length of the finest bucket of history.json. */
 #define SAMPLE_EVERY_MS INT64_C(300000)
 #define WAITING_MAX 2000
 
-/* What the metrics count. */
+/* Kinds of records that the metrics count. */
 static const enum history_kind counted[] = {HISTORY_DUMP, HISTORY_RESTORE, HISTORY_DRILL,
                                             HISTORY_VERIFY};
 #define COUNTED (sizeof counted / sizeof *counted)
-/* Failures are counted by their class; one more for dumps that the shrink guard rejected. */
+/* Failures are counted by their class. One more counter is for dumps that the shrink guard
+ * rejected. */
 #define REJECTED (ERR_CONDITION + 1)
 
 static struct recorder {
     uint64_t passed[COUNTED], failed[COUNTED][REJECTED + 1];
     json_t *waiting; /* records, oldest first */
-    bool given;      /* the disk writer has the first one */
-    bool dropped;    /* some were lost since it last stored one */
+    bool given;      /* the first record was sent to the disk writer */
+    bool dropped;    /* records were lost since the disk writer last stored one */
     mono_t retry, next_sample;
     int64_t probe_ms, journal_lag_ms; /* the largest since the last sample; -1: none */
 } recorder;
@@ -46,8 +47,8 @@ static int give_first(struct world *w)
                                  json_incref(json_array_get(recorder.waiting, 0)));
 }
 
-/* One after the other: a record that is sent twice, since a disk writer died with it, then stands
- * beside itself in the file, and counts once. */
+/* Sends one record at a time. If a disk writer dies with a record, the record is sent again; its
+ * copies are then adjacent in the file and count once. */
 static void give(struct world *w)
 {
     if (!recorder.given && json_array_size(recorder.waiting) &&
@@ -75,7 +76,8 @@ json_t *recorder_runs(void)
     return list;
 }
 
-/* A series that begins with its first failure has no rise that a rule could see. */
+/* Returns the counters of failures, including zeros: a rule cannot see an increase in a series that
+ * begins with its first failure. */
 json_t *recorder_failures(void)
 {
     json_t *list = json_array();
@@ -105,13 +107,13 @@ void history_add(struct world *w, enum history_kind kind, json_t *fields)
         if (!recorder.dropped)
             log_line(LOG_WARN_, "the history cannot be written for so long that it loses records");
         recorder.dropped = true;
-        json_array_remove(recorder.waiting, 1); /* the first may be on its way */
+        json_array_remove(recorder.waiting, 1); /* the first record may have been sent already */
     }
     json_array_append_new(recorder.waiting, history_record(kind, fields));
     give(w);
 }
 
-/* `unverified` is there only if it is true. */
+/* Returns the fields of a state record; `unverified` only if it is true. */
 static json_t *state_fields(const struct world *w, bool changed)
 {
     json_t *o =
@@ -134,7 +136,7 @@ void history_doubt(struct world *w, const char *reason, int64_t late, int64_t dr
 {
     json_t *o = state_fields(w, false);
     js_set_clean(o, "reason", reason);
-    js_set_int(o, "unwatched_ms", late + (drift > 0 ? drift : 0)); /* as the new clock has it */
+    js_set_int(o, "unwatched_ms", late + (drift > 0 ? drift : 0)); /* by the new clock */
     if (drift)
         js_set_int(o, "clock_set_ms", drift);
     history_add(w, HISTORY_STATE, o);
@@ -160,7 +162,7 @@ void recorder_stored(struct world *w)
 {
     if (recorder.given)
         json_array_remove(recorder.waiting, 0);
-    /* The loss of records is logged once for each time that the disk was away. */
+    /* The loss of records is logged once per outage of the disk. */
     recorder.given = recorder.dropped = false;
     give(w);
 }
@@ -177,7 +179,8 @@ void recorder_disk_gone(void)
     recorder.retry = (mono_t){0};
 }
 
-/* No answer is awaited any more: what the disk writer has in its queue it writes. */
+/* Sends the remaining records without waiting for answers, because the disk writer writes its whole
+ * queue before it exits. */
 void recorder_finish(struct world *w)
 {
     if (recorder.given)

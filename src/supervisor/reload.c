@@ -1,5 +1,5 @@
-/* What a supervisor holds alone: the world's lock, its claims (actions/claim.h) and the control
- * socket; and how it comes to another config or dump directory while it runs. */
+/* Resources that a supervisor holds exclusively: the world's lock, its claims (actions/claim.h) and
+ * the control socket. This file also changes to another config or dump directory at run time. */
 #include "supervisor/reload.h"
 
 #include <stdlib.h>
@@ -22,27 +22,29 @@
 #include "supervisor/publisher.h"
 #include "supervisor/world.h"
 
-/* The order of a change is the same in both cases: open and check all that is new, then switch, then restart the workers
- * that hold descriptors of the old. A failure before the switch leaves the old one in force. */
+/* Both changes have the same order: open and check everything new, then switch, then restart the
+ * workers that hold descriptors of the old one. A failure before the switch leaves the old one in
+ * force. */
 
-/* How long a server may hang before somebody is woken up. */
+/* How long a server may hang before an alert is sent. */
 #define SUSPECT_GRACE_MS fault_wait(10000)
-/* Of a restore that failed: soon at first, since the world is down; then so that a broken dump does not fill the log. */
+/* Pauses between attempts to restore: short at first, since the world is down, then longer, so that
+ * a broken dump does not fill the log. */
 #define RETRY_FIRST_MS fault_wait(10000)
 #define RETRY_MAX_MS fault_wait(300000)
-/* Three seconds in all. */
+/* 30 tries of 100 ms are three seconds. */
 #define LOCK_TRIES 30
 #define LOCK_PAUSE_US 100000
 
 static struct holdings {
     int lock;
     struct claims claims;
-    bool reload_due; /* SIGHUP came while a job ran */
+    bool reload_due; /* SIGHUP arrived while a job ran */
 } holdings;
 
 int holdings_take(struct world *w, struct err *e)
 {
-    /* A worker may hold the lock for a moment after its killed supervisor is gone. */
+    /* A worker may hold the lock for a moment after its supervisor was killed. */
     for (int i = 0; i < LOCK_TRIES; i++) {
         holdings.lock = action_lock(w->a, e);
         if (holdings.lock >= 0 || e->cls != ERR_BUSY)
@@ -87,19 +89,20 @@ void warn_of_insecure(const struct config *c)
     }
 }
 
-/* The state is ours, and newer than what the file of the new directory says. */
+/* Replaces the context, but keeps our state, which is newer than the state file in the new
+ * directory. */
 static void replace_context(struct world *w, struct action_context *next)
 {
     next->state = w->a->state;
     action_close(w->a);
     *w->a = *next;
-    /* It points into itself. */
+    /* The context contains pointers into itself. */
     w->a->progress.arg = w->a->job.note_arg = w->a;
     w->a->job.progress = &w->a->progress;
 }
 
-/* The disk writer first: what the others then say goes to the next one, which has the new directories and keys; the
- * old one would write it as well. */
+/* Restarts the parts, the disk writer first. What the other parts then send goes to the next disk
+ * writer, which has the new directories and keys. The old one would still write it. */
 static void restart(struct world *w, bool only_dirs)
 {
     disk_part.restart(w);
@@ -118,8 +121,8 @@ static bool same_identity(const struct config *a, const struct config *b)
            a->standby.given == b->standby.given && a->standby.lease == b->standby.lease;
 }
 
-/* A reload cannot claim what another world holds either: then the old claims are kept. Dropped first, since the new
- * claims may overlap with the old. */
+/* Takes the claims of the new config. If another world holds one of them, the old claims are taken
+ * again. The old claims are dropped first, since the new ones may overlap with them. */
 static int reclaim(const struct config *c, const struct config *fresh, struct err *e)
 {
     struct claims *claims = &holdings.claims;
@@ -135,7 +138,7 @@ static int reclaim(const struct config *c, const struct config *fresh, struct er
     return -1;
 }
 
-/* 1: stored dumps are not signed with the new key. */
+/* Returns 1 if stored dumps are not signed with the new key, 0 otherwise, -1 on error. */
 static int adopt_config(struct world *w, struct config *fresh, struct err *e)
 {
     struct action_context next;
@@ -152,8 +155,8 @@ static int adopt_config(struct world *w, struct config *fresh, struct err *e)
     return rc && fresh->hmac_key_file;
 }
 
-/* `new_key`: see adopt_config(). The files of the old config say goodbye before it is freed; workers restart after the
- * new one is in place. */
+/* Switches to the new config. `new_key`: see adopt_config(). The files of the old config get their
+ * last content before it is freed. Workers are restarted when the new config is in place. */
 static void work_with(struct world *w, struct config *fresh, bool new_key)
 {
     publish_leave(w, fresh);
@@ -192,8 +195,9 @@ void reload_config(struct world *w)
     else if (rc == 0)
         rc = adopt_config(w, fresh, &e);
     if (rc < 0) {
-        /* An alert, since `systemctl reload` reports success: it only sends the signal. */
-        w->conditions[CONDITION_REFUSED].on = false; /* each refusal is news */
+        /* Reported by an alert, since `systemctl reload` only sends the signal and reports
+         * success. */
+        w->conditions[CONDITION_REFUSED].on = false; /* each refusal is reported */
         notify_open(w, CONDITION_REFUSED, NULL, "keeping the world by the old config",
                     e.hint[0] ? e.hint : "fix the config and reload it again",
                     "reload refused, the old config stays: %.580s", e.text);
@@ -216,7 +220,8 @@ void reload_timers(struct world *w)
 
 /* ---- another dump directory ---- */
 
-/* The new lock is taken before the old one is given up: no other supervisor comes between. */
+/* Switches to a new directory at the path of the dump directory. The new lock is taken before the
+ * old one is released, so that no other supervisor can take the world in between. */
 int reload_dump_dir(struct world *w, struct err *e)
 {
     struct action_context next;
@@ -225,7 +230,7 @@ int reload_dump_dir(struct world *w, struct err *e)
     const char *socket = clients_socket();
     if (action_open(&next, w->cfg, false, e) < 0)
         return -1;
-    /* All that can fail comes first. */
+    /* All steps that can fail come first. */
     int lock = action_password(&next, e) < 0 ? -1 : action_lock(&next, e);
     bool inside = strncmp(socket, w->cfg->dump_dir, n) == 0 && socket[n] == '/';
     if (lock < 0 || catalog_load(next.job.dirfd, w->cfg->name, &c, e) < 0 ||
@@ -261,9 +266,10 @@ void reload_check_place(struct world *w, enum file_dir_place place)
     bool taken = place == FILE_DIR_OTHER && reload_dump_dir(w, &e) == 0;
     bool there = taken || place == FILE_DIR_SAME;
     if (taken)
-        shown->on = true; /* its end is reported, however short it was */
+        shown->on = true; /* the end is reported even if the condition was never open */
     if (shown->on && there)
-        w->guard.retry_at = (mono_t){0}; /* dumps that a restore did not find may be there now */
+        /* Dumps that an earlier restore did not find may be there now. */
+        w->guard.retry_at = (mono_t){0};
     static const char doing[] =
         "the world is watched; no dump is stored, and a restore has only what is left";
     const char *todo = e.hint[0] ? e.hint

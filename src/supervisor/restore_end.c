@@ -25,7 +25,7 @@ json_t *restore_outage_json(const struct world *w)
                : json_null();
 }
 
-/* A restore that was not heard of again has left a word of itself. */
+/* A restore whose outcome never reached the supervisor left its result in the state. */
 static void adopt_last_restore(struct world *w, const char *text)
 {
     struct state *s = &w->a->state;
@@ -42,7 +42,8 @@ static void adopt_last_restore(struct world *w, const char *text)
 void restore_adopt_state(struct world *w, enum action job, mono_t began, const struct state *saved)
 {
     struct state *s = &w->a->state;
-    /* Tidying reads the file, which may be of before we saw another world alive. */
+    /* A tidy job reads the state file, which may be older than another world that we have since
+     * seen alive. */
     if (job == ACTION_TIDY && saved->alive_at.ms < s->alive_at.ms &&
         strcmp(saved->nonce, s->nonce) != 0)
         return;
@@ -61,12 +62,12 @@ void restore_adopt_state(struct world *w, enum action job, mono_t began, const s
     if (saved->lease_number > s->lease_number)
         s->lease_number = saved->lease_number;
     w->state_dirty = true;
-    /* A connection that is older than the job leads to the server process that it found. */
+    /* A connection that is older than the job leads to the server process that the job found. */
     prober_expect(w, s, began);
 }
 
-/* For the next supervisor's status and decisions. If it does not fit into the state, its longest
- * texts are left out. */
+/* Saves the last restore for the status and the decisions of the next supervisor. If it does not
+ * fit into the state, its longest texts are omitted. */
 static void keep_last_restore(struct world *w)
 {
     static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
@@ -85,7 +86,7 @@ static void keep_last_restore(struct world *w)
     free(text);
 }
 
-/* `last_restore` of the status. */
+/* Fills `last_restore` of the status. */
 static void record_restore(struct world *w, const json_t *result, bool ok)
 {
     static const char *const always[] = {
@@ -130,8 +131,9 @@ void restore_ended(struct world *w, const struct request *r, bool announced, con
     char text[600], rows[TEXT_SHORT];
     prober_discard();
     record_restore(w, result, !e);
-    /* Of the new generation, which may be there whatever failed; the journal does not lead over a
-     * restore of single tables. */
+    /* A dump of the new generation is due. The new generation may exist even if a later step
+     * failed. After a restore of single tables, a dump is due because the journal does not lead
+     * across it. */
     if (!e || w->a->state.next[0])
         dumps_due(clock_mono());
     if (r->tables)

@@ -1,7 +1,7 @@
-/* Ledgers are marked and rolled up while the world is up, in a worker beside the jobs: a dump is of one
- * moment whatever runs meanwhile, and a restore must find no run. The worker is forked for each round of ledgers that are
- * due, and ends with it. All that lasts is in struct line, which follows a ledger of the config by its name and table
- * across reloads. */
+/* Ledgers are marked and rolled up while the world is up, in a worker beside the jobs: a dump shows
+ * one point in time whatever runs meanwhile, but a restore must not find a running rollup. The
+ * worker is forked for each round of due ledgers, and exits after it. Lasting data is in struct
+ * line, which belongs to a ledger of the config, by name and table, across reloads. */
 #include "supervisor/rollups.h"
 
 #include <inttypes.h>
@@ -17,42 +17,45 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
-/* After a run that another session, or the state of the world, held off: both end without a word to us, so we look, at
- * the price of one connection. After one that failed: what needs a person is not tried each second. Neither makes the
- * ledger later than its interval would. */
+/* POSTPONED_MS: pause after another session or the state of the world prevented a run. The end of
+ * either is not signaled, so it is checked at the price of one connection. FAILED_MS: pause after a
+ * failed run, because a problem that needs an operator is not retried each second. Both are limited
+ * by the ledger's interval. */
 #define POSTPONED_MS fault_wait(2000)
 #define FAILED_MS fault_wait(60000)
-#define RECORD_MS 60000 /* runs of this time are one record of the history */
+#define RECORD_MS 60000 /* runs within this time share one record of the history */
 /* A run that takes less than this is not slow, however short the interval. */
 #define SLOW_LEAST_MS fault_wait(10000)
 
-/* From the worker: the ledgers that are due, one after another. */
+/* Sent by the worker for each due ledger, one after another. */
 struct report {
     unsigned index;
     struct ledger_report is;
 };
 
-/* What is known of one ledger of the config. */
+/* State of one ledger of the config. */
 struct line {
     char *name, *table;
-    bool seen;                         /* `is.figures` are of this world */
-    bool ran;                          /* `result` and `took_ms` are of a run of this supervisor */
-    bool ran_before;                   /* … before the world was lost or replaced */
-    bool waits;                        /* due, and not yet rolled up, since … */
-    mono_t since, next_run, next_mark; /* next_run ms 0: not known before it was looked at */
-    bool is_due, runs;    /* in the worker that works: is it looked at, is it rolled up? */
-    unsigned unreachable; /* in a row */
+    bool seen; /* `figures` describes this world */
+    /* `result` and `took_ms` describe a run of this supervisor. */
+    bool ran;
+    /* They describe a run before the world was lost or replaced. */
+    bool ran_before;
+    bool waits;                        /* due since `since`, but not yet rolled up */
+    mono_t since, next_run, next_mark; /* next_run ms 0: not known before the first look */
+    bool is_due, runs;    /* the current worker looks at it; the current worker also rolls it up */
+    unsigned unreachable; /* failures in a row because the server was unreachable */
     bool failing;
-    struct err error; /* failing */
+    struct err error; /* valid if `failing` */
     struct ledger_figures figures;
     struct ledger_result result;
     int64_t took_ms;
-    wall_t ran_at; /* `ran`: as the tables have it */
+    wall_t ran_at; /* time of the run that `ran` means, from the tables */
     struct {
-        mono_t at; /* of the last record; ms 0: there was none */
+        mono_t at; /* time of the last record; ms 0: none */
         uint64_t runs, rolled_up, late, ignored;
         int64_t ms;
-    } record; /* runs since then */
+    } record; /* runs since the last record */
 };
 
 static struct rollups {
@@ -70,10 +73,11 @@ static void line_free(struct line *l)
 
 /* ---- the child ---- */
 
-/* The figures go out after each ledger: one that fails or hangs takes nothing from the others. */
+/* Sends the figures after each ledger, so that a ledger that fails or hangs does not affect the
+ * others. */
 static int child_main(int fd, void *arg)
 {
-    static struct report out; /* without a byte that was never written */
+    static struct report out; /* static, so that no byte of the packet is uninitialized */
     const struct world *w = arg;
     struct err e;
     if (action_password(w->a, &e) < 0)
@@ -93,22 +97,23 @@ static int child_main(int fd, void *arg)
 static void stop(struct world *w)
 {
     (void)w;
-    worker_kill(&rollups.worker); /* at any moment: the next run goes on with what is left */
+    /* Possible at any moment: the next run continues with the remaining rows. */
+    worker_kill(&rollups.worker);
     for (unsigned i = 0; i < rollups.count; i++)
         rollups.lines[i].is_due = rollups.lines[i].runs = false;
 }
 
 /* ---- conditions ---- */
 
-/* In ms. */
+/* Returns how long the ledger has waited, in ms. */
 static int64_t waited(const struct line *l, mono_t now)
 {
     return l->waits ? mono_since(now, l->since) : 0;
 }
 
-/* Of the ledger conditions, in their order. */
+/* Texts of the ledger conditions, in the order of their ids. */
 static const struct {
-    const char *is, *doing, *todo, *over; /* is: after the ledger's name, in the subject */
+    const char *is, *doing, *todo, *over; /* is: follows the ledger's name in the subject */
 } conditions[] = {
     {"is not rolled up", "trying again each minute; totals stay right, but the ledger grows",
      "worldkeeper --check names what is wrong", "all ledgers are rolled up again"},
@@ -126,13 +131,14 @@ static const struct {
      "all rows of all ledgers are in totals again"},
 };
 
-/* Does it hold for this ledger, by its last run? Then `what` gets the words. */
+/* Returns whether the condition holds for this ledger by its last run. If so, appends the
+ * description to `what`. */
 static bool holds(const struct world *w, enum condition_id id, unsigned i, struct buf *what)
 {
     const struct line *l = &rollups.lines[i];
     const struct config_ledger *c = &w->cfg->ledgers[i];
     int64_t slow = waited(l, clock_mono());
-    bool ran = l->ran || l->ran_before; /* until the next run nothing that was found is over */
+    bool ran = l->ran || l->ran_before; /* earlier findings stay until the next run */
     char t[TEXT_SHORT], every[TEXT_SHORT];
     if (ran && l->took_ms > slow)
         slow = l->took_ms;
@@ -159,7 +165,8 @@ static bool holds(const struct world *w, enum condition_id id, unsigned i, struc
     return true;
 }
 
-/* "[ledger a] …; and 2 more": the first of those that the condition holds for. */
+/* Opens or ends a condition. The text is that of the first ledger for which the condition holds,
+ * with a count of the others: "[ledger a] …; and 2 more". */
 static void judge(struct world *w, enum condition_id id)
 {
     SCOPED(buf_free) struct buf what = {0}, others = {0};
@@ -174,7 +181,8 @@ static void judge(struct world *w, enum condition_id id)
             first = &rollups.lines[i];
     }
     if (!first) {
-        if (known || w->conditions[id].on) /* not before each has been rolled up once */
+        /* A condition is not ended before each ledger was rolled up once. */
+        if (known || w->conditions[id].on)
             notify_over(w, id, "%s", conditions[id - CONDITION_LEDGER].over);
         return;
     }
@@ -200,7 +208,7 @@ static void judge_all(struct world *w)
 
 /* ---- reports ---- */
 
-/* Runs that found nothing are no news. */
+/* Adds a run to the history. Runs without rows are not recorded. */
 static void record_run(struct world *w, struct line *l, mono_t now)
 {
     l->record.runs++;
@@ -220,7 +228,8 @@ static void record_run(struct world *w, struct line *l, mono_t now)
     l->record.at = now;
 }
 
-/* When a run of an earlier supervisor was, the tables say; or since when there may be rows. */
+/* Returns when the next run is due. It depends on the last run, which the tables know even if an
+ * earlier supervisor made it, or else on the time since which rows may exist. */
 static mono_t next_run(const struct line *l, int64_t interval, mono_t now)
 {
     const struct ledger_figures *f = &l->figures;
@@ -261,7 +270,7 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
                      c->name, text_count(is->result.rolled_up, rows), (double)is->took_ms / 1000,
                      is->result.late);
     } else {
-        /* Is it news to the admin? A connection that broke once is the guard's concern. */
+        /* A single broken connection is not reported here, because the guard handles it. */
         l->unreachable = is->error.cls == ERR_UNREACHABLE ? l->unreachable + 1 : 0;
         if (!is->postponed && l->unreachable != 1) {
             if (!l->failing || strcmp(l->error.text, is->error.text) != 0) {
@@ -274,10 +283,10 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
         int64_t retry = is->postponed ? POSTPONED_MS : FAILED_MS;
         mono_t again = mono_add(now, retry < c->interval ? retry : c->interval);
         l->next_mark = again;
-        if (is->ran || !is->postponed) /* a look that was held off is no reason for a run */
+        if (is->ran || !is->postponed) /* a postponed look is not a reason for a run */
             l->next_run = again;
     }
-    /* A ledger that was only marked says nothing new about rollups. */
+    /* A ledger that was only marked has no new result of a rollup. */
     w->status_dirty = true;
     if (is->ran || !is->ok)
         judge_all(w);
@@ -288,7 +297,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     const struct report *p = m ? packet_struct(m, sizeof *p) : NULL;
     if (!m) {
         worker_end(v);
-        /* The worker died: what it was about to do has failed. */
+        /* The worker died: the ledgers that it had not reported yet have failed. */
         for (unsigned i = 0; i < rollups.count; i++) {
             struct ledger_report none = {.ran = rollups.lines[i].runs};
             if (!rollups.lines[i].is_due)
@@ -307,7 +316,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
 
 /* ---- another config ---- */
 
-/* Ledgers that stay keep what is known of them. */
+/* Adopts the ledgers of the new config. Ledgers that remain keep their state. */
 static void restart(struct world *w)
 {
     struct line fresh[CONFIG_LEDGERS] = {0};
@@ -326,7 +335,7 @@ static void restart(struct world *w)
             fresh[i].name = xstrdup(c->name);
             fresh[i].table = xstrdup(c->table);
         }
-        /* At once: the config may mark in other steps now. */
+        /* Mark at once, because the new config may have another step. */
         fresh[i].next_mark = (mono_t){0};
         if (fresh[i].seen)
             fresh[i].next_run = next_run(&fresh[i], c->interval, now);
@@ -337,13 +346,14 @@ static void restart(struct world *w)
     rollups.count = w->cfg->ledger_count;
     w->status_dirty = true;
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
-        if (w->conditions[id].on) /* a ledger that is gone has none */
+        if (w->conditions[id].on) /* a ledger that was removed must not keep its condition open */
             judge(w, id);
 }
 
 /* ---- time ---- */
 
-/* Which ledgers are due? One that is not known yet is looked at first. */
+/* Chooses the ledgers that are due; returns whether there are any. A ledger without figures is
+ * looked at first. */
 static bool choose(mono_t now)
 {
     bool any = false;
@@ -356,7 +366,8 @@ static bool choose(mono_t now)
     return any;
 }
 
-/* The wait for a run begins when it may begin; a pause or a restore is no fault of the ledger's. */
+/* Measures how long runs wait. The wait begins when a run is allowed, because a pause or a restore
+ * is not the ledger's fault. */
 static void watch_waits(struct world *w, mono_t now, bool may)
 {
     bool slow = false;
@@ -372,7 +383,8 @@ static void watch_waits(struct world *w, mono_t now, bool may)
         judge(w, CONDITION_LEDGER_SLOW);
 }
 
-/* A job that is about to replace tables lets no run begin or go on. */
+/* Starts the worker for due ledgers. No run begins or continues while a job is about to replace
+ * tables. */
 static void timers(struct world *w, mono_t now)
 {
     bool swapping = w->swaps;
@@ -384,7 +396,7 @@ static void timers(struct world *w, mono_t now)
     if (rollups.worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
         stop(w);
     if (gone || swapping) {
-        /* The world is gone, or another one: nothing is known of its ledgers. */
+        /* The world is lost or being replaced, so nothing is known of its ledgers. */
         for (unsigned i = 0; i < rollups.count; i++) {
             struct line *l = &rollups.lines[i];
             l->ran_before |= l->ran;
@@ -399,7 +411,7 @@ static void timers(struct world *w, mono_t now)
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
         if (elsewhere)
             notify_over(w, id, "another machine keeps the world, and rolls up its ledgers");
-        else if (rollups.count == 0) /* an earlier supervisor may have had some */
+        else if (rollups.count == 0) /* an earlier supervisor may have had ledgers */
             judge(w, id);
     if (rollups.worker.pid || !up || !choose(now))
         return;
@@ -421,7 +433,7 @@ static json_t *status_json(const struct world *w)
     for (unsigned i = 0; i < rollups.count; i++) {
         const struct line *l = &rollups.lines[i];
         const struct ledger_figures *f = &l->figures;
-        bool ours = l->ran && l->ran_at.ms == f->last.ms; /* no --rollup came after it */
+        bool ours = l->ran && l->ran_at.ms == f->last.ms; /* no --rollup has run since then */
         json_array_append_new(list,
                               json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name,
                                         "rows", js_known(l->seen, (int64_t)f->rows), "rolled_up",

@@ -12,7 +12,7 @@ bool schedule_settle(struct state_work *past, wall_t now)
     return true;
 }
 
-/* The time of day on the `day`-th day after the one of `t`, local time. */
+/* Returns the time of day on the `day`-th day after the day of `t`, in local time. */
 static wall_t time_of_day(wall_t t, int day, int at)
 {
     time_t seconds = (time_t)(t.ms / 1000);
@@ -22,12 +22,13 @@ static wall_t time_of_day(wall_t t, int day, int at)
     tm.tm_hour = (at - 1) / 60;
     tm.tm_min = (at - 1) % 60;
     tm.tm_sec = 0;
-    /* mktime() finds out itself, and moves a time that a day does not have. */
+    /* mktime() determines DST itself, and moves a time that does not exist on a day. */
     tm.tm_isdst = -1;
     return (wall_t){(int64_t)mktime(&tm) * 1000};
 }
 
-/* At most two days on: DST may have taken the time of one. */
+/* Returns the first time at or after `from` whose time of day is `at`. It looks at most two days
+ * ahead, because a DST change may have removed the time from one day. */
 static wall_t first_time_of_day(wall_t from, int at)
 {
     wall_t t = time_of_day(from, 0, at);
@@ -50,7 +51,8 @@ wall_t schedule_next(const struct config_work *c, const struct state_work *past,
 
 bool schedule_has_room(uint64_t in_memory, int64_t available)
 {
-    /* Half as much again as the world takes: its copy, and what the comparison reads. */
+    /* A drill needs 1.5 times the memory of the world: for the copy, and for the data that the
+     * comparison reads. */
     return available < 0 || in_memory + in_memory / 2 <= (uint64_t)available;
 }
 

@@ -1,7 +1,8 @@
-/* The machine that may take the world over ([standby], role in state.json): its supervisor only watches.
- * A worker brings what the store has, and keeps the copy of the world; nothing is restored, dumped or uploaded until a
- * promotion. The supervisor judges its reports, like offsite.c in the other direction. On the way to a promotion the worker
- * is let go rather than killed (yield()). */
+/* The machine that may take over the world ([standby], role in state.json). Its supervisor only
+ * watches. A worker downloads what the store has, and maintains the copy of the world. Nothing is
+ * restored, dumped or uploaded until a promotion. The supervisor judges the worker's reports, like
+ * offsite.c in the other direction. When a promotion begins, the worker is released rather than
+ * killed (yield()). */
 #include "supervisor/standby.h"
 
 #include <inttypes.h>
@@ -27,39 +28,41 @@
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(2000)
-#define LOOK_MS 1000                  /* a long download reports so often */
-#define AGAIN_MIN_MS fault_wait(1000) /* pauses after a failure: doubled up to … */
+#define LOOK_MS 1000                  /* interval of reports during a long download */
+#define AGAIN_MIN_MS fault_wait(1000) /* pause after a failure, doubled up to AGAIN_MAX_MS */
 #define AGAIN_MAX_MS fault_wait(60000)
-#define START_MS fault_wait(5000) /* a worker that died */
+#define START_MS fault_wait(5000) /* pause before a worker that died is restarted */
 #define SILENT_MS 900000
-#define QUIET_MS fault_wait(60000) /* without a word from the worker what it said is not known */
-#define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
-/* A step that is under way is ended by its next progress; a statement of the server may take longer. */
-#define LEAVE_MS 3000 /* for a worker to end by itself */
+/* Without a report for so long, the figures of the worker count as unknown. */
+#define QUIET_MS fault_wait(60000)
+#define AWAY_MS fault_wait(60000) /* shorter outages of the store are not reported */
+/* A running step ends at its next progress report; a statement in the server may take longer. */
+#define LEAVE_MS 3000 /* time for a worker to exit by itself */
 #define CALM_MS fault_wait(5000)
-#define ASK_TTL_MS 8000 /* a lease of this time is asked for within 2 s */
+#define ASK_TTL_MS 8000 /* a lease of this length is read with a timeout of at most 2 s */
 
-/* From the worker: after each step, and while a long one runs. */
+/* Sent by the worker after each step, and during a long step. */
 struct report {
-    bool known;             /* the three after it */
-    struct manifest newest; /* of struct pull */
+    bool known;             /* the next three members are known */
+    struct manifest newest; /* as in struct pull */
     wall_t moment, pulled_at;
-    bool failed;    /* the last step did */
-    struct err why; /* … or what is no good in the store; ERR_NONE: nothing */
+    bool failed;    /* the last step failed */
+    struct err why; /* error of the last step, or of a bad item in the store; ERR_NONE: none */
     bool loading;   /* the copy of the world is being loaded */
     struct warm_keeper warm;
-    wall_t warm_moment; /* of the newest change in the copy, as `moment` */
+    wall_t warm_moment; /* time of the newest change in the copy, like `moment` */
     struct lease_seen lease;
 };
 
 static struct standby {
     struct worker worker;
-    pid_t leaving;                    /* it is not wanted any more, and ends by itself, or … */
-    mono_t leaves;                    /* … is killed then */
-    mono_t next_start, failing_since; /* ms 0: it does not fail */
-    mono_t cold_since;                /* ms 0: the world is loaded, or need not be */
-    mono_t idle_since;                /* a probe that was asked later shows what is left */
-    mono_t moved;                     /* when the moment of what is here was last another one */
+    /* Process id of a worker that is no longer wanted and exits by itself. */
+    pid_t leaving;
+    mono_t leaves;                    /* time when that worker is killed */
+    mono_t next_start, failing_since; /* failing_since ms 0: no failure */
+    mono_t cold_since;                /* ms 0: the world is loaded, or is not meant to be */
+    mono_t idle_since;                /* only a probe sent after this shows which tables are left */
+    mono_t moved;                     /* when `moment` last changed */
     struct report last;
 } standby;
 
@@ -70,15 +73,15 @@ struct child {
     struct pull pull;
     struct progress progress;
     struct report report;
-    struct job job;   /* for the copy */
-    bool untidy_told; /* a failure is logged once */
-    bool tidied;      /* nothing that a killed worker or promotion left takes memory any more */
+    struct job job;   /* job that maintains the copy */
+    bool untidy_told; /* the failure to tidy up was logged */
+    bool tidied;      /* nothing that a killed worker or promotion left occupies memory */
     const struct state *state;
-    mono_t said;         /* the last report */
+    mono_t said;         /* time of the last report */
     mono_t news;         /* when the store last had something new */
-    mono_t looked;       /* at the lease */
-    struct lease *lease; /* only read; NULL: to be opened */
-    int64_t pause;       /* the last one after a failure, doubled each time */
+    mono_t looked;       /* when the lease was last read */
+    struct lease *lease; /* only for reading; NULL: not open */
+    int64_t pause;       /* last pause after a failure, doubled each time */
 };
 
 static void send_report(struct child *c)
@@ -87,20 +90,22 @@ static void send_report(struct child *c)
     c->said = clock_mono();
 }
 
-/* Nothing is ever sent to the worker: it is not wanted any more. */
+/* Returns whether the worker must exit. The supervisor never sends anything, so a readable socket
+ * means that it was closed. */
 static bool is_over(const struct child *c, int64_t wait)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
     return poll(&p, 1, (int)wait) > 0;
 }
 
-/* The supervisor has not to think that this worker hangs; and whoever promotes does not wait for a load. What is cut
- * off does not count: files until they are whole, the copy until it is noted. */
+/* Reports progress, so that the supervisor does not take this worker for a hanging one. Exits if
+ * the worker is no longer wanted, because a promotion must not wait for a load. Interrupted work
+ * does not count: files count when they are complete, the copy when it is recorded. */
 static void on_progress(struct progress *p)
 {
     struct child *c = p->arg;
     bool loading = p->phase && strcmp(p->phase, "loading") == 0;
-    if (c->report.warm.ready && loading) /* it is gone already */
+    if (c->report.warm.ready && loading) /* the old copy is already gone */
         c->report.warm.ready = false;
     c->report.loading = loading;
     if (is_over(c, 0))
@@ -109,8 +114,8 @@ static void on_progress(struct progress *p)
         send_report(c);
 }
 
-/* Before the copy is loaded, which needs the memory. What fails is tried again in the next step: the sessions of the
- * killed process may hold their locks until their statement ends. */
+/* Removes leftovers before the copy is loaded, which needs the memory. A failure is retried in the
+ * next step: the sessions of a killed process may hold their locks until their statement ends. */
 static void tidy(struct child *c)
 {
     struct err e = {0};
@@ -124,7 +129,8 @@ static void tidy(struct child *c)
     c->untidy_told |= !c->tidied;
 }
 
-/* First what the store has, then the copy: a load must not keep the newest journal waiting. Returns how long to wait. */
+/* Downloads what the store has, then updates the copy, because a load must not delay the newest
+ * journal. Returns how long to wait in ms. */
 static int64_t step(struct child *c)
 {
     struct err e = {0};
@@ -145,7 +151,7 @@ static int64_t step(struct child *c)
     r->pulled_at = clock_wall();
     send_report(c);
     tidy(c);
-    /* What fails is tried again in the next step. */
+    /* A failure is retried in the next step. */
     struct err why = {0};
     struct warm_keeper *k = &c->report.warm;
     if (c->job.cfg->standby.warm) {
@@ -157,7 +163,8 @@ static int64_t step(struct child *c)
     return TICK_MS;
 }
 
-/* Asked in vain it may hold up a step by seconds, however long the lease is. */
+/* Opens the lease with a short timeout, because a failing request would otherwise delay a step by
+ * the full time of a long lease. */
 static int open_lease(struct child *c, struct err *e)
 {
     struct config quick = *c->job.cfg;
@@ -169,8 +176,9 @@ static int open_lease(struct child *c, struct err *e)
     return 0;
 }
 
-/* Who promotes this machine would have to watch the lease through all of its time: most of that may be over by then. Not
- * asked for while the primary stores something. An error is no alert: a promotion that meets it says so. */
+/* Reads the lease regularly. A promotion must watch the lease for its full time; if it was watched
+ * before, most of that time may already be over. It is not read while the primary stores something.
+ * An error is not an alert, because a promotion that encounters it reports it. */
 static void look_at_lease(struct child *c)
 {
     const struct config_standby *s = &c->job.cfg->standby;
@@ -193,16 +201,16 @@ static void look_at_lease(struct child *c)
 
 static int run_child(int fd, void *arg)
 {
-    /* Its job and progress point into it, so it must not move. */
-    static struct child c; /* without a byte that was never written */
+    /* static, because its job and progress contain pointers into it. */
+    static struct child c; /* also leaves no byte of the packet uninitialized */
     struct world *w = arg;
     c.fd = fd;
     c.job = w->a->job;
     c.job.progress = &c.progress;
-    /* Notes of its load are of no action that anybody watches. */
+    /* No client watches the notes of this load. */
     c.job.note = NULL;
     c.state = &w->a->state;
-    /* What the one before it knew: a promotion that failed has ended that. */
+    /* What the previous worker knew is kept: a failed promotion has ended that worker. */
     c.report.lease = standby.last.lease;
     c.report.moment = standby.last.moment;
     c.report.newest = standby.last.newest;
@@ -224,18 +232,18 @@ static bool is_standby(const struct world *w)
     return state_standby(&w->a->state, w->cfg);
 }
 
-/* A promotion begins: the worker does not begin anything more. */
+/* Releases the worker, because a promotion begins: the worker starts nothing new. */
 static void yield(void)
 {
     standby.leaving = standby.worker.pid ? standby.worker.pid : standby.leaving;
     standby.leaves = mono_add(clock_mono(), LEAVE_MS);
-    worker_end(&standby.worker); /* the loop collects the process later */
+    worker_end(&standby.worker); /* the loop reaps the process later */
 }
 
 static void stop(struct world *w)
 {
     (void)w;
-    worker_stop(&standby.worker, SIGKILL); /* what is not whole here does not count */
+    worker_stop(&standby.worker, SIGKILL); /* incomplete files do not count */
     yield();
 }
 
@@ -247,8 +255,9 @@ static void restart(struct world *w)
     standby.next_start = clock_mono();
 }
 
-/* Seconds since the moment of the newest change that is here; -1: not known. By the wall clocks of two machines; where ours is
- * late, at least since it came, by our own. */
+/* Returns the seconds since the newest change that is here; -1: not known. It compares the wall
+ * clocks of two machines. If our wall clock is behind, the result is at least the time since
+ * the change arrived, by our monotonic clock. */
 static int64_t behind_seconds(void)
 {
     const struct report *r = &standby.last;
@@ -264,7 +273,8 @@ static void judge(struct world *w)
     int64_t behind = behind_seconds(), limit = w->cfg->max_dump_age / 1000;
     char key[CONDITION_KEY], t[TEXT_SHORT];
     bool failing = r->failed, bad = !failing && r->why.cls != ERR_NONE;
-    /* What was listed may be gone by the time that it is fetched: the primary deletes, and joins segments. */
+    /* A listed object may be gone when it is fetched, because the primary deletes dumps and joins
+     * segments. */
     bool passing = failing || (bad && r->why.cls != ERR_DAMAGED);
     bool lasts = condition_lasts(&standby.failing_since, passing, AWAY_MS, clock_mono());
     bool old = limit && behind > limit;
@@ -288,14 +298,15 @@ static void judge(struct world *w)
         notify_over(w, CONDITION_STANDBY, "the standby has what the store has");
 }
 
-/* While it is being loaded nothing is said of it: that may be the end of it. */
+/* Reports a copy that is missing for too long. While the copy is being loaded nothing is reported,
+ * because the load may end the condition. */
 static void judge_copy(struct world *w)
 {
     const struct report *r = &standby.last;
     bool wanted = is_standby(w) && w->cfg->standby.warm;
     char t[TEXT_SHORT];
     if (wanted && !r->known)
-        return; /* nor what the store has */
+        return; /* not even the content of the store is known yet */
     int64_t limit = w->cfg->max_dump_age;
     bool cold = condition_lasts(&standby.cold_since, wanted && !r->warm.ready, limit, clock_mono());
     if (cold ? r->loading : standby.cold_since.ms != 0)
@@ -315,7 +326,8 @@ static void judge_copy(struct world *w)
                            : "the world need not be kept loaded here any more");
 }
 
-/* A demotion or switch-over that was killed may have left them, and with them a game that goes on. */
+/* Reports tables of the world that a killed demotion or switchover may have left. A game may still
+ * be using them. */
 static void judge_tables(struct world *w, mono_t now)
 {
     const struct observation *o = prober_last();
@@ -352,9 +364,9 @@ static void take_report(struct world *w, const struct report *r)
     if (!last->known || r->moment.ms != last->moment.ms)
         standby.moved = clock_mono();
     *last = *r;
-    w->a->lease_seen = r->lease; /* a job that is forked from here on has it */
+    w->a->lease_seen = r->lease; /* a job that is forked from now on inherits it */
     worker_err_clean(&last->why);
-    if (!same && w->cfg->standby.warm) { /* a promotion without it loads the newest dump */
+    if (!same && w->cfg->standby.warm) { /* without the copy, a promotion loads the newest dump */
         if (r->warm.ready)
             log_line(LOG_NOTE_, "the world is loaded and caught up: dump %s, %" PRIu64 " rows",
                      r->warm.dump, r->warm.rows);
@@ -368,7 +380,7 @@ static void take_report(struct world *w, const struct report *r)
     judge_copy(w);
 }
 
-/* Until the next one says otherwise. */
+/* Handles a worker that ended. The failure is shown until the next worker reports. */
 static void worker_lost(struct world *w, const char *how)
 {
     struct report r = standby.last;
@@ -388,11 +400,12 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         worker_lost(w, "ended by itself");
 }
 
-/* Also keeps the guard's state in step with the role. */
+/* Runs the worker, and keeps the guard's state in step with the role. */
 static void timers(struct world *w, mono_t now)
 {
     struct err e;
-    /* A promotion waits for what it holds: a statement of the server may take long. */
+    /* A released worker is killed after a while, because a promotion waits for what it holds, and a
+     * statement in the server may take long. */
     siginfo_t info;
     if (standby.leaving && mono_reached(now, standby.leaves)) {
         if (waitid(P_PID, (id_t)standby.leaving, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
@@ -429,7 +442,7 @@ static void timers(struct world *w, mono_t now)
 
 /* ---- what is shown ---- */
 
-/* null: none is kept. */
+/* Describes the copy; null: no copy is kept. */
 static json_t *copy_json(const struct world *w, bool heard)
 {
     const struct report *r = &standby.last;

@@ -13,19 +13,19 @@
 #include "watch/explain.h"
 #include "watch/probe.h"
 
-/* Each alert has four texts: the subject, what happened, what is being done, what there is to do. They are written for
- * somebody who was asleep a minute ago. */
+/* Each alert has four texts: the subject, what happened, what is being done, and what to do. They
+ * are written for a reader who was asleep a minute ago. */
 
-#define NO_DATABASE 1049 /* the server's ER_BAD_DB_ERROR */
+#define NO_DATABASE 1049 /* ER_BAD_DB_ERROR of the server */
 #define SET(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
 
 /* ---- not there, or not to be judged ---- */
 
 struct text {
-    const char *headline, *what, *doing, *todo; /* `what` is followed by the reason */
+    const char *headline, *what, *doing, *todo; /* `what` is followed by the guard's reason */
 };
 
-/* Reasons come from the guard, which has cleaned them. */
+/* Fills the four texts. The reason comes from the guard, which has cleaned it. */
 static void say(struct words *out, const char *reason, const struct text *t)
 {
     SET(out->headline, "%s", t->headline);
@@ -34,7 +34,7 @@ static void say(struct words *out, const char *reason, const struct text *t)
     SET(out->todo, "%s", t->todo);
 }
 
-/* Troubles of the sentinel, for which the verdict alone is not enough. */
+/* Describes problems of the sentinel, which the verdict alone does not determine. */
 static void sentinel(const struct words_facts *f, struct words *out)
 {
     static const struct text
@@ -74,7 +74,7 @@ static void sentinel(const struct words_facts *f, struct words *out)
                            : f->guard->verdict == VERDICT_EMPTY   ? &deleted
                                                                   : &foreign;
     say(out, f->guard->reason, t);
-    /* A row that survives a restart of the server proves neither a living world nor a loss. */
+    /* A row that survives a server restart proves neither a living world nor a loss. */
     if (t == &foreign && f->engine[0]) {
         SCOPED(buf_free) struct buf name = {0};
         sql_ident2(&name, f->cfg->schema, f->cfg->sentinel);
@@ -115,7 +115,7 @@ static void down(const struct words_facts *f, struct words *out)
                         "probing until the server answers; nothing is restored by itself "
                         "([restore] auto = no)",
                         "find out why the database server is down, and start it"};
-    static const char again[] = "cannot connect: "; /* the text says so already */
+    static const char again[] = "cannot connect: "; /* the alert already says this */
     const char *reason = f->guard->reason;
     const struct text *t = f->cfg->restore_auto ? &away : &away_by_hand;
     if (text_starts(reason, again))
@@ -125,7 +125,8 @@ static void down(const struct words_facts *f, struct words *out)
     else if (f->guard->verdict == VERDICT_DENIED)
         t = text_starts(reason, PROBE_ANOTHER) ? &another : &denied;
     say(out, reason, t);
-    if (t == &away || t == &away_by_hand) { /* a sentence for people first, then the server's own */
+    /* First a sentence for people, then the server's message. */
+    if (t == &away || t == &away_by_hand) {
         struct explanation x;
         explain(f->guard, f->cfg, f->error, "", &x);
         SET(out->what, "%c%s. Detail: %.600s", tolower((unsigned char)x.cause[0]), x.cause + 1,
@@ -135,7 +136,8 @@ static void down(const struct words_facts *f, struct words *out)
     }
 }
 
-/* A failed restore leaves a choice to a person: its own hint first, then what is always right. */
+/* Describes a lost world that waits. After a failed restore an operator must choose: first the hint
+ * of its error, then the command that is always right. */
 static void waiting(const struct words_facts *f, struct words *out)
 {
 #define SHOWN "worldkeeper --list shows what can be restored"
@@ -154,7 +156,7 @@ static void waiting(const struct words_facts *f, struct words *out)
 
 /* ---- restored ---- */
 
-/* "2026-11-22T21:03:10Z", or "21:03:10Z" without `day`: what --at takes. */
+/* Formats a time as --at takes it: "2026-11-22T21:03:10Z", or "21:03:10Z" without `day`. */
 static void moment(const char *utc, bool day, char out[TEXT_SHORT])
 {
     if (strlen(utc) != strlen("2026-11-22T21:03:10Z") || utc[10] != 'T') {
@@ -164,8 +166,8 @@ static void moment(const char *utc, bool day, char out[TEXT_SHORT])
     snprintf(out, TEXT_SHORT, "%s", day ? utc : utc + 11);
 }
 
-/* Rows that were written into the emptied tables: the server accepted them, but the restored world
- * does not hold them. */
+/* Rows that were written into the emptied tables. The server accepted them, but the restored world
+ * does not contain them. */
 struct set_aside {
     char rows[TEXT_SHORT], when[2 * TEXT_SHORT]; /* "668 rows", "written … to …" */
     const char *is;
@@ -176,7 +178,7 @@ static bool set_aside(const json_t *restored, struct set_aside *out)
 {
     int64_t rows = js_number(restored, "conflict_rows", 0);
     const char *slash;
-    /* The number is not known if the last ones could not be saved yet. */
+    /* The number is unknown if the last rows could not be saved yet. */
     bool unknown = json_is_null(json_object_get(restored, "conflict_rows")) &&
                    js_text(restored, "conflict_file")[0];
     if (rows <= 0 && !unknown)
@@ -207,7 +209,8 @@ static bool set_aside(const json_t *restored, struct set_aside *out)
     return true;
 }
 
-/* Comes first, so that the message does not read as if nothing were lost. */
+/* Puts the rows that were set aside first, so that the message does not read as if nothing were
+ * lost. */
 static void set_aside_words(const struct set_aside *s, const struct loss *loss, struct words *out)
 {
     char lost[TEXT_SHORT], rest[sizeof out->what];
@@ -247,7 +250,8 @@ static void add_what(struct words *out, const char *front, const char *text)
         snprintf(out->what + n, sizeof out->what - n, "%s%.400s", front, text);
 }
 
-/* Tables that are as the dump defines them: what makes of them again what they were. */
+/* Adds the statements that bring back changed definitions, for tables that are as the dump defines
+ * them. */
 static void as_dumped(const json_t *restored, struct words *out)
 {
     SCOPED(buf_free) struct buf all = {0}, file = {0};
@@ -273,7 +277,8 @@ static void as_dumped(const json_t *restored, struct words *out)
         nothing_else ? "" : rest);
 }
 
-/* What was lost comes first, then what was kept aside, then what needs a hand: players ask in this order. */
+/* Describes a restore: first what was lost, then which rows were set aside, then what needs an
+ * operator, because players ask in this order. */
 static void restored(const struct words_facts *f, struct words *out)
 {
     const json_t *r = f->restored;
@@ -286,7 +291,7 @@ static void restored(const struct words_facts *f, struct words *out)
     if (f->guard->by_hand && to[0]) {
         SET(out->headline, "RESTORED by hand to %s", at);
         SET(out->what, "the world was restored by hand, to %s (%.400s)", at, f->guard->reason);
-    } else if (f->guard->by_hand) { /* over a living world: any loss is intended */
+    } else if (f->guard->by_hand) { /* the world was alive, so any loss is intended */
         const char *comma = js_text(r, "lost")[0] ? ", " : "";
         SET(out->headline, "RESTORED by hand%s%s", comma, comma[0] ? words : "");
         SET(out->what, "the world was restored by hand%s%s (%.400s)", comma, comma[0] ? words : "",
@@ -302,7 +307,8 @@ static void restored(const struct words_facts *f, struct words *out)
     if (set_aside(r, &aside))
         set_aside_words(&aside, &loss, out);
     as_dumped(r, out);
-    /* Events are restored disabled. The statements that enable them are shown if all of them fit. */
+    /* Events are restored disabled. The statements that enable them are shown if all of them
+     * fit. */
     const char *enable = js_text(json_object_get(r, "definitions"), "enable");
     char rest[sizeof out->todo];
     if (enable[0]) {
@@ -338,7 +344,8 @@ static void recovered(const struct words_facts *f, struct words *out)
         SET(out->headline, "KEPT HERE again, the lease is held");
 }
 
-/* The event says which alert it is; the guard's cause and verdict which of its words fit. */
+/* Chooses the texts of an alert. The event determines the alert; the guard's cause and verdict
+ * determine its words. */
 void words_for_guard(const struct words_facts *f, struct words *out)
 {
     const struct guard_answer *a = f->answer;
@@ -388,7 +395,7 @@ void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, str
         "the supervisor, or its machine, died: its last sign of life was at %s, it has been "
         "running again since %s, and the world was not watched for %s",
         from, to, text_duration(now.ms - last_sign.ms, t));
-    /* Where a service leaves its log. */
+    /* The log of a systemd service is in the systemd journal. */
     bool service = cfg->path && text_starts(cfg->path, "/etc/worldkeeper/");
     snprintf(log, sizeof log,
              service ? "journalctl -u worldkeeper@%s" : "the log of world %s, and the kernel's",
@@ -431,7 +438,7 @@ void gap_words(const struct follow_gap *gap, wall_t moment, bool first, struct b
     char t[TEXT_SHORT];
     bool several = s->count + s->more > 1, undumped = false;
     const char *link = first ? "at" : "no later than";
-    if (gap->by_statement && s->schema) { /* nothing is there to be dumped */
+    if (gap->by_statement && s->schema) { /* there is nothing to dump */
         buf_printf(out,
                    "no dump while the database is missing; it can be brought back as it was %s %s",
                    link, text_utc(moment, t));
@@ -468,7 +475,8 @@ void statement_headline(const struct follow_statement *s, char *out, size_t size
         snprintf(out, size, "table %.64s and %zu more %s", s->tables[0].name, all - 1, s->verb);
 }
 
-/* Only what --restore can do: into a living world, single tables, from one dump. */
+/* Appends the command that undoes the statement. --restore can only restore single tables, from one
+ * dump, into a living world. */
 void statement_undo(const struct follow_statement *s, bool reached, struct buf *out)
 {
     char t[TEXT_SHORT];
@@ -488,7 +496,7 @@ void statement_undo(const struct follow_statement *s, bool reached, struct buf *
         if (!table->dump[0] || (dump[0] && strcmp(dump, table->dump) != 0))
             continue;
         buf_adds(&names, names.len ? "," : "");
-        /* Appends a name as --table takes it. */
+        /* Appends a name in the syntax of --table. */
         const char *name = table->name;
         bool plain = !strpbrk(name, ",`");
         buf_adds(&names, plain ? "" : "`");
@@ -501,7 +509,7 @@ void statement_undo(const struct follow_statement *s, bool reached, struct buf *
         dump = table->dump;
     }
     if (names.len) {
-        /* By name: a dump taken now may be of the same second. */
+        /* The dump is named, because a dump that is taken now may have the same second. */
         buf_printf(out, "worldkeeper --restore=%s", dump);
         if (reached)
             buf_printf(out, " --at %s", text_utc(s->before, t));

@@ -1,7 +1,8 @@
-/* Players' progress: a worker sends what is unsent to the central store at intervals, after a restore and
- * at the start, ends sessions that close, and marks that this game server lives. Nothing else waits for
- * it. It lives as long as the config; it is informed when the world comes and goes (struct order), since the
- * central store may be written to only for a world that is up. */
+/* Players' progress. A worker sends unsent blobs to the central store at intervals, after a restore
+ * and at the start. It also ends closing sessions, and records that this game server is alive.
+ * Nothing else waits for it. The worker runs as long as the config is in force. It is informed when
+ * the world comes and goes (struct order), since the central store may be written to only for a
+ * world that is up. */
 #include "supervisor/write_back.h"
 
 #include <inttypes.h>
@@ -21,45 +22,49 @@
 
 #define TICK_MS fault_wait(1000)
 #define FIGURES_MS fault_wait(5000)
-#define AGAIN_MIN_MS fault_wait(1000) /* pauses while the central store is away: doubled up to … */
+/* Pause while the central store is unreachable, doubled up to AGAIN_MAX_MS. */
+#define AGAIN_MIN_MS fault_wait(1000)
 #define AGAIN_MAX_MS fault_wait(60000)
-#define START_MS fault_wait(5000) /* a worker that died */
+#define START_MS fault_wait(5000) /* pause before a worker that died is restarted */
 #define SILENT_MS 600000
 #define LOCK_MS 1000
-#define GRACE_MS fault_wait(10000) /* what may pass by itself is no alert before */
+/* Failures that may pass by themselves are reported after this time. */
+#define GRACE_MS fault_wait(10000)
 
-/* To the worker. The worker has no other way to know of the guard's state; what it has not heard yet it does not do. */
+/* Sent to the worker, which has no other way to know the guard's state. It does not act before it
+ * has received an order. */
 struct order {
-    bool up;         /* the world is there */
-    bool everything; /* send all at once */
+    bool up;         /* the world is up */
+    bool everything; /* send all blobs at once */
 };
 #define ORDER 1
 
-/* From it, at each tick. */
+/* Sent by the worker at each tick. */
 struct report {
-    bool known; /* the figures of the local store */
+    bool known; /* the figures of the local store are known */
     uint64_t sessions, unsent, stolen;
-    int64_t oldest_ms; /* -1: nothing is unsent */
+    int64_t oldest_ms; /* -1: all is sent */
     char first[200];
     bool
-        none_held; /* when blobs were refused last, this game server had no lock at all in the central store */
-    /* Since the report before; `ran`: all that was unsent was looked at. */
+        none_held; /* when blobs were last refused, this server held no lock in the central store */
+    /* Since the previous report. `ran`: all unsent blobs were handled. */
     bool ran;
     uint64_t sent, set_aside, released;
     enum central_state central;
-    char store[PROGRESS_STORE_MAX + 1]; /* that took blobs last */
-    struct err error;                   /* why it is not CENTRAL_OK, or what could not be sent */
+    char store[PROGRESS_STORE_MAX + 1]; /* identifies the store that last accepted blobs */
+    /* Why `central` is not CENTRAL_OK, or what could not be sent. */
+    struct err error;
 };
 
 static struct write_backs {
     struct worker worker;
     mono_t next_start;
-    struct order order; /* as the worker has it */
-    bool lost;          /* since the world was up last */
+    struct order order; /* the order that the worker received last */
+    bool lost;          /* the world was lost since it was last up */
     struct report last;
-    uint64_t sent;        /* since the supervisor started */
-    mono_t failing_since; /* of failures that may pass; ms 0: there is none */
-    uint64_t run_sent, run_set_aside, run_released; /* since the last record in the history */
+    uint64_t sent;        /* blobs since the supervisor started */
+    mono_t failing_since; /* start of failures that may pass; ms 0: none */
+    uint64_t run_sent, run_set_aside, run_released; /* since the last record of the history */
 } write_backs;
 
 /* ---- the child ---- */
@@ -71,14 +76,14 @@ struct child {
     struct order order;
     struct report report;
     mono_t next_run, next_figures, next_try;
-    struct err skipped; /* by the last run that sent all … */
-    struct err found;   /* … and by the one that does so now, in several ticks */
+    struct err skipped; /* what the last complete run skipped */
+    struct err found;   /* what the current run skips, over several ticks */
     int64_t pause;
     bool
-        anew; /* all is to be sent, whatever a run before left to the next one: the world is another one */
+        anew; /* the world was replaced: everything is sent, with what an earlier run left undone */
 };
 
-/* Does what the supervisor has asked for meanwhile; true: the world is not up any more. */
+/* Receives the supervisor's orders; returns true if the world is no longer up. */
 static bool take_orders(void *arg)
 {
     struct child *c = arg;
@@ -100,10 +105,12 @@ static bool take_orders(void *arg)
     return !c->order.up;
 }
 
-/* The central store failed: the password is read and the connection made again, after a pause that grows. */
+/* Handles a failure of the central store: after a growing pause, the password is read and the
+ * connection is opened again. */
 static void central_failed(struct child *c, const struct err *e)
 {
-    /* A password that was changed is read again, which no retry over the old connection would do. */
+    /* The password is read again because it may have changed. A retry over the old connection would
+     * not do that. */
     c->report.central = central_state_after(e);
     c->report.error = *e;
     db_close(c->run.central);
@@ -129,22 +136,24 @@ static bool central_ready(struct child *c)
     return true;
 }
 
-/* A server that was restarted has forgotten the stores with the world, perhaps before the supervisor has seen that: nothing
- * there is known then, and least of all that wk_stolen is empty. */
+/* Returns whether the server still has the world. A restarted server has lost the local stores
+ * together with the world, perhaps before the supervisor noticed. Then nothing is known of them,
+ * and an empty wk_stolen proves nothing. */
 static bool remembered(struct child *c, struct err *e)
 {
     const struct config *cfg = c->w->cfg;
     struct db_sentinel s;
     if (db_sentinel_read(c->run.world, cfg->schema, cfg->sentinel, &s, e) == 0 && s.rows == 1)
         return true;
-    if (db_table_missing(e)) /* the probe reports it */
+    if (db_table_missing(e)) /* the probe reports a missing table */
         err_clear(e);
     db_close(c->run.world);
     c->run.world = NULL;
     return false;
 }
 
-/* A table that somebody has locked, or a row, is tried again at the next tick: this game server has to be seen meanwhile. */
+/* Limits lock waits. A locked table or row is tried again at the next tick, because this game
+ * server must be seen alive meanwhile. */
 static int wait_briefly(struct db *db, struct err *e)
 {
     return db_lock_wait(db, LOCK_MS, e) < 0
@@ -156,11 +165,12 @@ static bool world_ready(struct child *c)
 {
     struct err e = {0};
     bool fresh = !c->run.world,
-         up = c->order.up && fence_open(); /* who gives the orders may stand still */
+         /* The fence is checked because the supervisor, which sends the orders, may hang. */
+        up = c->order.up && fence_open();
     if (up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
         (!fresh || (wait_briefly(c->run.world, &e) == 0 && remembered(c, &e))))
         return true;
-    if (!up || !db_unanswered(&e)) { /* the probe reports a server that is away */
+    if (!up || !db_unanswered(&e)) { /* the probe reports an unreachable server */
         db_close(c->run.world);
         c->run.world = NULL;
     }
@@ -170,7 +180,8 @@ static bool world_ready(struct child *c)
     return false;
 }
 
-/* A store of another game server, or an empty one, refuses everything, and so does one in which others have all locks. */
+/* Checks whether this game server holds any lock. If it holds none, the central store refuses all
+ * blobs: it is another game server's, or empty, or other game servers hold all locks. */
 static void look_for_locks(struct child *c)
 {
     struct local_sessions held;
@@ -181,8 +192,8 @@ static void look_for_locks(struct child *c)
     free(held.list);
 }
 
-/* For a tick at most: however much is unsent, and however slowly it may be sent, sessions go on ending, and this game
- * server is seen to live. */
+/* Sends blobs for at most one tick. However many blobs are unsent, and however slow the store is,
+ * sessions must end and this game server must be seen alive. */
 static int send_some(struct child *c, enum write_back_scope scope, struct err *e)
 {
     c->run.until = mono_add(clock_mono(), TICK_MS);
@@ -210,7 +221,7 @@ static void send_unsent(struct child *c)
     int rc = send_some(c, WRITE_BACK_CLOSING, &e);
     if (rc == 0 && all) {
         rc = send_some(c, WRITE_BACK_ALL, &e);
-        if (!c->run.left.count) /* not in each of the ticks that it takes */
+        if (!c->run.left.count) /* not after each tick of a run */
             c->next_figures = clock_mono();
         if (c->run.done.skipped.cls != ERR_NONE)
             c->found = c->run.done.skipped;
@@ -223,18 +234,19 @@ static void send_unsent(struct child *c)
     }
     if (rc == 0 || e.cls == ERR_BUSY)
         return;
-    local_keys_free(&c->run.left); /* the next one begins anew */
+    local_keys_free(&c->run.left); /* the next run starts from the beginning */
     err_clear(&c->found);
     if (c->run.central_failed)
         central_failed(c, &e);
     else if (e.cls != ERR_ABORTED && !c->run.fenced && /* the lease reports that */
-             !db_unanswered(&e))                       /* the probe reports a server that is away */
+             !db_unanswered(&e))                       /* the probe reports an unreachable server */
         c->report.error = e;
     db_close(c->run.world);
     c->run.world = NULL;
 }
 
-/* Counting takes the server longer than sending: not at each tick. */
+/* Counts the blobs. Counting takes the server longer than sending, so it is not done at each
+ * tick. */
 static void ask_figures(struct child *c)
 {
     struct local_keys keys;
@@ -260,8 +272,9 @@ static void ask_figures(struct child *c)
 
 static int child_main(int fd, void *arg)
 {
-    /* The central store is tried while the world is away, too: its state is shown in any case. */
-    static struct child c; /* without a byte that was never written */
+    /* The central store is also tried while the world is down, because its state is always
+     * shown. */
+    static struct child c; /* static, so that no byte of the packet is uninitialized */
     c.fd = fd;
     c.w = arg;
     write_back_open(&c.run, c.w->cfg, c.w->a->state.central);
@@ -292,7 +305,7 @@ static int child_main(int fd, void *arg)
 static void stop(struct world *w)
 {
     (void)w;
-    worker_kill(&write_backs.worker); /* each of its effects can be repeated */
+    worker_kill(&write_backs.worker); /* each of its effects can be repeated safely */
     write_backs.last = (struct report){0};
     write_backs.order = (struct order){0};
 }
@@ -335,7 +348,7 @@ static void judge_central(struct world *w, const struct report *r)
         return;
     if (r->central != CENTRAL_OK || r->error.cls != ERR_NONE)
         notify_open(w, CONDITION_CENTRAL,
-                    r->central == CENTRAL_AWAY ? "away" /* in whatever words */
+                    r->central == CENTRAL_AWAY ? "away" /* one key, whatever the wording */
                                                : condition_key(key, &r->error),
                     "saves stay in the world's own tables; trying again",
                     r->error.hint[0] ? r->error.hint : "worldkeeper --check names what is missing",
@@ -361,7 +374,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     }
     write_backs.last = *r;
     write_backs.sent += r->sent;
-    /* One record for each run that had something to do. */
+    /* The history gets one record for each run that changed something. */
     write_backs.run_sent += r->sent;
     write_backs.run_set_aside += r->set_aside;
     write_backs.run_released += r->released;
@@ -381,7 +394,8 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         judge_central(w, &write_backs.last);
 }
 
-/* A server that only does not answer changes nothing: what was asked of it is waited for. */
+/* Sends an order if the state of the world has changed. A server that only does not answer changes
+ * nothing: the worker waits for its answer. */
 static void give_orders(struct world *w)
 {
     enum guard_state s = w->guard.state;
