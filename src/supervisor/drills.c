@@ -73,7 +73,7 @@ static void began_now(struct world *w, int kind)
     w->state_dirty = true;
 }
 
-/* ---- when ---- */
+/* ---- when a run is due ---- */
 
 /* Returns whether a drill lacks memory: a server that runs out of memory is killed, and its world
  * is lost. */
@@ -167,7 +167,7 @@ void drills_begun(struct world *w)
     begun(w, DRILL);
 }
 
-/* ---- what it came to ---- */
+/* ---- the result of a run ---- */
 
 static void ended(struct world *w, int kind, json_t *fields /* taken */, const struct err *e)
 {

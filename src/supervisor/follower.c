@@ -82,7 +82,7 @@ static struct follower {
         dropped; /* tables reported as dropped since the newest dump; dropped_rows: their rows */
     uint64_t dropped_rows;
 
-    /* The next five members say where the next worker begins. */
+    /* position_lost and log_broken determine where the next worker begins. */
     bool position_lost; /* the log no longer reaches back to the newest dump */
     bool log_broken;    /* nor does the log continue from the end of the segments */
     /* The running worker did not begin at the newest dump, but where it could. */

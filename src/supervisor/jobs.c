@@ -193,7 +193,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     return 0;
 }
 
-/* ---- the end of a drill ---- */
+/* ---- the start of a drill ---- */
 
 static void start_drill(struct world *w)
 {
