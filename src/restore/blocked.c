@@ -13,7 +13,7 @@
 
 #define SIDE_TIMEOUT_MS 5000
 #define NAMED 4 /* sessions; the others are counted */
-/* Does nothing, and waits as every change of tables does while a backup keeps them as they are. */
+/* Changes nothing, but waits like every DDL statement while a backup blocks changes of tables. */
 #define HARMLESS "DROP TABLE IF EXISTS `" DB_OWN_PREFIX "none`"
 
 #define HINT_GRANT "worldkeeper --check prints the GRANT with which a restore sees and ends them"
@@ -29,7 +29,7 @@ void blocked_try(struct blocked *b)
     b->since = clock_mono();
 }
 
-/* Is it replaced, so that its lock is needed? */
+/* Returns whether the restore replaces the table and so needs its lock. */
 static bool is_replaced(void *arg, const char *table)
 {
     const struct restore *r = arg;
@@ -39,7 +39,8 @@ static bool is_replaced(void *arg, const char *table)
 
 /* ---- words ---- */
 
-/* "session 12 (game@10.0.0.7, schema galaxy, idle for 31 s, last: SELECT 1) holds a lock on table fleet" */
+/* Appends text such as "session 12 (game@10.0.0.7, schema galaxy, idle for 31 s, last: SELECT 1)
+ * holds a lock on table fleet". */
 static void add_session(struct buf *b, const struct blocker *s)
 {
     buf_printf(b, "%ssession %lu (", b->len ? "; " : "", s->id);
@@ -60,7 +61,7 @@ static void add_session(struct buf *b, const struct blocker *s)
         buf_adds(b, s->why == BLOCKER_OPEN ? "has a transaction open" : "uses the schema");
 }
 
-/* What is known of who blocks, and what can be typed. */
+/* Writes what is known of the blocking sessions, and a hint with commands that end them. */
 static void compose(const struct blocked *b, const struct blockers *found, char text[512],
                     char hint[400])
 {
@@ -78,7 +79,7 @@ static void compose(const struct blocked *b, const struct blockers *found, char 
     if (shown > NAMED)
         buf_printf(&list, "; and %zu more", shown - NAMED);
     text_clean(&clean, list.len ? list.p : "", 440);
-    /* Of a backup the other list says nothing. */
+    /* The list that is used otherwise says nothing about a backup. */
     if (!found->told && backup)
         snprintf(text, 512,
                  "a backup or FLUSH TABLES WITH READ LOCK keeps tables as they are; which session "
@@ -119,7 +120,7 @@ static bool end_session(struct blocked *b, struct db *side, const struct blocker
     struct err why = {0};
     add_session(&who, s);
     text_clean(&clean, who.p, 380);
-    /* 1094: it has ended by itself meanwhile. */
+    /* Error 1094: the session has ended by itself in the meantime. */
     if (db_execf(side, &why, "KILL %lu", s->id) < 0 && why.num != 1094) {
         job_note(b->r->job, "cannot end session %lu: %s", s->id, why.text);
         return false;

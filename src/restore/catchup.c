@@ -24,12 +24,13 @@
 #include "journal/replay_tables.h"
 #include "store/lives.h"
 
-/* What was seen later than this after a loss was not seen by a clock that is somewhat off. */
+/* A sign of life this long after a loss cannot be explained by a clock that is slightly off. */
 #define LATER_MS fault_wait(60000)
-#define LOOK_US 100000 /* at what has come of a dump that is on its way */
+#define LOOK_US 100000 /* interval of checks for a dump that is arriving */
 
-/* With mode = off no server's log is read, but what the store has of the journal came with its dump. Asked before the
- * dump's definitions are waited for, which need not have come yet. */
+/* Returns whether the journal came with the fetched dump. With mode = off the server's log is not
+ * read, but the store's part of the journal is used. This is checked before the dump's definitions
+ * are waited for, because they need not have arrived yet. */
 static bool came_with_dump(const struct restore *r)
 {
     SCOPED(archive_free) struct archive a = {0};
@@ -42,8 +43,8 @@ static bool came_with_dump(const struct restore *r)
            archive_find(&a, &m->end, m->log_created_at, &m->server) >= 0;
 }
 
-/* A dump chosen by name is restored as it is, and so is one that replaces a living world. A drill does
- * what a restore of a lost world would do now. */
+/* Returns whether the journal is used. A dump chosen by name is restored as it is, and so is one that
+ * replaces a living world. A drill does what a restore of a lost world would do now. */
 static bool wants_journal(const struct restore *r)
 {
     enum config_journal mode = r->job->cfg->journal;
@@ -70,7 +71,7 @@ void catchup_figures(struct restore *r)
     memcpy(out->journal.gap, j->gap, sizeof j->gap);
 }
 
-/* Changes raise counters and need room in the tables that they go into. */
+/* Adds to the plan what the changes need: higher counters and more room in their tables. */
 static void keep_figures(struct restore *r)
 {
     const struct replay *j = &r->journal;
@@ -103,7 +104,8 @@ static void leave_journal_out(struct restore *r, const char *why)
     forget_journal(r);
 }
 
-/* What comes meanwhile is reported: silence is a stall. Why nothing more comes is said to whoever reads on. */
+/* Waits until the table's definition has arrived. Reports progress meanwhile, because silence
+ * counts as a stall. If the arrival has ended early, the next read returns the reason. */
 static void await_definition(const struct restore *r, size_t i)
 {
     struct arrival *a = verify_arrival(r->file);
@@ -125,8 +127,10 @@ static bool same_key(const struct db_table *a, const struct db_table *b)
            (a->key_count == 0 || memcmp(a->key, b->key, a->key_count * sizeof *a->key) == 0);
 }
 
-/* `now`: the table as it is, where that has the dump's columns, and serves as well if it has its key; else NULL. A
- * definition that cannot be parsed completely is left out: its changes count as a gap then. */
+/* Reads table `i`'s definition from the dump and adds it to `then`, unless `now` has the
+ * same columns and key. `now` is the existing table if it has the dump's columns, else NULL.
+ * A definition that cannot be parsed completely is skipped: changes of its table count as a
+ * gap then. */
 static int read_definition(const struct restore *r, size_t i, const struct db_table *now,
                            struct db_tables *then, struct err *e)
 {
@@ -170,8 +174,8 @@ static int read_definitions(const struct restore *r, const struct db_tables *now
     return rc;
 }
 
-/* Of a life that another machine took over, and of whose successor nothing was stored: what it had after that is
- * abandoned. */
+/* Returns whether another machine took over the life of the dump, and nothing of the next life was
+ * stored. Then `to` gets the position of the takeover: what the life had after it is abandoned. */
 static bool another_took(const struct restore *r, struct db_binlog_pos *to)
 {
     struct lives l;
@@ -186,7 +190,8 @@ static bool another_took(const struct restore *r, struct db_binlog_pos *to)
     return true;
 }
 
-/* Both sources name the world's own schema, whatever schema is restored into. */
+/* Reads the journal from both sources. Both name the world's own schema, even if another schema is
+ * restored into. */
 static int replay_world(struct restore *r, struct err *e)
 {
     const struct config *cfg = r->job->cfg;
@@ -219,7 +224,7 @@ static int replay_world(struct restore *r, struct err *e)
         s.upto = &taken_over;
     if (s.archive_fd < 0 && why.num != ENOENT)
         job_note(r->job, "%s", why.text);
-    /* The same judgement as that of --check and of the follower. */
+    /* --check and the follower judge the prerequisites by the same function. */
     int rc = world_tables(r->db, cfg, schema, &tables, e) < 0
                  ? -1
                  : binlog_judge(r->db, cfg->schema, &able, e);
@@ -249,8 +254,8 @@ static int replay_world(struct restore *r, struct err *e)
     return rc;
 }
 
-/* The game's durable tables are restored from the dump alone: with changes applied to the others only, the
- * world would be a mix of two moments. */
+/* Returns whether durable tables of the game are restored. They come from the dump alone: if changes
+ * were applied to the other tables only, the world would be a mix of two moments. */
 static bool restores_durable(const struct restore *r)
 {
     for (size_t i = 0; i < r->plan.count; i++)
@@ -259,8 +264,9 @@ static bool restores_durable(const struct restore *r)
     return false;
 }
 
-/* If nothing leads up to the restore that created the lost world, or over it, as over one that was
- * not logged, the state has what that one restored: this dump with these changes, or with more. */
+/* Returns whether the lost world was made of this dump with these changes, or with more of them.
+ * The state shows that. It is needed if the journal does not reach the restore that created the
+ * lost world, or cannot continue after it, for example because that restore was not logged. */
 static bool was_made_of_this(const struct restore *r, const struct state *st)
 {
     const struct state_made *made = &st->made;
@@ -269,15 +275,17 @@ static bool was_made_of_this(const struct restore *r, const struct state *st)
            db_binlog_pos_compare(&r->journal.upto, &made->upto) <= 0;
 }
 
-/* If the server was not restarted, the statements that emptied the tables are in the log too, and
- * cannot be distinguished from wanted changes. And if the lost world was created in a way that the log does
- * not show, it is not the one of the dump. The log may know a newer world than the state does: the
- * server can die right after a swap, before anybody has noted it. */
+/* Returns why the journal cannot be used, or NULL. If the server was not restarted, the statements
+ * that emptied the tables are in the log too, and cannot be distinguished from wanted changes. If
+ * the lost world was created in a way that the log does not show, it is not the world of the dump.
+ * The log may know a newer world than the state does, because the server can die right after a
+ * swap, before the state is written. */
 static const char *no_use(const struct restore *r)
 {
     const struct state *st = r->opt->state;
-    /* What is fetched takes the place of a world that --init made, which nobody lost; and a state from
-     * before the dump, and before the restore that made its world, knows nothing of that one. */
+    /* A fetched dump replaces a world that --init made, so no world of this state was lost. A state
+     * that is older than the dump, and older than the restore that made the dump's world, does not
+     * know that world. */
     bool any_moment = r->opt->at.ms == 0;
     bool old = st && st->generation < r->m->generation && st->alive_at.ms < r->m->at.ms;
     bool ours = st && st->known && !r->opt->fetched && !old;
@@ -311,7 +319,9 @@ static int refuse_gap(const struct restore *r, struct err *e)
      * moment before that statement is within this second too. */
     bool in_time =
         j->gap_is_group && (j->gap_at.ms / 1000 == second || j->latest.ms / 1000 == second);
-    /* It was named, and not stored by then: a change since it, of no later moment, shows that it is not later either. */
+    /* The dump was chosen by name and was not finished at the requested moment, so it may contain
+     * later changes. If a change after the dump is not later than that moment, the dump is not
+     * later either. */
     if (r->m->at.ms + r->m->took_ms > r->opt->at.ms && !in_time && !j->last.ms) {
         err_set(e, ERR_REFUSED, 0, "dump %s may have changes from after that moment", r->out->dump);
         return err_hint(e, CATCHUP_BY_MOMENT);
@@ -320,7 +330,7 @@ static int refuse_gap(const struct restore *r, struct err *e)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",
             r->out->dump, j->gap);
-    /* Of the second in which it breaks off more may be missing. */
+    /* More changes may be missing in the second in which the journal breaks off. */
     wall_t whole = {j->last.ms - (j->gap_is_group ? 0 : 1000)};
     if (j->last.ms && whole.ms >= r->out->dump_at.ms)
         err_hint(e,
@@ -333,7 +343,8 @@ static int refuse_gap(const struct restore *r, struct err *e)
     return -1;
 }
 
-/* What is known of single tables stays true, and comes after it. */
+/* Reports a gap of the whole journal. What is known of single tables stays true, and is
+ * appended. */
 static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
@@ -356,8 +367,9 @@ static bool doubtless(const struct restore *r)
     return !r->journal.gap[0] || r->journal.part;
 }
 
-/* Gaps that were seen in the log while the server was up, and may no longer be visible in it. They are behind the
- * dump that was the newest then, and so behind each older one. Names of dumps are in their order. */
+/* Doubts the journal because of gaps that were seen in the log while the server was up. They may no
+ * longer be visible in it. Each gap comes after the dump that was the newest then, and so after
+ * every older dump. Dump names sort by time. */
 static void recall_gap(struct restore *r)
 {
     const struct state *st = r->opt->state;
@@ -374,7 +386,8 @@ static void recall_gap(struct restore *r)
     json_decref(list);
 }
 
-/* MySQL at startup removes an incomplete group from its log, with everything written after it. */
+/* At startup, MySQL removes an incomplete transaction from its log, with everything written after
+ * it. */
 static void doubt_small_cache(struct restore *r)
 {
     static const char name[] = "max_binlog_stmt_cache_size";
@@ -386,7 +399,8 @@ static void doubt_small_cache(struct restore *r)
               name, most);
 }
 
-/* Nothing in the log shows that somebody loaded a dump by hand, which is of a world that we know. */
+/* Doubts the journal if a known world was alive after the loss. If an operator loaded a dump of a
+ * known world manually, the log does not show it. */
 static void doubt_later_life(struct restore *r)
 {
     const struct state *st = r->opt->state;
@@ -401,7 +415,7 @@ static void doubt_later_life(struct restore *r)
               text_utc(st->alive_at, t));
 }
 
-/* Reading it comes before any doubt about it: most doubts depend on where it ends. */
+/* Reads the journal before doubting it, because most doubts depend on where it ends. */
 static int use_journal(struct restore *r, struct err *e)
 {
     progress_phase(r->job->progress, "reading the journal", 0, 0);

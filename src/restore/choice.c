@@ -1,4 +1,4 @@
-/* Which dump is loaded, and what it means when that fails. */
+/* Chooses which dump is loaded, and decides what a failure of that load means. */
 #include "restore/choice.h"
 
 #include <inttypes.h>
@@ -94,17 +94,17 @@ static int load_own(struct restore *r, struct err *e)
 
 /* ---- what a failed load means ---- */
 
-/* Did the server refuse the rows because of their content (duplicate keys, NULL, values that do not
- * fit, CHECK)? Then no later attempt will work. */
+/* Returns whether the server refused the rows because of their content (duplicate keys, NULL,
+ * values that do not fit, CHECK). Then no later attempt will work. */
 static bool is_of_the_rows(const struct err *e)
 {
     static const int nums[] = {1022, 1048, 1062, 1264, 1265, 1292, 1366, 1406, 1586, 3819, 4025, 0};
     return e->cls == ERR_QUERY && err_among(e, nums);
 }
 
-/* Load the dump without the changes since? Those that do not fit the dump are left out, since only
- * the dump is verified; so are changes that the server refuses, if a load has failed in that way
- * before. A drill reports that. */
+/* Returns whether to load the dump without the changes since. Changes that do not fit the dump are
+ * left out, because only the dump is verified. Changes that the server refuses are left out if an
+ * earlier load failed in that way. A drill reports the failure instead. */
 static bool leads_to_dump_alone(const struct restore *r, const struct err *e)
 {
     if (!restore_is(r)->dump_alone)
@@ -112,19 +112,19 @@ static bool leads_to_dump_alone(const struct restore *r, const struct err *e)
     return e->cls == ERR_GAP || (is_of_the_rows(e) && r->journal.changes && r->again);
 }
 
-/* Try an older dump? After a refused definition only automatically: an operator can react. A server
- * error never leads there. */
+/* Returns whether to try an older dump. After a refused definition, only an unattended restore does
+ * so, because an operator can react. A server error never leads to an older dump. */
 static bool leads_to_another(const struct restore *r, const struct err *e)
 {
     if (is_arriving(r) && e->cls == ERR_DAMAGED)
-        return false; /* the store may have a better one than is here */
+        return false; /* the store may have a better dump than this machine */
     return e->cls == ERR_DAMAGED || r->unloadable ||
            (restore_is(r)->unattended && plan_unfit(&r->plan));
 }
 
-/* Does the failure say something about the dump? Rows inserted by column name may be refused
- * because of later changes to the table. And neither a drill nor a restore of a moment goes on to load the dump alone,
- * which would prove it innocent of what the journal brought. */
+/* Returns whether the failure says something about the dump. Rows inserted by column name may be
+ * refused because of later changes to the table. A drill and a restore to a moment never load the
+ * dump alone, so they cannot tell the dump's rows from those of the journal. */
 static bool blames_rows(const struct restore *r, const struct err *e)
 {
     bool never_alone = !restore_is(r)->dump_alone || r->opt->at.ms;
@@ -160,7 +160,8 @@ static void keep_finding(struct restore *r, int rc, const struct err *e)
 
 /* ---- which dump ---- */
 
-/* A name without a slash is a file only if it looks like one; dumps are named without an ending. */
+/* Returns whether the text is a path. A name without a slash is a file only if it looks like one,
+ * because dumps are named without an ending. */
 static bool is_path(const char *s)
 {
     static const char *const endings[] = {".gz",  ".xz",  ".zst", ".bz2",
@@ -170,7 +171,8 @@ static bool is_path(const char *s)
            (ending && text_among(ending, endings) && access(s, F_OK) == 0);
 }
 
-/* Was it not finished at the requested moment? Then it may have changes from after it. */
+/* Returns whether the dump was not finished at the requested moment. It may then contain later
+ * changes. */
 static bool is_later(const struct restore *r, const struct manifest *m)
 {
     return r->opt->at.ms && m->at.ms + m->took_ms > r->opt->at.ms;
@@ -191,7 +193,7 @@ static void skipped(struct restore *r, const char *dump, const char *reason)
     job_note(r->job, "dump %s skipped: %.1000s", dump, reason);
 }
 
-/* Says what was looked at, and what can be done now. */
+/* Reports what was examined, and what the operator can do now. */
 static int nothing_intact(const struct restore *r, struct err *e)
 {
     const json_t *first = json_array_get(r->out->skipped, 0);
@@ -215,7 +217,8 @@ static int nothing_intact(const struct restore *r, struct err *e)
                                      : "--dump takes one of a living world");
 }
 
-/* `damaged`: dumps of the current round that cannot be used. */
+/* Fails because the current round has no usable dump. `damaged` counts its dumps that cannot be
+ * used. */
 static int only_earlier(const struct restore *r, size_t damaged, struct err *e)
 {
     const struct catalog_entry *newest = NULL;
@@ -234,7 +237,8 @@ static int only_earlier(const struct restore *r, size_t damaged, struct err *e)
                     newest->m.name);
 }
 
-/* The world that was lost was made of this dump, which somebody has named: it is its own past, whatever its round. */
+/* Returns whether the lost world was made of this dump, which an operator had named. The dump is
+ * then the world's own past, whatever its round. */
 static bool is_origin(const struct restore *r, const struct catalog_entry *c)
 {
     const struct state *s = r->opt->state;
@@ -242,7 +246,7 @@ static bool is_origin(const struct restore *r, const struct catalog_entry *c)
            strcmp(s->made.dump, c->m.name) == 0;
 }
 
-/* The dump with the changes since, or without those that do not fit it. */
+/* Loads the dump with the changes since, or alone if they do not fit it. */
 static int load_with_changes(struct restore *r, struct err *e)
 {
     r->dump_alone = false;
@@ -275,7 +279,7 @@ static int load_newest(struct restore *r, struct err *e)
             skipped(r, c->m.name, c->reason);
             continue;
         }
-        /* Whoever asks for a moment may mean one that a restore has discarded. */
+        /* --at may mean a moment that a restore has discarded, so abandoned dumps count for it. */
         if (c->abandoned && !r->opt->at.ms) {
             skipped(r, c->m.name, "it was abandoned: the record of the world names other lives");
             continue;
@@ -291,7 +295,8 @@ static int load_newest(struct restore *r, struct err *e)
         }
         fault_point("restore.chosen");
         r->m = &c->m;
-        /* Stays set for older dumps: the rows that the server refuses are in the journal then. */
+        /* Stays set for older dumps, because the rows that the server refuses are then in the
+         * journal. */
         r->again |= c->proof.failures > 0;
         r->unloadable = false;
         int rc = load_with_changes(r, e);
@@ -311,7 +316,8 @@ static int load_newest(struct restore *r, struct err *e)
                              : nothing_intact(r, e);
 }
 
-/* ERR_NOTHING: it does not exist or is not intact. One that only failed to load can be tried again by name. */
+/* Finds the dump that was named. Fails with ERR_NOTHING if it does not exist or is not intact. A
+ * dump that only failed to load can be tried again by name. */
 static int find_named(struct restore *r, struct err *e)
 {
     const char *name = r->opt->dump;
@@ -335,20 +341,21 @@ static int find_named(struct restore *r, struct err *e)
     return -1;
 }
 
-/* The dump that was asked for (choice_find()), or none: nobody who names one wants another. */
+/* Loads the dump that was named (choice_find()). No other dump is tried, because the operator chose
+ * this one. */
 static int load_named(struct restore *r, struct err *e)
 {
     fault_point("restore.chosen");
     int rc = load_own(r, e);
     keep_finding(r, rc, e);
     if (rc < 0 && e->cls == ERR_DAMAGED && !is_arriving(r))
-        e->cls = ERR_NOTHING; /* the one that was named: no other is tried */
+        e->cls = ERR_NOTHING; /* the dump was named: no other is tried */
     return rc;
 }
 
 /* ---- a file of another tool ---- */
 
-/* Loads its statements, in their order, on one connection. */
+/* Loads the file's statements in their order on one connection. */
 static int load_statements(struct restore *r, const struct import *in,
                            const struct import_report *report, struct err *e)
 {
@@ -379,7 +386,8 @@ static int load_statements(struct restore *r, const struct import *in,
     return rc;
 }
 
-/* In a file that was concatenated from several, each part has a closing line. */
+/* Checks that the file is complete. If it was concatenated from several files, each part has a
+ * closing line. */
 static int judge_end(struct restore *r, const struct import_report *report, struct err *e)
 {
     const char *path = r->opt->dump;
@@ -407,7 +415,8 @@ static int judge_end(struct restore *r, const struct import_report *report, stru
     return 0;
 }
 
-/* What the file lacks is not in the world either, after a loss. */
+/* Warns of tables that the file lacks, because after a loss the world lacks their rows too, and of
+ * sequences that are not restored. */
 static void warn_of_others(struct restore *r, const struct import_report *report)
 {
     SCOPED(buf_free) struct buf tables = {0}, sequences = {0};
@@ -429,7 +438,7 @@ static void warn_of_others(struct restore *r, const struct import_report *report
                     made->count > NAMED ? ", …" : "");
 }
 
-/* The living world is dumped only once the file has been checked. */
+/* Loads a file of another tool. A living world is dumped only after the file has been checked. */
 static int load_file(struct restore *r, struct err *e)
 {
     const char *path = r->opt->dump;
@@ -453,7 +462,8 @@ static int load_file(struct restore *r, struct err *e)
     return restore_is(r)->writes ? load_statements(r, &in, &report, e) : 0;
 }
 
-/* Else --force would first dump the living world, and retention could then delete the very dump that was meant. */
+/* Finds the dump before --force dumps the living world. Otherwise retention could then delete the
+ * dump that was named. */
 int choice_find(struct restore *r, struct err *e)
 {
     const char *d = r->opt->dump;
@@ -477,7 +487,8 @@ int choice_find(struct restore *r, struct err *e)
     return r->path_fd < 0 ? -1 : 0;
 }
 
-/* A file of another tool is read as it is; of our own dumps the newest intact one, unless one was named. */
+/* Loads a file of another tool as it is, or one of our own dumps: the named one, else the newest
+ * intact one. */
 int choice_load(struct restore *r, struct err *e)
 {
     if (r->path_fd >= 0)

@@ -17,7 +17,7 @@ static bool consists_of(const char *s, const char *others)
     return true;
 }
 
-/* Is it a list of mode names, "A,B" or ""? */
+/* Returns whether the text is a list of mode names, "A,B" or "". */
 static bool mode_list(const char *s)
 {
     bool first = true;
@@ -30,7 +30,7 @@ static bool mode_list(const char *s)
     return true;
 }
 
-/* Is one of these modes in the list? */
+/* Returns whether one of these modes is in the list. */
 static bool has_mode(const char *list, const char *modes)
 {
     for (const char *s = list; *s;) {
@@ -87,7 +87,7 @@ static bool ascii(const char *s, size_t len)
     return true;
 }
 
-/* One byte per character, and compatible with ASCII? */
+/* Returns whether the character set has one byte per character and is compatible with ASCII. */
 static bool single_byte(const char *charset)
 {
     return sql_find_word(
@@ -109,7 +109,8 @@ const char *code_client(const struct code_item *it)
     return safe && ascii(it->sql, head) ? own : NULL;
 }
 
-/* A definition is made only if it was understood; under some modes the same text means something else. */
+/* Reads the definition. It is refused unless it was understood, because under some modes the same
+ * text means something else. */
 static void read_item(struct code_item *it)
 {
     static const char ansi[] = "ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL";
@@ -134,8 +135,8 @@ static void free_item(struct code_item *it)
     free(it->sql);
 }
 
-/* Replaces an item of the same kind and name: the stand-ins of views, which are for loading a dump
- * by hand, come before the views. */
+/* Adds an item and removes one of the same kind and name: the stand-ins of views, which are for
+ * loading a dump manually, come before the views. */
 static void add_item(struct code *c, const struct code_item *it)
 {
     for (size_t i = 0; i < c->count && it->d.body; i++) {
@@ -151,8 +152,8 @@ static void add_item(struct code *c, const struct code_item *it)
     c->list[c->count++] = *it;
 }
 
-/* DROP VIEW etc., which a dump has before each object. Ignored: existing objects are never
- * dropped. */
+/* Returns whether the statement is a DROP VIEW or similar, which a dump has before each object. It
+ * is ignored, because existing objects are never dropped. */
 static bool drops(const struct sql_token *first, struct sql_text *x)
 {
     static const char kinds[] = "VIEW TRIGGER FUNCTION PROCEDURE EVENT LIBRARY PACKAGE";

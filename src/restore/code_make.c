@@ -24,7 +24,8 @@
 
 /* ---- whether it may run ---- */
 
-/* Manifest and dump were opened by file_open_own(): only we or root can have written them. */
+/* Returns how far the dump's code is trusted. Manifest and dump were opened by file_open_own(), so
+ * only worldkeeper's own user or root can have written them. */
 static enum code_trust code_trust(const struct config *c, const struct manifest *m)
 {
     if (signature_on())
@@ -32,9 +33,9 @@ static enum code_trust code_trust(const struct config *c, const struct manifest 
     return strcmp(m->world, c->name) == 0 ? CODE_OWN : CODE_UNKNOWN;
 }
 
-/* Is the schema empty, as on a rebuilt server: no tables except those of --init and of the running
- * restore, and no view, routine, package, library, trigger or event that is visible to the account,
- * except those of --init? */
+/* Sets `empty` to whether the schema is empty, as on a rebuilt server. Objects of --init and tables
+ * of the running restore do not count. Everything else does: tables, and views, routines, packages,
+ * libraries, triggers and events that are visible to the account. */
 static int is_empty(const struct restore *r, bool *empty, struct err *e)
 {
     static const enum definition_kind kinds[] = {
@@ -82,11 +83,12 @@ int code_judge(struct restore *r, struct err *e)
 struct making {
     const struct restore *r;
     struct code_report *out;
-    bool triggers_only; /* and only those of tables that are made again */
+    bool triggers_only; /* only triggers, of tables that are created again */
     char *self;         /* our account as the server sees it: user@host */
 };
 
-/* The result names the first of them; hundreds of views would fill a mail. */
+/* Adds a name to a list of the result. Only the first ones are named, because hundreds of views
+ * would fill a mail. */
 static void add_text(struct code_report *out, const char *key, const char *text)
 {
     if (!out->lists)
@@ -99,7 +101,7 @@ static void add_text(struct code_report *out, const char *key, const char *text)
                               js_clean(json_array_size(list) < NAMED_MAX ? text : "and more"));
 }
 
-/* "view name"; for an unknown statement its beginning. */
+/* Writes "view name", or the beginning of an unknown statement. */
 static void name_of(const struct code_item *it, char *out, size_t room)
 {
     if (it->d.name.len)
@@ -108,7 +110,7 @@ static void name_of(const struct code_item *it, char *out, size_t room)
         statement_brief(it->sql, strlen(it->sql), out, room);
 }
 
-/* The number that a query about an account gives: 1 for any, 0; -1: not known. */
+/* Returns 1 if the query about an account counts any rows, 0 if none, -1 if that is not known. */
 static int any_rows(const struct making *m, const char *sql, const char *const *args)
 {
     struct err ignored;
@@ -123,9 +125,9 @@ static int any_privilege(const struct making *m, const char *table, const char *
                     DB_ARGS(table, account, where));
 }
 
-/* Does the definer exist, with privileges on this schema? One that has, or may have, power over the
- * server or the tables of accounts counts only if the dump is signed: a smuggled-in definition must
- * not run as root. */
+/* Returns whether the definer exists and has privileges on this schema. A definer that has, or may
+ * have, power over the server or over the tables of accounts counts only if the dump is signed,
+ * because a smuggled-in definition must not run as root. */
 static bool account_of_world(const struct making *m, const struct definition *d)
 {
     static const char usage[] = "PRIVILEGE_TYPE<>'USAGE'", accounts[] = "'mysql' LIKE TABLE_SCHEMA";
@@ -145,7 +147,8 @@ static bool account_of_world(const struct making *m, const struct definition *d)
            any_rows(m, roles, DB_ARGS(d->user.p, d->host.p)) == 0;
 }
 
-/* Leaves out the mode that newer servers do not know, `old`, which does not affect definitions; it may be NULL. */
+/* Adds the modes without `old`, a mode that newer servers do not know and that does not affect
+ * definitions. `old` may be NULL. */
 static void add_mode(struct buf *b, const char *mode, const char *old)
 {
     const char *comma = "";
@@ -206,7 +209,8 @@ static void note_event(struct making *m, const struct definition *d, bool keep)
     buf_adds(b, " ENABLE;");
 }
 
-/* What the server does not let us create for another account is created for our own. */
+/* Creates a definition. If the server does not allow it for another account, it is created for our
+ * own. */
 static int make_one(struct making *m, const struct code_item *it, struct err *e)
 {
     static const int definers[] = {1227 /* SET USER */, 1449 /* no such account */, 0};
@@ -239,9 +243,11 @@ static int make_one(struct making *m, const struct code_item *it, struct err *e)
     return 0;
 }
 
-/* The server grants EXECUTE to who makes a routine (automatic_sp_privileges). With that on a function, one that the game's
- * account makes in its place would run with our privileges when a view calls it. A function of ours cannot do without:
- * it runs as us for whoever calls it. And only an account that may grant may also revoke. */
+/* Revokes the EXECUTE privilege that the server grants to the account that creates a routine
+ * (automatic_sp_privileges). Otherwise, if the game's account replaced the function, a view that
+ * calls it would run the new function with our privileges. A function whose definer is our account
+ * keeps the privilege, because it runs as that account for every caller. Only an account that may
+ * grant may also revoke. */
 static bool gave_back(struct making *m, const char *name)
 {
     struct err e;
@@ -255,7 +261,7 @@ static bool gave_back(struct making *m, const char *name)
                         DB_ARGS(m->r->schema, name), &e) == 0;
 }
 
-/* What cannot be given back is named. */
+/* Revokes EXECUTE on the functions, and lists those for which that fails. */
 static void give_back(struct making *m)
 {
     struct grants g = {0};
@@ -287,7 +293,8 @@ static void failed(struct making *m, const struct code_item *it, const char *why
     add_text(m->out, "failed", text);
 }
 
-/* An existing trigger cannot belong to a table that did not exist. */
+/* Returns whether the item is a trigger of a new table. A table that did not exist has no triggers
+ * yet. */
 static bool of_new_table(const struct making *m, const struct code_item *it)
 {
     const char *table = it->d.kind == DEFINITION_TRIGGER ? it->d.table.p : NULL;
@@ -300,7 +307,8 @@ static bool wanted(const struct making *m, const struct code_item *it)
     return !m->triggers_only || of_new_table(m, it);
 }
 
-/* True: the item is done. False: try again, since a view may depend on a later one. */
+/* Returns true if the item is done, false to try it again, because a view may depend on a later
+ * one. */
 static bool try_one(struct making *m, const struct code_item *it, bool last)
 {
     static const int there[] = {1050, 1304, 1359, 1537, 0},
@@ -361,8 +369,8 @@ static void leave_all(struct making *m)
         snprintf(m->out->why, sizeof m->out->why, "%s", code_why(&m->r->code_case));
 }
 
-/* What would be made, as far as it shows without asking for it. Packages and their bodies have the same names; every
- * other kind has names of its own. */
+/* Lists what would be created, as far as that shows without trying it. Packages and their bodies
+ * have the same names; every other kind has names of its own. */
 static void list_all(struct making *m)
 {
     const struct code *c = &m->r->code;
@@ -386,9 +394,9 @@ static void list_all(struct making *m)
     }
 }
 
-/* ---- what is said of it ---- */
+/* ---- the report ---- */
 
-/* "a, b and 3 more" */
+/* Appends "a, b and 3 more". */
 static void add_list(struct buf *b, const char *front, const struct code_report *r, const char *key)
 {
     const json_t *list = json_object_get(r->lists, key);
@@ -402,7 +410,7 @@ static void add_list(struct buf *b, const char *front, const struct code_report 
         buf_printf(b, " and %zu more", n - shown);
 }
 
-/* One line for the operator. */
+/* Adds one line for the operator to the warnings. */
 static void warn(struct restore *r)
 {
     const struct code_report *out = &r->out->code;
@@ -429,8 +437,9 @@ static void warn(struct restore *r)
         result_warn(r->out, "%s", b.p);
 }
 
-/* They survive a restart; only a rebuilt server has lost them, and a dropped table its triggers.
- * The rows are already restored, so a refusal (a missing privilege) is only reported. */
+/* Creates the dump's definitions. They survive a server restart: only a rebuilt server has lost
+ * them, and a dropped table has lost its triggers. The rows are already restored, so a refusal (a
+ * missing privilege) is only reported. */
 void code_restore(struct restore *r)
 {
     enum code_use use = code_use(&r->code_case);
@@ -456,7 +465,8 @@ bool code_due(const struct restore *r)
            code_use(&r->code_case) == CODE_MAKE;
 }
 
-/* What cannot be made must not keep the world down: it is named. */
+/* Creates the definitions of a dump. One that cannot be created is only named, because it must not
+ * keep the world down. */
 int code_recover(struct db *db, const struct job *job, const char *dump, struct err *e)
 {
     static const struct restore_options none;
@@ -473,7 +483,8 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
     const struct catalog_entry *c = catalog_load(job->dirfd, job->cfg->name, &r.catalog, &why) < 0
                                         ? NULL
                                         : catalog_find(&r.catalog, dump);
-    /* As the tables were: a replica that has not got them stops at a view of them. */
+    /* Logged only if the tables were, because a replica without the tables would stop at a view of
+     * them. */
     if (!job->cfg->restore_binlog)
         db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
     if (c && c->intact) {

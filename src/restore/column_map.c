@@ -1,4 +1,4 @@
-/* Whether the columns of a table can take the rows of a dump, and keep their meaning. */
+/* Checks whether the columns of a table can take the rows of a dump, and keep their meaning. */
 #include "restore/column_map.h"
 
 #include <stdio.h>
@@ -36,7 +36,8 @@ const struct db_column *column_map_lacks(const struct db_table *t, char *const *
     return NULL;
 }
 
-/* ENUM and SET values are dumped as numbers: the old list must be a prefix of the new one. */
+/* Returns whether the old list of an ENUM or SET is a prefix of the new one. Their values are
+ * dumped as numbers. */
 static bool index_fits(const char *was, const struct db_column *now)
 {
     size_t n = 0;
@@ -48,9 +49,10 @@ static bool index_fits(const char *was, const struct db_column *now)
            (now->type[n] == ')' || now->type[n] == ',');
 }
 
-/* Does a value of one type, written as a literal, mean the same in the other? Within these groups the server
- * converts it, or says that it does not fit; others give another value in silence, as a number does of a binary
- * string, and a time of another day. */
+/* Returns whether a value of one type, written as a literal, means the same in the other. Within
+ * each group the server converts the value, or reports that it does not fit. Between groups the
+ * value can change silently, for example a binary string in a number column, or a time that gets
+ * another day. */
 static bool type_fits(const char *was, const char *now)
 {
     static const char *const groups[][12] = {
@@ -108,7 +110,8 @@ int column_map_check(const struct target *t, struct err *e)
                  : 0;
 }
 
-/* The word after `front` in a line; "" if `front` is not before the first quote. */
+/* Copies the word after `front` in a line to `out`, or "" if `front` is not before the first
+ * quote. */
 static void word_after(const char *line, const char *front, char out[33])
 {
     size_t len = strcspn(line, "'\n");
@@ -119,14 +122,14 @@ static void word_after(const char *line, const char *front, char out[33])
         snprintf(out, 33, "utf8mb3");
 }
 
-/* Do the same bytes mean the same text in both character sets? */
+/* Returns whether the same bytes mean the same text in both character sets. */
 static bool letters_fit(const char *was, const char *now)
 {
     return strcmp(was, now) == 0 || strcmp(was, "ascii") == 0 ||
            (strcmp(was, "utf8mb3") == 0 && strcmp(now, "utf8mb4") == 0);
 }
 
-/* Is the column NOT NULL in this CREATE TABLE? Types without quotes only. */
+/* Returns whether the column is NOT NULL in this CREATE TABLE. Its type must have no quotes. */
 static bool not_null(const char *create, const char *column)
 {
     static const char word[] = " NOT NULL";

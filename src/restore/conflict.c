@@ -41,7 +41,7 @@ void conflict_name(int dirfd, char out[CONFLICT_NAME_MAX], uint64_t generation, 
 
 /* ---- reading ---- */
 
-/* A time in the line "-- written from X to Y"; words in its place give {0}. */
+/* Reads a time of the line "-- written from X to Y". Words in its place give {0}. */
 static wall_t read_moment(const char *from, const char *end)
 {
     wall_t out;
@@ -72,7 +72,7 @@ static int read_head(int fd, const char *name, struct conflict_file *out, struct
         return err_set(e, ERR_DAMAGED, 0, "%s is no file of rows that a restore replaced", name);
     const char *line = strchr(head, '\n') + 1, *end = strchr(line, '\n');
     const char *from = text_starts(line, WRITTEN) ? line + strlen(WRITTEN) : NULL;
-    /* behind the first word: the line's own "from " must not begin what is looked for */
+    /* The search starts after the first word, so that the line's own "from " is not part of it. */
     const char *to = from ? strstr(from, " to ") : NULL;
     if (to && end && to < end) {
         out->from = read_moment(from, to);
@@ -112,8 +112,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The rows of a table are adjacent; a file in which they are not was put together by somebody else. Sorted
- * once, as such a file may name millions of tables. */
+/* Fails if a table occurs twice. The rows of a table are adjacent, unless another program put the
+ * file together. The names are sorted once, because such a file may name millions of tables. */
 static int see_no_table_twice(const struct conflict_seen *seen, const char *name, struct err *e)
 {
     SCOPED(xfree) const char **names = xcalloc(seen->count + 1, sizeof *names);
@@ -182,7 +182,7 @@ void conflict_seen_free(struct conflict_seen *seen)
 
 /* ---- writing ---- */
 
-/* One statement for each row, so that a person can pick some of them with an editor. */
+/* Writes one statement for each row, so that an operator can pick some of them with an editor. */
 static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
@@ -196,7 +196,8 @@ static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
-/* Most restores find no rows: then nothing is written, and a full disk does not matter. */
+/* Sets `any` to whether a source has rows. Most restores find none: then no file is written, and a
+ * full disk does not matter. */
 static int any_rows(const struct job *job, struct db *db, const struct conflict_source *list,
                     size_t n, bool *any, struct err *e)
 {
@@ -218,7 +219,7 @@ static const char *moment(wall_t t, char out[TEXT_SHORT])
     return t.ms ? text_utc(t, out) : "an unknown time";
 }
 
-/* Settings for whoever loads the file by hand. */
+/* Writes the header, with settings for an operator who loads the file manually. */
 static int write_head(struct writing *w, const struct conflict_about *about, struct err *e)
 {
     char from[TEXT_SHORT], to[TEXT_SHORT];
@@ -231,7 +232,7 @@ static int write_head(struct writing *w, const struct conflict_about *about, str
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
-/* One table after the other, then the trailer with what was counted. */
+/* Writes one table after the other, then the trailer with the counts. */
 static int write_sources(struct writing *w, struct db *db, struct conflict_source *list, size_t n,
                          uint64_t *rows, struct err *e)
 {
@@ -253,7 +254,7 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
-/* Synced here: the old tables are dropped once the file counts. */
+/* Writes the file and syncs it, because the old tables are dropped once the file counts. */
 static int write_part(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
                       const struct conflict_about *about, const char *part, uint64_t *rows,
                       struct err *e)
@@ -311,7 +312,7 @@ int conflict_save(struct db *db, const struct job *job, struct conflict_source *
     if (!any)
         return 0;
     snprintf(part, sizeof part, "%s.part", about->file);
-    /* Written under another name and read back: a file that counts is whole. */
+    /* Written under another name and read back, so that a file under its final name is complete. */
     int rc = write_part(db, job, list, n, about, part, rows, e);
     if (rc == 0)
         fault_point("restore.conflict_written");

@@ -18,7 +18,7 @@ static struct merge_slot *slot_of(const struct merge_set *s, uint64_t hash)
     return &s->slots[i];
 }
 
-/* Twice as large each time: a quarter of the slots is free, so that searches are short. */
+/* Doubles the number of slots. A quarter of them stays free, so that searches are short. */
 static void grow(struct merge_set *s)
 {
     struct merge_set more = {.room = s->room ? 2 * s->room : 1024};

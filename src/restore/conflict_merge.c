@@ -25,7 +25,7 @@ bool merge_is_name(const char *name)
 
 /* ---- the world ---- */
 
-/* Is the world up, and the one that we know? */
+/* Fails unless the world is up and is the one that we know. */
 static int check_world(struct merge *m, const struct state *known, struct err *e)
 {
     const struct config *c = m->job->cfg;
@@ -41,7 +41,7 @@ static int check_world(struct merge *m, const struct state *known, struct err *e
            "world that is restored");
 }
 
-/* The session of all that follows: its temporary tables and its locks go with it. */
+/* Opens the session for all that follows. Its temporary tables and its locks end with it. */
 static int open_world(struct merge *m, const struct state *known, struct err *e)
 {
     m->db = job_open(m->job, e);
@@ -85,7 +85,7 @@ static void set_known(json_t *o, const char *key, int64_t n, bool known)
     json_object_set_new(o, key, known ? json_integer((json_int_t)n) : json_null());
 }
 
-/* Without a comparison its figures are left out: they are not known. */
+/* Figures of a comparison are null without one, because they are not known. */
 static json_t *table_json(const struct merge *m, const struct merge_table *t, uint64_t rows)
 {
     json_t *o = json_pack("{s:o, s:I}", "table", js_clean(t->name), "rows", (json_int_t)rows);
@@ -112,7 +112,7 @@ static int end_table(struct merge *m, struct merge_table *t, json_t *tables, str
     int rc = merge_table_end(m, t, e);
     if (rc < 0)
         snprintf(t->why, sizeof t->why, "%.500s", e->text);
-    if (rc == 0 || m->deed == MERGE_APPLY) /* rows of it may be in though it failed */
+    if (rc == 0 || m->deed == MERGE_APPLY) /* rows may be inserted although it failed */
         json_array_append_new(tables, table_json(m, t, t->rows));
     merge_table_free(m, t);
     return rc;
@@ -159,7 +159,7 @@ static int newer_first(const void *a, const void *b)
     return strcmp(*(char *const *)b, *(char *const *)a);
 }
 
-/* The conflict files of the dump directory, newest first; only the one named if `only` is set. */
+/* Finds the conflict files of the dump directory, newest first, or only the one named by `only`. */
 static int find_files(const struct job *job, const char *only, struct names *out, struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
@@ -178,7 +178,7 @@ static int find_files(const struct job *job, const char *only, struct names *out
     return err_hint(e, "worldkeeper --conflicts lists them");
 }
 
-/* Lists a file; if it cannot be read, with the reason. */
+/* Lists a file. If it cannot be read, the reason is listed with it. */
 static int list_one(struct merge *m, json_t *files, struct err *e)
 {
     SCOPED(conflict_seen_free) struct conflict_seen seen = {0};
@@ -235,7 +235,7 @@ int merge_list(const struct job *job, const char *only, const struct state *know
 
 /* ---- back into the world ---- */
 
-/* An error if tables were left out; it names the first one with its reason. */
+/* Fails if tables were left out. The error names the first one with its reason. */
 static int judge(const json_t *tables, struct err *e)
 {
     const json_t *t;
@@ -253,7 +253,7 @@ static int judge(const json_t *tables, struct err *e)
     return err_hint(e, "what could be put in is in; the manual has the way by hand, in CONFLICTS");
 }
 
-/* The whole file was read and found sound before its first row goes into the world. */
+/* Reads the whole file and checks it before its first row goes into the world. */
 static int apply_file(struct merge *m, json_t **out, struct err *e)
 {
     SCOPED(conflict_seen_free) struct conflict_seen seen = {0};

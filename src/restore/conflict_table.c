@@ -53,7 +53,8 @@ static bool leave_out(struct merge_table *t, const char *why)
     return true;
 }
 
-/* Of which ledger is it the table? `made`: of which is it a table of ours? */
+/* Returns the ledger whose table this is. Sets `made` to the ledger for which worldkeeper made the
+ * table. */
 static const struct config_ledger *ledger_of(const struct config *c, const char *name,
                                              const struct config_ledger **made)
 {
@@ -72,7 +73,8 @@ static const struct config_ledger *ledger_of(const struct config *c, const char 
     return of;
 }
 
-/* Can no row be inserted? Columns are matched by name, and new ones need a default. */
+/* Returns whether no row can be inserted. Columns are matched by name, and new ones need a
+ * default. */
 static bool unfit(struct merge_table *t)
 {
     char text[400];
@@ -108,7 +110,7 @@ struct reading {
     struct merge_set *ids; /* NULL: not needed */
 };
 
-/* Of a row of the world only hashes are kept: 16 bytes of each, however long it is. */
+/* Keeps only hashes of the world's rows: 16 bytes per row, however long the row is. */
 static int see_row(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct reading *r = arg;
@@ -150,7 +152,8 @@ static int read_world(struct merge *m, struct merge_table *t, struct err *e)
     return rc;
 }
 
-/* Ids of requests that were rolled up stand in a table of their own, beside which a trigger refuses to insert them again. */
+/* Notes the column with the request ids. The ids of rolled-up requests are stored in a separate
+ * table, and a trigger refuses to insert them again. */
 static void note_request_column(const struct merge *m, struct merge_table *t)
 {
     const struct config_ledger *l = t->ledger;
@@ -160,7 +163,8 @@ static void note_request_column(const struct merge *m, struct merge_table *t)
             t->request = t->picked.columns[i].name;
 }
 
-/* While rows are put back no run may add to totals. */
+/* Reads the rollup position. The lock keeps a rollup from adding to totals while rows are
+ * put back. */
 static int read_rolled_up(struct merge *m, struct merge_table *t, struct err *e)
 {
     const struct config *c = m->job->cfg;
@@ -202,7 +206,7 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
     return read_world(m, t, e);
 }
 
-/* ---- what it has not ---- */
+/* ---- what the world lacks ---- */
 
 /* Creates the temporary table with the types and character sets of the table as it is now, without
  * its keys. "ON UPDATE" and counters do not matter, since no row is ever changed there. */
@@ -233,7 +237,7 @@ static int send_stage(struct merge *m, struct merge_table *t, struct err *e)
     return rc;
 }
 
-/* In statements of 256 KiB, as far as the server accepts them. */
+/* Adds a row. Statements have 256 KiB, or less if the server accepts only that. */
 static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, size_t len,
                      struct err *e)
 {
@@ -269,7 +273,7 @@ int merge_table_rows(struct merge *m, struct merge_table *t, const struct format
         if (!next || fields != t->column_count)
             return err_set(e, ERR_DAMAGED, 0, "table %s: malformed row", t->name);
         size_t len = (size_t)(next - s);
-        /* Or it was inserted by an earlier run, under whatever number. */
+        /* An earlier run may have inserted the row too, possibly under a new number. */
         const char *id = t->done.room ? sql_tuple_field(s, len, t->counter, &id_len) : NULL;
         if (merge_set_take(&t->world, sql_tuple_hash(s, len)) ||
             (id && merge_set_has(&t->done, sql_tuple_hash(id, id_len))))
@@ -302,7 +306,7 @@ static void keys_free(struct keys *k)
     *k = (struct keys){0};
 }
 
-/* All unique keys, the primary one among them: each may stand against a row. */
+/* Reads all unique keys, including the primary key, because each may conflict with a row. */
 static int read_keys(struct merge *m, const struct merge_table *t, struct keys *out, struct err *e)
 {
     int got;
@@ -323,7 +327,7 @@ static int read_keys(struct merge *m, const struct merge_table *t, struct keys *
     return got;
 }
 
-/* The index of a column in `picked`; column_count: it is not there. */
+/* Returns the index of a column in `picked`, or column_count if it is not there. */
 static size_t picked_index(const struct merge_table *t, const char *column)
 {
     size_t i = 0;
@@ -341,8 +345,8 @@ static void add_side(struct buf *b, const struct key_part *p, const char *table)
         buf_printf(b, ",%" PRIu64 ")", p->prefix);
 }
 
-/* Records the rows whose key, consisting of these parts, another row has. Those recorded before
- * keep their classification. */
+/* Records the rows whose key, which consists of these parts, is taken by another row. Rows that
+ * were recorded before keep their classification. */
 static int note_taken(struct merge *m, struct merge_table *t, const struct key_part *p, size_t n,
                       bool fixed, struct err *e)
 {
@@ -360,7 +364,8 @@ static int note_taken(struct merge *m, struct merge_table *t, const struct key_p
                         DB_ARGS(fixed ? "1" : "0", name.p, on.p), e);
 }
 
-/* `counted`: the keys with the AUTO_INCREMENT column; without it a new number does not help. */
+/* Checks the unique keys with the AUTO_INCREMENT column if `counted` is set, else the other keys,
+ * for which a new number does not help. */
 static int note_keys(struct merge *m, struct merge_table *t, const struct keys *k, bool counted,
                      struct err *e)
 {
@@ -384,7 +389,8 @@ static int one_number(struct merge *m, const char *sql, const char *const *args,
     return one || e->cls == ERR_NONE ? 0 : -1;
 }
 
-/* The row of such a request is in a total, and the table's trigger refuses it: the whole statement would fail. */
+/* Records the rows whose request is in a total already. The table's trigger refuses such a row, and
+ * the whole statement would fail. */
 static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
 {
     if (!t->request)
@@ -402,13 +408,15 @@ static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
     return 0;
 }
 
-/* The keys that no new number changes come first, since the first classification of a row stays. */
+/* Finds the rows whose key is taken. The keys that a new number does not change come first, because
+ * the first classification of a row stays. */
 static int find_taken(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
 {
     if (db_exec(m->db, "DELETE FROM " TAKEN, e) < 0 || note_repeated(m, t, e) < 0 ||
         note_keys(m, t, k, false, e) < 0 || note_keys(m, t, k, true, e) < 0)
         return -1;
-    /* In a MEMORY ledger no total has a row whose id was passed: it counts as taken. */
+    /* In a MEMORY ledger, a row with an id up to the rollup position is in no total, so its id
+     * counts as taken. */
     bool passed = t->ledger && t->live->memory && t->counter < t->column_count;
     if ((passed &&
          db_exec_with(
@@ -421,7 +429,7 @@ static int find_taken(struct merge *m, struct merge_table *t, const struct keys 
 
 /* ---- new numbers ---- */
 
-/* The highest number that the AUTO_INCREMENT column can take. */
+/* Returns the highest number that the AUTO_INCREMENT column can take. */
 static uint64_t highest(const struct db_column *c)
 {
     static const struct {
@@ -436,12 +444,14 @@ static uint64_t highest(const struct db_column *c)
     return 1u << 24; /* FLOAT: up to here it holds every integer exactly */
 }
 
-/* The server's own numbers are `offset`, `offset` + `step`, …: games of several servers share a table's numbers so. */
+/* The server assigns `offset`, `offset` + `step`, …, so that the games of several servers can share
+ * a table's numbers. */
 struct numbering {
     uint64_t first, step;
 };
 
-/* The first of the server's numbers from `least` on; it ignores an offset above the step. Pure. */
+/* Returns the first of the server's numbers from `least` on. The server ignores an offset above the
+ * step. Pure. */
 static uint64_t number_from(uint64_t least, uint64_t step, uint64_t offset)
 {
     offset = offset > step ? 1 : offset;
@@ -461,7 +471,7 @@ static int read_numbering(struct merge *m, struct numbering *out, uint64_t *offs
     return 0;
 }
 
-/* Numbers above those of the table, its counter and the rows to be inserted. */
+/* Finds numbers above those of the table, its counter and the rows to be inserted. */
 static int find_numbering(struct merge *m, const struct merge_table *t, struct numbering *out,
                           struct err *e)
 {
@@ -483,7 +493,7 @@ static int find_numbering(struct merge *m, const struct merge_table *t, struct n
     return 0;
 }
 
-/* Why some of them get no new number, though it was asked for. */
+/* Records why some rows get no new number, although --renumber was given. */
 static void say_stuck(struct merge_table *t)
 {
     size_t at = strlen(t->why);
@@ -494,7 +504,8 @@ static void say_stuck(struct merge_table *t)
                  at ? "; " : "", t->stuck - t->repeated);
 }
 
-/* Only rows whose AUTO_INCREMENT key is taken get a new number, and only if no other key stands against them. */
+/* Gives new numbers only to rows whose AUTO_INCREMENT key is taken and whose other keys are
+ * free. */
 static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
 {
     struct numbering by;
@@ -532,7 +543,8 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
     " FROM " ROWS " LEFT JOIN " TAKEN " ON " TAKEN ".n=" ROWS "." KEY " LEFT JOIN " NUMBERS        \
     " ON " NUMBERS ".n=" ROWS "." KEY " WHERE (" TAKEN ".n IS NULL OR " NUMBERS ".n IS NOT NULL"
 
-/* 0 where nothing stays of a statement that fails. */
+/* Counts the table's rows. Returns 0 in `out` for a transactional table, because a failed statement
+ * leaves no rows there. */
 static int count_rows(struct merge *m, const struct merge_table *t, uint64_t *out, struct err *e)
 {
     *out = 0;
@@ -541,7 +553,8 @@ static int count_rows(struct merge *m, const struct merge_table *t, uint64_t *ou
     return one_number(m, "SELECT COUNT(*) FROM ?? " DB_ONLY_TABLE, DB_ARGS(t->name), out, e);
 }
 
-/* Of a statement that failed. The table is locked: nobody else has written since it was counted. */
+/* Counts the rows that a failed statement inserted. The table is locked, so no other session has
+ * written since `before` was counted. */
 static void count_what_is_in(struct merge *m, struct merge_table *t, uint64_t before)
 {
     struct err ignored;
@@ -550,7 +563,8 @@ static void count_what_is_in(struct merge *m, struct merge_table *t, uint64_t be
     t->inserted = t->unsure || after < before ? 0 : after - before;
 }
 
-/* IGNORE: a row that breaks a CHECK is left out and counted, and does not take the others with it. */
+/* Inserts the rows. With IGNORE, a row that breaks a CHECK is skipped and counted, and the other
+ * rows are inserted. */
 static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -642,8 +656,8 @@ static int lock(struct merge *m, const struct merge_table *t, struct err *e)
                         DB_ARGS(t->name, LEDGER_OWN(t->ledger, "request")), e);
 }
 
-/* The lock keeps others from writing between checking keys, inserting, and finding which rows were
- * inserted: if the statement fails halfway, some are. */
+/* Locks the table, so that no other session writes between checking keys, inserting, and finding
+ * which rows were inserted. If the statement fails halfway, some of them were. */
 static int apply_rows(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
 {
     struct err ignored;
@@ -677,7 +691,7 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     if (send_stage(m, t, e) < 0 ||
         db_hash_rows(m->db, &t->picked, DB_OWN_PREFIX "rows", &rows, &hash, e) < 0)
         return -1;
-    /* Are the rows unchanged after conversion to the table's types? */
+    /* The rows must be unchanged after conversion to the table's types. */
     if (rows != t->stage_rows || hash != t->stage_hash)
         return leave_out(t, "its columns changed, and the rows do not fit any more"), 0;
     int rc = read_keys(m, t, &keys, e);

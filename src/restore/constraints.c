@@ -10,14 +10,15 @@ struct line {
     const char *from, *next; /* the whole line */
     const char *check;       /* CHECK (…) to the end of the line, without the comma */
     size_t len;
-    bool met; /* has its counterpart in the other definition */
+    bool met; /* has a counterpart in the other definition */
 };
 struct lines {
     struct line *list;
     size_t count;
 };
 
-/* "  CONSTRAINT `name` CHECK (…)": a pointer to CHECK, or NULL. */
+/* Returns a pointer to CHECK in "  CONSTRAINT `name` CHECK (…)", or NULL if the line is another
+ * one. */
 static const char *check_of(const char *s, const char *end, struct buf *name)
 {
     static const char head[] = "  CONSTRAINT ", check[] = " CHECK (";
@@ -30,7 +31,7 @@ static const char *check_of(const char *s, const char *end, struct buf *name)
     return is ? rest + 1 : NULL;
 }
 
-/* They point into `create`, which must outlive them. */
+/* Reads the CHECK constraints. The lines point into `create`, which must outlive them. */
 static struct lines read_lines(const char *create)
 {
     const char *end = create + strlen(create), *next;

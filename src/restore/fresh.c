@@ -1,4 +1,4 @@
-/* Tables that came since the dump, and are restored from their creation on. */
+/* Restores tables that were created after the dump, from their creation on. */
 #include "restore/fresh.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void not_loaded(struct restore *r, struct target *t, const struct err *wh
 
 /* ---- its definition ---- */
 
-/* Do the changes have the columns of this definition? */
+/* Returns whether the changes have the columns of this definition. */
 static bool defines(const struct restore *r, const struct replay_table *t, const char *create)
 {
     struct db_table parsed;
@@ -50,7 +50,7 @@ static bool defines(const struct restore *r, const struct replay_table *t, const
     return !t->changes || strcmp(hash, t->columns) == 0;
 }
 
-/* As it is on this server, else as the journal has it. */
+/* Uses the definition on this server if the changes fit it, else the one in the journal. */
 static int define(struct restore *r, const char *schema, bool here, struct replay_table *t,
                   struct err *e)
 {

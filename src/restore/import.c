@@ -1,5 +1,5 @@
-/* The first pass over another tool's file: its tables become targets, and everything that the second pass would not carry
- * out is refused. */
+/* The first pass over another tool's file: it makes the tables targets, and refuses everything that
+ * the second pass would not carry out. */
 #include "restore/import.h"
 
 #include <stdio.h>
@@ -60,8 +60,8 @@ struct planning {
     struct plan *plan;
     struct import_report *report;
     struct code *code; /* NULL: not noted */
-    bool surveyed;     /* it is known how many schemas the file has tables of */
-    bool asks;         /* it has to be: the pass was ended for that */
+    bool surveyed;     /* the schemas of the file's tables are known */
+    bool asks;         /* the pass ended because they must be known */
     struct noted dropped, gone,
         views; /* tables and schemas that it drops, and views that it makes */
 };
@@ -90,8 +90,8 @@ static int plan_refused(struct planning *p, const struct import_seen *x, struct 
     return 0;
 }
 
-/* A row without a column list has a value for each column that is not hidden; those that the server computes are not
- * loaded. */
+/* Plans a table from its definition. A row without a column list has a value for each column that
+ * is not hidden. Values of generated columns are not loaded. */
 static int plan_definition(struct planning *p, const struct import_seen *x, struct err *e)
 {
     SCOPED(sql_table_free) struct sql_table table = {0};
@@ -125,14 +125,15 @@ static int plan_table(struct planning *p, const struct import_seen *x, struct er
 
 /* ---- rows ---- */
 
-/* mysqldump --no-create-info: the rows of a table that is there. */
+/* Returns a target for an existing table whose rows come without CREATE TABLE (mysqldump
+ * --no-create-info), or NULL. */
 static struct target *plan_without_create(struct planning *p, const char *name)
 {
     const struct db_table *live = p->plan->into ? NULL : db_table_find(&p->plan->live, name);
     return live ? plan_add(p->plan, name, live->engine ? live->engine : "") : NULL;
 }
 
-/* The table of the rows, or why there is none. */
+/* Returns the table of the rows, or NULL with the reason in `e`. */
 static struct target *table_of(struct planning *p, const struct import_seen *x, struct err *e)
 {
     const char *name = x->f.name.p;
@@ -153,7 +154,8 @@ static struct target *table_of(struct planning *p, const struct import_seen *x, 
     return NULL;
 }
 
-/* Into a table that is there rows go by the names of their columns. */
+/* Checks that an existing table has the columns of the rows, because they are inserted by column
+ * name. */
 static int check_columns(struct planning *p, const struct import_seen *x, const struct target *t,
                          const struct sql_insert *rows, struct err *e)
 {
@@ -265,7 +267,7 @@ static int plan_refuse(struct planning *p, const struct import_seen *x, struct e
     return import_refuse(&p->pass, x, NULL, e);
 }
 
-/* Statements on what is in a schema. */
+/* The handlers of statements on objects in a schema. */
 static int (*const in_schema[])(struct planning *p, const struct import_seen *x, struct err *e) = {
     [FOREIGN_REFUSED] = plan_refuse, [FOREIGN_TABLE] = plan_table,
     [FOREIGN_ROWS] = plan_rows,      [FOREIGN_EMPTY] = plan_empty,
@@ -273,7 +275,8 @@ static int (*const in_schema[])(struct planning *p, const struct import_seen *x,
     [FOREIGN_CODE] = plan_code,      [FOREIGN_SEQUENCE] = plan_sequence,
     [FOREIGN_DROP_SCHEMA] = NULL};
 
-/* Under some modes definitions are written in another language. */
+/* Returns whether definitions can be read under the current sql_mode. Under some modes they are
+ * written in another language. */
 static bool readable(const struct import_pass *p)
 {
     SCOPED(buf_free) struct buf modes = {0};
@@ -291,7 +294,8 @@ static int plan_in_schema(struct planning *p, const struct import_seen *x, struc
     return in_schema[x->f.kind](p, x, e);
 }
 
-/* Everything is read once before anything is made: a file that is refused at its end has changed nothing. */
+/* Everything is read once before anything is created, so that a file that is refused at its end has
+ * changed nothing. */
 static int plan_statement(void *arg, struct import_seen *x, struct err *e)
 {
     struct planning *p = arg;
@@ -306,8 +310,8 @@ static int plan_statement(void *arg, struct import_seen *x, struct err *e)
     return p->asks ? -1 : in_schema[x->f.kind] ? plan_in_schema(p, x, e) : 0;
 }
 
-/* Would the stock client drop something that this restore leaves as it is? A view of the file stands behind the table
- * that a tool makes for it. */
+/* Refuses the file if the stock client would drop something that this restore leaves as it is. A
+ * table that a tool makes in place of a view of the file does not count. */
 static int check_dropped(const struct planning *p, struct err *e)
 {
     const struct plan *plan = p->plan;
@@ -340,7 +344,7 @@ static int plan_end(struct planning *p, struct err *e)
     return check_dropped(p, e);
 }
 
-/* `asks` NULL: the file has been surveyed. */
+/* Runs the first pass. `asks` is NULL if the file has been surveyed. */
 static int plan_pass(const struct import *in, struct plan *plan, struct code *code,
                      struct import_report *report, bool *asks, struct err *e)
 {
@@ -362,7 +366,7 @@ static int plan_pass(const struct import *in, struct plan *plan, struct code *co
     return rc;
 }
 
-/* ---- of several schemas ---- */
+/* ---- files with several schemas ---- */
 
 struct survey {
     struct import_pass pass;
@@ -386,7 +390,7 @@ static int survey_statement(void *arg, struct import_seen *x, struct err *e)
     return 0;
 }
 
-/* Which of the file's schemas is restored. */
+/* Finds which of the file's schemas is restored. */
 static int survey(const struct import *in, const struct plan *plan, struct import_report *report,
                   struct err *e)
 {
@@ -408,8 +412,9 @@ static int survey(const struct import *in, const struct plan *plan, struct impor
     return rc;
 }
 
-/* Tables of several schemas may have the same name and are not one world: only those of the world's schema are used.
- * The file is read once more for that only if it names another schema. */
+/* Plans the restore of a file. Tables of several schemas may have the same name and are not one
+ * world, so only those of the world's schema are used. The file is read once more for that only if
+ * it names another schema. */
 int import_plan(const struct import *in, struct plan *plan, struct code *code,
                 struct import_report *report, struct err *e)
 {

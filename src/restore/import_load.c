@@ -1,5 +1,5 @@
-/* The second pass over another tool's file: its statements on the world's tables are carried out, on the shadow tables,
- * from what was read of them. */
+/* The second pass over another tool's file: it carries out the statements on the world's tables, on
+ * the shadow tables, from what was parsed of them. */
 #include "restore/import_load.h"
 
 #include <ctype.h>
@@ -27,7 +27,7 @@ struct loading {
     struct import_pass pass;
     struct loader *l;
     struct code *code;
-    char sent[FOREIGN_SETTINGS][512]; /* what the server's session has; "?": not known */
+    char sent[FOREIGN_SETTINGS][512]; /* what the server's session has; "?": unknown */
     struct buf scale;                 /* of the table that was altered last */
 };
 
@@ -63,8 +63,8 @@ static int send_setting(struct loading *p, int setting, const char *value, struc
     }
 }
 
-/* The server's session becomes as the file's is before a statement that depends on it. Definitions are sent in UTF-8,
- * whatever the character set of the rows. */
+/* Gives the server's session the file's settings before a statement that depends on them.
+ * Definitions are sent in UTF-8, whatever the character set of the rows. */
 static int send_settings(struct loading *p, bool rows, struct err *e)
 {
     for (int i = rows ? 0 : FOREIGN_NAMES + 1; i < FOREIGN_SETTINGS; i++) {
@@ -78,7 +78,7 @@ static int send_settings(struct loading *p, bool rows, struct err *e)
     return 0;
 }
 
-/* Definitions are sent in UTF-8. */
+/* Notes that the session's character set was changed, because definitions are sent in UTF-8. */
 static void names_changed(struct loading *p)
 {
     snprintf(p->sent[FOREIGN_NAMES], sizeof p->sent[FOREIGN_NAMES], "?");
@@ -86,11 +86,11 @@ static void names_changed(struct loading *p)
 
 /* ---- text that the server cannot store ---- */
 
-/* What it says of a statement's text; NULL: nothing. */
+/* What the server reports about a statement's text; NULL: nothing. */
 struct complaint {
     char *value;     /* "Incorrect string value: '\xF3n' for column `s`.`t`.`c` at row 3" */
     char *invalid;   /* MySQL: "Invalid utf8mb4 character string: 'F36E'" */
-    char *truncated; /* … whose rest it drops, or that it refuses: "for column 'c' at row 3" */
+    char *truncated; /* text that was cut off or refused: "for column 'c' at row 3" */
 };
 
 static void free_complaint(struct complaint *c)
@@ -100,7 +100,7 @@ static void free_complaint(struct complaint *c)
     free(c->truncated);
 }
 
-/* An error, or a warning among those of the statement. */
+/* Records an error, or one of the statement's warnings, if it is about text. */
 static void note_complaint(struct complaint *c, unsigned num, const char *text)
 {
     if (!c->value && num == INCORRECT_VALUE && strstr(text, "Incorrect string value"))
@@ -116,7 +116,7 @@ static bool is_hex(const char *s)
     return isxdigit((unsigned char)s[0]) && isxdigit((unsigned char)s[1]);
 }
 
-/* The bytes of "\xF3n", as far as they are escaped, or of "F36E". */
+/* Decodes the bytes of "\xF3n", as far as they are escaped, or of "F36E". Returns their number. */
 static size_t bytes_of(const char *s, const char *front, char *out, size_t room)
 {
     size_t n = 0, skip = strlen(front);
@@ -125,7 +125,7 @@ static size_t bytes_of(const char *s, const char *front, char *out, size_t room)
     return n;
 }
 
-/* Do they begin with a whole character of UTF-8? */
+/* Returns whether the bytes begin with a complete character of UTF-8. */
 static bool is_character(const char *bytes, size_t n)
 {
     for (size_t len = 1; len <= n && len <= 4; len++)
@@ -134,7 +134,7 @@ static bool is_character(const char *bytes, size_t n)
     return false;
 }
 
-/* The last part of the name, and the row. */
+/* Copies the last part of the column's name from the message, and returns the row number. */
 static unsigned long column_and_row(const char *message, char column[200])
 {
     const char *end = strstr(message, " at row "), *s = end ? end - 2 : message;
@@ -147,7 +147,8 @@ static unsigned long column_and_row(const char *message, char column[200])
     return strtoul(end + 8, NULL, 10);
 }
 
-/* The server would store a question mark or drop the rest of the text, or has refused the row in a strict mode. */
+/* Refuses text of which the server would store a question mark or drop the rest, or whose row it
+ * refused in a strict mode. */
 static int refuse_text(struct loading *p, const struct import_seen *x, const struct target *t,
                        const struct complaint *c, struct err *e)
 {
@@ -175,7 +176,7 @@ static int refuse_text(struct loading *p, const struct import_seen *x, const str
                     names);
 }
 
-/* After a statement: `rc` is its result. */
+/* Checks what the server reported about a statement's text. `rc` is the result of the statement. */
 static int judge_text(struct loading *p, const struct import_seen *x, const struct target *t,
                       int rc, struct err *e)
 {
@@ -207,7 +208,7 @@ static int judge_text(struct loading *p, const struct import_seen *x, const stru
 
 /* ---- definitions ---- */
 
-/* Is it the quoted name at the start of the text? */
+/* Returns whether the text starts with this name in quotes. */
 static bool quotes(const char *text, const char *name)
 {
     size_t n = name ? strlen(name) : 0;
@@ -254,7 +255,8 @@ static int load_create(struct loading *p, const struct import_seen *x, struct er
         return -1;
     struct sql_table_how how = {.name = t->name, .mariadb = db_is_mariadb(p->l->s.db)};
     sql_table_write(&sql, &table, &how);
-    /* The file's own counter is set as the file sets it; a higher one of a ledger at the end. */
+    /* The file's own counter is set as the file sets it. A higher counter of a ledger is set at the
+     * end. */
     if (t->auto_increment == t->counter)
         t->auto_increment = 0;
     names_changed(p);
@@ -267,7 +269,8 @@ static int load_create(struct loading *p, const struct import_seen *x, struct er
                : 0;
 }
 
-/* The target of a statement, which exists from here on; NULL without an error: it is left as it is. */
+/* Finds the target of a statement, and creates it if necessary. It is NULL without an error if the
+ * table is left as it is. */
 static int table_of(struct loading *p, const struct import_seen *x, struct target **out,
                     struct err *e)
 {
@@ -302,7 +305,8 @@ static const char *verb_of(const struct foreign *f)
     return f->replace ? "REPLACE INTO " : f->ignore ? "INSERT IGNORE INTO " : "INSERT INTO ";
 }
 
-/* Values go to the server as they stand in the file, once they are seen to be nothing but values. */
+/* Loads rows. Their values are sent as they are in the file, after a check that they are only
+ * values. */
 static int load_rows(struct loading *p, const struct import_seen *x, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -347,8 +351,8 @@ static int load_code(struct loading *p, const struct import_seen *x, struct err 
     return 0;
 }
 
-/* The lock on a shadow table lasts as long as one INSERT into it follows another: tools that write a statement for each
- * row would otherwise cost two more round trips for each. */
+/* Keeps the lock on a shadow table while one INSERT into it follows another. Otherwise tools that
+ * write one statement per row would cost two more round trips for each row. */
 static int unlock_before(struct loading *p, const struct import_seen *x, struct err *e)
 {
     struct target *t = p->l->target;
@@ -356,7 +360,7 @@ static int unlock_before(struct loading *p, const struct import_seen *x, struct 
     return more ? 0 : loader_unlock(p->l, 0, e);
 }
 
-/* What is not loaded was judged in the first pass. */
+/* Statements that are not loaded were judged in the first pass. */
 static int load_statement(void *arg, struct import_seen *x, struct err *e)
 {
     static int (*const loads[])(struct loading * p, const struct import_seen *x, struct err *e) = {
@@ -373,7 +377,7 @@ static int load_statement(void *arg, struct import_seen *x, struct err *e)
     return rc;
 }
 
-/* Names, modes and zone as all other code expects them. */
+/* Restores the character set, modes and time zone that all other code expects. */
 static int restore_session(struct loading *p, struct err *e)
 {
     const char *checks = db_word(p->l->s.db, WORD_CHECKS);
@@ -395,7 +399,8 @@ int import_load(const struct import *in, const struct import_report *report, str
         snprintf(p.sent[i], sizeof p.sent[i], "?");
     if (report->utc)
         snprintf(here.server.zone, sizeof here.server.zone, "+00:00");
-    /* A question mark is one warning among others. MySQL wants a privilege for it, and lists more by default. */
+    /* A warning about a question mark may be one of many, so all are kept. On MySQL that needs a
+     * privilege, and its default is higher. */
     int rc = db_is_mariadb(l->s.db) && db_exec(l->s.db, "SET SESSION max_error_count=65535", e) < 0
                  ? -1
                  : import_pass(&p.pass, load_statement, &p, e);

@@ -1,4 +1,4 @@
-/* A statement of another tool's file, before it is planned or loaded. */
+/* Reads a statement of another tool's file before it is planned or loaded. */
 #include "restore/import_pass.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include "restore/import_read.h"
 #include "restore/plan.h"
 
-/* "/ *!40101 SET … * /" around a whole statement, which this server executes. */
+/* Removes "/ *!40101 SET … * /" around a whole statement, which this server executes. */
 static void open_comment(struct import_seen *x)
 {
     while (x->len > 4 && x->sql[0] == '/' && x->sql[1] == '*' &&
@@ -91,7 +91,7 @@ static int take_set(struct import_pass *p, const struct import_seen *x,
     return 0;
 }
 
-/* Is a statement of another schema than the one that is wanted? */
+/* Returns whether the statement is of another schema than the wanted one. */
 static bool elsewhere(const struct import_pass *p, const struct import_seen *x)
 {
     return p->only && strcmp(p->schema.p, p->only) != 0 && x->f.kind != FOREIGN_SET &&

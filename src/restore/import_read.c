@@ -22,7 +22,7 @@ struct source {
     size_t at;
     uint64_t number, line; /* line: of `at` */
     bool eof;
-    bool open; /* there were statements since the last closing one */
+    bool open; /* statements came after the last closing line */
     bool cut;  /* a part began before the previous one was closed */
 };
 
@@ -84,7 +84,8 @@ static int open_source(int fd, struct source *s, struct err *e)
     const struct magic *m = magic_of(head, (size_t)got);
     if (m)
         return refuse_magic(name, m, e);
-    /* The mark that Windows programs put before UTF-8, which the stock client skips as well. */
+    /* Skips the byte order mark that Windows programs put before UTF-8, as the stock client
+     * does. */
     if (got >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 && lseek(fd, 3, SEEK_SET) < 0)
         return err_sys(e, errno, "cannot read %s", name);
     bool packed = head[0] == '\x1f' && head[1] == '\x8b';
@@ -94,7 +95,7 @@ static int open_source(int fd, struct source *s, struct err *e)
 
 /* ---- its text ---- */
 
-/* The byte 0 at its end is for the string functions. */
+/* Reads more text. The byte 0 at its end is for the string functions. */
 static int fill(struct source *s, struct err *e)
 {
     if (s->text.len - s->at > STATEMENT_MAX)
@@ -115,7 +116,8 @@ static void go_to(struct source *s, size_t at)
     s->at = at;
 }
 
-/* "-- 2026-01-31 23:59:59", which is all that Adminer writes at the end. */
+/* Returns whether the line is "-- 2026-01-31 23:59:59", which is all that Adminer writes at the
+ * end. */
 static bool is_time(const char *line)
 {
     static const char form[] = "-- dddd-dd-dd dd:dd:dd";
@@ -168,7 +170,8 @@ static int skip_front(struct source *s, struct err *e)
     }
 }
 
-/* 1: there was a DELIMITER line. An empty delimiter is refused: it would match everywhere. */
+/* Returns 1 if there was a DELIMITER line. An empty delimiter is refused, because it would match
+ * everywhere. */
 static int take_delimiter(struct source *s, struct err *e)
 {
     const char *from = s->text.p + s->at;
@@ -199,12 +202,12 @@ static int refuse_cut(struct source *s, struct err *e)
     return err_hint(e, "--accept-cut restores what is before it");
 }
 
-/* 1: a statement; 0: there are no more. The last bytes of the text are held back until more was
- * read, since a delimiter may be cut there. */
+/* Returns 1 for a statement, 0 if there are no more. The last bytes of the text are held back until
+ * more was read, because a delimiter may be cut there. */
 static int next_statement(struct source *s, struct import_statement *st, struct err *e)
 {
     struct sql_scan scan = {.plain = s->r->plain};
-    /* done: scanned already, which a longer text need not be again */
+    /* `done`: bytes that were scanned already, and are not scanned again when there is more text */
     size_t done = 0, hold = s->delimiter.len + 1;
     for (;;) {
         size_t have = s->text.len - s->at, upto = s->eof ? have : have > hold ? have - hold : 0;

@@ -14,7 +14,7 @@
 
 #define TABLES 4 /* ledger, rollup, marks, request ids */
 
-/* What the plan says of one ledger of the config; NULL: there is none. */
+/* The tables of one ledger of the config, as the plan has them; NULL: there is none. */
 struct parts {
     const struct config_ledger *cfg;
     char rollup[LEDGER_OWN_MAX], mark[LEDGER_OWN_MAX]; /* names */
@@ -36,7 +36,8 @@ static bool restored(const struct target *t)
     return t && !t->skip;
 }
 
-/* Does the ledger come back, and its totals stay what they are? A durable rollup outlives the loss. */
+/* Returns whether the ledger is restored while its totals stay as they are. A durable rollup
+ * outlives the loss. */
 static bool is_mixed(const struct parts *l)
 {
     return restored(l->ledger) && !restored(l->totals) && l->live_totals;
@@ -52,7 +53,8 @@ int ledgers_lock(struct db *db, const struct config *c, struct err *e)
 
 /* ---- before anything is changed ---- */
 
-/* --table: one of them alone would leave totals with rows that they do not have, or without some. */
+/* Refuses --table with only some tables of a ledger. The totals would then have rows that the
+ * ledger does not have, or lack some. */
 static int refuse_some(const struct names *only, const struct config_ledger *c,
                        const char *const names[TABLES], const bool there[TABLES], struct err *e)
 {
@@ -77,7 +79,8 @@ static int refuse_some(const struct names *only, const struct config_ledger *c,
     return named && other ? -1 : 0;
 }
 
-/* By what is in the server now: a dump does not show which of the tables are durable there. */
+/* Judges a ledger by the tables that are in the server now. A dump does not show which of them are
+ * durable there. */
 static int guard_one(struct restore *r, const struct config_ledger *l,
                      const char *const names[TABLES], struct err *e)
 {
@@ -124,7 +127,8 @@ int ledgers_guard(struct restore *r, struct err *e)
 
 /* ---- before the load ---- */
 
-/* A dump that is older than the rollup, over a living world: its rows would be in totals twice. */
+/* Refuses a dump that is older than the rollup over a living world, because its rows would be in
+ * totals twice. */
 static int refuse_older(const struct parts *l, const char *dump, struct err *e)
 {
     bool stays = restored(l->ledger) && !l->totals && l->live_totals && l->live_totals->memory;
@@ -140,14 +144,16 @@ static int refuse_older(const struct parts *l, const char *dump, struct err *e)
                     l->rollup, l->mark);
 }
 
-/* With the counter set before the rows are loaded the table need not be copied for it afterwards. */
+/* Raises the counter before the rows are loaded, so that the table need not be copied for it
+ * afterwards. */
 static void raise_counter(struct target *t, uint64_t above)
 {
     if (t->auto_increment <= above)
         t->auto_increment = above + 1;
 }
 
-/* Beside a durable rollup a MEMORY ledger of an earlier moment is allowed, but not in silence. */
+/* Plans one ledger. Beside a durable rollup, a MEMORY ledger of an earlier moment is allowed, but
+ * with a warning. */
 static int plan_one(struct restore *r, const struct parts *l, struct err *e)
 {
     const struct manifest *m = r->m;
@@ -178,8 +184,9 @@ int ledgers_plan(struct restore *r, struct err *e)
 
 /* ---- after the load ---- */
 
-/* The next id must lie above every total's last one, or the view would take a new row for one that is in
- * its total. The journal may have added and deleted rows since, and a durable rollup is newer. */
+/* Raises the next id of the ledger above the last one of every total. Otherwise the view would
+ * count a new row as one that is in a total already. The journal may have added and deleted rows
+ * since, and a durable rollup is newer. */
 static int raise_ids(struct shadow_session *s, const struct parts *l, struct err *e)
 {
     struct db_figures now;
@@ -196,7 +203,7 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
     raise_counter(l->ledger, last);
     if (now.auto_increment > last)
         return 0;
-    /* ALTER copies the table, and the copy of a MEMORY table gets the size limit of this session. */
+    /* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
     if (l->ledger->heap &&
         db_execf(s->db, e, "SET SESSION max_heap_table_size=%" PRIu64, l->ledger->heap) < 0)
         return -1;
@@ -211,9 +218,9 @@ static int set_mark(struct db *db, const char *table, const char *what, uint64_t
         DB_ARGS(table, what, DB_NUMBER((uint64_t)clock_wall().ms), DB_NUMBER(value), table), e);
 }
 
-/* Beside a newer rollup, rows of the ledger are in totals already: the next run must take them for those
- * that an interrupted one left, not for rows with ids of before. And the files of kept rows are as new as
- * the rollup. */
+/* Sets the marks of a ledger beside a newer rollup. Rows of the ledger are in totals already: the
+ * next run must treat them as left by an interrupted run, not as rows with earlier ids. The number
+ * of the last file is set too, because the files of kept rows are as new as the rollup. */
 static int leave_open(struct shadow_session *s, const struct parts *l, struct err *e)
 {
     const char *marks = restored(l->marks) ? l->marks->shadow : l->mark;

@@ -10,7 +10,7 @@
 #include "restore/running.h"
 #include "sql/literal.h"
 
-/* A comparison never waits longer for a table that somebody has locked. */
+/* The longest time that a comparison waits for a table that another session has locked. */
 #define LOCK_TRY_SECONDS 5
 
 enum finding { SAME, DIFFERENT, UNREAD };
@@ -21,7 +21,7 @@ struct compare {
     char *schema; /* as the server writes it */
     struct db_tables tables;
     struct db_scan_facts facts;
-    uint64_t rows, hash; /* read so far; of the rows of a table */
+    uint64_t rows, hash; /* read so far; of one table's rows */
 };
 
 /* ---- the rows ---- */
@@ -43,8 +43,9 @@ static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
     return 0;
 }
 
-/* Are the rows of the living table those of the rebuilt one? UNREAD says nothing of them: there is no
- * way to read them while the game writes, or somebody has locked, altered or flushed the table. */
+/* Compares the rows of the living table with those of the rebuilt one. UNREAD says nothing about
+ * them: they cannot be read while the game writes, or another session has locked, altered or
+ * flushed the table. */
 static int compare_rows(struct compare *c, const struct target *t, enum finding *out,
                         uint64_t *rows, struct err *e)
 {
@@ -64,7 +65,7 @@ static int compare_rows(struct compare *c, const struct target *t, enum finding 
 
 /* ---- did the table stand still? ---- */
 
-/* What changed between the moment that was rebuilt and now. */
+/* Reads what changed between the moment that was rebuilt and now. */
 static int read_since(struct compare *c, const struct db_binlog_pos *moment, struct replay *since,
                       struct err *e)
 {
@@ -79,7 +80,8 @@ static int read_since(struct compare *c, const struct db_binlog_pos *moment, str
     return replay_read(&s, since, e);
 }
 
-/* Of a table that nothing in the log has changed: what a restore now would bring back is not what is there. */
+/* Fails for a table that differs although nothing in the log has changed it: a restore now would
+ * not bring back what is there. */
 static int other_rows(const struct target *t, uint64_t rows, struct err *e)
 {
     err_set(e, ERR_QUERY, 0,
@@ -94,7 +96,8 @@ static int other_rows(const struct target *t, uint64_t rows, struct err *e)
 
 /* ---- the order of things ---- */
 
-/* A second connection: the first one is in the scratch schema, and its settings are those of a restore. */
+/* Opens a second connection, because the first one is in the scratch schema and has the settings of
+ * a restore. */
 static int open_live(struct compare *c, struct err *e)
 {
     c->db = job_open(c->job, e);
@@ -106,7 +109,7 @@ static int open_live(struct compare *c, struct err *e)
                : -1;
 }
 
-/* Rows first, then the log: a table that is the same needs no proof. */
+/* Compares the rows first, then reads the log: a table with the same rows needs no proof. */
 static int compare(struct compare *c, struct restore *r, const struct db_binlog_pos *moment,
                    struct err *e)
 {
@@ -135,8 +138,9 @@ static int compare(struct compare *c, struct restore *r, const struct db_binlog_
     return rc < 0 ? -1 : 0;
 }
 
-/* Only the newest dump with its journal is the living world, and only while that one lives. Where the journal has a
- * gap, the log proves nothing. */
+/* Compares the drill's tables with the living world. Only the newest dump with its journal gives
+ * the living world, and only while that world lives. If the journal has a gap, the log proves
+ * nothing. */
 int live_compare(struct restore *r, struct err *e)
 {
     const struct replay *j = &r->journal;

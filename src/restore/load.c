@@ -56,7 +56,8 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
 
 /* ---- rows ---- */
 
-/* What the server refuses here it accepted once: the hint says how that can be. */
+/* Adds a hint to the error of a load. The server accepted these rows once, so the hint explains why
+ * it refuses them now. */
 static int load_failed(const struct loader *l, struct err *e)
 {
     /* MySQL looks for equal keys by a hash that can differ for equal keys. */
@@ -69,8 +70,8 @@ static int load_failed(const struct loader *l, struct err *e)
     return err_step(e, "loading table %s", l->target->name);
 }
 
-/* A shadow table in the world's schema is locked as long as rows go into it: the game's account could otherwise put a view
- * in its place. */
+/* Locks a shadow table in the world's schema while rows go into it. Otherwise the game's account
+ * could put a view in its place. */
 static int lock_shadow(struct loader *l, struct err *e)
 {
     const char *shadow = l->target->shadow;
@@ -107,8 +108,8 @@ static int begin_insert(struct loader *l, struct err *e)
     return 0;
 }
 
-/* The column types decide how values are sent: those of the live table, or of the one just
- * created. */
+/* Opens a bulk load. The column types decide how values are sent: those of the live table, or of
+ * the one just created. */
 static struct db_bulk *open_bulk(struct loader *l, struct err *e)
 {
     const struct target *t = l->target;
@@ -122,8 +123,8 @@ static struct db_bulk *open_bulk(struct loader *l, struct err *e)
     return db_bulk_open(l->s.db, l->way, l->packet_max, &table, t->columns, t->column_count, e);
 }
 
-/* `columns` as in an INSERT: "(`a`,`b`)". Rows of durable tables, and of those whose columns
- * changed, are sent as SQL literals instead of in bulk. */
+/* Prepares the table for rows. `columns` is as in an INSERT: "(`a`,`b`)". Rows of durable tables,
+ * and of tables whose columns changed, are sent as SQL literals instead of in bulk. */
 static int open_rows(struct loader *l, const char *columns, struct err *e)
 {
     struct target *t = l->target;
@@ -142,7 +143,7 @@ static int open_rows(struct loader *l, const char *columns, struct err *e)
     return e->num == DB_BULK_NONE_LEFT ? begin_insert(l, e) : -1;
 }
 
-/* One copy of the rows, since head and rows must be one text. */
+/* Sends rows in one statement. The rows are copied once, because head and rows must be one text. */
 static int send_rows(struct loader *l, const char *rows_sql, size_t len, struct err *e)
 {
     buf_clear(&l->text);
@@ -180,7 +181,7 @@ static int insert_rows(struct loader *l, const char *s, size_t len, struct err *
     return send_rows(l, from, (size_t)(end - from), e);
 }
 
-/* `hash` is the sum over their tuples. */
+/* Sends rows to the server. `hash` is the sum of their tuples' hashes. */
 static int give_rows(struct loader *l, const char *tuples, size_t len, uint64_t rows, uint64_t hash,
                      struct err *e)
 {
@@ -196,7 +197,7 @@ static int give_rows(struct loader *l, const char *tuples, size_t len, uint64_t 
     return 0;
 }
 
-/* Waits for the server's answer to the last ones, and compares the number of rows that it took with
+/* Waits for the server's answer to the last rows, and compares the number of rows that it took with
  * the number sent. */
 static int finish_bulk(struct loader *l, struct err *e)
 {
@@ -249,7 +250,8 @@ int loader_recount(struct loader *l, struct err *e)
 int loader_empty(struct loader *l, bool truncate, struct err *e)
 {
     struct target *t = l->target;
-    /* HeidiSQL writes DELETE before the rows of each table; the privilege for it is not needed then. */
+    /* HeidiSQL writes DELETE before the rows of each table. For an empty table it is skipped, so
+     * that its privilege is not needed. */
     if (!t || (!truncate && !t->rows))
         return 0;
     if (!truncate && !l->locked && lock_shadow(l, e) < 0)
@@ -278,7 +280,7 @@ static void add_run(struct buf *b, const char *from, const char *to)
     buf_add(b, from, (size_t)(to - from));
 }
 
-/* The next rows of a statement; 0: malformed. */
+/* Takes the next rows of a statement. Returns their number, or 0 if the statement is malformed. */
 static size_t next_rows(struct loader *l, const char *s, const char *end,
                         struct delta_span rows[DELTA_SPANS], struct err *e)
 {
@@ -348,7 +350,7 @@ static int give_changed(void *arg, const char *tuples, size_t len, uint64_t rows
     return loader_hash(tuples, len, &hash, e) < 0 ? -1 : give_rows(arg, tuples, len, rows, hash, e);
 }
 
-/* For rows with all columns of the table. */
+/* Prepares the table for rows with all of its columns. */
 static int open_all_columns(struct loader *l, struct err *e)
 {
     SCOPED(buf_free) struct buf columns = {0};
@@ -361,8 +363,8 @@ static int open_all_columns(struct loader *l, struct err *e)
     return open_rows(l, columns.p, e);
 }
 
-/* After all rows of the dump: inserts those that are new. A table that was empty in the dump has no
- * column list in it. */
+/* Inserts new rows after all rows of the dump. A table that was empty in the dump has no column
+ * list there. */
 static int give_new_rows(struct loader *l, struct err *e)
 {
     struct err why = {0};
@@ -376,8 +378,8 @@ static int give_new_rows(struct loader *l, struct err *e)
 
 /* ---- a table ---- */
 
-/* MariaDB does not check constraints while rows are loaded, which passed them when they were written: but for those
- * of another definition. */
+/* Turns MariaDB's check of constraints on or off. Dumped rows passed it when they were written, so
+ * they are checked only if the table has another definition now. */
 static int judge_checks(struct loader *l, const struct target *t, struct err *e)
 {
     bool check = t && !t->skip && plan_changed(l->s.plan, t) && !plan_defines(l->s.plan, t);
@@ -417,7 +419,7 @@ static int take_item(struct loader *l, const struct format_item *item, struct er
                       : give_rows(l, item->sql, item->sql_len, item->rows, item->rows_hash, e);
 }
 
-/* In this order: (M,D) come back only when no row can be rounded by them any more. */
+/* Ends a table in this order, so that (M,D) come back only when they can no longer round a row. */
 static int finish_table(struct loader *l, struct err *e)
 {
     if ((l->changes && give_new_rows(l, e) < 0) || (l->bulk && finish_bulk(l, e) < 0) ||
@@ -426,7 +428,7 @@ static int finish_table(struct loader *l, struct err *e)
     return shadow_scale_on(&l->s, l->target, &l->scale, e);
 }
 
-/* The end of a table's rows, whatever became of them. */
+/* Ends a table's rows, whether or not they were loaded. */
 static int close_rows(struct loader *l, int rc, struct err *e)
 {
     db_bulk_close(l->bulk);

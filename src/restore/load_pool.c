@@ -58,7 +58,7 @@ static void pool_fail(struct load_pool *p, const struct err *e)
     verify_give_up(p->r->file);
 }
 
-/* Read, loaded, counted: all by one thread, so that no table waits for another. */
+/* Reads, loads and counts a table in one thread, so that no table waits for another. */
 static int load_once(struct load_pool *p, struct loader *l, size_t table, struct err *e)
 {
     struct verify_part *part = verify_part_open(p->r->file, table, e);
@@ -70,7 +70,8 @@ static int load_once(struct load_pool *p, struct loader *l, size_t table, struct
     return rc == 0 && t ? loader_check(l, t, restore_is(p->r)->compares, e) : rc;
 }
 
-/* Rows that do not fit the present definition of their table are loaded again as the dump defines it. */
+/* Loads a table. Rows that do not fit its present definition are loaded again with the dump's
+ * definition. */
 static int load_table(struct load_pool *p, struct loader *l, size_t table, struct err *e)
 {
     const char *name = p->r->m->tables[table].name;
@@ -83,12 +84,12 @@ static int load_table(struct load_pool *p, struct loader *l, size_t table, struc
     if (redefined_begin(l, t, &p->r->m->tables[table], &why, e) < 0)
         return -1;
     rc = load_once(p, l, table, e);
-    /* This server does not take the dump's definition: the way out is the one of the first error. */
+    /* If this server does not accept the dump's definition, the first error and its hint apply. */
     return rc < 0 && t->unfit ? err_pass(e, &why) : rc;
 }
 
-/* The largest table of those that are here, or begin to be; of a dump that is on its way the next to come if there is
- * none. With the lock held. table_count: all are taken. */
+/* Takes the largest table that is here or has begun to arrive. If there is none, takes the next one
+ * that will arrive. Returns table_count if all are taken. The lock must be held. */
 static size_t take_table(struct load_pool *p)
 {
     const struct manifest *m = p->r->m;
@@ -108,7 +109,8 @@ static size_t take_table(struct load_pool *p)
     return p->table = p->order[next];
 }
 
-/* A member that fails stops all of them: a world without one table is no world. */
+/* Loads tables until none is left. A member that fails stops all of them, because a world must have
+ * all of its tables. */
 static void member_main(void *arg)
 {
     struct pool_member *m = arg;
@@ -137,7 +139,7 @@ static void member_main(void *arg)
     pthread_mutex_unlock(&p->threads.lock);
 }
 
-/* Reads everything but the tables. */
+/* Reads everything in the dump except the tables. */
 static void rest_main(void *arg)
 {
     struct load_pool *p = arg;
@@ -163,7 +165,8 @@ static void report(void *arg)
     progress_at(p->r->job->progress, rows, 0);
 }
 
-/* A single thread is enough; the rest is checked at the same time if one more can be started. */
+/* Runs the threads. A single one is enough. The rest of the dump is checked at the same time if one
+ * more can be started. */
 static int run_threads(struct load_pool *p, unsigned n, struct err *e)
 {
     int failed = 0;
@@ -181,7 +184,7 @@ static int run_threads(struct load_pool *p, unsigned n, struct err *e)
 
 /* ---- the connections ---- */
 
-/* The further sessions need the same settings as the caller's, and a lock of their own. */
+/* Gives a further session the settings of the caller's session, and a lock of its own. */
 static int prepare_session(const struct restore *r, struct db *db, unsigned slot, struct err *e)
 {
     if (galera_own_node(db, e) < 0)
@@ -198,7 +201,8 @@ static int prepare_session(const struct restore *r, struct db *db, unsigned slot
     return restore_is(r)->locks ? db_lease_slot(db, r->schema, slot, r->db, e) : 0;
 }
 
-/* Not a failure if the server has no free connection; any other error is. */
+/* Opens further connections. It is not a failure if the server has no free connection; any other
+ * error is. */
 static int open_members(struct load_pool *p, unsigned want, unsigned *got, struct err *e)
 {
     struct db_params params = p->r->job->db;
@@ -223,8 +227,8 @@ static int open_members(struct load_pool *p, unsigned want, unsigned *got, struc
 
 /* ---- the definitions ---- */
 
-/* A refused definition of a durable table, which a restart does not empty, must not stop the
- * restore of the world. */
+/* Checks the definition of a durable table, which a restart does not empty. A refused one must not
+ * stop the restore of the world. */
 static int check_durable(const struct shadow_session *s, struct target *t, const struct buf *create,
                          struct err *e)
 {
@@ -241,7 +245,7 @@ static int check_durable(const struct shadow_session *s, struct target *t, const
     return 0;
 }
 
-/* `prove`: the server is asked about MEMORY tables. */
+/* Checks the definition of table `i`. With `prove`, the server is asked about MEMORY tables. */
 static int check_definition(struct restore *r, const struct shadow_session *s, bool prove, size_t i,
                             struct err *e)
 {
@@ -251,14 +255,14 @@ static int check_definition(struct restore *r, const struct shadow_session *s, b
         return 0;
     if (verify_definition(r->file, i, &create, e) < 0)
         return -1;
-    if (!create.len) /* the load says so */
+    if (!create.len) /* the load reports it */
         return 0;
     return t->memory ? shadow_prove(s, t, create.p, create.len, e)
                      : check_durable(s, t, &create, e);
 }
 
-/* Always reports the first one. Definitions from a server of the same version are not tested on
- * this one. */
+/* Checks the definitions in order, so that it is always the first refused one that is reported.
+ * Definitions from a server of the same version are not tested on this one. */
 int load_pool_check(struct restore *r, struct err *e)
 {
     struct shadow_session s = {.db = r->db, .plan = &r->plan};
@@ -286,7 +290,8 @@ static void check_main(void *arg)
     db_thread_end();
 }
 
-/* Definitions of a dump that is on its way are waited for, and what came is reported meanwhile. */
+/* Checks the definitions. Those of an arriving dump are waited for, and progress is reported
+ * meanwhile. */
 static int check_definitions(struct load_pool *p, struct err *e)
 {
     if (!p->arrival)

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A proof older than the last sign of life means that the clock was set in between: ignored. */
+/* Lowers the end to a proven moment. A proof older than the last sign of life is ignored, because
+ * the clock was set in between. */
 static void take_end(wall_t *end, wall_t proven, wall_t alive)
 {
     if (proven.ms && proven.ms >= alive.ms && (end->ms == 0 || proven.ms < end->ms))

@@ -1,4 +1,4 @@
-/* May the world be replaced, wholly or some of its tables? */
+/* Decides whether the world, or some of its tables, may be replaced. */
 #include "restore/permit.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 
 /* ---- --table ---- */
 
-/* Parses the name at `s`; NULL: there is none. */
+/* Parses the name at `s`. Returns NULL if there is none. */
 static const char *read_name(const char *s, struct buf *name)
 {
     const char *end = s + strlen(s);
@@ -53,7 +53,7 @@ int restore_tables(const char *text, struct names *out, struct err *e)
         "for the shell: --table '`a,b`'");
 }
 
-/* The newest dump that has the table; NULL: none. */
+/* Returns the newest dump that has the table, or NULL. */
 static const struct manifest *newest_with(const struct catalog *dumps, const char *table)
 {
     for (size_t i = 0; i < dumps->count; i++)
@@ -107,7 +107,8 @@ int permit_tables_planned(const struct restore *r, const char *dump, struct err 
 
 /* ---- may the world be replaced? ---- */
 
-/* Of MEMORY tables; the sentinel's row is no row of the world. */
+/* Sets `any` to whether the MEMORY tables have rows. The sentinel's row is not a row of the
+ * world. */
 static int any_rows(struct restore *r, bool *any, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables t = {0};
@@ -120,8 +121,9 @@ static int any_rows(struct restore *r, bool *any, struct err *e)
     return 0;
 }
 
-/* Why there is a world that a restore would overwrite; *why NULL: there is none. The sentinel's row
- * decides; without it the server's start time; and if the earlier state is not known, any rows. */
+/* Sets `why` to the reason why there is a world that a restore would overwrite, or to NULL if there
+ * is none. The sentinel's row decides, and without it the server's start time. If the earlier state
+ * is not known, any rows decide. */
 static int world_lives(struct restore *r, const char **why, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -165,7 +167,8 @@ static int hint_force(struct err *e)
                     "beside it");
 }
 
-/* --table: the world must be alive and ours, since the other tables stay as they are. */
+/* Permits --table only if the world is alive and ours, because the other tables stay as they
+ * are. */
 static int permit_tables(struct restore *r, struct err *e)
 {
     const struct config *cfg = r->job->cfg;
@@ -177,7 +180,7 @@ static int permit_tables(struct restore *r, struct err *e)
         (db_sentinel_read(r->db, cfg->schema, cfg->sentinel, s, e) < 0 && !db_table_missing(e)))
         return -1;
     if (s->rows != 1) {
-        /* A lost world needs a full restore: a single table does not make it whole. */
+        /* A lost world needs a full restore: a single table does not complete it. */
         err_set(e, ERR_REFUSED, 0,
                 "world %s is not alive (its sentinel has %u rows): one table does not make it "
                 "whole",
@@ -222,8 +225,8 @@ int permit_world(struct restore *r, struct err *e)
     return hint_force(e);
 }
 
-/* --force over a living world: it is dumped first. Without a sentinel row nothing shows which world
- * that would be: the rows go to the conflict file instead. */
+/* Dumps a living world before --force replaces it. Without a sentinel row nothing shows which world
+ * that would be, so its rows go to the conflict file instead. */
 int permit_keep(struct restore *r, struct err *e)
 {
     struct db_sentinel s = {0};
@@ -244,7 +247,7 @@ int permit_keep(struct restore *r, struct err *e)
     return 0;
 }
 
-/* What is fetched may take the place of an empty world only. */
+/* Checks that a fetched dump still replaces only an empty world. */
 int permit_empty(struct restore *r, struct err *e)
 {
     bool rows = false;
@@ -277,7 +280,7 @@ int permit_swap(struct restore *r, struct err *e)
             return 0;
         return err_set(e, ERR_REFUSED, 0, "the world was lost or replaced meanwhile");
     }
-    /* That may go: a world without rows, or what a standby has in its schema. */
+    /* These may be replaced: a world without rows, or what a standby has in its schema. */
     bool empty = r->opt->fetched && s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0;
     if (s.rows && !r->opt->force && !empty)
         return err_set(e, ERR_REFUSED, 0, "the world came alive while it was being restored");
@@ -286,7 +289,7 @@ int permit_swap(struct restore *r, struct err *e)
 
 /* ---- --dry-run ---- */
 
-/* `needed`: privileges, separated by commas. */
+/* Fails if privileges are missing. `needed` lists them, separated by commas. */
 static int lacks(const struct grants *g, const char *schema, const char *needed, struct err *e)
 {
     SCOPED(buf_free) struct buf missing = {0};
@@ -297,8 +300,8 @@ static int lacks(const struct grants *g, const char *schema, const char *needed,
     return err_hint(e, "worldkeeper --check prints the GRANT to type");
 }
 
-/* --into needs fewer privileges, since nothing is swapped; temporary tables are for the dump of the
- * living world that --force takes first. */
+/* Checks the account's privileges. --into needs fewer, because nothing is swapped. Temporary tables
+ * are for the dump of the living world that --force takes first. */
 static int privileges(const struct restore *r, const struct grants *g, bool triggers, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -318,7 +321,7 @@ static bool is_on(struct db *db, const char *name)
     return v && (strcmp(v, "1") == 0 || strcasecmp(v, "ON") == 0);
 }
 
-/* Server variables with which the server would refuse the restore. */
+/* Fails if server variables would make the server refuse the restore. */
 static int settings(struct db *db, const struct grants *g, bool triggers, struct err *e)
 {
     struct server_version v = db_version(db);

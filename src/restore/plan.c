@@ -27,7 +27,7 @@ static bool same_name(const struct plan *p, const char *a, const char *b)
     return strcmp(a, b) == 0 || (p->any_case && statement_same_name(a, b));
 }
 
-/* The slot of the target with that name, or the free slot for it. Names that are equal to a
+/* Returns the slot of the target with that name, or the free slot for it. Names that are equal to a
  * case-insensitive server get the same hash: folding maps ASCII to ASCII, and other letters to
  * letters of as many bytes. */
 static size_t slot_of(const struct plan *p, const char *name)
@@ -54,7 +54,8 @@ static void note_name(struct plan *p, size_t target)
     p->slots[slot_of(p, p->list[target].name)] = (uint32_t)target + 1;
 }
 
-/* Where the server ignores case, the world may spell a name in another way than the dump. */
+/* Finds the table of the world. If the server ignores case, the world may spell the name
+ * differently than the dump. */
 static const struct db_table *find_live(const struct plan *p, const char *name)
 {
     const struct db_table *same = db_table_find(&p->live, name);
@@ -68,7 +69,7 @@ static const struct db_table *find_live(const struct plan *p, const char *name)
 
 static const char no_engine[] = "it is not there, and the dump does not say of which ENGINE it was";
 
-/* Why a table of the dump is not restored; NULL: it is. */
+/* Returns why a table of the dump is not restored, or NULL if it is. */
 static const char *skip_reason(const struct plan *p, const struct target *t, const char *engine)
 {
     const struct config *cfg = p->job->cfg;
@@ -79,7 +80,7 @@ static const char *skip_reason(const struct plan *p, const struct target *t, con
     if (p->only && !names_has(p->only, t->name))
         return "not asked for (--table)";
     bool world = !p->into || p->copy;
-    /* Where it survived it is newer than any dump. */
+    /* A carried table that survived is newer than any dump. */
     bool lost = t->carried && (!t->live || p->elsewhere);
     if (world && lost && !p->shared)
         return NULL;
@@ -162,7 +163,7 @@ void plan_leave_out(struct plan *p, struct target *t, const char *why)
     t->skip = true;
     t->why = why;
     p->rows -= t->expected < p->rows ? t->expected
-                                     : p->rows; /* a sum may have ended at the largest number */
+                                     : p->rows; /* the sum may be saturated at the largest number */
 }
 
 bool plan_wants_any(const struct plan *p)
@@ -173,7 +174,8 @@ bool plan_wants_any(const struct plan *p)
     return false;
 }
 
-/* The dump of a world that had no tables yet: it is whole with its sentinel. */
+/* Returns whether the dump is of a world that had no tables yet. Such a dump is complete with its
+ * sentinel. */
 static bool of_no_tables(const struct plan *p)
 {
     size_t ours = 0;
@@ -182,7 +184,8 @@ static bool of_no_tables(const struct plan *p)
     return p->count > 0 && ours == p->count;
 }
 
-/* All of its MEMORY tables were given a durable engine since: they have their rows, and only the sentinel was lost. */
+/* Returns whether MEMORY tables of the dump have a durable engine now. They kept their rows. If no
+ * table is to be restored, only the sentinel was lost. */
 static bool all_outlive(const struct plan *p)
 {
     bool any = false;
@@ -199,8 +202,8 @@ bool plan_unfit(const struct plan *p)
     return unfit;
 }
 
-/* A table that the server cannot open (a broken definition) is in the way of a restored one; it can
- * no longer be determined which rows it had. */
+/* Fails if the server cannot open a table (a broken definition) that is in the way of a restored
+ * one. It can no longer be determined which rows that table had. */
 static int refuse_closed(struct db *db, const struct plan *p, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables closed = {0};
@@ -223,7 +226,8 @@ static int refuse_closed(struct db *db, const struct plan *p, struct err *e)
     return rc;
 }
 
-/* A file without engines would create tables of the server's default engine, not MEMORY tables. */
+/* Refuses a dump without a table to restore. A file without engines would create tables of the
+ * server's default engine, not MEMORY tables. */
 static int refuse_empty(const struct plan *p, struct err *e)
 {
     const struct target *unknown = NULL;

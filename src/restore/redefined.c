@@ -16,10 +16,10 @@
 #include "restore/running.h"
 #include "restore/shadow_table.h"
 
-#define KEPT_PREFIX "worldkeeper_kept_" /* not DB_OWN_PREFIX: nothing of ours drops it */
+#define KEPT_PREFIX "worldkeeper_kept_" /* not DB_OWN_PREFIX, so that it is never dropped */
 #define NAMED 3                         /* tables in the warning */
 
-/* ---- what stands in the place of a table ---- */
+/* ---- what takes the place of a table ---- */
 
 int redefined_names(struct db *db, const char *schema, struct names *out, struct err *e)
 {
@@ -95,8 +95,9 @@ bool redefined(const struct plan *p, const struct target *t)
     return !t->skip && t->created && plan_changed(p, t) && plan_defines(p, t);
 }
 
-/* It is back though somebody dropped or renamed it: of a world that was lost, not where a person asks for it, and not on
- * another machine, where it may never have been. */
+/* Returns whether the table is back although it was dropped or renamed since the dump. This is
+ * reported only for a lost world: not if an operator asks for the table, and not on another
+ * machine, where it may never have existed. */
 static bool came_back(const struct restore *r, const struct target *t)
 {
     const struct plan *p = &r->plan;
@@ -128,7 +129,7 @@ void redefined_without(struct restore *r, const struct db_trigger *t, const stru
     names_add(&r->lost_trigger_names, t->name);
 }
 
-/* Of the journal's statements those on this table. */
+/* Appends the journal's statements on this table. */
 static void add_statements(const struct restore *r, const struct target *t, struct buf *b)
 {
     const struct replay *j = &r->journal;
@@ -205,7 +206,7 @@ int redefined_keep(struct restore *r, struct err *e)
     return 0;
 }
 
-/* ---- what is said ---- */
+/* ---- the report ---- */
 
 static json_t *entry(const struct restore *r, const struct target *t, const char *was)
 {

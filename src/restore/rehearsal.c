@@ -12,8 +12,9 @@
 #include "restore/swap.h"
 #include "sql/literal.h"
 
-/* An account that was made for an older version may load a dump in the scratch schema, and no more. That says nothing of a
- * restore: the drill passes with a warning that names what was not tried. */
+/* Returns whether the account may try more than the load. An account that was made for an older
+ * version may only load a dump in the scratch schema. That says nothing about a restore, so the
+ * drill passes with a warning that names what was not tried. */
 static bool may_rehearse(struct restore *r)
 {
     SCOPED(grants_free) struct grants g = {0};
@@ -34,7 +35,8 @@ static bool may_rehearse(struct restore *r)
     return false;
 }
 
-/* What a restore would replace or make: as plan.c decides for the world's own schema. */
+/* Returns whether a restore would replace or create the table, as plan.c decides for the world's
+ * own schema. */
 static bool is_meant(const struct restore *r, const struct target *t)
 {
     return !t->skip && t->created && (t->memory || r->job->cfg->restore_all);
@@ -45,7 +47,7 @@ static void shadow_name(char out[64], size_t n)
     snprintf(out, 64, PLAN_SHADOW "%06zu", n);
 }
 
-/* Gives the loaded tables the names of shadow tables: in the order of the rehearsal's plan. */
+/* Gives the loaded tables the names of shadow tables, in the order of the rehearsal's plan. */
 static int name_shadows(struct restore *r, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -63,7 +65,8 @@ static int name_shadows(struct restore *r, struct err *e)
     return b.len ? db_exec_len(r->db, b.p, b.len, e) : 0;
 }
 
-/* A drill does not wait for a table that somebody has locked: what it was loaded into is like it was at the dump. */
+/* A drill does not wait longer for a table that another session has locked. It then copies the
+ * loaded table, which has the definition of the dump. */
 #define LOCK_TRY_MS 5000
 
 static int copy_one(struct restore *r, const char *name, const char *shadow, bool *busy,
@@ -78,7 +81,7 @@ static int copy_one(struct restore *r, const char *name, const char *shadow, boo
     return rc < 0 ? err_step(e, "making a table like %s", name) : 0;
 }
 
-/* An empty copy of each living table, as a restart of the server leaves it, and of the sentinel. */
+/* Makes an empty copy of each living table, as a server restart leaves it, and of the sentinel. */
 static int copy_living(struct restore *r, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables living = {0};
@@ -102,7 +105,7 @@ static int copy_living(struct restore *r, struct err *e)
                : db_sentinel_create(r->db, r->schema, c->sentinel, false, "", e);
 }
 
-/* The plan of a restore into this schema, as it would be after the load. */
+/* Makes the plan of a restore into this schema, as it would be after the load. */
 static int plan_swap(struct restore *h, const struct plan *loaded, struct err *e)
 {
     h->plan = (struct plan){0};
@@ -138,7 +141,7 @@ int rehearse(struct restore *r, struct err *e)
                  ? -1
                  : 0;
         plan_free(&h.plan);
-        r->db = h.db; /* a lost answer leaves another one */
+        r->db = h.db; /* the connection is another one if an answer was lost */
     }
     return rc;
 }

@@ -14,11 +14,11 @@
 #include "restore/running.h"
 
 #define POLL_MS 1000
-#define WATCH_MS 500 /* the least that a lock can be waited for is a second */
+#define WATCH_MS 500 /* a lock wait lasts at least one second */
 #define POLL_TIMEOUT_MS 5000
 #define SILENCE 20 /* consecutive polls that the server did not answer */
 #define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
-#define ASKING_MS 250 /* from the question to the statement that it was asked for */
+#define ASKING_MS 250 /* from the check of the fence to the statement */
 #define SHORTEST_MS (1000 + ASKING_MS)
 #define RENEWED_MS 20
 
@@ -27,8 +27,8 @@ struct renaming {
     const char *sql;
     size_t len;
     unsigned long session;
-    struct blocked *blocked; /* hears what it waits for; or NULL */
-    enum lock_wait wait;     /* the same */
+    struct blocked *blocked; /* gets what the statement waits for; or NULL */
+    enum lock_wait wait;     /* what the statement waits for */
     struct db *side;         /* a second connection that polls the session; NULL: not open */
     struct thread_group thread;
     _Atomic bool done; /* then the members below are valid */
@@ -38,7 +38,7 @@ struct renaming {
 
 int64_t restore_swap_estimate(size_t tables, bool mariadb)
 {
-    /* MariaDB scans the list of those already renamed for each further table. */
+    /* For each further table, MariaDB scans the list of those that were renamed already. */
     int64_t n = (int64_t)tables, each = 2 * n;
     return mariadb ? each + 2 * n * n / 1000 : each;
 }
@@ -50,7 +50,9 @@ static bool is_fenced(const struct restore *r)
     return fence_made() && !restore_is(r)->passing;
 }
 
-/* A lock can be waited for in whole seconds only. A lease that lasts no second more is about to be renewed, or to end. */
+/* Checks that the swap may start, and limits its wait for locks to the rest of the lease. A lock
+ * wait has whole seconds. If less than a second of the lease is left, it is about to be renewed or
+ * to end, so this waits for that. */
 int rename_may(struct restore *r, struct err *e)
 {
     int64_t left, wait = r->job->cfg->restore_lock_wait;
@@ -66,7 +68,8 @@ int rename_may(struct restore *r, struct err *e)
     return db_lock_wait(r->db, wait < left ? wait : left, e);
 }
 
-/* The lease has ended, and the statement still waits for one of its locks: the limit holds for each of them. */
+/* Ends a statement that still waits for a lock after the lease has ended. The limit of a lock wait
+ * does not suffice, because it applies to each lock. */
 static void stop_waiting(const struct renaming *r)
 {
     struct err ignored;
@@ -111,7 +114,8 @@ static bool open_side(struct renaming *r, struct err *e)
 /* What the second connection sees of the first one. */
 enum session { GONE, IS_IDLE, AT_WORK, UNKNOWN };
 
-/* A query of its own connection, which may fail too: that says nothing of the statement. */
+/* Polls the session with a query on the second connection. If that query fails, it says nothing
+ * about the statement. */
 static enum session poll_session(struct renaming *r, struct err *e)
 {
     struct db_seen seen;
@@ -143,7 +147,7 @@ static void watch(void *arg)
     stop_waiting(r);
 }
 
-/* The server continues the statement even though its client is gone: waits for the end. */
+/* Waits until the statement ends, because the server continues it even if its client is gone. */
 static int wait_for_end(struct renaming *r)
 {
     struct err why = {0};
@@ -159,7 +163,8 @@ static int wait_for_end(struct renaming *r)
     return 0;
 }
 
-/* The session that held the lease has ended with its statement: takes the lease on a new one. */
+/* Takes the lease on a new session, because the session that held it has ended with its
+ * statement. */
 static int take_over(struct renaming *r, struct err *e)
 {
     struct restore *s = r->restore;
@@ -177,8 +182,8 @@ static int take_over(struct renaming *r, struct err *e)
     return 0;
 }
 
-/* No answer came: the sentinel's row says whether the swap took place. `e` keeps the error of the
- * statement if it did not. */
+/* Finds out from the sentinel's row whether a swap without an answer took place. If it did not, `e`
+ * keeps the error of the statement. */
 static int find_outcome(struct renaming *r, struct err *e)
 {
     const struct config *c = r->restore->job->cfg;
@@ -194,7 +199,7 @@ static int find_outcome(struct renaming *r, struct err *e)
     return err_pass(e, &why);
 }
 
-/* Its answer may be lost. */
+/* Runs the statement. Its answer may be lost. */
 static int run(struct renaming *r, struct err *e)
 {
     r->done = false;
@@ -216,7 +221,8 @@ int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *
     return rc;
 }
 
-/* Where the lease lasts for less than [restore] lock_wait, several short attempts make a long one: each asks the fence. */
+/* Runs the statement. If the lease lasts for less than [restore] lock_wait, several short attempts
+ * add up to it, and each checks the fence. */
 static int run_fenced(struct renaming *r, struct err *e)
 {
     struct restore *s = r->restore;

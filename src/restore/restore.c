@@ -31,9 +31,9 @@
 
 /* ---- the session ---- */
 
-/* Drops what a killed drill, a standby's worker, or a promotion that could not drop it left. Does
- * not take the lock of a restore into that schema, because its session may hang on a broken
- * network. */
+/* Drops what was left by a killed drill, by a standby's worker, or by a promotion that could not
+ * drop it. Does not take the lock of a restore into that schema, because the session of that
+ * restore may hang on a broken network. */
 static void drop_left_over(const struct job *job, struct db *db, const char *prefix)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];

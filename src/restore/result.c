@@ -28,7 +28,8 @@ void restore_result_free(struct restore_result *r)
     *r = (struct restore_result){0};
 }
 
-/* rows is null while the file may lack some that were written shortly before the swap. */
+/* Adds the conflict file. Its rows are null while the file may lack some that were written shortly
+ * before the swap. */
 static void add_conflicts(json_t *o, const struct restore_result *r)
 {
     json_object_set_new(o, "conflict_file",
@@ -42,7 +43,8 @@ static void add_conflicts(json_t *o, const struct restore_result *r)
         json_object_set(o, "conflict_tables", r->conflict.tables);
 }
 
-/* What catch-up made of it; by `nonce`, that of the world that was made, a later restore recognizes its journal. */
+/* Returns what catch-up did with the journal. `nonce` is that of the restored world, by which a
+ * later restore recognizes its journal. */
 static json_t *journal_json(const struct restore_result *r)
 {
     json_t *o =
@@ -60,7 +62,7 @@ static json_t *journal_json(const struct restore_result *r)
     return o;
 }
 
-/* NULL: nothing to report. */
+/* Returns what was done with the dump's code, or NULL if there is nothing to report. */
 static json_t *code_json(const struct code_report *r)
 {
     if (!r->made && !r->lists)
@@ -121,11 +123,11 @@ void result_warn(struct restore_result *r, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (!strstr(all, text)) /* a dump that was tried before this one may have said it */
+    if (!strstr(all, text)) /* a dump that was tried before may have reported it */
         snprintf(all + at, sizeof r->warning - at, "%s%s", at ? "; " : "", text);
 }
 
-/* What became, or would become, of each table of the dump, and which others stay. */
+/* Lists what happened, or would happen, to each table of the dump, and which other tables stay. */
 void result_plan(struct restore_result *r, const struct plan *p, const char *sentinel)
 {
     for (size_t i = 0; i < p->count; i++) {

@@ -17,7 +17,7 @@ static void aside_name(const struct set_aside *s, char out[64], size_t i)
     snprintf(out, 64, ASIDE "%06zu", s->before + i);
 }
 
-/* The MEMORY tables that are a game's, and how many an earlier time has set aside. */
+/* Lists the game's MEMORY tables, and counts those that were set aside before. */
 static int list(struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -44,8 +44,10 @@ static bool is_aside(const struct db_table *t)
     return t->memory || text_among(t->name, world_progress_tables);
 }
 
-/* NULL: the table stays as it is. Nothing but this program writes to those of ledgers, and a promotion replaces them. On
- * MySQL a rename opens the tables of each view of the table, so two sessions must not hold tables of one view. */
+/* Returns the session that renames the table, or NULL if the table stays as it is. Durable tables
+ * of ledgers stay: only this program writes to them, and a promotion replaces them. On MySQL a
+ * rename opens the tables of each view of the table, so two sessions must not hold tables of one
+ * view. */
 static struct db *session_of(const struct set_aside *s, const struct db_table *t)
 {
     return !is_aside(t) ? NULL : t->carried ? s->carried : s->db;
@@ -55,7 +57,7 @@ static int lock(struct set_aside *s, struct db *db, struct err *e)
 {
     struct err ignored;
     SCOPED(buf_free) struct buf sql = {0};
-    /* Logged, it would end the journal; where that is not allowed it does. */
+    /* A logged rename ends the journal. It is logged if the account may not disable logging. */
     db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
     if (db_lock_wait(db, s->job->cfg->restore_lock_wait, e) < 0)
         return -1;

@@ -49,12 +49,13 @@ int shadow_read(const struct shadow_session *s, const struct target *t, struct d
     return err_set(e, ERR_CHANGED, 0, "table %s disappeared while it was being loaded", t->shadow);
 }
 
-/* MySQL locks the tables at both ends of a foreign key in the order in which it finds them: two
- * sessions that create or alter such tables at once may deadlock. */
+/* Executes a statement again after a deadlock. MySQL locks the tables at both ends of a foreign key
+ * in the order in which it finds them, so two sessions that create or alter such tables at once may
+ * deadlock. */
 static int exec_in_turn(const struct shadow_session *s, const struct buf *sql, bool utf8,
                         struct err *e)
 {
-    /* The session's names are binary, for the bytes of rows; definitions are UTF-8. */
+    /* The session's character set is binary, for the bytes of rows, but definitions are UTF-8. */
     int rc = utf8 ? db_exec(s->db, "SET NAMES utf8mb4", e) : 0;
     for (int i = 0; i < TURNS && rc == 0; i++) {
         rc = db_exec_len(s->db, sql->p, sql->len, e);
@@ -134,7 +135,7 @@ static int create_from_text(const struct shadow_session *s, const struct target 
     return rc;
 }
 
-/* Uses a temporary table, which no other session sees. */
+/* Tests the definition with a temporary table, which no other session sees. */
 int shadow_prove(const struct shadow_session *s, const struct target *t, const char *create,
                  size_t len, struct err *e)
 {
@@ -148,7 +149,7 @@ int shadow_prove(const struct shadow_session *s, const struct target *t, const c
 
 /* ---- the table ---- */
 
-/* Is the definition itself the cause, and not a lack of memory or privileges? */
+/* Returns whether the definition itself is the cause, and not a lack of memory or privileges. */
 static bool is_of_the_text(const struct err *e)
 {
     static const int nums[] = {1063, 1064, 1067, 1071, 1072, 1074, 1101, 1115, 1118,
@@ -157,7 +158,7 @@ static bool is_of_the_text(const struct err *e)
     return e->cls == ERR_REFUSED || (e->cls == ERR_QUERY && err_among(e, nums));
 }
 
-/* `heap`: the size limit that the table gets, and keeps. */
+/* Creates the table. `heap` is the size limit that it gets and keeps. */
 static int create_sized(const struct shadow_session *s, struct target *t, uint64_t heap,
                         const char *create, size_t len, struct err *e)
 {
@@ -202,14 +203,16 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
     return exec_in_turn(s, &drop, false, e) < 0 ? -1 : create_sized(s, t, want, create, len, e);
 }
 
-/* Copies the table, with its rows: see shadow_create() for when that is avoided. */
+/* Sets the counter. This copies the table with its rows; shadow_create() says when that is
+ * avoided. */
 static int set_counter(const struct shadow_session *s, const struct target *t, struct err *e)
 {
     SCOPED(xfree) char *change = xasprintf(" AUTO_INCREMENT=%" PRIu64, t->auto_increment);
     return alter(s, t, change, false, e);
 }
 
-/* If the last rows of a table were deleted, its counter is higher than the remaining rows imply. */
+/* Sets the counter if it differs. If the last rows of a table were deleted, its counter is higher
+ * than the remaining rows imply. */
 int shadow_counter(const struct shadow_session *s, const struct target *t, struct err *e)
 {
     struct db_figures now;
@@ -242,7 +245,7 @@ int shadow_scale_off(const struct shadow_session *s, const struct target *t, con
     SCOPED(db_tables_free) struct db_tables made = {0};
     SCOPED(buf_free) struct buf off = {0};
     buf_clear(scale);
-    /* Nearly always false, which saves a query. */
+    /* This is nearly always false, and then a query is saved. */
     bool any = plan_defines(s->plan, t)
                    ? memmem(create, len, " float(", 7) || memmem(create, len, " double(", 8)
                    : db_float_scale_any(t->live);
@@ -283,7 +286,8 @@ int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf
 
 /* ---- what a file alters ---- */
 
-/* Our own dumps take (M,D) off before the rows, and put them back afterwards: done here as in a restore of theirs. */
+/* Handles the (M,D) of one of our own dumps that is read as a file. Such a dump removes them before
+ * the rows, and restores them afterwards. This does it in the same way as a restore of the dump. */
 static int alter_scale(const struct shadow_session *s, struct target *t,
                        const struct sql_table *change, struct buf *scale, struct err *e)
 {

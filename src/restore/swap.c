@@ -35,7 +35,7 @@
 
 /* The steps of a swap, and what a crash after each leaves to swap_recover(), which begins the next
  * restore. Whether the RENAME took effect shows in the sentinel's row: it has the nonce of
- * pending.json or it has not.
+ * pending.json only if it did.
  *
  *   conflict file            the world as it was
  *   sentinel, proof, file    the same: pending.json and all our tables are removed
@@ -43,23 +43,25 @@
  *   RENAME                   half of it (MariaDB): undone; all of it: the new world stays, and from
  *                            here on the remaining steps are done
  *   views, routines, …       those that are missing are made
- *   conflict file whole      noted in pending.json, also by a recovery: the old tables may be gone from here on
+ *   conflict file whole      noted in pending.json, also by a recovery: from here on the old
+ *                            tables may be gone
  *   old tables dropped       the new world, under a generation that the lease does not know
  *   lease, state             the new world, known as ours
  *   names of constraints     nothing but the file
  *   file and proof removed   nothing
  *
- * A server that crashed as well has emptied the new world: then its sentinel has no row, and what
- * is left is treated as not swapped in, but for the views, routines, …: the schema is not empty any more. */
+ * If the server crashed as well, it has emptied the new world. Then its sentinel has no row, and
+ * what is left is treated as not swapped in, except for the views, routines, …, because the schema
+ * is no longer empty. */
 
-/* Is the table unchanged since the dump taken before a forced restore? */
+/* Returns whether the table is unchanged since the dump taken before a forced restore. */
 static bool in_dump(const struct restore *r, const struct target *t)
 {
     const struct manifest_table *m = manifest_table(&r->before, t->name);
     return m && t->conflict_rows == m->rows && t->conflict_hash == m->rows_hash;
 }
 
-/* Does the conflict file hold rows of this table? */
+/* Returns whether the conflict file holds rows of this table. */
 static bool is_saved(const struct restore *r, const struct target *t)
 {
     return target_replaces(t) && t->conflict_rows > 0 && !in_dump(r, t);
@@ -69,7 +71,7 @@ static bool is_saved(const struct restore *r, const struct target *t)
  * only triggers would write to them: then as many are locked for writing as it accepts. */
 #define GTID_MIXED 1785
 
-/* Locks by the first combination, from `*way` on, that the server accepts. */
+/* Locks the tables by the first combination, from `*way` on, that the server accepts. */
 static int lock_plan(struct restore *r, size_t *way, struct blocked *waits, struct err *e)
 {
     static const char *const ways[][2] = {
@@ -111,14 +113,15 @@ static int lock_replaced(struct restore *r, struct err *e)
     return rc;
 }
 
-/* The end of a range is shown in whole seconds, and must not lie before the moment. */
+/* Returns the next full second. The end of a range is shown in whole seconds, and must not lie
+ * before the moment. */
 static wall_t next_second(void)
 {
     return (wall_t){(clock_wall().ms + 999) / 1000 * 1000};
 }
 
-/* Saves the rows of the replaced tables that are not in a dump. `swapped`: they have other names
- * now. */
+/* Saves the rows of the replaced tables that are not in a dump. `swapped`: the tables have other
+ * names now. */
 static int write_conflicts(struct restore *r, bool swapped, struct err *e)
 {
     size_t n = 0;
@@ -147,8 +150,8 @@ static int write_conflicts(struct restore *r, bool swapped, struct err *e)
     return rc;
 }
 
-/* Counts and hashes the rows of a replaced table, which is called `from` now, into its target. 1:
- * they differ from those found before; 0: they do not; -1: error. */
+/* Counts and hashes the rows of a replaced table, which is called `from` now, into its target.
+ * Returns 1 if they differ from those found before, 0 if not, -1 on error. */
 static int measure(struct restore *r, struct target *t, const char *from, struct err *e)
 {
     uint64_t rows, hash;
@@ -181,7 +184,8 @@ int swap_save_conflicts(struct restore *r, struct err *e)
     return rc;
 }
 
-/* RENAME TABLE does one after the other: a name that an earlier part has freed may be taken. */
+/* Adds a table to the statement. RENAME TABLE renames one after the other, so a name that an
+ * earlier part has freed may be taken. */
 static void add_rename(struct buf *b, const char *from, const char *to)
 {
     buf_adds(b, b->len ? ", " : "RENAME TABLE ");
@@ -201,8 +205,9 @@ static void add_mark(struct buf *b, const struct restore *r, const struct db_bin
     buf_printf(b, " %s", text);
 }
 
-/* A swap that is not logged cannot be followed, but the log must show that there was one. The mark
- * comes before the swap: the first change of the new world must not be taken for one of the old. */
+/* Logs the mark of a swap that is not logged. Such a swap cannot be followed, but the log must show
+ * that there was one. The mark comes before the swap, so that the first change of the new world is
+ * not taken for one of the old world. */
 static int log_mark(const struct restore *r, struct err *e)
 {
     static const struct db_binlog_pos nowhere;
@@ -217,8 +222,8 @@ static int log_mark(const struct restore *r, struct err *e)
     return rc;
 }
 
-/* One statement for all tables and the sentinel, with the mark as its comment. The replaced tables
- * keep their rows under other names until swap_tidy(). */
+/* Renames all tables and the sentinel in one statement, with the mark as its comment. The replaced
+ * tables keep their rows under other names until swap_tidy(). */
 static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -247,9 +252,9 @@ static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
     return rc;
 }
 
-/* The digest goes to the server before the file is written: a file that the server does not know is
- * not ours. It stands in the comment of a table of its own, which is dropped once the file is gone:
- * so a copy of the file proves nothing later. */
+/* Writes pending.json. Its digest goes to the server first, because a file that the server does not
+ * know is not ours. The digest is the comment of a separate table, which is dropped once the file
+ * is gone, so that a copy of the file proves nothing later. */
 static int note_pending(struct restore *r, const struct db_triggers *triggers, struct err *e)
 {
     const char *schema = r->schema;
@@ -279,9 +284,9 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
                                         r->generation, from, e) < 0 ||
                      db_sentinel_create(r->db, schema, SWAP_PROOF, false, digest, e) < 0
                  ? -1
-             : restore_is(r)->passing ? 0 /* its schema goes whole */
+             : restore_is(r)->passing ? 0 /* its whole schema is dropped */
                                       : pending_save(r->job->dirfd, &p, e);
-    free(p.tables.list); /* what they hold is the plan's */
+    free(p.tables.list); /* the plan owns what they hold */
     free(p.checks);
     return rc;
 }
@@ -291,8 +296,8 @@ static int drop_table(struct db *db, const char *name, struct err *e)
     return db_exec_with(db, "DROP TABLE IF EXISTS ??", DB_ARGS(name), e);
 }
 
-/* In this order: a crash or an error in between leaves a table that proves nothing, and the next
- * swap_recover() drops it. */
+/* Removes pending.json before its proof. A crash or an error in between leaves a table that proves
+ * nothing, and the next swap_recover() drops it. */
 static int end_pending(struct db *db, int dirfd, struct err *e)
 {
     if (pending_remove(dirfd, e) < 0)
@@ -301,8 +306,9 @@ static int end_pending(struct db *db, int dirfd, struct err *e)
     return 0;
 }
 
-/* An ALTER since the plan was made would be undone by the swap, and the values of a new column would be in no file.
- * Notes the names of the constraints of the replaced tables, to be restored after the swap. */
+/* Fails if a table was altered since the plan was made. The swap would undo the ALTER, and the
+ * values of a new column would be in no file. Notes the names of the constraints of the replaced
+ * tables, to be restored after the swap. */
 static int note_replaced(struct restore *r, struct err *e)
 {
     for (size_t i = 0; i < r->plan.count; i++) {
@@ -341,7 +347,7 @@ static void take_back(struct restore *r, const struct db_triggers *triggers)
         end_pending(r->db, r->job->dirfd, &ignored);
 }
 
-/* What only a restore into the world does right before its RENAME. */
+/* Does what only a restore into the world does right before its RENAME. */
 static int announce(struct restore *r, struct err *e)
 {
     if (restore_is(r)->passing)
@@ -352,7 +358,8 @@ static int announce(struct restore *r, struct err *e)
     return rename_may(r, e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
 }
 
-/* A trigger is dropped under the lock of its table. What was moved already is moved again. */
+/* Moves the triggers. A trigger is dropped under the lock of its table. After a failed attempt,
+ * those that were moved already are moved again. */
 static int move_triggers(struct restore *r, const struct db_triggers *list, struct err *e)
 {
     struct blocked waits = blocked_begin(r, LOCK_TRIES);
@@ -364,8 +371,9 @@ static int move_triggers(struct restore *r, const struct db_triggers *list, stru
     return rc;
 }
 
-/* Everything that can be refused is tested first; pending.json is written before the first trigger
- * is touched, and the supervisor knows the new nonce before it can appear in the sentinel. */
+/* Swaps the loaded tables in. Everything that can be refused is tested first. pending.json is
+ * written before the first trigger is touched, and the supervisor knows the new nonce before it can
+ * appear in the sentinel. */
 int swap_in(struct restore *r, struct err *e)
 {
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
@@ -390,7 +398,7 @@ int swap_in(struct restore *r, struct err *e)
         rc = move_triggers(r, &triggers, e);
     if (rc == 0)
         rc = rename_all(r, sentinel_there, e);
-    r->conflict.to = next_second(); /* nobody wrote into the replaced tables after this */
+    r->conflict.to = next_second(); /* no session wrote into the replaced tables after this */
     if (rc < 0)
         take_back(r, &triggers);
     if (rc == 0 && !restore_is(r)->passing)
@@ -400,8 +408,9 @@ out:
     return rc;
 }
 
-/* Nobody writes to the old tables any more, so they hold everything that was replaced. If that is
- * not what was saved before the swap, the whole file is written again. */
+/* Saves all replaced rows. Sessions no longer write to the old tables, so these hold everything
+ * that was replaced. If that is not what was saved before the swap, the whole file is written
+ * again. */
 static int save_all_rows(struct restore *r, struct err *e)
 {
     bool more = false;
@@ -428,7 +437,7 @@ static int save_all_rows(struct restore *r, struct err *e)
     return rc;
 }
 
-/* All tables that a restore made; the proof stays as long as pending.json needs it. */
+/* Drops all tables that a restore made. The proof stays as long as pending.json needs it. */
 static int drop_own(struct db *db, const char *schema, struct progress *p, bool keep_proof,
                     struct err *e)
 {
@@ -468,7 +477,8 @@ static int remember_world(struct db *db, const struct job *job, uint64_t generat
     return 0;
 }
 
-/* For people who read the lease table: which process has it. */
+/* Returns the name of this process, for operators who read the lease table to see which process has
+ * the lease. */
 static char *holder_name(void)
 {
     char host[256] = "";
@@ -476,8 +486,8 @@ static char *holder_name(void)
     return xasprintf("%s:%d", host, (int)getpid());
 }
 
-/* Creates the lease table too, which a rebuilt server does not have. On a Galera node the
- * generation was already claimed for the swap. */
+/* Raises the generation of the lease. Creates the lease table too, which a rebuilt server does not
+ * have. On a Galera node the generation was already claimed for the swap. */
 static int raise_lease(struct db *db, const char *schema, const char *sentinel, uint64_t generation,
                        struct err *e)
 {
@@ -489,8 +499,9 @@ static int raise_lease(struct db *db, const char *schema, const char *sentinel, 
                : db_lease_raise(db, schema, sentinel, generation, holder, e);
 }
 
-/* In a session of its own: what a session of MariaDB 11.8 replicates after it has changed a table
- * with wsrep_on=0 cannot be read by the other nodes, and they leave the cluster. */
+/* Claims the generation in a separate session. If a session of MariaDB 11.8 has changed a table
+ * with wsrep_on=0, the other nodes cannot read what it replicates afterwards, and they leave the
+ * cluster. */
 int swap_claim(const struct restore *r, struct err *e)
 {
     if (!galera_node(r->db)[0])
@@ -515,7 +526,7 @@ static int names_back(struct db *db, const char *schema, const struct pending_ch
         return -1;
     bool due = constraints_rename(&change, c->lines, now) > 0;
     int rc = due ? db_exec(db, "SET NAMES utf8mb4", e) : 0;
-    /* ALTER copies the table, and the copy of a MEMORY table gets the size limit of this session. */
+    /* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
     if (rc == 0 && due && c->heap)
         rc = db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap);
     if (rc == 0 && due)
@@ -540,7 +551,8 @@ static int all_names_back(struct restore *r, struct err *e)
     return rc;
 }
 
-/* The statements of swap_save_conflicts(), swap_in() and swap_tidy(), in the scratch schema: no file is written. */
+/* Runs the statements of swap_save_conflicts(), swap_in() and swap_tidy() in the scratch schema. No
+ * file is written. */
 int swap_rehearse(struct restore *r, struct err *e)
 {
     if (db_nonce(r->made.nonce, e) < 0 || lock_replaced(r, e) < 0 ||
@@ -601,9 +613,9 @@ void swap_result(struct restore *r)
              out->file);
 }
 
-/* After an interrupted restore all replaced rows are still in its old tables, unless the server was
- * restarted since: then they hold less than was saved before, and the rows of durable tables go to
- * a separate file. */
+/* Saves the replaced rows after an interrupted restore. All of them are still in its old tables,
+ * unless the server was restarted since. Then the old tables hold less than was saved before, and
+ * the rows of durable tables go to a separate file. */
 static int save_left_over(struct db *db, const struct job *job, struct pending *p, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
@@ -638,7 +650,8 @@ static int save_left_over(struct db *db, const struct job *job, struct pending *
                  "%" PRIu64 " rows found in the tables that a restore replaced which was cut off "
                  "are saved in %s/%s",
                  rows, job->cfg->dump_dir, about.file);
-    /* From here on some of the old tables may be gone: the file must not be written again from the others. */
+    /* From here on some of the old tables may be gone, so the file must not be written again from
+     * the others. */
     p->conflict_whole = rc == 0 && n > 0;
     return rc == 0 && n > 0 ? pending_save(job->dirfd, p, e) : rc;
 }
@@ -648,7 +661,7 @@ static int rename_one(struct db *db, const char *from, const char *to, struct er
     return db_exec_with(db, "RENAME TABLE ?? TO ??", DB_ARGS(from, to), e);
 }
 
-/* All tables of the schema, and ours. */
+/* Lists all tables of the schema, and our own ones. */
 static int list_tables(struct db *db, const char *schema, struct db_tables *all,
                        struct db_tables *own, struct err *e)
 {
@@ -690,7 +703,8 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
     return rc;
 }
 
-/* A constraint name that cannot be restored must not keep the world down. */
+/* Restores the names of constraints. A name that cannot be restored must not keep the world
+ * down. */
 static int recover_names(struct db *db, const struct job *job, const struct pending *p,
                          struct err *e)
 {
@@ -706,7 +720,7 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
     return 0;
 }
 
-/* Whether the RENAME took place decides which way the rest is finished. */
+/* Finishes an interrupted restore. Whether the RENAME took place decides how. */
 static int recover_pending(struct db *db, const struct job *job, struct pending *p, bool *swapped,
                            struct err *e)
 {
@@ -731,14 +745,15 @@ static int pending_hint(const struct config *c, struct err *e)
         c->dump_dir);
 }
 
-/* Only the server on which the swap was running has the digest. 0 with p->there false: there is
- * nothing to put back, because the file is of another server, or another supervisor has restored the
- * world since; it is kept under a name that is never acted on. */
+/* Checks that pending.json belongs to this server: only the server on which the swap was running
+ * has its digest. Returns 0 with p->there false if there is nothing to put back, because the file
+ * is of another server, or another supervisor has restored the world since. The file is then kept
+ * under a name that is never acted on. */
 static int prove_pending(struct db *db, const struct job *job, struct pending *p, struct err *e)
 {
     const struct config *c = job->cfg;
-    /* Other versions of this program note it with the sentinel, and an update may come while a
-     * restore is cut off: the world must come back nevertheless. */
+    /* Other versions of this program note the digest with the sentinel. An update may come between
+     * an interrupted restore and its recovery, and the world must come back nevertheless. */
     const char *const places[] = {SWAP_PROOF, SHADOW_SENTINEL, c->sentinel};
     SCOPED(db_tables_free) struct db_tables all = {0}, own = {0};
     struct server_id server;
@@ -747,11 +762,12 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
         known = db_sentinel_noted(db, c->schema, places[i], p->digest, e);
     if (known != 0)
         return known < 0 ? -1 : 0;
-    /* Has the server any of the tables, under either name? A rebuilt one has none. */
+    /* Checks whether the server has any of the tables, under either name. A rebuilt server has
+     * none. */
     if (db_server_id(db, &server, e) < 0 || list_tables(db, c->schema, &all, &own, e) < 0)
         return -1;
-    /* The restore is over: the same server process cannot lose tables by itself, so a later restore
-     * has removed all of ours, and without triggers nothing can be missing. */
+    /* In this case the restore is over. The same server process cannot lose tables by itself, so a
+     * later restore has removed all of ours, and without triggers nothing can be missing. */
     bool over = server.start == p->server_start && own.count == 0 && p->triggers.count == 0;
     bool any = own.count > 0 || p->tables.count == 0;
     for (size_t i = 0; i < p->tables.count && !any; i++)
@@ -772,21 +788,21 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
     return 0;
 }
 
-/* Has a new world been there that its server has emptied since? Its tables are in place, so that the next restore
- * does not find the schema empty. 1, 0, -1. */
+/* Returns 1 if there was a new world that its server has emptied since, 0 if not, -1 on error. The
+ * tables of such a world are in place, so that the next restore does not find the schema empty. */
 static int was_emptied(struct db *db, const char *schema, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
     return db_own_tables(db, schema, &own, e) < 0 ? -1 : !db_table_find(&own, SHADOW_SENTINEL);
 }
 
-/* After a swap pending.json stays until all of this is done, so that a crash in here is recovered
- * from as well. */
+/* Cleans up after an interrupted restore. After a swap, pending.json stays until all of this is
+ * done, so that a crash in here is recovered from as well. */
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e)
 {
     const struct config *c = job->cfg;
     SCOPED(pending_free) struct pending p = {0};
-    struct state_made made = {0}; /* up to where is not known, unless the state has it already */
+    struct state_made made = {0}; /* its position is unknown, unless the state has it already */
     *swapped = false;
     if (pending_load(job->dirfd, &p, e) < 0)
         return pending_hint(c, e);
@@ -798,14 +814,14 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
         rc = code_recover(db, job, p.dump, e);
     else if (due < 0)
         rc = -1;
-    /* The file goes first: drop_own() drops what proves it. */
+    /* The file is removed first, because drop_own() drops what proves it. */
     if (rc == 0 && p.there && !*swapped)
         rc = pending_remove(job->dirfd, e);
     if (rc == 0)
         rc = drop_own(db, c->schema, job->progress, *swapped, e);
     snprintf(made.nonce, sizeof made.nonce, "%s", p.nonce);
     snprintf(made.dump, sizeof made.dump, "%s", p.dump);
-    /* The file goes last: whatever fails here is done by the next restore. */
+    /* The file is removed last, so that the next restore does whatever fails here. */
     if (rc == 0 && *swapped &&
         (raise_lease(db, c->schema, c->sentinel, p.generation, e) < 0 ||
          remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||

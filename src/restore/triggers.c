@@ -18,7 +18,7 @@ static int drop(struct db *db, const char *name, struct err *e)
 int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
 {
     size_t n = 0;
-    /* Those of the world: the copies that a drill makes have none. */
+    /* Reads the triggers of the world, because the copies that a drill makes have none. */
     if (db_triggers(r->db, r->job->cfg->schema, out, e) < 0)
         return -1;
     SCOPED(db_triggers_free) struct db_triggers others = {
@@ -34,7 +34,7 @@ int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
     return 0;
 }
 
-/* The server names the privilege that it missed first. */
+/* Sets a hint for a missing privilege. The server names only the first one that it missed. */
 static void hint_definer(struct db *db, const char *definer, struct err *e)
 {
     int privileges[DEFINER_PRIVILEGES];
@@ -48,7 +48,7 @@ static void hint_definer(struct db *db, const char *definer, struct err *e)
         grant);
 }
 
-/* Takes one out of the list, in which the others keep their order. */
+/* Removes one trigger from the list. The others keep their order. */
 static void leave_out(struct restore *r, struct db_triggers *list, size_t i, const struct err *why)
 {
     SCOPED(db_triggers_free) struct db_triggers out = {xcalloc(1, sizeof *out.list), 1};
@@ -136,7 +136,8 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
     return rc;
 }
 
-/* Named by a hash: a name of a trigger may hold what no name of a file can. */
+/* Saves the text of a trigger. The file is named by a hash, because a trigger's name may contain
+ * what a file name cannot. */
 static int keep_text(const struct job *job, const struct db_trigger *t, const struct err *why,
                      struct err *e)
 {
@@ -151,8 +152,8 @@ static int keep_text(const struct job *job, const struct db_trigger *t, const st
     return rc;
 }
 
-/* Triggers with the same timing and event go together, to keep their order; one by one if that
- * fails. */
+/* Puts the triggers back. Those with the same timing and event go together, to keep their order, or
+ * one by one if that fails. */
 int triggers_recover(struct db *db, const struct job *job, const struct db_triggers *list,
                      struct err *e)
 {

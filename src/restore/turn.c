@@ -13,9 +13,9 @@
 #define LOOK_US 100000
 #define PATIENCE_MS fault_wait(300000)
 
-/* The locks are worldkeeper.turn.PRIORITY.N of those that load, and worldkeeper.wait.PRIORITY of one of
- * those that wait. An expression: the connection that stands in the way of a world of this priority; 0:
- * none does. */
+/* Returns an SQL expression for the connection that a world of this priority must wait for, or 0 if
+ * there is none. Worlds that load hold locks worldkeeper.turn.PRIORITY.N. One of the worlds that
+ * wait holds worldkeeper.wait.PRIORITY. */
 static char *question(unsigned priority)
 {
     SCOPED(buf_free) struct buf loading = {0}, free_ones = {0};
@@ -36,7 +36,8 @@ static char *question(unsigned priority)
     return b.p;
 }
 
-/* 1: it is ours; 0: it is another's; -1. */
+/* Tries to take a place among the worlds that load. Returns 1 if it is ours, 0 if another
+ * connection is first, -1 on error. */
 static int take(struct db *db, unsigned priority, const char *sql, unsigned long *holder,
                 struct err *e)
 {
@@ -75,7 +76,7 @@ int turn_wait(struct restore *r, struct err *e)
             fault_point("restore.waits");
         }
         waited = true;
-        if (!announced) /* one of each priority is enough; a lock that is taken twice is held twice */
+        if (!announced) /* one of each priority is enough; a lock taken twice is held twice */
             announced = db_lock(db, wait, 0, &other, e);
         if (announced < 0)
             return -1;

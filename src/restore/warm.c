@@ -1,4 +1,4 @@
-/* What proves the copy: its mark and the figures of its tables. */
+/* Reads and writes what proves the copy: its mark and the figures of its tables. */
 #include "restore/warm.h"
 
 #include <inttypes.h>
@@ -24,19 +24,21 @@ int warm_finding(struct warm *w, enum warm_found what, const char *fmt, ...)
     return (int)what;
 }
 
-/* The copy is given up only for what cannot be otherwise next time: to load it costs as much as all that it saves. */
+/* Judges an error of the copy. The copy is given up only if the error would occur again, because
+ * loading it again costs as much as all that it saves. */
 int warm_judged(struct warm *w, enum warm_found what, const struct err *why, struct err *e)
 {
     bool again = db_unanswered(why) || db_no_connection(why) || db_lock_busy(why) ||
                  why->cls == ERR_BUSY || why->cls == ERR_SYSTEM || why->cls == ERR_ABORTED ||
                  why->cls == ERR_UNREACHABLE || why->cls == ERR_DENIED;
-    if (why->cls == ERR_CHANGED) /* somebody else was at it, or a kill */
+    if (why->cls == ERR_CHANGED) /* another session changed it, or a kill did */
         what = WARM_GONE;
     return again ? err_pass(e, why) : warm_finding(w, what, "%.600s", why->text);
 }
 
-/* The mark is written last and in MEMORY: a kill before that, or a restart of the server at any time, leaves none, and so
- * no copy. How many rows each table has is noted too: somebody else may have changed it. */
+/* Notes what proves the copy. The mark is written last and in MEMORY: after a kill before that, or
+ * after a server restart at any time, there is no mark and so no copy. The number of rows of each
+ * table is noted too, because another session may change them. */
 int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
               const struct replay *changes, struct err *e)
 {
@@ -73,7 +75,8 @@ int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
                         e);
 }
 
-/* DB_ONLY_TABLE: not a view that somebody put in its place. */
+/* Reads the tables of the copy. DB_ONLY_TABLE excludes a view that another account put in the place
+ * of the list. */
 static int read_tables(struct warm *w, struct err *e)
 {
     struct db_rows *r = db_select(w->db, "nuuuu",
@@ -93,7 +96,7 @@ static int read_tables(struct warm *w, struct err *e)
     return got;
 }
 
-/* 1, 0: it has no row; -1. */
+/* Reads the mark. Returns 1, 0 if there is no row, -1 on error. */
 static int read_mark(struct warm *w, struct err *e)
 {
     struct db_rows *r =
@@ -122,8 +125,9 @@ int warm_session(struct db *db, const char *schema, int64_t lock_wait, struct er
     return db_lock_wait(db, lock_wait, e);
 }
 
-/* Nothing here says whether the rows are right: that they are those of the mark follows from how it is written, and is
- * compared now and then (warm_compare.c). */
+/* Opens the copy. It is not checked here whether its rows are right. The order in which the
+ * mark is written ensures that they are those of the mark, and warm_compare.c compares them
+ * now and then. */
 int warm_open(struct warm *w, const struct job *job, struct err *e)
 {
     struct db_params p = job->db;
@@ -155,8 +159,9 @@ void warm_close(struct warm *w)
     plan_free(&w->plan);
 }
 
-/* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. Nobody waits
- * long for who looks at its tables: the world comes first. */
+/* Drops the copy. Its schema is looked up first: an account without any privilege on it does not
+ * see it, and then needs none to drop it. The wait for sessions that read its tables is short,
+ * because the world comes first. */
 int warm_drop(const struct job *job, struct err *e)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];

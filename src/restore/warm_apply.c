@@ -1,4 +1,4 @@
-/* Changes of one table go into the copy: by keys, or the table is written anew. */
+/* Applies the changes of one table to the copy: by keys, or by writing the table anew. */
 #include "restore/warm_apply.h"
 
 #include "journal/delta_base.h"
@@ -16,12 +16,13 @@
 
 #define BESIDE DB_OWN_PREFIX "beside"
 #define FRESH DB_OWN_PREFIX "fresh"
-#define REBUILD_MAX (64u << 20) /* bytes in the server; it is done again for each change */
+#define REBUILD_MAX (64u << 20) /* bytes in the server; each change rebuilds the table */
 #define DUPLICATE 1062
 #define DUPLICATE_KEY 1022
 
-/* Changes come as the net effect on each row (journal/delta.h), so a step costs what changed, not what there is. Keys and
- * rows are put into a table beside and joined: one statement of a row each would take as long as the game took. */
+/* Changes come as the net effect on each row (journal/delta.h), so a step costs what changed, not
+ * what there is. Keys and rows are put into a side table and joined. One statement per row would
+ * take as long as the game took. */
 struct applying {
     struct warm *w;
     struct loader l;
@@ -29,8 +30,9 @@ struct applying {
     _Atomic uint64_t rows; /* sent */
 };
 
-/* Which columns of the table are in the key of its changes, whose positions count those of a tuple. NULL: the table has
- * fewer columns. To be freed. */
+/* Returns which columns of the table are in the key of its changes. The positions in that
+ * key count the columns of a tuple. Returns NULL if the table has fewer columns. The caller
+ * frees the array. */
 static bool *key_columns(const struct db_table *now, const struct delta_table *d)
 {
     const unsigned *key;
@@ -48,8 +50,8 @@ static bool *key_columns(const struct db_table *now, const struct delta_table *d
     return k < n ? NULL : in_key;
 }
 
-/* "t.a=k.a" of the columns of a table's tuples, of the key or the others, with `between` between them. False: the table
- * has fewer columns. */
+/* Appends "t.a=k.a" for those columns of a tuple that are in the key, or for the others, with
+ * `between` between them. Returns false if the table has fewer columns. */
 static bool columns_of(const struct db_table *now, const struct delta_table *d, bool of_key,
                        const char *between, struct buf *out)
 {
@@ -78,8 +80,8 @@ static int give_part(void *arg, size_t block, delta_rows_fn *give, void *to, str
     return delta_part(p->d, p->what, block, give, to, e);
 }
 
-/* The columns of the key, or all, as a table beside has them: of the same types and collations. MySQL with GTIDs refuses
- * CREATE TABLE … SELECT. */
+/* Appends the columns of the key, or all columns, for a side table, with the same types and
+ * collations. They are listed because MySQL with GTIDs refuses CREATE TABLE … SELECT. */
 static int define_beside(struct applying *a, const struct db_table *now,
                          const struct delta_table *d, bool of_key, struct buf *out, struct err *e)
 {
@@ -107,7 +109,7 @@ static int define_beside(struct applying *a, const struct db_table *now,
     return 0;
 }
 
-/* Names and members of ENUMs are UTF-8, the bytes of rows are not. */
+/* Creates the side table. Names and members of ENUMs are UTF-8, but the bytes of rows are not. */
 static int make_beside(struct applying *a, const struct target *t, const struct buf *columns,
                        struct err *e)
 {
@@ -120,8 +122,8 @@ static int make_beside(struct applying *a, const struct target *t, const struct 
     return db_exec(db, "SET NAMES binary", rc < 0 ? NULL : e) < 0 ? -1 : rc;
 }
 
-/* Puts keys or rows into a table beside, to be joined: nothing is converted or rounded on the way. *count: how
- * many. */
+/* Puts keys or rows into a side table to be joined, so that nothing is converted or rounded on the
+ * way. Sets *count to their number. */
 static int put_beside(struct applying *a, const struct target *t, const struct db_table *now,
                       struct part *from, uint64_t *count, struct err *e)
 {
@@ -146,7 +148,8 @@ static int misfits(const struct target *t, uint64_t rows, uint64_t there, struct
                    t->name, rows, there);
 }
 
-/* *gone counts the rows; `all` takes out whatever any change touched, however many of them are there. */
+/* Deletes rows that the changes removed, and counts them in *gone. With `all`, deletes the rows
+ * that any change touched, however many of them are there. */
 static int take_out(struct applying *a, const struct target *t, const struct db_table *now,
                     struct delta_table *d, bool all, uint64_t *gone, struct err *e)
 {
@@ -165,8 +168,8 @@ static int take_out(struct applying *a, const struct target *t, const struct db_
     return all || *gone == count ? 0 : misfits(t, count, *gone, e);
 }
 
-/* In place, which leaves indexes alone whose columns did not change: to take a row out of a hash index the server
- * goes through all rows with the same value. */
+/* Changes rows in place, so that indexes whose columns did not change are not touched. To take a
+ * row out of a hash index, the server goes through all rows with the same value. */
 static int change(struct applying *a, const struct target *t, const struct db_table *now,
                   struct delta_table *d, struct err *e)
 {
@@ -176,7 +179,7 @@ static int change(struct applying *a, const struct target *t, const struct db_ta
     uint64_t count;
     columns_of(now, d, true, " AND ", &join);
     columns_of(now, d, false, ",", &set);
-    if (set.len) /* as it is: ON UPDATE would change a column of the key that no value is given */
+    if (set.len) /* ON UPDATE would change a key column that gets no value */
         columns_of(now, d, true, ",", &set);
     if (put_beside(a, t, now, &from, &count, e) < 0)
         return -1;
@@ -207,7 +210,7 @@ static int give_all(void *arg, size_t block, delta_rows_fn *give, void *to, stru
     return delta_finish(d, delta_key(d, &key) > 0, block, give, to, e);
 }
 
-/* t->rows: how many the table must have then. */
+/* Applies changes by key. Sets t->rows to the number of rows that the table must have then. */
 static int apply_by_key(struct applying *a, struct target *t, const struct db_table *now,
                         struct delta_table *d, struct err *e)
 {
@@ -224,8 +227,8 @@ static int apply_by_key(struct applying *a, struct target *t, const struct db_ta
     return 0;
 }
 
-/* After a kill, and where a value of another unique key moves from one row to another: first all of them are taken
- * out. */
+/* Applies changes after deleting all rows that they touch. This is for the time after a kill, and
+ * for a value of another unique key that moves from one row to another. */
 static int apply_anew(struct applying *a, struct target *t, const struct db_table *now,
                       struct delta_table *d, struct err *e)
 {
@@ -242,8 +245,9 @@ static int apply_anew(struct applying *a, struct target *t, const struct db_tabl
 
 /* ---- a table without a primary key ---- */
 
-/* Which of several equal rows went does not matter, but a statement cannot be made to find rows by all their bytes.
- * So the rows are read, as a dump would read them, merged as those of a dump, and written into a new table. */
+/* It does not matter which of several equal rows was deleted, but a statement cannot find rows by
+ * all their bytes. So the rows are read and merged as those of a dump, and written into a new
+ * table. */
 struct rebuild {
     struct delta_table *d;
     struct buf kept;
@@ -269,7 +273,7 @@ static int give_kept(void *arg, size_t block, delta_rows_fn *give, void *to, str
     return delta_finish(r->d, false, block, give, to, e);
 }
 
-/* In our own memory: hence the limit. */
+/* Reads the rows that stay into our own memory, which is why their size is limited. */
 static int read_kept(struct applying *a, const struct target *t, const struct db_table *now,
                      struct rebuild *r, struct err *e)
 {
@@ -284,7 +288,8 @@ static int read_kept(struct applying *a, const struct target *t, const struct db
     return db_read_rows(a->w->db, now, from.p, keep_row, r, &rows, e);
 }
 
-/* A kill between the DROP and the RENAME leaves no such table: the next step finds that, and the copy is loaded again. */
+/* Writes the table anew. A kill between the DROP and the RENAME leaves no such table: the next step
+ * finds that, and the copy is loaded again. */
 static int rebuild(struct applying *a, struct target *t, const struct db_table *now,
                    struct delta_table *d, struct err *e)
 {
@@ -307,9 +312,10 @@ static int rebuild(struct applying *a, struct target *t, const struct db_table *
     return rc;
 }
 
-/* The highest number may be that of a row that is gone again: one is put in and taken out, since ALTER TABLE would
- * copy all rows. After a kill in between its key is taken out with those of the changes, so it has to be one of them.
- * Where it is not, or not possible, the promotion alters the table. */
+/* Raises the counter, because the highest number may be that of a row that was deleted again. A row
+ * with that number is inserted and deleted, because ALTER TABLE would copy all rows. After a kill
+ * in between, its key is deleted together with the keys of the changes, so it must be one of them.
+ * If it is not, or if the row cannot be inserted, the promotion alters the table. */
 static int raise_counter(struct applying *a, const struct target *t, const struct db_table *now,
                          const struct delta_table *d, struct err *e)
 {
@@ -337,8 +343,9 @@ static int raise_counter(struct applying *a, const struct target *t, const struc
                         e);
 }
 
-/* By keys, which may be done again after a kill; without one what was done cannot be told. A unique key whose value moved to
- * another row refuses the rows one by one in some order: then all of them are taken out first. */
+/* Applies changes by keys, which can be repeated after a kill. Without a key it is unknown what was
+ * done. If the value of a unique key moved to another row, the rows cannot be changed one by one in
+ * some orders: then all of them are deleted first. */
 static int apply_rows(struct applying *a, struct target *t, const struct db_table *now,
                       struct delta_table *d, struct err *e)
 {
@@ -364,7 +371,8 @@ static int apply_rows(struct applying *a, struct target *t, const struct db_tabl
                : rc;
 }
 
-/* The count at the end is what finds a row that was changed behind our back, before it is promoted. */
+/* Applies the changes of one table. The count at the end detects that another session added or
+ * deleted rows, before the table is promoted. */
 static int apply_table(struct applying *a, struct target *t, struct delta_table *d, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables now = {0};
@@ -388,7 +396,7 @@ static int apply_table(struct applying *a, struct target *t, struct delta_table 
                         DB_ARGS(DB_NUMBER(t->rows), DB_NUMBER(t->auto_increment), t->name), e);
 }
 
-/* Table by table: the copy is read by nobody before all of them are done. */
+/* Applies the changes table by table. The copy is not read before all tables are done. */
 int warm_apply_tables(struct warm *w, const struct replay *changes, struct err *e)
 {
     struct applying a = {.w = w, .changes = changes};

@@ -1,4 +1,4 @@
-/* The copy follows the journal, and meets each newer dump. */
+/* Applies the journal to the copy, and checks the copy against each newer dump. */
 #include "restore/warm_catch_up.h"
 
 #include "restore/warm_apply.h"
@@ -14,8 +14,8 @@
 #include "journal/archive.h"
 #include "mysql/rows.h"
 
-/* `redo` goes first and comes off last: MEMORY tables have no transactions, so what was cut off in between is done again,
- * by keys. After an error the copy stays one to which changes were being applied. */
+/* Applies changes to the copy. `redo` is set first and cleared last: MEMORY tables have no
+ * transactions, so what was interrupted is done again, by keys. After an error it stays set. */
 static int apply(struct warm *w, const struct replay *changes, struct err *e)
 {
     if (w->redo && !changes->changes)
@@ -37,7 +37,8 @@ static int apply(struct warm *w, const struct replay *changes, struct err *e)
                         e);
 }
 
-/* `m`: a dump of the log in which the copy is, with the tables that it has. */
+/* Reads the changes since the copy. `m` is a dump of the log in which the copy is, with the copy's
+ * tables. */
 static int read_changes(struct warm *w, const struct manifest *m, int journal, struct replay *out,
                         struct err *e)
 {
@@ -56,7 +57,7 @@ static int read_changes(struct warm *w, const struct manifest *m, int journal, s
     return replay_read(&s, out, e);
 }
 
-/* Does the journal lead over the end of this dump to where the copy is? */
+/* Returns whether the journal leads from the end of this dump to the position of the copy. */
 static bool leads_over(const struct warm *w, const struct archive *a, const struct manifest *m)
 {
     int i = archive_find(a, &m->end, m->log_created_at, &m->server);
@@ -69,18 +70,20 @@ static bool leads_over(const struct warm *w, const struct archive *a, const stru
            db_binlog_pos_compare(&w->upto, &m->end) >= 0;
 }
 
-/* What a load of this dump with the journal after it gives is worked out here, without loading it. */
+/* Compares the copy with what a load of this dump and the journal after it would give. That is
+ * computed without a load. */
 static int compare_content(struct warm *w, const struct manifest *m, int journal, struct err *e)
 {
     SCOPED(replay_free) struct replay changes = {0};
-    struct warm since = {.job = w->job}; /* nothing yet: its changes are all since the dump's end */
+    struct warm since = {.job = w->job}; /* empty: all changes since the dump's end are read */
     progress_phase(w->job->progress, "comparing", 0, 0);
     return read_changes(&since, m, journal, &changes, e) < 0
                ? -1
                : warm_compare_content(w, m, &changes, e);
 }
 
-/* AUTO_INCREMENT may be ahead of all rows, which the journal does not show; a dump does. The promotion sets it. */
+/* Notes the counters of a dump. AUTO_INCREMENT may be ahead of all rows, which a dump shows and the
+ * journal does not. The promotion sets it. */
 static int note_counters(struct warm *w, const struct manifest *m, struct err *e)
 {
     for (size_t i = 0; i < w->plan.count; i++) {
@@ -96,8 +99,9 @@ static int note_counters(struct warm *w, const struct manifest *m, struct err *e
     return 0;
 }
 
-/* Has the copy all that a restore of the newest dump would give? A dump alone has what was changed without the log, such as
- * an index: the copy may follow the journal for ever and still not be the world. */
+/* Checks whether the copy has all that a restore of the newest dump would give. Only a dump has
+ * what was changed without the log, such as an index, so a copy that follows the journal may still
+ * differ from the world. */
 static int meet_newest(struct warm *w, const struct manifest *newest, const struct archive *a,
                        int journal, struct err *e)
 {
@@ -118,14 +122,16 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
     return WARM_READY;
 }
 
-/* A gap ends the copy, where a load would stop: rows after it belong to another state than those before. */
+/* Reads and applies changes. A gap ends the copy, while a load would only stop there: rows after it
+ * belong to another state than those before. */
 static int take_changes(struct warm *w, const struct manifest *m, int journal, struct replay *out,
                         struct err *e)
 {
     struct err why = {0};
     if (read_changes(w, m, journal, out, e) < 0)
         return -1;
-    /* A promotion goes as far as a load would: to the gap. Later ones cannot go on from there. */
+    /* A promotion goes as far as a load would, up to the gap. Later promotions cannot continue from
+     * there. */
     if (out->gap[0] && !(w->last && out->gap_is_group))
         return warm_finding(w, WARM_BROKEN, "%s", out->gap);
     if (w->place.number && !out->all_files)
@@ -146,7 +152,7 @@ int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *ou
     *out = (struct replay){0};
     if (!newest)
         return warm_finding(w, WARM_BROKEN, "there is no intact dump here");
-    /* Its manifest is enough. */
+    /* Only the manifest of the dump is needed. */
     const struct manifest *m = base && base->m.table_count ? &base->m : &newest->m;
     if (!w->place.number && m != &base->m)
         return warm_finding(w, WARM_BROKEN, "dump %s, of which it is, is not here any more",

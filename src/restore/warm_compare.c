@@ -1,4 +1,4 @@
-/* Is the copy what a load of a dump would give? */
+/* Checks whether the copy is what a load of a dump would give. */
 #include "restore/warm_compare.h"
 
 #include "journal/delta_base.h"
@@ -12,8 +12,9 @@
 #include "restore/load.h"
 #include "sql/literal.h"
 
-/* By hash: the server writes a definition in its own words, and the dump has those of the primary. A restore refuses what
- * does not fit, so a copy that differs would only be found useless when it is needed. */
+/* Compares the definitions by hash, because this server writes a definition in its own words, and
+ * the dump has the words of the primary. A restore refuses what does not fit, so a copy that
+ * differs would be found useless only when it is needed. */
 int warm_compare_definitions(struct warm *w, const struct manifest *m, struct err *e)
 {
     SCOPED(plan_free) struct plan p = {.job = w->job, .into = true, .copy = true};
@@ -42,7 +43,7 @@ int warm_compare_definitions(struct warm *w, const struct manifest *m, struct er
     return rc;
 }
 
-/* Of rows in any order: hashes are added. */
+/* The sum over rows in any order: their hashes are added. */
 struct sum {
     uint64_t rows, hash;
 };
@@ -54,7 +55,7 @@ static int add_tuples(void *arg, const char *tuples, size_t len, uint64_t rows, 
     return loader_hash(tuples, len, &sum->hash, e);
 }
 
-/* The rows of the dump that did not change since. */
+/* Adds the rows of the dump that did not change since. */
 static int add_base(struct delta_table *d, const struct format_item *item, struct sum *sum,
                     struct err *e)
 {
@@ -75,7 +76,7 @@ static int add_base(struct delta_table *d, const struct format_item *item, struc
     return 0;
 }
 
-/* What a load would put into the table: the dump's rows, with the changes since. */
+/* Sums up what a load would put into the table: the dump's rows, with the changes since. */
 static int sum_of_load(struct warm *w, struct verify_file *file, size_t i, struct delta_table *d,
                        struct sum *sum, struct err *e)
 {
@@ -91,7 +92,8 @@ static int sum_of_load(struct warm *w, struct verify_file *file, size_t i, struc
     return rc == 0 && d ? delta_finish(d, false, 1u << 20, add_tuples, sum, e) : rc;
 }
 
-/* Nothing is changed meanwhile: the lock of the copy is ours, and the game has no rights in its schema. */
+/* Compares a table of the copy. Its rows do not change meanwhile, because the lock of the copy is
+ * ours, and the game has no privileges in its schema. */
 static int compare_table(struct warm *w, struct verify_file *file, const struct manifest *m,
                          size_t i, const struct replay *changes, struct err *e)
 {
@@ -111,7 +113,8 @@ static int compare_table(struct warm *w, struct verify_file *file, const struct 
                               m->name);
 }
 
-/* Both must be of one moment: the dump's journal has to end where the copy is. */
+/* Compares the rows of the copy with a dump. Both must be of one moment: the journal after the dump
+ * has to end where the copy is. */
 int warm_compare_content(struct warm *w, const struct manifest *m, const struct replay *changes,
                          struct err *e)
 {

@@ -1,4 +1,4 @@
-/* A standby's worker keeps the copy. */
+/* Keeps the copy in a standby's worker. */
 #include "restore/warm_keep.h"
 
 #include "restore/result.h"
@@ -11,10 +11,11 @@
 #include "restore/warm_catch_up.h"
 #include "restore/warm_int.h"
 
-#define COMPARE_MS fault_wait(3600000) /* its rows are compared with a newer dump so often */
-#define BEHIND_MS fault_wait(20000)    /* the journal comes up to a new dump in this time */
+#define COMPARE_MS fault_wait(3600000) /* interval of comparisons with a dump */
+#define BEHIND_MS fault_wait(20000)    /* the journal reaches a new dump in this time */
 
-/* Told by the supervisor until the next word: a promotion does not rely on it, and opens the copy itself. */
+/* Records what the supervisor reports until the next update. A promotion does not rely on it, and
+ * opens the copy itself. */
 static void keep_ready(struct warm_keeper *k, const struct warm *w)
 {
     k->ready = true;
@@ -26,8 +27,9 @@ static void keep_ready(struct warm_keeper *k, const struct warm *w)
         k->rows += w->plan.list[i].rows;
 }
 
-/* WARM_READY; WARM_GONE: it is to be loaded; others: not now. A copy that is broken is not loaded again from the same dump,
- * which would break it in the same way; one that is behind waits for the journal, which is stored after the dump. */
+/* Brings the copy up to date. Returns WARM_READY, WARM_GONE if it is to be loaded, or another value
+ * if it cannot be used now. A broken copy is not loaded again from the same dump, which would break
+ * it in the same way. One that is behind waits for the journal, which is stored after the dump. */
 static int look(struct warm_keeper *k, const struct job *job, const struct catalog *dumps,
                 struct err *e)
 {
@@ -56,7 +58,8 @@ static int look(struct warm_keeper *k, const struct job *job, const struct catal
     return rc <= WARM_READY || wait || strcmp(k->refused, newest) == 0 ? rc : WARM_GONE;
 }
 
-/* By the restore itself, so that the copy is what a promotion without it would have. */
+/* Loads the copy with the normal restore code, so that a warm and a cold promotion produce the same
+ * world. */
 static int load(struct warm_keeper *k, const struct job *job, const struct state *state,
                 const char *newest, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* A promotion takes the copy: its tables become the world's. */
+/* Promotes the copy: its tables become the world's tables. */
 #include "restore/warm_promote.h"
 
 #include <inttypes.h>
@@ -17,7 +17,8 @@
 #include "restore/warm_int.h"
 #include "sql/literal.h"
 
-/* A game that has made its tables here gets them as they are: the copy has to be like them. 1, 0, -1. */
+/* Returns 1 if the copy's table has the definition of the table here, 0 if not, -1 on error. A game
+ * that has made its tables here gets them as they are. */
 static int same_definition(struct warm *w, struct restore *r, const struct target *t, struct err *e)
 {
     if (!t->live)
@@ -29,7 +30,8 @@ static int same_definition(struct warm *w, struct restore *r, const struct targe
                        shadow_definition_hash(here, strlen(here));
 }
 
-/* All or nothing: tables of the copy beside others that are loaded would be of two moments. */
+/* Checks that the copy has all tables that are needed, and no others. Tables of the copy beside
+ * loaded ones would be of two moments. */
 static int fits(struct warm *w, struct restore *r, struct err *e)
 {
     const struct plan *plan = &r->plan;
@@ -53,7 +55,8 @@ static int fits(struct warm *w, struct restore *r, struct err *e)
                : warm_finding(w, WARM_BROKEN, "the copy has tables that are not needed");
 }
 
-/* Limits, counters and numbers of rows are the copy's, which has changes that the dump has not. */
+/* Takes limits, counters and numbers of rows from the copy, which has changes that the dump does
+ * not have. */
 static int take_figures(struct warm *w, struct restore *r, struct err *e)
 {
     struct plan *plan = &r->plan;
@@ -73,8 +76,9 @@ static int take_figures(struct warm *w, struct restore *r, struct err *e)
     return rc;
 }
 
-/* The proof goes first: whoever is killed after that leaves no copy. One RENAME: it is the whole world that moves, and the
- * swap after it goes as it does after a load. */
+/* Moves the copy's tables into the world's schema, as shadow tables. The mark is dropped first: a
+ * process that is killed after that leaves no copy. One RENAME moves the whole world, and the swap
+ * after it is the same as after a load. */
 static int move(struct warm *w, struct restore *r, struct err *e)
 {
     struct plan *plan = &r->plan;
@@ -100,7 +104,7 @@ static int move(struct warm *w, struct restore *r, struct err *e)
     return WARM_READY;
 }
 
-/* Of the newest dump, whose tables the copy has. */
+/* Plans the restore of the newest dump, whose tables the copy has. */
 static int plan_copy(struct warm *w, struct restore *r, struct err *e)
 {
     r->m = &catalog_newest(&r->catalog, 0)->m;
@@ -109,7 +113,7 @@ static int plan_copy(struct warm *w, struct restore *r, struct err *e)
     if (restore_plan(r, e) < 0 || plan_from_manifest(&r->plan, r->m, e) < 0 ||
         plan_finish(&r->plan, r->db, e) < 0 || code_judge(r, e) < 0)
         return -1;
-    /* Views and triggers are in the dump alone. */
+    /* Views and triggers are only in the dump. */
     SCOPED(xfree) char *name = xasprintf("%s.sql.gz", r->m->name);
     struct verify_file *file = verify_open(r->job->dirfd, name, r->m, r->job->progress, e);
     int rc = file ? verify_rest(file, code_see, &r->code, e) : -1;
@@ -120,7 +124,7 @@ static int plan_copy(struct warm *w, struct restore *r, struct err *e)
     return rc == WARM_READY && ledgers_plan(r, e) < 0 ? -1 : rc;
 }
 
-/* Rows and counters of what was moved. */
+/* Checks rows and counters of the moved tables. */
 static int check_moved(struct restore *r, struct err *e)
 {
     _Atomic uint64_t rows = 0;
@@ -128,7 +132,7 @@ static int check_moved(struct restore *r, struct err *e)
     int rc = 0;
     for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
         const struct target *t = &r->plan.list[i];
-        /* a counter that has to be set copies the table, with the limit of the session */
+        /* Setting a counter copies the table, with the size limit of this session. */
         if (t->created && t->heap)
             rc = db_execf(r->db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap);
         if (rc == 0)
@@ -138,7 +142,8 @@ static int check_moved(struct restore *r, struct err *e)
     return rc;
 }
 
-/* enum warm_found; -1. The rows of the copy are in no log, so the swap is not either. */
+/* Uses the copy. Returns enum warm_found, or -1 on error. The rows of the copy are in no log, so
+ * the swap is not logged either. */
 static int use(struct warm *w, struct restore *r, struct err *e)
 {
     struct err ignored;
@@ -182,7 +187,7 @@ bool warm_take(struct restore *r)
         if (binlog && !r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=1", &why) == 0)
             r->binlog = true;
     }
-    /* Its memory is needed; where it cannot go now, restore_tidy() drops it. */
+    /* The copy's memory is needed. If it cannot be dropped now, restore_tidy() drops it. */
     if (warm_drop(r->job, &why) < 0)
         job_note(r->job, "%s", why.text);
     return r->out->warm;
