@@ -136,7 +136,7 @@ static void report(struct blocked *b, const char *text, const char *hint)
 {
     const struct job *job = b->r->job;
     if (restore_is(b->r)->passing ||
-        strcmp(b->reported, hint) == 0) /* the same sessions: text counts their seconds */
+        strcmp(b->reported, hint) == 0) /* the same sessions: only seconds in text differ */
         return;
     snprintf(b->reported, sizeof b->reported, "%s", hint);
     job_note(job, "the restore waits: %s; %s", text, hint);
@@ -170,7 +170,7 @@ bool blocked_again(struct blocked *b, struct err *e)
         err_hint(e, "%s", hint);
     }
     db_close(side);
-    if (backup && !passing) /* as long as it lasts */
+    if (backup && !passing) /* waits as long as the backup lasts */
         return true;
     return b->tries > 0 && --b->tries > 0;
 }

@@ -43,8 +43,8 @@ static bool came_with_dump(const struct restore *r)
            archive_find(&a, &m->end, m->log_created_at, &m->server) >= 0;
 }
 
-/* Returns whether the journal is used. A dump chosen by name is restored as it is, and so is one that
- * replaces a living world. A drill does what a restore of a lost world would do now. */
+/* Returns whether the journal is used. A dump chosen by name is restored as it is, and so is one
+ * that replaces a living world. A drill does what a restore of a lost world would do now. */
 static bool wants_journal(const struct restore *r)
 {
     enum config_journal mode = r->job->cfg->journal;
@@ -254,8 +254,8 @@ static int replay_world(struct restore *r, struct err *e)
     return rc;
 }
 
-/* Returns whether durable tables of the game are restored. They come from the dump alone: if changes
- * were applied to the other tables only, the world would be a mix of two moments. */
+/* Returns whether durable tables of the game are restored. They come from the dump alone: if
+ * changes were applied to the other tables only, the world would be a mix of two moments. */
 static bool restores_durable(const struct restore *r)
 {
     for (size_t i = 0; i < r->plan.count; i++)
@@ -302,7 +302,8 @@ static const char *no_use(const struct restore *r)
     return NULL;
 }
 
-/* A requested moment is restored exactly or not at all. */
+/* Fails if the journal has a gap before a requested moment, which is restored exactly or not at
+ * all. */
 static int refuse_gap(const struct restore *r, struct err *e)
 {
     const struct replay *j = &r->journal;

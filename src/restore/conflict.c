@@ -51,8 +51,8 @@ static wall_t read_moment(const char *from, const char *end)
     return out;
 }
 
-/* Reads the first lines, for the version and the times, with a reader of their own; the rows are
- * then read from the beginning again. */
+/* Reads the version and the times from the first lines, with a separate reader. The rows are then
+ * read from the beginning again. */
 static int read_head(int fd, const char *name, struct conflict_file *out, struct err *e)
 {
     char head[HEAD_MAX + 1];

@@ -31,7 +31,8 @@ static void grow(struct merge_set *s)
     *s = more;
 }
 
-/* Counts are stored plus 1, so that a slot whose hashes were all taken stays occupied. */
+/* Adds a hash. Counts are stored plus 1, so that a slot whose hashes were all taken stays
+ * occupied. */
 void merge_set_add(struct merge_set *s, uint64_t hash)
 {
     if (4 * (s->used + 1) > 3 * s->room)
@@ -99,7 +100,7 @@ void merge_numbers_add(struct merge_numbers *n, const char *table, const char *c
     keep(n, table, old, now);
 }
 
-/* Splits in place: a field ends at a tab or at the end of the line. */
+/* Returns the next field, split in place. A field ends at a tab or at the end of the line. */
 static char *read_field(char **at)
 {
     char *from = *at, *to = from, *s = from;

@@ -27,7 +27,7 @@
 #define KEY "`" DB_OWN_PREFIX "key`"
 #define PIECE (256u << 10)
 #define PAIRS_SHOWN 100u
-/* Lower bound for the size limit of a temporary table, since its memory blocks depend on it. */
+/* Lower bound for the size limit of a temporary table. Its memory blocks depend on that limit. */
 #define HEAP_LEAST (UINT64_C(16) << 20)
 
 int merge_begin(struct merge *m, struct err *e)

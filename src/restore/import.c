@@ -68,8 +68,8 @@ struct planning {
 
 /* ---- CREATE TABLE ---- */
 
-/* A table whose definition is refused: with a durable engine it is left as it is. A MEMORY table is
- * an error, since the columns of its rows are not known. */
+/* Plans a table whose definition is refused. With a durable engine it is left as it is. A MEMORY
+ * table is an error, because the columns of its rows are not known. */
 static int plan_refused(struct planning *p, const struct import_seen *x, struct err *e)
 {
     SCOPED(xfree) char *engine = sql_table_engine(x->sql, x->len, x->modes);

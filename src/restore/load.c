@@ -91,7 +91,7 @@ int loader_unlock(struct loader *l, int rc, struct err *e)
     return db_exec(l->s.db, "UNLOCK TABLES", rc < 0 ? NULL : e) < 0 ? -1 : rc;
 }
 
-/* The INSERT's head is built from the parsed column names, not from the text of the dump. */
+/* Builds the INSERT's head from the parsed column names, not from the text of the dump. */
 static int begin_insert(struct loader *l, struct err *e)
 {
     struct target *t = l->target;

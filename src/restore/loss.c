@@ -11,7 +11,8 @@ static void take_end(wall_t *end, wall_t proven, wall_t alive)
         *end = proven;
 }
 
-/* The earliest moment that is proven to be after the world's end gives the smallest bound. */
+/* Returns the upper bound of the loss. The earliest moment that is proven to be after the world's
+ * end gives the smallest bound. */
 struct loss loss_of(const struct loss_facts *f)
 {
     wall_t end = {0};

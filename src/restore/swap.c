@@ -67,8 +67,9 @@ static bool is_saved(const struct restore *r, const struct target *t)
     return target_replaces(t) && t->conflict_rows > 0 && !in_dump(r, t);
 }
 
-/* With GTIDs MySQL refuses, in a logged session, to lock tables of both kinds for writing, even if
- * only triggers would write to them: then as many are locked for writing as it accepts. */
+/* With GTIDs, MySQL refuses to lock MEMORY and durable tables together for writing in a logged
+ * session, even if only triggers would write to them. Then as many are locked for writing as it
+ * accepts. */
 #define GTID_MIXED 1785
 
 /* Locks the tables by the first combination, from `*way` on, that the server accepts. */
@@ -336,9 +337,9 @@ static int note_replaced(struct restore *r, struct err *e)
     return 0;
 }
 
-/* After a failed swap: puts triggers back and removes pending.json. Only if the session still
- * answers, which proves that the swap was refused: if the connection was lost, the swap may have
- * taken place. Then the file stays, from which the next restore recognizes the new world. */
+/* Puts triggers back and removes pending.json after a failed swap, but only if the session still
+ * answers, which proves that the swap was refused. If the connection was lost, the swap may have
+ * taken place. Then the file stays, and the next restore recognizes the new world by it. */
 static void take_back(struct restore *r, const struct db_triggers *triggers)
 {
     struct err ignored;
