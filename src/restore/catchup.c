@@ -174,8 +174,9 @@ static int read_definitions(const struct restore *r, const struct db_tables *now
     return rc;
 }
 
-/* Returns whether another machine took over the life of the dump, and nothing of the next life was
- * stored. Then `to` gets the position of the takeover: what the life had after it is abandoned. */
+/* Returns whether the dump is of a life that another machine took over, and nothing of the next
+ * life was stored. `to` gets the end of the journal that was taken over: what the life had after
+ * that is abandoned. */
 static bool another_took(const struct restore *r, struct db_binlog_pos *to)
 {
     struct lives l;
