@@ -13,7 +13,8 @@
 #include "check/rules_server.h"
 #include "base/js.h"
 
-/* The order matters: later parts use facts of earlier ones, first of all those of the tables. */
+/* The order matters: later parts use facts of earlier ones. The facts about tables are loaded
+ * first. */
 static void ask_server(struct check *c)
 {
     check_load_world(c);
@@ -34,7 +35,8 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
         "privileges, tables and settings of the server: that needs a connection as [mysql] user"};
     struct check c = check_begin(cfg, HINT_HERE);
     struct buf password = {0};
-    /* From the config outwards: what a part needs, such as the dump directory, an earlier one has opened. */
+    /* The checks run from the config outwards because each uses what earlier ones opened, such as
+     * the dump directory. */
     check_config(&c);
     int secrets = check_secrets(&c, &password);
     check_dump_dir(&c);
@@ -69,7 +71,7 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
                     rights ? "; all GRANTs at once: worldkeeper --check --grants" : "");
 }
 
-/* The first failure in full, and the number of the others. */
+/* Returns the first failure in full, and the number of the other failures. */
 static json_t *failures(const struct check *c)
 {
     SCOPED(buf_free) struct buf what = {0};
@@ -98,7 +100,7 @@ json_t *check_again(const struct config *cfg, const char *password)
     struct buf secret = {0};
     json_t *out = NULL;
     check_secrets(&c, &secret);
-    buf_free(&secret); /* only looked at */
+    buf_free(&secret); /* it was only checked; it is not used here */
     check_dump_dir(&c);
     check_connect(&c, password);
     if (c.db) {

@@ -40,7 +40,8 @@ static const char any_function[] =
     "EXISTS(SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=? AND "
     "ROUTINE_TYPE='FUNCTION')";
 
-/* Puts the schema in, and as far as the condition has places for them the engine and the account. */
+/* Fills in the schema. The engine and the account are filled in only if the condition has
+ * placeholders for them. */
 static char *condition(const struct check *c, const char *sql)
 {
     struct buf b = {0};
@@ -53,7 +54,7 @@ static char *condition(const struct check *c, const char *sql)
 
 /* ---- on the whole server ---- */
 
-/* A row counts if `when` holds, as in rule.h, and its condition, if any. */
+/* A privilege is needed if `when` holds, as in rule.h, and if its condition, if any, is true. */
 static const struct server_need {
     enum server_privilege privilege;
     const char *when, *only_if;
@@ -104,7 +105,7 @@ static void server_grants(struct check *c, struct needed_grants *out)
         if (!name || (n->when && !check_holds(c, n->when)) ||
             (routines ? check_routines_readable(c) : check_may_server(c, n->privilege)))
             continue;
-        /* Newer MariaDB has this one on the schema, where schema_grants() has it. */
+        /* Newer MariaDB has this privilege on the schema, where schema_grants() adds it. */
         if (routines && c->mariadb &&
             strcmp(server_privilege_on(c->version, n->privilege), "*.*") == 0)
             continue;
@@ -115,8 +116,9 @@ static void server_grants(struct check *c, struct needed_grants *out)
     }
 }
 
-/* The privilege that the server wants otherwise, SUPER, is not advised: it allows everything. A setting of the session
- * that reads the statement cannot outlive a restart on MariaDB. */
+/* Adds the setting log_bin_trust_function_creators. Its alternative, the privilege SUPER, is not
+ * advised because it allows everything. On MariaDB, a setting made by the session that reads the
+ * script cannot survive a server restart. */
 static void trust(struct check *c, struct needed_grants *out)
 {
     bool requests = false;
@@ -137,7 +139,7 @@ static void trust(struct check *c, struct needed_grants *out)
 
 /* ---- on schemas ---- */
 
-/* "on the world's schema: SELECT: reading; …", a line each. */
+/* Returns "on the world's schema: SELECT: reading; …", with one line per privilege. */
 static char *schema_reasons(const struct check *c)
 {
     struct buf b = {0};
@@ -163,7 +165,7 @@ static void schema_grants(struct check *c, struct needed_grants *out)
     add(out, grant.p, why, NULL, NULL);
 }
 
-/* What is missing on another schema than the world's, if anything. */
+/* Adds the privileges that are missing on a schema other than the world's, if any. */
 static void other_schema(struct check *c, const char *schema, const char *privileges,
                          const char *why, const char *lost, struct needed_grants *out)
 {
@@ -175,7 +177,7 @@ static void other_schema(struct check *c, const char *schema, const char *privil
     buf_adds(&pattern, "");
     grants_pattern(&c->grants, &pattern, schema);
     const struct grant *row = grants_row(&c->grants, schema, check_text(c, "account"));
-    /* A new row hides what a wider one gives: then it is all of them. */
+    /* A new grant row hides what a wider one gives, so a new row needs all privileges. */
     bool own_row = row && strcmp(row->schema, pattern.p) == 0;
     SCOPED(xfree) char *sql = xasprintf("GRANT %s%s;", own_row ? missing.p : privileges, target.p);
     add(out, sql, why, lost, NULL);
@@ -209,7 +211,8 @@ static void blocker_grants(struct check *c, struct needed_grants *out)
             "such a session keeps the world down until somebody ends it", NULL);
 }
 
-/* What has a condition comes last: a server that does not let even its administrator evaluate one ends a script there. */
+/* Statements with a condition come last: if the server does not let even its administrator evaluate
+ * a condition, the script ends there. */
 static void needed(struct check *c, struct needed_grants *out)
 {
     schema_grants(c, out);
@@ -232,7 +235,7 @@ void needed_grants_free(struct needed_grants *n)
 
 /* ---- with an administrator's session ---- */
 
-/* Removes those whose condition does not hold. */
+/* Removes the grants whose condition does not hold. */
 static int evaluate(struct db *admin, struct needed_grants *n, struct err *e)
 {
     size_t kept = 0;
@@ -287,7 +290,7 @@ int needed_grants_for(const struct config *cfg, struct db *admin, const char *ac
         needed(&c, out);
         rc = evaluate(admin, out, e);
     }
-    c.db = NULL; /* the caller's */
+    c.db = NULL; /* the caller closes it */
     check_free(&c);
     if (rc < 0)
         needed_grants_free(out);
@@ -303,8 +306,8 @@ static bool any_functions(const struct check *c)
            functions.count > 0;
 }
 
-/* Conditions about triggers can be evaluated by an account that sees them all, which ends most of them: those that
- * would do nothing are not printed. */
+/* Returns true if the account can tell that the condition is false, so that the statement is not
+ * printed. An account that sees all triggers can evaluate most conditions about triggers. */
 static bool known_false(const struct check *c, const struct needed_grant *g)
 {
     if (!g->only_if || !check_may(c, "TRIGGER") || !check_may(c, "SELECT") || !c->tables_known)
@@ -316,8 +319,8 @@ static bool known_false(const struct check *c, const struct needed_grant *g)
                                       : !others;
 }
 
-/* In one line: the stock client sends what ends with ";". The server evaluates the condition when the script is
- * applied. */
+/* Appends the statement in one line, because the stock client sends everything up to a ";". The
+ * server evaluates the condition when the script is applied. */
 static void statement(struct buf *b, const struct needed_grant *g)
 {
     size_t len = strlen(g->sql) - 1; /* without ";" */
@@ -331,7 +334,8 @@ static void statement(struct buf *b, const struct needed_grant *g)
                 "DEALLOCATE PREPARE worldkeeper;");
 }
 
-/* A name with bytes that cannot be shown would come out as another name, which would then get the privileges. */
+/* Rejects a name with bytes that cannot be displayed: it would be printed as another name, which
+ * would then get the privileges. */
 static int add_statement(json_t *list, const char *why, const char *sql, struct err *e)
 {
     json_t *shown = js_clean(sql);
@@ -345,7 +349,7 @@ static int add_statement(json_t *list, const char *why, const char *sql, struct 
     return json_array_append_new(list, json_pack("{s:s, s:o}", "why", why, "statement", shown));
 }
 
-/* The first failure says why there is no session. */
+/* Reports the first failed check, which is the reason why there is no session. */
 static int no_session(const struct check *c, struct err *e)
 {
     for (size_t i = 0; i < json_array_size(c->list); i++) {
@@ -358,8 +362,9 @@ static int no_session(const struct check *c, struct err *e)
     return err_set(e, ERR_UNREACHABLE, 0, "no connection as [mysql] user");
 }
 
-/* With which eyes the script is read, whatever the server's settings are: MariaDB would otherwise make an account that
- * is gone meanwhile, without a password. */
+/* Returns the session settings with which the server parses the script, whatever its global
+ * settings are. Without them, MariaDB would create an account without a password if the account was
+ * dropped in the meantime. */
 static const char *mode(const struct check *c)
 {
     return c->mariadb ? "SET NAMES utf8mb4, SESSION sql_mode='NO_AUTO_CREATE_USER';"

@@ -10,7 +10,7 @@
 #include "base/file.h"
 
 #define LARGEST (1u << 20)
-#define DEPTH 4 /* of files that include others */
+#define DEPTH 4 /* limit for nested include files */
 #define BLANKS " \t\r"
 
 /* A part of a line. */
@@ -28,7 +28,7 @@ static struct part trim(struct part p)
     return p;
 }
 
-/* Option names are the same with - and with _. */
+/* Compares an option name; "-" and "_" are equal in option names. */
 static bool is_named(struct part p, const char *name)
 {
     size_t i = 0;
@@ -70,7 +70,8 @@ void option_line(struct option_search *s, const char *line, size_t len)
     buf_add(&s->value, value.s, value.len);
 }
 
-/* Returns the length of a line without the comment at its end, which begins with any # outside of quotes. */
+/* Returns the length of a line without its trailing comment, which begins at the first # outside
+ * quotes. */
 static size_t before_comment(const char *line, size_t len)
 {
     char quote = '\0';
@@ -85,7 +86,8 @@ static size_t before_comment(const char *line, size_t len)
     return len;
 }
 
-/* [mysqld], [server], [mariadb-10.11] and the like; neither [mysqld_safe] nor [mariadb-dump]. */
+/* Returns true for [mysqld], [server], [mariadb-10.11] and similar groups, but false for
+ * [mysqld_safe] and [mariadb-dump]. */
 static bool is_server_group(struct part p)
 {
     static const char *const groups[] = {"mysqld", "server", "mariadb", "mariadbd", "galera"};

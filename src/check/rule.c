@@ -16,7 +16,7 @@
 
 /* ---- words ---- */
 
-/* They are few, and a check takes its time in the server. */
+/* Searches linearly: there are few facts, and a check spends its time in the server. */
 static struct check_fact *find(const struct check *c, const char *name, size_t len)
 {
     for (size_t i = 0; i < c->fact_count; i++)
@@ -61,7 +61,7 @@ void check_number(struct check *c, const char *name, int64_t n)
 
 bool check_table_size(struct check *c, const struct db_table *t, const char *size, const char *room)
 {
-    /* Without indexes: what the server gives a limit for is the data. */
+    /* Indexes are not counted: the server's limit applies to the data only. */
     uint64_t most = t->memory ? t->max_data_length : 0;
     check_number(c, size, (int64_t)t->data_length);
     check_number(c, room, (int64_t)most);
@@ -88,7 +88,8 @@ void check_list(struct check *c, const char *name, const json_t *list)
     set(c, name, strlen(name), b.p);
 }
 
-/* A hint to run --check is of no use in --check: it refers to the finding instead. */
+/* Sets the words of an error. A hint to run --check is useless within --check, so it is replaced by
+ * a reference to the finding. */
 void check_words_error(struct check *c, const char *error, const char *hint, const struct err *e)
 {
     bool any = e->cls != ERR_NONE;
@@ -99,7 +100,7 @@ void check_words_error(struct check *c, const char *error, const char *hint, con
                                             : e->hint);
 }
 
-/* A variable of the server is asked for when its word is first used. */
+/* Returns the text of a word. A server variable is queried when its word is first used. */
 static const char *word(struct check *c, const char *name, size_t len)
 {
     const struct check_fact *f = find(c, name, len);
@@ -127,7 +128,7 @@ int64_t check_value(struct check *c, const char *name)
     return db_variable_value(check_text(c, name));
 }
 
-/* The server writes truth as 1, ON or YES; a word that is not known is not true. */
+/* The server writes true as 1, ON or YES. An unknown word counts as false. */
 static bool is_true(const char *text)
 {
     return text[0] && strcmp(text, "0") != 0 && strcasecmp(text, "OFF") != 0 &&
@@ -141,7 +142,8 @@ bool check_is(struct check *c, const char *name)
 
 /* ---- rules ---- */
 
-/* "word", "word=text" or "a<b", where a and b are words or numbers; without either it is false. */
+/* Evaluates "word", "word=text" or "a<b", where a and b are words or numbers. The term is false if
+ * either number is missing. */
 static bool term_holds(struct check *c, const char *s, size_t len)
 {
     size_t left = strcspn(s, "=< "), right = len - left - 1;
@@ -168,7 +170,7 @@ static bool term_holds(struct check *c, const char *s, size_t len)
     return n[0] < n[1];
 }
 
-/* All terms of `when`. */
+/* Returns true if all terms of `when` hold. */
 static bool all_hold(struct check *c, const char *when, unsigned found)
 {
     size_t len;
@@ -188,7 +190,7 @@ bool check_holds(struct check *c, const char *when)
     return all_hold(c, when, 0);
 }
 
-/* The query is asked only if all terms hold: it costs a round trip. */
+/* The query runs only if all terms hold, because it costs a round trip. */
 static bool holds(struct check *c, const struct check_rule *r, unsigned found)
 {
     if (!all_hold(c, r->when, found))
@@ -201,7 +203,7 @@ static bool holds(struct check *c, const struct check_rule *r, unsigned found)
     return names.count > 0;
 }
 
-/* Appends the word that `spec` names, in the form that it asks for. */
+/* Appends the value of the word that `spec` names, in the format that `spec` requests. */
 static void show(struct check *c, const char *spec, struct buf *out)
 {
     size_t len = strcspn(spec, ":}");
@@ -225,7 +227,7 @@ static void show(struct check *c, const char *spec, struct buf *out)
         buf_adds(out, text);
 }
 
-/* A text of a rule with its words. */
+/* Expands the words in the text of a rule. */
 static void fill_in(struct check *c, const char *text, struct buf *out)
 {
     buf_adds(out, "");
@@ -256,7 +258,7 @@ void check_rules(struct check *c, const struct check_rule *rules, size_t count)
             continue;
         fill_in(c, r->text, &text);
         fill_in(c, r->hint ? r->hint : "", &raw);
-        /* A hint is a command for whoever reads it: as this user, or as root. */
+        /* The hint is a command that the reader can run, as this user or as root. */
         hint_command(c->cfg, c->reader, raw.p, &hint);
         json_array_append_new(c->list, json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "level",
                                                  levels[r->level], "text", js_clean(text.p), "hint",

@@ -23,14 +23,14 @@
 #include "actions/claim.h"
 #include "actions/worlds.h"
 
-/* Not in every <linux/magic.h>. */
+/* Some versions of <linux/magic.h> lack these. */
 #define MAGIC_CIFS 0xff534d42u
 #define MAGIC_SMB2 0xfe534d42u
 
 /* ---- config and secrets ---- */
 
 static const struct check_rule config[] = {
-    /* A URL in the config may be a secret, as that of a webhook is. */
+    /* A URL in the config may be a secret, for example that of a webhook. */
     {"config", "config_gone", CHECK_WARN, "{config}: {config_gone}"},
     {"config", "config_exposed", CHECK_WARN,
      "{config} (mode {config_mode}, owner {config_owner}): everybody can read the URL in it, which "
@@ -38,7 +38,7 @@ static const struct check_rule config[] = {
      "put the URL into a file of its own (url_file), or: chmod o-r {config:shell}"},
     {"config", NULL, CHECK_OK, "{config} (mode {config_mode}, owner {config_owner})"},
 
-    /* Root can read and write everything, and so proves nothing. */
+    /* Root can read and write everything, so its access proves nothing about the service's user. */
     {"user", "root !config_gone", CHECK_NOTE,
      "this check runs as root: it does not show what the service's own user may read and write",
      "as the service's user: worldkeeper --check"},
@@ -49,7 +49,7 @@ static void check_mode(struct check *c, const char *name, const struct stat *st)
     check_word(c, name, "%04o", (unsigned)st->st_mode & 07777);
 }
 
-/* Does the config itself hold one that may be a secret? */
+/* Does the config itself hold a URL, which may be a secret? */
 static bool has_url(const struct config *c)
 {
     unsigned i = 0;
@@ -75,7 +75,8 @@ void check_config(struct check *c)
 }
 
 static const struct check_rule secret[] = {
-    /* Each file by itself; the first reason for which it cannot be used. */
+    /* Each file is judged separately, and only the first reason why it cannot be used is
+     * reported. */
     {"secrets", "secret_error", CHECK_FAIL, "{secret_error}", "{secret_hint}"},
     {"secrets", "secret_empty", CHECK_WARN, "{secret_key}: the first line of {secret} is empty"},
     {"secrets", "secret_foreign", CHECK_WARN,
@@ -85,7 +86,8 @@ static const struct check_rule secret[] = {
     {"secrets", NULL, CHECK_OK, "{secret_key}: {secret}"},
 };
 
-/* One finding for each file, with what a person would look at first: may the service read it, is it empty? */
+/* Adds one finding per file. It starts with what an operator would check first: can the service
+ * read the file, and is it empty? */
 static void judge_secret(struct check *c, const char *key, const char *path, bool empty,
                          const struct err *e)
 {
@@ -95,7 +97,7 @@ static void judge_secret(struct check *c, const char *key, const char *path, boo
     check_word(c, "secret", "%s", path ? path : "");
     check_error(c, "secret", e);
     check_fact(c, "secret_empty", empty);
-    /* Root can read any file; the service's user, who owns the dumps, perhaps not. */
+    /* Root can read any file. The service's user, who owns the dumps, may be unable to. */
     check_fact(c, "secret_foreign",
                file && geteuid() == 0 && stat(c->cfg->dump_dir, &dumps) == 0 && dumps.st_uid != 0 &&
                    st.st_uid != dumps.st_uid);
@@ -105,7 +107,7 @@ static void judge_secret(struct check *c, const char *key, const char *path, boo
     CHECK_RULES(c, secret);
 }
 
-/* Returns whether the file, if there is one, cannot be used. */
+/* Returns true if the file exists but cannot be used. */
 static bool check_secret(struct check *c, const char *key, const char *path, bool hmac,
                          struct buf *out)
 {
@@ -121,7 +123,8 @@ static bool check_secret(struct check *c, const char *key, const char *path, boo
     return bad;
 }
 
-/* The HMAC keys are read by signature_open(), the others here; each file once. */
+/* Checks each secret file once. signature_open() reads the HMAC keys; this function reads the other
+ * files. */
 int check_secrets(struct check *c, struct buf *password)
 {
     const struct config *cfg = c->cfg;
@@ -160,7 +163,7 @@ int check_secrets(struct check *c, struct buf *password)
 
 /* ---- directories ---- */
 
-/* The nearest directory on the path that exists. */
+/* Returns the nearest ancestor directory that exists. */
 static char *existing_parent(const char *path)
 {
     char *p = xstrdup(path);
@@ -175,7 +178,7 @@ static char *existing_parent(const char *path)
     return p;
 }
 
-/* What is not safe on this kind of file system, or "". */
+/* Returns what is unsafe on this type of file system, or "". */
 static const char *weak_file_system(int fd)
 {
     struct statfs s;
@@ -198,8 +201,8 @@ static const char *weak_file_system(int fd)
     }
 }
 
-/* Sets the facts about a directory, which is to be used with this kind of access. Returns its
- * descriptor; -1: missing, or cannot be opened. */
+/* Sets the facts about a directory that needs this kind of access. Returns its descriptor, or -1 if
+ * it is missing or cannot be opened. */
 static int look_at_dir(struct check *c, const char *path, unsigned flags, int access_wanted)
 {
     struct err e = {0};
@@ -263,7 +266,7 @@ static const struct check_rule dump_dir[] = {
 };
 
 static const struct check_rule world_of_dir[] = {
-    /* A state that is damaged or not signed is not used: nothing is known of the world then. */
+    /* A damaged or unsigned state is not used: worldkeeper then knows nothing about the world. */
     {"state", "state_error state_unsigned", CHECK_WARN, "{state_error}",
      "if it is ours, worldkeeper --seal accepts it"},
     {"state", "state_error", CHECK_FAIL, "{state_error}",
@@ -272,9 +275,10 @@ static const struct check_rule world_of_dir[] = {
 };
 
 static const struct check_rule supervisor[] = {
-    /* One dump that cannot be read is named below; here the directory cannot be. */
+    /* A single unreadable dump is reported below. This rule reports that the directory cannot be
+     * read. */
     {"dumps", "catalog_error", CHECK_FAIL, "{catalog_error}", "{catalog_hint}"},
-    /* By its lock: an old status may be there still. */
+    /* The supervisor's lock is tested, because an old status may still exist. */
     {"supervisor", "paused", CHECK_NOTE, "paused on request: nothing is restored by itself",
      "to end the pause: worldkeeper --resume", true},
     {"supervisor", "!running", CHECK_NOTE, "none is running: nobody watches this world now",
@@ -308,7 +312,7 @@ void check_dump_dir(struct check *c)
     if (!c->keys_bad)
         catalog_load(c->dirfd, c->cfg->name, &c->catalog, &broken);
     check_error(c, "catalog", &broken);
-    /* Taking the lock to find out could make a starting supervisor fail. */
+    /* The lock is not taken as a test, because that could make a starting supervisor fail. */
     struct stat st;
     bool running =
         fstatat(c->dirfd, "lock", &st, AT_SYMLINK_NOFOLLOW) == 0 && flock_holder(st.st_ino) >= 0;
@@ -376,13 +380,13 @@ void check_journal_dir(struct check *c)
 /* ---- room ---- */
 
 static const struct check_rule room[] = {
-    /* zlib does the same, three times as slowly. */
+    /* zlib gives the same result but takes three times as long. */
     {"packing", "zlib", CHECK_NOTE,
      "level {dump.level}, by zlib: ISA-L, which takes a third of the time, is not installed",
      "apt-get install libisal2, for a worldkeeper that was built with it"},
     {"packing", NULL, CHECK_OK, "level {dump.level}, by {packer}"},
 
-    /* The next dump first, then what retention keeps, then the limit for alerts. */
+    /* The order is: the next dump, then what retention keeps, then the limit for alerts. */
     {"disk", "inodes<16", CHECK_FAIL, "the file system of {dump.dir} has no free inodes left"},
     {"disk", "dump_size free<dump_size", CHECK_FAIL,
      "{free:size} free, {about} {dump_size:size}: the next dump would fail",
@@ -399,7 +403,7 @@ static const struct check_rule room[] = {
     {"disk", "room_known", CHECK_OK, "{free:size} free"},
 };
 
-/* What retention keeps in the long run has to fit, not only the next dump. */
+/* The disk must have room for everything that retention keeps, not only for the next dump. */
 static void room_facts(struct check *c)
 {
     struct statvfs v;
@@ -411,14 +415,16 @@ static void room_facts(struct check *c)
     check_fact(c, "room_known", rc == 0);
     if (rc < 0)
         return;
-    /* The most dumps that retention keeps in the long run; several rules may keep the same one. */
+    /* This is the largest number of dumps that retention keeps. Several rules may keep the same
+     * dump. */
     int64_t every = c->cfg->dump_interval > 0 ? c->cfg->dump_interval : 1;
     uint64_t kept = (uint64_t)((r->keep_within + every - 1) / every);
     kept = (kept > r->keep_last ? kept : r->keep_last) + r->keep_hourly + r->keep_daily +
            r->keep_weekly;
     uint64_t free_now = number_product(v.f_bavail, v.f_frsize), used = 0;
     const struct catalog_entry *last = catalog_newest(&c->catalog, 0);
-    /* Before the first dump, estimate: compressed SQL takes well under the rows' size in memory. */
+    /* Before the first dump this is an estimate: compressed SQL is much smaller than the rows in
+     * memory. */
     uint64_t size = last ? last->m.file_size : c->memory_data / 2;
     for (size_t i = 0; i < c->catalog.count; i++)
         used = number_sum(used, c->catalog.list[i].intact ? c->catalog.list[i].m.file_size : 0);
@@ -441,7 +447,8 @@ static void room_facts(struct check *c)
 #define BROKEN "{broken} not intact, such as {broken_first}: {broken_reason}"
 
 static const struct check_rule dumps[] = {
-    /* What is wrong with each is in --verify; here is what a person has to know of all. */
+    /* --verify reports what is wrong with each dump. These rules report what an operator must know
+     * about all of them. */
     {"dumps", "!newest", CHECK_WARN, "none yet: a loss now would be final",
      "a supervisor takes one by itself; or now: worldkeeper --dump", true},
     {"dumps", "60000<early", CHECK_WARN,
@@ -460,7 +467,7 @@ static const struct check_rule dumps[] = {
     {"dumps", "rejected", CHECK_NOTE,
      "{rejected} set aside in rejected/, the last one because: {rejected_reason}", NULL, true},
 
-    /* Nothing of this is in the way: each is tidied up by the next action that may. */
+    /* None of these left-overs blocks anything: the next action that may remove them does so. */
     {"left-overs", "pending !running", CHECK_WARN,
      "a restore was cut off (pending.json): old tables and triggers wait to be tidied up",
      "the supervisor does it when it starts, or the next --restore", true},
@@ -478,7 +485,7 @@ static const struct check_rule dumps[] = {
      "each world needs a directory of its own", true},
 };
 
-/* The newest dump is what a loss would go back to. */
+/* Sets the facts about dumps. A restore after a loss would use the newest one. */
 static void dump_facts(struct check *c)
 {
     SCOPED(catalog_free) struct catalog rejected = {0};
@@ -516,7 +523,7 @@ static bool ends(const char *s, const char *ending)
     return n >= m && strcmp(s + n - m, ending) == 0;
 }
 
-/* Files in the dump directory that are no stored dumps of this world. */
+/* Counts the files in the dump directory that are not stored dumps of this world. */
 static void left_over_facts(struct check *c)
 {
     unsigned parts = 0, conflicts = 0, foreign = 0;
@@ -524,7 +531,7 @@ static void left_over_facts(struct check *c)
     bool pending = false;
     SCOPED(names_free) struct names found = {0};
     if (file_list(c->dirfd, "cannot list the dump directory", &found, NULL) < 0)
-        return; /* unknown, not none; the list of the dumps has failed for it as well */
+        return; /* the facts stay unknown; listing the dumps failed as well and is reported */
     for (size_t i = 0; i < found.count; i++) {
         const char *file = found.list[i];
         bool ours = manifest_parse_name(file, c->cfg->name, &generation, &sequence) > 0;
@@ -563,7 +570,7 @@ static bool same_dir(const char *a, const char *b)
     return a && b && strcmp(x ? x : a, y ? y : b) == 0;
 }
 
-/* All configs beside this one, and those in the usual place. */
+/* Visits all configs in this config's directory and in the default directory. */
 static void each_config(struct check *c,
                         void (*see)(void *arg, const char *path, const struct config *cfg,
                                     const struct err *why))
@@ -575,8 +582,8 @@ static void each_config(struct check *c,
         worlds_each(WORLDS_DIR, see, c, NULL);
 }
 
-/* Other worlds with the same account, by config: before --init they have no lease table to be found
- * by. */
+/* Adds another world that uses the same account. It is found by its config because it has no lease
+ * table before --init. */
 static void add_world(void *arg, const char *path, const struct config *other,
                       const struct err *why)
 {
@@ -593,14 +600,15 @@ void check_load_neighbours(struct check *c)
 }
 
 static const struct check_rule neighbours[] = {
-    /* Two worlds in one directory or schema would delete and replace each other. */
+    /* Two worlds that share a directory or schema would delete and replace each other's data. */
     {"neighbours", "shared", CHECK_FAIL, "{shared} {shared_value} is that of {shared_with} too",
      "give each world a {shared} of its own"},
     {"neighbours", "!neighbours", CHECK_OK,
      "no other world of this machine has this one's schema or directories"},
 };
 
-/* `with`: the world that uses it too; NULL: none. */
+/* Reports a shared value. `with` names the other world that uses it, or is NULL if there is
+ * none. */
 static void judge_shared(struct check *c, const char *what, const char *value, const char *with)
 {
     if (!with)
@@ -612,7 +620,7 @@ static void judge_shared(struct check *c, const char *what, const char *value, c
     check_rules(c, neighbours, 1);
 }
 
-/* Compares with another config, whether its supervisor runs or not. */
+/* Compares this config with another one, whether or not the other supervisor runs. */
 static void compare(void *arg, const char *path, const struct config *other, const struct err *why)
 {
     struct check *c = arg;
@@ -630,7 +638,8 @@ static void compare(void *arg, const char *path, const struct config *other, con
     judge_shared(c, "[world] schema", cfg->schema, same ? with : NULL);
 }
 
-/* Worlds whose config lies elsewhere are found only by the claims of a running supervisor. */
+/* A world whose config is located elsewhere is found only by the claims of its running
+ * supervisor. */
 void check_neighbours(struct check *c)
 {
     check_fact(c, "neighbours", false);

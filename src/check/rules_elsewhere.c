@@ -1,6 +1,6 @@
-/* --check: what is reached over the network beside the server: the store of [offsite], proved by storing something in
- * it, the lease of [standby], by doing what it takes, alert channels and heartbeat. And settings that are insecure on
- * purpose. */
+/* --check: services reached over the network other than the server. The store of [offsite] is
+ * tested by storing a file, and the lease of [standby] by the operations that it needs. Alert
+ * channels and the heartbeat follow, then settings that are insecure on purpose. */
 #include "check/rules_elsewhere.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
     "delete "
 
 static const struct check_rule store[] = {
-    /* By doing it: a file is written, read, listed and deleted. */
+    /* The store is tested by use: a file is written, read, listed and deleted. */
     {"off-site store", "store_error store_later", CHECK_WARN,
      "a copy could not be made now: {store_error}", "{store_hint}", true},
     {"off-site store", "store_error !store_later", CHECK_FAIL, "{store_error}", "{store_hint}",
@@ -63,8 +63,8 @@ void check_offsite(struct check *c)
     enum remote_result got = remote_open(c->cfg, &r, &e);
     if (got == REMOTE_OK)
         got = remote_prove(r, dir, c->cfg->dump_dir, &p, &e);
-    /* Does another machine store this world there? Without a dump directory that is not known; for a standby one
-     * does. */
+    /* Does another machine store this world there? Without a dump directory that is unknown. For a
+     * standby the answer is always yes. */
     bool stores = got == REMOTE_OK && c->dirfd >= 0 && !state_standby(&c->state, c->cfg);
     if (stores && upload_look(&u, &fence) == REMOTE_OK)
         fence = u.fenced;
@@ -88,7 +88,7 @@ void check_offsite(struct check *c)
 /* ---- the lease ---- */
 
 static const struct check_rule lease[] = {
-    /* By doing it, in objects of its own of which nothing stays. */
+    /* The lease is tested by use, in separate objects that are deleted afterwards. */
     {"standby", "lease_error lease_later", CHECK_WARN, "it could not be tried now: {lease_error}",
      "{lease_hint}", true},
     {"standby", "lease_error !lease_later", CHECK_FAIL, "{lease_error}", "{lease_hint}", true},
@@ -146,7 +146,7 @@ void check_standby(struct check *c)
 #define WAITING "configured and reachable, but {waiting} alerts wait to be delivered"
 #define SEND_ONE "worldkeeper --test-alert sends one message"
 
-/* Connects and logs in, but sends nothing: nobody shall be woken by a check. */
+/* Connects and logs in, but sends nothing, because a check must not alert anyone. */
 static void check_channel(struct check *c, enum alert_channel ch)
 {
     SCOPED(xfree) char *name = xasprintf("alert %s", alert_channel_name(c->cfg, ch));
@@ -163,7 +163,7 @@ static void check_channel(struct check *c, enum alert_channel ch)
         err_step(&unreachable, "no message would get through now");
     check_error(c, "bad", &bad);
     check_error(c, "reach", &unreachable);
-    /* Alerts that are not delivered yet; no queue, none. */
+    /* Counts alerts that are not delivered yet; without a queue there are none. */
     SCOPED(file_close) int fd =
         c->dirfd < 0 ? -1
                      : openat(c->dirfd, "alerts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -179,13 +179,13 @@ static const struct check_rule insecure[] = {
 };
 
 static const struct check_rule rest[] = {
-    /* A world that is lost at night is a matter of minutes only if somebody hears of it. */
+    /* A world that is lost at night is back within minutes only if an operator is notified. */
     {"alerts", "!channels", CHECK_WARN,
      "no channel is configured: a lost world would be reported to nobody",
      "set [alert.smtp] url, from, to or [alert.webhook] url"},
     {"alerts", "!all_events", CHECK_NOTE, "[alert] events leaves some out"},
 
-    /* The one alert that does not need this machine. */
+    /* The heartbeat is the only alert that works when this machine is down. */
     {"heartbeat", "!heartbeat", CHECK_NOTE,
      "none: nobody learns of it when this whole machine is gone",
      "[heartbeat] url of a service that complains when it is not fetched"},
@@ -199,7 +199,7 @@ void check_alerts(struct check *c)
     char *text;
     bool heartbeat = alert_channel_on(c->cfg, ALERT_HEARTBEAT);
     unsigned channels = 0;
-    /* All insecure settings that the config explicitly allows, not only those of alerts. */
+    /* Reports all insecure settings that the config explicitly allows, not only those of alerts. */
     for (unsigned i = 0; (text = config_exposed(c->cfg, i)); i++) {
         check_word(c, "insecure", "%s", text);
         free(text);

@@ -8,7 +8,7 @@
 #include "ledger/ledger.h"
 #include "sql/literal.h"
 
-/* Each ledger is one call: the topic begins with it. */
+/* These rules run once per ledger. Each text begins with the ledger's name. */
 static const struct check_rule rules[] = {
     {"ledger", "ledger_error", CHECK_FAIL, "{ledger_error}", "{ledger_hint}"},
     {"ledger", "no_skip_locked", CHECK_FAIL,
@@ -118,14 +118,15 @@ static const struct check_rule rules[] = {
      "{ledger}_total needs SELECT on {reads}"},
 };
 
-/* Sets a word to one value of the schema of the world; "" if there is none, or no answer. */
+/* Sets a word to one value queried from the world's schema, or to "" if there is no value or the
+ * query fails. */
 static void ask(struct check *c, const char *name, const char *sql, const char *const *args)
 {
     SCOPED(xfree) char *s = db_one_with(c->db, sql, args, NULL);
     check_word(c, name, "%s", s ? s : "");
 }
 
-/* What the statements of the hints are made of, and whether they are due. */
+/* Sets the words for the statements in hints, and whether these statements are needed. */
 static void column_facts(struct check *c, const struct ledger *l)
 {
     SCOPED(buf_free) struct buf nullable = {0}, alter = {0}, add = {0};
@@ -145,7 +146,8 @@ static void column_facts(struct check *c, const struct ledger *l)
     check_fact(c, "index", l->index != NULL);
 }
 
-/* As long as a row is in the ledger its own unique key refuses the same request, afterwards the trigger. */
+/* While a row is in the ledger, its unique key rejects a repeated request. Afterwards the trigger
+ * rejects it. */
 static void request_facts(struct check *c, const struct ledger *l)
 {
     const char *schema = l->schema, *table = l->cfg->table;
@@ -174,7 +176,7 @@ static void request_facts(struct check *c, const struct ledger *l)
         DB_ARGS(schema, table));
 }
 
-/* The table of levels is the game's own: nothing but the view of levels suffers from what is wrong there. */
+/* The table of levels belongs to the game. Errors in it affect only the view of levels. */
 static void level_facts(struct check *c, const struct ledger *l)
 {
     static const char *const names[] = {"levels_error", "no_levels",  "double_level", "level_gap",
@@ -214,7 +216,7 @@ static void level_facts(struct check *c, const struct ledger *l)
         DB_ARGS(l->schema, levels, l->schema, levels));
 }
 
-/* What only shows in tables that are made. */
+/* Sets the facts that can be read only after the ledger's own tables were created. */
 static void rollup_facts(struct check *c, const struct ledger *l)
 {
     check_word(c, "last_id", "%s", "");
@@ -236,7 +238,7 @@ static void rollup_facts(struct check *c, const struct ledger *l)
         DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "total"), LEDGER_OWN(l->cfg, "level")));
 }
 
-/* Without SKIP LOCKED a run would wait for rows that a game has locked. */
+/* Without SKIP LOCKED, a rollup would wait for rows that the game has locked. */
 static void table_facts(struct check *c, const struct ledger *l)
 {
     const struct db_table *t = &l->table;

@@ -45,10 +45,10 @@ static bool is_not_zero(const char *v)
 
 static const struct need {
     const char *name;
-    const char *usual, *mariadb; /* without any setting, in MySQL and in MariaDB */
+    const char *usual, *mariadb; /* defaults in MySQL and in MariaDB */
     bool (*good)(const char *value);
-    const char *when;      /* it matters: the word of a fact, maybe with "!" before it */
-    bool journal;          /* needed by the journal, not by the restore itself */
+    const char *when;      /* needed if: a fact's word, possibly with "!" before it */
+    bool journal;          /* needed by the journal rather than by the restore */
     const char *else_what; /* completes "after a restart …, and " */
 } needs[] = {
     {"log_bin_trust_function_creators", "OFF", "OFF", is_on, "trust_needed", false,
@@ -69,8 +69,8 @@ static const struct need {
 
 /* ---- what the next server will have ---- */
 
-/* Says where the running server was told something, whatever the reason; the files beside these are read as
- * well where they are of one directory of parts. */
+/* Returns the option files that the running server took any setting from. If such a file is in an
+ * include directory (*.d), the other files of that directory are searched as well. */
 #define FILES_READ                                                                                 \
     "SELECT DISTINCT GLOBAL_VALUE_PATH FROM information_schema.SYSTEM_VARIABLES WHERE "            \
     "GLOBAL_VALUE_PATH LIKE '/%' ORDER BY 1"
@@ -86,7 +86,7 @@ static void search_files(struct check *c, struct option_search *s)
     for (size_t i = 0; i < told.count; i++) {
         char *slash = strrchr(told.list[i], '/');
         if (text_starts(told.list[i], "/etc/mysql/"))
-            continue; /* one of those above includes it */
+            continue; /* a default file above includes it */
         option_file(s, told.list[i]);
         *slash = '\0';
         if (slash - told.list[i] > 2 && strcmp(slash - 2, ".d") == 0)
@@ -94,7 +94,8 @@ static void search_files(struct check *c, struct option_search *s)
     }
 }
 
-/* The arguments of the process at the other end of the socket, which win over files. It may be hidden from us. */
+/* Searches the arguments of the process at the other end of the socket, which override option
+ * files. The process may be hidden from this account. */
 static void search_arguments(struct check *c, struct option_search *s)
 {
     SCOPED(buf_free) struct buf text = {0};
@@ -115,7 +116,8 @@ static void search_arguments(struct check *c, struct option_search *s)
             option_line(s, p + 2, strlen(p) - 2);
 }
 
-/* Are the files here the server's? In a container it has files of its own, and usually a name of its own. */
+/* Do the option files of this machine belong to the server? In a container, the server has its own
+ * files and usually its own host name. */
 static bool is_this_machine(struct check *c)
 {
     char host[sizeof c->server.hostname] = "";
@@ -123,8 +125,8 @@ static bool is_this_machine(struct check *c)
     return check_is(c, "local") && strcmp(host, c->server.hostname) == 0;
 }
 
-/* Was it set at run time, so that the next server's value may be another? Then that value, NULL if it cannot be known
- * from here. */
+/* Was the variable set at run time, so that its value may change at the next server restart? Sets
+ * `then` to the value after the restart, or to NULL if that cannot be known from here. */
 static bool set_at_run_time(struct check *c, const struct need *n, char **then)
 {
     SCOPED(xfree) char *source = db_one_with(
@@ -179,7 +181,7 @@ static const struct check_rule kept = {
     "next start", NULL, CHECK_OK,
     "all that a restore needs of the server's settings outlives a restart of it"};
 
-/* What the rules of needs[] ask for. */
+/* Sets the facts that the rules of needs[] use. */
 static void need_facts(struct check *c)
 {
     SCOPED(names_free) struct names functions = {0};
@@ -207,7 +209,7 @@ void check_next_server(struct check *c)
         char *then = NULL;
         if (!matters(c, n))
             continue;
-        /* What is wrong now has a finding of its own. */
+        /* A value that is wrong now has its own finding. */
         struct err ignored = {0};
         SCOPED(xfree) char *now = db_one(c->db, question, &ignored);
         bool usable = ignored.cls == ERR_NONE && n->good(now ? now : "");

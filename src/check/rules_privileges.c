@@ -38,8 +38,9 @@ void check_add_leases(struct check *c)
         for (unsigned i = 0; i < 2; i++)
             names_add(&found, db_text(r, i));
     db_rows_end(r);
-    /* The name is not enough: a game's table may have such a name too. One query per table, since
-     * for the columns of all tables the server would open a file for each. */
+    /* The name is not sufficient: the game may have a table with such a name. Each table has its
+     * own query, because a query for the columns of all tables makes the server open a file for
+     * each. */
     for (size_t i = 0; i < found.count; i += 2) {
         SCOPED(xfree) char *columns =
             db_one_with(c->db,
@@ -59,13 +60,14 @@ bool check_may(const struct check *c, const char *privilege)
     return grants_have(&c->grants, c->cfg->schema, privilege);
 }
 
-/* On the whole server: granted, or implied in this version. */
+/* Returns true if the privilege on the whole server is granted, or implied in this version. */
 bool check_may_server(const struct check *c, enum server_privilege p)
 {
     return server_may(&c->grants, c->version, p);
 }
 
-/* TRIGGER is optional, except for ledgers with request ids. */
+/* Returns true if the world needs the privilege. TRIGGER is optional, except for ledgers with
+ * request ids. */
 bool check_needs(const struct check *c, const struct schema_privilege *p)
 {
     if (p->part)
@@ -88,9 +90,10 @@ static const char *text_of(const struct buf *b)
     return b->len ? b->p : "";
 }
 
-/* One GRANT of what is missing on a schema. `all`, and if the row that applies to it, if any, is not for exactly
- * this name: of all that is of use, because a new row hides what the wider one (`game%`, `my_world`
- * with its wildcard) gives. */
+/* Appends one GRANT of the privileges that are missing on a schema. It lists all useful privileges
+ * if `all` is set, or if the grant row that applies to the schema is not for exactly this name. The
+ * reason is that a new row hides what a wider one gives (`game%`, or `my_world` with its
+ * wildcard). */
 void check_schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
 {
     SCOPED(buf_free) struct buf list = {0}, pattern = {0}, account = {0};
@@ -108,7 +111,7 @@ void check_schema_grant(const struct check *c, struct buf *b, const char *schema
     buf_addc(b, ';');
 }
 
-/* Newer MariaDB knows the privilege on a schema, too. */
+/* Newer MariaDB also has this privilege on a schema. */
 bool check_routines_readable(const struct check *c)
 {
     return check_may_server(c, MAY_READ_ROUTINES) ||
@@ -116,7 +119,8 @@ bool check_routines_readable(const struct check *c)
             !text_starts(server_privilege_on(c->version, MAY_READ_ROUTINES), "`"));
 }
 
-/* {schema_grant}: one GRANT of all that is missing on the schema; {routine_grant}: what check_routines_readable() takes. */
+/* Sets {schema_grant}, one GRANT of everything that is missing on the schema, and {routine_grant},
+ * the GRANT that check_routines_readable() needs. */
 static void grant_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf grant = {0};
@@ -129,7 +133,7 @@ static void grant_facts(struct check *c)
 
 /* ---- triggers ---- */
 
-/* Is the trigger one that a restore has to make again for another account than ours? */
+/* Must a restore create this trigger for an account other than ours? */
 static bool is_foreign(const struct check *c, const struct db_trigger *t)
 {
     return t->definer[0] && strcmp(t->definer, c->account.name) != 0;
@@ -149,7 +153,8 @@ static bool log_is_strict(struct check *c)
     return check_is(c, "@log_bin") && check_value(c, "@log_bin_trust_function_creators") == 0;
 }
 
-/* On a node of a cluster the statement would go to the others. */
+/* Tests whether a trigger can be created for this definer. It is not tested on a cluster node,
+ * because the statement would be replicated to the other nodes. */
 static enum db_proof prove_definer(struct check *c, const char *definer, struct err *why)
 {
     *why = (struct err){0};
@@ -158,8 +163,8 @@ static enum db_proof prove_definer(struct check *c, const char *definer, struct 
                : db_prove_definer(c->db, c->cfg->schema, c->cfg->sentinel, definer, why);
 }
 
-/* Adds what it takes to make a trigger for this definer, as far as it is missing: as the server says, or where it was
- * not asked that far, as the grants say. */
+/* Adds the missing privileges to create a trigger for this definer. The server's answer decides;
+ * without such an answer the grants do. */
 static void add_definer(struct check *c, const char *definer, bool missing[SERVER_PRIVILEGES])
 {
     int list[DEFINER_PRIVILEGES];
@@ -176,7 +181,7 @@ static void add_definer(struct check *c, const char *definer, bool missing[SERVE
     }
 }
 
-/* Would the server refuse any trigger, for want of trust? */
+/* Would the server refuse to create any trigger because it does not trust function creators? */
 static bool log_forbids(struct check *c)
 {
     struct err why;
@@ -188,7 +193,7 @@ static bool log_forbids(struct check *c)
                                 : why.num == DB_LOG_NEEDS_SUPER;
 }
 
-/* A restore makes a trigger again under the name of its definer, which takes more than TRIGGER. */
+/* A restore creates each trigger under the name of its definer, which needs more than TRIGGER. */
 static void trigger_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf list = {0};
@@ -224,7 +229,7 @@ static void trigger_facts(struct check *c)
 }
 
 static const struct check_rule triggers[] = {
-    /* From what would make every restore fail to what would make one fail. */
+    /* The order is from what makes every restore fail to what makes a single one fail. */
     {"triggers", "!trigger_privilege triggers", CHECK_FAIL,
      "{triggers} on tables that a restore replaces, and no privilege to move them over",
      "{schema_grant}"},
@@ -251,7 +256,8 @@ static const struct check_rule triggers[] = {
 
 /* ---- missing privileges ---- */
 
-/* The name of a schema of our own, what is missing on it, and the target of a GRANT. */
+/* Sets the words for the name of a schema of our own, for what is missing on it, and for the target
+ * of a GRANT. */
 static void own_schema_facts(struct check *c, const char *prefix, const char *privileges,
                              const char *name, const char *missing, const char *at)
 {
@@ -267,7 +273,7 @@ static void own_schema_facts(struct check *c, const char *prefix, const char *pr
 
 /* ---- [restore] end_blockers ---- */
 
-/* Of what it takes to see the sessions that block a restore, and to end them: does this server want that? */
+/* Does this server need privilege `p` to show the sessions that block a restore, or to end them? */
 static bool for_blockers(struct check *c, enum server_privilege p)
 {
     bool schema = !c->mariadb && check_value(c, "@performance_schema") != 0;
@@ -284,7 +290,7 @@ static bool for_blockers(struct check *c, enum server_privilege p)
     return false;
 }
 
-/* Does MariaDB list who holds locks? */
+/* Does MariaDB list the sessions that hold locks? */
 static bool has_lock_list(const struct check *c)
 {
     SCOPED(xfree) char *there = db_one_with(
@@ -341,7 +347,8 @@ static const struct check_rule blockers[] = {
     {"blockers", NULL, CHECK_OK, "a restore ends idle sessions of the schema that hold its locks"},
 };
 
-/* What is needed on the schema is the same in each version: the grants say whether it is there. */
+/* Sets the facts about missing privileges. Those on the schema are equal in all versions, so the
+ * grants show whether they are missing. */
 static void missing_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf missing = {0};
@@ -357,11 +364,11 @@ static void missing_facts(struct check *c)
                      "drill_at");
     own_schema_facts(c, CONFIG_WARM_SCHEMA, COPY_PRIVILEGES, "copy_schema", "copy_missing",
                      "copy_at");
-    /* A copy that is there is a left-over where no standby keeps one. */
+    /* A copy is a left-over if this machine is not a standby that keeps one. */
     SCOPED(xfree) char *copy =
         kept ? NULL : db_schema_name(c->db, check_text(c, "copy_schema"), &(struct err){0});
     check_fact(c, "copy_left", copy != NULL);
-    /* With a journal, the finding about the journal reports it. */
+    /* With a journal, the journal's finding reports this. */
     check_fact(c, "position_hidden",
                c->cfg->journal == JOURNAL_OFF && check_is(c, "@log_bin") &&
                    db_prove_log_status(c->db, &why) == DB_REFUTED);
@@ -373,14 +380,14 @@ static void missing_facts(struct check *c)
 }
 
 static const struct check_rule needs[] = {
-    /* One GRANT for all that is missing on the schema. */
+    /* One GRANT covers everything that is missing on the schema. */
     {"rights", "missing_here", CHECK_FAIL, "missing on the whole schema: {missing_here}",
      "{schema_grant}"},
     {"rights", NULL, CHECK_OK, "all that dumps and restores need"},
 };
 
 static const struct check_rule extras[] = {
-    /* Wanted for more than rows: a dump and a restore work without. */
+    /* These are optional: dumps and restores of rows work without them. */
     {"rights", "position_hidden", CHECK_NOTE,
      "dumps do not record their position in the binary log: {position_privilege} is missing",
      "GRANT {position_privilege} ON *.* TO {account};", true},
@@ -388,13 +395,13 @@ static const struct check_rule extras[] = {
      "[restore] binlog = no has no effect: restores are logged, {unlogged_privilege} is missing",
      "GRANT {unlogged_privilege} ON *.* TO {account};", true},
 
-    /* In a schema of its own, which has to be made and dropped. */
+    /* A drill uses its own schema, which it must create and drop. */
     {"drill", "drill_missing", CHECK_NOTE,
      "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
      "GRANT " DRILL_PRIVILEGES "{drill_at};"},
     {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
 
-    /* As for a drill; the copy stays. */
+    /* As for a drill, but the schema with the copy is kept. */
     {"standby", "standby.warm copy_missing", CHECK_FAIL,
      "[standby] warm = yes: {copy_missing} missing on schema {copy_schema}, in which a standby "
      "keeps the world loaded",
@@ -409,7 +416,8 @@ static const struct check_rule extras[] = {
 
 /* ---- superfluous privileges ---- */
 
-/* Is a privilege on the whole server of use here for this, or perhaps to another world, whose own --check judges that? */
+/* Is a privilege on the whole server useful for this world or possibly for another one? Another
+ * world's own --check judges that. */
 static bool is_used(struct check *c, enum server_privilege p)
 {
     bool others = c->world_count > 1;
@@ -444,7 +452,8 @@ static bool is_used(struct check *c, enum server_privilege p)
     return false;
 }
 
-/* Of the server: on all of it, or on a table of its own. What only implies what is needed reaches further than that. */
+/* Is the privilege, granted on the whole server or on a system table, useful? A privilege that only
+ * implies the needed one is not useful, because it allows more. */
 static bool useful_on_server(struct check *c, const struct grant *g, const char *word)
 {
     for (enum server_privilege p = 0; p < SERVER_PRIVILEGES; p++)
@@ -453,7 +462,8 @@ static bool useful_on_server(struct check *c, const struct grant *g, const char 
     return false;
 }
 
-/* Does a world need this privilege where it is granted? What other worlds may need their own --check judges. */
+/* Does a world need this privilege where it is granted? What other worlds may need is judged by
+ * their own --check. */
 static bool is_useful(struct check *c, const struct grant *g, const char *word)
 {
     if (g->on == GRANT_GLOBAL)
@@ -470,7 +480,7 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     if (g->on == GRANT_SCHEMA && strcmp(word, "EXECUTE") == 0 && check_central_here(c->cfg) &&
         grant_matches(&c->grants, g, c->cfg->progress.schema))
         return true;
-    if (g->on == GRANT_ROUTINE) /* the server grants these to who makes a routine */
+    if (g->on == GRANT_ROUTINE) /* the server grants these to a routine's creator */
         return g->schema && strcmp(g->schema, c->cfg->schema) == 0 &&
                (strcmp(word, "ALTER ROUTINE") == 0 || strcmp(word, "EXECUTE") == 0);
     if (grant_is_wide(&c->grants, g))
@@ -486,13 +496,13 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     return false;
 }
 
-/* As text, and as REVOKEs; those of GRANT OPTION come last: without it MySQL silently revokes no
- * more dynamic privileges. */
+/* Superfluous privileges, as text and as REVOKE statements. Those of GRANT OPTION come last:
+ * without GRANT OPTION, MySQL silently stops revoking dynamic privileges. */
 struct excess {
     struct buf text, sql, last;
 };
 
-/* " ON `schema`.*": what the row is for. */
+/* Appends " ON `schema`.*", the object of the grant row. */
 static void add_object(struct buf *b, const struct grant *g)
 {
     buf_printf(b, " ON %s", g->routine ? g->routine : "");
@@ -506,7 +516,8 @@ static void add_object(struct buf *b, const struct grant *g)
     }
 }
 
-/* ALL PRIVILEGES as a word, not all of them one by one. */
+/* Returns true if the row grants ALL PRIVILEGES by that name, rather than by a list of all
+ * privileges. */
 static bool is_all(const struct grant *g)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -515,7 +526,8 @@ static bool is_all(const struct grant *g)
     return false;
 }
 
-/* Is the row for functions of the world's schema? Views call no procedures. */
+/* Does the row apply to functions of the world's schema? Procedures do not matter, because views
+ * cannot call them. */
 static bool reaches_functions(const struct check *c, const struct grant *g)
 {
     return g->on == GRANT_GLOBAL ||
@@ -524,20 +536,20 @@ static bool reaches_functions(const struct check *c, const struct grant *g)
             !text_starts(g->routine, "PROCEDURE"));
 }
 
-/* Would such a function run with our privileges, once a view calls it? */
+/* Would such a function run with our privileges if a view calls it? */
 static bool runs_functions(const struct check *c, const struct grant *g, const char *word)
 {
     return strcmp(word, "EXECUTE") == 0 && reaches_functions(c, g);
 }
 
-/* Adds what the row has of such a kind to a finding. */
+/* Adds one privilege of a grant row to the text of a finding. */
 static void add_found(struct excess *x, const struct grant *g, const char *word)
 {
     buf_printf(&x->text, "%s%s", x->text.len ? "; " : "", word);
     add_object(&x->text, g);
 }
 
-/* Adds what is superfluous in one row. */
+/* Adds the superfluous privileges of one grant row. */
 static void weigh(struct check *c, const struct grant *g, struct excess *x)
 {
     SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
@@ -562,7 +574,7 @@ static void weigh(struct check *c, const struct grant *g, struct excess *x)
     }
 }
 
-/* Do these grants hold all that a world needs? `all`: with any config. */
+/* Do these grants cover what a world needs? With `all`, what it needs with any config. */
 static bool suffices(const struct check *c, const struct grants *g, const char *schema, bool all)
 {
     const struct schema_privilege *p;
@@ -572,7 +584,7 @@ static bool suffices(const struct check *c, const struct grants *g, const char *
     return true;
 }
 
-/* Does our account keep this world, as far as its privileges show? */
+/* Does our account manage this world, judging by its privileges? */
 static bool is_kept(const struct check *c, size_t i)
 {
     return i == 0 || suffices(c, &c->grants, c->worlds[i].schema, true);
@@ -589,11 +601,11 @@ static bool row_suffices(const struct check *c, const char *schema)
             rest.list[rest.count++] = *g;
     }
     bool enough = suffices(c, &rest, schema, false);
-    free(rest.list); /* the rows are c's */
+    free(rest.list); /* c owns the rows */
     return enough;
 }
 
-/* Adds one that is not in the list yet. */
+/* Adds the privilege if the list does not have it yet. */
 static void add_server(const struct check *c, struct names *list, enum server_privilege p)
 {
     const char *name = server_privilege(c->version, p);
@@ -601,7 +613,8 @@ static void add_server(const struct check *c, struct names *list, enum server_pr
         names_add(list, name);
 }
 
-/* Global privileges that worlds need: for the journal, on this kind of server, and to restore triggers. Other worlds' triggers may be root's. */
+/* Appends the global privileges that worlds need: for the journal, on this kind of server, and to
+ * restore triggers. The triggers of other worlds may belong to root. */
 static void server_needs(struct check *c, struct buf *out)
 {
     SCOPED(names_free) struct names list = {0};
@@ -631,8 +644,8 @@ static void server_needs(struct check *c, struct buf *out)
         add_word(out, list.list[i]);
 }
 
-/* Sets {name} and {hint}: what is superfluous, and the statements that remove it: REVOKEs, then
- * the GRANTs that keep each world at what it needs. `all`: all global privileges are revoked. */
+/* Sets {name} to the superfluous privileges and {hint} to the statements that remove them: REVOKEs,
+ * then GRANTs that keep what each world needs. With `all`, all global privileges are revoked. */
 static void excess_words(struct check *c, const char *name, const char *hint, struct excess *x,
                          bool all)
 {
@@ -655,7 +668,8 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
     buf_free(&x->last);
 }
 
-/* What amounts to root, and what lets functions of the game's account run as ours. */
+/* Finds privileges that amount to root, and privileges that let functions of the game's account run
+ * with ours. */
 static void find_danger(struct check *c, const struct grant *g, struct excess *root,
                         struct excess *run)
 {
@@ -676,8 +690,8 @@ static void find_danger(struct check *c, const struct grant *g, struct excess *r
     }
 }
 
-/* Two findings: of what is granted on this world's schema alone, and of what reaches further; and two of what is
- * dangerous. */
+/* Sets the facts of four findings: superfluous privileges on this world's schema alone, those that
+ * reach further, and two kinds of dangerous privileges. */
 static void excess_facts(struct check *c)
 {
     struct excess wide = {0}, here = {0}, root = {0}, run = {0};
@@ -712,13 +726,15 @@ static void excess_facts(struct check *c)
 }
 
 static const struct check_rule excesses[] = {
-    /* Whoever takes over the account of a daemon shall get no more than it needs. */
+    /* An attacker who takes over a daemon's account must not get more privileges than the daemon
+     * needs. */
     {"rights", "superfluous", CHECK_WARN, "superfluous: {superfluous}{others_kept}",
      "{revoke_wide}", true},
     {"rights", "too_much", CHECK_NOTE, "more than needed: {too_much}{others_kept}", "{revoke_here}",
      true},
 
-    /* The password of a daemon lies in a file; and code of the game's account must never run as root. */
+    /* A daemon's password is stored in a file, and code of the game's account must never run as
+     * root. */
     {"rights", "like_root foreign_trigger", CHECK_WARN,
      "amounts to root: {like_root}: who has this account can change every other one",
      "for triggers, an owner that is limited to this schema does without: SHOW CREATE TRIGGER "
@@ -733,7 +749,7 @@ static const struct check_rule excesses[] = {
      "which needs to call none",
      "{revoke_execute}", true},
 
-    /* A limit that is reached during a restore ends it. */
+    /* Reaching such a limit during a restore ends the restore. */
     {"account", "limited", CHECK_WARN,
      "it has limits (SHOW GRANTS: MAX_…); a probe each second and a dump of many tables may run "
      "into them",
@@ -743,7 +759,7 @@ static const struct check_rule excesses[] = {
 
 /* ---- roles ---- */
 
-/* A role that is not active grants nothing. MariaDB's grants name the roles; MySQL is asked. */
+/* An inactive role grants nothing. MariaDB's grants name the roles; MySQL needs this query. */
 static const char idle_roles[] =
     "SELECT CONCAT('`', REPLACE(ROLE_NAME,'`','``'), '`@`', REPLACE(ROLE_HOST,'`','``'), '`') FROM "
     "information_schema.APPLICABLE_ROLES WHERE (ROLE_NAME, ROLE_HOST) NOT IN (SELECT ROLE_NAME, "
@@ -754,7 +770,8 @@ static const struct check_rule roles[] = {
      "SET DEFAULT ROLE {role} {for} {account}, if its privileges are meant"},
 };
 
-/* SHOW GRANTS lists a role that is granted and the grants of those that are active. */
+/* Reports inactive roles. SHOW GRANTS lists all granted roles, but only the grants of active
+ * ones. */
 static void check_roles(struct check *c)
 {
     SCOPED(names_free) struct names idle = {0};
@@ -779,14 +796,14 @@ static void check_roles(struct check *c)
 /* ---- all privileges ---- */
 
 static const struct check_rule reading[] = {
-    /* What is not understood is not guessed. */
+    /* Unknown lines are reported rather than guessed. */
     {"rights", "grants_error", CHECK_WARN, "{grants_error}", "{grants_hint}"},
     {"rights", "grants_unknown", CHECK_NOTE,
      "{grants_unknown} lines of SHOW GRANTS are of an unknown kind"},
 };
 
-/* Checked before privileges: a GRANT on a misspelt schema would be useless. The server hides a
- * schema from an account without privileges on it. */
+/* The schema is checked before the privileges, because a GRANT on a misspelled schema would be
+ * useless. The server hides a schema from an account that has no privileges on it. */
 static const struct check_rule schema[] = {
     {"schema", "schema_error", CHECK_FAIL, "{schema_error}", "{schema_hint}"},
     {"schema", "schema_there", CHECK_OK, "{world.schema:name} is there"},
@@ -797,7 +814,8 @@ static const struct check_rule schema[] = {
      "has to name another one; if it is, what to type is under \"rights\""},
 };
 
-/* Without the grants nothing can be said of what is missing, and nothing is. */
+/* Checks the privileges. If the grants cannot be read, missing privileges are unknown, so none are
+ * reported. */
 void check_privileges(struct check *c)
 {
     struct err e = {0};
@@ -809,7 +827,8 @@ void check_privileges(struct check *c)
     check_number(c, "grants_unknown", unknown);
     CHECK_RULES(c, reading);
     grant_facts(c);
-    /* Through information_schema, which hides a schema from whoever has no privilege on it. */
+    /* The query uses information_schema, which hides a schema from an account without privileges on
+     * it. */
     SCOPED(xfree) char *there =
         db_one_with(c->db, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
                     DB_ARGS(c->cfg->schema), &e);

@@ -12,7 +12,7 @@
 #include "sql/literal.h"
 
 static const struct check_rule local[] = {
-    /* A full MEMORY table is noticed by players first: their saves fail. */
+    /* Players are the first to notice a full MEMORY table, because their saves fail. */
     {"local store", "local_error", CHECK_FAIL, "{local_error}", "{local_hint}"},
     {"local store", "other_engine", CHECK_FAIL,
      "wk_progress is ENGINE={local_engine}, [progress] engine is another",
@@ -48,7 +48,7 @@ static const struct check_rule local[] = {
 };
 
 static const struct check_rule central[] = {
-    /* Each routine is looked for, and then two of them are called. */
+    /* Each routine is looked up; then two of them are called. */
     {"central store", "central_error", CHECK_FAIL, "{central_error}", "{central_hint}"},
     {"central store", "central_missing", CHECK_FAIL,
      "routines that are not there, are of another version, or that this account may not call: "
@@ -103,7 +103,7 @@ static const struct check_rule central[] = {
      "{central_account}"},
 };
 
-/* 0 if the server gives none; an error shows in a finding of its own. */
+/* Returns a number from the server, or 0 if there is none. An error has its own finding. */
 static int64_t number(struct db *db, const char *sql)
 {
     SCOPED(xfree) char *s = db_one(db, sql, NULL);
@@ -112,7 +112,8 @@ static int64_t number(struct db *db, const char *sql)
 
 /* ---- the local store ---- */
 
-/* What a MEMORY table has room for is decided by its longest row, not by what is in it. */
+/* Sets the facts about the local store. How many rows fit into a MEMORY table depends on its
+ * longest possible row rather than on its contents. */
 static void local_facts(struct check *c, struct db *db, struct err *e)
 {
     bool innodb = c->cfg->progress.innodb;
@@ -148,7 +149,8 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
 
 /* ---- the central one ---- */
 
-/* What the server does not let anybody change with it: names, sessions and routines of others are seen. */
+/* Returns true if the privilege lets its holder change nothing: it only shows names, sessions and
+ * routines of other accounts. */
 static bool only_shows(const char *privilege)
 {
     static const char *const words[] = {
@@ -160,7 +162,8 @@ static bool only_shows(const char *privilege)
     return false;
 }
 
-/* Does the row reach the central store's tables and routines, or those in which the server keeps accounts? */
+/* Does the grant row apply to the central store's tables and routines, or to the tables in which
+ * the server stores accounts? */
 static bool reaches(const struct check *c, const struct grants *g, const struct grant *row)
 {
     const char *const schemas[] = {c->cfg->progress.schema, "mysql"};
@@ -181,11 +184,12 @@ static void add_name(struct buf *b, const char *name)
         buf_addc(b, '*');
 }
 
-/* What the account may do there beyond EXECUTE: for people, and as the statements that take it away. */
+/* The account's privileges on the central store beyond EXECUTE: as text for the reader, and as
+ * statements that revoke them. */
 struct more {
     struct buf text, revoke;
     const char
-        *role; /* MySQL shows what this one adds as the account's own; NULL: none is active */
+        *role; /* MySQL shows this role's privileges as the account's own; NULL: no active role */
 };
 
 static void object_of(struct buf *b, const struct grant *row)
@@ -200,7 +204,7 @@ static void object_of(struct buf *b, const struct grant *row)
     add_name(b, row->object);
 }
 
-/* Adds one privilege of a row, once however often it is seen. */
+/* Adds one privilege of a grant row, without duplicates. */
 static void add_more(struct more *m, const struct grant *row, const char *word)
 {
     SCOPED(buf_free) struct buf object = {0}, own = {0}, role = {0};
@@ -216,7 +220,7 @@ static void add_more(struct more *m, const struct grant *row, const char *word)
                    m->role ? m->role : row->grantee);
 }
 
-/* MySQL's partial revokes may have taken it away again, for both schemas. */
+/* Returns false if MySQL's partial revokes removed a global privilege from both schemas. */
 static bool is_left(const struct check *c, const struct grants *g, const struct grant *row,
                     const char *privilege)
 {
@@ -236,7 +240,7 @@ static void add_row(const struct check *c, struct more *m, const struct grants *
         add_more(m, row, "GRANT OPTION");
 }
 
-/* With one role active, or with none (NULL). */
+/* Reads the grants with one active role, or with none (NULL). */
 static int grants_with(struct check *c, struct db *db, const char *role, struct more *m,
                        struct err *e)
 {
@@ -255,8 +259,8 @@ static int grants_with(struct check *c, struct db *db, const char *role, struct 
 }
 
 /* Finds the account's privileges from all sources: its own grants, those of PUBLIC, and those of
- * each of its roles, which SET ROLE makes active one by one. Must be the last query on this
- * connection, whose role it changes. */
+ * each role, which SET ROLE activates one by one. This must be the last query on the connection
+ * because it changes the active role. */
 static void grant_facts(struct check *c, struct db *db)
 {
     SCOPED(names_free) struct names roles = {0};
@@ -274,7 +278,7 @@ static void grant_facts(struct check *c, struct db *db)
     buf_free(&m.revoke);
 }
 
-/* Whose lock_id it is. */
+/* Sets the facts about the account to which lock_id is bound. */
 static void binding_facts(struct check *c, struct db *db, const struct names *routines)
 {
     struct err e = {0};
@@ -291,7 +295,7 @@ static void binding_facts(struct check *c, struct db *db, const struct names *ro
         buf_addc(&b, ',');
         sql_string(&b, account.name, at ? (size_t)(at - account.name) : strlen(account.name));
         buf_addc(&b, ',');
-        /* A netmask is no pattern; the account's own host holds anyway. */
+        /* A netmask cannot be used as a pattern. The host of the account itself still applies. */
         const char *host = at && !strchr(at, '/') ? at + 1 : "%";
         sql_string(&b, host, strlen(host));
         check_word(c, "central_binding", "%s", b.p);
@@ -304,7 +308,8 @@ static void binding_facts(struct check *c, struct db *db, const struct names *ro
     check_number(c, "central_anonymous", anonymous);
 }
 
-/* What a game server meets there: it calls what the write-back calls, and takes the time of two round trips. */
+/* Sets the facts that a game server depends on. It calls what the write-back calls, and measures
+ * the time of two round trips. */
 static void central_facts(struct check *c, struct db *db)
 {
     struct err e = {0};
@@ -334,7 +339,8 @@ static void central_facts(struct check *c, struct db *db)
     check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);
 }
 
-/* Over a connection of its own, as the write-back opens it. */
+/* Checks the central store over a separate connection, opened in the same way as that of the
+ * write-back. */
 static void check_central(struct check *c)
 {
     static const char *const routines[] = {"wk_acquire",   "wk_load",      "wk_save",
@@ -351,7 +357,8 @@ static void check_central(struct check *c)
     check_word(c, "central_missing", "%s", "");
     check_word(c, "central_broken", "%s", "");
     if (db) {
-        /* Those of this version; a name of another version, or one that the account may not call, is not seen. */
+        /* The routines of this version are looked up. Names of other versions, and routines that
+         * the account may not execute, are not listed. */
         SCOPED(names_free) struct names there = {0};
         SCOPED(buf_free) struct buf missing = {0};
         db_names_select(db,

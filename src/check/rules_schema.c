@@ -30,7 +30,7 @@ void check_load_world(struct check *c)
             c->memory_data += c->tables.list[i].data_length;
             c->memory_bytes += c->tables.list[i].data_length + c->tables.list[i].index_length;
         }
-    /* Only triggers on tables that a restore replaces are moved. */
+    /* Only triggers on tables that a restore replaces are moved to the new tables. */
     if (db_triggers(c->db, c->cfg->schema, t, &ignored) == 0) {
         size_t all = t->count;
         rest.list = xcalloc(all, sizeof *rest.list);
@@ -50,10 +50,10 @@ void check_load_world(struct check *c)
 
 /* ---- sentinel and lease ---- */
 
-/* The row is lost with a restart of the server. A missing table proves no loss: rows in other
- * tables may have been put there by hand. */
+/* The row is lost at a server restart. A missing table does not prove a loss: rows in other tables
+ * may have been inserted by hand. */
 static const struct check_rule sentinel[] = {
-    /* From the table that is not there to the row that is not ours. */
+    /* The order is from a missing table to a row that belongs to another world. */
     {"sentinel", "sentinel_gone standby_here", CHECK_OK,
      "a standby has none before it is promoted"},
     {"sentinel", "sentinel_gone !known_before", CHECK_FAIL, "{sentinel_gone} is not there",
@@ -88,7 +88,7 @@ static const struct check_rule sentinel[] = {
     {"sentinel", NULL, CHECK_OK,
      "{probe.table} holds our row, generation {sentinel_generation:count}"},
 
-    /* It outlasts restarts: a generation above ours is that of another restore. */
+    /* The lease survives restarts. A generation above ours comes from another restore. */
     {"lease", "lease_error", CHECK_FAIL, "{lease_error}", "{lease_hint}"},
     {"lease", "!lease standby_here", CHECK_OK, "a standby has none before it is promoted"},
     {"lease", "!lease", CHECK_FAIL, "table {probe.table}_lease or its row is not there",
@@ -112,7 +112,7 @@ static void sentinel_facts(struct check *c)
     check_fact(c, "known_before", before && before->start != 0);
     check_fact(c, "restarted", before && server_restarted(&c->server, before));
     check_fact(c, "holds_rows", rows);
-    /* Without dumps it may as well be the machine on which the world is to begin. */
+    /* Without dumps this may also be the machine on which the world will start. */
     check_fact(c, "standby_here",
                state_standby(&c->state, c->cfg) &&
                    (c->state.role == ROLE_STANDBY || c->catalog.count > 0));
@@ -130,7 +130,7 @@ static void sentinel_facts(struct check *c)
     if (s.rows != 1 || db_sentinel_durable(c->db, c->cfg->schema, c->cfg->sentinel, engine, &e) < 0)
         engine[0] = '\0';
     check_word(c, "sentinel_engine", "%s", engine);
-    /* With no state and no dump nothing is known that the nonce could contradict. */
+    /* Without a state and a dump, there is nothing that the nonce could contradict. */
     check_fact(c, "nonce_known",
                (!c->state.known && c->catalog.count == 0) ||
                    (c->state.known && strcmp(c->state.nonce, s.nonce) == 0) ||
@@ -143,7 +143,8 @@ static void sentinel_facts(struct check *c)
     check_error(c, "lease", &e);
     check_number(c, "lease", (int64_t)generation);
     check_number(c, "dump_generation", (int64_t)c->catalog.generation);
-    /* One ahead is normal: a restore raises the generation, and its first dump is still to come. */
+    /* A lease that is one generation ahead is normal: a restore raises the generation before its
+     * first dump is written. */
     check_fact(c, "lease_ahead",
                c->catalog.count && generation > c->catalog.generation + 1 &&
                    generation > c->state.generation);
@@ -160,7 +161,8 @@ static void sentinel_facts(struct check *c)
     "their writers wait for: {copied}"
 
 static const struct check_rule method[] = {
-    /* Which one auto would take, and why not a better one. */
+    /* These rules show which method "auto" would choose, and why it does not choose a better
+     * one. */
     {"method", "dump.method=copy", CHECK_OK, "copy: asked for by [dump] method"},
     {"method", "dump.method=lock", CHECK_OK, "lock: asked for by [dump] method",
      "writers wait for the whole dump; method = auto lets them go on sooner"},
@@ -176,7 +178,7 @@ static const struct check_rule method[] = {
      "copy: writers wait for a copy in memory; not fuzzy, which lets them go on: {not_fuzzy}"},
 
     /* How a restore will load the rows. */
-    /* Rows as INSERTs take several times as long; local_infile is a server setting. */
+    /* INSERTs take several times as long; local_infile is a server setting. */
     {"loading", "slow_loading mariadb", CHECK_NOTE,
      "a restore sends rows {loading}, over {loaders} at most",
      DB_SET_FOR_GOOD("local_infile", "1") "; worldkeeper never reads "
@@ -187,7 +189,7 @@ static const struct check_rule method[] = {
     {"loading", NULL, CHECK_OK, "a restore sends rows {loading}, over {loaders} at most"},
 };
 
-/* The method is chosen as a dump chooses it, and the way of loading as a restore does. */
+/* The dump method is chosen as for a dump, and the way of loading as for a restore. */
 static void method_facts(struct check *c)
 {
     static const char *const ways[] = {
@@ -213,7 +215,7 @@ static void method_facts(struct check *c)
 
 /* ---- tables ---- */
 
-/* Tables that dumps or restores leave out or refuse. */
+/* Queries for tables that dumps or restores skip or reject. */
 #define TABLES(what)                                                                               \
     "SELECT TABLE_NAME FROM information_schema.TABLES WHERE " what " AND TABLE_SCHEMA=?"
 #define FOREIGN_KEYS                                                                               \
@@ -224,7 +226,8 @@ static void method_facts(struct check *c)
     "REFERENCED_TABLE_NAME IS NOT NULL AND REFERENCED_TABLE_SCHEMA=?"
 
 static const struct check_rule tables[] = {
-    /* What a dump holds, and tables that it cannot hold, or a restore cannot swap. */
+    /* These rules report what a dump contains, tables that it cannot contain, and tables that a
+     * restore cannot swap. */
     {"tables", "!memory_tables dump.engines=memory", CHECK_WARN,
      "the schema holds no MEMORY table: there is nothing to keep", NULL, true},
     {"tables", "!found", CHECK_OK,
@@ -268,7 +271,7 @@ static const struct check_rule tables[] = {
      " are ours: not dumped, and dropped by the next restore",
      "RENAME TABLE to a name that begins with something else", true},
 
-    /* Tables of ours that a kill has left. */
+    /* Tables of our own that remained after a process was killed. */
     {"left-overs", "shadows !running", CHECK_NOTE,
      "{shadows} shadow tables of a restore that was cut off",
      "the supervisor drops them when it starts, or the next --restore"},
@@ -277,14 +280,16 @@ static const struct check_rule tables[] = {
      "the next --promote drops them; a restart of the server takes their rows, which are in a "
      "conflict file too"},
 
-    /* A server without its data directory has no definitions: those of the dump have to do. */
+    /* A server that lost its data directory has no table definitions, so a restore must use those
+     * in the dump. */
     {"rebuild", "not_rebuilt", CHECK_WARN,
      "on a rebuilt server {not_rebuilt} tables could not be made from a dump: {not_rebuilt_why}",
      "keep their definitions elsewhere: mysqldump --no-data {world.schema:shell}; a table that is "
      "there is restored whatever its definition holds"},
 };
 
-/* A keyless table is followed by whole rows; a durable one is swapped only with [restore] scope = all. */
+/* Sets the facts about tables. The journal identifies rows of a table without a key by all columns.
+ * A durable table is swapped only with [restore] scope = all. */
 static void table_facts(struct check *c)
 {
     const struct config *cfg = c->cfg;
@@ -310,13 +315,14 @@ static void table_facts(struct check *c)
                : !cfg->restore_all ? ", dumped but not restored ([restore] scope = lost)"
                                    : ", dumped and restored too");
     check_number(c, "swapped", (int64_t)swapped);
-    /* One RENAME swaps all tables, so that readers never see half of it; it may take long. */
+    /* One RENAME swaps all tables, so readers never see a mix of old and new ones. It may take
+     * long. */
     check_number(c, "swap_time", restore_swap_estimate(swapped, c->mariadb) / 1000 * 1000);
     check_names(c, "keyless_tables", &keyless);
 }
 
-/* Whether the definitions could be taken from a dump matters on a rebuilt server, where it is too
- * late to find out. */
+/* Reports table definitions that cannot be taken from a dump. A restore on a rebuilt server needs
+ * them, and then it is too late to find out. */
 static void rebuild_facts(struct check *c)
 {
     size_t refused = 0;
@@ -336,7 +342,8 @@ static void rebuild_facts(struct check *c)
     check_number(c, "not_rebuilt", (int64_t)refused);
 }
 
-/* worldkeeper_tmp_new_000001, …_old_…, …_sentinel, worldkeeper_tmp_swap; …_aside_… after a --demote */
+/* Matches worldkeeper_tmp_new_000001, …_old_…, …_sentinel and worldkeeper_tmp_swap, and …_aside_…
+ * after a --demote. */
 static bool is_shadow(const char *name)
 {
     static const char *const kinds[] = {"new_", "old_", "copy_", "aside_", NULL};
@@ -350,7 +357,7 @@ static bool is_shadow(const char *name)
     return strcmp(rest, "swap") == 0;
 }
 
-/* A table of the game with our prefix would be dropped by the next restore. */
+/* Finds tables of the game that have our prefix: the next restore would drop them. */
 static void own_table_facts(struct check *c)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
@@ -372,7 +379,7 @@ static void own_table_facts(struct check *c)
 
 static const struct {
     enum definition_kind kind;
-    const char *many, *privilege; /* on the schema; NULL: that of routines */
+    const char *many, *privilege; /* on the schema; NULL: the privilege for routines */
 } kinds[] = {
     {DEFINITION_VIEW, "views", "SHOW VIEW"},
     {DEFINITION_TRIGGER, "triggers", "TRIGGER"},
@@ -400,7 +407,8 @@ static const struct check_rule all_definitions = {
     "definitions", NULL, CHECK_OK,
     "{definitions} views, triggers, events, functions and procedures are in dumps"};
 
-/* Tries each as a dump reads it; the server says only then what the account lacks, or what is broken. */
+/* Reads each definition as a dump does. Only then does the server report a missing privilege or a
+ * broken definition. */
 static size_t unreadable(struct check *c, enum definition_kind kind, const struct names *names)
 {
     size_t n = 0;
@@ -416,8 +424,8 @@ static size_t unreadable(struct check *c, enum definition_kind kind, const struc
     return n;
 }
 
-/* Returns true if there is nothing to report. Definitions hidden from this account cannot be
- * counted; those of routines are reported once, with the procedures. */
+/* Checks one kind of definitions. Returns true if there is nothing to report. Definitions hidden
+ * from this account cannot be counted. Those of routines are reported once, with the procedures. */
 static bool check_kind(struct check *c, size_t i, size_t *total)
 {
     SCOPED(names_free) struct names names = {0};
@@ -444,7 +452,8 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
     return bad == 0 && !hidden;
 }
 
-/* One finding for all kinds if each is readable, else one for each kind that is not. */
+/* Adds one finding for all kinds if all definitions are readable, otherwise one for each kind with
+ * unreadable definitions. */
 static void check_definitions(struct check *c)
 {
     bool good = true;

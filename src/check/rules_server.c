@@ -26,7 +26,8 @@
 #define NO_TLS "none: rows and logins cross the network unencrypted "
 
 static const struct check_rule login[] = {
-    /* Reasons that the server does not name, then whatever it says. */
+    /* These rules first test for reasons that the server does not name, and then report the
+     * server's own error. */
     {"connection", "connect_error mysql.port=33060 !mysql.socket", CHECK_FAIL, "{connect_error}",
      "33060 is the port of MySQL's X protocol; the one of the classic protocol is 3306 when "
      "nothing else is said"},
@@ -42,7 +43,7 @@ static const struct check_rule login[] = {
 };
 
 static const struct check_rule session[] = {
-    /* Whoever runs another version shall know it before a restore shows what differs. */
+    /* Users of other versions must know this before a restore reveals a difference. */
     {"version", "tested", CHECK_OK, "{vendor} {version}: worldkeeper is tested with this version"},
     {"version", "documented", CHECK_NOTE,
      "{vendor} {version}: supported by its documentation; worldkeeper is tested with {tested_with}",
@@ -54,7 +55,7 @@ static const struct check_rule session[] = {
      "{vendor} {version}: newer than what worldkeeper knows; it is tested with {tested_with}",
      "--drill shows whether dumps and restores work with it"},
 
-    /* Over a network without TLS anybody on the way reads rows and password. */
+    /* Without TLS, anyone on the network path can read the rows and the password. */
     {"encryption", "tls verified mysql.tls=verify", CHECK_OK,
      "{tls}; certificate verified for {name} against {authorities}"},
     {"encryption", "mysql.socket tls", CHECK_OK, "{tls}"},
@@ -75,7 +76,7 @@ static const struct check_rule session[] = {
     {"encryption", NULL, CHECK_WARN, NO_TLS "(the server offers no TLS)",
      "give the server a certificate (ssl_cert, ssl_key), then [mysql] tls = verify"},
 
-    /* An anonymous account would take every GRANT for everybody. */
+    /* A GRANT to the anonymous account would give the privileges to everyone. */
     {"account", "anonymous", CHECK_FAIL,
      "the server has no account {wanted:account} and took us for {account}, the anonymous account, "
      "which anybody can use",
@@ -88,7 +89,7 @@ static const struct check_rule session[] = {
      "ALTER USER {account} WITH MAX_USER_CONNECTIONS 0;"},
 };
 
-/* {tested_with}: "10.5, 10.11, 11.8"; {known_from}: the oldest that is supported. */
+/* Sets {tested_with} ("10.5, 10.11, 11.8") and {known_from}, the oldest supported version. */
 static void series_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf tested = {0};
@@ -117,13 +118,15 @@ void check_version(struct check *c)
     check_fact(c, "tested", support == SERVER_TESTED);
     check_fact(c, "documented", support == SERVER_DOCUMENTED);
     check_fact(c, "old", support == SERVER_TOO_OLD);
-    /* "10.11.19-MariaDB-…" is shown after the vendor's name */
+    /* The suffix of "10.11.19-MariaDB-…" is dropped because the vendor's name is shown before
+     * it. */
     check_word(c, "short_version", "%.*s", (int)strcspn(c->server.version, "-"), c->server.version);
 }
 
-/* If no account has our name, the server may log us in as the anonymous account; a GRANT to that
- * one would be a GRANT to everybody. {login} is the clause for an account of ours: over a socket
- * without a password for {user} of this system, which in MariaDB must have the account's name. */
+/* If no account has our name, the server may log us in as the anonymous account. A GRANT to that
+ * account would be a GRANT to everyone. {login} is the clause for an account of our own. Over a
+ * socket without a password it names {user} of this system, which in MariaDB must equal the
+ * account's name. */
 static void account_facts(struct check *c)
 {
     const struct config_mysql *m = &c->cfg->mysql;
@@ -150,7 +153,8 @@ static void account_facts(struct check *c)
                           "password_file names");
 }
 
-/* Round trip of one statement, the fastest of three, in milliseconds; negative: it failed. */
+/* Returns the round-trip time of one statement in milliseconds, the fastest of three. Returns a
+ * negative value on failure. */
 static double latency(struct db *db, struct err *e)
 {
     double best = -1;
@@ -174,7 +178,7 @@ static struct db_params params_of(const struct check *c, const char *password)
     return p;
 }
 
-/* Connects and gathers what every other part needs: identity, account, kind of node. */
+/* Connects and collects what the other checks need: identity, account and type of node. */
 static int open_session(struct check *c, const char *password, struct err *e)
 {
     struct db_params p = params_of(c, password);
@@ -223,7 +227,7 @@ void check_connect(struct check *c, const char *password)
     CHECK_RULES(c, login);
     if (rc == 0)
         CHECK_RULES(c, session);
-    /* The anonymous account's privileges would say nothing about ours. */
+    /* The privileges of the anonymous account say nothing about those of ours. */
     if (rc < 0 || check_is(c, "anonymous")) {
         db_close(c->db);
         c->db = NULL;
@@ -232,7 +236,7 @@ void check_connect(struct check *c, const char *password)
 
 /* ---- sizes ---- */
 
-/* Sets {name}: the table, and the number of others; and {name_size}. */
+/* Sets {name} to the table and the number of other tables, and {name_size} to its size. */
 static void name_table(struct check *c, const char *name, const char *size_name, uint64_t size,
                        const struct db_table *t, unsigned count)
 {
@@ -249,7 +253,8 @@ static uint64_t total_size(const struct db_table *t)
     return t->data_length + t->index_length;
 }
 
-/* A MEMORY table is full at the limit that it was made with, and gets the server's when it is made again. */
+/* Sets the facts about table sizes. A MEMORY table keeps the limit with which it was created. When
+ * it is created again, it gets the server's current limit. */
 static void heap_facts(struct check *c)
 {
     const struct db_table *full = NULL, *large = NULL, *largest = NULL;
@@ -267,7 +272,7 @@ static void heap_facts(struct check *c)
         if (check_table_size(c, t, "size", "room") && full_count++ == 0)
             full = t;
     }
-    /* The limit to recommend: a power of two with room for the largest table to double. */
+    /* The recommended limit is a power of two at which the largest table can double. */
     while (largest && wanted < 2 * total_size(largest))
         wanted *= 2;
     check_number(c, "wanted_size", (int64_t)wanted);
@@ -289,9 +294,8 @@ static void heap_facts(struct check *c)
     "'BINLOG_BYTES_WRITTEN')/GREATEST(1,(SELECT VARIABLE_VALUE FROM "                              \
     "information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME='UPTIME'))"
 
-/* With a binary log, MySQL and MariaDB let only SUPER move triggers or create functions, unless
- * log_bin_trust_function_creators is on. Would turning the log on make the next restore fail
- * (1419)? */
+/* Would enabling the binary log make the next restore fail (1419)? With a binary log, only SUPER
+ * may move triggers or create functions, unless log_bin_trust_function_creators is on. */
 static bool log_would_forbid(struct check *c)
 {
     SCOPED(names_free) struct names functions = {0};
@@ -303,8 +307,8 @@ static bool log_would_forbid(struct check *c)
             functions.count > 0);
 }
 
-/* Does the server purge its log before the next dump is stored? Not needed with segments. The hint
- * asks for twice the interval of dumps: a dump takes time, and one may fail. */
+/* Does the server purge its log before the next dump is stored? With segments this does not matter.
+ * The hint recommends twice the dump interval, because a dump takes time and one may fail. */
 static void log_age_facts(struct check *c)
 {
     const char *days = server_word(c->version, WORD_LOG_HELD_DAYS),
@@ -335,14 +339,15 @@ static void log_age_facts(struct check *c)
     check_number(c, "log_held", (int64_t)(held * 1000));
 }
 
-/* {log_for_ever}: the setting because of which the log is never deleted; and the lines that change that. */
+/* Sets {log_for_ever} to the setting because of which the log is never deleted, and the words with
+ * the lines that change it. */
 static void log_end_facts(struct check *c)
 {
     const char *days = server_word(c->version, WORD_LOG_HELD_DAYS),
                *held = days ? days : server_word(c->version, WORD_LOG_HELD),
                *total = server_word(c->version, WORD_LOG_TOTAL);
     const int64_t unit = days ? 86400 : 1, apart = c->cfg->dump_interval / 1000;
-    /* Longer than what the journal needs after the last dump. */
+    /* This is longer than the journal needs after the last dump. */
     int64_t keep = 2 * apart > 3 * 86400 ? 2 * apart : 3 * 86400;
     keep = (keep + unit - 1) / unit;
     if (check_text(c, "@binlog_expire_logs_auto_purge")[0] &&
@@ -358,8 +363,8 @@ static void log_end_facts(struct check *c)
     }
 }
 
-/* From where the log ends now, so that nothing of it is read. Other reasons than a privilege that is missing show in
- * what binlog_prerequisites() asks. */
+/* Opens the binary log at its current end, so that no events are read. It shows whether a privilege
+ * is missing; binlog_prerequisites() reports other reasons. */
 void check_prove_log(struct check *c, const char *password)
 {
     struct db_params p = params_of(c, password);
@@ -372,7 +377,7 @@ void check_prove_log(struct check *c, const char *password)
         binlog_close(binlog_open(&p, &now, &options, &c->log_refused));
 }
 
-/* The same judgement as that of dumps and restores. */
+/* Uses the same tests as dumps and restores. */
 static void journal_facts(struct check *c)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites a = {0};
@@ -397,13 +402,13 @@ static void journal_facts(struct check *c)
 
 /* ---- settings, clock ---- */
 
-/* A row of a MEMORY table has at most 64 KiB; twice that if every byte is escaped. */
+/* A row of a MEMORY table has at most 64 KiB, or twice that if every byte is escaped. */
 #define PACKET_WANTED "262144"
-#define PACKET_LEAST "65536" /* with less, statements of our own do not fit */
+#define PACKET_LEAST "65536" /* smaller packets cannot hold our own statements */
 #define LONG_ROWS                                                                                  \
     "SELECT DISTINCT TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN "               \
     "('longtext','longblob','mediumtext','mediumblob','json') AND TABLE_SCHEMA=?"
-#define CLOCK_LIMIT "2000" /* ms: certain even with the largest error */
+#define CLOCK_LIMIT "2000" /* ms; the smallest possible offset is compared with it */
 #define EPOCH_2024 1704067200000
 
 /* Returns whether the account may write although the server is read-only. */
@@ -414,7 +419,8 @@ static bool may_write(struct check *c)
     return proof == DB_UNPROVEN ? check_may_server(c, MAY_WRITE_READ_ONLY) : proof == DB_PROVEN;
 }
 
-/* Settings with which the server would refuse a statement of a dump or of a restore. */
+/* Sets the facts about settings that would make the server reject a statement of a dump or a
+ * restore. */
 static void setting_facts(struct check *c)
 {
     const char *enforced = check_text(c, "@enforce_storage_engine");
@@ -431,8 +437,8 @@ static void setting_facts(struct check *c)
     if (packet < (int64_t)DB_PACKET_LARGEST)
         db_packet_hint(&way_out, packet < strtoll(PACKET_WANTED, NULL, 10) ? 0 : DB_PACKET_UNKNOWN);
     check_word(c, "packet_hint", "%s", way_out.hint);
-    /* With sql_require_primary_key on, which a session turns off if the account may, copies get a
-     * key of their own, but the world's tables are created as they are. */
+    /* With sql_require_primary_key on, copies get a key of their own, but the world's tables are
+     * created without changes. A session turns the setting off if the account may do so. */
     for (size_t i = c->tables.count; i-- > 0;) {
         const struct db_table *t = &c->tables.list[i];
         if (t->has_key || (!t->memory && !c->cfg->restore_all))
@@ -442,7 +448,8 @@ static void setting_facts(struct check *c)
     }
 }
 
-/* The server's clock dates its log and the loss; ours dates dumps and what people read. */
+/* The server's clock dates its log and the loss. Our clock dates the dumps and the times shown to
+ * users. */
 static void clock_facts(struct check *c)
 {
     struct err e = {0};
@@ -458,7 +465,8 @@ static void clock_facts(struct check *c)
         db_invalid(c->db, &e, "its time is no time in seconds");
     check_error(c, "clock", &e);
     if (v && e.cls == ERR_NONE) {
-        /* The server read its clock at any time between ours: assume the middle. */
+        /* The server read its clock at some time between our two readings; the middle is
+         * assumed. */
         int64_t error = (after.ms - before.ms) / 2;
         int64_t ahead = (int64_t)(strtod(v, NULL) * 1000.0) - (before.ms + error);
         check_number(c, "clock_off", ahead < 0 ? -ahead : ahead);
@@ -471,7 +479,7 @@ static void clock_facts(struct check *c)
 #define NO_JOURNAL "none, so what is played after the last dump is lost with the server: {no_log}"
 
 static const struct check_rule server[] = {
-    /* A restore makes room of its own, but the game fills the table under the limit that it has. */
+    /* A restore sets its own limit, but the game fills the table up to the existing one. */
     {"table size", "full", CHECK_WARN,
      "{full} is 80 % full or more: {full_size:size} of {full_most:size}; after that the game's "
      "INSERTs fail (1114)",
@@ -488,7 +496,7 @@ static const struct check_rule server[] = {
      "max_heap_table_size is {@max_heap_table_size:size}; the largest table, {largest}, takes "
      "{largest_size:size}"},
 
-    /* The copies of method copy are in the memory of the server, beside the tables. */
+    /* Method copy stores its copies in the server's memory, in addition to the tables. */
     {"memory", "memory_data !dump.method=lock !available", CHECK_NOTE,
      MEMORY "; how much that machine has cannot be seen from here"},
     {"memory", "memory_data !dump.method=lock available<memory_wanted", CHECK_WARN,
@@ -511,7 +519,7 @@ static const struct check_rule server[] = {
     {"packet size", "@max_allowed_packet", CHECK_OK,
      "max_allowed_packet is {@max_allowed_packet:size}"},
 
-    /* Without a log that holds every row, a loss costs what was played since the last dump. */
+    /* Without a log that records every row, a loss costs everything since the last dump. */
     {"journal", "journal.mode=off", CHECK_WARN,
      "[journal] mode = off: a restore brings back the dump and nothing newer",
      "[journal] mode = auto"},
@@ -537,7 +545,7 @@ static const struct check_rule server[] = {
      "the server's binary log holds each changed row: a restore brings back all that was "
      "acknowledged"},
 
-    /* What the log costs, and what a power cut may cost with it. */
+    /* These rules report the cost of the log, and what a power failure may cost with it. */
     {"binary log", "@log_bin log_for_ever", CHECK_WARN,
      "the server never deletes its binary log ({log_for_ever}): it fills the disk in the end",
      "{log_keep} under [mysqld] in the server's my.cnf, and SET GLOBAL {log_keep_now};", true},
@@ -550,7 +558,7 @@ static const struct check_rule server[] = {
      true},
     {"binary log", "@log_bin !found", CHECK_OK, "it is deleted in time, and synced to the disk"},
 
-    /* Each alone would make a dump or a restore fail, or wait. */
+    /* Each of these settings alone makes a dump or a restore fail or wait. */
     {"settings", "@super_read_only", CHECK_FAIL,
      "super_read_only is on: nothing can be restored on this server",
      "name the server that takes writes, or " DB_UNSET_FOR_GOOD("super_read_only", "OFF"), true},
@@ -585,7 +593,7 @@ static const struct check_rule server[] = {
      DB_UNSET_FOR_GOOD("offline_mode", "OFF"), true},
     {"settings", "!found", CHECK_OK, "none of the server's prevents dumps or restores"},
 
-    /* Nothing is decided by it but the ages of dumps, and what people read. */
+    /* The clock affects only the ages of dumps and the times shown to users. */
     {"clock", "clock_unset", CHECK_WARN,
      "it says {now} here: names and ages of dumps will mislead people", "timedatectl set-ntp true"},
     {"clock", "clock_error", CHECK_WARN, "{clock_error}", "{clock_hint}"},
@@ -601,7 +609,7 @@ void check_server(struct check *c)
     if (available >= 0)
         check_number(c, "available", available);
     check_number(c, "memory_data", (int64_t)c->memory_data);
-    /* A copy's rows may be aligned in another way than the table's. */
+    /* The rows of a copy may be aligned differently from those of the table. */
     check_number(c, "memory_wanted", (int64_t)(c->memory_data + c->memory_data / 10));
     heap_facts(c);
     journal_facts(c);
@@ -635,13 +643,14 @@ void check_server(struct check *c)
 #define OTHER_SERVER "keep the world on a server of its own, or use ordinary replication from it"
 
 static const struct check_rule replication[] = {
-    /* No MEMORY table can be changed there. */
+    /* In group replication, no MEMORY table can be changed. */
     {"group replication", "@group_replication_group_name group_runs", CHECK_FAIL,
      "this server is a member of a group." GROUP, OTHER_SERVER},
     {"group replication", "@group_replication_group_name !group_known", CHECK_WARN,
      "a group is configured." GROUP, OTHER_SERVER},
 
-    /* What a restart of this server does to theirs, and whether a restore reaches them. */
+    /* These rules report how a restart of this server affects its replicas' rows, and whether a
+     * restore reaches the replicas. */
     {"replicas", "replicas mariadb @init_file restore.binlog", CHECK_NOTE,
      OPENED "a restore is logged, and carried out there again"},
     {"replicas", "replicas mariadb @init_file", CHECK_OK,
@@ -652,7 +661,7 @@ static const struct check_rule replication[] = {
     {"replicas", "replicas", CHECK_WARN, STOPPED,
      "[restore] binlog = yes; MySQL has no way to keep that TRUNCATE out of its log"},
 
-    /* Its rows come from the source, and so must its restores. */
+    /* A replica's rows come from its source, so its restores must come from there too. */
     {"replica", "fed", CHECK_WARN,
      "this server is a replica. Its restart empties its MEMORY tables, and the next UPDATE or "
      "DELETE that comes from its source stops replication (error 1032), a restore or not: what its "
@@ -660,7 +669,7 @@ static const struct check_rule replication[] = {
      "keep the world on the source, and here SET sql_log_bin=0; ALTER TABLE … ENGINE=InnoDB for "
      "each table, which survives a restart"},
 
-    /* MEMORY tables are of one node; DDL is of all. */
+    /* Rows of MEMORY tables exist on one node only, but DDL applies to all nodes. */
     {"galera", "galera_error", CHECK_WARN, "{galera_error}", "{galera_hint}"},
     {"galera", "node node_status !node_status=Primary", CHECK_FAIL,
      "node {node_name} is not in the cluster's primary component (wsrep_cluster_status = "
@@ -681,7 +690,8 @@ static const struct check_rule replication[] = {
      "so the game has to use this one"},
 };
 
-/* As a restore does it; this session takes part in the cluster again afterwards. */
+/* Tests node ownership as a restore does. This session takes part in the cluster again
+ * afterwards. */
 static bool owns_node(struct check *c)
 {
     struct err why = {0}, ignored;
@@ -693,8 +703,8 @@ static bool owns_node(struct check *c)
 void check_replication(struct check *c)
 {
     struct err ignored;
-    /* Group Replication refuses each change of a MEMORY table. Few accounts may see whether it
-     * runs. */
+    /* Group Replication rejects every change of a MEMORY table. Few accounts may see whether it is
+     * running. */
     SCOPED(xfree) char *members =
         !check_is(c, "@group_replication_group_name")
             ? NULL
@@ -704,9 +714,9 @@ void check_replication(struct check *c)
                      NULL);
     check_fact(c, "group_known", members != NULL);
     check_word(c, "group_runs", "%s", members ? members : "");
-    /* {opening}: a query whose result is a file for init_file: it opens each MEMORY table at the
-     * server's start, unlogged and before other sessions. That keeps the server's own TRUNCATE out of
-     * MariaDB's log; MySQL writes it in any case. */
+    /* Sets {opening} to a query whose result is a file for init_file. The file opens each MEMORY
+     * table at the server's start, unlogged and before other sessions. That keeps the server's own
+     * TRUNCATE out of MariaDB's log; MySQL logs it in any case. */
     SCOPED(buf_free) struct buf opening = {0};
     buf_adds(&opening,
              "SELECT 'SET sql_log_bin=0;' UNION ALL SELECT CONCAT('SELECT 1 FROM "
