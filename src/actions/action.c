@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-/* What is true of each action. A trait that is missing here is refused before anything is touched: an option that an
- * action does not know could otherwise cost a world. */
+/* The traits of each action. An option without its trait is rejected before any change, because an
+ * option that the action ignores could cost a world. */
 static const struct {
     const char *name;
     unsigned traits;
 } actions[ACTIONS] = {
     [ACTION_NONE] = {"", 0},
-    /* The supervisor logs in by itself, and opens the keys before it takes the lock. */
+    /* The supervisor logs in on its own, and opens the keys before it takes the lock. */
     [ACTION_RUN] = {"run", ACTION_WRITES},
     [ACTION_CHECK] = {"check",
                       ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET | ACTION_GRANTS},
@@ -20,7 +20,8 @@ static const struct {
     [ACTION_DUMP] = {"dump", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                  ACTION_YIELDS | ACTION_FORCE},
     [ACTION_LIST] = {"list", ACTION_READS_DUMPS | ACTION_SHOWN_QUIET | ACTION_FROM},
-    /* It reads only, so that it takes no lock and runs beside a dump; what it finds is noted beside the dump. */
+    /* --verify only reads, so it takes no lock and runs beside a dump. Its result is stored beside
+     * the dump. */
     [ACTION_VERIFY] = {"verify", ACTION_READS_DUMPS | ACTION_SHOWN_QUIET | ACTION_FROM},
     [ACTION_DRILL] = {"drill", ACTION_FROM | ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS |
                                    ACTION_JOB | ACTION_YIELDS},
@@ -29,11 +30,11 @@ static const struct {
                                        ACTION_TABLE | ACTION_AT | ACTION_ACCEPT_CUT |
                                        ACTION_CHARSET | ACTION_WITH_CODE | ACTION_DRY_RUN |
                                        ACTION_FORCE},
-    /* Only --apply writes. */
+    /* --conflicts writes only with --apply. */
     [ACTION_CONFLICTS] = {"conflicts", ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                            ACTION_YIELDS | ACTION_SHOWN_FAILED |
                                            ACTION_SHOWN_QUIET | ACTION_DRY_RUN | ACTION_APPLY},
-    /* It works under the ledger's own lock in the server, not under the world's. */
+    /* --rollup takes the ledger's own lock in the server instead of the world's lock. */
     [ACTION_ROLLUP] = {"rollup", ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB | ACTION_YIELDS |
                                      ACTION_SHOWN_FAILED | ACTION_DRY_RUN | ACTION_UNTIL},
     [ACTION_HISTORY] = {"history", ACTION_SHOWN_QUIET | ACTION_SINCE},
@@ -41,11 +42,11 @@ static const struct {
                                              ACTION_SHOWN_FAILED | ACTION_UNLOCK},
     [ACTION_LOCKS] = {"locks", ACTION_SHOWN_QUIET},
     [ACTION_RELEASE] = {"release", ACTION_LOGS_IN | ACTION_JOB | ACTION_YIELDS | ACTION_FORCE},
-    /* It may take long, and needs no server. */
+    /* --seal may take long, and needs no server. */
     [ACTION_SEAL] = {"seal", ACTION_WRITES | ACTION_READS_DUMPS | ACTION_JOB | ACTION_YIELDS |
                                  ACTION_SHOWN_FAILED},
     [ACTION_STATUS] = {"status", ACTION_AT_ONCE | ACTION_SHOWN_QUIET},
-    /* Without a supervisor there is nothing to pause: these have no effect of their own. */
+    /* These need a supervisor: without one there is nothing to pause or resume. */
     [ACTION_PAUSE] = {"pause", ACTION_SUPERVISOR | ACTION_AT_ONCE | ACTION_UNTIL},
     [ACTION_RESUME] = {"resume", ACTION_SUPERVISOR | ACTION_AT_ONCE},
     [ACTION_TEST_ALERT] = {"test-alert", ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET},
@@ -55,7 +56,7 @@ static const struct {
                                      ACTION_FORCE},
     [ACTION_SWITCH_OVER] = {"switch-over", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS |
                                                ACTION_JOB | ACTION_SUPERVISOR},
-    /* No option of the command line leads here. */
+    /* No command-line option starts this action. */
     [ACTION_TIDY] = {"tidy", ACTION_LOGS_IN | ACTION_READS_DUMPS},
 };
 

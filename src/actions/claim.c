@@ -20,17 +20,18 @@
 #include "base/machine.h"
 #include "base/worker.h"
 
-/* Claims are things of the kernel that end with their holder: two abstract sockets for the schema, a flock for the status
- * directory. None needs to be cleaned up after a crash. */
+/* Claims are kernel objects that are released when the process exits: two abstract sockets for the
+ * schema, and a flock for the status directory. They need no cleanup after a crash. */
 
-/* Of sun_path, behind the zero byte of an abstract name. */
+/* The space in sun_path after the zero byte of an abstract name. */
 #define NAME_MAX_LEN 107
-/* A process that asks for the holder only connects, and is dropped each second (claims_drain()). */
+/* A process that asks for the holder only connects. claims_drain() closes these connections every
+ * second. */
 #define BACKLOG 64
 
 /* ---- the schema ---- */
 
-/* The server's address in a canonical form. */
+/* Returns the server's address in canonical form. */
 static char *server_of(const struct config_mysql *m)
 {
     if (!m->socket)
@@ -46,8 +47,8 @@ bool claims_same_server(const struct config_mysql *a, const struct config_mysql 
     return strcmp(x, y) == 0;
 }
 
-/* "worldkeeper/4f0c…", a hash: an abstract name has at most 107 bytes, a socket's path and a schema
- * may have more. */
+/* Returns "worldkeeper/4f0c…". It is a hash because an abstract name has at most 107 bytes, while a
+ * socket's path and a schema may have more. */
 static char *claim_name(const struct config *cfg)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -68,8 +69,8 @@ static socklen_t abstract(const char *name, struct sockaddr_un *sa)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
-/* An abstract name needs no file: it is gone with the process that bound it, whatever that died of. -1 with errno:
- * EADDRINUSE if the name is taken. */
+/* Binds an abstract name. It needs no file and disappears with the process, however that ended.
+ * Returns -1 with errno EADDRINUSE if the name is taken. */
 static int bind_name(const char *name)
 {
     struct sockaddr_un sa;
@@ -83,7 +84,7 @@ static int bind_name(const char *name)
     return -1;
 }
 
-/* malloc; NULL: it is this world. */
+/* Returns a description of the other world (malloc), or NULL if it is this world. */
 static char *other_world(const struct config *cfg, const char *world, int pid)
 {
     if (strcmp(world, cfg->name) == 0)
@@ -96,8 +97,9 @@ char *claims_schema_holder(const struct config *cfg)
 {
     SCOPED(xfree) char *name = claim_name(cfg);
     char world[64];
-    /* The process that listens there, if it is our own user's or root's; 0: none. Other users' sockets
-     * are ignored, so that they cannot claim a world, but root sees all. */
+    /* Find the process that listens there if it belongs to our user or to root; 0: there is none.
+     * Sockets of other users are ignored, so that they cannot claim a world. Root sees all
+     * sockets. */
     struct sockaddr_un sa;
     struct ucred who = {0};
     socklen_t len = abstract(name, &sa), size = sizeof who;
@@ -111,7 +113,7 @@ char *claims_schema_holder(const struct config *cfg)
     int pid = there && ours ? who.pid : 0;
     if (!pid)
         return NULL;
-    /* The world's name follows that of the claim, in the name of a second socket. */
+    /* A second socket's name consists of the claim's name followed by the world's name. */
     char line[512];
     SCOPED(xfree) char *mark = xasprintf("@%s/", name);
     FILE *f = fopen("/proc/self/net/unix", "re");
@@ -131,7 +133,8 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
     SCOPED(xfree) char *name = claim_name(cfg);
     SCOPED(xfree) char *full = xasprintf("%s/%s", name, cfg->name);
     c->schema = bind_name(name);
-    /* Any other failure is no claim of somebody else: the world is kept without ours rather than not at all. */
+    /* Other failures do not mean that another process has the claim. The world is then kept without
+     * a claim, which is better than not at all. */
     bool taken = c->schema < 0 && errno == EADDRINUSE;
     /* A second socket carries the world's name, for claims_schema_holder(). */
     if (c->schema >= 0)
@@ -146,7 +149,7 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
 
 /* ---- the status directory ---- */
 
-/* The process with a flock on it; 0: none that can be seen. */
+/* Returns the process with a flock on the file, or 0 if none is visible. */
 static int holder_of(int fd)
 {
     struct stat st;
@@ -154,7 +157,7 @@ static int holder_of(int fd)
     return pid > 0 ? pid : 0;
 }
 
-/* The world whose valid status lies in the directory. */
+/* Returns the world whose valid status is in the directory. */
 static char *publisher(const struct config *cfg, int pid)
 {
     json_auto_t *o = worlds_published(cfg);
@@ -178,7 +181,7 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
         return 0;
     c->status = file_dir(cfg->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, NULL);
     if (c->status < 0 || flock(c->status, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return 0; /* a directory that cannot be used is reported when it is written to */
+        return 0; /* an unusable directory is reported at the first write */
     SCOPED(xfree) char *who = publisher(cfg, holder_of(c->status));
     if (!who)
         return 0;
@@ -189,7 +192,7 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
 
 /* ---- both ---- */
 
-/* A worker that outlives us for a moment must not hold the claims. */
+/* A worker that survives the supervisor for a moment must not keep the claims. */
 static void close_in_workers(const struct claims *c)
 {
     const int fds[] = {c->schema, c->name, c->status};
@@ -201,7 +204,7 @@ static void close_in_workers(const struct claims *c)
 int claims_take(const struct config *cfg, struct claims *out, struct err *e)
 {
     *out = CLAIMS_NONE;
-    /* On failure nothing is held: the caller may try again with another config. */
+    /* On failure no claim is kept, so the caller may try again with another config. */
     if (claim_schema(cfg, out, e) < 0 || claim_status(cfg, out, e) < 0) {
         close_in_workers(out);
         claims_drop(out);
@@ -211,7 +214,8 @@ int claims_take(const struct config *cfg, struct claims *out, struct err *e)
     return 0;
 }
 
-/* Asked for by poll(), since the kernel makes a socket for each accept4(), also where nobody waits. */
+/* poll() checks for connections first, because the kernel allocates a socket for each accept4()
+ * even if no client waits. */
 void claims_drain(const struct claims *c)
 {
     struct pollfd p = {.fd = c->schema, .events = POLLIN};

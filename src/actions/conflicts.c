@@ -7,8 +7,8 @@
 #include "actions/request.h"
 #include "restore/conflict_merge.h"
 
-/* The argument is a name in the dump directory, or a path into it: compared by inode, so that any
- * path that leads to the opened directory will do. */
+/* Finds the file that the argument names: a name in the dump directory, or a path into it. The
+ * directories are compared by inode, so any path to the opened directory works. */
 static int name_of(const struct action_context *a, const char *arg, const char **name,
                    struct err *e)
 {

@@ -14,10 +14,11 @@
 #include "mysql/sentinel.h"
 #include "store/kept.h"
 
-/* Bytes of the lock file, which holds one small object. */
+/* The lock file holds one small object of at most this many bytes. */
 #define LOCK_MAX 4096
 
-/* The JSON of a progress is the interface of the control socket, and of --json: keys only ever come. */
+/* Emits the progress as JSON. This is the interface of the control socket and of --json, so keys
+ * may be added but never removed. */
 static void report_progress(struct progress *p)
 {
     struct action_context *a = p->arg;
@@ -56,7 +57,8 @@ int action_load_state(struct action_context *a, struct err *e)
     if (rc < 0 || state_is_of(&a->state, a->cfg->name, a->cfg->dump_dir, e) < 0)
         return -1;
     if (a->state.role == ROLE_STANDBY && !a->cfg->standby.given) {
-        /* Without the section it would be taken for a primary, while another machine keeps the world. */
+        /* Without the section, this machine would act as a primary while another machine keeps the
+         * world. */
         const struct config *c = a->cfg;
         err_set(e, ERR_CONFIG, 0,
                 "%s/state.json says that this machine is a standby of world %s, and %s has no "
@@ -70,8 +72,8 @@ int action_load_state(struct action_context *a, struct err *e)
     return 0;
 }
 
-/* The order matters: the directory is opened first and stays open, so that all that follows is about this one, whatever
- * is moved into its place meanwhile. */
+/* Opens the context. The directory is opened first and stays open, so everything else uses this
+ * directory even if another one is moved to its path. */
 int action_open(struct action_context *a, const struct config *cfg, bool make, struct err *e)
 {
     struct stat st;
@@ -82,14 +84,14 @@ int action_open(struct action_context *a, const struct config *cfg, bool make, s
                                          .note = action_note,
                                          .note_arg = a,
                                          .db = db_params_of(&cfg->mysql)}};
-    /* One statement of a job (the copy of a large table, a RENAME behind a lock) may take as long
-     * as a job may go without progress. */
+    /* One statement of a job may take as long as a job may run without progress. Examples are the
+     * copy of a large table, and a RENAME that waits for a lock. */
     if (a->job.db.read_timeout < cfg->dump_stall)
         a->job.db.read_timeout = cfg->dump_stall;
     if (a->job.db.read_timeout < cfg->restore_stall)
         a->job.db.read_timeout = cfg->restore_stall;
     a->job.dirfd = file_dir(cfg->dump_dir, make ? FILE_MAKE : 0, 0700, e);
-    /* Dumps hold players' data: no access for other users. */
+    /* Dumps hold players' data, so other users get no access. */
     if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() &&
         (st.st_mode & 077))
         fchmod(a->job.dirfd, 0700);
@@ -102,7 +104,7 @@ int action_open(struct action_context *a, const struct config *cfg, bool make, s
     return -1;
 }
 
-/* Kept until the context is closed; buf_free() wipes a secret. */
+/* Reads the password. It is kept until the context is closed; buf_free() wipes a secret. */
 int action_password(struct action_context *a, struct err *e)
 {
     const char *file = a->cfg->mysql.password_file;
@@ -114,7 +116,7 @@ int action_password(struct action_context *a, struct err *e)
     return 0;
 }
 
-/* The descriptor is -1 after it, so that a second call does nothing. */
+/* Closes the context. The descriptor is set to -1, so a second call does nothing. */
 void action_close(struct action_context *a)
 {
     buf_free(&a->password);
@@ -131,7 +133,7 @@ json_t *action_lock_read(const struct action_context *a)
                : NULL;
 }
 
-/* ERR_BUSY, with the holder from the lock file. */
+/* Sets ERR_BUSY, with the holder from the lock file. */
 static int held_by(struct action_context *a, struct err *e)
 {
     json_auto_t *o = action_lock_read(a);
@@ -144,8 +146,9 @@ static int held_by(struct action_context *a, struct err *e)
     return -1;
 }
 
-/* The kernel holds the lock for as long as one process has the descriptor, workers that inherited it included: a killed
- * supervisor whose job lives still has the world. */
+/* Takes the world's lock. The kernel keeps it as long as any process has the descriptor, including
+ * workers that inherited it. A killed supervisor with a running job therefore still holds the
+ * world. */
 int action_lock(struct action_context *a, struct err *e)
 {
     int fd = file_open(a->job.dirfd, "lock", O_RDWR | O_CREAT, e);
@@ -168,7 +171,7 @@ void action_lock_write(int fd, const char *socket)
     json_auto_t *o = json_pack("{s:i, s:o, s:s, s:s}", "pid", (int)getpid(), "host", js_clean(host),
                                "since", text_utc(clock_wall(), at), "socket", socket);
     SCOPED(xfree) char *s = json_dumps(o, 0);
-    /* Information for others only: the lock is held even if this fails. */
+    /* The content only informs other processes: the lock is held even if writing fails. */
     if (s && lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0)
         (void)!file_write_all(fd, s, strlen(s));
 }
@@ -186,7 +189,8 @@ struct db *action_connect_world(const struct action_context *a, struct err *e)
     return NULL;
 }
 
-/* Its row is in memory: a server that was restarted has none, and one that was filled by somebody else has another. */
+/* Checks that the sentinel is ours. Its row is in memory: it is missing after a server restart, and
+ * differs if another process filled the server. */
 int action_check_world(const struct action_context *a, struct db *db, struct err *e)
 {
     struct db_sentinel s = {0};
@@ -200,7 +204,8 @@ int action_check_world(const struct action_context *a, struct db *db, struct err
     return -1;
 }
 
-/* Called after the world is known to be up under this nonce, never before: a later loss is measured against it. */
+/* Saves what is known about the world. Call it only once the world is up under this nonce, because
+ * later losses are measured against it. */
 int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
                     const struct server_id *server, struct err *e)
 {

@@ -21,8 +21,8 @@
 #include "actions/hint_command.h"
 #include "actions/request.h"
 
-/* Both sides of the socket. The supervisor's side never blocks; the client's side waits, with an end for what is answered
- * at once and none for a job. */
+/* Both sides of the socket. The supervisor's side never blocks. The client's side waits: with a
+ * time limit for requests that are answered at once, without one for jobs. */
 
 #define SOCKET_NAME "control.sock"
 
@@ -35,7 +35,7 @@ static int control_dir(const struct config *cfg, unsigned flags, char path[256],
     if (cfg->control_dir || (run && run[0] == '/')) {
         if (cfg->control_dir)
             snprintf(path, 256, "%s", cfg->control_dir);
-        else /* a unit may have several: ours is the first */
+        else /* a unit may have several directories; ours is the first */
             snprintf(path, 256, "%.*s", (int)strcspn(run, ":"), run);
         return file_dir(path, flags, 0755, e);
     }
@@ -50,15 +50,16 @@ static int control_dir(const struct config *cfg, unsigned flags, char path[256],
     return file_dir(path, flags, 0700, e);
 }
 
-/* A socket's path has at most 107 bytes; through the directory's descriptor any directory fits. */
+/* Sets the address. A socket's path has at most 107 bytes; a path through the directory's
+ * descriptor fits for any directory. */
 static void address(int dirfd, struct sockaddr_un *sa)
 {
     *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
     snprintf(sa->sun_path, sizeof sa->sun_path, "/proc/self/fd/%d/" SOCKET_NAME, dirfd);
 }
 
-/* The mode comes from the umask while bind() makes the file: chmod() after it would leave a moment in which all may
- * connect. */
+/* Listens on the control socket. The umask sets its mode while bind() creates the file; a later
+ * chmod() would leave a moment in which every user may connect. */
 int control_listen(const struct config *cfg, char path[256], struct err *e)
 {
     struct sockaddr_un sa;
@@ -67,7 +68,7 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
         return -1;
     size_t len = strlen(path);
     snprintf(path + len, 256 - len, "/" SOCKET_NAME);
-    unlinkat(dirfd, SOCKET_NAME, 0); /* the flock is ours, so no supervisor listens there */
+    unlinkat(dirfd, SOCKET_NAME, 0); /* we have the flock, so no supervisor listens there */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     address(dirfd, &sa);
     mode_t old = umask(0177);
@@ -83,7 +84,8 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
     return err_sys(e, why, "cannot listen on %s", path);
 }
 
-/* The peer is known by the kernel, not by what it says; whoever is not ours is closed without a word. */
+/* Accepts a connection. The kernel identifies the peer. Connections of other users are closed
+ * without an answer. */
 int control_accept(int listener, struct err *e)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -109,8 +111,8 @@ static void hint_to_start(const struct action_context *a, struct err *e)
     err_hint(e, "%s", start);
 }
 
-/* The directory of the socket that the lock file names, else the config's: a lock file without a
- * socket may lie in a directory that replaced the supervisor's. */
+/* Opens the directory of the socket that the lock file names, or else the config's. A lock file
+ * without a socket may be in a directory that replaced the supervisor's. */
 static int find_supervisor(struct action_context *a, struct err *e)
 {
     int fd = -1;
@@ -143,17 +145,18 @@ static bool is_supervisors(int fd, const struct action_context *a)
             (fstat(a->job.dirfd, &st) == 0 && who.uid == st.st_uid));
 }
 
-/* In seconds. */
+/* Returns the time limit for an answer in seconds. */
 static int patience_of(const struct action_context *a)
 {
     return a->patience ? a->patience : CONTROL_PATIENCE;
 }
 
-/* It is there: who took it for gone would start another, or take its world over. */
+/* Reports that the supervisor runs but does not answer. A client that considered it gone would
+ * start another one, or take over its world. */
 static int no_answer(const struct action_context *a, struct err *e)
 {
     json_auto_t *o = action_lock_read(a);
-    int64_t pid = js_number(o, "pid", 0); /* 0: not in what is the dump directory now */
+    int64_t pid = js_number(o, "pid", 0); /* 0: the current dump directory does not tell */
     SCOPED(xfree) char *which = pid > 0 ? xasprintf("-p %" PRId64, pid) : xstrdup("-C worldkeeper");
     err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
             a->cfg->name, patience_of(a));
@@ -163,7 +166,8 @@ static int no_answer(const struct action_context *a, struct err *e)
                     which);
 }
 
-/* The directory is opened first: between looking and connecting nobody can put another socket into its path. */
+/* Connects to the supervisor. The directory is opened first, so no process can replace the socket's
+ * path between the check and the connection. */
 static int connect_supervisor(struct action_context *a, struct err *e)
 {
     struct sockaddr_un sa;
@@ -173,7 +177,7 @@ static int connect_supervisor(struct action_context *a, struct err *e)
     struct timeval limit = {patience_of(a), 0};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     address(dirfd, &sa);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* for connect() as well */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* limits connect() too */
     int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&sa, sizeof sa);
     close(dirfd);
     if (rc == 0 && is_supervisors(fd, a))
@@ -188,14 +192,15 @@ static int connect_supervisor(struct action_context *a, struct err *e)
         close(fd);
     if (rc == 0)
         return -1;
-    if (why == EAGAIN) /* those who asked before it have not been answered either */
+    if (why == EAGAIN) /* earlier clients have not been answered either */
         return no_answer(a, e);
     err_set(e, ERR_UNREACHABLE, why, "no supervisor answers for world %s", a->cfg->name);
     hint_to_start(a, e);
     return -1;
 }
 
-/* A client trusts the exit class of a supervisor of its own version only; an unknown one is a failure. */
+/* Reads the final answer. A client knows only the exit classes of its own version; an unknown class
+ * counts as a failure. */
 static int answer(const struct action_context *a, const json_t *done, json_t **result,
                   struct err *e)
 {
@@ -212,14 +217,15 @@ static int answer(const struct action_context *a, const json_t *done, json_t **r
     return err_hint(e, "its log may say more");
 }
 
-/* Limits the wait for requests that the supervisor answers at once; a job may take any time. */
+/* Waits for the answer. Only requests that the supervisor answers at once have a time limit; a job
+ * may take any time. */
 static int wait_answer(int fd, const struct action_context *a, const struct request *r,
                        struct err *e)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     mono_t began = clock_mono();
     int n = -1;
-    while (n < 0) { /* again after a signal */
+    while (n < 0) { /* repeated after a signal */
         int64_t left = patience_of(a) * INT64_C(1000) - mono_since(clock_mono(), began);
         n = poll(&p, 1, !action_is(r->action, ACTION_AT_ONCE) ? -1 : left > 0 ? (int)left : 0);
     }
@@ -228,8 +234,8 @@ static int wait_answer(int fd, const struct action_context *a, const struct requ
     return no_answer(a, e);
 }
 
-/* Events go to the caller as they come. The lock file names the socket, since a supervisor keeps the directory that it
- * opened, wherever the config points now. */
+/* Sends the request and passes events to the caller as they arrive. The lock file names the socket,
+ * because a supervisor keeps the directory that it opened even if the config changes. */
 int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     *result = NULL;
@@ -242,7 +248,7 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
     if (fd < 0)
         return CONTROL_NOBODY;
     int rc = worker_send(fd, o), why = errno;
-    if (rc < 0 && why != EPIPE) { /* EPIPE: its reason may be there to be read */
+    if (rc < 0 && why != EPIPE) { /* after EPIPE its reason may still be readable */
         close(fd);
         return err_sys(e, why, "cannot send to the supervisor");
     }
@@ -266,7 +272,8 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
     return rc;
 }
 
-/* The answer must name this world: the socket of the config may be another one's. */
+/* Returns true if a supervisor of this world answers. The answer must name this world, because the
+ * config's socket may belong to another one. */
 bool control_elsewhere(struct action_context *a)
 {
     struct request r = {.action = ACTION_STATUS};

@@ -1,4 +1,4 @@
-/* --from offsite: what lies in the store on another machine. */
+/* --from offsite: dumps that are stored in the store on another machine. */
 #include "actions/from.h"
 
 #include <inttypes.h>
@@ -30,8 +30,8 @@ int action_from_catalog(struct action_context *a, const struct request *r, struc
     return open_store(a, r, &f, e) < 0 ? -1 : fetch_catalog(&f, out, e);
 }
 
-/* So that the off-site worker does not count on a copy that was found damaged. What root writes is no use to
- * the service. */
+/* Records the result, so that the off-site worker does not rely on a copy that was found damaged.
+ * Files that root writes are useless to the service, so root records nothing. */
 static void note_finding(struct action_context *a, const struct manifest *m, const struct err *why)
 {
     struct stat dir;
@@ -78,8 +78,8 @@ int action_from_verify(struct action_context *a, const struct request *r, json_t
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
-/* A drill is to prove the copy in the store, also where the dump is here. `beside`: it may come while it is
- * restored. */
+/* Fetches the dump. A drill must test the copy in the store even if the dump is here. With
+ * `beside`, the dump may arrive while it is restored. */
 static int bring(const struct request *r, struct fetch *f, const struct catalog *here,
                  const struct manifest *m, struct fetch_beside *beside, struct err *e)
 {
@@ -97,8 +97,8 @@ static bool is_asked(const struct copy_dump *d, const struct request *r, wall_t 
                                    : catalog_named(d->name, r->dump);
 }
 
-/* 1: it is here; 0: it is skipped. The store is another machine's disk: what comes from it is proved by its manifest
- * before it counts. */
+/* Returns 1 if the dump is available, 0 if it is skipped, -1 on error. The store is another
+ * machine's disk, so its data is verified by the manifest before it is used. */
 static int try_one(struct action_context *a, const struct request *r, wall_t until,
                    struct action_from *from, const struct catalog *here, bool beside, struct err *e)
 {
@@ -119,8 +119,8 @@ static int try_one(struct action_context *a, const struct request *r, wall_t unt
     return 0;
 }
 
-/* The newest that is asked for and proves good; each that does not is noted. One of an earlier round than is known here, or
- * than another one in the store, is taken only by name. */
+/* Chooses the newest requested dump that is verified; each damaged one is noted. A dump of an
+ * earlier round than the newest one known here or in the store is used only by name. */
 static int choose(struct action_context *a, const struct request *r, wall_t until,
                   struct action_from *from, const struct catalog *here, bool beside, struct err *e)
 {
@@ -181,12 +181,13 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
         fetch_segments(f, &from->dump.m, e) < 0 ||
         (r->action == ACTION_RESTORE && !r->into && fetch_above(f, &a->state.generation, e) < 0))
         return -1;
-    /* What is dumped here after it is of the newest round, whichever one was restored by name. */
+    /* Later dumps here belong to the newest round, even if a dump of another round was restored by
+     * name. */
     if (request_swaps(r) && f->round > here.round && round_begin(a->job.dirfd, f->round, "", e) < 0)
         return -1;
     if (f->passed.cls != ERR_NONE)
         action_note(a, f->passed.text);
-    /* The newest one that is here is restored with its journal. */
+    /* If the chosen dump is the newest one here, it is restored with its journal. */
     const struct manifest *m = &from->dump.m;
     const struct catalog_entry *newest = catalog_newest(&here, 0);
     bool is = !r->dump && (!newest || manifest_compare(&newest->m, m) <= 0);
@@ -200,7 +201,8 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
     return fetch_beside_start(&from->beside, e);
 }
 
-/* In this order: a fetch that still runs uses the connection, and both use the manifest. */
+/* Closes these in this order, because a running fetch uses the connection, and both use the
+ * manifest. */
 void action_from_end(struct action_from *from)
 {
     fetch_beside_close(&from->beside);
@@ -209,7 +211,7 @@ void action_from_end(struct action_from *from)
     *from = (struct action_from){.name = ""};
 }
 
-/* Noted, not failed: the world is restored whatever the store's memory says. */
+/* Adopts the store's manifests. A failure is only noted, because the world is restored anyway. */
 void action_adopt(struct action_context *a)
 {
     struct err why;

@@ -38,8 +38,8 @@ static bool in_usual_place(const struct config *cfg)
     return strcmp(cfg->path, usual) == 0;
 }
 
-/* The user for runuser; NULL: the reader is the right user already. A supervisor that runs as root
- * does so on purpose (--allow-root), and its dumps are root's. */
+/* Returns the user for runuser, or NULL if the reader is already the right user. A supervisor that
+ * runs as root does so on purpose (--allow-root), and root owns its dumps. */
 static char *user_to_name(const struct config *cfg, enum hint_reader reader)
 {
     if (reader == HINT_ROOT)
@@ -47,7 +47,7 @@ static char *user_to_name(const struct config *cfg, enum hint_reader reader)
     return geteuid() == 0 ? user_if_known(cfg) : NULL;
 }
 
-/* "worldkeeper --world s8", with runuser before it if needed. */
+/* Appends "worldkeeper --world s8", preceded by runuser if needed. */
 static void whole_command(const struct config *cfg, enum hint_reader reader, struct buf *b)
 {
     SCOPED(xfree) char *user = user_to_name(cfg, reader);
@@ -63,7 +63,8 @@ static void whole_command(const struct config *cfg, enum hint_reader reader, str
     }
 }
 
-/* Where the service starts it, systemctl is the only right way: a supervisor that was started by hand is none of its. */
+/* Returns the command to start the supervisor. If the service starts it, systemctl is the only
+ * right way, because systemd does not manage a supervisor that was started manually. */
 char *hint_start(const struct config *cfg)
 {
     struct buf b = {0};
@@ -76,8 +77,8 @@ char *hint_start(const struct config *cfg)
     return b.p;
 }
 
-/* A user who may read the config: an owner other than root, or the user with the name of a group
- * that may; for a config that cannot be seen, the package's user. NULL: root. */
+/* Returns a user who may read the config: an owner other than root, or the user named like a group
+ * that may read it. If the config cannot be seen, it is the package's user. NULL means root. */
 static char *reader_of(const char *path)
 {
     struct stat st;
@@ -105,15 +106,16 @@ char *hint_retype(const char *path, char *const *argv)
     return b.p;
 }
 
-/* Does the command name the world already, or need none? Or is it no option but the end of
- * runuser's "-u worldkeeper --", where the user has the program's name? */
+/* Does the command already name the world, or need none? Also true for the end of runuser's "-u
+ * worldkeeper --", which is not an option: the user has the program's name. */
 static bool is_whole(const char *options)
 {
     return text_starts(options, "--world") || text_starts(options, "--config") ||
            text_starts(options, "--help") || options[2] < 'a' || options[2] > 'z';
 }
 
-/* Hints are written once, without a world, by code that does not know who will read them. */
+/* Completes the commands in a hint. The code that writes hints knows neither the world nor the
+ * reader. */
 void hint_command(const struct config *cfg, enum hint_reader reader, const char *hint,
                   struct buf *out)
 {

@@ -1,4 +1,4 @@
-/* The history (store/history.h): what actions leave in it, and --history. */
+/* The history (store/history.h): the records of actions, and --history. */
 #include "actions/history.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/js.h"
 #include "store/timeline.h"
 
-/* What --history shows without --since: a week. */
+/* --history shows one week without --since. */
 #define SINCE_MS (7 * INT64_C(86400000))
 
 enum history_kind history_of(const struct request *r, const json_t *result, const struct err *e)
@@ -24,7 +24,8 @@ enum history_kind history_of(const struct request *r, const json_t *result, cons
         {ACTION_RESTORE, HISTORY_RESTORE, true}, {ACTION_PROMOTE, HISTORY_RESTORE, false},
         {ACTION_ROLLUP, HISTORY_ROLLUP, true},
     };
-    /* Refused before a dump was chosen, or where there is nothing to promote: no restore has begun. */
+    /* The request was rejected before a dump was chosen, or there is nothing to promote. No restore
+     * has begun. */
     bool refused = e && (e->cls == ERR_REFUSED || e->cls == ERR_CONFIG || e->cls == ERR_USAGE);
     if (r->action == ACTION_PROMOTE && refused && !js_text(result, "dump")[0])
         return HISTORY_KINDS;
@@ -34,8 +35,8 @@ enum history_kind history_of(const struct request *r, const json_t *result, cons
     return HISTORY_KINDS;
 }
 
-/* The values of a record, ended by NULL: as they are named there, and after "=" in the result, where that differs. A
- * dump's `bytes` are those of its file. */
+/* The values of a record, terminated by NULL. After "=" is the key in the result, where it differs.
+ * The `bytes` of a dump are those of its file. */
 static const char *const of_dump[] = {"dump=name", "rows",   "bytes=file_size", "sql_bytes=bytes",
                                       "seconds",   "method", "wait_ms",         NULL},
                          *const of_restore[] = {"dump",       "rows",         "seconds",
@@ -46,8 +47,8 @@ static const char *const of_dump[] = {"dump=name", "rows",   "bytes=file_size", 
                          *const of_rollup[] = {"ledgers", NULL},
                          *const of_write_back[] = {"sent", "stolen", "stale", "released", NULL};
 
-/* "table a (definition), table b (view)": tables that came back as the dump defines them, and where what stood in their
- * place is. */
+/* Adds "table a (definition), table b (view)": tables that were restored as the dump defines them,
+ * and the file with the replaced definitions. */
 static void add_as_dumped(json_t *o, const json_t *result)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -78,10 +79,10 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
         json_object_set_new(
             o, name, js_or_null(known ? json_object_get(result, from ? from + 1 : name) : NULL));
     }
-    if (r->action == ACTION_ROLLUP && r->verify) /* nothing was rolled up: the figures are totals */
+    if (r->action == ACTION_ROLLUP && r->verify) /* no rollup: the figures are totals */
         json_object_set_new(o, "verify", json_true());
     if (r->action == ACTION_VERIFY) {
-        /* Null: it did not come to an end. */
+        /* Null means that --verify did not finish. */
         json_t *list = json_object_get(result, "dumps"), *dump;
         int64_t whole = 0;
         size_t i;
@@ -102,7 +103,7 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
         js_set_clean(o, "only", r->tables);
     if (r->from)
         js_set_clean(o, "from", r->from);
-    if (e && r->action == ACTION_DRILL) /* it counts them once it has passed */
+    if (e && r->action == ACTION_DRILL) /* counted only after the drill passed */
         json_object_set_new(o, "rows", json_null());
     if (e) {
         bool rejected = js_text(result, "rejected")[0];
@@ -132,7 +133,7 @@ void history_by_hand(struct action_context *a, const struct request *r, const js
     enum history_kind kind = history_of(r, result, e);
     struct stat dir;
     struct err late;
-    /* A file that root creates is no use to the service. */
+    /* A file that root creates is useless to the service. */
     if (kind == HISTORY_KINDS || a->job.dirfd < 0 || fstat(a->job.dirfd, &dir) < 0 ||
         dir.st_uid != geteuid())
         return;
@@ -163,7 +164,8 @@ static void see(void *arg, const json_t *record, const char *line)
         json_array_append(r->records, (json_t *)(uintptr_t)record);
 }
 
-/* Read from the file itself, so that it works without a supervisor; what the last seconds brought may be missing. */
+/* Reads the file itself, so that it works without a supervisor. Records of the last seconds may be
+ * missing. */
 int action_history(struct action_context *a, const struct request *r, json_t **result,
                    struct err *e)
 {
@@ -171,13 +173,14 @@ int action_history(struct action_context *a, const struct request *r, json_t **r
     struct reading reading = {.since = {now.ms - SINCE_MS}};
     struct history_place place = {0};
     bool from_start;
-    /* In UTC, as main.c writes it. */
+    /* The time is in UTC, as main.c writes it. */
     if (r->since && text_time_parse(r->since, now, &reading.since) < 0)
         return err_set(e, ERR_USAGE, 0, "--since \"%.100s\" is not a time in the past", r->since);
     reading.records = json_array();
     reading.timeline = timeline_new(now);
     int rc = history_read(a->job.dirfd, &place, &from_start, see, &reading, e);
-    /* Until the last sign of life that a supervisor left in the state: after it nothing is known. */
+    /* The timeline ends at the supervisor's last sign of life in the state. Nothing is known about
+     * the time after it. */
     const struct state *s = &a->state;
     if (s->watched && s->watched_at.ms <= now.ms)
         timeline_until(reading.timeline, s->watched_at);

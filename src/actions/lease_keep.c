@@ -1,5 +1,6 @@
-/* The lease of a world ([standby] lease) in an action that takes the world over: taken first, and renewed by a
- * process of its own while the world is loaded. Without a lease in the config each does nothing. */
+/* The lease of a world ([standby] lease) in an action that takes over the world. It is taken first,
+ * and a separate process renews it while the world is loaded. Without a lease in the config these
+ * functions do nothing. */
 #include "actions/lease_keep.h"
 
 #include <poll.h>
@@ -13,8 +14,8 @@
 
 #define TRY_MS 500
 #define UNSAID_MS 20
-#define EXTRA_MS fault_wait(10000) /* beside two times the lease's */
-#define AWAY_MS 60000              /* without an answer, however long the lease is */
+#define EXTRA_MS fault_wait(10000) /* in addition to twice the lease's duration */
+#define AWAY_MS 60000              /* limit without an answer, regardless of the lease */
 
 static bool is_wanted(const struct action_context *a)
 {
@@ -40,7 +41,7 @@ static int renew(int fd, void *arg)
     enum lease_result got = open_lease(k->a, &l, &e) < 0 ? LEASE_REFUSED : LEASE_OK;
     while (got == LEASE_OK || got == LEASE_AWAY) {
         if (poll(&p, 1, (int)(k->a->cfg->standby.ttl / 5)) > 0)
-            break; /* nothing is ever sent to it: it is not needed any more */
+            break; /* no data is ever sent: the renewer is no longer needed */
         got = lease_renew(l, &k->grant, &e);
         if (got == LEASE_OK)
             fence_set(k->grant.valid_until);
@@ -65,7 +66,7 @@ static int refuse_held(struct lease *l, struct err *e)
     return err_hint(e, "--switch-over on that machine hands the world over");
 }
 
-/* It is gone, and only left to who had it for as long as he may count on it. */
+/* Returns true if the lease was released. Its last holder may still rely on it until it expires. */
 static bool is_ending(struct lease *l)
 {
     struct lease_record r = {0};
@@ -103,7 +104,8 @@ static int take(struct lease_keep *k, struct lease *l, struct err *e)
     }
 }
 
-/* Not another machine's: whoever has, or had, the newest lease has the world. */
+/* Refuses if the newest lease belongs or belonged to another machine, because that machine has the
+ * world. */
 static int need_own(const struct action_context *a, const struct lease_record *r, struct err *e)
 {
     if (!r->number || strcmp(r->holder, a->state.holder) == 0)
@@ -121,7 +123,7 @@ static int look(const struct lease_keep *k, struct lease *l, struct err *e)
     return need_own(k->a, &r, e);
 }
 
-/* Also where no lease is configured, so that lease_keep_end() may be called in any case. */
+/* Works without a configured lease too, so lease_keep_end() may be called in any case. */
 static void make(struct lease_keep *k, struct action_context *a)
 {
     *k = (struct lease_keep){.a = a};
@@ -167,7 +169,8 @@ int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *w
     return is_wanted(a) ? begin(k, a, true, e) : action_need_record(a, e);
 }
 
-/* A place that does not answer stops no dump: reading harms nobody. */
+/* Checks the lease before a dump. A lease service that does not answer does not prevent the dump,
+ * because reading is harmless. */
 int lease_keep_ask(struct action_context *a, struct err *e)
 {
     struct lease_record r;
@@ -213,7 +216,8 @@ void lease_keep_end(struct lease_keep *k)
         waitpid(pid, NULL, 0);
 }
 
-/* Games here read that it is over: what they read would outlast a lease that is given back. */
+/* Marks the lease as ended in the world, where games read it. Otherwise the old value would outlast
+ * the released lease. */
 static int end_word(const struct action_context *a, struct err *e)
 {
     struct db *db = db_open(&a->job.db, e);
@@ -237,7 +241,7 @@ void lease_keep_release(struct action_context *a, bool kept)
                        "that could withdraw the status UP");
         return;
     }
-    /* Until no status says any more that the world is up here, or what it said is over. */
+    /* Wait until no status reports the world as up here, or until such a status has expired. */
     progress_phase(a->job.progress, "waiting for the status", 0, 0);
     while (fence_believed()) {
         progress_at(a->job.progress, 0, 0);
@@ -251,7 +255,7 @@ void lease_keep_release(struct action_context *a, bool kept)
     }
     enum lease_result got = open_lease(a, &l, &e) < 0 ? LEASE_REFUSED : lease_renew(l, &g, &e);
     if (got ==
-        LEASE_AWAY) /* etcd may have elected a leader just then: the next answer is the new one's */
+        LEASE_AWAY) /* etcd may just have elected a leader: the next answer is the new leader's */
         got = lease_renew(l, &g, &e);
     if (got == LEASE_OK)
         got = lease_release(l, &g, &e);

@@ -1,4 +1,4 @@
-/* --rollup, and the tables and views that --init makes beside ledgers. */
+/* --rollup, and the tables and views that --init creates for ledgers. */
 #include "actions/ledgers.h"
 
 #include <string.h>
@@ -7,9 +7,10 @@
 #include "base/js.h"
 #include "store/signature.h"
 
-#define LOCK_WAIT_MS 60000 /* by hand; the supervisor comes back later */
+#define LOCK_WAIT_MS 60000 /* for manual runs; the supervisor retries later */
 
-/* Marks are set as well: from this moment the age of rows is known, and the first rollup need not wait for it. */
+/* Creates what ledgers need, and sets rollup positions. From then on the age of rows is known, so
+ * the first rollup need not wait for it. */
 int action_init_ledgers(struct action_context *a, json_t **made, json_t **skipped, struct err *e)
 {
     json_t *list = *made = json_array();
@@ -40,13 +41,14 @@ int action_init_ledgers(struct action_context *a, json_t **made, json_t **skippe
     return rc;
 }
 
-/* Marks come first: with rollup_after = 0 the rows up to this one are old enough. */
+/* Sets the rollup position first: with rollup_after = 0, rows up to this position are old
+ * enough. */
 static int work(struct db *db, struct ledger *l, const struct ledger_options *opt,
                 struct ledger_report *out, struct err *e)
 {
     bool changes = !opt || !opt->dry_run;
     if (!l->made && opt)
-        return ledger_rollup(db, l, opt, &out->result, e); /* which names what is missing */
+        return ledger_rollup(db, l, opt, &out->result, e); /* it names what is missing */
     if (l->made && changes && ledger_mark(db, l, e) < 0)
         return -1;
     if (opt && ledger_rollup(db, l, opt, &out->result, e) < 0)
@@ -54,7 +56,7 @@ static int work(struct db *db, struct ledger *l, const struct ledger_options *op
     return l->made ? ledger_figures(db, l, &out->figures, e) : 0;
 }
 
-/* Nothing of a failure is lost: *out has it, as the supervisor's worker sends it. */
+/* Processes one ledger. *out receives any error, and the supervisor's worker sends it. */
 int action_ledger(struct action_context *a, const struct config_ledger *c, int64_t wait,
                   const struct ledger_options *opt, struct ledger_report *out)
 {
@@ -84,7 +86,8 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     return rc;
 }
 
-/* One entry of the result for each ledger, with its error, since the others go on. */
+/* Adds one entry per ledger to the result. It includes the error, because the other ledgers
+ * continue. */
 static int roll_up(struct action_context *a, const struct config_ledger *c,
                    const struct ledger_options *opt, json_t *list, struct err *e)
 {
@@ -105,7 +108,8 @@ static int roll_up(struct action_context *a, const struct config_ledger *c,
     return rc;
 }
 
-/* Under the same lock as a rollup: between two of its pieces totals and ledger disagree. */
+/* Compares totals and ledger under the same lock as a rollup, because they disagree between two
+ * steps of a rollup. */
 static int verify(struct action_context *a, const struct config_ledger *c, json_t *list,
                   struct err *e)
 {
@@ -141,7 +145,7 @@ static int verify(struct action_context *a, const struct config_ledger *c, json_
     return rc;
 }
 
-/* All are tried; the first failure is the result's. */
+/* Tries all ledgers. The first failure becomes the result's error. */
 int action_rollup(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     const struct config *c = a->cfg;

@@ -1,4 +1,4 @@
-/* --list: the dumps, and which moments --at can restore. */
+/* --list: the dumps, and the times that --at can restore. */
 #include "actions/list.h"
 
 #include <stdlib.h>
@@ -10,11 +10,12 @@
 #include "mysql/sentinel.h"
 #include "store/catalog.h"
 
-/* For the server, in ms: --list must also be quick where it hangs. */
+/* Time limit for the server in ms: --list must be quick even if the server hangs. */
 #define WAIT_MS 2000
 #define GAPS_MAX 32
 
-/* The manifest's own summary, and what is known of it since: proofs and damage stand beside a dump, not in it. */
+/* Returns the summary of each manifest with later findings. Verification results and damage are
+ * stored beside a dump rather than in it. */
 static json_t *catalog_json(const struct catalog *c, const char *sentinel)
 {
     json_t *list = json_array();
@@ -39,7 +40,8 @@ static json_t *catalog_json(const struct catalog *c, const char *sentinel)
     return list;
 }
 
-/* The gaps in the state: they limit which moments can be restored, also without the server. */
+/* Reads the gaps from the state. They limit the times that can be restored, and are known without
+ * the server. */
 static size_t known_gaps(const struct action_context *a, struct segment_mark *out, size_t room)
 {
     json_t *list = a->state.gaps[0] ? json_loads(a->state.gaps, 0, NULL) : NULL, *o;
@@ -58,7 +60,7 @@ static size_t known_gaps(const struct action_context *a, struct segment_mark *ou
     return n;
 }
 
-/* The current MEMORY tables, in the form of a manifest's list. */
+/* Fills a manifest with the current MEMORY tables. */
 static int world_now(struct db *db, const struct config *cfg, struct manifest *m, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables now = {0};
@@ -72,7 +74,7 @@ static int world_now(struct db *db, const struct config *cfg, struct manifest *m
     return s.rows == 1 ? 0 : -1;
 }
 
-/* --list does not wait for a server in trouble, and works without one. */
+/* Queries the server. --list does not wait for a server in trouble, and works without one. */
 static bool ask_server(struct action_context *a, struct manifest *world,
                        struct recovery_range_server *out)
 {
@@ -93,7 +95,7 @@ static bool ask_server(struct action_context *a, struct manifest *world,
     return out->oldest[0] && out->world;
 }
 
-/* From our segments if there are any, else from the server's log. */
+/* Returns the ranges from our segments if there are any, otherwise from the server's log. */
 static json_t *ranges_json(struct action_context *a, const struct catalog *c)
 {
     struct recovery_range range;

@@ -1,4 +1,4 @@
-/* --write-back, --locks, --release; and what --init makes for [progress]. */
+/* --write-back, --locks, --release, and what --init creates for [progress]. */
 #include "actions/progress.h"
 
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "base/js.h"
 #include "progress/write_back.h"
 
-#define LOCK_WAIT 60u /* seconds: the supervisor's own write-back ends by then */
+#define LOCK_WAIT 60u /* seconds; the supervisor's write-back ends by then */
 
-/* InnoDB's are to be on all nodes of a Galera cluster; MEMORY tables are this node's own. */
+/* Creates the local store. InnoDB tables must exist on all nodes of a Galera cluster; MEMORY tables
+ * belong to this node only. */
 int action_init_progress(struct action_context *a, struct err *e)
 {
     const struct config_progress *p = &a->cfg->progress;
@@ -33,7 +34,8 @@ static int configured(const struct action_context *a, struct err *e)
     return -1;
 }
 
-/* Both ends, of a world that lives: in one that was forgotten nothing is unsent, and no session open. */
+/* Connects to both stores. The world must be up: after a server restart no unsent save and no open
+ * session would be left. */
 static int connect_both(struct action_context *a, struct write_back *w, struct err *e)
 {
     write_back_open(w, a->cfg, a->state.central);
@@ -79,7 +81,7 @@ int action_write_back(struct action_context *a, const struct request *r, json_t 
     return rc;
 }
 
-/* The world is not asked: locks are of the central store alone. */
+/* Lists the locks. The world is not queried, because locks exist only in the central store. */
 int action_locks(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     (void)r;
@@ -97,7 +99,8 @@ int action_locks(struct action_context *a, const struct request *r, json_t **res
     return rc;
 }
 
-/* As its lock is held by now. `ended`: sessions were ended, and this one's row is gone. */
+/* Releases the lock, depending on its current holder. `ended`: sessions were ended, and the row of
+ * this one is gone. */
 static int release_held(const struct action_context *a, struct write_back *w,
                         const struct local_key *key, bool ended, bool force, char outcome[16],
                         struct err *e)
@@ -110,7 +113,7 @@ static int release_held(const struct action_context *a, struct write_back *w,
     snprintf(outcome, 16, ended ? "released" : "free");
     if (!holder[0] || (ended && strcmp(holder, own) == 0)) /* the game has opened another one */
         return 0;
-    /* Another machine that has the world by now may hold it for the same player. */
+    /* If another machine now has the world, it may hold the lock for the same player. */
     if (fence_check("release", e) < 0)
         return -1;
     if (strcmp(holder, own) == 0)
@@ -128,8 +131,9 @@ static int release_held(const struct action_context *a, struct write_back *w,
     return -1;
 }
 
-/* *ended: its lock was released with all that are closing. What could not be sent keeps its session, and the lock,
- * unless that is forced: the next holder would never find that save, and it could not be sent any more. */
+/* Ends the session. *ended is set if its lock was released together with those of all closing
+ * sessions. If a save cannot be sent, session and lock are kept unless `force` is set. Otherwise
+ * the next holder would never get that save, which could no longer be sent. */
 static int end_session(struct write_back *w, const struct local_key *key, bool force, bool *ended,
                        struct err *e)
 {
@@ -155,7 +159,8 @@ static int end_session(struct write_back *w, const struct local_key *key, bool f
     return -1;
 }
 
-/* First what this world has not sent, then the lock: the next holder must find the last save. */
+/* Sends what this world has not sent yet, then releases the lock: the next holder must find the
+ * last save. */
 int action_release(struct action_context *a, const struct request *r, json_t **result,
                    struct err *e)
 {

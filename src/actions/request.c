@@ -7,14 +7,14 @@
 #include "base/js.h"
 #include "base/text.h"
 
-#define PAUSE_MAX (INT64_MAX / 4) /* the command line's limit too */
+#define PAUSE_MAX (INT64_MAX / 4) /* the command line has the same limit */
 
-/* All that a request has beside its action. */
+/* All fields of a request except its action. */
 static const struct field {
     const char *key;
     enum { TEXT, FLAG, SKIP, PAUSE } kind;
     size_t offset;  /* of a char * or bool in struct request */
-    unsigned trait; /* set, it is only for actions that take this option; 0: for any */
+    unsigned trait; /* if set, only actions with this option; 0: any */
 } fields[] = {
     {"dump", TEXT, offsetof(struct request, dump), 0},
     {"from", TEXT, offsetof(struct request, from), ACTION_FROM},
@@ -28,7 +28,7 @@ static const struct field {
     {"accept_cut", FLAG, offsetof(struct request, accept_cut), ACTION_ACCEPT_CUT},
     {"with_code", FLAG, offsetof(struct request, with_code), ACTION_WITH_CODE},
     {"dry_run", FLAG, offsetof(struct request, dry_run), ACTION_DRY_RUN},
-    {"verify", FLAG, offsetof(struct request, verify), ACTION_UNTIL}, /* of a rollup */
+    {"verify", FLAG, offsetof(struct request, verify), ACTION_UNTIL}, /* for rollups */
     {"by_hand", FLAG, offsetof(struct request, by_hand), ACTION_BY_HAND},
     {"unlock", FLAG, offsetof(struct request, unlock), ACTION_UNLOCK},
     {"apply", FLAG, offsetof(struct request, apply), ACTION_APPLY},
@@ -39,7 +39,8 @@ static const struct field {
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 
-/* Only what is set: a supervisor of another version refuses keys that it does not know. */
+/* Writes only the fields that are set, because a supervisor of another version rejects unknown
+ * keys. */
 json_t *request_json(const struct request *r)
 {
     json_t *o = json_pack("{s:s}", "action", action_name(r->action));
@@ -63,14 +64,15 @@ json_t *request_json(const struct request *r)
     return NULL;
 }
 
-/* Returns true also for an unknown action, because its name is reported, not its options. */
+/* Returns true also for an unknown action, because then its name is reported instead of its
+ * options. */
 static bool takes(enum action action, const struct field *f)
 {
     return !f->trait || action == ACTION_NONE || action_is(action, f->trait);
 }
 
-/* false: an unknown key, one that is not of this action, or a wrong type. Ignoring one could turn a
- * restore into another one, of the latest dump or into the world itself. */
+/* Returns false for an unknown key, for one that this action does not take, and for a wrong type.
+ * Ignoring such a key could change the restore: to the latest dump, or into the world itself. */
 static bool read_field(const char *key, const json_t *value, struct request *out)
 {
     size_t i = 0;
@@ -113,7 +115,7 @@ int request_from_json(const json_t *o, struct request *out, struct err *e)
         request_free(out);
         return -1;
     }
-    out->automatic = false; /* only the supervisor's own requests are */
+    out->automatic = false; /* only the supervisor's own requests are automatic */
     if (out->action != ACTION_NONE)
         return 0;
     text_clean(&shown, js_text(o, "action"), 40);
@@ -121,7 +123,7 @@ int request_from_json(const json_t *o, struct request *out, struct err *e)
     return err_set(e, ERR_USAGE, 0, "the supervisor knows no action '%s'", shown.p);
 }
 
-/* Also of one that was never filled. */
+/* Frees a request. It may never have been filled. */
 void request_free(struct request *r)
 {
     for (size_t i = 0; i < FIELDS; i++)

@@ -32,22 +32,23 @@
 #include "store/catalog.h"
 #include "store/round.h"
 
-/* Each action is a function of the same shape (action_fn) in one table; options, the lock, the lease and the password are
- * dealt with before, once for all of them (action_run(), main.c). */
+/* Each action is a function of the same type (action_fn) in one table. Options, the lock, the lease
+ * and the password are handled once for all actions before that (action_run(), main.c). */
 
-/* What --init finds before it changes anything. */
+/* What --init reads before it changes anything. */
 struct init {
     struct db *db;
     struct catalog catalog;
     struct db_sentinel sentinel;
     struct server_id server;
     uint64_t lease;
-    bool no_table;  /* the sentinel's table is not there, so that not only its row was deleted */
-    uint64_t begun; /* the round that was begun; 0: none was */
+    bool no_table;  /* the sentinel's table is missing, not only its row */
+    uint64_t begun; /* the round that --init began; 0: none */
 };
 
-/* A missing sentinel table is treated as one without a row. It is not created here, before all
- * checks are done: a running supervisor takes an empty one for a lost world. */
+/* Reads the server's and the dumps' state. A missing sentinel table is treated as an empty one. It
+ * is created only after all checks, because a running supervisor takes an empty table for a lost
+ * world. */
 static int init_read(struct action_context *a, struct init *in, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -63,8 +64,9 @@ static int init_read(struct action_context *a, struct init *in, struct err *e)
     return rc < 0 && !in->no_table ? -1 : 0;
 }
 
-/* A generation above all that anybody has seen of the old round: a store would else take the dumps of both for those of two
- * machines. The round comes first: killed between the two, the world has no dump that could come back over it. */
+/* Begins a round. Its generation is above all generations of the old round; otherwise a store would
+ * treat the dumps of both as those of two machines. The round is saved first: if the process is
+ * killed afterwards, no dump of the old round can be restored over the world. */
 static int begin_round(struct action_context *a, struct init *in, const char *nonce,
                        uint64_t *generation, struct err *e)
 {
@@ -73,10 +75,11 @@ static int begin_round(struct action_context *a, struct init *in, const char *no
         last = in->sentinel.generation;
     if (a->state.generation > last)
         last = a->state.generation;
-    /* Of a world that was never kept here, another node of its cluster may have the generation already. */
+    /* If the world was never kept here, another node of its cluster may already have the
+     * generation. */
     bool kept = a->state.known || in->catalog.count > 0 || in->catalog.round > 0;
     *generation = last + (kept || last == 0);
-    /* What has dumps without a number has had its first round. */
+    /* If dumps have no round number, they belong to the first round. */
     bool unnumbered = in->catalog.round == 0 && in->catalog.count > 0;
     uint64_t number = in->catalog.round + 1 + unnumbered;
     if (round_begin(a->job.dirfd, number, nonce, e) < 0)
@@ -86,8 +89,8 @@ static int begin_round(struct action_context *a, struct init *in, const char *no
     return 0;
 }
 
-/* Another world than that of the dumps here, which must not come back over it. It keeps its nonce, by which whoever made
- * it may know it. */
+/* Adopts a world other than that of the dumps here, which must not be restored over it. The world
+ * keeps its nonce, by which its creator may identify it. */
 static int adopt_foreign(struct action_context *a, struct init *in, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -100,7 +103,7 @@ static int adopt_foreign(struct action_context *a, struct init *in, struct err *
     return action_remember(a, nonce, generation, &in->server, e);
 }
 
-/* A sentinel row is there: it is ours, or refused. */
+/* Handles an existing sentinel row: it is adopted if it is ours, otherwise refused. */
 static int init_adopt(struct action_context *a, struct init *in, bool force, struct err *e)
 {
     const char *nonce = in->sentinel.nonce;
@@ -120,7 +123,7 @@ static int init_adopt(struct action_context *a, struct init *in, bool force, str
         e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
 }
 
-/* Nothing of the new round is there: the server refused its sentinel. */
+/* Undoes the new round, of which nothing exists yet because the server rejected its sentinel. */
 static int undo_round(struct action_context *a, struct init *in)
 {
     struct err ignored;
@@ -130,8 +133,8 @@ static int undo_round(struct action_context *a, struct init *in)
     return -1;
 }
 
-/* No sentinel row is there: one is inserted, unless the world that had one was lost. Only a row that was deleted from its
- * table, in a server that was not restarted, is put back into the same round. */
+/* Inserts a missing sentinel row, unless its world was lost. The same round continues only if the
+ * row was deleted from its table while the server was not restarted. */
 static int init_create(struct action_context *a, struct init *in, bool force, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -162,7 +165,7 @@ static int init_create(struct action_context *a, struct init *in, bool force, st
     return action_remember(a, nonce, generation, &in->server, e);
 }
 
-/* What ledgers and progress need in the schema. */
+/* Creates what ledgers and progress need in the schema. */
 static int init_parts(struct action_context *a, json_t **made, json_t **skipped, struct err *e)
 {
     return action_init_ledgers(a, made, skipped, e) < 0 ? -1 : action_init_progress(a, e);
@@ -180,7 +183,7 @@ static int action_init(struct action_context *a, const struct request *r, json_t
     if (rc == 0)
         rc = init_parts(a, &made, &skipped, e);
     if (rc == 0) {
-        /* Nothing else asks for it before this machine is a standby. */
+        /* No other check needs this privilege before this machine is a standby. */
         struct err grant = {0};
         char schema[CONFIG_OWN_SCHEMA_MAX];
         config_own_schema(CONFIG_WARM_SCHEMA, a->cfg, schema);
@@ -214,8 +217,9 @@ static int action_init(struct action_context *a, const struct request *r, json_t
 
 /* ---- --new-round ---- */
 
-/* The last dump of the round that ends, pinned: of the world as it is now, or where its sentinel is gone with its tables,
- * the newest that there is. `last` receives its name, "": there is none. */
+/* Pins the last dump of the ending round. It is a new dump of the current world, or the newest
+ * existing one if the sentinel was lost with the tables. `last` receives its name, or "" if there
+ * is none. */
 static int keep_last_dump(struct action_context *a, struct init *in, char last[DUMP_NAME_MAX],
                           struct err *e)
 {
@@ -236,7 +240,7 @@ static int keep_last_dump(struct action_context *a, struct init *in, char last[D
     return pin_set(a->job.dirfd, last, PIN_ROUND, why, e);
 }
 
-/* The tables as they are become the world of the new round: another nonce in the sentinel. */
+/* Makes the current tables the world of the new round, by another nonce in the sentinel. */
 static int adopt_round(struct action_context *a, struct init *in, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -296,9 +300,9 @@ static int action_new_round(struct action_context *a, const struct request *r, j
     return rc;
 }
 
-/* The directory that was opened must still be the one that the config names, else dumps stored in
- * it are not found later and those in the new one are not seen. A restore also uses one that was
- * moved or removed: it may hold the only dumps. */
+/* Checks that the opened directory is still the one that the config names. Otherwise its new dumps
+ * would not be found later, and those in the other directory are not seen. A restore also uses a
+ * directory that was removed, which may hold the only dumps. */
 static int check_place(const struct action_context *a, enum action action, struct err *e)
 {
     const char *dir = a->cfg->dump_dir;
@@ -313,7 +317,7 @@ static int check_place(const struct action_context *a, enum action action, struc
         e, "put it back in its place, or create it again: it is used as soon as it is there");
 }
 
-/* Its result is also in a->dumped, as a struct, for the supervisor; the JSON is for people. */
+/* Takes a dump. The supervisor uses the result in a->dumped; the JSON is for users. */
 static int action_dump(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -341,15 +345,15 @@ static int action_dump(struct action_context *a, const struct request *r, json_t
     return rc;
 }
 
-/* What is lost, as far as that is known. Log times are the server's, in whole seconds. */
+/* Returns the known extent of the loss. Log times are the server's, in whole seconds. */
 static struct loss loss_known(const struct action_context *a, const struct restore_result *res)
 {
     const struct state *st = &a->state;
     wall_t now = clock_wall(), covered = res->dump_at;
     wall_t last = res->journal.gap[0] ? res->journal.gap_at : res->journal.last;
     wall_t alive = st->known ? st->alive_at : (wall_t){0};
-    /* A server that does not sync its log at each commit may lose the end of it in a machine crash. Of another machine
-     * nobody knows when it was booted. */
+    /* A server that does not sync its log at each commit may lose the end of its log in a machine
+     * crash. The boot time of another machine is unknown. */
     const char *host = a->cfg->mysql.host;
     int64_t booted = now.ms - clock_mono().ms;
     bool may_be = booted > (st->known ? alive : res->dump_at).ms || (host && !config_is_here(host));
@@ -368,7 +372,7 @@ static struct loss loss_known(const struct action_context *a, const struct resto
                              .now = now});
 }
 
-/* The moment that the world was restored to; null: that of its last change. */
+/* Returns the time to which the world was restored, or null for the time of its last change. */
 static json_t *restored_to(wall_t at, const struct restore_result *res)
 {
     char t[TEXT_SHORT];
@@ -380,7 +384,8 @@ static json_t *restored_to(wall_t at, const struct restore_result *res)
     return to.ms ? json_string(text_utc(to, t)) : json_null();
 }
 
-/* *beside comes back false where all of the dump was here or fetched before the restore began. */
+/* Restores a dump from the store. *beside is set to false if the whole dump was here or was fetched
+ * before the restore. */
 static int restore_fetched(struct action_context *a, const struct request *r, bool *beside,
                            const struct restore_options *asked, struct restore_result *res,
                            struct err *e)
@@ -395,8 +400,9 @@ static int restore_fetched(struct action_context *a, const struct request *r, bo
     return restore_run(&a->job, &opt, res, e);
 }
 
-/* While it comes, unless a dump of the living world is taken first. What proves damaged on the way is fetched
- * once more, and if it is so again the one before it: then all of it is proved before the restore begins. */
+/* Restores the dump while it is fetched, unless a dump of the live world is taken first. If the
+ * fetched dump is damaged, it is fetched once more. If it is damaged again, the previous dump is
+ * used. The second attempt verifies everything before the restore begins. */
 static int restore_from(struct action_context *a, const struct request *r,
                         const struct restore_options *opt, struct restore_result *res,
                         struct err *e)
@@ -412,7 +418,7 @@ static int restore_from(struct action_context *a, const struct request *r,
     return restore_fetched(a, r, &beside, opt, res, e);
 }
 
-/* The world is the restored one: what that cost, and the state that says so. */
+/* Completes a restore: computes what was lost, and saves the new state. */
 static void restored(struct action_context *a, const struct request *r, wall_t at,
                      const struct restore_result *res, json_t *result)
 {
@@ -448,7 +454,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
     SCOPED(restore_result_free) struct restore_result res = {0};
     SCOPED(names_free) struct names tables = {0};
     wall_t at = {0}, now = clock_wall();
-    /* In UTC, as main.c writes it. */
+    /* The time is in UTC, as main.c writes it. */
     if (r->at && (text_time_parse(r->at, now, &at) < 0 || at.ms > now.ms))
         return err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is not a time in the past", r->at);
     if (r->at)
@@ -471,7 +477,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
                                   .state = &a->state};
     int rc = r->from ? restore_from(a, r, &opt, &res, e) : restore_run(&a->job, &opt, &res, e);
     if (!res.plan)
-        return rc; /* it was not begun */
+        return rc; /* no restore began */
     *result = restore_json(&res);
     json_object_set_new(*result, "dry_run", json_boolean(r->dry_run));
     if (r->into)
@@ -485,7 +491,8 @@ static int action_restore(struct action_context *a, const struct request *r, jso
     return rc;
 }
 
-/* Tidying may find a restore that had taken effect: then state.json is newer than our copy. */
+/* Removes left-overs. If it finds a restore that had taken effect, state.json is newer than our
+ * copy. */
 static int action_tidy(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -500,7 +507,7 @@ static int action_tidy(struct action_context *a, const struct request *r, json_t
     return 0;
 }
 
-/* It writes into a schema of its own, and leaves the world alone. */
+/* Runs a drill, which writes to its own schema and does not touch the world. */
 static int action_drill(struct action_context *a, const struct request *r, json_t **result,
                         struct err *e)
 {
@@ -528,7 +535,8 @@ static void add_verdict(json_t *list, const char *name, bool whole, const char *
                                           js_clean(whole ? "" : why)));
 }
 
-/* Retention, or a user, removed it since the dumps were listed: its manifest goes first. */
+/* Returns true if retention or a user removed the dump since the dumps were listed. A dump's
+ * manifest is removed first. */
 static bool is_gone(const struct action_context *a, const struct manifest *m)
 {
     SCOPED(xfree) char *file = xasprintf("%s.json", m->name);
@@ -536,7 +544,7 @@ static bool is_gone(const struct action_context *a, const struct manifest *m)
 }
 
 /* Reads one dump back and records the result beside it. A dump is recorded as damaged only if its
- * data is, not if it could not be read or its signature could not be checked. */
+ * data is damaged. A read error or a signature that cannot be checked does not count. */
 static bool verify_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
 {
     struct err why = {0}, late;
@@ -567,7 +575,7 @@ static int action_verify(struct action_context *a, const struct request *r, json
     json_t *list = json_array();
     size_t seen = 0, bad = 0;
     bool latest = r->dump && strcmp(r->dump, "latest") == 0;
-    /* Retention may delete what was listed: verify_one() asks again. */
+    /* Retention may delete a listed dump, so verify_one() checks again. */
     fault_point("verify.listed");
     for (size_t i = 0; i < c.count; i++) {
         if (r->dump && !latest && !catalog_named(c.list[i].m.name, r->dump))
@@ -584,8 +592,8 @@ static int action_verify(struct action_context *a, const struct request *r, json
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
-/* Without a name, only dumps without a signature are signed. One with a wrong signature must be
- * named: a user has to look at it first. */
+/* Signs dumps. Without a name, only unsigned dumps are signed. A dump with a wrong signature must
+ * be named, because a user must look at it first. */
 static int action_seal(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -606,7 +614,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
             r->dump ? catalog_named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
         if (!asked || !x->unproven)
             continue;
-        /* Signs the manifest only after the dump was read back and matches it. */
+        /* The manifest is signed only after the dump was read back and matches it. */
         struct err why = {0};
         fault_point("seal.begun");
         bool done =
@@ -622,7 +630,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
-/* All channels are tried: one that fails must not hide another. */
+/* Tests all channels, because a failing channel must not hide another one. */
 static int action_test_alert(struct action_context *a, const struct request *r, json_t **result,
                              struct err *e)
 {
@@ -652,7 +660,7 @@ static int action_test_alert(struct action_context *a, const struct request *r, 
                   : 0;
 }
 
-/* The others are carried out by main.c or by a running supervisor. */
+/* main.c or a running supervisor runs the other actions. */
 static action_fn *const functions[ACTIONS] = {
     [ACTION_INIT] = action_init,
     [ACTION_NEW_ROUND] = action_new_round,
@@ -675,7 +683,7 @@ static action_fn *const functions[ACTIONS] = {
     [ACTION_SWITCH_OVER] = action_switch_over,
 };
 
-/* Checks come in the order of their price, and all of them before any effect. */
+/* Runs an action. Cheap checks come first, and all checks come before any change. */
 int action_run(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     *result = NULL;
@@ -686,7 +694,8 @@ int action_run(struct action_context *a, const struct request *r, json_t **resul
         (action_is(r->action, ACTION_LOGS_IN) && action_password(a, e) < 0))
         return -1;
     struct lease_keep lease = {0};
-    /* Only a machine that has the lease of the world may; a promotion takes it itself. */
+    /* Only a machine that holds the world's lease may do this. A promotion takes the lease
+     * itself. */
     bool other = (r->action == ACTION_ROLLUP && !r->verify) || r->action == ACTION_WRITE_BACK ||
                  r->action == ACTION_RELEASE || r->apply;
     bool changes = (request_swaps(r) && r->action != ACTION_PROMOTE) || (other && !r->dry_run);

@@ -1,6 +1,6 @@
-/* --promote, --demote, --switch-over: which of two machines keeps a world ([standby]). What is on the disk says it
- * (the role in state.json), and is written before anything that follows from it, so that each can be repeated
- * after a kill at any point. */
+/* --promote, --demote, --switch-over: which of two machines keeps a world ([standby]). The role in
+ * state.json decides. It is written before any action that depends on it, so each command can be
+ * repeated after a kill at any point. */
 #include "actions/standby.h"
 
 #include <fcntl.h>
@@ -27,12 +27,12 @@
 #include "standby/handover.h"
 #include "standby/pull.h"
 
-/* To step back, the role is saved first and the tables go after it; to take over, the world is loaded first and the role
- * is saved last. After a crash in between, this machine is a standby: perhaps one with tables, which --demote once more
- * takes away, or --promote once more makes the world. */
+/* To step back, the role is saved first and the tables are moved away after it. To take over, the
+ * world is loaded first and the role is saved last. After a crash in between, this machine is a
+ * standby, possibly with tables. Then --demote removes them, or --promote makes them the world. */
 
 #define STORED_MS                                                                                  \
-    60000 /* for the end of the journal to be in the store, while the game's writes wait */
+    60000 /* time limit until the end of the journal is stored, while the game's writes wait */
 #define LOOK_MS 200
 
 int action_allowed(const struct action_context *a, const struct request *r, struct err *e)
@@ -69,7 +69,8 @@ static int need_standby(const struct action_context *a, const struct request *r,
 
 /* ---- --promote ---- */
 
-/* Nothing here can see that the other machine has ended; only it can say so, or a person. */
+/* Requires a confirmation that the other machine has stopped. This machine cannot see it; only the
+ * other machine or an operator can confirm it. */
 static int need_word(struct action_context *a, const struct request *r, const struct pull *p,
                      const struct handover *h, const struct err *ignored, struct err *e)
 {
@@ -89,9 +90,9 @@ static int need_word(struct action_context *a, const struct request *r, const st
                        "--promote --by-hand --force");
 }
 
-#define UNSEEN_LIVES 100 /* that the lost machine may have begun since the store was read last */
+#define UNSEEN_LIVES 100 /* begun by the lost machine since the store was last read */
 
-/* With --force what is here is promoted (rule 5). Nothing of what the store has that is newer is in it. */
+/* With --force, promotes the data that is here (rule 5). Newer data in the store is not used. */
 static int do_without(struct action_context *a, const struct request *r, struct pull *p,
                       struct err *e)
 {
@@ -128,7 +129,8 @@ static int do_without(struct action_context *a, const struct request *r, struct 
     return 0;
 }
 
-/* What was handed over is taken as a whole, or not at all: the store may not show all of it yet. */
+/* Requires the world that was handed over, complete or not at all. The store may not list all of it
+ * yet. */
 static int need_life(const struct request *r, const struct pull *p, const struct handover *h,
                      struct err *e)
 {
@@ -164,7 +166,8 @@ static int nothing_to_take(const struct action_context *a, struct err *e)
                     c.list[i].m.name);
 }
 
-/* Whoever watches knows when it is over: then dumps and uploads begin. */
+/* Takes over the world. A supervisor sees the end of the promotion; then dumps and uploads
+ * begin. */
 static int take_over(struct action_context *a, const struct request *r, struct pull *p,
                      const struct lease_keep *lease, json_t **result, struct err *e)
 {
@@ -196,7 +199,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
         succession_read(&next, &p->newest, e) < 0)
         return -1;
     next.handed_over = handed_over.generation > 0;
-    if (next.before.now.generation > a->state.generation) /* of a life of which nothing is stored */
+    if (next.before.now.generation > a->state.generation) /* of a life without stored data */
         a->state.generation = next.before.now.generation;
     opt.begins = succession_begin;
     opt.begins_arg = &next;
@@ -208,10 +211,10 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     wall_t to = res.journal.used && !res.journal.gap[0] && p->moment.ms > res.dump_at.ms ? p->moment
                 : res.journal.used && res.journal.gap_at.ms ? res.journal.gap_at
                                                             : res.dump_at;
-    /* That nothing went wrong proves nothing: the position that was reached is compared. */
+    /* The reached position is compared, because the absence of errors is no proof. */
     bool complete = res.journal.whole || (res.journal.used && !res.journal.part);
-    /* A gap after that position is no loss, such as the renames of the tables that were handed over, where MySQL logs
-     * them: the position does not pass a gap. */
+    /* A gap after that position is not a loss. Where MySQL logs them, the renames of the tables
+     * that were handed over are such a gap: the position does not pass a gap. */
     bool all = handover_reached(&handed_over, &res.made.upto) && complete;
     SCOPED(xfree) char *lost = xasprintf(
         "lost: what the other machine wrote after %s and had not stored; code (views, triggers, "
@@ -226,7 +229,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     a->state.role = ROLE_PRIMARY;
     state_restored(&a->state, &res.made);
     if (action_remember(a, res.made.nonce, res.generation, &res.server, e) < 0) {
-        a->state.role = ROLE_STANDBY; /* as the disk has it: to be said again */
+        a->state.role = ROLE_STANDBY; /* as on disk, so that it can be repeated */
         return err_step(e, "the world is here, but");
     }
     action_adopt(a);
@@ -250,7 +253,7 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
         return err_set(e, ERR_USAGE, 0, "--by-hand goes with [standby] lease = none");
     struct lease_keep lease;
     int rc = lease_keep_take(&lease, a, e);
-    bool taken = lease.grant.number > 0; /* also where it could not be noted */
+    bool taken = lease.grant.number > 0; /* even if it could not be recorded */
     if (rc == 0)
         rc = take_over(a, r, &p, &lease, result, e);
     else if (a->cfg->standby.lease == LEASE_S3 && e->cls != ERR_REFUSED && !e->hint[0])
@@ -270,7 +273,8 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
 
 /* ---- --demote and --switch-over ---- */
 
-/* From here on this machine keeps nothing: its segments belong to a world that may go on elsewhere. */
+/* Steps back: from here on this machine does not keep the world. Its segments belong to a world
+ * that may continue elsewhere. */
 static int step_back(struct action_context *a, struct err *e)
 {
     enum state_role was = a->state.role;
@@ -287,7 +291,8 @@ static int step_back(struct action_context *a, struct err *e)
     return 0;
 }
 
-/* The result of --demote and --switch-over; the state goes to the supervisor, which drops it from what clients see. */
+/* Returns the result of --demote and --switch-over. The state is for the supervisor, which removes
+ * it from what clients see. */
 static json_t *aside_json(const struct action_context *a, const struct set_aside *s)
 {
     json_t *o = json_pack("{s:s, s:I}", "role", "standby", "conflict_rows", (json_int_t)s->rows);
@@ -297,7 +302,7 @@ static json_t *aside_json(const struct action_context *a, const struct set_aside
     return o;
 }
 
-/* Does the store know a later world than ours? 1, 0, -1. */
+/* Does the store have a later world than ours? Returns 1, 0, or -1 on error. */
 static int is_elsewhere(struct action_context *a, struct err *e)
 {
     SCOPED(fetch_close) struct fetch f = {0};
@@ -322,7 +327,7 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
     db_close(db);
     if (!lives || action_whose(a, &newest, &why) == RECORD_ANOTHERS)
         return 0;
-    /* By version 0.2, which writes no record. */
+    /* Version 0.2 writes no record, so the store's dumps are examined. */
     int elsewhere = is_elsewhere(a, &why);
     if (elsewhere == 1)
         return 0;
@@ -330,7 +335,8 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
             elsewhere < 0 ? "the store does not say whether another machine has it: "
                           : "the store has no later one of another machine",
             elsewhere < 0 ? why.text : "");
-    /* Which of the two it is decides what is safe, and without a lease nothing here knows. */
+    /* What is safe depends on which of the two cases this is. Without a lease this machine cannot
+     * know. */
     if (elsewhere < 0)
         return err_hint(e, "worldkeeper --list --from offsite tests the store; then again");
     if (a->cfg->standby.lease == LEASE_NONE)
@@ -340,7 +346,8 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
     return err_hint(e, "worldkeeper --switch-over hands it over without loss");
 }
 
-/* Stepping back comes before the rows are saved: from then on nothing here takes the world for its own, whatever fails. */
+/* Demotes this machine. It steps back before the rows are saved. From then on no process here
+ * treats the world as its own, even after a failure. */
 int action_demote(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     SCOPED(set_aside_end) struct set_aside s = {0};
@@ -360,7 +367,8 @@ int action_demote(struct action_context *a, const struct request *r, json_t **re
     return rc < 0 ? err_step(e, "this machine is a standby now, but") : 0;
 }
 
-/* Is all of the journal up to this position in the store, vouched for? 1, 0, -1. */
+/* Is the whole journal up to this position in the store and verified? Returns 1, 0, or -1 on
+ * error. */
 static int is_stored(const struct action_context *a, struct fetch *f,
                      const struct db_binlog_pos *to, struct err *e)
 {
@@ -378,7 +386,7 @@ static int is_stored(const struct action_context *a, struct fetch *f,
         const struct archive_segment *x = &here.list[i];
         uint64_t whole;
         if (d && i + 1 < here.count && x->sum.to.at.ms < d->at.ms)
-            continue; /* no dump there needs it */
+            continue; /* no dump in the store needs it */
         if (segment_settled(dirfd, x->file, 0, &whole, e) < 0)
             return -1;
         if (copies_reach(&f->there, x->number, x->head.made.ms) < whole)
@@ -387,7 +395,7 @@ static int is_stored(const struct action_context *a, struct fetch *f,
     return d && d->manifest;
 }
 
-/* While the game's writes wait. */
+/* Waits until the store has the journal. The game's writes wait meanwhile. */
 static int wait_stored(struct action_context *a, struct fetch *f, const struct db_binlog_pos *to,
                        struct err *e)
 {
@@ -406,7 +414,8 @@ static int wait_stored(struct action_context *a, struct fetch *f, const struct d
                     "world as before");
 }
 
-/* A dump that is here goes to the store at once: until then the game's writes need not wait. */
+/* Waits until the store has the newest dump of this machine. It is uploaded first, while the game
+ * can still write. */
 static int wait_dump(struct action_context *a, struct fetch *f, struct err *e)
 {
     SCOPED(catalog_free) struct catalog here = {0};
@@ -438,7 +447,7 @@ static int need_journal(const struct action_context *a, struct err *e)
     return err_hint(e, "[journal] mode = follow, and [offsite] segments = yes");
 }
 
-/* The newest dump there that counts; 0: there is none. */
+/* Finds the newest usable dump in the store. Returns 1, 0 if there is none, or -1 on error. */
 static int newest_stored(struct fetch *f, struct catalog_entry *out, struct err *e)
 {
     for (size_t i = 0; i < f->there.dump_count; i++) {
@@ -452,8 +461,8 @@ static int newest_stored(struct fetch *f, struct catalog_entry *out, struct err 
     return 0;
 }
 
-/* Hashes the schema's code as a dump with the tables of `m` does. On a connection of its own, because s->db holds
- * table locks, and under them it can read nothing else. */
+/* Hashes the schema's code as a dump with the tables of `m` does. It uses a separate connection,
+ * because s->db holds table locks, under which it can read nothing else. */
 static int hash_code(const struct action_context *a, const struct manifest *m, char hash[17],
                      struct err *e)
 {
@@ -470,7 +479,8 @@ static int hash_code(const struct action_context *a, const struct manifest *m, c
     return rc < 0 ? err_step(e, "reading views, triggers, routines and events") : 0;
 }
 
-/* While the game's writes wait, so that none of this changes any more. */
+/* Checks that the store's newest dump and the journal lead to the current world. The game's writes
+ * wait meanwhile, so none of this changes. */
 static int need_chain(const struct action_context *a, const struct set_aside *s, struct fetch *f,
                       struct err *e)
 {
@@ -501,14 +511,16 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
     db_binlog_pos(s->db, end);
     if (!end->file[0])
         return err_set(e, ERR_DENIED, 0, "the server does not say where its binary log ends");
-    /* Once more after the waiting: only then the journal is known up to its end. */
+    /* The chain is checked again after the wait, because only then the journal is known up to its
+     * end. */
     if (need_chain(a, s, f, e) < 0 || wait_stored(a, f, end, e) < 0 || need_chain(a, s, f, e) < 0)
         return -1;
     fault_point("switch.stored");
     return 0;
 }
 
-/* The word comes when nobody can write to the world any more, and the lease goes after it. */
+/* Hands over the world. The handover is recorded when no session can write to the world any longer;
+ * the lease is released after that. */
 static int hand_over(struct action_context *a, struct set_aside *s, struct fetch *f,
                      const struct db_binlog_pos *end, struct err *e)
 {
@@ -532,7 +544,8 @@ static int hand_over(struct action_context *a, struct set_aside *s, struct fetch
     return rc;
 }
 
-/* Writes of the game wait from set_aside_lock() on; the switch happens only once the store has all of the journal. */
+/* Switches over. The game's writes wait from set_aside_lock() on. The switch happens only after the
+ * store has the whole journal. */
 int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {

@@ -1,5 +1,6 @@
-/* Whose the world is, by its record in the store (standby/record.h): for actions that no supervisor's fence covers, and for
- * a promotion, which writes it. */
+/* Finds the machine that keeps the world, by the world's record in the store (standby/record.h). It
+ * is used for actions that no supervisor's fence covers, and for a promotion, which writes the
+ * record. */
 #include "actions/whose.h"
 
 #include <stdio.h>
@@ -52,8 +53,8 @@ int action_need_record(struct action_context *a, struct err *e)
 
 /* ---- a promotion ---- */
 
-/* Without the store. With a lease it is known all the same that no other machine has begun a life since: that would have
- * taken the lease first. */
+/* Reads the record from this machine if the store is unavailable. A lease shows that no other
+ * machine has begun a life since, because that machine would have taken the lease first. */
 static int recall(struct succession *s, struct err *e)
 {
     struct lives *l = &s->before;
@@ -83,7 +84,7 @@ int succession_read(struct succession *s, const struct manifest *newest, struct 
         return -1;
     if (ignored.cls != ERR_NONE)
         action_note(a, ignored.text);
-    /* A store of version 0.2: the life of the dump is the one that ends. */
+    /* In a store of version 0.2, the life of the dump is the one that ends. */
     if (!s->before.number) {
         s->before.now.generation = newest->generation;
         snprintf(s->before.now.nonce, sizeof s->before.now.nonce, "%s", newest->nonce);
@@ -91,7 +92,8 @@ int succession_read(struct succession *s, const struct manifest *newest, struct 
     return 0;
 }
 
-/* In the store, or, without it, here: then the uploads write it first of all (supervisor/offsite.c). */
+/* Writes the record to the store. Without the store it is saved here, and the uploads write it
+ * before anything else (supervisor/offsite.c). */
 static int write_down(const struct succession *s, struct lives *next, struct err *e)
 {
     next->unwritten = !s->t;

@@ -14,7 +14,7 @@
 #include "base/js.h"
 #include "actions/hint_command.h"
 
-/* Bytes of a status that is read: far more than one has, far less than what would hurt. */
+/* Largest status in bytes that is read: far more than any status has, but harmless. */
 #define PUBLISHED_MAX (1u << 20)
 #define CONFIG_END ".ini"
 
@@ -60,7 +60,8 @@ json_t *worlds_published(const struct config *cfg)
                : NULL;
 }
 
-/* Used only until its valid_until: after that no supervisor keeps it up to date. */
+/* Reads the published status. It is used only until its valid_until, because after that no
+ * supervisor updates it. */
 static int published(const struct config *cfg, json_t **status)
 {
     json_t *o = worlds_published(cfg);
@@ -72,7 +73,7 @@ static int published(const struct config *cfg, json_t **status)
     return valid ? 0 : -1;
 }
 
-/* A user who may not enter the dump directory gets what is published for all. */
+/* Asks for the status. A user without access to the dump directory gets the published status. */
 int worlds_ask(const struct config *cfg, int patience, json_t **status, struct err *e)
 {
     struct action_context a = {.cfg = cfg, .job.dirfd = -1};
@@ -91,7 +92,7 @@ int worlds_ask(const struct config *cfg, int patience, json_t **status, struct e
     return rc;
 }
 
-/* The exit status of --status: monitoring depends on it. */
+/* Sets the exit status of --status, on which monitoring depends. */
 int worlds_judge(const json_t *status, struct err *e)
 {
     const char *state = js_text(status, "state");
@@ -110,15 +111,16 @@ int worlds_judge(const json_t *status, struct err *e)
 
 /* ---- all worlds ---- */
 
-#define IMPATIENT 1 /* second for each world, once others have used up CONTROL_PATIENCE */
+#define IMPATIENT 1 /* second per world after CONTROL_PATIENCE is used up */
 
 struct survey {
     json_t *list;
     unsigned down, open;
-    int64_t waited_ms; /* for worlds that did not answer */
+    int64_t waited_ms; /* for worlds without an answer */
 };
 
-/* Whoever monitors a machine gets an answer, however many of its supervisors stand still. */
+/* Asks the next world. The limits ensure that a monitoring tool gets an answer even if many
+ * supervisors hang. */
 static int ask_next(struct survey *s, const struct config *cfg, json_t **status, struct err *e)
 {
     int64_t left = CONTROL_PATIENCE - s->waited_ms / 1000;
@@ -129,7 +131,8 @@ static int ask_next(struct survey *s, const struct config *cfg, json_t **status,
     return rc;
 }
 
-/* The entry of a world without a status; its name is the file's if the config cannot be read. */
+/* Returns the entry of a world without a status. If the config cannot be read, the world's name is
+ * that of the file. */
 static json_t *silent(const char *path, const struct config *cfg, const struct err *why)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -150,7 +153,8 @@ static json_t *retired(const char *path, const struct config *cfg)
     return o;
 }
 
-/* A world whose config cannot be read counts neither as down nor as healthy: nothing is known. */
+/* Adds one world. If its config cannot be read, it counts neither as down nor as healthy, because
+ * nothing is known about it. */
 static void survey_one(void *arg, const char *path, const struct config *cfg,
                        const struct err *unreadable)
 {
@@ -158,7 +162,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     struct err e = *unreadable;
     json_t *status = NULL;
     int rc = cfg ? ask_next(s, cfg, &status, &e) : -1;
-    if (rc < 0 && cfg && cfg->retired) { /* nobody is to answer for it */
+    if (rc < 0 && cfg && cfg->retired) { /* no supervisor should answer for it */
         json_array_append_new(s->list, retired(path, cfg));
         return;
     }
@@ -175,7 +179,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     json_array_append_new(s->list, o);
 }
 
-/* One world that is in trouble must not hide the others: all are asked, and the worst decides. */
+/* Asks all worlds, because one world in trouble must not hide others. The worst status decides. */
 int worlds_status(const char *dir, json_t **result, struct err *e)
 {
     static const char hint[] =
