@@ -13,8 +13,9 @@
 #include "base/clock.h"
 #include "base/js.h"
 
-/* Texts of results are patterns with {fields} (draw_fill()): what is missing in the JSON is left out with the words
- * around it, so that results of other versions can be shown as well. */
+/* Texts of results are patterns with {fields} (draw_fill()). If a field is missing in the JSON, it
+ * is left out together with the words around it. Results of other versions can therefore be shown
+ * as well. */
 
 struct screen screen_mode;
 
@@ -28,16 +29,16 @@ void draw_coloured(struct buf *b, bool on, enum colour colour, const char *s)
         buf_adds(b, s);
 }
 
-/* Bytes of the first character of `s`, which is not empty, and its columns on a terminal: combining marks take
- * none, East Asian characters and emoji two. A byte that is not UTF-8, or a character that libc does not know, takes
- * one. Whatever the locale is: the text is UTF-8. */
+/* Returns the number of bytes of the first character of `s`, which is not empty, and its terminal
+ * columns. Combining marks take none; East Asian characters and emoji take two. An invalid byte, or
+ * a character that libc does not know, takes one. The text is UTF-8 in every locale. */
 static size_t first_char(const char *s, size_t *columns)
 {
     static locale_t utf8;
     wchar_t c;
     if (!utf8)
         utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    if (!utf8) { /* a machine without its files: no tables, but no character is cut in two either */
+    if (!utf8) { /* without locale files: one column each, but no character is cut in two */
         size_t bytes = 1;
         while (((unsigned char)s[bytes] & 0xc0) == 0x80)
             bytes++;
@@ -62,7 +63,7 @@ size_t draw_width(const char *s)
     return width;
 }
 
-/* The number of bytes of `s` that fit into `width` columns. */
+/* Returns the number of bytes of `s` that fit into `width` columns. */
 static size_t fitting(const char *s, size_t width)
 {
     size_t used = 0, at = 0, columns;
@@ -88,7 +89,8 @@ void draw_padded(struct buf *b, const char *s, size_t width, bool right)
     buf_printf(b, "%*s%s%*s", right ? fill : 0, "", shown.p, right ? 0 : fill, "");
 }
 
-/* Asked for each time: a terminal may be resized while a bar is drawn. */
+/* Returns the terminal's width. It is queried each time, because the terminal may be resized while
+ * a bar is drawn. */
 size_t draw_columns(int fd)
 {
     struct winsize w;
@@ -99,7 +101,8 @@ size_t draw_columns(int fd)
     return n > 0 && n < 10000 ? (size_t)n : 80;
 }
 
-/* A word that is longer than the terminal stays whole: it may be a path to copy. */
+/* Prints wrapped text. A word that is wider than the terminal is not broken, because it may be a
+ * path to copy. */
 void draw_wrapped(const char *s, size_t used, size_t indent)
 {
     size_t width = screen_mode.wrap ? draw_columns(1) : SIZE_MAX;
@@ -151,7 +154,8 @@ const char *draw_typed(struct buf *b, const char *hint)
     return b->p;
 }
 
-/* Names come from a server, a file or another process: no escape sequence of theirs reaches the terminal. */
+/* Returns a text without escape sequences, because names come from a server, a file or another
+ * process. */
 const char *draw_text(struct buf *b, const json_t *o, const char *key)
 {
     buf_clear(b);
@@ -159,10 +163,10 @@ const char *draw_text(struct buf *b, const json_t *o, const char *key)
     return b->p;
 }
 
-/* One field of draw_fill(); returns whether there is something to show. */
+/* Appends one field of draw_fill(). Returns false if there is nothing to show. */
 static bool add_field(struct buf *b, const json_t *o, const char *key, char format)
 {
-    /* A missing number reads as -1, so that 0 stays a figure to show. */
+    /* A missing number is read as -1, so that 0 is still shown. */
     char t[TEXT_SHORT];
     struct buf text = {0};
     const json_t *value = json_object_get(o, key);
@@ -203,7 +207,7 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
     default:
         draw_text(&text, o, key);
         there = text.len > 0;
-        /* "2026-01-31T23:59:59Z", without milliseconds: what --at takes. */
+        /* Milliseconds are dropped: "2026-01-31T23:59:59Z" is the format that --at takes. */
         if (format == 't' && text.len >= 20 && text.p[10] == 'T' && text.p[text.len - 1] == 'Z' &&
             (text.len == 20 || text.p[19] == '.'))
             buf_printf(b, "%.19sZ", text.p);
@@ -216,8 +220,8 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
 
 const char *draw_fill(struct buf *b, const json_t *o, const char *as)
 {
-    /* What a group in [...] has added is taken back if one of its fields had nothing to show. */
-    size_t group = 0; /* where the text of [...] begins */
+    /* The text of a group in [...] is removed if one of its fields has nothing to show. */
+    size_t group = 0; /* start of the text of [...] */
     bool whole = true;
     buf_adds(b, "");
     for (; *as; as++) {
@@ -284,8 +288,8 @@ void draw_headline(const char *word, enum colour colour, const char *rest)
     printf("%s%s%s\n", b.p, rest[0] ? " " : "", rest);
 }
 
-/* A column is as wide as its widest cell; the last one is not padded. All texts are made before one is printed: the
- * widths depend on the last row, too. */
+/* Prints a table. A column is as wide as its widest cell; the last one is not padded. All cells are
+ * filled before any is printed, because the widths depend on the last row too. */
 void draw_table(const json_t *list, const struct column *columns, size_t n)
 {
     size_t rows = json_array_size(list) + 1, width[DRAW_COLUMNS] = {0};

@@ -10,7 +10,8 @@
 
 #define ROWS_IN_TABLES "{rows:n} row{rows:+}[ in {tables:p} table{tables:+}]"
 
-/* Texts of a list come from a server, a file or another process, too: cleaned as draw_text() does. */
+/* Appends one text of a list, cleaned as in draw_text(): it comes from a server, a file or another
+ * process too. */
 static void add_item(struct buf *b, const json_t *text)
 {
     text_clean(b, json_is_string(text) ? json_string_value(text) : "?", 4000);
@@ -36,7 +37,8 @@ static void show_warning(const json_t *o)
     puts(draw_fill(&b, o, " {warning}"));
 }
 
-/* One that the shrink guard set aside is no failure of writing, but nothing restores it. */
+/* Shows a dump. If the shrink guard rejected it, writing it did not fail, but no restore uses
+ * it. */
 static void show_dump(const json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -64,7 +66,8 @@ static void show_dump(const json_t *o)
         "METHOD", "{method}", NULL, false                                                          \
     }
 
-/* How it was proven, and when: without that it is intact as far as its manifest says. */
+/* Shows how and when the dump was verified. Without a verification, "intact" relies on its manifest
+ * only. */
 static void intact_cell(struct buf *b, const json_t *d)
 {
     if (js_flag(d, "intact")) {
@@ -115,7 +118,7 @@ static void show_list(const json_t *o)
         puts("\nset aside, never restored by itself:");
         DRAW_TABLE(rejected, rejected_columns);
     }
-    if (json_array_size(ranges)) { /* what --restore --at can reach */
+    if (json_array_size(ranges)) { /* times that --restore --at can restore */
         printf("\ntimes that --restore --at reaches, by %s:\n",
                strcmp(js_text(journal, "source"), "segments") == 0 ? "the journal's segments"
                : js_flag(journal, "asked")
@@ -125,7 +128,8 @@ static void show_list(const json_t *o)
     }
 }
 
-/* A line for each part of a result that went well or did not; returns how many did. */
+/* Prints one line for each item of a result, successful or not. Returns the number of successful
+ * ones. */
 static size_t show_each(const json_t *list, const char *flag, const char *good, const char *good_as,
                         const char *bad, const char *bad_as)
 {
@@ -175,7 +179,8 @@ static void plan_cell(struct buf *b, const json_t *p)
         buf_adds(b, "; its triggers move over");
 }
 
-/* What stays as it is matters as much as what is replaced: it is counted even without --verbose. */
+/* Shows the plan. Unchanged tables are counted even without --verbose, because they matter as much
+ * as the replaced ones. */
 static void show_plan(const json_t *plan, bool all)
 {
     static const struct column columns[] = {{"TABLE", "{table}", NULL, false},
@@ -191,7 +196,7 @@ static void show_plan(const json_t *plan, bool all)
                left == 1 ? "" : "s", left == 1 ? "it is" : "they are");
 }
 
-/* Dumps that the restore skipped, and why. */
+/* Shows the dumps that the restore skipped, and why. */
 static void show_skipped(const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -207,7 +212,7 @@ static void show_journal(const json_t *journal, const char *gap_as)
         draw_line(journal, gap_as);
 }
 
-/* Rows that were written into the emptied tables and are not in the restored world. */
+/* Shows the rows that were written into the emptied tables and are not in the restored world. */
 static void show_conflict_file(const json_t *o)
 {
     const json_t *tables = json_object_get(o, "conflict_tables");
@@ -266,7 +271,8 @@ static void show_restore(const json_t *o)
                           : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
                                                      : "  the journal is left out: {gap}");
     show_losses(o);
-    /* Of what a warning names the first two of, only longer lists; it says nothing of would_make. */
+    /* A warning names the first two entries, so only longer lists are shown. Warnings do not cover
+     * would_make. */
     const json_t *made = json_object_get(o, "definitions");
     static const char *const lists[][2] = {{"would_make", "would make"},
                                            {"left_out", "left out"},
@@ -292,7 +298,7 @@ static void show_restore(const json_t *o)
     show_plan(json_object_get(o, "plan"), dry || screen_mode.verbose);
 }
 
-/* The journal is named as in a restore, since a drill proves that as well. */
+/* Shows a drill. The journal is named as in a restore, because a drill tests it as well. */
 static void show_drill(const json_t *o)
 {
     const json_t *live = json_object_get(o, "live");
@@ -318,7 +324,7 @@ static const struct {
 
 #define MARKS (sizeof marks / sizeof *marks)
 
-/* An unknown level of a newer supervisor is shown as a note. */
+/* Returns the mark of a level. An unknown level of a newer supervisor is shown as a note. */
 static size_t mark_of(const json_t *c)
 {
     for (size_t i = 0; i < MARKS; i++)
@@ -330,7 +336,8 @@ static size_t mark_of(const json_t *c)
 #define GRANT_MAX                                                                                  \
     (1u << 20) /* bytes; a name has 64 characters, a list of columns thousands of names */
 
-/* To be piped into a client: each line is a statement, or a comment that begins with "-- ". */
+/* Prints the GRANTs as input for a client. Each line is a statement, or a comment that begins with
+ * "-- ". */
 static void show_grants(const json_t *list)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -376,7 +383,7 @@ static void show_check(const json_t *o)
         draw_padded(&head, draw_text(&b, c, "name"), width, false);
         printf("%s  ", head.p);
         draw_wrapped(draw_text(&b, c, "text"), indent, indent);
-        /* A hint may be a command to paste: never wrapped. */
+        /* A hint is never wrapped, because it may be a command to paste. */
         buf_clear(&head);
         draw_coloured(&head, screen_mode.out_colour, BOLD, "HINT:");
         if (js_text(c, "hint")[0] && (m > 0 || screen_mode.verbose))
@@ -390,7 +397,7 @@ static void show_check(const json_t *o)
 
 /* Actions with short results */
 
-/* What was there already is not listed: only what is new in the server. */
+/* Shows only what --init created, without what already existed. */
 static void show_init(const json_t *o)
 {
     draw_line(o, "sentinel {sentinel}: {did}; generation {generation:n}[; round {round:n}]");
@@ -404,13 +411,14 @@ static void show_new_round(const json_t *o)
         o, "[the last dump of the round before it is kept until its file {last}.pin is removed]");
 }
 
-/* --pause and --resume return the whole status; its state and reason are enough. */
+/* Shows the state and its reason. --pause and --resume return the whole status, but these are
+ * enough. */
 static void show_state(const json_t *o)
 {
     draw_line(o, "{world}: {state}[, {reason}]");
 }
 
-/* One line per ledger, since each has its own outcome. */
+/* Prints one line per ledger, because each has its own result. */
 static void show_rollup(const json_t *o)
 {
     const json_t *list = json_object_get(o, "ledgers");
@@ -418,7 +426,7 @@ static void show_rollup(const json_t *o)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *l = json_array_get(list, i);
         if (js_flag(o, "verify")) {
-            if (json_object_get(l, "error")) /* then nothing is known */
+            if (json_object_get(l, "error")) /* there are no figures */
                 draw_line(l, "{name}: FAILED: {error}");
             else
                 draw_line(
@@ -438,14 +446,15 @@ static void show_rollup(const json_t *o)
     }
 }
 
-/* Figures that are 0 are left out: they would hide those that matter. */
+/* Shows a write-back. Figures of 0 are left out because they would hide the important ones. */
 static void show_write_back(const json_t *o)
 {
     draw_line(o, "{sent:n} blob{sent:+} sent[, {stolen:p} stolen][, {stale:p} stale][ ({first})][, "
                  "{released:p} lock{released:+} released]");
 }
 
-/* How long a holder was not seen says whether its game server is dead, and the lock may be taken. */
+/* Lists the locks with the time since each holder was last seen. It shows whether the game server
+ * is dead, so that the lock may be released. */
 static void show_locks(const json_t *o)
 {
     const json_t *list = json_object_get(o, "locks");
@@ -480,7 +489,7 @@ static void show_file(const json_t *o)
         DRAW_TABLE(tables, columns);
 }
 
-/* Keys may be larger than JSON's numbers: those come as strings. */
+/* Appends a number. Keys that exceed the range of JSON numbers come as strings. */
 static void add_number(struct buf *b, const json_t *n)
 {
     if (json_is_string(n))
@@ -520,7 +529,7 @@ static void show_conflicts(const json_t *o)
     const json_t *tables = json_object_get(o, "tables");
     if (json_array_size(tables))
         DRAW_TABLE(tables, columns);
-    /* The new numbers of rows whose key was taken. */
+    /* Lists the new numbers of rows whose key was already in use. */
     for (size_t i = 0; i < json_array_size(tables); i++) {
         const json_t *t = json_array_get(tables, i), *pairs = json_object_get(t, "numbers");
         for (size_t k = 0; k < json_array_size(pairs); k++) {
@@ -541,7 +550,8 @@ static void show_conflicts(const json_t *o)
 
 /* --history */
 
-/* What of a record is shown beside its kind; [..] only where it is known. */
+/* The parts of a record that are shown beside its kind. Text in [...] is shown only if it is
+ * known. */
 static const struct {
     const char *kind, *as;
 } records[] = {
@@ -562,7 +572,8 @@ static const struct {
     {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
 };
 
-/* In UTC as the records have it, so that two machines' histories can be laid side by side. */
+/* Shows the time in UTC, as in the records, so that the histories of two machines can be
+ * compared. */
 static void at_cell(struct buf *b, const json_t *o)
 {
     char text[32];
@@ -576,7 +587,7 @@ static void at_cell(struct buf *b, const json_t *o)
 static void what_cell(struct buf *b, const json_t *o)
 {
     SCOPED(buf_free) struct buf what = {0};
-    json_t *ledgers = json_object_get(o, "ledgers"), *l; /* of --rollup */
+    json_t *ledgers = json_object_get(o, "ledgers"), *l; /* only --rollup has them */
     size_t n;
     draw_fill(&what, o, js_flag(o, "verify") ? "compared" : "");
     for (size_t i = 0; i < sizeof records / sizeof *records; i++)
@@ -588,7 +599,7 @@ static void what_cell(struct buf *b, const json_t *o)
     }
     if (ledgers)
         draw_fill(&what, o, "[; FAILED: {error}]");
-    /* Of parts that are joined the first ones may be unknown. */
+    /* The first of the joined parts may be unknown, so leading separators are skipped. */
     buf_adds(b, what.p + strspn(what.p, ";,: "));
     if (js_number(o, "unwatched_ms", 0) > 0)
         draw_fill(b, o, " (not watched for {unwatched_ms:n} ms)");
@@ -599,7 +610,7 @@ static void show_history(const json_t *o)
     static const struct column columns[] = {{"AT (UTC)", NULL, at_cell, false},
                                             {"KIND", "{kind}", NULL, false},
                                             {"WHAT", NULL, what_cell, false}};
-    /* A state that is only measured again is left out: it is in the JSON. */
+    /* A state that is only measured again is left out here; the JSON has it. */
     const json_t *all = json_object_get(o, "records");
     json_auto_t *list = json_array();
     json_t *each;
@@ -629,7 +640,7 @@ static void show_history(const json_t *o)
         puts("no supervisor watched the world in this time");
 }
 
-/* A result without a function of its own: its scalar fields. */
+/* Shows the scalar fields of a result that has no function of its own. */
 static void show_fields(const json_t *o)
 {
     const char *key;
@@ -650,7 +661,7 @@ static void show_fields(const json_t *o)
     json_decref(same);
 }
 
-/* All others: show_fields(). */
+/* Results that are missing here are shown by show_fields(). */
 static void (*const shows[ACTIONS])(const json_t *result) = {
     [ACTION_CHECK] = show_check,
     [ACTION_INIT] = show_init,

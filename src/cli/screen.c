@@ -10,9 +10,11 @@
 #include "base/js.h"
 #include "cli/draw.h"
 
-/* The bar is the last thing on standard error: whatever else is printed takes it away first, and it is drawn again. */
+/* The bar is the last line on standard error. Any other output first removes it, and it is drawn
+ * again afterwards. */
 
-/* For logs of cron and systemd: often enough to show progress, rarely enough to be readable. */
+/* Interval of plain lines in logs of cron and systemd: often enough to show progress, rarely enough
+ * to be readable. */
 #define PLAIN_EVERY_MS 10000
 #define RATE_AFTER_MS 300  /* before that, a rate is noise */
 #define LEFT_AFTER_MS 1000 /* the same for the time left */
@@ -20,10 +22,10 @@
 #define LABEL_MAX 32
 #define HEAD_MIN 30 /* label and bar together */
 
-/* The bar, as last drawn. */
+/* The bar as it was last drawn. */
 static struct {
     char phase[64];
-    json_t *event;   /* the last one of this phase */
+    json_t *event;   /* the last event of this phase */
     bool open;       /* its line on the terminal has no newline yet */
     mono_t plain_at; /* last plain line */
 } bar;
@@ -101,7 +103,7 @@ static void add_rate(struct buf *b, const char *before, const struct measure *m)
     if (m->ms < RATE_AFTER_MS || (m->bytes <= 0 && m->rows <= 0))
         return;
     double rate = (double)(m->bytes > 0 ? m->bytes : m->rows) * 1000.0 / (double)m->ms;
-    rate = rate < 1e18 ? rate : 1e18; /* what is beyond UINT64_MAX has no defined conversion */
+    rate = rate < 1e18 ? rate : 1e18; /* above UINT64_MAX the conversion is undefined */
     if (m->bytes > 0)
         buf_printf(b, "%s%s/s", before, text_size((uint64_t)rate, t));
     else
@@ -173,7 +175,8 @@ static void add_bar(struct buf *b, double part, size_t width)
     buf_adds(b, screen_mode.utf8 ? "▏" : "]");
 }
 
-/* Label, bar and figures share the terminal's width: the figures are shortened first. */
+/* Adds the label, the bar and the figures, which share the terminal's width. The figures are
+ * shortened first. */
 static void add_line(struct buf *line, const json_t *p, const struct measure *m, size_t room)
 {
     SCOPED(buf_free) struct buf label = {0}, figures = {0};
@@ -257,7 +260,7 @@ static void clear_bar(void)
     fflush(stderr);
 }
 
-/* A note ends the bar's line; the bar is drawn again below it. */
+/* Shows an event. A note ends the bar's line; the bar is drawn again below it. */
 void screen_event(const json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0}, line = {0};
@@ -285,7 +288,8 @@ void screen_done(void)
 
 /* Errors and JSON */
 
-/* Cleaned once more: the text may have come from a server, over a socket. */
+/* Prints an error. The text is cleaned again, because it may have come from a server, over a
+ * socket. */
 void screen_error(const struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0}, line = {0};

@@ -55,7 +55,7 @@ static void show_head(const json_t *o)
         fill_line("reason", o, "{reason}");
     if (js_text(o, "todo")[0])
         fill_line("to do", o, "{todo}");
-    if (js_text(o, "command")[0]) /* never wrapped: it is there to be pasted */
+    if (js_text(o, "command")[0]) /* never wrapped, because it is pasted */
         printf("%*s%s\n", LABEL, "", draw_text(&b, o, "command"));
     int64_t valid = js_number(o, "valid_until_unix", 0), now = clock_wall().ms / 1000;
     if (valid > 0 && now > valid) {
@@ -181,7 +181,7 @@ static void show_alerts(const json_t *a)
     }
 }
 
-/* In the order in which somebody who was woken up needs it. */
+/* Shows one world, in the order in which an operator on call needs it. */
 static void show_world(const json_t *o)
 {
     const json_t *disk = json_object_get(o, "disk"), *loop = json_object_get(o, "loop"), *part;
@@ -233,7 +233,8 @@ static void state_cell(struct buf *b, const json_t *o)
     draw_coloured(b, screen_mode.out_colour, up ? GREEN : RED, state.len ? state.p : "?");
 }
 
-/* "?" where the world's supervisor did not answer, which is not the same as no dump. */
+/* Shows the age of the last dump, or "?" if the world's supervisor did not answer, which differs
+ * from having no dump. */
 static void dump_cell(struct buf *b, const json_t *o)
 {
     const json_t *dump = json_object_get(o, "last_dump");
@@ -256,7 +257,7 @@ static void conditions_cell(struct buf *b, const json_t *o)
     buf_adds(b, js_text(o, "error")[0] ? "?" : text_count(count, n));
 }
 
-/* What is wrong with a world: its error, its state's reason and its open conditions. */
+/* Shows what is wrong with a world: its error, the reason of its state and its open conditions. */
 static void show_reasons(const json_t *o)
 {
     const json_t *troubles = json_object_get(o, "troubles");
