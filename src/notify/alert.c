@@ -15,7 +15,7 @@
  * its size. */
 #define TEXT_MAX 1000    /* bytes of one text of an alert */
 #define HEADLINE_MAX 640 /* bytes */
-#define COMMAND_MAX 2000 /* bytes; a longer one is left out: a cut one could do something else */
+#define COMMAND_MAX 2000 /* bytes; longer ones are omitted: a truncated command may differ */
 #define FACTS_MAX 40
 #define FACT_MAX 200 /* bytes of one fact */
 

@@ -15,7 +15,7 @@
  * at which step or recipient a server refused, so its debug output is parsed for that. */
 
 #define TEXT_MAX 65536  /* bytes of the text of one mail */
-#define ANSWER_MAX 200  /* bytes of a server's line in our texts */
+#define ANSWER_MAX 200  /* bytes of a server's line in messages */
 #define REFUSED_MAX 600 /* bytes of the list of refused recipients */
 
 enum rcpt_state { RCPT_WAITS, RCPT_TAKEN, RCPT_LATER, RCPT_REFUSED };
@@ -24,25 +24,25 @@ enum rcpt_state { RCPT_WAITS, RCPT_TAKEN, RCPT_LATER, RCPT_REFUSED };
 struct mail {
     struct mailbox from, *to; /* owned, as parsed from the config */
     size_t to_count;
-    enum rcpt_state *state; /* of each, owned */
-    bool *now;              /* owned; is it a recipient of the mail that is being sent? */
+    enum rcpt_state *state; /* owned; one per recipient */
+    bool *now;              /* owned; per recipient: does it get the current mail? */
     struct buf text;
-    FILE *reader; /* of text, for libcurl */
+    FILE *reader; /* libcurl reads `text` from it */
 };
 
 /* The SMTP transcript. Needed because libcurl reports only the last result, not one per
  * recipient. */
 struct transcript {
-    const char *step; /* what the last command was about, for texts */
-    bool login;       /* inside the login: its lines may repeat the password */
+    const char *step; /* purpose of the last command, for messages */
+    bool login;       /* during the login, whose lines may repeat the password */
     bool answered;    /* the first line of the answer has arrived */
-    bool over;        /* QUIT was sent: what follows does not matter */
+    bool over;        /* QUIT was sent; later answers do not matter */
     char answer[ANSWER_MAX + 8];
     char rcpt[256];               /* the last recipient sent, or "" */
     unsigned taken, refused;      /* number of recipients */
-    struct mail *mail;            /* whose recipients they are */
-    struct buf list;              /* the refused ones with the answers */
-    struct curl_request *request; /* for the secrets that no text may hold */
+    struct mail *mail;            /* the mail with these recipients */
+    struct buf list;              /* refused recipients with the server's answers */
+    struct curl_request *request; /* knows the secrets that messages must not contain */
 };
 
 /* Parses the addresses of the config. */
@@ -324,7 +324,7 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
     /* A recipient that no longer exists must not prevent delivery to the other recipients. */
     CURL_SET(w, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
     CURL_SET(w, CURLOPT_UPLOAD, 1L);
-    if (l->text.len) /* else there is nothing to send */
+    if (l->text.len) /* without text there is nothing to send */
         l->reader = fmemopen(l->text.p, l->text.len, "r");
     CURL_SET(w, CURLOPT_READDATA, l->reader);
     CURL_SET(w, CURLOPT_INFILESIZE_LARGE, (curl_off_t)l->text.len);
@@ -432,7 +432,7 @@ static int send_group(const struct config *c, const struct message *m, struct ma
 {
     bool begun, taken = false, refused = true, unused;
     json_auto_t *alerts = lacked(l, first, m->alerts, &begun);
-    if (!alerts) { /* it has all of them */
+    if (!alerts) { /* the recipient has all alerts already */
         l->state[first] = RCPT_TAKEN;
         r->accepted = true;
         return 0;

@@ -10,12 +10,12 @@
  * as they fit. */
 
 #define FIELD_MAX 1000     /* bytes of one field in the full text */
-#define CHAT_FIELD_MAX 400 /* the same in a chat */
+#define CHAT_FIELD_MAX 400 /* bytes of one field in a chat message */
 #define COMMAND_MAX 2000
 #define COMMANDS_MAX 2
 #define FACTS_MAX 40
 #define FACT_MAX 200
-#define LABEL_MAX 24 /* most columns that facts are aligned to */
+#define LABEL_MAX 24 /* maximum columns of aligned labels */
 
 void request_result_free(struct request_result *r)
 {
@@ -282,7 +282,7 @@ static void add_full(struct buf *out, const json_t *a)
     add_fields(out, width, a, first);
     add_todo(out, width, a);
     add_fields(out, width, a, next);
-    if (json_is_object(earlier)) { /* it was not sent on its own */
+    if (json_is_object(earlier)) { /* an earlier alert that was not sent separately */
         SCOPED(buf_free) struct buf v = {0};
         message_field(&v, earlier, "at", 32);
         buf_adds(&v, "  ");
@@ -452,7 +452,7 @@ void message_chat(struct buf *out, const struct message *m, size_t max)
         notes.p[notes.len - 1] = '\0';
         chat_line(out, max, "", notes.p);
     }
-    /* A third of the room is for the other alerts. */
+    /* The other alerts get a third of the room. */
     size_t room = text_units(out->p, true) + (folded ? max / 6 : max);
     const json_t *facts = json_object_get(a, "facts");
     const char *key;

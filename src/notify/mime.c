@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define LINE 78         /* columns of a header line */
-#define ENCODED_LINE 76 /* columns of one with encoded-words */
+#define ENCODED_LINE 76 /* columns of a header line with encoded-words */
 #define WORD_OPEN "=?UTF-8?B?"
 #define WORD_CLOSE "?="
-#define WORD_BYTES 45 /* of text in one encoded-word: 60 characters of base64, 72 with the frame */
+#define WORD_BYTES 45 /* of text per encoded-word: 60 characters of base64, 72 with the frame */
 
 /* Returns false for control characters too, because they must never appear in a header
  * unencoded. */
@@ -57,7 +57,8 @@ void mime_text_header(struct buf *out, const char *name, const char *text)
     size_t column = strlen(name) + 2;
     /* "=?" in plain text could be read as an encoded-word. */
     if (is_ascii_text(clean.p) && !strstr(clean.p, "=?")) {
-        /* Plain ASCII, folded before a blank. Trailing blanks are dropped: they could become a line. */
+        /* Plain ASCII is folded before a blank. Trailing blanks are dropped because they could
+         * become a separate line. */
         size_t len = strlen(clean.p);
         while (len && clean.p[len - 1] == ' ')
             len--;

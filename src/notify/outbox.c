@@ -43,7 +43,7 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
         size_t i = 0;
         while (i < o->count && o->list[i].copy == OUTBOX_GIVEN)
             i++;
-        if (i != o->count) { /* no more of these can exist than fit into a socket */
+        if (i != o->count) { /* a socket's buffer limits the number of alerts in OUTBOX_GIVEN */
             for (int ch = 0; ch < ALERT_CHANNELS; ch++)
                 o->channel[ch].dropped += !o->list[i].done[ch];
             remove_at(o, i);
@@ -81,7 +81,7 @@ void outbox_follow(struct outbox *o, const struct config *c)
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
         if (alert_channel_on(c, ch))
             continue;
-        o->channel[ch].mark = 0; /* if the channel comes back, the mark on disk is newer */
+        o->channel[ch].mark = 0; /* if the channel is enabled again, the mark on disk is newer */
         for (size_t i = 0; i < o->count; i++)
             o->list[i].done[ch] = true;
     }
@@ -137,13 +137,13 @@ int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_awa
         if (!js_flag(a->json, "urgent"))
             continue;
         if (!a->begun[ch])
-            return 0; /* not even the end of a pause */
+            return 0; /* urgent alerts do not wait for the end of a pause */
         urgent = true;
     }
     if (!any)
         return -1;
     refill(&c, now);
-    /* The longer of the two: the pause after a failure, and the wait for a token. */
+    /* Wait for the longer of the pause after a failure and the wait for a token. */
     int64_t pause = c.not_before.ms ? mono_since(c.not_before, now) : 0;
     int64_t token =
         c.spent < OUTBOX_BURST || urgent ? 0 : OUTBOX_REFILL - mono_since(now, c.refilled);
@@ -193,7 +193,7 @@ void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     c->dropped -= c->sending_dropped;
     c->damaged -= c->sending_damaged;
     refill(c, now);
-    if (c->spent < OUTBOX_BURST) /* bad news takes a token only if there is one */
+    if (c->spent < OUTBOX_BURST) /* an urgent alert is sent even if no token is left */
         c->spent++;
     c->pause = 0;
     c->not_before = (mono_t){0};

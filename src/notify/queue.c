@@ -26,8 +26,8 @@
 #define NAME_MAX_ 80
 #define MARK ".done"
 #define FILE_MAX_ 65536 /* bytes of one queue file */
-#define BAD_KEPT 10     /* files set aside that are kept */
-#define LOCK_TRIES 250  /* of 20 ms */
+#define BAD_KEPT 10     /* number of damaged files that are kept */
+#define LOCK_TRIES 250  /* one every 20 ms */
 #define RESERVE_BYTES                                                                              \
     16384 /* four blocks of 4 KiB: open incidents, a few alerts, a mark of what was sent */
 
@@ -36,12 +36,12 @@ enum mark { MARK_NONE, MARK_OK, MARK_DAMAGED };
 
 /* The contents of the queue directory. */
 struct shelf {
-    uint64_t *num, *bad; /* sorted; .json and .json.bad */
+    uint64_t *num, *bad; /* sorted numbers of .json and .json.bad files */
     size_t n, nbad;
     struct {
         enum mark what;
         uint64_t at;
-    } mark[ALERT_CHANNELS]; /* MARK_NONE for a channel that is off */
+    } mark[ALERT_CHANNELS]; /* MARK_NONE if the channel is off */
 };
 
 static void shelf_free(struct shelf *s)
@@ -419,7 +419,7 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
         out->number[json_array_size(out->alerts)] = s.num[i];
         json_array_append_new(out->alerts, j);
     }
-    if (rc == 0) /* again: some may just have been set aside */
+    if (rc == 0) /* read again: a file may just have been set aside */
         rc = read_names(dirfd, &after, e);
     if (rc == 0) {
         /* Numbers are assigned without gaps. A number missing between a channel's mark and the last

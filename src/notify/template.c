@@ -78,7 +78,7 @@ static void add_json(struct buf *out, const char *value)
 {
     json_auto_t *s = json_string(value);
     SCOPED(xfree) char *quoted = json_dumps(s, JSON_ENCODE_ANY);
-    if (quoted) /* without its quotes */
+    if (quoted) /* the quotes are not part of the value */
         buf_add(out, quoted + 1, strlen(quoted) - 2);
 }
 

@@ -15,9 +15,9 @@
 /* Services reject bodies of several megabytes. Alerts that do not fit are counted instead. */
 #define ALERTS_BYTES 262144 /* most JSON of alerts in one request */
 #define ANSWER_CAP 65536    /* most bytes read of an answer, and of its headers */
-#define ANSWER_KEPT 4096    /* most bytes of it in which there may be something to quote */
+#define ANSWER_KEPT 4096    /* bytes of an answer that are searched for a text to quote */
 #define DISCORD_MAX 2000
-#define TEMPLATE_MAX 16384 /* bytes of a file with a template, or headers */
+#define TEMPLATE_MAX 16384 /* bytes of a template file or a header file */
 #define SLACK_MAX 3500
 
 /* Bodies */
@@ -146,8 +146,8 @@ char *webhook_body(enum config_format format, const struct message *m)
 /* Requests */
 
 struct answer {
-    struct buf first;     /* bytes, to be quoted */
-    size_t size, headers; /* bytes that came, of body and headers */
+    struct buf first;     /* first bytes of the answer, for quoting */
+    size_t size, headers; /* bytes received of body and headers */
 };
 
 /* Returns 0 to make libcurl abort, so that a server cannot send headers without end. */
@@ -185,7 +185,7 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
     if (w->api->easy_getinfo(w->h, CURLINFO_RETRY_AFTER, &wait) == CURLE_OK && wait > 0)
         r->retry_after =
             wait > REQUEST_RETRY_AFTER_MAX / 1000 ? REQUEST_RETRY_AFTER_MAX : (int64_t)wait * 1000;
-    /* The answer was too long and we aborted it, but its status still counts. */
+    /* An answer that is too long is aborted, but its status still counts. */
     bool ended = rc == CURLE_WRITE_ERROR && (a.size > ANSWER_CAP || a.headers > ANSWER_CAP);
     r->accepted = status >= 200 && status <= 299 &&
                   w->api->easy_getinfo(w->h, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK &&
@@ -217,11 +217,11 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
 
 /* All parts of a request except its URL. */
 struct http_content {
-    const char *body;    /* NULL: a GET */
+    const char *body;    /* NULL for a GET */
     const char *headers; /* lines of "Name: value"; NULL: none */
     bool put;
-    const char *section;  /* of the config; NULL: no headers */
-    const json_t *values; /* for placeholders in the URL; NULL: it has none */
+    const char *section;  /* config section; NULL: no headers */
+    const json_t *values; /* values for placeholders in the URL; NULL: no placeholders */
 };
 
 static struct curl_slist *add_header(struct curl_request *w, struct curl_slist *list,
