@@ -100,7 +100,7 @@ json_t *check_again(const struct config *cfg, const char *password)
     struct buf secret = {0};
     json_t *out = NULL;
     check_secrets(&c, &secret);
-    buf_free(&secret); /* it was only checked; it is not used here */
+    buf_free(&secret); /* only checked, not used here */
     check_dump_dir(&c);
     check_connect(&c, password);
     if (c.db) {

@@ -10,7 +10,7 @@
 #include "base/js.h"
 #include "sql/literal.h"
 
-#define NEARLY_FULL 80 /* percent of what a MEMORY table may take */
+#define NEARLY_FULL 80 /* percent of a MEMORY table's limit */
 #define NAMES_SHOWN 5
 #define DIGITS "-0123456789"
 

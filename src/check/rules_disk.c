@@ -429,7 +429,7 @@ static void room_facts(struct check *c)
     for (size_t i = 0; i < c->catalog.count; i++)
         used = number_sum(used, c->catalog.list[i].intact ? c->catalog.list[i].m.file_size : 0);
     uint64_t all = number_product(number_sum(kept, 1), size); /* one more, which is being written */
-    if (v.f_files > 0) /* some file systems have no limit, and say 2^64-1 */
+    if (v.f_files > 0) /* some file systems have no limit, and report 2^64-1 */
         check_number(c, "inodes", v.f_favail < INT64_MAX ? (int64_t)v.f_favail : INT64_MAX);
     check_number(c, "free", number_signed(free_now));
     check_number(c, "free_for_dumps", number_signed(number_sum(free_now, used)));
@@ -439,7 +439,7 @@ static void room_facts(struct check *c)
     check_word(c, "about", "%s", last ? "the last dump took" : "a dump may take up to");
 }
 
-/* ---- dumps, and what lies around ---- */
+/* ---- dumps and left-overs ---- */
 
 #define NEWEST                                                                                     \
     "{dump_count}, the newest of {age:time} ago: {dump_rows:count} rows, {newest_size:size}, "     \

@@ -11,7 +11,7 @@
 #include "check/rule.h"
 #include "check/rules_privileges.h"
 
-/* ---- what is needed ---- */
+/* ---- needed variables ---- */
 
 static bool is_on(const char *v)
 {
@@ -67,7 +67,7 @@ static const struct need {
      "nobody may read the log of what is played after a restore"},
 };
 
-/* ---- what the next server will have ---- */
+/* ---- values after a server restart ---- */
 
 /* Returns the option files that the running server took any setting from. If such a file is in an
  * include directory (*.d), the other files of that directory are searched as well. */
