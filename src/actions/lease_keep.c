@@ -41,7 +41,7 @@ static int renew(int fd, void *arg)
     enum lease_result got = open_lease(k->a, &l, &e) < 0 ? LEASE_REFUSED : LEASE_OK;
     while (got == LEASE_OK || got == LEASE_AWAY) {
         if (poll(&p, 1, (int)(k->a->cfg->standby.ttl / 5)) > 0)
-            break; /* no data is ever sent: the renewer is no longer needed */
+            break; /* the other end was closed: the renewer is no longer needed */
         got = lease_renew(l, &k->grant, &e);
         if (got == LEASE_OK)
             fence_set(k->grant.valid_until);

@@ -46,9 +46,9 @@ struct init {
     uint64_t begun; /* the round that --init began; 0: none */
 };
 
-/* Reads the server's and the dumps' state. A missing sentinel table is treated as an empty one. It
- * is created only after all checks, because a running supervisor takes an empty table for a lost
- * world. */
+/* Reads the sentinel, the lease and the list of dumps. A missing sentinel table is treated as an
+ * empty one. It is created only after all checks, because a running supervisor takes an empty table
+ * for a lost world. */
 static int init_read(struct action_context *a, struct init *in, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -103,7 +103,8 @@ static int adopt_foreign(struct action_context *a, struct init *in, struct err *
     return action_remember(a, nonce, generation, &in->server, e);
 }
 
-/* Handles an existing sentinel row: it is adopted if it is ours, otherwise refused. */
+/* Handles an existing sentinel row: it is adopted if it is ours or with --force, otherwise
+ * refused. */
 static int init_adopt(struct action_context *a, struct init *in, bool force, struct err *e)
 {
     const char *nonce = in->sentinel.nonce;
@@ -300,9 +301,9 @@ static int action_new_round(struct action_context *a, const struct request *r, j
     return rc;
 }
 
-/* Checks that the opened directory is still the one that the config names. Otherwise its new dumps
- * would not be found later, and those in the other directory are not seen. A restore also uses a
- * directory that was removed, which may hold the only dumps. */
+/* Checks that the opened directory is still the one that the config names. Otherwise new dumps
+ * would be stored in it and not be found later, and those in the other directory would not be seen.
+ * A restore also uses a directory that was moved or removed, because it may hold the only dumps. */
 static int check_place(const struct action_context *a, enum action action, struct err *e)
 {
     const char *dir = a->cfg->dump_dir;

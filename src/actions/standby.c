@@ -166,8 +166,8 @@ static int nothing_to_take(const struct action_context *a, struct err *e)
                     c.list[i].m.name);
 }
 
-/* Takes over the world. A supervisor sees the end of the promotion; then dumps and uploads
- * begin. */
+/* Takes over the world. Dumps and uploads begin when the supervisor sees the end of the
+ * promotion. */
 static int take_over(struct action_context *a, const struct request *r, struct pull *p,
                      const struct lease_keep *lease, json_t **result, struct err *e)
 {
