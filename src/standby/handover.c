@@ -1,4 +1,5 @@
-/* A file of its own for each word, not one that is overwritten: a store may answer with what was there before. */
+/* Each handover is a separate file that is never overwritten, because a store may answer a read
+ * with the previous content. */
 #include "standby/handover.h"
 
 #include <inttypes.h>
@@ -10,10 +11,10 @@
 #include "base/number.h"
 #include "store/signature.h"
 
-#define WORDS_MAX 1000u /* more are none of ours */
+#define WORDS_MAX 1000u /* upper limit of files that are read; worldkeeper never leaves so many */
 #define WORD_BYTES 4096
 #define FRONT                                                                                      \
-    "worldkeeper handover 1\n" /* what is signed begins so: no other file of ours can pass for it */
+    "worldkeeper handover 1\n" /* begins the signed text: no other file of ours passes for it */
 
 struct found {
     uint64_t least;
@@ -42,7 +43,8 @@ int handover_write(const struct transfer *t, const char *world, const struct han
                : err_step(e, "recording the handover in the store");
 }
 
-/* Those of an older generation are from before the world that is taken over. */
+/* Collects the names of handovers. Skips older generations: they predate the world that is taken
+ * over. */
 static int see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
@@ -80,8 +82,9 @@ bool handover_reached(const struct handover *h, const struct db_binlog_pos *to)
            db_binlog_pos_compare(to, &h->position) >= 0;
 }
 
-/* Generation 0: it is none of ours. Whoever writes to the store could promise what is not so, and a promotion
- * would not ask: with a key only its owner's word counts. */
+/* Returns generation 0 if the handover is not ours. With a signing key, only handovers signed by it
+ * count: any account that can write to the store could otherwise claim a handover that never
+ * happened, and a promotion would not ask the operator. */
 static struct handover judge(const char *name, const struct buf *text, const char *world,
                              struct err *ignored)
 {
@@ -113,7 +116,8 @@ int handover_read(const struct transfer *t, const char *world, uint64_t least, s
     err_clear(ignored);
     for (size_t i = 0; i < f.count && rc == 0; i++) {
         SCOPED(buf_free) struct buf text = {0};
-        /* What is damaged is no word; what cannot be read might be one. */
+        /* A damaged file is not a handover. A file that cannot be read might be one, so that is an
+         * error. */
         enum remote_result got = transfer_get_text(t, f.names[i], WORD_BYTES, &text, e);
         struct handover said = {0};
         if (got == REMOTE_OK)

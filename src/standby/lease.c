@@ -3,20 +3,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* However long the lease is, a request that takes longer is asked again: its answer is a few hundred bytes, and whoever
- * waits has to be heard of before it is thought to hang. */
+/* Longest time for one request, however long the lease is. A slower request is repeated: its answer
+ * is only a few hundred bytes, and the waiting process must report before it is considered hung. */
 #define REQUEST_MAX_MS 10000
 
 /* ---- opening ---- */
 
-/* Its own timeouts: those of [offsite] are for files of any size, and a lease that waits so long has ended. */
+/* Allocates a lease with its own timeouts: those of [offsite] are for files of any size, and a
+ * lease would expire during such a wait. */
 static struct lease *make(const struct config *cfg, const char *holder)
 {
     struct lease *l = xcalloc(1, sizeof *l);
     l->kind = cfg->standby.lease == LEASE_ETCD ? &lease_etcd : &lease_s3;
     l->cfg = *cfg;
     l->ttl = cfg->standby.ttl;
-    /* Two requests, one after the other, are done well before the lease ends. */
+    /* Two requests in sequence finish well before the lease ends. */
     l->cfg.offsite.timeout = l->ttl / 4 < REQUEST_MAX_MS ? l->ttl / 4 : REQUEST_MAX_MS;
     l->cfg.offsite.max_rate = 0;
     snprintf(l->holder, sizeof l->holder, "%s", holder);
@@ -90,6 +91,7 @@ enum lease_hold lease_judge(mono_t valid_until, int64_t ttl, mono_t now)
     int64_t left = mono_since(valid_until, now);
     if (!valid_until.ms || left <= 0)
         return LEASE_GONE;
-    /* Renewed each third of its time, with four fifths of it to go: two renewals in a row have failed. */
+    /* The lease is renewed every third of its time, each time for four fifths of it. If less than a
+     * quarter is left, two renewals in a row have failed. */
     return left < ttl / 4 ? LEASE_DOUBTFUL : LEASE_IS_HELD;
 }

@@ -1,10 +1,11 @@
-/* A key of etcd, over its JSON gateway (v3 API): made only where there is none, deleted by etcd when its time is
- * over. A second key stays: the number of the last lease, whose it was, and whether it was given back. Members are asked
- * in turn.
+/* A lease as a key of etcd, accessed over etcd's JSON gateway (v3 API). The key is created only if
+ * it does not exist, and etcd deletes it when its time is over. A second key stays: it stores the
+ * number of the last lease, its holder, and whether it was released. Members are tried one after
+ * another.
  *
- * That the key is gone does not say that its time is over: a leader that stood still while another was elected may delete
- * it right after a renewal (etcd issue 15247, mended in part with 3.4.31 and 3.5.13). So one that was not given back is
- * left to its holder for all of its time. */
+ * A missing key does not prove that the lease's time is over. A leader that was suspended while
+ * another was elected may delete the key right after a renewal (etcd issue 15247, partly fixed in
+ * 3.4.31 and 3.5.13). So a lease that was not released is left to its holder for its whole time. */
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -26,14 +27,14 @@
 
 struct etcd {
     char *members[MEMBERS_MAX];
-    unsigned count, current; /* the one that answered last */
+    unsigned count, current; /* current: the member that answered last */
     int64_t timeout;         /* of one request to one member */
     struct curl_request request;
     struct buf password, token;
     char *key, *last_key; /* in base64 */
-    char id[32];          /* of etcd's own lease; "": not known */
+    char id[32];          /* ID of etcd's own lease; "": not known */
     char written[32];     /* revision of our last write of the key */
-    char term[32];        /* of the leader, as of the last look(), which a majority vouched for */
+    char term[32];        /* leader's Raft term at the last look(), confirmed by a majority */
 };
 
 /* ---- requests ---- */
@@ -71,7 +72,8 @@ static void set_options(struct etcd *c, const char *body, struct curl_slist **he
     CURL_SET(w, CURLOPT_USERAGENT, "worldkeeper/" WK_VERSION);
     CURL_SET(w, CURLOPT_HTTPHEADER, *headers);
     CURL_SET(w, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    CURL_SET(w, CURLOPT_POSTFIELDS, body); /* not a copy: it may be the password */
+    /* libcurl does not copy it: it may contain the password */
+    CURL_SET(w, CURLOPT_POSTFIELDS, body);
     CURL_SET(w, CURLOPT_WRITEFUNCTION, on_body);
     CURL_SET(w, CURLOPT_WRITEDATA, answer);
 }
@@ -82,8 +84,8 @@ static const char *words_of(const json_t *answer)
     return error[0] ? error : js_text(answer, "message");
 }
 
-/* "No leader", "request timed out" and the like are HTTP errors: another member, or the same one later, may do it. What is
- * wrong with the login stays wrong. */
+/* Judges etcd's answer. "No leader", "request timed out" and the like are HTTP errors: another
+ * member, or the same one later, may succeed. A login error is permanent. */
 static enum lease_result judge(struct etcd *c, long status, const json_t *answer, struct err *e)
 {
     const struct curl_request *w = &c->request;
@@ -103,13 +105,13 @@ static enum lease_result judge(struct etcd *c, long status, const json_t *answer
     return login || status == 404 || status == 200 ? LEASE_REFUSED : LEASE_AWAY;
 }
 
-/* One request to one member. */
+/* Sends one request to one member. */
 static enum lease_result ask_member(struct lease *l, unsigned member, const char *path,
                                     const char *body, json_t **answer, struct err *e)
 {
     struct etcd *c = l->own;
     struct curl_request *w = &c->request;
-    SCOPED(buf_free) struct buf got = {.secret = true}; /* a token, perhaps */
+    SCOPED(buf_free) struct buf got = {.secret = true}; /* may contain a token */
     SCOPED(xfree) char *url = xasprintf("%s/v3/%s", c->members[member], path);
     const struct curl_target target = {.key = "[standby] etcd",
                                        .url = url,
@@ -136,7 +138,7 @@ static enum lease_result ask_member(struct lease *l, unsigned member, const char
     return judge(c, status, *answer, e);
 }
 
-/* Of the first member that answers, from the one that did so last. */
+/* Asks the members in order, beginning with the one that answered last, until one answers. */
 static enum lease_result ask_any(struct lease *l, const char *path, const char *body,
                                  json_t **answer, struct err *e)
 {
@@ -157,7 +159,8 @@ static enum lease_result ask_any(struct lease *l, const char *path, const char *
     return got;
 }
 
-/* The password goes to whoever is asked first, so never over another protocol than the config names. */
+/* Logs in. The password goes to the first member that is asked, so it is sent only over the
+ * protocol that the config names. */
 static enum lease_result login(struct lease *l, struct err *e)
 {
     struct etcd *c = l->own;
@@ -178,7 +181,8 @@ static enum lease_result login(struct lease *l, struct err *e)
     return got;
 }
 
-/* Takes `body`. A token ends after some minutes: then once more with a new one. */
+/* Takes ownership of `body`. A token expires after some minutes: the request is then repeated with
+ * a new one. */
 static enum lease_result ask(struct lease *l, const char *path, json_t *body, json_t **answer,
                              struct err *e)
 {
@@ -211,7 +215,8 @@ static json_t *range(const char *key)
     return json_pack("{s:{s:s}}", "requestRange", "key", key);
 }
 
-/* Bound to etcd's lease `id`, with which it vanishes; "0": it stays. */
+/* Returns the request that writes a key. etcd deletes the key together with its lease `id`; "0":
+ * the key stays. */
 static json_t *put(const char *key, const struct lease_record *r, int64_t ttl, const char *id)
 {
     json_auto_t *o = lease_json(r, ttl);
@@ -220,14 +225,15 @@ static json_t *put(const char *key, const struct lease_record *r, int64_t ttl, c
     return json_pack("{s:{s:s, s:s, s:s}}", "requestPut", "key", key, "value", value, "lease", id);
 }
 
-/* Revision 0: the key is not there. */
+/* Returns the condition that the key still has this revision; revision 0: that it does not
+ * exist. */
 static json_t *unchanged(const char *key, const char *revision)
 {
     return json_pack("{s:s, s:s, s:s, s:s}", "key", key, "target", "MOD", "result", "EQUAL",
                      "modRevision", revision);
 }
 
-/* A key as etcd has it. */
+/* A key as stored in etcd. */
 struct found {
     bool there;
     char revision[32], id[32]; /* "0": there is none */
@@ -241,7 +247,7 @@ static void number_text(const json_t *o, const char *key, char out[32])
         snprintf(out, 32, "0");
 }
 
-/* The i-th answer of a transaction, which is that of a range. */
+/* Reads the i-th answer of a transaction, which must be that of a range request. */
 static int read_found(const json_t *answer, size_t i, struct found *out, struct err *e)
 {
     const json_t *response = json_array_get(json_object_get(answer, "responses"), i),
@@ -253,7 +259,7 @@ static int read_found(const json_t *answer, size_t i, struct found *out, struct 
     if (!kv)
         return 0;
     SCOPED(xfree) unsigned char *text = xcalloc(1, len + 4);
-    if (EVP_DecodeBlock(text, (const unsigned char *)value, (int)len) < 0) /* it is no base64 */
+    if (EVP_DecodeBlock(text, (const unsigned char *)value, (int)len) < 0) /* not base64 */
         text[0] = '\0';
     number_text(kv, "mod_revision", out->revision);
     number_text(kv, "lease", out->id);
@@ -261,7 +267,8 @@ static int read_found(const json_t *answer, size_t i, struct found *out, struct 
     return lease_parse((char *)text, strlen((char *)text), "the key in etcd", &out->record, e);
 }
 
-/* Both keys at one moment. A transaction is answered by a majority, also one that only reads: never what was true before. */
+/* Reads both keys in one transaction. A majority confirms even a transaction that only reads, so
+ * the answer is never outdated. */
 static enum lease_result look(struct lease *l, struct found *key, struct found *last, struct err *e)
 {
     struct etcd *c = l->own;
@@ -272,7 +279,8 @@ static enum lease_result look(struct lease *l, struct found *key, struct found *
     if (got == LEASE_OK &&
         (read_found(answer, 0, key, e) < 0 || read_found(answer, 1, last, e) < 0))
         got = LEASE_REFUSED;
-    /* A key that comes back takes the second one with it: while that is the same, it was gone all the time. */
+    /* Each take rewrites the second key as well. So while the second key is unchanged, the first
+     * one was missing all the time. */
     if (got == LEASE_OK)
         lease_saw(l, key->there ? "" : last->revision);
     number_text(json_object_get(answer, "header"), "raft_term", c->term);
@@ -292,7 +300,8 @@ static enum lease_result etcd_read(struct lease *l, struct lease_record *out, st
     return LEASE_OK;
 }
 
-/* In ms; longer than any that was asked for is as long as ours. */
+/* Returns the TTL of an answer in ms. A TTL of more than six digits, longer than any that was
+ * requested, counts as our own. */
 static int64_t read_ttl(const json_t *o, const struct lease *l)
 {
     char text[32];
@@ -300,7 +309,8 @@ static int64_t read_ttl(const json_t *o, const struct lease *l)
     return strlen(text) > 6 ? l->ttl : strtoll(text, NULL, 10) * 1000;
 }
 
-/* What etcd calls a lease: a time, to which keys are bound. *ttl: ms that it gave. */
+/* Creates a lease in etcd's sense: a time to which keys are bound. *ttl: the ms that etcd
+ * granted. */
 static enum lease_result grant(struct lease *l, char id[32], int64_t *ttl, struct err *e)
 {
     json_t *answer;
@@ -324,7 +334,8 @@ static void revoke(struct lease *l, const char *id)
     json_decref(answer);
 }
 
-/* Writes both keys if neither has changed since they were read. LEASE_HELD: one has. */
+/* Writes both keys if neither has changed since they were read. LEASE_HELD: one of them has
+ * changed. */
 static enum lease_result write_both(struct lease *l, const struct found *key,
                                     const struct found *last, const struct lease_record *r,
                                     const char *id, struct err *e)
@@ -342,7 +353,7 @@ static enum lease_result write_both(struct lease *l, const struct found *key,
     } else if (got == LEASE_OK && read_found(answer, 0, &now, e) < 0) {
         got = LEASE_REFUSED;
     } else if (got == LEASE_OK && now.there && strcmp(now.id, id) == 0) {
-        /* Ours: an earlier member did it, and its answer was lost. */
+        /* The key is ours: a member that was asked earlier wrote it, but its answer was lost. */
         memcpy(c->written, now.revision, sizeof c->written);
     } else if (got == LEASE_OK) {
         got = now.there ? lease_held_by(&now.record, e) : LEASE_HELD;
@@ -351,7 +362,8 @@ static enum lease_result write_both(struct lease *l, const struct found *key,
     return got;
 }
 
-/* For how long its holder may still count on it: it asked for it before the key went. */
+/* Returns for how many ms the last holder may still rely on its lease: it requested the lease
+ * before the key was deleted. */
 static int64_t left_to_holder(const struct lease *l, const struct found *last)
 {
     return last->record.ttl - mono_since(clock_mono(), l->seen.since);
@@ -379,7 +391,7 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
         key.record.number > last.record.number ? &key.record : &last.record;
     struct lease_record r = {.number = lease_next(newest, above), .generation = generation};
     snprintf(r.holder, sizeof r.holder, "%s", l->holder);
-    mono_t asked = clock_mono(); /* etcd counts from its answer on */
+    mono_t asked = clock_mono(); /* etcd counts the TTL from its answer on */
     got = grant(l, id, &ttl, e);
     if (got != LEASE_OK)
         return got;
@@ -397,7 +409,8 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
     return LEASE_OK;
 }
 
-/* What is there must be this grant, or whatever we had before. */
+/* Finds our lease in etcd. It must be this grant or, if g->number is 0, any lease that we took
+ * before. */
 static enum lease_result find_ours(struct lease *l, struct lease_grant *g, struct found *key,
                                    struct found *last, struct err *e)
 {
@@ -414,9 +427,11 @@ static enum lease_result find_ours(struct lease *l, struct lease_grant *g, struc
     return LEASE_OK;
 }
 
-/* *ttl: ms that are left from now on; 0: it is over. A leader asks nobody before it answers: one that was cut off, or
- * stood still, goes on renewing for a while after another was elected, who knows nothing of it. So this counts only
- * if a majority still has the leader's term afterwards. */
+/* Renews etcd's lease. *ttl: the ms left from now on; 0: the lease has expired. A leader answers
+ * this request without asking a majority. A leader that was partitioned or suspended therefore
+ * continues to renew for a while after another one was elected, and the new leader does not know of
+ * these renewals. So a renewal counts only if a majority still has the leader's term (`term`)
+ * afterwards. */
 static enum lease_result keep_alive(struct lease *l, int64_t *ttl, char term[32], struct err *e)
 {
     struct etcd *c = l->own;
@@ -444,7 +459,8 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     got = keep_alive(l, &ttl, term, e);
     if (got == LEASE_OK && ttl == 0)
         return lease_held_by(&key.record, e);
-    /* The key may have gone between the two, and be another's: only what is there after it counts. */
+    /* The key may have been deleted between the two requests and taken by another machine, so it is
+     * read again. */
     if (got == LEASE_OK)
         got = find_ours(l, g, &key, &last, e);
     if (got == LEASE_OK && strcmp(term, c->term) != 0) {
@@ -453,7 +469,8 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     }
     if (got == LEASE_OK && g->generation > key.record.generation) {
         key.record.generation = g->generation;
-        /* It is renewed, whether this is written now or with the next renewal: etcd may have no room. */
+        /* The lease is renewed even if this write fails, for example because etcd has no space. The
+         * next renewal then writes the generation. */
         got = write_both(l, &key, &last, &key.record, c->id, e);
         got = got == LEASE_AWAY ? LEASE_OK : got;
     } else if (got == LEASE_OK) {
@@ -464,7 +481,8 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     return got;
 }
 
-/* An alarm holds for all members, and stays until somebody ends it. */
+/* Checks for the NOSPACE alarm. An alarm applies to all members and stays until an operator disarms
+ * it. */
 static enum lease_result etcd_takeable(struct lease *l, struct err *e)
 {
     json_t *answer;
@@ -486,8 +504,9 @@ static enum lease_result etcd_takeable(struct lease *l, struct err *e)
     return got;
 }
 
-/* The key goes, and the other one says that it was given back: nobody waits. That it is ours is looked up: to take away what
- * another take of ours has made would end a world that lives. */
+/* Deletes the key and marks the second key as released, so that no machine waits. First checks that
+ * the key is still this grant's: deleting a key that another take of ours created would stop a live
+ * world. */
 static enum lease_result etcd_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
     struct etcd *c = l->own;
@@ -509,7 +528,7 @@ static enum lease_result etcd_release(struct lease *l, struct lease_grant *g, st
         return LEASE_AWAY;
     }
     if (got == LEASE_OK)
-        revoke(l, c->id); /* nothing is bound to it any more */
+        revoke(l, c->id); /* no key is bound to it any longer */
     return got;
 }
 
@@ -528,7 +547,8 @@ static enum lease_result etcd_open(struct lease *l, int dirfd, struct err *e)
     char *url;
     for (const char *rest = s->etcd; c->count < MEMBERS_MAX && (url = config_next_part(&rest));)
         c->members[c->count++] = url;
-    /* A renewal is three requests, and a member that is silent must leave time for the next. */
+    /* A renewal makes three requests, and a member that does not answer must leave time for the
+     * next one. */
     c->timeout = l->cfg.offsite.timeout / (c->count ? c->count : 1);
     if (c->timeout < REQUEST_MIN_MS)
         c->timeout = REQUEST_MIN_MS;
@@ -580,7 +600,7 @@ static enum lease_result etcd_prove(struct lease *l, int dirfd, struct lease_pro
     if (got != LEASE_OK)
         return got;
     out->count = c->count;
-    got = look(l, &key, &last, e); /* logs in, too */
+    got = look(l, &key, &last, e); /* also logs in */
     for (unsigned i = 0; i < c->count; i++) {
         out->answered += ask_member(l, i, "maintenance/status", "{}", &answer, NULL) == LEASE_OK;
         json_decref(answer);

@@ -1,4 +1,5 @@
-/* The record of a lease as it is written down, and what was seen of it: what both kinds have in common. */
+/* Shared by both kinds of lease: the stored record of a lease, and the version of it that was seen
+ * last. */
 #include "standby/lease_int.h"
 
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 #define FORMAT 1
 #define TTL_MIN 1000
 #define TTL_MAX 3600000
-/* Numbers and generations beyond it are damage: each has a successor that a signed 64-bit number holds. */
+/* Larger numbers and generations are treated as damage, so that each valid one has a successor that
+ * fits into a signed 64-bit number. */
 #define NUMBER_MAX (INT64_MAX / 2)
 
 /* ---- the record ---- */
@@ -43,7 +45,8 @@ int lease_parse(const char *text, size_t len, const char *where, struct lease_re
     return 0;
 }
 
-/* By the name alone: a supervisor that was killed finds what it had, and a copied machine needs another name. */
+/* Compares the holder's name only. So a supervisor that was killed finds its lease again, and a
+ * cloned machine needs another name. */
 bool lease_is_ours(const struct lease *l, const struct lease_record *r)
 {
     return strcmp(r->holder, l->holder) == 0;
@@ -65,7 +68,8 @@ enum lease_result lease_held_by(const struct lease_record *r, struct err *e)
     return LEASE_HELD;
 }
 
-/* Also above what this machine has seen: a store that was lost begins anew at 1. */
+/* Returns a number above the record's and above the highest that this machine has seen, because a
+ * store that was lost begins again at 1. */
 uint64_t lease_next(const struct lease_record *r, uint64_t above)
 {
     return (r->number > above ? r->number : above) + 1;

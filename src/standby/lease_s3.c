@@ -1,5 +1,6 @@
-/* lease.json in an S3 bucket. Each write is on condition that nobody wrote since it was read: who loses sees
- * another version (ETag) and has changed nothing. The content of no two writes is the same. */
+/* A lease as lease.json in an S3 bucket. Each write is conditional: it succeeds only if the object
+ * was not written since it was read. A machine that loses the race sees another version (ETag) and
+ * has changed nothing. No two writes have the same content. */
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/rand.h>
@@ -20,13 +21,14 @@ _Static_assert(REMOTE_VERSION <= LEASE_VERSION_MAX, "a version that is cut is no
 struct s3 {
     struct remote *store;
     struct buf name, body;
-    /* What was read or written last. */
+    /* The version and the record that were last read or written. */
     char version[REMOTE_VERSION]; /* "": it is not known */
     struct lease_record record;
     uint64_t writes;
 };
 
-/* A condition that did not hold: somebody else was there. */
+/* Converts a result of the store. REMOTE_EXISTS: the condition did not hold, because another write
+ * came first. */
 static enum lease_result result_of(enum remote_result got)
 {
     return got == REMOTE_OK       ? LEASE_OK
@@ -37,7 +39,8 @@ static enum lease_result result_of(enum remote_result got)
 
 /* ---- the proof ---- */
 
-/* Of this store it was seen that it honours conditions. Kept with its address: another store has to prove it anew. */
+/* Returns the proof that this store honors conditional writes. The proof contains the store's
+ * address, so another store needs its own. */
 static json_t *proof_of(const struct config *c, bool bare)
 {
     return json_pack("{s:i, s:s, s:s, s:b}", "format", 1, "endpoint",
@@ -96,7 +99,7 @@ static void s3_close(struct lease *l)
 
 /* ---- reading and writing ---- */
 
-/* Into s->record. Nobody has taken it yet: number 0. */
+/* Reads lease.json into s->record; number 0 if no machine has taken the lease yet. */
 static enum lease_result look(struct lease *l, struct err *e)
 {
     struct s3 *s = l->own;
@@ -122,7 +125,7 @@ static enum lease_result look(struct lease *l, struct err *e)
     return LEASE_OK;
 }
 
-/* Writes if nobody wrote since the last look(). */
+/* Writes the record if the object was not written since the last look(). */
 static enum lease_result put(struct lease *l, const struct lease_record *r, struct err *e)
 {
     struct s3 *s = l->own;
@@ -130,7 +133,8 @@ static enum lease_result put(struct lease *l, const struct lease_record *r, stru
     json_auto_t *o = lease_json(r, l->ttl);
     json_object_set_new(o, "world", json_string(l->cfg.name));
     json_object_set_new(o, "writes", json_integer((json_int_t)++s->writes));
-    js_set_int(o, "at", clock_wall().ms); /* for people, and so that no two contents are the same */
+    /* for operators, and so that no two contents are the same */
+    js_set_int(o, "at", clock_wall().ms);
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1) | JSON_SORT_KEYS);
     SCOPED(buf_free) struct buf data = {0};
     buf_adds(&data, text ? text : "");
@@ -161,7 +165,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
     if (got != LEASE_OK)
         return got;
     if (!s->record.free && !lease_is_ours(l, &s->record)) {
-        /* Its holder's time, not ours: the two configs may differ. */
+        /* Uses the TTL of the lease's holder, not ours, because the two configs may differ. */
         int64_t all = s->record.ttl + LEASE_MARGIN(s->record.ttl);
         *wait = all - mono_since(clock_mono(), l->seen.since);
         if (*wait > 0)
@@ -182,7 +186,8 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
     return got;
 }
 
-/* Is what was read this grant, or whatever we had before? */
+/* Returns true if the record that was read is this grant or, if g->number is 0, any lease that we
+ * took before. */
 static bool is_grant(const struct lease *l, struct lease_grant *g)
 {
     const struct s3 *s = l->own;
@@ -194,7 +199,8 @@ static bool is_grant(const struct lease *l, struct lease_grant *g)
     return true;
 }
 
-/* A write that is refused may have been our own before, whose answer was lost: so twice. */
+/* Writes our lease again. Tries twice, because a write may be refused after an earlier write of
+ * ours whose answer was lost. */
 static enum lease_result rewrite(struct lease *l, struct lease_grant *g, bool free, struct err *e)
 {
     struct s3 *s = l->own;
@@ -223,7 +229,7 @@ static enum lease_result s3_renew(struct lease *l, struct lease_grant *g, struct
     return rewrite(l, g, false, e);
 }
 
-/* The object stays, marked free: its number goes on growing. */
+/* Marks the object as free. It is not deleted, so its number continues to grow. */
 static enum lease_result s3_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
     return rewrite(l, g, true, e);
@@ -246,7 +252,8 @@ static enum remote_result write_text(struct proving *p, const char *text, const 
     return remote_replace(p->store, p->name, &data, version, next, e);
 }
 
-/* What is in the file, and that the store says the same of its version as when it was written. */
+/* Returns true if the file has this content and, unless `version` is NULL, the version that the
+ * store returned when it was written. */
 static bool reads(struct proving *p, const char *text, const char *version)
 {
     SCOPED(buf_free) struct buf data = {0};
@@ -264,8 +271,9 @@ static enum lease_result unproved(const struct proving *p, const char *what, str
     return LEASE_REFUSED;
 }
 
-/* A condition that holds must let the write pass, one that does not must refuse it, and leave the file as it is.
- * That of several at once only one passes is the store's own promise. */
+/* Tests conditional writes. A write must succeed if its condition holds; otherwise the store must
+ * refuse it and leave the file unchanged. That only one of several concurrent writes succeeds is
+ * not tested: it is the store's own guarantee. */
 static enum lease_result try_conditions(struct proving *p, struct err *e)
 {
     char next[REMOTE_VERSION];
@@ -280,7 +288,7 @@ static enum lease_result try_conditions(struct proving *p, struct err *e)
     if (got != REMOTE_EXISTS || !reads(p, "first", p->first))
         return unproved(p, "ignores If-None-Match", e);
     got = write_text(p, "second", p->first, p->second, e);
-    if (got == REMOTE_EXISTS) { /* some compare it without its quotes only */
+    if (got == REMOTE_EXISTS) { /* some stores compare the ETag only without its quotes */
         p->bare = true;
         remote_bare_versions(p->store, true);
         got = write_text(p, "second", p->first, p->second, e);
@@ -318,11 +326,11 @@ static enum lease_result s3_prove(struct lease *l, int dirfd, struct lease_proof
     free(p.name);
     out->conditions = got == LEASE_OK;
     if (got == LEASE_OK)
-        err_clear(e); /* of what had to be refused */
+        err_clear(e); /* set by the writes that had to be refused */
     if (got == LEASE_AWAY)
         return got;
     json_t *o = out->conditions ? proof_of(&l->cfg, p.bare) : json_pack("{s:i}", "format", 0);
-    /* A store that is not proved any more loses its proof, too. */
+    /* A store that fails the test also loses an earlier proof. */
     struct err why = {0};
     if ((kept_save(dirfd, PROOF_FILE, PROOF_MAX, o, &why) == 0 &&
          kept_give(dirfd, PROOF_FILE, &why) == 0) ||

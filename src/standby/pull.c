@@ -1,5 +1,5 @@
-/* One process at a time brings files (standby.lock): a promotion waits for the worker to let go, and then reads the store once
- * more itself. */
+/* Only one process at a time fetches files (standby.lock). A promotion waits until the worker
+ * releases the lock, and then reads the store once more itself. */
 #include "standby/pull.h"
 
 #include <errno.h>
@@ -26,7 +26,8 @@ void pull_close(struct pull *p)
     p->open = false;
 }
 
-/* -1: there is no journal here. What the store had of it is here whatever [journal] mode is. */
+/* Opens the journal's directory; returns -1 if there is none. It holds the segments that the store
+ * had, whatever the [journal] mode is. */
 static int journal_dir(const struct config *c)
 {
     struct err none;
@@ -35,7 +36,8 @@ static int journal_dir(const struct config *c)
 
 /* ---- segments of another world ---- */
 
-/* A mark only: whoever demotes must not be held up by a disk, and the move can be done again after a kill. */
+/* Writes only a marker file: a demotion must not wait for a slow disk, and the move can be repeated
+ * after a kill. */
 int pull_set_aside(const struct config *c, struct err *e)
 {
     SCOPED(file_close) int dirfd = journal_dir(c);
@@ -47,7 +49,7 @@ static int move_segments(int dirfd, const char *world, struct err *e)
     SCOPED(names_free) struct names found = {0};
     char name[64], t[TEXT_SHORT];
     snprintf(name, sizeof name, ASIDE "-%s", text_utc_name(clock_wall(), t));
-    /* one that is not listed would stay, and count as this world's */
+    /* Fails, because a segment missing from the list would stay and be taken for this world's. */
     if (file_list(dirfd, "cannot list the journal", &found, e) < 0)
         return -1;
     SCOPED(file_close) int to = file_subdir(dirfd, name, e);
@@ -58,7 +60,8 @@ static int move_segments(int dirfd, const char *world, struct err *e)
     return rc;
 }
 
-/* The mark goes last. */
+/* Moves the segments away if the marker exists. The marker is removed last, so that the move is
+ * repeated after a kill. */
 static int settle_journal(const struct config *c, struct err *e)
 {
     SCOPED(file_close) int dirfd = journal_dir(c);
@@ -69,7 +72,8 @@ static int settle_journal(const struct config *c, struct err *e)
 
 /* ---- dumps ---- */
 
-/* Else it would be downloaded again in each step, for as long as the store has it. */
+/* Returns true if this worker already found the dump to be damaged or abandoned. It would otherwise
+ * be downloaded again in each step while the store has it. */
 static bool is_bad(const struct pull *p, const char *name)
 {
     unsigned n = p->bad_count < PULL_BAD_MAX ? p->bad_count : PULL_BAD_MAX;
@@ -91,7 +95,8 @@ static void set_bad(struct pull *p, const char *name, const struct err *why)
     p->skipped = *why;
 }
 
-/* 1: it is here now; 0: it is no good. */
+/* Fetches one dump. Returns 1 if it is here now, 0 if it is damaged, abandoned or was deleted, -1
+ * on error. */
 static int bring(struct pull *p, const struct copy_dump *d, struct err *e)
 {
     SCOPED(catalog_free) struct catalog one = {.list = xcalloc(1, sizeof *one.list), .count = 1};
@@ -114,7 +119,8 @@ static int bring(struct pull *p, const struct copy_dump *d, struct err *e)
     return 0;
 }
 
-/* The newest of the store that is good; 1: it was fetched just now; 0: it was here, or there is none. */
+/* Fetches the newest valid dump of the store. Returns 1 if it was fetched just now, 0 if it was
+ * already here or there is none, -1 on error. */
 static int bring_newest(struct pull *p, const struct catalog *here, struct err *e)
 {
     const struct copies *there = &p->fetch.there;
@@ -135,7 +141,8 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
 
 /* ---- what is here ---- */
 
-/* Only after a new dump: what goes is what it makes superfluous. */
+/* Applies the retention. Called only after a new dump, because only a new dump makes older files
+ * superfluous. */
 static int trim(struct pull *p, int journal, struct err *e)
 {
     unsigned removed;
@@ -144,7 +151,8 @@ static int trim(struct pull *p, int journal, struct err *e)
     return journal < 0 ? 0 : segment_store_trim(p->cfg, journal, p->dirfd, e);
 }
 
-/* The newest dump's, or a later one of the journal. */
+/* Sets p->newest, and p->moment to the time of the newest dump, or to that of the journal's last
+ * segment if it is later. */
 static int look(struct pull *p, const struct catalog_entry *newest, int journal, struct err *e)
 {
     SCOPED(archive_free) struct archive a = {0};
@@ -158,8 +166,9 @@ static int look(struct pull *p, const struct catalog_entry *newest, int journal,
     return 0;
 }
 
-/* All that a standby has of the journal came from the store: where that has a later life of the world, what is here of the
- * one before is of no use. */
+/* Fetches the segments. All segments of a standby came from the store. So if the store has those of
+ * a later life of the world, the segments here are useless: they are moved away, and those of the
+ * store are fetched. */
 static int fetch_journal(struct pull *p, const struct manifest *m, struct err *e)
 {
     struct err why = {0};
@@ -186,7 +195,7 @@ static int take_journal(struct pull *p, const struct catalog *here, bool fetched
     return (fetched && trim(p, journal, e) < 0) || look(p, newest, journal, e) < 0 ? -1 : 0;
 }
 
-/* Its holder may be in the middle of a large file. */
+/* Waits for the lock, because its holder may be fetching a large file. */
 static int take_lock(struct pull *p, struct err *e)
 {
     int fd = file_open(p->dirfd, "standby.lock", O_RDWR | O_CREAT, e);
@@ -202,8 +211,9 @@ static int take_lock(struct pull *p, struct err *e)
     return fd;
 }
 
-/* What is fetched, restored and kept loaded is the record's world, whatever else is newer (rule 3). A store of version 0.2
- * has no record: then the newest is the world. */
+/* Reads the record. Only the record's world is fetched, restored and kept loaded, even if another
+ * one is newer (rule 3 in tests/models/README.md). A store of version 0.2 has no record: then the
+ * newest dump is that of the world. */
 static int follow_record(struct pull *p, struct err *e)
 {
     struct lives known;
@@ -216,7 +226,7 @@ static int follow_record(struct pull *p, struct err *e)
     bool same = known.number == p->lives.number && life_is(&known.now, &p->lives.now) && !known.own;
     if (!p->lives.number || same)
         return 0;
-    p->bad_count = 0; /* what it abandons is another */
+    p->bad_count = 0; /* the new record abandons other dumps */
     memset(p->bad, 0, sizeof p->bad);
     return lives_save(p->dirfd, &p->lives, e);
 }
@@ -253,7 +263,8 @@ int pull_step(struct pull *p, struct err *e)
     SCOPED(catalog_free) struct catalog here = {0};
     if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)
         return -1;
-    /* Before its first dump is stored: no promotion and no warm copy takes one of the round before. */
+    /* Begins the new round here before its first dump is stored, so that no promotion and no warm
+     * copy uses a dump of the previous round. */
     if (p->fetch.round > here.round) {
         if (round_begin(p->dirfd, p->fetch.round, "", e) < 0)
             return -1;

@@ -1,5 +1,5 @@
-/* An object of its own for each life, not one that is overwritten: a store may answer with what was there before, and a
- * write that arrives late must not count. */
+/* Each life has its own object, which is never overwritten: a store may answer a read with the
+ * previous content, and a write that arrives late must not count. */
 #include "standby/record.h"
 
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 #include "store/signature.h"
 
 #define RECORD_BYTES (64u << 10)
-#define TRIES 32u /* newest ones that are no good, before the rest is believed to be so too */
+#define TRIES 32u /* invalid records, newest first, after which reading fails */
 #define NUMBER_MAX UINT64_C(999999999999999) /* far above any that a world reaches */
-#define FRONT "worldkeeper record 1\n"       /* no other file of ours can pass for it */
+#define FRONT "worldkeeper record 1\n"       /* the signed text begins with it */
 
 /* ---- decisions ---- */
 
@@ -41,7 +41,7 @@ bool record_replaced(const struct lives *newest, const struct life *own, const s
 uint64_t record_number(const struct lives *newest, uint64_t lease)
 {
     uint64_t highest = newest->highest > newest->number ? newest->highest : newest->number;
-    bool covered = newest->highest > newest->number; /* by one that is no good */
+    bool covered = newest->highest > newest->number; /* by an invalid record */
     return lease && (covered ? lease > highest : lease >= highest) ? lease : highest + 1;
 }
 
@@ -72,7 +72,8 @@ static struct name name_of(const struct lives *l)
     return (struct name){.number = l->number, .life = l->now};
 }
 
-/* False: a name that is spelled in any other way than ours, which is somebody else's. */
+/* Parses an object's name. Returns false if it is not spelled exactly as worldkeeper spells it:
+ * such an object is not ours. */
 static bool parse_name(const char *world, const char *object_name, struct name *out)
 {
     const char *slash = strrchr(object_name, '/'), *at = slash ? slash + 1 : object_name;
@@ -92,7 +93,7 @@ static bool parse_name(const char *world, const char *object_name, struct name *
 
 struct found {
     const char *world;
-    const struct name *below; /* only those before it; NULL: all */
+    const struct name *below; /* only records before this one; NULL: all */
     struct name newest;       /* number 0: none */
 };
 
@@ -107,8 +108,9 @@ static int see(void *arg, const struct remote_entry *x, struct err *e)
     return 0;
 }
 
-/* Whoever writes to the store could give the world to anybody: with a key only its owner's word counts. -1: it is no
- * record of ours. */
+/* Returns -1 if the text is not a valid record of ours. With a signing key, only records signed by
+ * it count: any account that can write to the store could otherwise give the world to any
+ * machine. */
 static int parse(const char *name, const struct buf *text, const char *world, const struct name *is,
                  struct lives *out, struct err *ignored)
 {
@@ -118,7 +120,7 @@ static int parse(const char *name, const struct buf *text, const char *world, co
     struct name said = name_of(out);
     if (good && compare(&said, is) == 0 &&
         (signed_by == SIGNATURE_UNASKED || signed_by == SIGNATURE_GOOD)) {
-        out->own = out->unwritten = false; /* that is for lives.json alone */
+        out->own = out->unwritten = false; /* used only in lives.json */
         return 0;
     }
     *out = (struct lives){0};
@@ -128,7 +130,7 @@ static int parse(const char *name, const struct buf *text, const char *world, co
                    "%s in the store cannot be read: it is damaged, or by a newer version", name);
 }
 
-/* 1: it was read; 0: it is no good, or gone; -1. */
+/* Reads one record. Returns 1 if it is valid, 0 if it is invalid or was deleted, -1 on error. */
 static int read_one(const struct transfer *t, const char *world, const struct name *n,
                     struct lives *out, struct err *ignored, struct err *e)
 {
@@ -179,7 +181,8 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
                    TRIES, ignored->text);
 }
 
-/* Whatever the store answers: it is ours if the newest is. */
+/* The result does not depend on the store's answer to the write: the record is written if the
+ * newest one that is read back is ours. */
 int record_write(const struct transfer *t, const char *world, const struct lives *l, struct err *e)
 {
     struct transfer_stored is;
@@ -187,7 +190,7 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     struct name n = name_of(l);
     struct err why = {0}, ignored;
     SCOPED(xfree) char *name = object(world, &n);
-    if (l->number > NUMBER_MAX) { /* it would be no name of ours, and never be seen again */
+    if (l->number > NUMBER_MAX) { /* its name would not be recognized as ours */
         err_set(e, ERR_REFUSED, 0,
                 "a file in %s/record of the store has the highest number there is: no life can "
                 "follow it",
@@ -242,7 +245,8 @@ static int see_old(void *arg, const struct remote_entry *x, struct err *e)
     return 0;
 }
 
-/* Nobody reads them: the newest one names its ancestors. They are only kept for as long as what they were about. */
+/* These records are never read, because the newest one names its ancestors. They are kept only as
+ * long as the dumps of their lives. */
 int record_trim(const struct transfer *t, const char *world, const struct lives *newest,
                 uint64_t oldest, struct err *e)
 {
