@@ -7,18 +7,19 @@
 
 #include "base/js.h"
 
-/* A template is filled from one JSON object: nothing comes onto a page that is not a value there, and each is escaped. */
+/* A template is filled from one JSON object. A page shows only values of that object, and each
+ * value is escaped. */
 
 #define INCIDENTS_SHOWN 20
-#define KEPT_SHOWN_MS INT64_C(86400000)   /* what a restore lost, for players */
-#define NOTHING_SHOWN_MS INT64_C(3600000) /* that it lost nothing */
+#define KEPT_SHOWN_MS INT64_C(86400000)   /* how long players see what a restore lost */
+#define NOTHING_SHOWN_MS INT64_C(3600000) /* how long they see that it lost nothing */
 #define CONFLICTS_SHOWN 5
 #define UNVERIFIED "It is not known whether the world is up."
-#define CHAR_WIDTH 7 /* of the badge's font, about */
+#define CHAR_WIDTH 7 /* approximate, of the badge's font */
 
 /* ---- templates ---- */
 
-/* Text in HTML, XML and their attributes. */
+/* Escapes text for HTML, XML and their attributes. */
 static void page_escape(struct buf *out, const char *text)
 {
     for (; *text; text++)
@@ -43,7 +44,8 @@ static void page_escape(struct buf *out, const char *text)
         }
 }
 
-/* From `s` to `end`; what an object lacks is looked for in those around it. */
+/* Fills the template from `s` to `end`. A key that `o` lacks is looked up in `around`, the object
+ * that contains it. */
 static void fill(struct buf *out, const char *s, const char *end, const json_t *o,
                  const json_t *around);
 
@@ -53,7 +55,7 @@ static const json_t *value_of(const char *key, const json_t *o, const json_t *ar
     return v ? v : json_object_get(around, key);
 }
 
-/* `s` is after {{#key}}. Returns what follows {{/key}}. */
+/* Fills the section whose {{#key}} ends at `s`. Returns what follows {{/key}}. */
 static const char *fill_section(struct buf *out, const char *key, const char *s, const json_t *o,
                                 const json_t *around)
 {
@@ -101,7 +103,7 @@ void page_fill(struct buf *out, const char *template_text, const json_t *values)
 
 /* ---- words ---- */
 
-/* "2026-01-31T23:59:59Z" for what status and history hold; "unknown" for null. */
+/* Returns a time of the status or the history as "2026-01-31T23:59:59Z"; "unknown" for null. */
 static json_t *moment(const json_t *o, const char *key)
 {
     const char *s = js_text(o, key);
@@ -130,7 +132,8 @@ static json_t *lost_text(const json_t *restore)
     return all;
 }
 
-/* Did players write rows into the emptied tables, which are now in a file? Null: how many is not known. */
+/* Returns true if players wrote rows into the emptied tables, which are now in a file. If
+ * conflict_rows is null, their number is not known. */
 static bool has_conflicts(const json_t *restore)
 {
     return js_number(restore, "conflict_rows", 0) > 0 ||
@@ -138,7 +141,7 @@ static bool has_conflicts(const json_t *restore)
             js_text(restore, "conflict_file")[0]);
 }
 
-/* "668 rows", "1 row", or "rows" if their number is not known. */
+/* Returns the number of these rows: "668 rows", "1 row", or "rows" if it is not known. */
 static const char *conflict_count(const json_t *restore, char out[TEXT_SHORT])
 {
     int64_t rows = js_number(restore, "conflict_rows", 0);
@@ -163,7 +166,8 @@ static json_t *lost_cell(const json_t *incident)
     return both;
 }
 
-/* The newest files of such rows; an older one may long be dealt with. */
+/* Lists the newest files of such rows. Older ones are left out, because they may have been handled
+ * long ago. */
 static json_t *conflicts_of(const json_t *history)
 {
     const json_t *all = json_object_get(history, "incidents");
@@ -185,7 +189,8 @@ static void add_fact(json_t *list, const char *name, json_t *text /* taken */)
     json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "text", text));
 }
 
-/* What waits does so for as long as the oldest of it. */
+/* Describes the store. `behind_seconds` is shown after the number of waiting files, because it is
+ * the time for which the oldest of them has waited. */
 static json_t *offsite_text(const json_t *o)
 {
     const json_t *waiting = json_object_get(o, "waiting"),
@@ -204,7 +209,8 @@ static json_t *offsite_text(const json_t *o)
     return json_string(b.p);
 }
 
-/* Which of two machines this is, and what of the world it has if it is the standby. */
+/* Describes which of two machines this is and, if it is the standby, how much of the world it
+ * has. */
 static json_t *role_text(const json_t *standby, const json_t *lease)
 {
     static const char *const words[][2] = {
@@ -230,7 +236,7 @@ static json_t *role_text(const json_t *standby, const json_t *lease)
     return json_string(b.p);
 }
 
-/* "FAILED, 2026-…", or the time after `passed`. */
+/* Returns "FAILED, 2026-…", or `passed` followed by the time. */
 static json_t *outcome_text(const json_t *o, const char *passed)
 {
     json_auto_t *at = moment(o, "at");
@@ -274,7 +280,8 @@ static json_t *facts_of(const json_t *status, const json_t *history)
     return list;
 }
 
-/* Nothing proved that the world was not up; only how long that lasted is known. */
+/* Describes an unverified period. It was never proven that the world was down, so only the length
+ * of the period is shown. */
 static json_t *unverified_text(const json_t *incident)
 {
     char t[TEXT_SHORT];
@@ -297,7 +304,7 @@ static json_t *incident_of(const json_t *n)
                      js_text(n, "cause"));
 }
 
-/* As many as a page can show; the rest is in history.json. */
+/* Lists as many of the newest incidents as a page can show; the rest is in history.json. */
 static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t *incident))
 {
     const json_t *all = json_object_get(history, "incidents");
@@ -307,13 +314,13 @@ static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t 
     return list;
 }
 
-/* The name that the config gives it for people, else its own. */
+/* Returns the world's title from the config, or its name if there is none. */
 static const char *title_of(const struct config *c)
 {
     return c->title ? c->title : c->name;
 }
 
-/* When the planned work that goes on ends; "": there is none, or nobody said when. */
+/* Returns when the current planned work ends; "" if there is none, or if no end was given. */
 static json_t *pause_text(const json_t *status)
 {
     json_t *at = moment(status, "pause_until"),
@@ -324,7 +331,8 @@ static json_t *pause_text(const json_t *status)
     return text;
 }
 
-/* What all pages have. Times twice: as the script reads them, and as text for a browser without scripts. */
+/* Returns the values that all pages have. Each time is there twice: for the script, and as text for
+ * a browser without scripts. */
 static json_t *values_of(const struct config *c, const json_t *status)
 {
     return json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:o, s:s}", "title", js_clean(title_of(c)),
@@ -383,7 +391,7 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
 
 /* ---- players ---- */
 
-/* Is the moment of `key`, compared as text, less than `age` ago? */
+/* Returns true if the time in `key`, compared as text, is less than `age` ms ago. */
 static bool is_recent(const json_t *o, const char *key, int64_t age, wall_t now)
 {
     char limit[TEXT_SHORT];
@@ -391,8 +399,8 @@ static bool is_recent(const json_t *o, const char *key, int64_t age, wall_t now)
     return strncmp(js_text(o, key), limit, 19) > 0;
 }
 
-/* Adds "kept": what the last restore means for players. It never says that nothing was lost while rows that they wrote
- * during the outage wait for a decision. */
+/* Adds "kept": what the last restore means for players. It never claims that nothing was lost while
+ * rows that players wrote during the outage await a decision. */
 static void add_kept(json_t *o, const json_t *restore, wall_t now)
 {
     const json_t *lost = json_object_get(restore, "lost_seconds");
@@ -402,7 +410,7 @@ static void add_kept(json_t *o, const json_t *restore, wall_t now)
     SCOPED(buf_free) struct buf b = {0};
     json_auto_t *at = moment(restore, "at"), *until = moment(restore, "restored_to");
     json_object_set_new(o, "kept", json_string(""));
-    /* That of single tables says nothing about the rest of the world. */
+    /* A restore of single tables says nothing about the rest of the world. */
     if (!js_flag(restore, "ok") || js_text(restore, "only")[0] ||
         !is_recent(restore, "at", KEPT_SHOWN_MS, now))
         return;
@@ -434,7 +442,8 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
         word = "RESTORING";
         message = c->message_restoring;
     }
-    /* The server refuses the supervisor, and the game may play on: no claim that the world is not there. */
+    /* The server refuses the supervisor, but the game may still be running. So the page does not
+     * claim that the world is down. */
     if (js_flag(status, "unverified") && strcmp(word, "WAITING") == 0) {
         word = "UNKNOWN";
         message = UNVERIFIED;
@@ -452,7 +461,8 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
     return o;
 }
 
-/* Neither addresses nor reasons: what is public says no more than players need. */
+/* Returns the public figures. They contain no addresses and no causes, because players do not need
+ * them. */
 json_t *page_players_json(const json_t *values, const json_t *status)
 {
     json_t *o = json_object();
@@ -487,7 +497,7 @@ static json_t *entry_of(const json_t *n)
     return o;
 }
 
-/* A new announcement is a new entry. */
+/* Returns an ID that depends on the text, so that a new announcement is a new entry. */
 static json_t *announcement_id(const struct config *c)
 {
     const char *s = c->announcement ? c->announcement : "";
@@ -500,7 +510,7 @@ void page_feed(struct buf *out, const struct config *c, const json_t *status, co
     const json_t *newest = json_array_get(entries, 0);
     if (strcmp(js_text(status, "wanted"), "paused") == 0)
         json_object_set_new(o, "paused_at", json_string(js_text(status, "since")));
-    if (newest) /* else a reader would fetch it again and again */
+    if (newest) /* otherwise a reader would fetch the feed again and again */
         json_object_set(o, "updated", json_object_get(newest, "updated"));
     else
         json_object_set(o, "updated", json_object_get(status, "since"));
@@ -512,7 +522,7 @@ void page_feed(struct buf *out, const struct config *c, const json_t *status, co
 
 /* ---- badge ---- */
 
-/* Its width is computed, since an image cannot ask how wide a font is. */
+/* Draws the badge. Its width is computed, because an image cannot measure its font. */
 void page_badge(struct buf *out, const struct config *c, const json_t *status)
 {
     static const struct {

@@ -23,12 +23,12 @@ const char *const site_files[] = {"status.html",    "players.html", "players.jso
                                   "incidents.atom", "badge.svg",    "page.css",
                                   "status.js",      "players.js",   NULL};
 
-/* What was written last, so that a file changes only with what it says. */
+/* Remembers what was written last, so that a file is rewritten only if its content has changed. */
 struct site {
     const struct config *cfg;
-    bool there;       /* the static files are */
-    char *said[MADE]; /* as they were written, but for the time */
-    mono_t again;     /* when all is written again, changed or not */
+    bool there;       /* the static files were written */
+    char *said[MADE]; /* as last written, without the times */
+    mono_t again;     /* when all files are written again, even unchanged */
 };
 
 struct site *site_new(const struct config *c)
@@ -55,7 +55,7 @@ void site_free(struct site *s)
 
 static int write_file(int dirfd, size_t file, const char *text, struct err *e)
 {
-    return file == PLAYERS_JSON /* each time */
+    return file == PLAYERS_JSON /* written at each call */
                ? file_republish(dirfd, site_files[file], text, strlen(text), 0644, e)
                : file_publish(dirfd, site_files[file], text, strlen(text), 0644, e);
 }
@@ -73,7 +73,8 @@ static int write_static(struct site *s, int dirfd, struct err *e)
     return 0;
 }
 
-/* Called twice for a page that has changed: without the times to see whether it has, and with them to write it. */
+/* Renders a file. Called without the times to see whether the page has changed, and again with them
+ * to write a changed page. */
 static void make(const struct config *c, size_t file, const json_t *status, const json_t *history,
                  struct buf *out)
 {
@@ -111,7 +112,8 @@ int site_publish(struct site *s, int dirfd, const json_t *status, const json_t *
 {
     mono_t now = clock_mono();
     bool again = mono_reached(now, s->again);
-    /* A page changes with what it says, not with the time at which it says it. */
+    /* The times are removed before the comparison: a page that differs only in its times has not
+     * changed. */
     static const char *const times[] = {"updated", "valid_until", "valid_until_unix"};
     json_t *timeless = json_copy((json_t *)(uintptr_t)status);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -120,7 +122,7 @@ int site_publish(struct site *s, int dirfd, const json_t *status, const json_t *
     for (size_t i = 0; i < MADE && rc == 0; i++) {
         struct buf says = {0}, text = {0};
         make(s->cfg, i, timeless, history, &says);
-        /* That of players expires as the status does. */
+        /* The players' file expires together with the status, so it is always written. */
         bool due = again || i == PLAYERS_JSON || !s->said[i] || strcmp(s->said[i], says.p) != 0;
         if (due) {
             make(s->cfg, i, status, history, &text);
