@@ -1,5 +1,6 @@
-/* libcurl is loaded by whoever sends something, in a worker that ends: linked, it would cost each supervisor
- * its memory for as long as it lives, and a program that sends nothing would need it installed. */
+/* libcurl is loaded at run time by a worker that sends something and then exits. If it was linked,
+ * it would cost each supervisor its memory for as long as the supervisor lives, and a program that
+ * sends nothing would need it installed. */
 #include "net/curl.h"
 
 #include <dlfcn.h>
@@ -17,7 +18,8 @@ static const struct {
 #define SYMBOL(name) {"curl_" #name, offsetof(struct curl_api, name)},
     CURL_FUNCTIONS(SYMBOL)};
 
-/* libcurl copies what it is given and sends: passwords, keys, URLs that are secrets. What it frees is overwritten. */
+/* Replaces realloc() for libcurl and overwrites the memory that it frees, because libcurl copies
+ * what it sends: passwords, keys and secret URLs. */
 static void *grow(void *p, size_t size)
 {
     size_t old = p ? malloc_usable_size(p) : 0;
@@ -30,7 +32,8 @@ static void *grow(void *p, size_t size)
     return bigger;
 }
 
-/* Called by one thread before there are others: curl_global_init() is not safe beside them. */
+/* Must be called before other threads are started, because curl_global_init() is not
+ * thread-safe. */
 const struct curl_api *curl_api(struct err *e)
 {
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};

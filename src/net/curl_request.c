@@ -1,6 +1,8 @@
-/* One request of libcurl's, for alerts and for copies, with the rules that hold for each: with TLS, version
- * 1.2 and a certificate that fits; no proxy, no .netrc and no redirect that somebody else has set up; an end
- * in time, whatever the server does; no text that has a piece of a secret in it. */
+/* One libcurl request, for alerts and for copies. These rules apply to each request:
+ *   - TLS has version 1.2 or later and a valid certificate;
+ *   - no proxy, .netrc or redirect that others have set up is used;
+ *   - it ends in time, whatever the server does;
+ *   - no text contains a piece of a secret. */
 #include "net/curl_request.h"
 
 #include <errno.h>
@@ -26,14 +28,14 @@ static bool protocol_allowed(const char *list, const char *scheme)
     return false;
 }
 
-/* One part of the URL, freed with api->free(); NULL: it has none. */
+/* Returns one part of the URL, to be freed with api->free(); NULL if the URL lacks this part. */
 static char *url_part(struct curl_request *w, CURLU *u, CURLUPart part)
 {
     char *s = NULL;
     return w->api->url_get(u, part, &s, 0) == CURLUE_OK ? s : NULL;
 }
 
-/* Parsed part by part, so that no text contains more of the URL than intended. */
+/* Parses the URL part by part, so that no text contains more of it than intended. */
 static int url_parts(struct curl_request *w, const struct curl_target *t, struct err *e)
 {
     static const CURLUPart secret[] = {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS,
@@ -79,7 +81,8 @@ static int url_parts(struct curl_request *w, const struct curl_target *t, struct
     return rc;
 }
 
-/* Options are set in a row and looked at once: the first that libcurl refused is the request's own failure. */
+/* Records the first option that libcurl refused. Options are set without a check after each; the
+ * request then fails with this error. */
 void curl_request_note(struct curl_request *w, CURLcode rc)
 {
     if (rc != CURLE_OK && w->refused == CURLE_OK)
@@ -125,12 +128,13 @@ int curl_request_open(struct curl_request *w, const struct curl_target *t, struc
     CURL_SET(w, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     CURL_SET(w, CURLOPT_SSL_VERIFYPEER, 1L);
     CURL_SET(w, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (t->tls_ca) { /* this authority only, without the system's */
+    if (t->tls_ca) { /* trusts this authority only, not the system's */
         CURL_SET(w, CURLOPT_CAINFO, t->tls_ca);
         CURL_SET(w, CURLOPT_CAPATH, NULL);
     }
-    /* Without it the request ends only when the name server answers, whatever the timeout is. Older
-     * versions than 7.87 lack it, which is no reason not to send. */
+    /* Without this option the request ends only when the name server answers, whatever the timeout
+     * is. A failure is ignored, because versions before 7.87 lack the option but can send without
+     * it. */
     w->api->easy_setopt(w->h, CURLOPT_QUICK_EXIT, 1L);
     return 0;
 }
@@ -142,8 +146,9 @@ void curl_request_secret(struct curl_request *w, const char *s)
     buf_addc(&w->secrets, '\n');
 }
 
-/* By pieces, as servers shorten and wrap what they repeat. A text that is suspected for nothing is only
- * replaced by a shorter one. */
+/* Returns true if the text contains a piece of a secret. Compares pieces, because servers shorten
+ * and wrap what they repeat. A false positive is harmless: the text is only replaced by a shorter
+ * one. */
 bool curl_request_leaks(const struct curl_request *w, const char *text)
 {
     const char *s = w->secrets.p ? w->secrets.p : "";
@@ -159,7 +164,8 @@ bool curl_request_leaks(const struct curl_request *w, const char *text)
     return false;
 }
 
-/* Returns the length of the tag, comment, style sheet or script that begins at `s`; 0: none does. */
+/* Returns the length of the tag, comment, style sheet or script that begins at `s`; 0 if none
+ * begins there. */
 static size_t markup(const char *s)
 {
     static const char *const whole[][2] = {
