@@ -28,7 +28,8 @@ void account_free(struct account *a)
 
 /* ---- which ---- */
 
-/* How an account logs in; "" if it does not exist. malloc; NULL: error. */
+/* Returns the authentication plugin of an account; "" if the account does not exist, NULL on error.
+ * The caller frees it. */
 static char *plugin_of(struct setup *s, const char *user, const char *host, struct err *e)
 {
     char *plugin = db_one_with(s->db, "SELECT plugin FROM mysql.user WHERE User=? AND Host=?",
@@ -52,7 +53,7 @@ static bool has_socket_login(struct setup *s)
     return there != NULL;
 }
 
-/* This machine as the server names it. */
+/* Returns the name of this machine as the server sees it. */
 static char *host_of(struct setup *s, struct err *e)
 {
     if (s->params.socket)
@@ -73,7 +74,8 @@ static void see_world(void *arg, const char *path, const struct config *cfg, con
     u->used |= cfg && strcmp(cfg->mysql.user, u->user) == 0;
 }
 
-/* Each world has an account of its own: one that is stolen then opens one world. */
+/* Returns true if another world uses this account. Each world has its own account, so that a stolen
+ * one opens only one world. */
 static bool used_by_another(struct setup *s, const char *user)
 {
     struct users u = {.user = user};
@@ -136,7 +138,8 @@ int account_of(struct setup *s, const struct config *cfg, struct account *out, s
 
 /* ---- privileges ---- */
 
-/* On the world's own schemas nothing can be declined. */
+/* Returns true if the privilege goes beyond the world's own schemas. Only such a privilege can be
+ * declined. */
 static bool is_wide(const struct needed_grant *g)
 {
     return g->lost && (strstr(g->sql, " ON *.* ") || strstr(g->sql, " ON performance_schema.") ||
@@ -152,7 +155,7 @@ static void drop(struct needed_grants *n, size_t i)
     n->count--;
 }
 
-/* Those with one reason are asked for together. */
+/* Asks whether to grant the privileges. Privileges with the same reason are one question. */
 int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
 {
     SCOPED(xfree) char *asked = NULL;
@@ -179,7 +182,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
     return 0;
 }
 
-/* The statement that revokes what one of ours grants; NULL: it is no GRANT. */
+/* Returns the statement that revokes what `sql` grants; NULL if it is not a GRANT. */
 static char *reverse(const char *sql)
 {
     static const char to[] = " TO `", grant[] = "GRANT ";
@@ -194,7 +197,7 @@ static char *reverse(const char *sql)
 
 /* ---- the account itself ---- */
 
-/* Made once: a second run takes the password that is there. */
+/* Creates the password once. A second run uses the existing one. */
 static int password(struct setup *s, const struct account *a, struct buf *out, struct err *e)
 {
     unsigned char raw[SECRET_BYTES];
@@ -262,7 +265,7 @@ int account_make(struct setup *s, const struct account *a, const struct needed_g
         return -1;
     bool ours = !a->there || made_has(&s->x.made, MADE_ACCOUNT, a->name);
     for (size_t i = 0; i < n->count; i++) {
-        /* With the account its privileges go. */
+        /* Dropping our own account removes its privileges, so they need no REVOKE. */
         SCOPED(xfree) char *back = ours ? NULL : reverse(n->list[i].sql);
         if (text_starts(n->list[i].sql, "SET ")
                 ? effect_setting(&s->x, n->list[i].sql, e) < 0

@@ -22,7 +22,8 @@ char *setup_config_path(const struct setup *s, const char *name, const char *end
     return xasprintf("%s/etc/worldkeeper/%s%s", s->root, name, end);
 }
 
-/* Where servers have their socket on Debian, and where they have it when nothing is said. */
+/* Returns the server's socket. Tries the paths on Debian first, then the default of a server
+ * without that option. */
 static const char *find_socket(void)
 {
     static const char *const usual[] = {"/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock",
@@ -57,7 +58,7 @@ static int ask_login(struct setup *s, struct err *e)
     return 0;
 }
 
-/* CREATE USER and GRANT OPTION show whether it is one. */
+/* Checks that the session's account is an administrator: it must have CREATE USER. */
 static int judge_admin(struct setup *s, struct err *e)
 {
     SCOPED(xfree) char *may = db_one(s->db,

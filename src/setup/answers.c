@@ -31,7 +31,7 @@ int answers_check(const char *text, struct config **cfg, struct err *e)
     return config_load(path, cfg, e);
 }
 
-/* Would the daemon take these answers? If not, says why. */
+/* Returns true if the daemon would accept these answers; otherwise prints why not. */
 static bool accepted(const struct draft *p)
 {
     SCOPED(buf_free) struct buf text = {0};
@@ -41,13 +41,14 @@ static bool accepted(const struct draft *p)
     bool good = answers_check(text.p, &cfg, &why) == 0;
     config_free(cfg);
     if (!good) {
-        const char *at = strstr(why.text, ": "); /* after the file's name, which is none */
+        /* skips the file name, because no such file exists */
+        const char *at = strstr(why.text, ": ");
         talk_say("%s\n", at ? at + 2 : why.text);
     }
     return good;
 }
 
-/* Asks until the daemon would take the answer; what an option says is not asked. */
+/* Asks until the daemon would accept the answer. Does not ask if an option gave the answer. */
 static int ask_value(struct draft *p, char **out, const char *question, const char *given,
                      const char *def, struct err *e)
 {

@@ -8,7 +8,7 @@
 #define NAME_MAX_LENGTH 32
 #define DEFAULT_PORT 3306
 #define HELD_DAYS                                                                                  \
-    3 /* of the binary log: longer than anything of ours needs, and the disk does not fill */
+    3 /* of the binary log: longer than worldkeeper needs, short enough not to fill the disk */
 
 void draft_free(struct draft *p)
 {
@@ -43,7 +43,8 @@ char *draft_name(const char *schema)
     return b.p;
 }
 
-/* A line is "0::/system.slice/mariadb.service", and with control groups of the first version one of several. */
+/* A line is "0::/system.slice/mariadb.service". With cgroups v1 there are several lines, and one of
+ * them has this path. */
 char *draft_service(const char *cgroup)
 {
     static const char slice[] = "/system.slice/", end[] = ".service";
@@ -52,7 +53,7 @@ char *draft_service(const char *cgroup)
     const char *name = at ? at + strlen(slice) : NULL;
     if (n <= m || strncmp(name + n - m, end, m) != 0)
         return NULL;
-    for (size_t i = 0; i < n - m; i++) /* to be typed as it is */
+    for (size_t i = 0; i < n - m; i++) /* the name must be safe to type unquoted */
         if (!isalnum((unsigned char)name[i]) && !strchr("@_.-", name[i]))
             return NULL;
     return xstrndup(name, n - m);
@@ -71,12 +72,14 @@ static void key(struct buf *out, const char *name, const char *value)
         buf_printf(out, "%s = %s\n", name, value);
 }
 
-/* A mail server on this machine often has no certificate that anybody could check. */
+/* Returns true for a mail server on this machine, which often has no certificate that can be
+ * verified. */
 static bool is_local_mail(const char *url)
 {
     static const char *const hosts[] = {"smtp://localhost", "smtp://127.0.0.1", "smtp://[::1]"};
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
-        if (text_starts(url, hosts[i]) && strchr(":/", url[strlen(hosts[i])])) /* or its end */
+        /* strchr() also finds the terminating NUL: the URL may end there. */
+        if (text_starts(url, hosts[i]) && strchr(":/", url[strlen(hosts[i])]))
             return true;
     return false;
 }
@@ -145,7 +148,8 @@ static char *global(const char *line, bool running)
     return running ? xasprintf("SET @@GLOBAL.%s;", line) : NULL;
 }
 
-/* A log that is off has no settings to change now: they are those of the server after its restart. */
+/* Adds the options of the binary log. While the log is off, its settings are not changed in the
+ * running server: they take effect at its restart. */
 static void log_options(const struct draft_server *s, struct draft_options *out)
 {
     const char *days = server_word(s->version, WORD_LOG_HELD_DAYS),
@@ -176,7 +180,7 @@ void draft_server_options(const struct draft_server *s, struct draft_options *ou
     uint64_t wanted = 16u << 20;
     *out = (struct draft_options){.count = 0};
     log_options(s, out);
-    /* A power of two with room for the largest table to double, as --check has it. */
+    /* A power of two that lets the largest table double in size, as in --check. */
     while (wanted < 2 * s->largest)
         wanted *= 2;
     if (s->heap < wanted && s->largest * 4 > s->heap * 3)

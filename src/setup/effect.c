@@ -24,7 +24,8 @@ extern char **environ;
 
 /* ---- directories and files ---- */
 
-/* By descriptors: whoever owns the directory around it can put a link in its place at any moment. */
+/* Creates a directory. Works on descriptors, because the owner of the parent directory could
+ * replace the directory by a symbolic link at any time. */
 static int make_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e)
 {
     const char *name;
@@ -32,7 +33,7 @@ static int make_dir(struct effects *x, const char *path, mode_t mode, bool ours,
     SCOPED(file_close) int place = file_open_place(path, &name, e);
     if (place < 0 || made_note(&x->made, MADE_DIR, path, NULL, NULL, e) < 0)
         return -1;
-    if (mkdirat(place, name, 0700) < 0 && errno != EEXIST) /* the record's own is there by now */
+    if (mkdirat(place, name, 0700) < 0 && errno != EEXIST) /* made_note() may have created it */
         return err_sys(e, errno, "cannot make directory %s", path);
     SCOPED(file_close) int fd =
         openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -87,7 +88,8 @@ int effect_open(int place, const char *name)
     return -1;
 }
 
-/* 1: it has this text; 0: it has another, or is no file; -1: there is none. */
+/* Returns 1 if the file has this text, 0 if it has another text or is not a file, -1 if it does not
+ * exist. */
 static int compare_file(int place, const char *name, const char *text)
 {
     SCOPED(buf_free) struct buf there = {.secret = true};
@@ -99,7 +101,8 @@ static int compare_file(int place, const char *name, const char *text)
     return strcmp(there.p ? there.p : "", text) == 0;
 }
 
-/* Written beside it, given away and renamed: nobody ever sees a part of it, or a secret with another owner. */
+/* Writes a temporary file, changes its owner and renames it. So no process ever sees a partial
+ * file, or a secret with another owner. */
 static int write_file(struct effects *x, int place, const char *name, const char *text, mode_t mode,
                       bool ours, struct err *e)
 {
@@ -220,7 +223,7 @@ char *effect_setting_value(struct db *db, const char *setting)
     return db_one(db, sql.p, &none);
 }
 
-/* The statement that sets what it is now. */
+/* Returns the statement that restores the current value of the setting. */
 static char *set_back(struct db *db, const char *setting)
 {
     struct buf sql = {0};
@@ -242,8 +245,9 @@ static char *set_back(struct db *db, const char *setting)
     return sql.p;
 }
 
-/* What PERSIST sets is set in the running server, too: that is noted first, and undone last. Once it is done, the value is
- * noted as the server has it: ON for 1. */
+/* Records a setting. PERSIST also sets the value in the running server: that value is recorded
+ * first and undone last. After the change, the value is recorded as the server shows it: ON for
+ * 1. */
 static int note_setting(struct effects *x, const char *name, bool persisted, const char *wanted,
                         struct err *e)
 {
@@ -327,7 +331,7 @@ int effect_read(const char *const *argv, size_t limit, struct buf *out, struct e
         else if (n < 0 && errno == EINTR)
             n = 1;
     }
-    close(ends[0]); /* what it has to say beyond the limit ends it */
+    close(ends[0]); /* a program that writes more than the limit is ended by this */
     return pid < 0 ? err_sys(e, why, "cannot start %s", argv[0]) : wait_for(pid, argv[0], e);
 }
 
@@ -337,8 +341,10 @@ static bool become(const struct effects *x)
            (initgroups(x->user, x->gid) == 0 && setgid(x->gid) == 0 && setuid(x->uid) == 0);
 }
 
-/* Other processes of that user can act as this one. In a session of its own it has no terminal, so that none of them can
- * type into root's. What a key sends to setup then ends it by the death of its parent. */
+/* Runs the daemon's program as the service's user. Other processes of that user can control this
+ * process. It therefore gets a session of its own without a terminal, so that none of them can type
+ * into root's terminal. A key such as Ctrl+C then reaches only setup, whose death ends this
+ * process. */
 static void be_keeper(const struct effects *x, const char *const *argv, pid_t parent)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -11,7 +11,7 @@
 
 struct seen {
     struct names paths;
-    struct names *before; /* paths that do not count; NULL: all do */
+    struct names *before; /* paths to ignore; NULL: none */
     struct names worlds, schemas;
 };
 
@@ -48,7 +48,7 @@ static void look(struct setup *s, struct seen *x)
     worlds_each(dir, see, x, &none);
 }
 
-/* A dry run shows what would be written. */
+/* Runs migrate.sh. A dry run shows what the script would write. */
 static int migrate(struct setup *s, struct err *e)
 {
     char script[PATH_LONGEST];
@@ -75,7 +75,7 @@ static int migrate(struct setup *s, struct err *e)
     argv[n++] = s->from_cron;
     argv[n] = NULL;
     bool dry = s->x.dry;
-    s->x.dry = false; /* it is run in either case */
+    s->x.dry = false; /* the script also runs in a dry run */
     int rc = effect_run(&s->x, argv, e);
     s->x.dry = dry;
     if (rc <= 0)
@@ -94,7 +94,8 @@ static struct survey_schema *find(const struct setup *s, const char *schema)
     return NULL;
 }
 
-/* What fails for one does not end the others; the first failure is the result. */
+/* Sets up all these worlds. A failure of one does not stop the others; the first failure is the
+ * result. */
 static int set_up_all(struct setup *s, const struct seen *x, struct err *e)
 {
     int rc = 0;
@@ -134,6 +135,6 @@ int from_cron_take_over(struct setup *s, struct err *e)
         buf_printf(&schemas, "%s%s", i ? "," : "", after.schemas.list[i]);
     s->taken_over = schemas.p;
     int rc = set_up_all(s, &after, e);
-    s->name = s->taken_over = NULL; /* they are ours */
+    s->name = s->taken_over = NULL; /* they point to local data */
     return rc;
 }

@@ -1,4 +1,4 @@
-/* What there is to know of a world that was set up. */
+/* Prints what an operator should know about a world that was set up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 #include "setup/talk.h"
 #include "setup/world.h"
 
-/* An administrator's session says what the server lacks, and not what was declined. */
+/* Returns true if privileges for the journal were declined. binlog_prerequisites() cannot tell:
+ * over an administrator's session it reports what the server lacks, but not what was declined. */
 static bool was_declined(struct world *w)
 {
     struct needed_grants left = {0};
@@ -19,7 +20,8 @@ static bool was_declined(struct world *w)
     return declined;
 }
 
-/* The lines that begin a binary log are in the server's option file: only the restart is left. */
+/* Says that only a restart is missing: the option file already has the lines that enable the binary
+ * log. */
 static void say_restart(struct world *w)
 {
     SCOPED(xfree) char *service = restart_service(w->s);

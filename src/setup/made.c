@@ -31,7 +31,7 @@ enum made_kind made_kind_of(const json_t *thing)
     return (enum made_kind)i;
 }
 
-/* Opens the record's directory. *name is its name there, which points into m->path. */
+/* Opens the record's directory. *name is the record's file name, which points into m->path. */
 static int open_dir(const struct made *m, bool make, const char **name, struct err *e)
 {
     char *slash = strrchr(m->path, '/');

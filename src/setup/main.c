@@ -204,7 +204,7 @@ static int find_user(struct setup *s, struct err *e)
     return 0;
 }
 
-/* The daemon that was installed with us. */
+/* Opens the program of the daemon that was installed with this one. */
 static int open_program(void)
 {
     char path[4096];
@@ -234,7 +234,8 @@ static void see_world(void *arg, const char *path, const struct config *cfg, con
         k->world = xstrdup(cfg->name);
 }
 
-/* The world that keeps it by now; malloc, NULL: none. */
+/* Returns the name of the world that already keeps the schema; NULL if there is none. The caller
+ * frees it. */
 static char *kept_by(struct setup *s, const char *schema)
 {
     struct kept k = {.schema = schema};
@@ -270,7 +271,8 @@ static int find_schema(const struct setup *s, const char *word)
     return text_is_digit(word[0]) && !*end && n >= 1 && n <= s->survey.count ? (int)n - 1 : -1;
 }
 
-/* Sets chosen[i]. A word is a name or a number of the list. 0: not understood. */
+/* Sets chosen[i] for each word of the answer, which is a name or a number of the list. Returns 0 if
+ * a word is not understood. */
 static int choose(const struct setup *s, const char *answer, bool *chosen)
 {
     int any = 0;
@@ -313,7 +315,7 @@ static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
     }
 }
 
-/* The first error counts. */
+/* Finishes setup. If `rc` is an error, it takes precedence over one of setup_finish(). */
 static int finish(struct setup *s, int rc, struct err *e)
 {
     struct err later = {0};
@@ -350,7 +352,8 @@ static int set_up(struct setup *s, struct err *e)
         SCOPED(xfree) char *world = kept_by(s, s->survey.list[i].name);
         if (!chosen[i])
             continue;
-        s->name = given ? given : world; /* a world that is kept is continued with */
+        /* continues with the world that already keeps the schema */
+        s->name = given ? given : world;
         rc = setup_world(s, &s->survey.list[i], e);
     }
     return finish(s, rc, e);

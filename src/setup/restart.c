@@ -1,7 +1,8 @@
-/* The restart of the server from which its binary log begins.
+/* The server restart that enables the binary log.
  *
- * It empties all MEMORY tables of the server. So each schema that has some must belong to a world that is up. All writes wait
- * from the last dump until the server stops: what was acknowledged before is in that dump. */
+ * The restart empties all MEMORY tables of the server. So each schema that has some must belong to
+ * a world that is up. All writes are blocked from the last dump until the server stops, so that
+ * this dump has everything that was acknowledged before. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "setup/talk.h"
 #include "setup/world.h"
 
-#define LOCK_WAIT 10000          /* ms for statements that write to end */
+#define LOCK_WAIT 10000          /* ms to wait for writing statements to end */
 #define SERVER_PATIENCE 300000   /* ms until the server answers again */
 #define FOLLOWED_PATIENCE 180000 /* ms until the worlds are up and followed */
 #define OPTION_FILE_MAX (1u << 16)
@@ -52,7 +53,8 @@ bool world_is(const struct config *cfg, const char *state)
     return same;
 }
 
-/* Its row is there only once the world was restored; the supervisor may not have seen the loss yet. */
+/* Returns true if the sentinel has its row, which is there only after the world was restored. The
+ * status is not enough: the supervisor may not have seen the loss yet. */
 static bool has_sentinel(const struct setup *s, const struct config *cfg)
 {
     struct db_sentinel is = {0};
@@ -60,7 +62,8 @@ static bool has_sentinel(const struct setup *s, const struct config *cfg)
     return db_sentinel_read(s->db, cfg->schema, cfg->sentinel, &is, &ignored) == 0 && is.rows == 1;
 }
 
-/* The journal has no gap, and is read as the server writes it. A world without one needs none. */
+/* Returns true if the journal has no gap and follows the server's binary log, or if the world has
+ * no journal. */
 static bool is_followed(const struct config *cfg)
 {
     struct err why = {0};
@@ -89,8 +92,9 @@ static void see_keeper(void *arg, const char *path, const struct config *cfg, co
         cfg && strcmp(cfg->schema, l->schema) == 0 && (!l->must_be_up || world_is(cfg, "UP"));
 }
 
-/* The first schema with MEMORY tables that no world keeps; malloc, NULL: there is none. Before its steps, a chosen schema
- * counts as kept. */
+/* Returns the first schema with MEMORY tables that no world keeps; NULL if there is none. `before`:
+ * the setup of the worlds is still to come, so a chosen schema counts as kept. The caller frees the
+ * result. */
 static char *unkept(struct setup *s, const struct survey *survey, bool before)
 {
     struct err ignored;
@@ -108,7 +112,7 @@ static char *unkept(struct setup *s, const struct survey *survey, bool before)
 
 /* ---- the question ---- */
 
-/* Says why setup does not restart the server. An error if that was asked for by option. */
+/* Prints why setup does not restart the server. Fails if an option requested the restart. */
 static int cannot(const struct setup *s, const char *why, struct err *e)
 {
     if (s->restart_server)
@@ -146,7 +150,8 @@ int restart_ask(struct world *w, struct err *e)
 
 /* ---- before it ---- */
 
-/* A file that somebody changed may lack the line that a restart is for. */
+/* Checks the option files, because a file that was edited may lack the line that requires the
+ * restart. */
 static int check_files(const struct setup *s, struct err *e)
 {
     for (size_t i = 0; i < s->world_count; i++) {
@@ -184,8 +189,9 @@ static void dump(void *arg, const char *path, const struct config *cfg, const st
                         "the server was not restarted: the dump of world %s failed", cfg->name);
 }
 
-/* Afterwards this session holds the lock, until the server ends it. A lock of the tables alone would not do: a writer that waits
- * for it keeps every later reader waiting, the dump too. */
+/* Blocks all writes and makes the last dumps. Afterwards this session holds the lock until the
+ * server ends the session. A lock on the tables alone would not suffice: a writer that waits for it
+ * blocks every later reader, including the dump. */
 static int last_dumps(struct setup *s, struct err *e)
 {
     struct err ignored = {0};
@@ -196,7 +202,7 @@ static int last_dumps(struct setup *s, struct err *e)
         return err_step(e, "the server was not restarted");
     if (!s->x.dry && worlds_each(dir, dump, &l, e) < 0)
         l.rc = -1;
-    for (size_t i = 0; s->x.dry && i < s->world_count; i++) /* their configs are not there */
+    for (size_t i = 0; s->x.dry && i < s->world_count; i++) /* a dry run wrote no configs */
         dump(&l, s->worlds[i]->config_path, s->worlds[i]->cfg, NULL);
     if (l.rc < 0 && !s->x.dry)
         db_exec(s->db, "UNLOCK TABLES", &ignored);
@@ -249,8 +255,8 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
     return 0;
 }
 
-/* The server started without our lines before: it is started without them again. A file that somebody changed
- * since stays; the server is started with it, as it must not stay down. */
+/* Removes our lines and starts the server again, because it started without them before. A file
+ * that was edited since stays, and the server is started with it, because it must not stay down. */
 static int take_back(struct setup *s, const char *service, struct err *e)
 {
     struct err again = {0};
@@ -298,7 +304,8 @@ int restart_server(struct setup *s, struct err *e)
         return -1;
     mono_t begun = clock_mono();
     if (restart(s, service, e) < 0)
-        /* Where it has not ended at all, its files are not what failed. */
+        /* If UNLOCK TABLES succeeds, the server never ended, so its option files are not the
+         * cause. */
         return s->x.dry || (s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0)
                    ? -1
                    : take_back(s, service, e);

@@ -6,7 +6,8 @@
 
 #define LINES_LONGEST 4096 /* of the places in crontabs, as they are shown */
 
-/* Beside the program's directory where it is installed, in the source where it was built. */
+/* Finds migrate.sh: beside the directory of an installed program, in the source tree of a program
+ * that was not installed. */
 int scripts_migrate_path(char out[PATH_LONGEST], struct err *e)
 {
     static const char *const places[] = {"../share/worldkeeper/migrate.sh",

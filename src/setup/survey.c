@@ -7,13 +7,15 @@
 #include "mysql/objects.h"
 #include "mysql/schema.h"
 
-/* A world's own helpers are no world: the scratch schema of a drill, the copy of a standby. */
+/* Returns true for the helper schemas of worlds, which are not worlds themselves: the scratch
+ * schema of a drill and the copy of a standby. */
 static bool is_ours(const char *schema)
 {
     return text_starts(schema, "worldkeeper_drill_") || text_starts(schema, "worldkeeper_warm_");
 }
 
-/* An account that may make schemas chooses their names: with a line end one would be lines of a config, and of the list. */
+/* Returns false for a name with a control character. Any account that may create schemas chooses
+ * their names, and a newline in one would add lines to a config and to the list. */
 static bool is_fit(const char *name)
 {
     for (; *name; name++)

@@ -16,7 +16,7 @@ void talk_open(bool yes)
 {
     without_questions = yes;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    setvbuf(stdin, NULL, _IONBF, 0); /* a secret that is typed stays in no buffer of the library */
+    setvbuf(stdin, NULL, _IONBF, 0); /* no buffer of the C library may keep a typed secret */
 }
 
 bool talk_asks(void)
@@ -80,7 +80,7 @@ int talk_ask(const char *question, const char *def, char **answer, struct err *e
     else
         talk_say("%s: ", question);
     ssize_t n = getline(&line, &size, stdin);
-    if (n < 0 || line[n - 1] != '\n') /* a line that was cut off is no answer */
+    if (n < 0 || line[n - 1] != '\n') /* a truncated line is not an answer */
         return nobody(question, e);
     line[n - 1] = '\0';
     char *from = line + strspn(line, " \t\r");
@@ -108,7 +108,7 @@ int talk_yes(const char *question, bool def, bool *answer, struct err *e)
 
 static struct termios before;
 
-/* Whoever interrupts the question gets the echo back. */
+/* Turns the terminal's echo on again if a signal interrupts the question. */
 static void restore_echo(int sig)
 {
     tcsetattr(STDIN_FILENO, TCSANOW, &before);

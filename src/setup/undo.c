@@ -1,4 +1,5 @@
-/* --undo: what was made is removed, the newest first; dumps and whatever was changed since stay. */
+/* --undo: removes what setup made, the newest first. Dumps, and everything that was changed since,
+ * stay. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static int drop_account(struct setup *s, const char *name, struct err *e)
     return type(s, sql.p, e);
 }
 
-/* Both tables say only that the world is kept; its dumps can be restored without them. */
+/* Drops the sentinel and the lease table. They only mark the world as kept; its dumps can be
+ * restored without them. */
 static int drop_sentinel(struct setup *s, const char *table, const char *schema, struct err *e)
 {
     SCOPED(xfree) char *lease = xasprintf("%s_lease", table);
@@ -82,7 +84,7 @@ static int stop_service(struct setup *s, const char *unit, struct err *e)
                     : err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
 }
 
-/* A revoked privilege that somebody else revoked before is gone as well. */
+/* Revokes a privilege. If it was already revoked, that counts as success. */
 static int take_back(struct setup *s, const char *sql, struct err *e)
 {
     struct err why = {0};
@@ -95,7 +97,7 @@ static int take_back(struct setup *s, const char *sql, struct err *e)
     return err_pass(e, &why);
 }
 
-/* Only while it is as setup left it. */
+/* Restores a setting, but only if it still has the value that setup gave it. */
 static int set_back(struct setup *s, const char *setting, const char *value, const char *sql,
                     struct err *e)
 {
@@ -135,8 +137,8 @@ static int remove_one(struct setup *s, const json_t *o, struct err *e)
 
 struct heir {
     struct setup *s;
-    const char *world; /* that is undone */
-    char *record;      /* of the other one */
+    const char *world; /* the world that is undone */
+    char *record;      /* path of the other world's record */
 };
 
 static void see_heir(void *arg, const char *path, const struct config *cfg, const struct err *why)
@@ -161,7 +163,8 @@ static bool is_server_wide(const json_t *o, const char *world)
            (made_kind_of(o) == MADE_FILE && at && strcmp(at, file) == 0);
 }
 
-/* Options of the server stay while another world of it is there; the record of that world takes them over. */
+/* Moves the server's options to the record of another world of the same server. The options stay
+ * for as long as there is such a world. */
 static int hand_over(struct setup *s, const char *world, struct err *e)
 {
     struct heir h = {.s = s, .world = world};
@@ -195,7 +198,8 @@ static bool needs_server(const struct made *m)
     return any;
 }
 
-/* The directory of the record is needed for as long as there is a record: directories come last. */
+/* Removes either the directories or everything else. Directories come last, because the record's
+ * own is needed for as long as there is a record. */
 static int remove_all(struct setup *s, bool directories, unsigned *failed)
 {
     struct made *m = &s->x.made;
@@ -208,7 +212,8 @@ static int remove_all(struct setup *s, bool directories, unsigned *failed)
         if (rc < 0) {
             talk_say("%s\n", e.text);
             ++*failed;
-            /* What is running is ended before anything that it uses goes. */
+            /* Stops, because nothing that a running service uses may be removed before the service
+             * has ended. */
             if (made_kind_of(o) == MADE_SERVICE)
                 return -1;
             continue;
@@ -240,7 +245,8 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
     if (s->db && hand_over(s, name, e) < 0)
         return -1;
     if (remove_all(s, false, &failed) == 0 && !failed) {
-        /* Without the record nothing is left to continue: what stays was changed by others. */
+        /* The record can be removed, because nothing failed that a second run could continue.
+         * Whatever stays was changed by others. */
         if (!s->dry && unlink(m->path) < 0 && errno != ENOENT)
             return err_sys(e, errno, "cannot remove %s", m->path);
         remove_all(s, true, &failed);

@@ -51,7 +51,7 @@ static int ask_name(struct world *w, struct err *e)
     }
 }
 
-/* What a config says counts more than any answer. */
+/* Loads the existing config, which takes precedence over any answer. */
 static int take_config(struct world *w, struct err *e)
 {
     if (config_load(w->config_path, &w->cfg, e) < 0)
@@ -90,7 +90,7 @@ static bool is_variable(struct db *db, const char *name, const char *value)
     return v && strcasecmp(v, value) == 0;
 }
 
-/* What the journal and the next start of the server need of its option files. */
+/* Finds what the journal and the next start of the server need in the server's option files. */
 static void look_at_server(struct world *w)
 {
     static const char *const dirs[] = {"/etc/mysql/mariadb.conf.d", "/etc/mysql/mysql.conf.d",
@@ -196,7 +196,8 @@ static int make_secret(struct world *w, const char *path, const struct buf *secr
     return effect_file(w->x, path, line.p, 0400, true, true, e);
 }
 
-/* The unit may write to its state directory only. */
+/* Writes a drop-in that lists the world's other directories, because the unit may write only to its
+ * state directory. */
 static int make_unit(struct world *w, struct err *e)
 {
     SCOPED(xfree) char *state = setup_path(w->s, "/var/lib/worldkeeper/");
@@ -234,7 +235,7 @@ static int make_server_file(struct world *w, struct err *e)
     return 0;
 }
 
-/* A message that nobody gets is no alert. */
+/* Sends a test alert, because an alert that does not arrive is useless. */
 static int test_alert(struct world *w, struct err *e)
 {
     static const char *const options[] = {"--test-alert", NULL};
@@ -314,7 +315,8 @@ static int start_service(struct world *w, struct err *e)
     return rc;
 }
 
-/* As far as containers go: their entry point starts the daemon. */
+/* Prints the remaining commands for a machine without systemd. In a container, the entry point
+ * starts the daemon. */
 static void say_how_to_start(struct world *w)
 {
     SCOPED(buf_free) struct buf path = {0};
