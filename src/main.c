@@ -38,21 +38,22 @@ struct options {
     bool json, quiet, verbose, allow_root, help;
 };
 
-/* How an option's value is read; the row says where it goes. */
+/* How an option's value is read. The option's row says where it is stored. */
 enum option_kind {
     OPT_ACTION,
     OPT_CONFIG,
     OPT_WORLD,
     OPT_TABLE, /* may be repeated, unlike others */
-    OPT_TIME,  /* a moment, into the char * at `offset` */
+    OPT_TIME,  /* a time, into the char * at `offset` */
     OPT_SINCE, /* the same; "7d" is a week ago */
     OPT_TEXT,  /* into the char * at `offset` */
-    OPT_FLAG,  /* sets the bool there */
+    OPT_FLAG,  /* sets the bool at `offset` */
     OPT_SQL,
     OPT_LETTER, /* the same as the letter at `offset` */
 };
 
-/* In the order in which check_combination() looks for those that the action does not take. */
+/* Listed in the order in which check_combination() looks for options that the action does not
+ * take. */
 static const struct option_row {
     const char *name;
     int argument; /* as getopt_long() has it */
@@ -112,7 +113,7 @@ static const struct option_row {
 #undef AT
 };
 #define ROWS (sizeof rows / sizeof *rows)
-#define FIRST_ROW 256 /* what getopt_long() returns for it: no character */
+#define FIRST_ROW 256 /* what getopt_long() returns for the first row; not a character */
 
 /* A second action is refused, whichever comes first; only --rollup and --verify belong together. */
 static int set_action(struct options *o, const char *name, const char *arg, struct err *e)
@@ -143,7 +144,7 @@ static int set_action(struct options *o, const char *name, const char *arg, stru
     return 0;
 }
 
-/* The path is taken; a second one is an error, even if it is the same. */
+/* Takes ownership of `path`. A second config is an error, even if it is the same. */
 static int set_config(struct options *o, char *path, struct err *e)
 {
     if (o->config) {
@@ -154,7 +155,8 @@ static int set_config(struct options *o, char *path, struct err *e)
     return 0;
 }
 
-/* A local time that there is twice in the night in which clocks are set back: nobody can know which one is meant. */
+/* Refuses a local time that occurs twice in the night in which clocks are set back, because it is
+ * ambiguous. */
 static int refuse_twice(const char *option, const char *text, bool to_come, struct err *e)
 {
     char first[TEXT_SHORT], second[TEXT_SHORT];
@@ -167,7 +169,8 @@ static int refuse_twice(const char *option, const char *text, bool to_come, stru
     return err_hint(e, "--%s %s, or --%s %s", option, first, option, second);
 }
 
-/* Resolved here, to UTC: a supervisor may have another time zone and runs the request later. */
+/* Converts the time to UTC here, because a supervisor may have another time zone and may run the
+ * request later. */
 static int set_time(const char *option, char **out, const char *text, struct err *e)
 {
     char utc[TEXT_SHORT];
@@ -185,7 +188,8 @@ static int set_time(const char *option, char **out, const char *text, struct err
     return 0;
 }
 
-/* Needs neither a config nor a server. Does not return but with an error. */
+/* Prints SQL that is built in, without a config or a server. Returns only on error; otherwise the
+ * process exits. */
 static int print_sql(const char *name, struct err *e)
 {
     if (strcmp(name, "progress-central") != 0)
@@ -269,7 +273,8 @@ static int check_combination(const struct options *o, struct err *e)
     return 0;
 }
 
-/* The end of a pause lies ahead, that of what is rolled up does not. */
+/* Parses --until. The end of a pause must be in the future, the end of what is rolled up in the
+ * past. */
 static int read_until(struct request *r, struct err *e)
 {
     SCOPED(xfree) char *text = r->until;
@@ -289,11 +294,13 @@ static int read_until(struct request *r, struct err *e)
         return err_hint(e, "\"2027-01-31 04:30\" (local time, or UTC with a Z after it), or 04:30");
     }
     r->pause_ms = at.ms - now.ms;
-    r->until = xstrdup(text_utc(at, utc)); /* the supervisor keeps to it if the clock is set */
+    /* The supervisor keeps this end even if the clock is set. */
+    r->until = xstrdup(text_utc(at, utc));
     return 0;
 }
 
-/* The letters of -h and -V come back as themselves, all others as the number of their row. */
+/* Handles one option. -h and -V arrive as their letters, all other options as the number of their
+ * row. */
 static int take_option(struct options *o, int opt, struct err *e)
 {
     if (opt == 'V') {
@@ -312,7 +319,8 @@ static int take_option(struct options *o, int opt, struct err *e)
 
 static int parse(int argc, char **argv, struct options *o, struct err *e)
 {
-    /* Made from our own table, so that an option cannot be in one and not in the other. The last one stays empty. */
+    /* Built from our own table, so that the two tables cannot differ. The last element stays
+     * empty. */
     struct option longs[ROWS + 1] = {{0}};
     int opt, rc = 0;
     for (size_t i = 0; i < ROWS; i++)
@@ -324,7 +332,8 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
         if (rc == 0)
             rc = take_option(o, opt, e);
         else {
-            /* Behind an option that is refused: whether the error is to be JSON, and of which action. */
+            /* After a refused option, the rest is read only to learn whether the error is printed
+             * as JSON, and for which action. */
             const struct option_row *row = opt >= FIRST_ROW ? &rows[opt - FIRST_ROW] : NULL;
             if (row && row->kind == OPT_FLAG && row->offset == offsetof(struct options, json))
                 o->json = true;
@@ -334,7 +343,8 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
     if (rc < 0)
         return rc;
     if (o->help) {
-        /* Of what follows the options, as in --help drill; without it, of everything. */
+        /* Prints the help of the action named after the options, as in --help drill. Without such a
+         * word, prints the help of the action among the options, or of everything. */
         const char *word = argv[optind];
         bool known = word == NULL;
         for (size_t i = 0; i < ROWS && !known; i++)
@@ -359,9 +369,10 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 
 /* ---- root ---- */
 
-/* Appends the command as it was typed, each option of it: one that is left out could turn it into another one, such as the
- * restore of everything in place of a look at one table. Values are as they were read, so that times stay what they
- * were. The config is left to hint_command(). */
+/* Appends the command with every option that was typed. Without one of them, the command could mean
+ * something else, such as a restore of everything instead of a look at one table. Values are
+ * written as they were parsed, so that times stay the same. The config is left to
+ * hint_command(). */
 static void retype(const struct options *o, struct buf *b)
 {
     const struct request *r = &o->request;
@@ -389,8 +400,8 @@ static void retype(const struct options *o, struct buf *b)
     }
 }
 
-/* Sets the hint to that command, for the service's user. One that is too long for a hint would be cut off, and be another
- * one. */
+/* Sets the hint to that command, to be run as the service's user. A command that is too long for a
+ * hint is not shown, because a truncated one would mean something else. */
 static int hint_as_user(const struct options *o, struct err *e)
 {
     SCOPED(buf_free) struct buf command = {0};
@@ -400,7 +411,8 @@ static int hint_as_user(const struct options *o, struct err *e)
     return err_hint(e, "add --allow-root, or as the service's user: %s", command.p);
 }
 
-/* For good: what the process makes from now on is the service's. */
+/* Switches to the owner permanently, so that everything that this process creates belongs to the
+ * service. */
 static int become(const struct stat *owner)
 {
     const struct passwd *p = getpwuid(owner->st_uid);
@@ -409,8 +421,9 @@ static int become(const struct stat *owner)
     return alone && setgid(group) == 0 && setuid(owner->st_uid) == 0 ? 0 : -1;
 }
 
-/* What only looks does no harm as root. But an account that logs in by the server's socket without a password lets in only the
- * system's user of its name. */
+/* Switches to the service's user for actions that only read. They are harmless as root, but an
+ * account that logs in over the server's socket without a password admits only the system user of
+ * its name. */
 static void look_as_user(const struct options *o, const struct config *c)
 {
     struct stat st = {0};
@@ -421,11 +434,11 @@ static void look_as_user(const struct options *o, const struct config *c)
     if (p)
         st = (struct stat){.st_uid = p->pw_uid, .st_gid = p->pw_gid};
     if (st.st_uid != 0)
-        (void)become(&st); /* if it fails, the server says why root is not let in */
+        (void)become(&st); /* if this fails, the server says why root may not log in */
 }
 
-/* The service cannot read files and directories that root creates: root's actions that write are carried out as the user
- * who owns the dumps. */
+/* Carries out root's actions that write as the user who owns the dumps, because the service cannot
+ * read files and directories that root creates. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
     struct stat st = {0};
@@ -462,7 +475,8 @@ static void on_event(void *arg, const json_t *o)
     screen_event(o);
 }
 
-/* What the supervisor notes of its own jobs an action by hand notes itself. */
+/* Runs the action in this process and records in the history what the supervisor records of its own
+ * jobs. */
 static int run_here(struct action_context *a, const struct request *r, json_t **result,
                     struct err *e)
 {
@@ -492,8 +506,8 @@ static int carry_out(struct action_context *a, const struct request *r, json_t *
     if (lock >= 0) {
         int rc = run_here(a, r, result, e);
         if (rc == 0) {
-            /* A supervisor dumps after a restore. Without one no dump follows, and the newest dump may be of
-             * the world that the restore replaced. */
+            /* A supervisor makes a dump after a restore. Without a supervisor no dump follows, and
+             * the newest dump may be of the world that the restore replaced. */
             bool newest = restore_newest(r->dump) && !r->at && !r->tables && !r->force;
             if (request_swaps(r) && !newest)
                 json_object_set_new(
@@ -507,12 +521,13 @@ static int carry_out(struct action_context *a, const struct request *r, json_t *
     if (e->cls != ERR_BUSY)
         return -1;
     int rc = control_ask(a, r, result, &asked);
-    if (rc != CONTROL_NOBODY) /* else the lock's holder is no supervisor: keep ERR_BUSY */
+    if (rc != CONTROL_NOBODY) /* otherwise the lock's holder is not a supervisor: keep ERR_BUSY */
         *e = asked;
     return rc;
 }
 
-/* With --json there is one object on standard output, whatever happened; failures go into it. */
+/* Prints the result. With --json there is one object on standard output, whatever happened, and a
+ * failure is part of it. */
 static void show_result(const struct options *o, const json_t *result, int rc, const struct err *e)
 {
     enum action action = o->request.action;
@@ -523,7 +538,7 @@ static void show_result(const struct options *o, const json_t *result, int rc, c
         screen_result(action, result);
 }
 
-/* Without a known state no loss can be proven, so each run warns once. */
+/* Warns once in each run, because no loss can be proven without a known state. */
 static void warn_ignored(const struct action_context *a)
 {
     if (a->ignored.cls != ERR_NONE)
@@ -534,9 +549,10 @@ static void warn_ignored(const struct action_context *a)
                  a->ignored.text);
 }
 
-/* --new-round --from FILE: four actions. What can be refused of the file is refused before the round begins; a failure
- * after that leaves the new round with the tables as they were. The last one makes the dump that a loss restores: the
- * first of the round is of the tables that the file replaced. */
+/* Runs --new-round --from FILE as four actions: a dry run of the load, the new round, the load, and
+ * a dump. The dry run refuses an unusable file before the round begins. A failure after that leaves
+ * the new round with its tables unchanged. The last dump is the one that is restored after a loss,
+ * because the round's first dump has the tables that the file replaced. */
 static int new_round_from(struct action_context *a, struct request *r, json_t **result,
                           struct err *e)
 {
@@ -561,14 +577,14 @@ static int new_round_from(struct action_context *a, struct request *r, json_t **
     struct request dump = {.action = ACTION_DUMP, .force = true};
     json_auto_t *dumped = NULL;
     int rc = carry_out(a, &dump, &dumped, e);
-    if (rc < 0 && e->cls != ERR_BUSY) /* a supervisor that makes it already */
+    if (rc < 0 && e->cls != ERR_BUSY) /* ERR_BUSY: a supervisor is already making it */
         return err_step(e, "the new round has begun with %s, but it has no dump yet", file);
     if (rc == 0)
         json_object_set(*result, "first", json_object_get(dumped, "name"));
     return 0;
 }
 
-/* As choice_find() tells a file from a dump. */
+/* Tells a file from a dump by the same rules as choice_find(). */
 static bool is_file(const char *s)
 {
     size_t n = strlen(s);
@@ -576,7 +592,7 @@ static bool is_file(const char *s)
            (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
 }
 
-/* In place of a path that is relative to this directory. */
+/* Makes a path absolute if it is a file's and relative to the current directory. */
 static void resolve(char **path)
 {
     SCOPED(xfree) char *here = *path && **path != '/' && is_file(*path) ? getcwd(NULL, 0) : NULL;
@@ -587,7 +603,8 @@ static void resolve(char **path)
     *path = full;
 }
 
-/* The dump directory is opened as late as possible, and not at all for actions that have no use for it. */
+/* Runs one action. Opens the dump directory as late as possible, and not at all for actions that do
+ * not need it. */
 static int one_action(struct options *o, struct config *cfg, json_t **result, struct err *e)
 {
     struct action_context a;
@@ -595,15 +612,16 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     /* worlds_ask() opens the world itself, or reads the published status. */
     if (r->action == ACTION_STATUS)
         return worlds_ask(cfg, 0, result, e) < 0 ? -1 : worlds_judge(*result, e);
-    /* A relative path is resolved here, even if the supervisor opens it; links in it are resolved by
-     * the process that opens it. */
+    /* A relative path is resolved here, even if the supervisor opens it. Links in it are resolved
+     * by the process that opens it. */
     resolve(&r->dump);
     resolve(&r->from);
     struct err later; /* action_run() refuses actions that need the key */
     (void)signature_open(cfg, &later);
     a = (struct action_context){.cfg = cfg, .job.dirfd = -1};
-    /* Actions that write nothing do not create the directory: one that root created is no use to the
-     * service. Without one no supervisor can be running, which control_ask() says. */
+    /* Actions that write nothing do not create the directory, because the service could not use one
+     * that root created. Without a directory no supervisor can be running, and control_ask() says
+     * so. */
     if (!action_is(r->action, ACTION_NO_DIR) && action_open(&a, cfg, request_writes(r), e) < 0 &&
         !(action_is(r->action, ACTION_SUPERVISOR) && e->num == ENOENT))
         return -1;
@@ -617,7 +635,7 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     return rc;
 }
 
-/* A config that this user may not read: the hint names a user who may. */
+/* Loads the config. If this user may not read it, the hint names a user who may. */
 static int load_config(const struct options *o, char *const *argv, struct config **cfg,
                        struct err *e)
 {
@@ -629,7 +647,8 @@ static int load_config(const struct options *o, char *const *argv, struct config
     return rc;
 }
 
-/* --status without a world, or of a directory: all worlds with a config there. */
+/* Returns true for --status without a world or with a directory: it shows all worlds with a config
+ * there. */
 static bool asks_for_all(const struct options *o)
 {
     struct stat st;
@@ -654,7 +673,8 @@ static int supervise(struct config *cfg, struct err *e)
     return world_run(&a, cfg, e);
 }
 
-/* The config lives until the process ends: hints name the world by it, errors of the end included. */
+/* Runs the command. The config is kept until the process ends, because hints name the world by it,
+ * even those of errors at the end. */
 static int run(struct options *o, char *const *argv, json_t **result, struct err *e)
 {
     struct config *cfg = NULL;
@@ -664,13 +684,14 @@ static int run(struct options *o, char *const *argv, json_t **result, struct err
     int rc = check_root(o, cfg, e);
     if (rc == 0)
         rc = o->request.action == ACTION_RUN ? supervise(cfg, e) : one_action(o, cfg, result, e);
-    if (rc < 0) /* a supervisor that could not start has not reloaded it */
+    /* `cfg` is current, because a supervisor that could not start has not reloaded it. */
+    if (rc < 0)
         hint_error(cfg, HINT_HERE, e);
     return rc;
 }
 
-/* What systemd sets, what is read for time zone, language and terminal, and what builds and tests
- * need. A name that ends in '_' is a prefix. */
+/* The variables that are kept: what systemd sets, what is read for time zone, language and
+ * terminal, and what builds and tests need. A name that ends in '_' is a prefix. */
 static const char kept[] =
     "CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY NOTIFY_SOCKET JOURNAL_STREAM INVOCATION_ID WATCHDOG_ "
     "LISTEN_ TZ LANG LC_ TERM NO_COLOR COLUMNS PATH ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS "
@@ -687,9 +708,10 @@ static bool is_kept(const char *variable)
     return false;
 }
 
-/* Libraries take more from the environment than the user who starts us intends: plugins to load, passwords, proxies,
- * trusted certificates, a file to log TLS session keys to. All of that is set in the config instead. In place: what
- * libraries find is this very list, before any of them has looked. */
+/* Removes all other variables from the environment. Libraries read more from it than the user who
+ * starts worldkeeper intends: plugins to load, passwords, proxies, trusted certificates, a file to
+ * log TLS session keys to. All of that is set in the config instead. The list is changed in place,
+ * because libraries read this very list, and before any library has read it. */
 static void clean_environment(void)
 {
     char **to = environ;
@@ -710,7 +732,8 @@ int main(int argc, char **argv)
     setrlimit(RLIMIT_CORE, &none); /* passwords are in memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(0077);
-    /* Also for libcurl and the client library, whose TLS writes to connections that are gone. */
+    /* Ignored also for libcurl and the client library, whose TLS code writes to closed
+     * connections. */
     signal(SIGPIPE, SIG_IGN);
     js_begin();
     int rc = parse(argc, argv, &o, &e);

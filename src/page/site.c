@@ -60,7 +60,8 @@ static int write_file(int dirfd, size_t file, const char *text, struct err *e)
                : file_publish(dirfd, site_files[file], text, strlen(text), 0644, e);
 }
 
-/* Temporary files of a killed predecessor are swept away first. */
+/* Writes the static files if they were not written yet. The caller has already removed the
+ * temporary files of killed processes when it opened the directory. */
 static int write_static(struct site *s, int dirfd, struct err *e)
 {
     if (s->there)

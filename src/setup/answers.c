@@ -41,7 +41,7 @@ static bool accepted(const struct draft *p)
     bool good = answers_check(text.p, &cfg, &why) == 0;
     config_free(cfg);
     if (!good) {
-        /* skips the file name, because no such file exists */
+        /* Skips the file name, because no such file exists. */
         const char *at = strstr(why.text, ": ");
         talk_say("%s\n", at ? at + 2 : why.text);
     }

@@ -352,7 +352,7 @@ static int set_up(struct setup *s, struct err *e)
         SCOPED(xfree) char *world = kept_by(s, s->survey.list[i].name);
         if (!chosen[i])
             continue;
-        /* continues with the world that already keeps the schema */
+        /* Continues with the world that already keeps the schema. */
         s->name = given ? given : world;
         rc = setup_world(s, &s->survey.list[i], e);
     }

@@ -38,8 +38,8 @@ struct prober {
     bool memory;     /* over this connection the sentinel was seen to be ENGINE=MEMORY */
 };
 
-/* In doubt the verdict is DENIED, which starts nothing: a wrong EMPTY or MISSING could restore over
- * a living world. */
+/* Returns the verdict for an error. In doubt it is DENIED, which starts nothing: a wrong EMPTY or
+ * MISSING could restore over a living world. */
 static enum verdict verdict_of_error(const struct err *e)
 {
     if (db_table_missing(e))
@@ -61,7 +61,8 @@ static void failed(struct prober *p, const struct err *e, struct observation *o)
     o->error = e->num;
     snprintf(o->text, sizeof o->text, "%.500s", e->text);
     if (o->failed == VERDICT_MISSING) {
-        /* The server reports a missing table only to an account that may see it, 1142 to any other. */
+        /* The server reports a missing table only to an account that may see it, and error 1142 to
+         * any other account. */
         SCOPED(db_tables_free) struct db_tables t = {0};
         const char *schema = p->args->cfg->schema;
         o->schema_there = o->error != DB_NO_SCHEMA;
@@ -79,7 +80,7 @@ static void failed(struct prober *p, const struct err *e, struct observation *o)
     p->db = NULL;
 }
 
-/* On failure the last identity is kept, for process_gone(). */
+/* Reads the server's identity. On failure the last one is kept: failed() needs its process ID. */
 static int ask_who(struct prober *p, struct err *e)
 {
     struct server_id server;
@@ -89,7 +90,7 @@ static int ask_who(struct prober *p, struct err *e)
     return 0;
 }
 
-/* Facts about the old connection do not apply to the new one. */
+/* Connects. Facts about the old connection do not apply to the new one. */
 static int connect_server(struct prober *p, struct err *e)
 {
     struct db_params params = p->args->db;
@@ -113,9 +114,9 @@ struct answer {
     char engine[65];
 };
 
-/* A server that crashed during a swap may have renamed the sentinel without a replacement. It is
- * empty under that other name as well, and the next restore gives the sentinel its own name
- * again. */
+/* Reads the sentinel. A server that crashed during a swap may have renamed the sentinel without a
+ * replacement. It is empty under that other name as well, and the next restore gives the sentinel
+ * its own name again. */
 static int read_sentinel(struct prober *p, struct answer *a, struct err *e)
 {
     const struct config *c = p->args->cfg;
@@ -158,8 +159,8 @@ static int ask_again(struct prober *p, struct answer *a, struct err *e)
     return ask(p, a, e);
 }
 
-/* Returns 1 if no other session watches, or that is not known. The server may still be ending our
- * own previous session. */
+/* Returns 1 if no other session watches, or if that is not known. The server may still be ending
+ * our own previous session. */
 static int take_watch(struct prober *p, bool may, unsigned long *holder)
 {
     struct err e;
@@ -206,7 +207,8 @@ static void look_for_another(struct prober *p, bool may, struct observation *o)
         return;
     }
     (void)db_session_seen(p->db, holder, &seen, NULL);
-    /* Ends the session of a supervisor whose machine died: the server still has it, but it is idle. */
+    /* Ends the session of a supervisor whose machine died: the server still has the session, but it
+     * is idle. */
     int64_t limit = 10 * p->args->cfg->probe_interval / 1000;
     if (seen.idle >= (limit > WATCH_DEAD_S ? limit : WATCH_DEAD_S))
         (void)db_execf(p->db, NULL, "KILL %lu", holder);
