@@ -1,6 +1,6 @@
-/* binlog_read: the binary log as src/binlog/stream.h gives it out, one JSON object for each line, for
- * the system tests. See usage(). Ends with 0 at the end of the log, with 1 after an error that is
- * not mended by connecting again (--again), which it tells in its last line. */
+/* binlog_read: prints the binary log as src/binlog/stream.h returns it, one JSON object per line,
+ * for the system tests. See usage(). Exits with 0 at the end of the log, and with 1 after an error
+ * that connecting again (--again) does not fix; its last line is that error. */
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct work {
     struct binlog_options options;
     const char *ability; /* schema */
     int64_t again;       /* ms that connecting again may take; 0: an error ends it */
-    uint64_t pause_at;   /* events; then a line on the standard input is waited for */
+    uint64_t pause_at;   /* events, after which it waits for a line on the standard input */
     bool quiet, within;
     uint64_t events, bytes;
 };
@@ -65,7 +65,8 @@ static void show_event(const struct binlog *b, const struct event *ev)
     };
     const struct binlog_position *p = binlog_at(b);
     const struct transaction *t = &p->group;
-    /* No CRC32: that of an event with its own CRC32 at the end is always the same. */
+    /* Not a CRC32, because the CRC32 of an event that ends with its own CRC32 is always the
+     * same. */
     show(json_pack("{s:s s:I s:I s:i s:s s:I s:I s:I s:I s:s s:I s:i}", "file", p->file, "pos",
                    (json_int_t)p->pos, "size", (json_int_t)ev->size, "type", (int)ev->type, "name",
                    ev->name, "next", (json_int_t)ev->next, "at", (json_int_t)ev->at, "sum",
@@ -74,7 +75,7 @@ static void show_event(const struct binlog *b, const struct event *ev)
                    (json_int_t)p->created_at, "kind", (int)ev->kind));
 }
 
-/* Where reading continues after an error: a group is read from its beginning. */
+/* Notes where reading continues after an error. A transaction is read from its beginning. */
 static void note_position(struct work *w, const struct binlog *b)
 {
     const struct binlog_position *p = binlog_at(b);
@@ -84,7 +85,7 @@ static void note_position(struct work *w, const struct binlog *b)
     w->within = p->group.open;
 }
 
-/* 0: reading goes on. */
+/* Connects again after an error. Returns 0 if reading continues. */
 static int mend(struct work *w, struct binlog **b, struct err *e)
 {
     mono_t began = clock_mono();

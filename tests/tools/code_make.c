@@ -1,11 +1,11 @@
-/* code_make: definitions as src/restore/code.h makes them, on a real server, for the system tests.
+/* code_make: creates definitions with src/restore/code.h on a real server, for the system tests.
  *
  *   code_make SOCKET USER SCHEMA <cases
  *
- * A case is a line of statements in hexadecimal digits, with blanks between them. An answer is a
- * line: "refused" (nothing was sent), "failed" (the server did not take it), "made KIND"; and
- * "WRONG …" where something else than the one object of that kind and name is in the schema
- * afterwards. What was made is dropped again. Tables stay. */
+ * A case is a line of statements in hexadecimal digits, separated by blanks. An answer is a line:
+ * "refused" (nothing was sent), "failed" (the server did not accept it), or "made KIND"; and "WRONG
+ * …" if the schema then has anything else than the one object of that kind and name. What was made
+ * is dropped again. Tables stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static void note_line(struct code *c, char *line)
     }
 }
 
-/* Whatever is in the schema but tables; dropped. *want: is this one of it, and nothing else? */
+/* Drops everything in the schema except tables. Returns how many objects there were. *want: `d` was
+ * one of them. */
 static size_t sweep(const struct definition *d, bool *want)
 {
     static const enum definition_kind kinds[] = {

@@ -1,6 +1,6 @@
-/* Linked into the program of `make coverage` only. Many of our processes end without a word: killed
- * by a test, by a fault point, by the supervisor. What they ran would not be counted, so that a
- * thread writes the counters down all the time, and a process does it before it kills itself. */
+/* Linked only into the program of `make coverage`. Many of our processes are killed: by a test, by
+ * a fault point, or by the supervisor. The lines that they ran would not be counted. So a thread
+ * writes the counters at short intervals, and a process writes them before it kills itself. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ void __gcov_reset(void);
 int __real_kill(pid_t pid, int sig);
 int __wrap_kill(pid_t pid, int sig);
 
-/* Held while counters are written, and over a fork, so that a child is not born in the middle of
- * it. */
+/* Held while counters are written and during a fork, so that no child is forked in the middle of a
+ * write. */
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 static void write_down(void)
@@ -75,9 +75,10 @@ int __wrap_kill(pid_t pid, int sig)
 
 static void __attribute__((constructor)) begin(void)
 {
-    /* A full disk of a test takes no counters: not worth a word in what the test reads. */
+    /* Counters cannot be written while a test has filled the disk. The message is suppressed,
+     * because the test reads this output. */
     setenv("GCOV_ERROR_FILE", "/dev/null", 0);
     pthread_atfork(hold, let_go, child);
-    atexit(hold); /* the end of the process writes by itself */
+    atexit(hold); /* gcov itself writes the counters at exit */
     start();
 }

@@ -1,5 +1,5 @@
-/* Loaded before the C library (LD_PRELOAD): the directory that WK_ENDLESS names goes on without an end, with names that
- * no file has. */
+/* Loaded before the C library (LD_PRELOAD): the listing of the directory that WK_ENDLESS names
+ * never ends. Its additional names are those of no file. */
 #define _GNU_SOURCE
 
 #include <dirent.h>

@@ -3,9 +3,9 @@
  *
  *     flips dump|manifest|segment DIRECTORY NAME
  *
- * Prints `bits N missed N`, `lengths N missed N`. For a manifest a flip that leaves it saying the
- * same is counted as `same`. What is missed is told line by line. The file is as before at the end.
- */
+ * Prints `bits N missed N`, `lengths N missed N`. A flip that does not change the content of a
+ * manifest is counted as `same`. Each missed damage is printed on its own line. At the end the file
+ * is as before. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,17 +28,17 @@ struct target {
     const char *name;
     char *file;
     struct manifest m; /* the undamaged one */
-    json_t *said;      /* what it says */
+    json_t *said;      /* its content */
 };
 
-/* The rest of the file proves itself: a dump is read by the manifest that was written with it. */
+/* Verifies the damaged dump against the undamaged manifest that was written with it. */
 static enum finding look_dump(const struct target *t)
 {
     struct err e = {0};
     return verify_dump(t->dirfd, t->file, &t->m, NULL, &e) < 0 ? FOUND : MISSED;
 }
 
-/* All that the program takes from it, byte for byte. */
+/* Compares everything that the program reads from the manifest. */
 static enum finding look_manifest(const struct target *t)
 {
     struct manifest m;
@@ -52,7 +52,7 @@ static enum finding look_manifest(const struct target *t)
     return f;
 }
 
-/* A segment that is no longer the finalized one it was. */
+/* Reads the segment. The damage is found unless the whole segment can be read and is finalized. */
 static enum finding look_segment(const struct target *t)
 {
     struct change c;

@@ -1,9 +1,11 @@
-/* Calls a lease as the program does: lease_call CONFIG HOLDER, then on standard input a line per call:
+/* Calls a lease as the program does: lease_call CONFIG HOLDER, then on standard input a line for
+ * each call:
  *
- *   prove | open | read | take [ABOVE [GENERATION]] | renew [NUMBER] | release | seen |
- *   believe VERSION SINCE (open once more, with what another one has seen)
+ *     prove | open | read | take [ABOVE [GENERATION]] | renew [NUMBER] | release | seen |
+ *     believe VERSION SINCE (opens it again, with what another lease has seen)
  *
- * Each answers with a line of JSON; left_ms: how long the grant is valid. The proof lies in [dump] dir. */
+ * Each call is answered with a line of JSON; left_ms: how long the grant is valid. The proof is
+ * stored in [dump] dir. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

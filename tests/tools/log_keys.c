@@ -1,6 +1,6 @@
 /* A plugin that gives a MariaDB server one key, so that it can encrypt its binary log. The server
- * does the encrypting itself. Debian's package of the server alone has no plugin that does this,
- * and no headers for one: what the server looks for is declared here. */
+ * itself encrypts. Debian's server package has neither such a plugin nor headers for one, so the
+ * structures that the server looks for are declared here. */
 #include <stddef.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { NO_KEY = ~0, TOO_SMALL = 100 };
 struct keys {
     int interface;
     unsigned (*latest)(unsigned id);
-    /* `key` NULL: only its length is asked for. 0, or what is wrong. */
+    /* `key` NULL: only its length is requested. Returns 0, or an error code. */
     unsigned (*get)(unsigned id, unsigned version, unsigned char *key, unsigned *len);
     void (*cipher[5])(void); /* NULL: the server's own */
 };

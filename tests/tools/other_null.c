@@ -1,5 +1,5 @@
-/* Loaded before the C library (LD_PRELOAD): whoever reads /dev/null gets the file that WK_NULL names. An empty
- * known_hosts is one that knows the server then. */
+/* Loaded before the C library (LD_PRELOAD): a program that reads /dev/null gets the file that
+ * WK_NULL names. So ssh with /dev/null as its known_hosts file knows the server. */
 #define _GNU_SOURCE
 
 #include <fcntl.h>

@@ -1,11 +1,13 @@
-/* Calls a store as the program does: remote_call CONFIG, then on standard input a line per call:
+/* Calls a store as the program does: remote_call CONFIG, then on standard input a line for each
+ * call:
  *
- *   put NAME FILE [SIZE]   SIZE: what is announced, -1 for unknown; default: the file's
- *   store NAME FILE        encrypted, if the config has recipients
- *   get NAME FILE [OFFSET]
- *   size NAME | list DIR | delete NAME | sweep DIR AGE_MS
+ *     put NAME FILE [SIZE]   SIZE: the announced size, -1 for unknown; default: the file's
+ *     store NAME FILE        encrypted, if the config has recipients
+ *     get NAME FILE [OFFSET]
+ *     size NAME | list DIR | delete NAME | sweep DIR AGE_MS
  *
- * Each answers with a line of JSON. The connection is kept from one to the next. SIGUSR1 abandons the store. */
+ * Each call is answered with a line of JSON. All calls use one connection. SIGUSR1 abandons the
+ * store. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

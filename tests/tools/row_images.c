@@ -1,11 +1,10 @@
 /* row_images --socket PATH --schema NAME [--user NAME] --read text|binary
  * row_images --socket PATH --schema NAME [--user NAME] --log FILE [--repeat N]
  *
- * The rows of all MEMORY tables of a schema, or all changes of them that a file of the binary log
- * tells, decoded by the program's own code; for the tests to hold one against the other. Prints a
- * line for each row: the table's name in hex, + or - (a row that came or went), and its tuple.
- * --repeat decodes the file so many times more without printing, and tells on stderr how long that
- * took. */
+ * Prints the rows of all MEMORY tables of a schema, or all changes of them in a file of the binary
+ * log, decoded by the program's own code, so that tests can compare the two. Each row is a line:
+ * the table's name in hex, + (a new row) or - (a removed row), and its tuple. --repeat decodes the
+ * file N more times without printing, and reports on stderr how long that took. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ struct work {
     struct row_image **images; /* one for each table, NULL until its first map */
     struct {
         uint64_t id;
-        ssize_t table; /* -1: of no concern */
+        ssize_t table; /* -1: ignored */
     } maps[MAPS];
     size_t map_count;
     uint64_t rows, skipped, unreadable;
@@ -115,7 +114,7 @@ static int take_event(struct work *w, const struct event *ev, struct event_forma
 static int read_log(struct work *w, const char *log, size_t size, struct err *e)
 {
     struct event_format f = event_format_first(false);
-    for (size_t at = 4; at < size;) { /* behind the four bytes that tell what the file is */
+    for (size_t at = 4; at < size;) { /* after the four bytes that identify the file type */
         uint32_t len = 0;
         struct event ev;
         if (size - at >= EVENT_HEADER)

@@ -1,5 +1,5 @@
-/* Prints what stands in journal segments, a line for each change, for the system tests and for who
- * looks for a fault: segment_read DIRECTORY FILE... */
+/* Prints the content of journal segments, one line per change, for the system tests and for
+ * debugging: segment_read DIRECTORY FILE... */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

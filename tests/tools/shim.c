@@ -1,10 +1,10 @@
-/* Loaded before the C library (LD_PRELOAD), for the fault campaign: memory that is not to be had,
- * short reads and writes, a clock that jumps. What it does stands in the environment:
+/* Loaded before the C library (LD_PRELOAD), for the fault campaign: allocations that fail, short
+ * reads and writes, a clock that jumps. Environment variables choose the fault:
  *
- *   WK_SHIM_MALLOC=N       the N-th request for memory of the process fails, this one only
- *   WK_SHIM_COUNT=FILE     how many requests there were, at the end
- *   WK_SHIM_SHORT=N        read() and write() take N bytes at most
- *   WK_SHIM_CLOCK=FILE     seconds that the wall clock is off by, read at each look at it */
+ *     WK_SHIM_MALLOC=N       the N-th allocation of the process fails, only this one
+ *     WK_SHIM_COUNT=FILE     receives the number of allocations at exit
+ *     WK_SHIM_SHORT=N        read() and write() transfer at most N bytes
+ *     WK_SHIM_CLOCK=FILE     offset of the wall clock in seconds, read at each call */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The C library's own, under names that the program does not ask for. */
+/* The C library's own functions under internal names that the program does not use. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *old, size_t size);

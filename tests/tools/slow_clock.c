@@ -1,10 +1,9 @@
-/* Loaded before the C library (LD_PRELOAD) of a server: each process begins at the same second, an
- * hour from WK_CLOCK_FROM (seconds since 1970), and never sees the next one: half of that second
- * takes two minutes, three quarters take six. So a server that is killed and started again has the
- * start time that it had before, and is as young, however long that takes. A clock that hardly
- * moved from the beginning would make MySQL take a minute to start. It is ahead, so that what a
- * server waits for by the clock of day never comes too early.
- */
+/* Loaded before the C library (LD_PRELOAD) of a server. For each process the clock starts at the
+ * same second, one hour after WK_CLOCK_FROM (seconds since 1970), and never reaches the next
+ * second: half of the second takes two minutes, three quarters take six. So a server that is killed
+ * and started again has the same start time as before and is as young, however long that takes. A
+ * clock that hardly moved from the start would make MySQL take a minute to start. The clock is
+ * ahead, so that nothing that a server waits for by the time of day comes too early. */
 #define _GNU_SOURCE
 
 #include <stdint.h>

@@ -1,8 +1,9 @@
-/* Definitions of tables, read and written by the program's own code: for the system tests and for
- * the campaign against real servers. Endlessly reads "LENGTH BRAND\n" and so many bytes of CREATE
- * TABLE, and prints "RESULT LENGTH\n" and what is to be sent (RESULT 0) or why not (1); a statement
- * is followed by a NUL and the names of table and columns, each with another. BRAND is mysql or mariadb,
- * with "-plain" for texts of NO_BACKSLASH_ESCAPES. What was written must read as the same again. */
+/* Parses definitions of tables and writes them again, by the program's own code: for the system
+ * tests and for the campaign against real servers. In a loop, reads "LENGTH BRAND\n" and LENGTH
+ * bytes of CREATE TABLE, and prints "RESULT LENGTH\n" and then the statement to send (RESULT 0) or
+ * the reason why not (1). A statement is followed by a NUL, and by the names of the table and its
+ * columns, each with a NUL. BRAND is mysql or mariadb, with "-plain" for texts of
+ * NO_BACKSLASH_ESCAPES. What was written must parse to the same definition again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
