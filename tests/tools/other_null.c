@@ -1,5 +1,5 @@
 /* Loaded before the C library (LD_PRELOAD): a program that reads /dev/null gets the file that
- * WK_NULL names. So ssh with /dev/null as its known_hosts file knows the server. */
+ * WK_NULL names. So the empty known_hosts file that --check tries knows the server. */
 #define _GNU_SOURCE
 
 #include <fcntl.h>
