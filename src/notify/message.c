@@ -34,6 +34,22 @@ const json_t *message_newest(const struct message *m)
     return json_array_get(m->alerts, json_array_size(m->alerts) - 1);
 }
 
+static bool is_failed_dump(const json_t *alert)
+{
+    return strcmp(js_text(alert, "event"), "discarded") == 0;
+}
+
+/* Reports a statement that took rows away, with the command that brings them back. A dump that
+ * fails just after it fails because of it. */
+static bool is_undoable(const json_t *alert)
+{
+    return strcmp(js_text(alert, "event"), "journal") == 0 &&
+           strcmp(js_text(alert, "kind"), "new") == 0 &&
+           json_array_size(json_object_get(alert, "commands")) > 0;
+}
+
+/* Returns the index of the alert that the subject names: the newest about the state of the world,
+ * else the newest; but a dropped table or database before the failed dump that follows from it. */
 static size_t lead_index(const struct message *m)
 {
     static const char *const of_the_world[] = {"down",    "restoring", "restored",
@@ -41,6 +57,9 @@ static size_t lead_index(const struct message *m)
     size_t n = json_array_size(m->alerts);
     for (size_t i = n; i > 0; i--)
         if (text_among(js_text(json_array_get(m->alerts, i - 1), "event"), of_the_world))
+            return i - 1;
+    for (size_t i = n; i > 0 && is_failed_dump(json_array_get(m->alerts, n - 1)); i--)
+        if (is_undoable(json_array_get(m->alerts, i - 1)))
             return i - 1;
     return n - 1;
 }

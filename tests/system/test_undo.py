@@ -486,6 +486,11 @@ def test_a_table_that_is_filled_again_is_no_loss(undo, http):
 
 # -- the mail -----------------------------------------------------------------------------------
 
+def one_line(mail):
+    """The text of a mail as if no line of it had been folded."""
+    return " ".join(mail.text.split())
+
+
 def pasted(mail):
     """The lines of a mail that are a command and nothing else."""
     return [line.strip() for line in mail.text.splitlines() if line.strip().startswith("worldkeeper --")]
@@ -507,14 +512,14 @@ def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, m
     world.sql(mistake.format(world.schema))
     # A mail that also has the alert of the missing database leads with that one.
     led = "DATABASE MISSING" if "DATABASE" in subject else subject
-    mail = smtp.wait(lambda m: subject in m.subject or led in m.subject and "the database, with all tables" in m.text)[0]
+    mail = smtp.wait(lambda m: subject in m.subject or led in m.subject and "with all tables" in one_line(m))[0]
     assert re.fullmatch(rf"w1 ({subject}|{led})( \(\+\d+ (more|earlier)\))?", mail.subject), mail.subject
     assert re.search(r"^A loss now +at most .+ of play: the newest verified dump is .+ old, and ", mail.text, re.M), mail.text
-    just_before = "as it was just before" in mail.text  # else the journal does not lead up to it
+    just_before = "as it was just before" in one_line(mail)  # else the journal does not lead up to it
     commands = [c for c in pasted(mail) if "DATABASE" not in subject or "--table" not in c]
     command = next((c for c in commands if ("--at 20" in c) == just_before), commands[0])
     assert "--restore" in command and f"--config {keeper.config_path}" in command, mail.text
-    assert ("--at 20" in command) == just_before and (just_before or "in the newest dump" in mail.text), mail.text
+    assert ("--at 20" in command) == just_before and (just_before or "in the newest dump" in one_line(mail)), mail.text
     if "DATABASE" not in subject:  # the dump at once lacks the rows, and says nothing more of it
         over = smtp.wait(lambda m: "a dump was stored; the journal goes on from it" in m.text)[-1]
         assert over.subject == "w1 journal gap is over" or "+" in over.subject, over.subject

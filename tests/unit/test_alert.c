@@ -180,6 +180,28 @@ static void test_lead(void **state)
     json_decref(list);
 }
 
+/* A dump fails because of a dropped table: the subject names the table. Other failed dumps lead as
+ * the newest alert does. */
+static void test_lead_of_a_failed_dump(void **state)
+{
+    (void)state;
+    for (unsigned undoable = 0; undoable < 2; undoable++) {
+        json_t *list =
+            json_pack("[o, o]", make("table a dropped", NULL), make("dump failed", NULL));
+        json_object_set_new(json_array_get(list, 0), "event", json_string("journal"));
+        json_object_set_new(json_array_get(list, 0), "commands",
+                            undoable ? json_pack("[s]", "x") : json_array());
+        json_object_set_new(json_array_get(list, 1), "event", json_string("discarded"));
+        struct message m = {list, 0, 0};
+        struct buf b = {0};
+        message_subject(&b, &m);
+        assert_string_equal(b.p, undoable ? "s8 table a dropped (+1 more)"
+                                          : "s8 dump failed (+1 earlier)");
+        buf_free(&b);
+        json_decref(list);
+    }
+}
+
 static void test_subject_long(void **state)
 {
     (void)state;
@@ -559,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_compose_untrusted),
         cmocka_unit_test(test_subject),
         cmocka_unit_test(test_lead),
+        cmocka_unit_test(test_lead_of_a_failed_dump),
         cmocka_unit_test(test_subject_long),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_text_commands),
