@@ -841,9 +841,9 @@ static void report_change(struct world *w, struct mass_change *c)
         return;
     c->reported = true;
     text_clean(&name, e->name, 64);
-    json_auto_t *table =
-        json_pack("{s:s, s:I, s:s, s:I}", "name", e->name, "rows", (json_int_t)e->before, "dump",
-                  newest->name, "covers_ms", (json_int_t)(newest->at.ms + newest->took_ms));
+    json_auto_t *table = json_pack("{s:s, s:I, s:s, s:I}", "name", e->name, "rows",
+                                   (json_int_t)e->before, "dump", newest->name, "covers_ms",
+                                   (json_int_t)newest->at.ms + (json_int_t)newest->took_ms);
     explain_loss(w, table, e, &what, &todo);
     text_count(e->rows ? e->rows : e->before, n);
     text_count(e->before, all);
