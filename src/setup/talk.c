@@ -94,7 +94,7 @@ int talk_yes(const char *question, bool def, bool *answer, struct err *e)
 {
     for (;;) {
         SCOPED(xfree) char *text = NULL;
-        if (talk_ask(question, def ? "Y/n" : "y/N", &text, e) < 0)
+        if (talk_ask(question, def ? "Y/n" : "y/N", &text, e) < 0 || !text)
             return -1;
         bool same = strcmp(text, "Y/n") == 0 || strcmp(text, "y/N") == 0;
         *answer = same ? def : strchr("yY", text[0]) != NULL;
