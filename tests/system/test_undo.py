@@ -457,6 +457,8 @@ def test_an_update_without_where_is_told_and_a_turn_of_the_game_is_not(undo, htt
     assert "a second before" in alert["todo"], alert
     keeper.ok(*typed(alert["todo"]))
     assert_same(of(before), of(tables(world)), "player")
+    keeper.wait(lambda: re.search(r"dump w1-000002-\S+ stored", keeper.log()), "the dump after the restore")
+    following(keeper)
     world.sql("UPDATE player SET points=id", "UPDATE player SET points=1")  # the same again: a habit
     world.sql("UPDATE player SET gold=8")
     keeper.wait(lambda: [m for m in http.messages() if "column gold" in str(m)], "another column")
