@@ -34,9 +34,11 @@ const json_t *message_newest(const struct message *m)
     return json_array_get(m->alerts, json_array_size(m->alerts) - 1);
 }
 
+/* The event alone does not tell: lost and overwritten rows are alerts of the same one. */
 static bool is_failed_dump(const json_t *alert)
 {
-    return strcmp(js_text(alert, "event"), "discarded") == 0;
+    return strcmp(js_text(alert, "event"), "discarded") == 0 &&
+           strcmp(js_text(alert, "headline"), "dump failed") == 0;
 }
 
 /* Reports a statement that took rows away, with the command that brings them back. A dump that
@@ -58,10 +60,11 @@ static size_t lead_index(const struct message *m)
     for (size_t i = n; i > 0; i--)
         if (text_among(js_text(json_array_get(m->alerts, i - 1), "event"), of_the_world))
             return i - 1;
-    for (size_t i = n; i > 0 && is_failed_dump(json_array_get(m->alerts, n - 1)); i--)
-        if (is_undoable(json_array_get(m->alerts, i - 1)))
-            return i - 1;
-    return n - 1;
+    size_t cause = n;
+    if (is_failed_dump(json_array_get(m->alerts, n - 1)))
+        while (cause > 0 && !is_undoable(json_array_get(m->alerts, cause - 1)))
+            cause--;
+    return (cause ? cause : n) - 1;
 }
 
 const json_t *message_lead(const struct message *m)

@@ -197,6 +197,11 @@ static void test_lead_of_a_failed_dump(void **state)
         message_subject(&b, &m);
         assert_string_equal(b.p, undoable ? "s8 table a dropped (+1 more)"
                                           : "s8 dump failed (+1 earlier)");
+        /* Lost rows are alerts of the same event, and lead if they are the newest. */
+        json_object_set_new(json_array_get(list, 1), "headline", json_string("table b lost rows"));
+        buf_clear(&b);
+        message_subject(&b, &m);
+        assert_string_equal(b.p, "s8 table b lost rows (+1 earlier)");
         buf_free(&b);
         json_decref(list);
     }
