@@ -38,7 +38,7 @@ static size_t first_char(const char *s, size_t *columns)
     wchar_t c;
     if (!utf8)
         utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    if (!utf8) { /* without locale files: one column each, but no character is cut in two */
+    if (!utf8) { /* no locale files: each character counts as one column, and none is split */
         size_t bytes = 1;
         while (((unsigned char)s[bytes] & 0xc0) == 0x80)
             bytes++;

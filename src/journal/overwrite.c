@@ -2,7 +2,7 @@
 
 #include "sql/literal.h"
 
-static uint64_t hash(const char *s, size_t len)
+static uint64_t overwrite_hash(const char *s, size_t len)
 {
     uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
     for (size_t i = 0; i < len; i++)
@@ -11,10 +11,10 @@ static uint64_t hash(const char *s, size_t len)
 }
 
 /* Returns the hash of literal i of a tuple. ends[i] is the offset of its end. */
-static uint64_t literal(const char *tuple, const size_t *ends, size_t i)
+static uint64_t overwrite_literal(const char *tuple, const size_t *ends, size_t i)
 {
     size_t from = i ? ends[i - 1] + 1 : 1;
-    return hash(tuple + from, ends[i] - from);
+    return overwrite_hash(tuple + from, ends[i] - from);
 }
 
 static void remember_before(struct overwrite *o, size_t i, uint64_t value)
@@ -43,7 +43,7 @@ void overwrite_row(struct overwrite *o, const struct change *c)
         uint64_t bit = UINT64_C(1) << i;
         if (!first && !(o->same & bit))
             continue;
-        uint64_t value = literal(c->tuple, now, i);
+        uint64_t value = overwrite_literal(c->tuple, now, i);
         if (first) {
             o->same |= bit;
             o->after[i] = value;
@@ -51,7 +51,7 @@ void overwrite_row(struct overwrite *o, const struct change *c)
         if (o->after[i] != value)
             o->same &= ~bit;
         else if (o->values[i] < OVERWRITE_VALUES)
-            remember_before(o, i, literal(c->before, was, i));
+            remember_before(o, i, overwrite_literal(c->before, was, i));
     }
 }
 

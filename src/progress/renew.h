@@ -1,10 +1,11 @@
-/* A world begins a new life on another machine: the locks of its open sessions are taken anew, before any game is let in, so
- * that a save which its old machine has not sent yet is refused as stolen, however late it arrives. tests/models/README.md:
- * rule 8.
+/* Takes the locks of a world's open sessions anew when the world begins a new life on another
+ * machine, before any game is let in. A save that the old machine has not sent yet is then refused
+ * as stolen, however late it arrives. tests/models/README.md: rule 8.
  *
- * A session goes on under a new number if this game server still has its lock, and nothing newer was saved under that lock
- * by a later session. All others are closing from now on: their players log in again, and the write-back ends them. So are
- * all of them if the central store does not answer: the world need not wait for it.
+ * A session continues under a new number if this game server still holds its lock, and no later
+ * session has saved anything newer under that lock. All other sessions become `closing`: their
+ * players log in again, and the write-back ends them. If the central store does not answer, all
+ * sessions become `closing`, because the world must not wait for that store.
  *
  * It can be repeated after a kill at any point. */
 #ifndef WK_PROGRESS_RENEW_H
@@ -16,12 +17,14 @@ struct renewed {
     bool asked;      /* there were sessions */
     uint64_t taken;  /* sessions that go on under a new number */
     uint64_t closed; /* sessions that are closing */
-    char first[200]; /* the first of those that go on */
-    struct err
-        away; /* of the central store: why not all could be taken; ERR_NONE: all were asked for */
+    char first[200]; /* keys of the first sessions that go on, for display */
+    /* The error of the central store that kept some locks from being taken; ERR_NONE if it was
+     * asked for all of them. */
+    struct err away;
 };
-/* `session` and `progress`: the tables that will be wk_session and wk_progress, in the default schema of `db`, and not yet in
- * a game's reach. -1: an error of `db`, or this machine may not act. */
+/* Renews all open sessions. `session` and `progress` name the tables that will become wk_session
+ * and wk_progress; they are in the default schema of `db`, and no game can reach them yet. Returns
+ * 0, or -1 after an error of `db`, or if this machine may not act. */
 int renew_sessions(struct db *db, const struct config *cfg, const char *session,
                    const char *progress, struct renewed *out, struct err *e);
 

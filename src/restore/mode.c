@@ -2,42 +2,15 @@
 
 #include "mysql/account.h"
 
+/* What all restores into the world have in common. */
+#define PUTS_IN_PLACE                                                                              \
+    .world = true, .writes = true, .swaps = true, .journal = true, .partial = true,                \
+    .dump_alone = true, .locks = true, .logs = true, .code = true, .proof = true
+
 const struct restore_traits restore_traits[RESTORE_MODES] = {
-    [RESTORE_WORLD] = {.world = true,
-                       .writes = true,
-                       .swaps = true,
-                       .asks = true,
-                       .journal = true,
-                       .partial = true,
-                       .dump_alone = true,
-                       .locks = true,
-                       .logs = true,
-                       .code = true,
-                       .proof = true},
-    [RESTORE_LOSS] = {.world = true,
-                      .writes = true,
-                      .swaps = true,
-                      .asks = true,
-                      .unattended = true,
-                      .journal = true,
-                      .partial = true,
-                      .dump_alone = true,
-                      .locks = true,
-                      .logs = true,
-                      .code = true,
-                      .proof = true},
-    [RESTORE_PROMOTION] = {.world = true,
-                           .writes = true,
-                           .swaps = true,
-                           .elsewhere = true,
-                           .journal = true,
-                           .to_end = true,
-                           .partial = true,
-                           .dump_alone = true,
-                           .locks = true,
-                           .logs = true,
-                           .code = true,
-                           .proof = true},
+    [RESTORE_WORLD] = {PUTS_IN_PLACE, .asks = true},
+    [RESTORE_LOSS] = {PUTS_IN_PLACE, .asks = true, .unattended = true},
+    [RESTORE_PROMOTION] = {PUTS_IN_PLACE, .elsewhere = true, .to_end = true},
     [RESTORE_COPY] = {.writes = true,
                       .elsewhere = true,
                       .journal = true,

@@ -789,13 +789,19 @@ def waiting(keeper, *words):
     return keeper.wait(lambda: [t for t in keeper.status()["troubles"] if all(w in t["what"] for w in words)], words)[0]
 
 
+def another_central(store, server):
+    """A second central store, which the game server's account reaches as well."""
+    store.keeper.configure({"progress": {"write_back": "1s"}})
+    other = Central(server)
+    server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
+    return other
+
+
 def test_another_central_store_after_a_reload(memory, server):
     """It has given out none of the locks: nothing is set aside, the cause and the way out are named, and once the config is
     right again all that waited is sent without further action."""
     store, keeper = memory, memory.keeper
-    keeper.configure({"progress": {"write_back": "1s"}})
-    other = Central(server)
-    server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
+    other = another_central(store, server)
     for lock in "p1", "p2":
         store.open(lock)
     keeper.start()
@@ -857,9 +863,7 @@ def test_another_central_store_is_known_by_its_name(memory, server, which):
     """The numbers of the locks say nothing there: it has given them out more often, to others, or is an old copy that would take
     all. Saves and sessions wait, those too that no store has seen yet, and then go to the right one."""
     store, keeper = memory, memory.keeper
-    keeper.configure({"progress": {"write_back": "1s"}})
-    other = Central(server)
-    server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
+    other = another_central(store, server)
     for lock in "p1", "p2":
         store.open(lock)
         for _ in range(1 if which == "a clone" else 3):
