@@ -190,16 +190,7 @@ MUTANTS = [
              "    if (got == LEASE_OK && !term[0]) {")],
            ["tests/system/test_lease.py"]),
     Mutant("promotion-of-what-is-here", "a promotion takes what was fetched before, and does not look what is newest",
-           [("src/actions/standby.c", "/* Whoever watches knows when it is over",
-             "static int pull_here(struct pull *p, struct err *e)\n{\n"
-             "    SCOPED(catalog_free) struct catalog here = {0};\n"
-             "    if (fetch_open(&p->fetch, p->cfg, p->dirfd, p->progress, e) < 0 ||\n"
-             "        catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)\n        return -1;\n"
-             "    const struct catalog_entry *x = catalog_newest(&here, 0);\n"
-             "    if (x) {\n        p->newest = manifest_figures(&x->m, p->cfg->sentinel);\n"
-             "        p->moment = x->m.at;\n    }\n"
-             "    return 0;\n}\n\n/* Whoever watches knows when it is over"),
-            ("src/actions/standby.c", "    if (pull_step(p, e) < 0 || ", "    if (pull_here(p, e) < 0 || ")],
+           [("src/actions/standby.c", "    if (pull_step(p, e) < 0 || ", "    if (pull_here(p, e) < 0 || ")],
            ["tests/system/test_standby.py"]),
     Mutant("conditions-not-proven", "a lease lies in a store that was never seen to honour conditions",
            [("src/standby/lease_s3.c", "    err_hint(e, \"worldkeeper --check tries them, and remembers what it saw\");\n"
