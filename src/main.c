@@ -317,7 +317,7 @@ static int take_option(struct options *o, int opt, struct err *e)
     return err_hint(e, "worldkeeper --help lists the options");
 }
 
-static int parse(int argc, char **argv, struct options *o, struct err *e)
+static int src_main_parse(int argc, char **argv, struct options *o, struct err *e)
 {
     /* Built from our own table, so that the two tables cannot differ. The last element stays
      * empty. */
@@ -373,7 +373,7 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
  * something else, such as a restore of everything instead of a look at one table. Values are
  * written as they were parsed, so that times stay the same. The config is left to
  * hint_command(). */
-static void retype(const struct options *o, struct buf *b)
+static void main_retype(const struct options *o, struct buf *b)
 {
     const struct request *r = &o->request;
     buf_printf(b, "worldkeeper --%s", action_name(r->action));
@@ -405,7 +405,7 @@ static void retype(const struct options *o, struct buf *b)
 static int hint_as_user(const struct options *o, struct err *e)
 {
     SCOPED(buf_free) struct buf command = {0};
-    retype(o, &command);
+    main_retype(o, &command);
     if (command.len > sizeof e->hint / 2)
         return err_hint(e, "add --allow-root, or type the same as the service's user");
     return err_hint(e, "add --allow-root, or as the service's user: %s", command.p);
@@ -413,7 +413,7 @@ static int hint_as_user(const struct options *o, struct err *e)
 
 /* Switches to the owner permanently, so that everything that this process creates belongs to the
  * service. */
-static int become(const struct stat *owner)
+static int main_become(const struct stat *owner)
 {
     const struct passwd *p = getpwuid(owner->st_uid);
     gid_t group = p ? p->pw_gid : owner->st_gid;
@@ -434,7 +434,7 @@ static void look_as_user(const struct options *o, const struct config *c)
     if (p)
         st = (struct stat){.st_uid = p->pw_uid, .st_gid = p->pw_gid};
     if (st.st_uid != 0)
-        (void)become(&st); /* if this fails, the server says why root may not log in */
+        (void)main_become(&st); /* if this fails, the server says why root may not log in */
 }
 
 /* Carries out root's actions that write as the user who owns the dumps, because the service cannot
@@ -459,7 +459,7 @@ static int check_root(const struct options *o, const struct config *c, struct er
         close(fd);
     if (!known && e->num != ENOENT)
         return -1;
-    if (known && (st.st_uid == 0 || become(&st) == 0))
+    if (known && (st.st_uid == 0 || main_become(&st) == 0))
         return 0;
     if (known)
         err_set(e, ERR_REFUSED, 0, "refusing to act as root on the dumps of uid %u",
@@ -486,8 +486,8 @@ static int run_here(struct action_context *a, const struct request *r, json_t **
 }
 
 /* Runs the action here if the world's lock is free, else in the supervisor that holds it. */
-static int carry_out(struct action_context *a, const struct request *r, json_t **result,
-                     struct err *e)
+static int main_carry_out(struct action_context *a, const struct request *r, json_t **result,
+                          struct err *e)
 {
     struct err asked = {0};
     if (r->action == ACTION_CHECK && r->grants)
@@ -561,10 +561,10 @@ static int new_round_from(struct action_context *a, struct request *r, json_t **
     json_auto_t *tried = NULL;
     json_t *loaded = NULL;
     r->from = NULL;
-    if (carry_out(a, &load, &tried, e) < 0 || carry_out(a, r, result, e) < 0)
+    if (main_carry_out(a, &load, &tried, e) < 0 || main_carry_out(a, r, result, e) < 0)
         return -1;
     load.dry_run = false;
-    if (carry_out(a, &load, &loaded, e) < 0) {
+    if (main_carry_out(a, &load, &loaded, e) < 0) {
         json_decref(loaded);
         SCOPED(buf_free) struct buf quoted = {0};
         buf_shell(&quoted, file);
@@ -576,7 +576,7 @@ static int new_round_from(struct action_context *a, struct request *r, json_t **
     json_object_set_new(*result, "restored", loaded);
     struct request dump = {.action = ACTION_DUMP, .force = true};
     json_auto_t *dumped = NULL;
-    int rc = carry_out(a, &dump, &dumped, e);
+    int rc = main_carry_out(a, &dump, &dumped, e);
     if (rc < 0 && e->cls != ERR_BUSY) /* ERR_BUSY: a supervisor is already making it */
         return err_step(e, "the new round has begun with %s, but it has no dump yet", file);
     if (rc == 0)
@@ -593,7 +593,7 @@ static bool is_file(const char *s)
 }
 
 /* Makes a path absolute if it is a file's and relative to the current directory. */
-static void resolve(char **path)
+static void main_resolve(char **path)
 {
     SCOPED(xfree) char *here = *path && **path != '/' && is_file(*path) ? getcwd(NULL, 0) : NULL;
     if (!here)
@@ -614,8 +614,8 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
         return worlds_ask(cfg, 0, result, e) < 0 ? -1 : worlds_judge(*result, e);
     /* A relative path is resolved here, even if the supervisor opens it. Links in it are resolved
      * by the process that opens it. */
-    resolve(&r->dump);
-    resolve(&r->from);
+    main_resolve(&r->dump);
+    main_resolve(&r->from);
     struct err later; /* action_run() refuses actions that need the key */
     (void)signature_open(cfg, &later);
     a = (struct action_context){.cfg = cfg, .job.dirfd = -1};
@@ -629,7 +629,7 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     warn_ignored(&a);
     a.emit = on_event;
     int rc = r->action == ACTION_NEW_ROUND && r->from ? new_round_from(&a, r, result, e)
-                                                      : carry_out(&a, r, result, e);
+                                                      : main_carry_out(&a, r, result, e);
     screen_done();
     action_close(&a);
     return rc;
@@ -656,7 +656,7 @@ static bool asks_for_all(const struct options *o)
            (!o->config || (stat(o->config, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
-static int supervise(struct config *cfg, struct err *e)
+static int main_supervise(struct config *cfg, struct err *e)
 {
     struct action_context a = {.job.dirfd = -1};
     if (cfg->retired) {
@@ -675,7 +675,7 @@ static int supervise(struct config *cfg, struct err *e)
 
 /* Runs the command. The config is kept until the process ends, because hints name the world by it,
  * even those of errors at the end. */
-static int run(struct options *o, char *const *argv, json_t **result, struct err *e)
+static int main_run(struct options *o, char *const *argv, json_t **result, struct err *e)
 {
     struct config *cfg = NULL;
     if (load_config(o, argv, &cfg, e) < 0)
@@ -683,7 +683,8 @@ static int run(struct options *o, char *const *argv, json_t **result, struct err
     screen_world(cfg);
     int rc = check_root(o, cfg, e);
     if (rc == 0)
-        rc = o->request.action == ACTION_RUN ? supervise(cfg, e) : one_action(o, cfg, result, e);
+        rc = o->request.action == ACTION_RUN ? main_supervise(cfg, e)
+                                             : one_action(o, cfg, result, e);
     /* `cfg` is current, because a supervisor that could not start has not reloaded it. */
     if (rc < 0)
         hint_error(cfg, HINT_HERE, e);
@@ -697,7 +698,7 @@ static const char kept[] =
     "LISTEN_ TZ LANG LC_ TERM NO_COLOR COLUMNS PATH ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS "
     "TSAN_OPTIONS GCOV_ WK_ WORLDKEEPER_FAULT";
 
-static bool is_kept(const char *variable)
+static bool main_is_kept(const char *variable)
 {
     size_t len = strcspn(variable, "="), n;
     for (const char *k = kept; *k; k += n + strspn(k + n, " ")) {
@@ -716,7 +717,7 @@ static void clean_environment(void)
 {
     char **to = environ;
     for (char **from = environ; from && *from; from++)
-        if (is_kept(*from))
+        if (main_is_kept(*from))
             *to++ = *from;
     if (to)
         *to = NULL;
@@ -736,13 +737,13 @@ int main(int argc, char **argv)
      * connections. */
     signal(SIGPIPE, SIG_IGN);
     js_begin();
-    int rc = parse(argc, argv, &o, &e);
+    int rc = src_main_parse(argc, argv, &o, &e);
     log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);
     screen_open(o.quiet || o.json, o.verbose);
     json_auto_t *result = NULL;
     if (rc == 0)
         rc = asks_for_all(&o) ? worlds_status(o.config ? o.config : WORLDS_DIR, &result, &e)
-                              : run(&o, argv, &result, &e);
+                              : main_run(&o, argv, &result, &e);
     bool action = o.request.action != ACTION_NONE && o.request.action != ACTION_RUN;
     if (action)
         show_result(&o, result, rc, &e);

@@ -62,7 +62,7 @@ static char *claim_name(const struct config *cfg)
     return xasprintf("worldkeeper/%.32s", hex);
 }
 
-static socklen_t abstract(const char *name, struct sockaddr_un *sa)
+static socklen_t claim_abstract(const char *name, struct sockaddr_un *sa)
 {
     *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
     snprintf(sa->sun_path + 1, NAME_MAX_LEN, "%s", name);
@@ -74,7 +74,7 @@ static socklen_t abstract(const char *name, struct sockaddr_un *sa)
 static int bind_name(const char *name)
 {
     struct sockaddr_un sa;
-    socklen_t len = abstract(name, &sa);
+    socklen_t len = claim_abstract(name, &sa);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || (bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, BACKLOG) == 0))
         return fd;
@@ -102,7 +102,7 @@ char *claims_schema_holder(const struct config *cfg)
      * sockets. */
     struct sockaddr_un sa;
     struct ucred who = {0};
-    socklen_t len = abstract(name, &sa), size = sizeof who;
+    socklen_t len = claim_abstract(name, &sa), size = sizeof who;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool there = fd >= 0 && connect(fd, (struct sockaddr *)&sa, len) == 0;
     if (there && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
@@ -158,7 +158,7 @@ static int holder_of(int fd)
 }
 
 /* Returns the world whose valid status is in the directory. */
-static char *publisher(const struct config *cfg, int pid)
+static char *claim_publisher(const struct config *cfg, int pid)
 {
     json_auto_t *o = worlds_published(cfg);
     bool fresh = js_number(o, "valid_until_unix", 0) > clock_wall().ms / 1000;
@@ -172,7 +172,7 @@ char *claims_status_holder(const struct config *cfg)
     SCOPED(file_close) int fd =
         cfg->status_dir ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
     int pid = fd >= 0 ? holder_of(fd) : 0;
-    return pid ? publisher(cfg, pid) : NULL;
+    return pid ? claim_publisher(cfg, pid) : NULL;
 }
 
 static int claim_status(const struct config *cfg, struct claims *c, struct err *e)
@@ -182,7 +182,7 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
     c->status = file_dir(cfg->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, NULL);
     if (c->status < 0 || flock(c->status, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0; /* an unusable directory is reported at the first write */
-    SCOPED(xfree) char *who = publisher(cfg, holder_of(c->status));
+    SCOPED(xfree) char *who = claim_publisher(cfg, holder_of(c->status));
     if (!who)
         return 0;
     err_set(e, ERR_REFUSED, 0, "[status] dir %s is that of %s already", cfg->status_dir, who);

@@ -9,8 +9,8 @@
 
 /* Finds the file that the argument names: a name in the dump directory, or a path into it. The
  * directories are compared by inode, so any path to the opened directory works. */
-static int name_of(const struct action_context *a, const char *arg, const char **name,
-                   struct err *e)
+static int conflicts_name_of(const struct action_context *a, const char *arg, const char **name,
+                             struct err *e)
 {
     const char *slash = strrchr(arg, '/');
     struct stat here, there;
@@ -32,7 +32,7 @@ int action_conflicts(struct action_context *a, const struct request *r, json_t *
                      struct err *e)
 {
     const char *name = NULL;
-    if (r->dump && name_of(a, r->dump, &name, e) < 0)
+    if (r->dump && conflicts_name_of(a, r->dump, &name, e) < 0)
         return -1;
     if (!r->apply)
         return merge_list(&a->job, name, &a->state, result, e);

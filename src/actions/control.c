@@ -52,7 +52,7 @@ static int control_dir(const struct config *cfg, unsigned flags, char path[256],
 
 /* Sets the address. A socket's path has at most 107 bytes; a path through the directory's
  * descriptor fits for any directory. */
-static void address(int dirfd, struct sockaddr_un *sa)
+static void control_address(int dirfd, struct sockaddr_un *sa)
 {
     *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
     snprintf(sa->sun_path, sizeof sa->sun_path, "/proc/self/fd/%d/" SOCKET_NAME, dirfd);
@@ -70,7 +70,7 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
     snprintf(path + len, 256 - len, "/" SOCKET_NAME);
     unlinkat(dirfd, SOCKET_NAME, 0); /* we have the flock, so no supervisor listens there */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    address(dirfd, &sa);
+    control_address(dirfd, &sa);
     mode_t old = umask(0177);
     int rc =
         fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 8) < 0 ? -1 : 0;
@@ -176,7 +176,7 @@ static int connect_supervisor(struct action_context *a, struct err *e)
         return -1;
     struct timeval limit = {patience_of(a), 0};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    address(dirfd, &sa);
+    control_address(dirfd, &sa);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* limits connect() too */
     int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&sa, sizeof sa);
     close(dirfd);
@@ -201,8 +201,8 @@ static int connect_supervisor(struct action_context *a, struct err *e)
 
 /* Reads the final answer. A client knows only the exit classes of its own version; an unknown class
  * counts as a failure. */
-static int answer(const struct action_context *a, const json_t *done, json_t **result,
-                  struct err *e)
+static int control_answer(const struct action_context *a, const json_t *done, json_t **result,
+                          struct err *e)
 {
     const json_t *error = json_object_get(done, "error");
     json_t *r = json_object_get(done, "result");
@@ -262,7 +262,7 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
         }
         const json_t *done = json_object_get(msg, "done");
         if (done)
-            rc = answer(a, done, result, e);
+            rc = control_answer(a, done, result, e);
         else if (msg && a->emit)
             a->emit(a->emit_arg, msg);
         if (done)

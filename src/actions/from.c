@@ -80,8 +80,8 @@ int action_from_verify(struct action_context *a, const struct request *r, json_t
 
 /* Fetches the dump. A drill must test the copy in the store even if the dump is here. With
  * `beside`, the dump may arrive while it is restored. */
-static int bring(const struct request *r, struct fetch *f, const struct catalog *here,
-                 const struct manifest *m, struct fetch_beside *beside, struct err *e)
+static int from_bring(const struct request *r, struct fetch *f, const struct catalog *here,
+                      const struct manifest *m, struct fetch_beside *beside, struct err *e)
 {
     const struct catalog_entry *x = catalog_find(here, m->name);
     if (!x || !x->intact)
@@ -99,15 +99,16 @@ static bool is_asked(const struct copy_dump *d, const struct request *r, wall_t 
 
 /* Returns 1 if the dump is available, 0 if it is skipped, -1 on error. The store is another
  * machine's disk, so its data is verified by the manifest before it is used. */
-static int try_one(struct action_context *a, const struct request *r, wall_t until,
-                   struct action_from *from, const struct catalog *here, bool beside, struct err *e)
+static int from_try_one(struct action_context *a, const struct request *r, wall_t until,
+                        struct action_from *from, const struct catalog *here, bool beside,
+                        struct err *e)
 {
     struct fetch *f = &from->fetch;
     const struct catalog_entry *x = &from->dump;
     struct err why = {0};
     if (x->intact && until.ms && restore_newest(r->dump) && x->m.at.ms + x->m.took_ms > until.ms)
         return 0;
-    if (x->intact && bring(r, f, here, &x->m, beside ? &from->beside : NULL, &why) == 0)
+    if (x->intact && from_bring(r, f, here, &x->m, beside ? &from->beside : NULL, &why) == 0)
         return 1;
     if (x->intact && why.cls != ERR_DAMAGED)
         return err_pass(e, &why);
@@ -121,8 +122,9 @@ static int try_one(struct action_context *a, const struct request *r, wall_t unt
 
 /* Chooses the newest requested dump that is verified; each damaged one is noted. A dump of an
  * earlier round than the newest one known here or in the store is used only by name. */
-static int choose(struct action_context *a, const struct request *r, wall_t until,
-                  struct action_from *from, const struct catalog *here, bool beside, struct err *e)
+static int from_choose(struct action_context *a, const struct request *r, wall_t until,
+                       struct action_from *from, const struct catalog *here, bool beside,
+                       struct err *e)
 {
     struct fetch *f = &from->fetch;
     const struct manifest *m = &from->dump.m;
@@ -153,7 +155,7 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
             action_note(a, note);
             continue;
         }
-        is = try_one(a, r, until, from, here, beside, e);
+        is = from_try_one(a, r, until, from, here, beside, e);
     }
     if (is == 0 && earlier) {
         err_set(e, ERR_NOTHING, 0,
@@ -177,7 +179,7 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
     struct fetch *f = &from->fetch;
     *from = (struct action_from){.name = ""};
     if (open_store(a, r, f, e) < 0 || catalog_load(a->job.dirfd, a->cfg->name, &here, e) < 0 ||
-        choose(a, r, until, from, &here, beside, e) < 0 ||
+        from_choose(a, r, until, from, &here, beside, e) < 0 ||
         fetch_segments(f, &from->dump.m, e) < 0 ||
         (r->action == ACTION_RESTORE && !r->into && fetch_above(f, &a->state.generation, e) < 0))
         return -1;

@@ -9,7 +9,7 @@
 
 #define PROGRAM "worldkeeper"
 
-static char *name_of(uid_t uid)
+static char *hint_command_name_of(uid_t uid)
 {
     const struct passwd *p = getpwuid(uid);
     return p ? xstrdup(p->pw_name) : xasprintf("%u", (unsigned)uid);
@@ -19,9 +19,9 @@ static char *user_if_known(const struct config *cfg)
 {
     struct stat st;
     if (geteuid() != 0)
-        return name_of(geteuid());
+        return hint_command_name_of(geteuid());
     if (stat(cfg->dump_dir, &st) == 0 && st.st_uid != 0)
-        return name_of(st.st_uid);
+        return hint_command_name_of(st.st_uid);
     return getpwnam(PROGRAM) ? xstrdup(PROGRAM) : NULL;
 }
 
@@ -43,7 +43,7 @@ static bool in_usual_place(const struct config *cfg)
 static char *user_to_name(const struct config *cfg, enum hint_reader reader)
 {
     if (reader == HINT_ROOT)
-        return geteuid() == 0 ? NULL : name_of(geteuid());
+        return geteuid() == 0 ? NULL : hint_command_name_of(geteuid());
     return geteuid() == 0 ? user_if_known(cfg) : NULL;
 }
 
@@ -85,7 +85,7 @@ static char *reader_of(const char *path)
     bool seen = stat(path, &st) == 0;
     const struct group *g = seen && (st.st_mode & S_IRGRP) ? getgrgid(st.st_gid) : NULL;
     if (seen && st.st_uid != 0)
-        return name_of(st.st_uid);
+        return hint_command_name_of(st.st_uid);
     if (g && st.st_gid != 0 && getpwnam(g->gr_name))
         return xstrdup(g->gr_name);
     return seen || !getpwnam(PROGRAM) ? NULL : xstrdup(PROGRAM);
@@ -108,7 +108,7 @@ char *hint_retype(const char *path, char *const *argv)
 
 /* Does the command already name the world, or need none? Also true for the end of runuser's "-u
  * worldkeeper --", which is not an option: the user has the program's name. */
-static bool is_whole(const char *options)
+static bool hint_command_is_whole(const char *options)
 {
     return text_starts(options, "--world") || text_starts(options, "--config") ||
            text_starts(options, "--help") || options[2] < 'a' || options[2] > 'z';
@@ -123,7 +123,7 @@ void hint_command(const struct config *cfg, enum hint_reader reader, const char 
     while (cfg->path && (at = strstr(hint, PROGRAM " --"))) {
         const char *options = at + strlen(PROGRAM " ");
         buf_add(out, hint, (size_t)(at - hint));
-        if (is_whole(options))
+        if (hint_command_is_whole(options))
             buf_adds(out, PROGRAM);
         else
             whole_command(cfg, reader, out);

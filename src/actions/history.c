@@ -153,7 +153,7 @@ struct reading {
     struct timeline *timeline;
 };
 
-static void see(void *arg, const json_t *record, const char *line)
+static void history_see(void *arg, const json_t *record, const char *line)
 {
     struct reading *r = arg;
     (void)line;
@@ -178,7 +178,7 @@ int action_history(struct action_context *a, const struct request *r, json_t **r
         return err_set(e, ERR_USAGE, 0, "--since \"%.100s\" is not a time in the past", r->since);
     reading.records = json_array();
     reading.timeline = timeline_new(now);
-    int rc = history_read(a->job.dirfd, &place, &from_start, see, &reading, e);
+    int rc = history_read(a->job.dirfd, &place, &from_start, history_see, &reading, e);
     /* The timeline ends at the supervisor's last sign of life in the state. Nothing is known about
      * the time after it. */
     const struct state *s = &a->state;

@@ -17,12 +17,12 @@
 #define EXTRA_MS fault_wait(10000) /* in addition to twice the lease's duration */
 #define AWAY_MS 60000              /* limit without an answer, regardless of the lease */
 
-static bool is_wanted(const struct action_context *a)
+static bool lease_keep_is_wanted(const struct action_context *a)
 {
     return a->cfg->standby.lease != LEASE_NONE;
 }
 
-static int open_lease(struct action_context *a, struct lease **l, struct err *e)
+static int lease_keep_open_lease(struct action_context *a, struct lease **l, struct err *e)
 {
     return state_keep_holder(&a->state, a->job.dirfd, e) < 0 ||
                    lease_open(a->cfg, a->job.dirfd, a->state.holder, l, e) != LEASE_OK
@@ -32,13 +32,13 @@ static int open_lease(struct action_context *a, struct lease **l, struct err *e)
 
 /* ---- the process that renews ---- */
 
-static int renew(int fd, void *arg)
+static int lease_keep_renew(int fd, void *arg)
 {
     struct lease_keep *k = arg;
     struct lease *l = NULL;
     struct err e;
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    enum lease_result got = open_lease(k->a, &l, &e) < 0 ? LEASE_REFUSED : LEASE_OK;
+    enum lease_result got = lease_keep_open_lease(k->a, &l, &e) < 0 ? LEASE_REFUSED : LEASE_OK;
     while (got == LEASE_OK || got == LEASE_AWAY) {
         if (poll(&p, 1, (int)(k->a->cfg->standby.ttl / 5)) > 0)
             break; /* the other end was closed: the renewer is no longer needed */
@@ -73,7 +73,7 @@ static bool is_ending(struct lease *l)
     return lease_read(l, &r, &(struct err){0}) == LEASE_OK && r.free;
 }
 
-static int take(struct lease_keep *k, struct lease *l, struct err *e)
+static int actions_lease_keep_take(struct lease_keep *k, struct lease *l, struct err *e)
 {
     const struct state *s = &k->a->state;
     struct err none;
@@ -115,7 +115,7 @@ static int need_own(const struct action_context *a, const struct lease_record *r
     return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
 }
 
-static int look(const struct lease_keep *k, struct lease *l, struct err *e)
+static int lease_keep_look(const struct lease_keep *k, struct lease *l, struct err *e)
 {
     struct lease_record r;
     if (lease_read(l, &r, e) != LEASE_OK)
@@ -124,19 +124,19 @@ static int look(const struct lease_keep *k, struct lease *l, struct err *e)
 }
 
 /* Works without a configured lease too, so lease_keep_end() may be called in any case. */
-static void make(struct lease_keep *k, struct action_context *a)
+static void lease_keep_make(struct lease_keep *k, struct action_context *a)
 {
     *k = (struct lease_keep){.a = a};
     worker_init(&k->renewer, "lease");
 }
 
-static int begin(struct lease_keep *k, struct action_context *a, bool own, struct err *e)
+static int lease_keep_begin(struct lease_keep *k, struct action_context *a, bool own, struct err *e)
 {
     struct lease *l = NULL;
-    if (fence_make(e) < 0 || open_lease(a, &l, e) < 0)
+    if (fence_make(e) < 0 || lease_keep_open_lease(a, &l, e) < 0)
         return -1;
     lease_seen_set(l, &a->lease_seen);
-    int rc = own && look(k, l, e) < 0 ? -1 : take(k, l, e);
+    int rc = own && lease_keep_look(k, l, e) < 0 ? -1 : actions_lease_keep_take(k, l, e);
     lease_close(l);
     if (rc < 0)
         return -1;
@@ -144,16 +144,16 @@ static int begin(struct lease_keep *k, struct action_context *a, bool own, struc
     fence_set(k->grant.valid_until);
     fence_shut(false);
     return state_save(a->job.dirfd, &a->state, e) < 0 ||
-                   worker_start(&k->renewer, renew, k, false, e) < 0
+                   worker_start(&k->renewer, lease_keep_renew, k, false, e) < 0
                ? -1
                : 0;
 }
 
 int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e)
 {
-    make(k, a);
-    if (is_wanted(a))
-        return begin(k, a, false, e);
+    lease_keep_make(k, a);
+    if (lease_keep_is_wanted(a))
+        return lease_keep_begin(k, a, false, e);
     if (fence_made()) {
         fence_stay_open();
         fence_shut(false);
@@ -163,10 +163,10 @@ int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *
 
 int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e)
 {
-    make(k, a);
+    lease_keep_make(k, a);
     if (fence_made())
         return fence_check(what, e);
-    return is_wanted(a) ? begin(k, a, true, e) : action_need_record(a, e);
+    return lease_keep_is_wanted(a) ? lease_keep_begin(k, a, true, e) : action_need_record(a, e);
 }
 
 /* Checks the lease before a dump. A lease service that does not answer does not prevent the dump,
@@ -178,9 +178,9 @@ int lease_keep_ask(struct action_context *a, struct err *e)
     struct err unknown;
     if (fence_made() && fence_open())
         return 0;
-    if (!is_wanted(a))
+    if (!lease_keep_is_wanted(a))
         return action_need_record(a, e);
-    if (open_lease(a, &l, &unknown) < 0)
+    if (lease_keep_open_lease(a, &l, &unknown) < 0)
         return 0;
     int rc = lease_read(l, &r, &unknown) == LEASE_OK ? need_own(a, &r, e) : 0;
     lease_close(l);
@@ -234,7 +234,7 @@ void lease_keep_release(struct action_context *a, bool kept)
     bool supervised = fence_made();
     if (supervised)
         fence_shut(true);
-    if (!is_wanted(a))
+    if (!lease_keep_is_wanted(a))
         return;
     if (!supervised && a->state.watched) {
         action_note(a, "the lease is not released, and ends by itself: no supervisor is running "
@@ -253,7 +253,8 @@ void lease_keep_release(struct action_context *a, bool kept)
         action_note(a, e.text);
         return;
     }
-    enum lease_result got = open_lease(a, &l, &e) < 0 ? LEASE_REFUSED : lease_renew(l, &g, &e);
+    enum lease_result got =
+        lease_keep_open_lease(a, &l, &e) < 0 ? LEASE_REFUSED : lease_renew(l, &g, &e);
     if (got ==
         LEASE_AWAY) /* etcd may just have elected a leader: the next answer is the new leader's */
         got = lease_renew(l, &g, &e);

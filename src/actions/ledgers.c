@@ -43,8 +43,8 @@ int action_init_ledgers(struct action_context *a, json_t **made, json_t **skippe
 
 /* Sets the rollup position first: with rollup_after = 0, rows up to this position are old
  * enough. */
-static int work(struct db *db, struct ledger *l, const struct ledger_options *opt,
-                struct ledger_report *out, struct err *e)
+static int ledgers_work(struct db *db, struct ledger *l, const struct ledger_options *opt,
+                        struct ledger_report *out, struct err *e)
 {
     bool changes = !opt || !opt->dry_run;
     if (!l->made && opt)
@@ -77,7 +77,7 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     if (rc == 0 && c->keep)
         rc = signature_open(a->cfg, e) < 0 ? -1 : 0;
     if (rc == 0)
-        rc = work(db, &l, opt ? &in : NULL, out, e);
+        rc = ledgers_work(db, &l, opt ? &in : NULL, out, e);
     out->made = l.made;
     ledger_close(&l);
     db_close(db);
@@ -110,8 +110,8 @@ static int roll_up(struct action_context *a, const struct config_ledger *c,
 
 /* Compares totals and ledger under the same lock as a rollup, because they disagree between two
  * steps of a rollup. */
-static int verify(struct action_context *a, const struct config_ledger *c, json_t *list,
-                  struct err *e)
+static int ledgers_verify(struct action_context *a, const struct config_ledger *c, json_t *list,
+                          struct err *e)
 {
     struct ledger l = {0};
     struct ledger_verified v = {0};
@@ -168,7 +168,7 @@ int action_rollup(struct action_context *a, const struct request *r, json_t **re
             continue;
         struct err why = {0};
         seen++;
-        int done = r->verify ? verify(a, &c->ledgers[i], list, &why)
+        int done = r->verify ? ledgers_verify(a, &c->ledgers[i], list, &why)
                              : roll_up(a, &c->ledgers[i], &opt, list, &why);
         if (done < 0 && rc == 0) {
             *e = why;

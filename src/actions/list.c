@@ -75,8 +75,8 @@ static int world_now(struct db *db, const struct config *cfg, struct manifest *m
 }
 
 /* Queries the server. --list does not wait for a server in trouble, and works without one. */
-static bool ask_server(struct action_context *a, struct manifest *world,
-                       struct recovery_range_server *out)
+static bool list_ask_server(struct action_context *a, struct manifest *world,
+                            struct recovery_range_server *out)
 {
     struct err ignored;
     *out = (struct recovery_range_server){0};
@@ -116,7 +116,7 @@ static json_t *ranges_json(struct action_context *a, const struct catalog *c)
         struct segment_mark gaps[GAPS_MAX];
         struct recovery_range_server server;
         SCOPED(manifest_free) struct manifest world = {0};
-        asked = ask_server(a, &world, &server);
+        asked = list_ask_server(a, &world, &server);
         size_t known = known_gaps(a, gaps, GAPS_MAX);
         recovery_range_log(c, gaps, known, &server, &range);
     }

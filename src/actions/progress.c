@@ -25,7 +25,7 @@ int action_init_progress(struct action_context *a, struct err *e)
     return rc;
 }
 
-static int configured(const struct action_context *a, struct err *e)
+static int progress_configured(const struct action_context *a, struct err *e)
 {
     if (a->cfg->progress.lock_id)
         return 0;
@@ -39,7 +39,7 @@ static int configured(const struct action_context *a, struct err *e)
 static int connect_both(struct action_context *a, struct write_back *w, struct err *e)
 {
     write_back_open(w, a->cfg, a->state.central);
-    return configured(a, e) < 0 || write_back_central(w, e) < 0 ||
+    return progress_configured(a, e) < 0 || write_back_central(w, e) < 0 ||
                    write_back_world(w, &a->job.db, e) < 0 || action_check_world(a, w->world, e) < 0
                ? -1
                : 0;
@@ -88,7 +88,7 @@ int action_locks(struct action_context *a, const struct request *r, json_t **res
     struct write_back w;
     json_t *list = json_array();
     write_back_open(&w, a->cfg, a->state.central);
-    int rc = configured(a, e) < 0 || write_back_central(&w, e) < 0
+    int rc = progress_configured(a, e) < 0 || write_back_central(&w, e) < 0
                  ? -1
                  : central_locks(w.central, list, e);
     write_back_close(&w);
@@ -134,8 +134,8 @@ static int release_held(const struct action_context *a, struct write_back *w,
 /* Ends the session. *ended is set if its lock was released together with those of all closing
  * sessions. If a save cannot be sent, session and lock are kept unless `force` is set. Otherwise
  * the next holder would never get that save, which could no longer be sent. */
-static int end_session(struct write_back *w, const struct local_key *key, bool force, bool *ended,
-                       struct err *e)
+static int progress_end_session(struct write_back *w, const struct local_key *key, bool force,
+                                bool *ended, struct err *e)
 {
     uint64_t session = 0;
     if (local_session(w->world, key, &session, e) < 0)
@@ -178,7 +178,7 @@ int action_release(struct action_context *a, const struct request *r, json_t **r
     memcpy(key.bytes, r->dump, len);
     int rc = connect_both(a, &w, e);
     if (rc == 0)
-        rc = end_session(&w, &key, r->force, &ended, e);
+        rc = progress_end_session(&w, &key, r->force, &ended, e);
     if (rc == 0)
         rc = release_held(a, &w, &key, ended, r->force, outcome, e);
     write_back_close(&w);

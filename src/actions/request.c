@@ -66,14 +66,14 @@ json_t *request_json(const struct request *r)
 
 /* Returns true also for an unknown action, because then its name is reported instead of its
  * options. */
-static bool takes(enum action action, const struct field *f)
+static bool request_takes(enum action action, const struct field *f)
 {
     return !f->trait || action == ACTION_NONE || action_is(action, f->trait);
 }
 
 /* Returns false for an unknown key, for one that this action does not take, and for a wrong type.
  * Ignoring such a key could change the restore: to the latest dump, or into the world itself. */
-static bool read_field(const char *key, const json_t *value, struct request *out)
+static bool request_read_field(const char *key, const json_t *value, struct request *out)
 {
     size_t i = 0;
     while (i < FIELDS && strcmp(fields[i].key, key) != 0)
@@ -85,10 +85,11 @@ static bool read_field(const char *key, const json_t *value, struct request *out
     case TEXT:
         if (json_is_string(value))
             *(char **)member = xstrdup(json_string_value(value));
-        return json_is_string(value) && takes(out->action, &fields[i]);
+        return json_is_string(value) && request_takes(out->action, &fields[i]);
     case FLAG:
         *(bool *)member = json_is_true(value);
-        return json_is_boolean(value) && (json_is_false(value) || takes(out->action, &fields[i]));
+        return json_is_boolean(value) &&
+               (json_is_false(value) || request_takes(out->action, &fields[i]));
     case SKIP:
     case PAUSE:
         break;
@@ -106,7 +107,7 @@ int request_from_json(const json_t *o, struct request *out, struct err *e)
                             .pause_ms = js_within(o, "pause_ms", 0, PAUSE_MAX, 0)};
     json_object_foreach((json_t *)(uintptr_t)o, key, value)
     {
-        if (read_field(key, value, out))
+        if (request_read_field(key, value, out))
             continue;
         text_clean(&shown, key, 40);
         err_set(e, ERR_USAGE, 0, "the running supervisor does not understand '%s' of the request",

@@ -420,8 +420,8 @@ static int restore_from(struct action_context *a, const struct request *r,
 }
 
 /* Completes a restore: computes what was lost, and saves the new state. */
-static void restored(struct action_context *a, const struct request *r, wall_t at,
-                     const struct restore_result *res, json_t *result)
+static void run_restored(struct action_context *a, const struct request *r, wall_t at,
+                         const struct restore_result *res, json_t *result)
 {
     /* Changes that a user discards on purpose are not reported as a loss. */
     bool wanted = r->at || res->over_living;
@@ -488,7 +488,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
     if (r->tables)
         js_set_clean(*result, "only", r->tables);
     if (rc == 0 && res.made.nonce[0])
-        restored(a, r, at, &res, *result);
+        run_restored(a, r, at, &res, *result);
     return rc;
 }
 
@@ -522,7 +522,7 @@ static int action_drill(struct action_context *a, const struct request *r, json_
     return rc;
 }
 
-static int read_back(struct action_context *a, const struct manifest *m, struct err *e)
+static int run_read_back(struct action_context *a, const struct manifest *m, struct err *e)
 {
     SCOPED(xfree) char *file = xasprintf("%s.sql.gz", m->name);
     progress_phase(&a->progress, "verifying", manifest_world_rows(m, a->cfg->sentinel),
@@ -538,7 +538,7 @@ static void add_verdict(json_t *list, const char *name, bool whole, const char *
 
 /* Returns true if retention or a user removed the dump since the dumps were listed. A dump's
  * manifest is removed first. */
-static bool is_gone(const struct action_context *a, const struct manifest *m)
+static bool run_is_gone(const struct action_context *a, const struct manifest *m)
 {
     SCOPED(xfree) char *file = xasprintf("%s.json", m->name);
     return faccessat(a->job.dirfd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
@@ -549,11 +549,11 @@ static bool is_gone(const struct action_context *a, const struct manifest *m)
 static bool verify_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
 {
     struct err why = {0}, late;
-    bool readable = c->intact || c->damaged, whole = readable && read_back(a, &c->m, &why) == 0;
+    bool readable = c->intact || c->damaged, whole = readable && run_read_back(a, &c->m, &why) == 0;
     bool unloadable = whole && proof_unloadable(&c->proof);
     const char *reason = unloadable || !readable ? c->reason : why.text;
     int rc = 0;
-    if (!whole && is_gone(a, &c->m))
+    if (!whole && run_is_gone(a, &c->m))
         return true;
     if (whole && !unloadable)
         rc = proof_intact(a->job.dirfd, c->m.name, "verify", &late);
@@ -619,7 +619,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
         struct err why = {0};
         fault_point("seal.begun");
         bool done =
-            read_back(a, &x->m, &why) == 0 && manifest_write(a->job.dirfd, &x->m, &why) == 0;
+            run_read_back(a, &x->m, &why) == 0 && manifest_write(a->job.dirfd, &x->m, &why) == 0;
         add_verdict(list, x->m.name, done, why.text);
         bad += !done;
     }

@@ -168,8 +168,8 @@ static int nothing_to_take(const struct action_context *a, struct err *e)
 
 /* Takes over the world. Dumps and uploads begin when the supervisor sees the end of the
  * promotion. */
-static int take_over(struct action_context *a, const struct request *r, struct pull *p,
-                     const struct lease_keep *lease, json_t **result, struct err *e)
+static int standby_take_over(struct action_context *a, const struct request *r, struct pull *p,
+                             const struct lease_keep *lease, json_t **result, struct err *e)
 {
     SCOPED(restore_result_free) struct restore_result res = {0};
     struct restore_options opt = {.mode = RESTORE_PROMOTION,
@@ -255,7 +255,7 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
     int rc = lease_keep_take(&lease, a, e);
     bool taken = lease.grant.number > 0; /* even if it could not be recorded */
     if (rc == 0)
-        rc = take_over(a, r, &p, &lease, result, e);
+        rc = standby_take_over(a, r, &p, &lease, result, e);
     else if (a->cfg->standby.lease == LEASE_S3 && e->cls != ERR_REFUSED && !e->hint[0])
         err_hint(e, "the lease is in the store, and without it nothing shows whether the other "
                     "machine has the world. If both are lost: [standby] lease = none in this "
@@ -521,8 +521,8 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
 
 /* Hands over the world. The handover is recorded when no session can write to the world any longer;
  * the lease is released after that. */
-static int hand_over(struct action_context *a, struct set_aside *s, struct fetch *f,
-                     const struct db_binlog_pos *end, struct err *e)
+static int standby_hand_over(struct action_context *a, struct set_aside *s, struct fetch *f,
+                             const struct db_binlog_pos *end, struct err *e)
 {
     struct handover h = {.generation = a->state.generation, .position = *end};
     snprintf(h.nonce, sizeof h.nonce, "%s", a->state.nonce);
@@ -557,7 +557,7 @@ int action_switch_over(struct action_context *a, const struct request *r, json_t
         set_aside_lock(&s, &a->job, e) < 0 || bring_all(a, &s, &f, &end, e) < 0 ||
         step_back(a, e) < 0)
         return err_step(e, "switch-over");
-    int rc = hand_over(a, &s, &f, &end, e);
+    int rc = standby_hand_over(a, &s, &f, &end, e);
     *result = aside_json(a, &s);
     return rc;
 }

@@ -55,7 +55,7 @@ int action_need_record(struct action_context *a, struct err *e)
 
 /* Reads the record from this machine if the store is unavailable. A lease shows that no other
  * machine has begun a life since, because that machine would have taken the lease first. */
-static int recall(struct succession *s, struct err *e)
+static int whose_recall(struct succession *s, struct err *e)
 {
     struct lives *l = &s->before;
     const struct lease_record *had = &s->lease->had;
@@ -80,7 +80,7 @@ int succession_read(struct succession *s, const struct manifest *newest, struct 
     struct err ignored = {0};
     struct action_context *a = s->a;
     if (state_keep_holder(&a->state, a->job.dirfd, e) < 0 ||
-        (s->t ? record_read(s->t, a->cfg->name, &s->before, &ignored, e) : recall(s, e)) < 0)
+        (s->t ? record_read(s->t, a->cfg->name, &s->before, &ignored, e) : whose_recall(s, e)) < 0)
         return -1;
     if (ignored.cls != ERR_NONE)
         action_note(a, ignored.text);
@@ -104,7 +104,7 @@ static int write_down(const struct succession *s, struct lives *next, struct err
     return lives_save(s->a->job.dirfd, next, e);
 }
 
-static int changed(const struct lives *now, struct err *e)
+static int whose_changed(const struct lives *now, struct err *e)
 {
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, now->machine, sizeof now->machine);
@@ -132,7 +132,7 @@ int succession_begin(void *arg, const struct state_made *made, uint64_t generati
         return -1;
     if (newest.number != s->before.number ||
         (newest.number && !life_is(&newest.now, &s->before.now)))
-        return changed(&newest, e);
+        return whose_changed(&newest, e);
     uint64_t number = record_number(&s->before, s->lease->grant.number);
     struct lives next = lives_next(&s->before, number, a->state.holder, &now, &took);
     if (write_down(s, &next, e) < 0)

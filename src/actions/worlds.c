@@ -62,7 +62,7 @@ json_t *worlds_published(const struct config *cfg)
 
 /* Reads the published status. It is used only until its valid_until, because after that no
  * supervisor updates it. */
-static int published(const struct config *cfg, json_t **status)
+static int actions_worlds_published(const struct config *cfg, json_t **status)
 {
     json_t *o = worlds_published(cfg);
     bool valid = strcmp(js_text(o, "world"), cfg->name) == 0 &&
@@ -83,7 +83,7 @@ int worlds_ask(const struct config *cfg, int patience, json_t **status, struct e
      * socket. */
     bool somebody = access(cfg->dump_dir, F_OK) == 0 || errno != ENOENT;
     if (somebody && action_open(&a, cfg, false, e) < 0)
-        return e->num == EACCES ? published(cfg, status) : -1;
+        return e->num == EACCES ? actions_worlds_published(cfg, status) : -1;
     a.patience = patience;
     int rc = control_ask(&a, &r, status, e);
     if (rc < 0 && e->cls == ERR_UNREACHABLE)
@@ -133,7 +133,7 @@ static int ask_next(struct survey *s, const struct config *cfg, json_t **status,
 
 /* Returns the entry of a world without a status. If the config cannot be read, the world's name is
  * that of the file. */
-static json_t *silent(const char *path, const struct config *cfg, const struct err *why)
+static json_t *worlds_silent(const char *path, const struct config *cfg, const struct err *why)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     SCOPED(xfree) char *name =
@@ -145,7 +145,7 @@ static json_t *silent(const char *path, const struct config *cfg, const struct e
     return o;
 }
 
-static json_t *retired(const char *path, const struct config *cfg)
+static json_t *worlds_retired(const char *path, const struct config *cfg)
 {
     json_t *o = json_pack("{s:o, s:n, s:b, s:i}", "world", js_clean(cfg->name), "state", "retired",
                           1, "exit", 0);
@@ -163,7 +163,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     json_t *status = NULL;
     int rc = cfg ? ask_next(s, cfg, &status, &e) : -1;
     if (rc < 0 && cfg && cfg->retired) { /* no supervisor should answer for it */
-        json_array_append_new(s->list, retired(path, cfg));
+        json_array_append_new(s->list, worlds_retired(path, cfg));
         return;
     }
     if (rc == 0)
@@ -173,7 +173,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     bool down = rc < 0 && cfg && e.cls != ERR_CONDITION;
     s->down += down;
     s->open += rc < 0 && !down;
-    json_t *o = status ? status : silent(path, cfg, &e);
+    json_t *o = status ? status : worlds_silent(path, cfg, &e);
     js_set_clean(o, "config", path);
     js_set_int(o, "exit", rc == 0 ? 0 : err_exit(down ? ERR_UNWELL : ERR_CONDITION));
     json_array_append_new(s->list, o);

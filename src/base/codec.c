@@ -13,7 +13,7 @@
 /* Above this level zlib compresses better, and the admin chose size over speed. */
 #define ISAL_LEVEL_MAX 3
 
-static uInt piece(size_t len)
+static uInt codec_piece(size_t len)
 {
     return len < PIECE ? (uInt)len : PIECE;
 }
@@ -44,7 +44,7 @@ struct packer {
     bool set_up; /* `z` */
 };
 
-static int set_up(struct packer *p)
+static int codec_set_up(struct packer *p)
 {
     int rc = p->set_up
                  ? deflateReset(&p->z)
@@ -60,7 +60,7 @@ struct packer *packer_new(int level)
     struct packer *p = xcalloc(1, sizeof *p);
     p->level = level;
     p->isal = isal_for(level) ? codec_isal()->pack_new(level) : NULL;
-    if (p->isal || set_up(p) == 0)
+    if (p->isal || codec_set_up(p) == 0)
         return p;
     free(p);
     return NULL;
@@ -73,14 +73,14 @@ int packer_pack(struct packer *p, const void *data, size_t len, struct buf *out)
     /* A text longer than the library's limit is rare; zlib is set up only for it. */
     if (p->isal && len <= CODEC_ISAL_MAX)
         return codec_isal()->pack(p->isal, data, len, out);
-    if (set_up(p) < 0)
+    if (codec_set_up(p) < 0)
         return -1;
     do {
-        uInt in = piece(len);
+        uInt in = codec_piece(len);
         p->z.next_in = at;
         p->z.avail_in = in;
         buf_reserve(out, ROOM);
-        uInt room = piece(out->cap - out->len - 1);
+        uInt room = codec_piece(out->cap - out->len - 1);
         p->z.next_out = (unsigned char *)out->p + out->len;
         p->z.avail_out = room;
         rc = deflate(&p->z, len == in ? Z_FINISH : Z_NO_FLUSH);
@@ -126,7 +126,7 @@ struct unpacker *unpacker_new(void)
 static enum codec_step unpack_by_zlib(struct unpacker *u, struct codec_io *io)
 {
     z_stream *z = &u->z;
-    uInt in = piece(io->in_len), out = piece(io->out_len);
+    uInt in = codec_piece(io->in_len), out = codec_piece(io->out_len);
     if (!u->inside)
         inflateReset(z);
     u->inside = true;

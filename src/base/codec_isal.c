@@ -59,7 +59,7 @@ static void *pack_new(int level)
     return p;
 }
 
-static int pack(void *state, const unsigned char *data, size_t len, struct buf *out)
+static int codec_isal_pack(void *state, const unsigned char *data, size_t len, struct buf *out)
 {
     struct packing *p = state;
     uint32_t level = p->z.level;
@@ -98,7 +98,7 @@ static void unpack_begin(void *state)
     z->crc_flag = ISAL_GZIP_NO_HDR_VER; /* checks both numbers of the trailer */
 }
 
-static const char *reason(int rc)
+static const char *codec_isal_reason(int rc)
 {
     switch (rc) {
     case ISAL_INVALID_BLOCK:
@@ -114,7 +114,7 @@ static const char *reason(int rc)
     }
 }
 
-static enum codec_step unpack(void *state, struct codec_io *io)
+static enum codec_step codec_isal_unpack(void *state, struct codec_io *io)
 {
     struct inflate_state *z = state;
     uint32_t in, out;
@@ -133,7 +133,7 @@ static enum codec_step unpack(void *state, struct codec_io *io)
         io->out += out;
         io->out_len -= out;
         if (rc < 0) {
-            io->why = reason(rc);
+            io->why = codec_isal_reason(rc);
             return CODEC_BAD;
         }
         if (z->block_state == ISAL_BLOCK_FINISH)
@@ -145,18 +145,19 @@ static enum codec_step unpack(void *state, struct codec_io *io)
     return CODEC_BAD;
 }
 
-static uint32_t crc(uint32_t before, const unsigned char *data, size_t len)
+static uint32_t codec_isal_crc(uint32_t before, const unsigned char *data, size_t len)
 {
     return api.crc(before, data, len);
 }
 
 /* ---- loading ---- */
 
-static const struct codec_isal functions = {pack_new, pack, unpack_new, unpack_begin, unpack, crc};
+static const struct codec_isal functions = {pack_new,     codec_isal_pack,   unpack_new,
+                                            unpack_begin, codec_isal_unpack, codec_isal_crc};
 
 static const struct codec_isal *found;
 
-static void load(void)
+static void codec_isal_load(void)
 {
     void *lib = dlopen("libisal.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!lib)
@@ -176,7 +177,7 @@ static void load(void)
 const struct codec_isal *codec_isal(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
+    pthread_once(&once, codec_isal_load);
     return found;
 }
 

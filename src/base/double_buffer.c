@@ -49,7 +49,7 @@ static void work_on_next(struct double_buffer *b)
     pthread_cond_broadcast(&b->threads.changed);
 }
 
-static void process(void *arg)
+static void double_buffer_process(void *arg)
 {
     struct double_buffer *b = arg;
     if (b->edge)
@@ -67,7 +67,7 @@ static void process(void *arg)
 }
 
 /* Waits until the half is free. Called with the lock held. */
-static void wait_for(struct double_buffer *b, unsigned half)
+static void double_buffer_wait_for(struct double_buffer *b, unsigned half)
 {
     while (b->full[half]) {
         if (b->threads.count)
@@ -77,7 +77,7 @@ static void wait_for(struct double_buffer *b, unsigned half)
     }
 }
 
-static int result(struct double_buffer *b, struct err *e)
+static int double_buffer_result(struct double_buffer *b, struct err *e)
 {
     int rc = b->threads.stop ? err_pass(e, &b->threads.failed) : 0;
     pthread_mutex_unlock(&b->threads.lock);
@@ -93,17 +93,17 @@ int double_buffer_turn(struct double_buffer *b, struct err *e)
     bool second = b->full[b->filling] && !b->threads.count;
     pthread_mutex_unlock(&b->threads.lock);
     if (second)
-        thread_group_start(&b->threads, process, b);
+        thread_group_start(&b->threads, double_buffer_process, b);
     pthread_mutex_lock(&b->threads.lock);
-    wait_for(b, b->filling);
-    return result(b, e);
+    double_buffer_wait_for(b, b->filling);
+    return double_buffer_result(b, e);
 }
 
 int double_buffer_drain(struct double_buffer *b, struct err *e)
 {
     pthread_mutex_lock(&b->threads.lock);
-    wait_for(b, b->filling ^ 1); /* the half submitted last */
-    return result(b, e);
+    double_buffer_wait_for(b, b->filling ^ 1); /* the half submitted last */
+    return double_buffer_result(b, e);
 }
 
 void double_buffer_close(struct double_buffer *b)

@@ -41,7 +41,7 @@ static int make_parents(const char *path, mode_t mode, struct err *e)
 }
 
 /* The owner of a file or directory can do anything with it, regardless of its mode. */
-static bool trusted(uid_t owner)
+static bool file_trusted(uid_t owner)
 {
     return owner == 0 || owner == geteuid() || geteuid() == 0;
 }
@@ -84,7 +84,7 @@ static int check_dir(const char *path, const struct stat *st, unsigned flags, st
         file_hint(e, "chmod go-w", path);
         return -1;
     }
-    if (!public && !trusted(st->st_uid)) {
+    if (!public && !file_trusted(st->st_uid)) {
         err_set(e, ERR_REFUSED, 0, "directory %s belongs to another user (uid %u)", path,
                 (unsigned)st->st_uid);
         hint_owner(e, path, ", or run this as the user that it belongs to");
@@ -178,7 +178,7 @@ static int check_own(int dirfd, const char *name, const struct stat *st, struct 
 
 /* Without O_NONBLOCK opening a FIFO would wait for its other end; O_NOCTTY: a terminal would
  * become ours, and its hang-up would end us. */
-static int open_file(int dirfd, const char *name, int flags)
+static int file_open_file(int dirfd, const char *name, int flags)
 {
     return openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
 }
@@ -194,7 +194,7 @@ static int open_alone(int dirfd, const char *name, int flags, int fd)
     if (fstat(fd, &ours) == 0 && fstatat(dirfd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         there.st_ino == ours.st_ino && there.st_dev == ours.st_dev)
         unlinkat(dirfd, name, 0);
-    int own = open_file(dirfd, name, flags);
+    int own = file_open_file(dirfd, name, flags);
     close(fd);
     return own;
 }
@@ -203,7 +203,7 @@ int file_open(int dirfd, const char *name, int flags, struct err *e)
 {
     static const char away[] = "remove it: it is created again";
     struct stat st = {0};
-    int fd = open_file(dirfd, name, flags);
+    int fd = file_open_file(dirfd, name, flags);
     bool seen = fd >= 0 && fstat(fd, &st) == 0;
     if (seen && S_ISREG(st.st_mode) && st.st_nlink > 1 && (flags & O_CREAT)) {
         fd = open_alone(dirfd, name, flags, fd);
@@ -275,7 +275,7 @@ static int open_replaced(int dirfd, const char *temp)
 
 /* Exchanges the new file and the old one, and removes other users' access to the old one. Returns
  * false, without doing anything, if the old one is not exclusively ours. */
-static bool exchange(int dirfd, const char *temp, const char *name)
+static bool file_exchange(int dirfd, const char *temp, const char *name)
 {
     struct stat st;
     SCOPED(file_close) int old =
@@ -291,15 +291,15 @@ static bool exchange(int dirfd, const char *temp, const char *name)
 /* Gives `temp` the name `name`: exchanges the two with `again` if possible, else renames it. */
 static int put_in_place(int dirfd, const char *temp, const char *name, bool again)
 {
-    return again && exchange(dirfd, temp, name) ? 0 : renameat(dirfd, temp, dirfd, name);
+    return again && file_exchange(dirfd, temp, name) ? 0 : renameat(dirfd, temp, dirfd, name);
 }
 
 /* `AGAIN`: see file_republish(). */
 enum replace_how { ONCE, AGAIN, DURABLE };
 
 /* Writes a temporary file and renames it over `name`. Unless `DURABLE` nothing is synced. */
-static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
-                   enum replace_how how, struct err *e)
+static int file_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                        enum replace_how how, struct err *e)
 {
     SCOPED(xfree) char *temp =
         xasprintf(".%s.%d.new", name, (int)getpid()); /* two processes may write the same name */
@@ -335,19 +335,19 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
 int file_publish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                  struct err *e)
 {
-    return replace(dirfd, name, data, len, mode, ONCE, e);
+    return file_replace(dirfd, name, data, len, mode, ONCE, e);
 }
 
 int file_republish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                    struct err *e)
 {
-    return replace(dirfd, name, data, len, mode, AGAIN, e);
+    return file_replace(dirfd, name, data, len, mode, AGAIN, e);
 }
 
 int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                 struct err *e)
 {
-    return replace(dirfd, name, data, len, mode, DURABLE, e);
+    return file_replace(dirfd, name, data, len, mode, DURABLE, e);
 }
 
 /* Returns true for ".NAME.PID.new" of a process that has exited. Our own PID counts too: this
@@ -426,7 +426,7 @@ int file_remove(int dirfd, const char *name, struct err *e)
 
 static int open_regular(int dirfd, const char *name, int flags, struct stat *st, struct err *e)
 {
-    int fd = open_file(dirfd, name, flags);
+    int fd = file_open_file(dirfd, name, flags);
     if (fd < 0)
         return err_sys(e, errno, "cannot open %s", name);
     if (fstat(fd, st) < 0)
@@ -473,7 +473,7 @@ int file_open_own(int dirfd, const char *name, int flags, struct err *e)
 }
 
 /* Opens one component of a path; `flags` as in open(2). */
-static int step(int dirfd, const char *name, int flags, const char *path, struct err *e)
+static int file_step(int dirfd, const char *name, int flags, const char *path, struct err *e)
 {
     struct stat st;
     /* a link is followed only if no other user can create one */
@@ -505,7 +505,7 @@ static int open_steps(const char *path, int flags, struct err *e)
             rest++;
         const char *name = strsep(&rest, "/");
         bool last = !rest || rest[strspn(rest, "/")] == '\0';
-        int next = step(dir, *name ? name : ".", last ? flags : O_PATH | O_DIRECTORY, path, e);
+        int next = file_step(dir, *name ? name : ".", last ? flags : O_PATH | O_DIRECTORY, path, e);
         close(dir);
         dir = last ? -1 : next;
         fd = last ? next : -1;
@@ -541,9 +541,9 @@ static int check_way(const char *dir, const char *path, struct err *e)
     struct stat st;
     if (stat(dir, &st) < 0)
         return err_sys(e, errno, "cannot look at directory %s", dir);
-    if (trusted(st.st_uid) && (!(st.st_mode & 022) || st.st_mode & S_ISVTX))
+    if (file_trusted(st.st_uid) && (!(st.st_mode & 022) || st.st_mode & S_ISVTX))
         return 0;
-    if (!trusted(st.st_uid)) {
+    if (!file_trusted(st.st_uid)) {
         err_set(e, ERR_REFUSED, 0,
                 "directory %s, on the way to %s, belongs to another user (uid %u)", dir, path,
                 (unsigned)st.st_uid);
@@ -556,14 +556,14 @@ static int check_way(const char *dir, const char *path, struct err *e)
     return -1;
 }
 
-static int check_file(int fd, const char *path, struct err *e)
+static int file_check_file(int fd, const char *path, struct err *e)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return err_sys(e, errno, "cannot look at %s", path);
-    if (trusted(st.st_uid) && !(st.st_mode & 022))
+    if (file_trusted(st.st_uid) && !(st.st_mode & 022))
         return 0;
-    if (!trusted(st.st_uid)) {
+    if (!file_trusted(st.st_uid)) {
         err_set(e, ERR_REFUSED, 0, "%s belongs to another user (uid %u)", path,
                 (unsigned)st.st_uid);
         hint_owner(e, path, "");
@@ -593,7 +593,7 @@ int file_open_trusted(const char *path, struct err *e)
         rc = check_way(real, path, e);
         *slash = '/';
     }
-    if (rc == 0 && check_file(fd, path, e) == 0)
+    if (rc == 0 && file_check_file(fd, path, e) == 0)
         return fd;
     close(fd);
     return -1;
@@ -643,7 +643,7 @@ static int open_secret(const char *path, bool credential, struct err *e)
     if (fd < 0)
         return -1;
     bool seen = st.st_mode & 077 && path[0] && !credential;
-    if (!seen && trusted(st.st_uid))
+    if (!seen && file_trusted(st.st_uid))
         return fd;
     close(fd);
     if (seen) {

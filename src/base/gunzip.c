@@ -86,7 +86,7 @@ void gunzip_prove(struct gunzip *g, gunzip_prove_fn *fn, void *arg)
     g->prove_arg = arg;
 }
 
-static int damaged(struct gunzip *g, const char *why, struct err *e)
+static int gunzip_damaged(struct gunzip *g, const char *why, struct err *e)
 {
     return err_set(e, ERR_DAMAGED, 0, "%s: %s near byte %llu", g->name, why,
                    (unsigned long long)(g->offset + g->packed - g->left));
@@ -124,7 +124,7 @@ static ssize_t read_some(struct gunzip *g, unsigned char *to, size_t room, struc
         return -1;
     }
     if (n == 0 && want > 0 && (g->part || g->wait))
-        return damaged(g, "cut short", e);
+        return gunzip_damaged(g, "cut short", e);
     if (g->sha)
         EVP_DigestUpdate(g->sha, to, (size_t)n);
     g->packed += (uint64_t)n;
@@ -132,7 +132,7 @@ static ssize_t read_some(struct gunzip *g, unsigned char *to, size_t room, struc
 }
 
 /* Reads a whole part and compares its hash before any other code sees the data. */
-static int read_part(struct gunzip *g, const struct gunzip_part *part, struct err *e)
+static int gunzip_read_part(struct gunzip *g, const struct gunzip_part *part, struct err *e)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
     ssize_t n = 1;
@@ -145,7 +145,7 @@ static int read_part(struct gunzip *g, const struct gunzip_part *part, struct er
     for (; got < part->length && n > 0; got += n > 0 ? (size_t)n : 0)
         n = read_some(g, g->in + got, part->length - got, e);
     if (n <= 0)
-        return n < 0 ? -1 : damaged(g, "cut short", e);
+        return n < 0 ? -1 : gunzip_damaged(g, "cut short", e);
     if (EVP_Digest(g->in, part->length, md, NULL, EVP_sha256(), NULL) != 1)
         return err_set(e, ERR_SYSTEM, 0, "cannot hash %s", g->name);
     if (memcmp(md, part->sha256, SHA256_BYTES) == 0)
@@ -158,7 +158,7 @@ static int read_part(struct gunzip *g, const struct gunzip_part *part, struct er
 }
 
 /* Reads more packed bytes, verified if gunzip_prove() was called; leaves none at the end. */
-static int fill(struct gunzip *g, struct err *e)
+static int gunzip_fill(struct gunzip *g, struct err *e)
 {
     struct gunzip_part part = {0};
     ssize_t n;
@@ -166,7 +166,7 @@ static int fill(struct gunzip *g, struct err *e)
     if (g->prove)
         g->prove(g->prove_arg, g->packed, &part);
     if (part.length)
-        n = read_part(g, &part, e) < 0 ? -1 : (ssize_t)part.length;
+        n = gunzip_read_part(g, &part, e) < 0 ? -1 : (ssize_t)part.length;
     else
         n = g->prove ? 0 : read_some(g, g->in, CHUNK, e);
     if (n < 0)
@@ -177,7 +177,7 @@ static int fill(struct gunzip *g, struct err *e)
     return 0;
 }
 
-static int unpack(struct gunzip *g, unsigned char **out, size_t *room, struct err *e)
+static int gunzip_unpack(struct gunzip *g, unsigned char **out, size_t *room, struct err *e)
 {
     struct codec_io io = {.in = g->next, .in_len = g->left, .out = *out, .out_len = *room};
     g->inside = true;
@@ -187,7 +187,7 @@ static int unpack(struct gunzip *g, unsigned char **out, size_t *room, struct er
     *out = io.out;
     *room = io.out_len;
     if (step == CODEC_BAD)
-        return damaged(g, io.why, e);
+        return gunzip_damaged(g, io.why, e);
     if (step == CODEC_END)
         g->inside = false;
     return 0;
@@ -199,16 +199,16 @@ static int64_t read_packed(struct gunzip *g, unsigned char *data, size_t len, st
     size_t room = len;
     while (room > 0) {
         /* The unpacker may hold more output from bytes that it has consumed. */
-        if ((g->inside || g->left) && unpack(g, &out, &room, e) < 0)
+        if ((g->inside || g->left) && gunzip_unpack(g, &out, &room, e) < 0)
             return -1;
         if (room == 0 || g->left > 0)
             continue;
-        if (!g->eof && fill(g, e) < 0)
+        if (!g->eof && gunzip_fill(g, e) < 0)
             return -1;
         if (!g->eof)
             continue;
         if (g->inside)
-            return damaged(g, g->part ? "a member reaches over the end" : "cut short", e);
+            return gunzip_damaged(g, g->part ? "a member reaches over the end" : "cut short", e);
         break;
     }
     int64_t n = (int64_t)(len - room);
@@ -229,7 +229,7 @@ int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e)
         int64_t n = read_packed(g, data, len, &g->failed);
         return n < 0 ? err_pass(e, &g->failed) : n;
     }
-    if (g->left == 0 && !g->eof && fill(g, &g->failed) < 0)
+    if (g->left == 0 && !g->eof && gunzip_fill(g, &g->failed) < 0)
         return err_pass(e, &g->failed);
     len = len < g->left ? len : g->left;
     memcpy(data, g->next, len);

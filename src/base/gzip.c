@@ -98,7 +98,7 @@ void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg)
     g->member_arg = arg;
 }
 
-static int failed(struct gzip_writer *g, struct err *e)
+static int gzip_failed(struct gzip_writer *g, struct err *e)
 {
     pthread_mutex_lock(&g->threads.lock);
     int rc = g->threads.stop ? err_pass(e, &g->threads.failed) : 0;
@@ -109,7 +109,8 @@ static int failed(struct gzip_writer *g, struct err *e)
 /* ---- packing threads ---- */
 
 /* Called by the thread whose member is `turn`. */
-static int put(struct gzip_writer *g, const struct member *m, const struct buf *out, struct err *e)
+static int gzip_put(struct gzip_writer *g, const struct member *m, const struct buf *out,
+                    struct err *e)
 {
     if (file_write_all(g->fd, out->p, out->len) < 0)
         return err_sys(e, errno, "cannot write %s", g->name);
@@ -129,7 +130,7 @@ static int put(struct gzip_writer *g, const struct member *m, const struct buf *
 }
 
 /* Buffers are reused: a member costs no allocation after they have grown. */
-static void give_back(struct buf *b)
+static void gzip_give_back(struct buf *b)
 {
     if (b->cap > KEEP_MAX)
         buf_free(b);
@@ -157,13 +158,13 @@ static void pack_next(struct gzip_writer *g, struct packer *p, struct buf *out)
         return;
     pthread_mutex_unlock(&t->lock);
     if (e.cls == ERR_NONE)
-        put(g, m, out, &e);
-    give_back(out);
+        gzip_put(g, m, out, &e);
+    gzip_give_back(out);
     pthread_mutex_lock(&t->lock);
     if (e.cls != ERR_NONE)
         thread_group_fail(t, &e);
     g->bytes -= m->text.len;
-    give_back(&m->text);
+    gzip_give_back(&m->text);
     g->turn++;
     pthread_cond_broadcast(&t->changed);
 }
@@ -187,7 +188,7 @@ static void packing_thread(void *arg)
 /* ---- the caller's thread ---- */
 
 /* A member longer than BYTES_MAX is accepted when no other one is in flight. */
-static bool room(const struct gzip_writer *g, size_t len)
+static bool gzip_room(const struct gzip_writer *g, size_t len)
 {
     return g->given - g->turn < g->ring_size &&
            (g->given == g->turn || (len <= BYTES_MAX && g->bytes <= BYTES_MAX - len));
@@ -199,7 +200,7 @@ static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct
 {
     struct thread_group *t = &g->threads;
     pthread_mutex_lock(&t->lock);
-    while (!t->stop && !room(g, text->len))
+    while (!t->stop && !gzip_room(g, text->len))
         pthread_cond_wait(&t->changed, &t->lock);
     if (!t->stop) {
         struct member *m = &g->ring[g->given % g->ring_size];
@@ -221,7 +222,7 @@ static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct
     return rc;
 }
 
-static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
+static int base_gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
 {
     g->plain += text->len;
     if (!g->ring_size) { /* the first one */
@@ -231,7 +232,7 @@ static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct er
             ;
     }
     int rc = pass_on(g, tag, text, e);
-    give_back(text);
+    gzip_give_back(text);
     buf_reserve(text, GZIP_MEMBER);
     return rc;
 }
@@ -240,9 +241,9 @@ static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct er
 static int member_end(struct gzip_writer *g, struct err *e)
 {
     if (!g->open)
-        return failed(g, e);
+        return gzip_failed(g, e);
     g->open = false;
-    return give(g, 0, &g->gathered, e);
+    return base_gzip_give(g, 0, &g->gathered, e);
 }
 
 int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
@@ -251,13 +252,13 @@ int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err 
         buf_clear(text);
         return -1;
     }
-    return give(g, tag, text, e);
+    return base_gzip_give(g, tag, text, e);
 }
 
 int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *e)
 {
     const char *p = data;
-    if (failed(g, e) < 0)
+    if (gzip_failed(g, e) < 0)
         return -1;
     g->open = true;
     while (len) {
@@ -280,7 +281,7 @@ int gzip_flush(struct gzip_writer *g, struct err *e)
     while (!g->threads.stop && g->turn != g->given)
         pthread_cond_wait(&g->threads.changed, &g->threads.lock);
     pthread_mutex_unlock(&g->threads.lock);
-    return failed(g, e);
+    return gzip_failed(g, e);
 }
 
 uint64_t gzip_plain_bytes(const struct gzip_writer *g)

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-static void *allocate(size_t size)
+static void *js_allocate(size_t size)
 {
     return xrealloc(NULL, size);
 }
@@ -17,7 +17,7 @@ static void *allocate(size_t size)
  * copies. */
 void js_begin(void)
 {
-    json_set_alloc_funcs(allocate, wipe_free);
+    json_set_alloc_funcs(js_allocate, wipe_free);
 }
 
 json_t *js_clean(const char *s)

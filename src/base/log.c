@@ -35,7 +35,7 @@ static void begin_line(struct buf *line, enum log_level level)
         buf_printf(line, "%s ", text_utc(clock_wall(), t));
 }
 
-static void say(const struct buf *line)
+static void log_say(const struct buf *line)
 {
     if (!has_room()) {
         unsaid++;
@@ -58,13 +58,13 @@ void log_line(enum log_level level, const char *fmt, ...)
         begin_line(&line, LOG_WARN_);
         buf_printf(&line, "%lu lines were dropped before this: the log was not read\n", unsaid);
         unsaid = 0;
-        say(&line);
+        log_say(&line);
         buf_clear(&line);
     }
     begin_line(&line, level);
     text_clean(&line, raw.p, 4000);
     buf_addc(&line, '\n');
-    say(&line);
+    log_say(&line);
 }
 
 void log_err(enum log_level level, const char *what, const struct err *e)

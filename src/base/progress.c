@@ -7,7 +7,7 @@
 #define REPORT_EVERY_MS 200
 
 /* Called for each row or block, so it limits the reports, which would cost more than the work. */
-static void report(struct progress *p, int at_once)
+static void progress_report(struct progress *p, int at_once)
 {
     mono_t now = clock_mono();
     if (!p->report || (!at_once && mono_since(now, p->reported) < REPORT_EVERY_MS))
@@ -27,7 +27,7 @@ void progress_phase(struct progress *p, const char *phase, uint64_t rows_total,
     p->rows_total = rows_total;
     p->bytes_total = bytes_total;
     p->started = clock_mono();
-    report(p, 1);
+    progress_report(p, 1);
 }
 
 void progress_table(struct progress *p, const char *table)
@@ -37,7 +37,7 @@ void progress_table(struct progress *p, const char *table)
     SCOPED(buf_free) struct buf b = {0};
     text_clean(&b, table, 200);
     snprintf(p->table, sizeof p->table, "%s", b.p);
-    report(p, 0);
+    progress_report(p, 0);
 }
 
 void progress_at(struct progress *p, uint64_t rows, uint64_t bytes)
@@ -46,7 +46,7 @@ void progress_at(struct progress *p, uint64_t rows, uint64_t bytes)
         return;
     p->rows = rows;
     p->bytes = bytes;
-    report(p, 0);
+    progress_report(p, 0);
 }
 
 int progress_percent(const struct progress *p)

@@ -394,7 +394,7 @@ static uint32_t code_point(const unsigned char *s, size_t len)
 /* Returns true for characters that are invisible or change how others are displayed: control
  * characters and line ends, bidirectional controls, and characters without width (Unicode's
  * Default_Ignorable_Code_Point and the invisible format characters). */
-static bool unprintable(uint32_t c)
+static bool text_unprintable(uint32_t c)
 {
     static const struct {
         uint32_t from, to;
@@ -426,7 +426,7 @@ void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max
             buf_adds(out, "...");
             return;
         }
-        if (n == 0 || unprintable(code_point(p + i, n)))
+        if (n == 0 || text_unprintable(code_point(p + i, n)))
             buf_addc(out, '?');
         else
             buf_add(out, p + i, n);
@@ -443,9 +443,9 @@ void text_escape_json(struct buf *out, const char *json)
         size_t n = utf8_char(p, len);
         uint32_t c = n ? code_point(p, n) : *p;
         n = n ? n : 1;
-        if (c > 0xffff && unprintable(c))
+        if (c > 0xffff && text_unprintable(c))
             buf_printf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
-        else if (unprintable(c))
+        else if (text_unprintable(c))
             buf_printf(out, "\\u%04x", c);
         else
             buf_add(out, (const char *)p, n);
@@ -499,7 +499,7 @@ bool text_starts(const char *s, const char *prefix)
 }
 
 /* Reads a time. Only a Z may follow the part that `format` reads. */
-static bool read_time(const char *s, const char *format, struct tm *tm, bool *utc)
+static bool text_read_time(const char *s, const char *format, struct tm *tm, bool *utc)
 {
     const char *end = strptime(s, format, tm);
     /* accepts the form of commands, and that of mails, pages and the terminal */
@@ -508,7 +508,7 @@ static bool read_time(const char *s, const char *format, struct tm *tm, bool *ut
     return end && end[zone] == '\0';
 }
 
-static wall_t time_of(struct tm *tm, bool utc)
+static wall_t text_time_of(struct tm *tm, bool utc)
 {
     tm->tm_isdst = -1;
     return (wall_t){(int64_t)(utc ? timegm(tm) : mktime(tm)) * 1000};
@@ -543,9 +543,9 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
     }
     for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
         struct tm tm = {0};
-        if (read_time(s, dated[i], &tm, &utc)) {
+        if (text_read_time(s, dated[i], &tm, &utc)) {
             int day = tm.tm_mday; /* the 31st of a shorter month is normalized to another day */
-            *out = time_of(&tm, utc);
+            *out = text_time_of(&tm, utc);
             return tm.tm_mday == day ? 0 : -1;
         }
     }
@@ -554,7 +554,7 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
         struct tm tm, clock = {0};
         time_t today = (time_t)(now.ms / 1000);
-        if (!read_time(s, timed[i], &clock, &utc))
+        if (!text_read_time(s, timed[i], &clock, &utc))
             continue;
         if (utc)
             gmtime_r(&today, &tm);
@@ -563,10 +563,10 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
         tm.tm_hour = clock.tm_hour;
         tm.tm_min = clock.tm_min;
         tm.tm_sec = clock.tm_sec;
-        *out = time_of(&tm, utc);
+        *out = text_time_of(&tm, utc);
         if (out->ms > now.ms) {
             tm.tm_mday--;
-            *out = time_of(&tm, utc);
+            *out = text_time_of(&tm, utc);
         }
         return 0;
     }
@@ -598,8 +598,8 @@ bool text_time_twice(const char *s, wall_t now, bool to_come, wall_t both[2])
     bool utc;
     for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
         struct tm tm = {0};
-        if (read_time(s, dated[i], &tm, &utc))
-            return !utc && shown_twice(time_of(&tm, false), both);
+        if (text_read_time(s, dated[i], &tm, &utc))
+            return !utc && shown_twice(text_time_of(&tm, false), both);
     }
     /* A time of day means the nearest one: today, or the day before or after. */
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
@@ -608,10 +608,10 @@ bool text_time_twice(const char *s, wall_t now, bool to_come, wall_t both[2])
             time_t today = (time_t)(now.ms / 1000);
             localtime_r(&today, &tm);
             tm.tm_sec = 0;
-            if (!read_time(s, timed[i], &tm, &utc) || utc)
+            if (!text_read_time(s, timed[i], &tm, &utc) || utc)
                 break;
             tm.tm_mday += to_come ? day : -day;
-            wall_t at = time_of(&tm, false);
+            wall_t at = text_time_of(&tm, false);
             bool twice = shown_twice(at, both);
             if (to_come ? (twice ? both[1] : at).ms > now.ms : (twice ? both[0] : at).ms <= now.ms)
                 return twice;

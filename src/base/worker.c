@@ -142,7 +142,7 @@ static int send_parts(int fd, struct iovec *parts, size_t count)
 static _Alignas(max_align_t) char packet[WORKER_MESSAGE_MAX];
 
 /* Returns the number of bytes in `packet`; 0: nothing has arrived, or the other side has closed. */
-static size_t receive(int fd, bool *closed)
+static size_t worker_read(int fd, bool *closed)
 {
     ssize_t n;
     do /* ECONNRESET: it exited with unread messages of ours; its own last ones can still be read */
@@ -166,7 +166,7 @@ int worker_send(int fd, const json_t *msg)
 
 json_t *worker_receive(int fd, bool *closed)
 {
-    size_t n = receive(fd, closed);
+    size_t n = worker_read(fd, closed);
     return n ? json_loadb(packet, n, 0, NULL) : NULL;
 }
 
@@ -188,7 +188,7 @@ int worker_send_packet(int fd, int type, const void *data, size_t len)
 bool worker_receive_packet(int fd, struct packet *out, bool *closed)
 {
     union head h;
-    size_t n = receive(fd, closed);
+    size_t n = worker_read(fd, closed);
     *out = (struct packet){0};
     if (n < sizeof h)
         return false;

@@ -52,7 +52,7 @@ struct decode {
     struct buf before, tuple;
 };
 
-static int give(struct decode *d, enum change_kind kind, struct change *c)
+static int decode_give(struct decode *d, enum change_kind kind, struct change *c)
 {
     c->kind = kind;
     c->file = d->at.file;
@@ -63,16 +63,16 @@ static int give(struct decode *d, enum change_kind kind, struct change *c)
     return d->fn(d->arg, c);
 }
 
-static int gap(struct decode *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int decode_gap(struct decode *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static int gap(struct decode *d, const char *fmt, ...)
+static int decode_gap(struct decode *d, const char *fmt, ...)
 {
     char why[640];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    return give(d, CHANGE_GAP, &(struct change){.why = why});
+    return decode_give(d, CHANGE_GAP, &(struct change){.why = why});
 }
 
 /* ---- maps ---- */
@@ -149,7 +149,7 @@ void decode_tables(struct decode *d)
 
 /* Returns whether rows of this table are read. Rows of the sentinel are markers; rows of its
  * lease are ours and are skipped. */
-static bool followed(const struct decode *d, const struct seen *s)
+static bool decode_followed(const struct decode *d, const struct seen *s)
 {
     return (s->t->memory || s->t->carried) &&
            (s->sentinel ? d->markers : !db_sentinel_own(d->world->sentinel, s->t->name));
@@ -169,15 +169,15 @@ static int meet_unknown(struct decode *d, const struct event_map *map)
     if (*known == hash)
         return 0;
     *known = hash;
-    return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
+    return decode_give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
 }
 
-static int introduce(struct decode *d, struct seen *s)
+static int decode_introduce(struct decode *d, struct seen *s)
 {
     if (s->reported || s->sentinel)
         return 0;
     s->reported = true;
-    return give(d, CHANGE_TABLE, &(struct change){.table = &s->pub});
+    return decode_give(d, CHANGE_TABLE, &(struct change){.table = &s->pub});
 }
 
 /* Reports a table that no longer has its listed definition, which the log may not have shown.
@@ -186,7 +186,8 @@ static int give_misfit(struct decode *d, const struct seen *s, const char *why)
 {
     struct statement_scope scope = {.count = 1, .tables = {{.table = s->t, .deed = SCOPE_ARRIVED}}};
     snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", s->t->name);
-    return give(d, CHANGE_GAP, &(struct change){.why = why, .definitions = true, .scope = &scope});
+    return decode_give(d, CHANGE_GAP,
+                       &(struct change){.why = why, .definitions = true, .scope = &scope});
 }
 
 /* Learns the format of a table's rows. If it is unknown, there is no image. */
@@ -195,7 +196,7 @@ static int begin_table(struct decode *d, struct seen *s, const struct event_map 
     struct err e;
     if (s->misfit || (s->image && row_image_fits(s->image, map)))
         return 0;
-    if (introduce(d, s) < 0)
+    if (decode_introduce(d, s) < 0)
         return -1;
     if (!d->rows)
         return 0;
@@ -217,7 +218,7 @@ static int take_map(struct decode *d, const struct event_map *map)
         if (!s && meet_unknown(d, map) < 0)
             return -1;
     }
-    if (s && !followed(d, s))
+    if (s && !decode_followed(d, s))
         s = NULL;
     if (s && begin_table(d, s, map) < 0)
         return -1;
@@ -248,9 +249,9 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
     c.tuple = d->tuple.p;
     c.len = d->tuple.len;
     if (!s->sentinel)
-        *rc = give(d, kinds[rows->op], &c);
+        *rc = decode_give(d, kinds[rows->op], &c);
     else if (update)
-        *rc = give(d, CHANGE_MARKER, &c);
+        *rc = decode_give(d, CHANGE_MARKER, &c);
     return at;
 }
 
@@ -264,7 +265,7 @@ static int take_images(struct decode *d, struct seen *s, const struct event_rows
     while (rc == 0 && d->rows && at && at < end)
         at = take_change(d, s, rows, at, end, &rc, &e);
     if (rc == 0 && !at)
-        rc = gap(d, "table %s: %s", s->t->name, e.text);
+        rc = decode_gap(d, "table %s: %s", s->t->name, e.text);
     return rc;
 }
 
@@ -275,12 +276,12 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
         return 0;
     const struct map *map = find_map(d, rows->table_id);
     if (!map && rows->len)
-        rc = gap(d, "changed rows of an unknown table");
+        rc = decode_gap(d, "changed rows of an unknown table");
     else if (map && map->seen && map->seen->image)
         /* the image is NULL if a later map of the table did not fit */
         rc = take_images(d, map->seen, rows);
     else if (map && map->seen && rows->len)
-        rc = give(d, CHANGE_UNREAD, &(struct change){.table = &map->seen->pub});
+        rc = decode_give(d, CHANGE_UNREAD, &(struct change){.table = &map->seen->pub});
     if (rows->ends)
         d->map_count = 0;
     return rc;
@@ -288,17 +289,17 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
 
 /* ---- statements ---- */
 
-static int take_truncate(struct decode *d, const struct db_table *t)
+static int decode_take_truncate(struct decode *d, const struct db_table *t)
 {
     struct seen *s = seen_of(d, t);
-    if (!d->rows || s->sentinel || !followed(d, s))
+    if (!d->rows || s->sentinel || !decode_followed(d, s))
         return 0;
-    if (introduce(d, s) < 0)
+    if (decode_introduce(d, s) < 0)
         return -1;
-    return d->rows ? give(d, CHANGE_TRUNCATE, &(struct change){.table = &s->pub}) : 0;
+    return d->rows ? decode_give(d, CHANGE_TRUNCATE, &(struct change){.table = &s->pub}) : 0;
 }
 
-static void renew(struct decode *d, const struct db_table *t)
+static void decode_renew(struct decode *d, const struct db_table *t)
 {
     struct seen *s = t ? seen_of(d, t) : NULL;
     if (!s)
@@ -324,18 +325,18 @@ static int give_statement(struct decode *d, const struct event *ev,
     bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;
     /* its rows have the definition listed now, or their map will show that they do not */
     if (created)
-        renew(d, scope.tables[0].table);
-    return give(d,
-                mark      ? CHANGE_SWAP
-                : created ? CHANGE_CREATED
-                          : CHANGE_GAP,
-                &(struct change){.why = why,
-                                 .scope = certain ? &scope : NULL,
-                                 .definitions = true,
-                                 .deed = known ? &deed : NULL,
-                                 .sql = ev->query.sql,
-                                 .sql_len = ev->query.len,
-                                 .mark = mark});
+        decode_renew(d, scope.tables[0].table);
+    return decode_give(d,
+                       mark      ? CHANGE_SWAP
+                       : created ? CHANGE_CREATED
+                                 : CHANGE_GAP,
+                       &(struct change){.why = why,
+                                        .scope = certain ? &scope : NULL,
+                                        .definitions = true,
+                                        .deed = known ? &deed : NULL,
+                                        .sql = ev->query.sql,
+                                        .sql_len = ev->query.len,
+                                        .mark = mark});
 }
 
 static int give_arrival(struct decode *d, const struct event *ev)
@@ -343,7 +344,7 @@ static int give_arrival(struct decode *d, const struct event *ev)
     struct statement_scope scope;
     bool certain =
         statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
-    return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){.scope = certain ? &scope : NULL});
+    return decode_give(d, CHANGE_UNKNOWN_TABLE, &(struct change){.scope = certain ? &scope : NULL});
 }
 
 /* Reports a definition. A new key or another option changes no row, but earlier rows may not fit
@@ -353,8 +354,9 @@ static int give_definition(struct decode *d, const struct event *ev)
     struct statement_summary deed;
     if (!statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed))
         return 0;
-    return give(d, CHANGE_DEFINED,
-                &(struct change){.deed = &deed, .sql = ev->query.sql, .sql_len = ev->query.len});
+    return decode_give(
+        d, CHANGE_DEFINED,
+        &(struct change){.deed = &deed, .sql = ev->query.sql, .sql_len = ev->query.len});
 }
 
 static int take_query(struct decode *d, const struct event *ev)
@@ -373,14 +375,14 @@ static int take_query(struct decode *d, const struct event *ev)
         return give_statement(d, ev, &st.mark);
     case STATEMENT_EMPTIED:
         return st.table->memory && !db_sentinel_own(d->world->sentinel, st.table->name)
-                   ? give(d, CHANGE_LOST, &(struct change){0})
+                   ? decode_give(d, CHANGE_LOST, &(struct change){0})
                    : 0;
     case STATEMENT_TRUNCATE:
-        return take_truncate(d, st.table);
+        return decode_take_truncate(d, st.table);
     case STATEMENT_CHANGE:
         return give_statement(d, ev, NULL);
     case STATEMENT_EXISTS:
-        return give(d, CHANGE_EXISTS, &(struct change){.table = &seen_of(d, st.table)->pub});
+        return decode_give(d, CHANGE_EXISTS, &(struct change){.table = &seen_of(d, st.table)->pub});
     case STATEMENT_ARRIVAL:
         return give_arrival(d, ev);
     case STATEMENT_NONE:
@@ -403,7 +405,8 @@ static void set_place(struct decode *d, const struct binlog_position *p, const s
         d->at.at = (wall_t){(int64_t)ev->at * 1000};
 }
 
-static int begin_group(struct decode *d, const struct binlog_position *p, const struct event *ev)
+static int decode_begin_group(struct decode *d, const struct binlog_position *p,
+                              const struct event *ev)
 {
     set_place(d, p, ev);
     d->at.pos = p->group.begins;
@@ -413,13 +416,13 @@ static int begin_group(struct decode *d, const struct binlog_position *p, const 
             ev->gtid.mariadb ? ev->gtid.domain : db_gtid_domain(ev->gtid.uuid, ev->gtid.tag),
             ev->server_id, ev->gtid.seq};
     d->map_count = 0;
-    return give(d, CHANGE_BEGIN, &(struct change){0});
+    return decode_give(d, CHANGE_BEGIN, &(struct change){0});
 }
 
 static int cut_off(struct decode *d)
 {
     d->map_count = 0;
-    return give(d, CHANGE_CUT, &(struct change){0});
+    return decode_give(d, CHANGE_CUT, &(struct change){0});
 }
 
 /* The server was started with this file. A server that is killed or stopped logs no rotation to
@@ -431,14 +434,15 @@ static int take_format(struct decode *d, const struct binlog_position *p, const 
         return 0;
     set_place(d, p, ev);
     if (d->rotated &&
-        gap(d, "the server had closed its binary log and wrote none until its restart") < 0)
+        decode_gap(d, "the server had closed its binary log and wrote none until its restart") < 0)
         return -1;
     if (p->broke_off &&
-        gap(d,
+        decode_gap(
+            d,
             "the log breaks off in the middle of an event, after which more was written: a "
             "statement had no room in max_binlog_stmt_cache_size, or in the server's tmpdir") < 0)
         return -1;
-    return give(d, CHANGE_LOST, &(struct change){0});
+    return decode_give(d, CHANGE_LOST, &(struct change){0});
 }
 
 static int take_event(struct decode *d, const struct binlog_position *p, const struct event *ev)
@@ -453,9 +457,9 @@ static int take_event(struct decode *d, const struct binlog_position *p, const s
     case EVENT_QUERY:
         return take_query(d, ev);
     case EVENT_UNREADABLE:
-        return gap(d, "an event of type %.100s, which cannot be read", ev->name);
+        return decode_gap(d, "an event of type %.100s, which cannot be read", ev->name);
     case EVENT_LOST:
-        return gap(d, "the server says that changes are missing from its log");
+        return decode_gap(d, "the server says that changes are missing from its log");
     case EVENT_SKIPPED:
     case EVENT_ROTATE:
     case EVENT_STOP:
@@ -474,7 +478,7 @@ int decode_event(struct decode *d, const struct binlog *log, const struct event 
     if (t->cut && cut_off(d) < 0)
         return -1;
     if ((t->part == TRANSACTION_BEGINS || t->part == TRANSACTION_SINGLE) &&
-        begin_group(d, p, ev) < 0)
+        decode_begin_group(d, p, ev) < 0)
         return -1;
     if (take_event(d, p, ev) < 0)
         return -1;
@@ -483,7 +487,7 @@ int decode_event(struct decode *d, const struct binlog *log, const struct event 
     if (t->part != TRANSACTION_ENDS && t->part != TRANSACTION_SINGLE)
         return 0;
     set_place(d, p, NULL);
-    return give(d, CHANGE_END, &(struct change){0});
+    return decode_give(d, CHANGE_END, &(struct change){0});
 }
 
 int decode_end(struct decode *d, const struct binlog *log)

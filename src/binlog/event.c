@@ -41,7 +41,7 @@ static const struct event_type {
 } types[EVENT_TYPES];
 
 /* Returns a name of `n` bytes with a NUL after it, or NULL if it is malformed. */
-static const char *name_of(struct cursor *c, size_t n)
+static const char *event_name_of(struct cursor *c, size_t n)
 {
     const uint8_t *p = cursor_bytes(c, n + 1);
     return p && memchr(p, '\0', n + 1) == p + n ? (const char *)p : NULL;
@@ -80,7 +80,7 @@ static const char *read_query(struct input *in, struct event *out)
     size_t schema = (size_t)cursor_number(&in->post, 1);
     cursor_bytes(&in->post, 2);                           /* skips the error code */
     cursor_bytes(&in->body, cursor_number(&in->post, 2)); /* skips the session's variables */
-    out->query.schema = name_of(&in->body, schema);
+    out->query.schema = event_name_of(&in->body, schema);
     if (!out->query.schema)
         return "the name of its schema has no end";
     const char *wrong = types[out->type].packed ? read_packed_head(&in->body, out) : NULL;
@@ -172,8 +172,8 @@ static const char *read_map(struct input *in, struct event *out)
     struct event_map *m = &out->map;
     struct cursor *c = &in->body;
     m->table_id = cursor_number(&in->post, 6);
-    m->schema = name_of(c, (size_t)cursor_number(c, 1));
-    m->table = name_of(c, (size_t)cursor_number(c, 1));
+    m->schema = event_name_of(c, (size_t)cursor_number(c, 1));
+    m->table = event_name_of(c, (size_t)cursor_number(c, 1));
     uint64_t columns = cursor_packed(c);
     m->types = cursor_bytes(c, columns);
     m->columns = (size_t)columns;
@@ -196,7 +196,7 @@ static bool is_dummy(const struct event_rows *r)
            (r->table_id == 0xffffff || r->table_id == 0xffffffffffff || r->table_id == 0xffffffff);
 }
 
-static const char *read_rows(struct input *in, struct event *out)
+static const char *event_read_rows(struct input *in, struct event *out)
 {
     const struct event_type *t = &types[out->type];
     struct event_rows *r = &out->rows;
@@ -257,23 +257,23 @@ static const struct event_type types[EVENT_TYPES] = {
     [20] = {"PRE_GA_WRITE_ROWS", EVENT_UNREADABLE},
     [21] = {"PRE_GA_UPDATE_ROWS", EVENT_UNREADABLE},
     [22] = {"PRE_GA_DELETE_ROWS", EVENT_UNREADABLE},
-    [23] = {"WRITE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_INSERT},
-    [24] = {"UPDATE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_UPDATE},
-    [25] = {"DELETE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_DELETE},
+    [23] = {"WRITE_ROWS_V1", EVENT_ROWS, 8, event_read_rows, EVENT_INSERT},
+    [24] = {"UPDATE_ROWS_V1", EVENT_ROWS, 8, event_read_rows, EVENT_UPDATE},
+    [25] = {"DELETE_ROWS_V1", EVENT_ROWS, 8, event_read_rows, EVENT_DELETE},
     [26] = {"INCIDENT", EVENT_LOST},
     [27] = {"HEARTBEAT", EVENT_HEARTBEAT},
     [28] = {"IGNORABLE", EVENT_SKIPPED},
     [29] = {"ROWS_QUERY", EVENT_SKIPPED},
-    [30] = {"WRITE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_INSERT, .v2 = true},
-    [31] = {"UPDATE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true},
-    [32] = {"DELETE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_DELETE, .v2 = true},
+    [30] = {"WRITE_ROWS", EVENT_ROWS, 10, event_read_rows, EVENT_INSERT, .v2 = true},
+    [31] = {"UPDATE_ROWS", EVENT_ROWS, 10, event_read_rows, EVENT_UPDATE, .v2 = true},
+    [32] = {"DELETE_ROWS", EVENT_ROWS, 10, event_read_rows, EVENT_DELETE, .v2 = true},
     [33] = {"GTID", EVENT_GTID, 25, read_gtid_mysql},
     [34] = {"ANONYMOUS_GTID", EVENT_GTID, 25, read_gtid_mysql},
     [35] = {"PREVIOUS_GTIDS", EVENT_SKIPPED},
     [36] = {"TRANSACTION_CONTEXT", EVENT_SKIPPED},
     [37] = {"VIEW_CHANGE", EVENT_SKIPPED},
     [38] = {"XA_PREPARE", EVENT_XID},
-    [39] = {"PARTIAL_UPDATE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true,
+    [39] = {"PARTIAL_UPDATE_ROWS", EVENT_ROWS, 10, event_read_rows, EVENT_UPDATE, .v2 = true,
             .options = true},
     [40] = {"TRANSACTION_PAYLOAD", EVENT_UNREADABLE},
     [41] = {"HEARTBEAT_V2", EVENT_HEARTBEAT},
@@ -284,14 +284,17 @@ static const struct event_type types[EVENT_TYPES] = {
     [163] = {"GTID_LIST", EVENT_SKIPPED},
     [164] = {"START_ENCRYPTION", EVENT_SKIPPED},
     [165] = {"QUERY_COMPRESSED", EVENT_QUERY, 13, read_query, .packed = true},
-    [166] = {"WRITE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, read_rows, EVENT_INSERT, .packed = true},
-    [167] = {"UPDATE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, read_rows, EVENT_UPDATE, .packed = true},
-    [168] = {"DELETE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, read_rows, EVENT_DELETE, .packed = true},
-    [169] = {"WRITE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_INSERT, .v2 = true,
+    [166] = {"WRITE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, event_read_rows, EVENT_INSERT,
              .packed = true},
-    [170] = {"UPDATE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true,
+    [167] = {"UPDATE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, event_read_rows, EVENT_UPDATE,
              .packed = true},
-    [171] = {"DELETE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_DELETE, .v2 = true,
+    [168] = {"DELETE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, event_read_rows, EVENT_DELETE,
+             .packed = true},
+    [169] = {"WRITE_ROWS_COMPRESSED", EVENT_ROWS, 10, event_read_rows, EVENT_INSERT, .v2 = true,
+             .packed = true},
+    [170] = {"UPDATE_ROWS_COMPRESSED", EVENT_ROWS, 10, event_read_rows, EVENT_UPDATE, .v2 = true,
+             .packed = true},
+    [171] = {"DELETE_ROWS_COMPRESSED", EVENT_ROWS, 10, event_read_rows, EVENT_DELETE, .v2 = true,
              .packed = true},
 };
 
@@ -305,7 +308,7 @@ struct event_format event_format_first(bool checksum)
     return f;
 }
 
-static int damaged(const struct event *ev, const char *what, struct err *e)
+static int event_damaged(const struct event *ev, const char *what, struct err *e)
 {
     return err_set(e, ERR_DAMAGED, 0, "binary log event %s (type %u) that ends at %lu: %s",
                    ev->name ? ev->name : "header", ev->type, (unsigned long)ev->next, what);
@@ -313,7 +316,7 @@ static int damaged(const struct event *ev, const char *what, struct err *e)
 
 /* Computes the checksum of an event. It excludes the flag that says that a file is in use,
  * because the server changes the flag in place. */
-static uint32_t checksum(const uint8_t *bytes, size_t len, bool format)
+static uint32_t event_checksum(const uint8_t *bytes, size_t len, bool format)
 {
     uint8_t flag = bytes[17] & (uint8_t)~FLAG_IN_USE;
     if (!format)
@@ -338,8 +341,8 @@ static bool lost_its_checksum(const uint8_t *bytes, size_t len, uint32_t stored)
 }
 
 /* Verifies the checksum and removes it from `body`. */
-static const char *verify(const struct event_format *f, const uint8_t *bytes, size_t len,
-                          const struct event *ev, struct cursor *body)
+static const char *event_verify(const struct event_format *f, const uint8_t *bytes, size_t len,
+                                const struct event *ev, struct cursor *body)
 {
     bool format = ev->type == FORMAT_TYPE, expected = f->checksum;
     if (format) {
@@ -357,13 +360,13 @@ static const char *verify(const struct event_format *f, const uint8_t *bytes, si
     body->end -= 4;
     struct cursor c = {body->end, body->end + 4, false};
     uint32_t stored = (uint32_t)cursor_number(&c, 4);
-    if (expected ? checksum(bytes, len - 4, format) != stored
+    if (expected ? event_checksum(bytes, len - 4, format) != stored
                  : lost_its_checksum(bytes, len, stored))
         return "its checksum is wrong";
     return NULL;
 }
 
-static const char *read_format(struct cursor *c, struct event_format *out)
+static const char *event_read_format(struct cursor *c, struct event_format *out)
 {
     *out = (struct event_format){0};
     unsigned version = (unsigned)cursor_number(c, 2);
@@ -387,7 +390,7 @@ static const char *read_body(const struct event_format *f, struct cursor *body, 
 {
     const struct event_type *t = &types[out->type];
     if (out->type == FORMAT_TYPE)
-        return read_format(body, &out->format);
+        return event_read_format(body, &out->format);
     if (!t->read)
         return NULL;
     unsigned n = f->post[out->type];
@@ -418,11 +421,11 @@ int event_read(const struct event_format *f, const char *bytes, size_t len, stru
     out->name = t->name ? t->name : "of an unknown type";
     out->kind = t->name ? t->kind : out->flags & FLAG_IGNORE ? EVENT_SKIPPED : EVENT_UNREADABLE;
     if (c.broken || out->size != len)
-        return damaged(out, "its length is not what it says", e);
-    const char *wrong = verify(f, p, len, out, &c);
+        return event_damaged(out, "its length is not what it says", e);
+    const char *wrong = event_verify(f, p, len, out, &c);
     if (!wrong)
         wrong = read_body(f, &c, out);
-    return wrong ? damaged(out, wrong, e) : 0;
+    return wrong ? event_damaged(out, wrong, e) : 0;
 }
 
 /* ---- decompressing ---- */
@@ -446,7 +449,7 @@ int event_unpack(struct event *ev, struct buf *plain, struct err *e)
         plain->len = made;
     }
     if (!good)
-        return damaged(ev, "what is compressed in it is not what it says", e);
+        return event_damaged(ev, "what is compressed in it is not what it says", e);
     ev->packed = false;
     if (rows) {
         ev->rows.data = plain->p;

@@ -125,14 +125,14 @@ bool db_gtid_ordered(const char *uid, uint32_t domain)
 }
 
 /* Returns whether a GTID is included. A segment's position contains only the last transaction. */
-static bool has(const char *gtid, uint32_t domain, uint64_t seq)
+static bool gtid_has(const char *gtid, uint32_t domain, uint64_t seq)
 {
     return strchr(gtid, ':') ? seq_of_servers(gtid, domain, seq - 1) >= seq
                              : db_gtid_seq(gtid, domain) == seq;
 }
 
 /* Returns the server's answer, "" if it has none, or NULL on error. */
-static char *ask(struct db *db, const char *sql, struct err *e)
+static char *gtid_ask(struct db *db, const char *sql, struct err *e)
 {
     char *answer = db_one(db, sql, e);
     return answer || db_unanswered(e) ? answer : xstrdup("");
@@ -147,24 +147,24 @@ static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct
     buf_adds(&sql, "SELECT BINLOG_GTID_POS(");
     sql_string(&sql, point->file, strlen(point->file));
     buf_printf(&sql, ",%" PRIu64 ")", point->pos);
-    return ask(db, sql.p, e);
+    return gtid_ask(db, sql.p, e);
 }
 
 /* If `first` is not the next number, returns whether the server explains why. `jump` is true if
  * it is a later number. Returns -1 if the server does not answer. */
-static int explained(struct db *db, const struct db_binlog_pos *point,
-                     const struct change_gtid *first, bool jump, struct err *e)
+static int gtid_explained(struct db *db, const struct db_binlog_pos *point,
+                          const struct change_gtid *first, bool jump, struct err *e)
 {
     bool maria = db_is_mariadb(db);
     if (maria && (!jump || point->gtid_after[0]))
         return false;
     SCOPED(xfree)
-    char *answer = maria ? numbers_at(db, point, e) : ask(db, "SELECT @@server_uuid", e);
+    char *answer = maria ? numbers_at(db, point, e) : gtid_ask(db, "SELECT @@server_uuid", e);
     if (!answer)
         return -1;
     return maria ? strcmp(answer, point->gtid) == 0
                  : *answer && !db_gtid_ordered(answer, first->domain) &&
-                       !has(point->gtid, first->domain, first->seq);
+                       !gtid_has(point->gtid, first->domain, first->seq);
 }
 
 int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *point,
@@ -175,7 +175,7 @@ int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *poi
         (first->seq > range.least && first->seq <= range.most + 1))
         return 0;
     struct db *db = db_open(p, e);
-    int yes = db ? explained(db, point, first, first->seq > range.most, e) : -1;
+    int yes = db ? gtid_explained(db, point, first, first->seq > range.most, e) : -1;
     db_close(db);
     if (yes)
         return yes < 0 ? -1 : 0;

@@ -15,7 +15,7 @@ enum {
     TYPE_GTID_LIST = 163,
 };
 
-static bool says(const struct event *ev, const char *sql)
+static bool position_says(const struct event *ev, const char *sql)
 {
     return ev->query.len == strlen(sql) && strncasecmp(ev->query.sql, sql, ev->query.len) == 0;
 }
@@ -28,7 +28,7 @@ static void transaction_break(struct transaction *t)
     t->part = TRANSACTION_OUTSIDE;
 }
 
-static void begin(struct transaction *t, bool statement, uint64_t at)
+static void position_begin(struct transaction *t, bool statement, uint64_t at)
 {
     t->open = true;
     t->statement = statement;
@@ -36,7 +36,7 @@ static void begin(struct transaction *t, bool statement, uint64_t at)
     t->part = TRANSACTION_BEGINS;
 }
 
-static void end(struct transaction *t, uint64_t at)
+static void binlog_position_end(struct transaction *t, uint64_t at)
 {
     t->part = t->open ? TRANSACTION_ENDS : TRANSACTION_SINGLE;
     t->begins = t->open ? t->begins : at;
@@ -52,28 +52,29 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
     switch (ev->kind) {
     case EVENT_GTID:
         transaction_break(t);
-        begin(t, !ev->gtid.mariadb || ev->gtid.standalone, at);
+        position_begin(t, !ev->gtid.mariadb || ev->gtid.standalone, at);
         break;
     case EVENT_QUERY: /* outside of a transaction each statement is a transaction of its own */
-        if (says(ev, "BEGIN") ||
+        if (position_says(ev, "BEGIN") ||
             (ev->query.len >= 8 && strncasecmp(ev->query.sql, "XA START", 8) == 0)) {
             if (!t->open)
-                begin(t, false, at);
+                position_begin(t, false, at);
             t->statement = false;
-        } else if (says(ev, "COMMIT") || says(ev, "ROLLBACK") || !t->open || statement) {
-            end(t, at);
+        } else if (position_says(ev, "COMMIT") || position_says(ev, "ROLLBACK") || !t->open ||
+                   statement) {
+            binlog_position_end(t, at);
         }
         break;
     case EVENT_XID:
-        end(t, at);
+        binlog_position_end(t, at);
         break;
     case EVENT_MAP:
         if (!t->open)
-            begin(t, true, at);
+            position_begin(t, true, at);
         break;
     case EVENT_ROWS:
         if (statement && ev->rows.ends)
-            end(t, at);
+            binlog_position_end(t, at);
         break;
     case EVENT_FORMAT: /* transactions do not cross files */
     case EVENT_ROTATE:
@@ -82,11 +83,11 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
         break;
     case EVENT_LOST:
         if (t->open)
-            end(t, at);
+            binlog_position_end(t, at);
         break;
     case EVENT_UNREADABLE: /* may be a statement or a whole transaction */
         if (ev->type == TYPE_PAYLOAD || (ev->type == TYPE_LOAD_QUERY && statement))
-            end(t, at);
+            binlog_position_end(t, at);
         break;
     case EVENT_SKIPPED:
     case EVENT_HEARTBEAT:
@@ -187,7 +188,7 @@ static bool is_artificial(const struct binlog_position *p, const struct event *e
 /* Checks that the file is the expected one. A reset log starts again with the same names. A
  * server may notice this only at the end of a file and then sends the successor. If a file ended
  * without a rotation, a crash truncated it, and a new server process started the next one. */
-static int check_file(struct binlog_position *p, const struct event *ev, struct err *e)
+static int position_check_file(struct binlog_position *p, const struct event *ev, struct err *e)
 {
     if (p->created_at && p->created_at != ev->at) {
         err_set(e, ERR_GAP, 0,
@@ -209,7 +210,7 @@ int binlog_position_step(struct binlog_position *p, const struct event *ev, stru
 {
     if (is_artificial(p, ev)) {
         if ((ev->kind == EVENT_ROTATE && enter_file(p, ev, e) < 0) ||
-            (ev->kind == EVENT_FORMAT && check_file(p, ev, e) < 0))
+            (ev->kind == EVENT_FORMAT && position_check_file(p, ev, e) < 0))
             return -1;
         p->group.part = TRANSACTION_OUTSIDE;
         if (ev->kind == EVENT_HEARTBEAT &&
@@ -222,7 +223,7 @@ int binlog_position_step(struct binlog_position *p, const struct event *ev, stru
                        "%s: a %s event of %u bytes ends at %u (modulo 2^32), but %" PRIu64
                        " is where the next event begins",
                        p->file, ev->name, ev->size, ev->next, p->pos);
-    if (ev->kind == EVENT_FORMAT && check_file(p, ev, e) < 0)
+    if (ev->kind == EVENT_FORMAT && position_check_file(p, ev, e) < 0)
         return -1;
     p->end = ev->kind == EVENT_ROTATE || ev->kind == EVENT_STOP ? POSITION_ENDED : POSITION_GOES_ON;
     p->broke_off = p->broke_off && ev->kind == EVENT_FORMAT;

@@ -17,7 +17,7 @@ struct ask {
 /* ---- settings: each check returns 1 if it found a reason, 0 if not, -1 on error ---- */
 
 /* Sets the reason and the hint. Takes ownership of both texts. */
-static int lacks(const struct ask *a, char *hint, char *reason)
+static int prerequisites_lacks(const struct ask *a, char *hint, char *reason)
 {
     a->out->hint = hint;
     a->out->reason = reason;
@@ -30,22 +30,24 @@ static int ask_log_bin(const struct ask *a, struct err *e)
     if (!v)
         return -1;
     if (strcmp(v, "1") != 0)
-        return lacks(
+        return prerequisites_lacks(
             a,
             xstrdup("log_bin = binlog under [mysqld] in the server's my.cnf, and a restart "
                     "of it, which empties MEMORY tables: dump first"),
             xstrdup("log_bin is off: the server writes no binary log."));
     if (db_variable_number(a->db, "server_id") == 0)
-        return lacks(a,
-                     xstrdup("server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL "
-                             "server_id=1"),
-                     xstrdup("server_id is 0: the server lets nobody read its binary log."));
+        return prerequisites_lacks(
+            a,
+            xstrdup("server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL "
+                    "server_id=1"),
+            xstrdup("server_id is 0: the server lets nobody read its binary log."));
     if (!db_log_closed(a->db))
         return 0;
-    return lacks(a,
-                 xstrdup("see the server's error log, make room where its binary log lies, and "
-                         "restart the server, which empties MEMORY tables: dump first"),
-                 xstrdup("the server has closed its binary log after an error and writes none."));
+    return prerequisites_lacks(
+        a,
+        xstrdup("see the server's error log, make room where its binary log lies, and "
+                "restart the server, which empties MEMORY tables: dump first"),
+        xstrdup("the server has closed its binary log after an error and writes none."));
 }
 
 /* Required settings. A variable may be missing; the server then behaves as required. */
@@ -65,12 +67,13 @@ static int ask_setting(const struct ask *a, size_t i)
     SCOPED(xfree) char *v = db_variable(a->db, settings[i].name);
     if (!v || !v[0] || strcasecmp(v, settings[i].good) == 0)
         return 0;
-    return lacks(a,
-                 xasprintf("%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the "
-                           "game has to reconnect, since open sessions keep what they have",
-                           settings[i].line, settings[i].line),
-                 xasprintf("%s is %s: %s.", settings[i].name, strcmp(v, "1") == 0 ? "ON" : v,
-                           settings[i].because));
+    return prerequisites_lacks(
+        a,
+        xasprintf("%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the "
+                  "game has to reconnect, since open sessions keep what they have",
+                  settings[i].line, settings[i].line),
+        xasprintf("%s is %s: %s.", settings[i].name, strcmp(v, "1") == 0 ? "ON" : v,
+                  settings[i].because));
 }
 
 /* ---- privileges ---- */
@@ -94,8 +97,9 @@ static int ask_privileges(const struct ask *a, struct err *e)
     if (missing.len == 0)
         return 0;
     db_account_quote(&account, session.name);
-    return lacks(a, xasprintf("GRANT %s ON *.* TO %s;", missing.p, account.p),
-                 xasprintf("the account may not read the binary log: it lacks %s.", missing.p));
+    return prerequisites_lacks(
+        a, xasprintf("GRANT %s ON *.* TO %s;", missing.p, account.p),
+        xasprintf("the account may not read the binary log: it lacks %s.", missing.p));
 }
 
 /* ---- filters ---- */
@@ -110,7 +114,7 @@ static int judge_filters(const struct ask *a, const char *only, const char *with
         return 0;
     const char *which = kept ? "binlog_do_db" : "binlog_ignore_db";
     a->out->silent = BINLOG_FILTERED;
-    return lacks(
+    return prerequisites_lacks(
         a,
         xasprintf("%s taken out of [mysqld] in the server's my.cnf, and a restart of it, which "
                   "empties MEMORY tables: dump first; replicas have filters of their own "
@@ -143,13 +147,14 @@ static int ask_replica(const struct ask *a, struct err *e)
     if (replica <= 0)
         return replica;
     a->out->silent = BINLOG_FED;
-    return lacks(a,
-                 xasprintf("%s = ON under [mysqld] in the server's my.cnf, and a restart of it, "
-                           "which empties MEMORY tables: dump first",
-                           name),
-                 xasprintf("%s is OFF on a replica: what its source sends it is not in its binary "
-                           "log.",
-                           name));
+    return prerequisites_lacks(
+        a,
+        xasprintf("%s = ON under [mysqld] in the server's my.cnf, and a restart of it, "
+                  "which empties MEMORY tables: dump first",
+                  name),
+        xasprintf("%s is OFF on a replica: what its source sends it is not in its binary "
+                  "log.",
+                  name));
 }
 
 int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prerequisites *out,

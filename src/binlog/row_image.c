@@ -37,7 +37,7 @@ static size_t bit_bytes(size_t bits)
     return (bits + 7) / 8;
 }
 
-static bool bit(const uint8_t *set, size_t i)
+static bool row_image_bit(const uint8_t *set, size_t i)
 {
     return set[i / 8] >> (i % 8) & 1;
 }
@@ -84,7 +84,7 @@ static int check_signs(const struct row_image *m, const struct event_map *map, s
     return 0;
 }
 
-static int check_names(const struct row_image *m, struct cursor c, struct err *e)
+static int row_image_check_names(const struct row_image *m, struct cursor c, struct err *e)
 {
     for (size_t i = 0; i < m->count; i++) {
         uint64_t len = cursor_packed(&c);
@@ -113,7 +113,7 @@ static int check_extra(const struct row_image *m, const struct event_map *map, s
         struct err why;
         if ((what == EXTRA_SIGNS && check_signs(m, map, value, true, &why) < 0 &&
              check_signs(m, map, value, false, e) < 0) ||
-            (what == EXTRA_NAMES && check_names(m, value, e) < 0))
+            (what == EXTRA_NAMES && row_image_check_names(m, value, e) < 0))
             return -1;
     }
     return 0;
@@ -180,13 +180,13 @@ static int take_present(struct row_image *m, const uint8_t *present, struct err 
     m->present_known = false;
     m->present_count = 0;
     for (size_t i = 0; i < m->count; i++) {
-        if (!bit(present, i) && !m->fields[i].skip) {
+        if (!row_image_bit(present, i) && !m->fields[i].skip) {
             err_set(e, ERR_REFUSED, 0, "table %s: column %s is missing in a changed row", m->table,
                     m->fields[i].name);
             return err_hint(
                 e, "every session that writes to the table must use binlog_row_image=FULL");
         }
-        m->present_count += bit(present, i);
+        m->present_count += row_image_bit(present, i);
     }
     memcpy(m->present, present, bit_bytes(m->count));
     m->present_known = true;
@@ -194,7 +194,8 @@ static int take_present(struct row_image *m, const uint8_t *present, struct err 
 }
 
 /* Checks the number of columns, because it determines the length of the column sets. */
-static int check_columns(const struct row_image *m, const struct event_rows *r, struct err *e)
+static int row_image_check_columns(const struct row_image *m, const struct event_rows *r,
+                                   struct err *e)
 {
     return r->columns == m->count
                ? 0
@@ -204,7 +205,7 @@ static int check_columns(const struct row_image *m, const struct event_rows *r, 
 
 int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e)
 {
-    if (check_columns(m, r, e) < 0 || take_present(m, r->present, e) < 0)
+    if (row_image_check_columns(m, r, e) < 0 || take_present(m, r->present, e) < 0)
         return -1;
     return r->present_after ? take_present(m, r->present_after, e) : 0;
 }
@@ -212,8 +213,8 @@ int row_image_check(struct row_image *m, const struct event_rows *r, struct err 
 /* Decompresses a MariaDB value. Its first byte is 0 if the text follows uncompressed. Otherwise
  * it is 0x80, plus 8 if there is no zlib header, plus (in the low bits) the number of following
  * bytes with the length of the text. Returns NULL if it is malformed. */
-static const uint8_t *unpacked(struct row_image *m, const struct field *f, const uint8_t *v,
-                               size_t *len)
+static const uint8_t *row_image_unpacked(struct row_image *m, const struct field *f,
+                                         const uint8_t *v, size_t *len)
 {
     if (*len == 0)
         return v;
@@ -245,11 +246,11 @@ static const uint8_t *unpacked(struct row_image *m, const struct field *f, const
 }
 
 /* Appends one value of `len` bytes at `o`. `out` may have to grow for it. */
-static char *put_field(struct row_image *m, const struct field *f, struct buf *out, char *o,
-                       const uint8_t *v, size_t len)
+static char *row_image_put_field(struct row_image *m, const struct field *f, struct buf *out,
+                                 char *o, const uint8_t *v, size_t len)
 {
     if (f->compressed) {
-        v = unpacked(m, f, v, &len);
+        v = row_image_unpacked(m, f, v, &len);
         if (!v)
             return NULL;
     }
@@ -278,8 +279,8 @@ static const uint8_t *find_value(const struct field *f, const uint8_t *at, const
 
 /* Appends the tuple of one row to `out` and sets its length at the end. On failure returns NULL
  * and sets *bad to the column. */
-static const uint8_t *put_row(struct row_image *m, const uint8_t *at, const uint8_t *end,
-                              struct buf *out, const struct field **bad)
+static const uint8_t *row_image_put_row(struct row_image *m, const uint8_t *at, const uint8_t *end,
+                                        struct buf *out, const struct field **bad)
 {
     const uint8_t *nulls = at;
     size_t k = 0;
@@ -287,16 +288,17 @@ static const uint8_t *put_row(struct row_image *m, const uint8_t *at, const uint
     char *o = out->p + out->len, before = '(';
     for (size_t i = 0; i < m->count; i++) {
         const struct field *f = *bad = &m->fields[i];
-        if (!bit(m->present, i))
+        if (!row_image_bit(m->present, i))
             continue;
-        bool null = bit(nulls, k++);
+        bool null = row_image_bit(nulls, k++);
         size_t len = 0;
         if (!null && !(at = find_value(f, at, end, &len)))
             return NULL;
         if (!f->skip) {
             *o++ = before;
             before = ',';
-            o = null ? db_put_value(o, f->encoding, NULL, 0) : put_field(m, f, out, o, at, len);
+            o = null ? db_put_value(o, f->encoding, NULL, 0)
+                     : row_image_put_field(m, f, out, o, at, len);
             if (!o)
                 return NULL;
         }
@@ -317,7 +319,7 @@ const char *row_image_read(struct row_image *m, const struct event_rows *r, bool
     /* The only option says that JSON values may be given as differences. A bit for each JSON
      * column follows; no MEMORY table has such a column. */
     uint64_t options = after && r->options ? cursor_packed(&c) : 0;
-    if (check_columns(m, r, e) < 0)
+    if (row_image_check_columns(m, r, e) < 0)
         return NULL;
     if (options > 1) {
         err_set(e, ERR_REFUSED, 0, "table %s: a changed row in an unknown format", m->table);
@@ -330,7 +332,7 @@ const char *row_image_read(struct row_image *m, const struct event_rows *r, bool
         return NULL;
     }
     buf_reserve(out, m->room);
-    const uint8_t *next = put_row(m, c.at, c.end, out, &bad);
+    const uint8_t *next = row_image_put_row(m, c.at, c.end, out, &bad);
     if (next)
         return (const char *)next;
     out->len = had;

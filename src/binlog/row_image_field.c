@@ -19,7 +19,7 @@ static char *put_int(const struct field *f, char *o, const uint8_t *v, size_t le
     return db_put_int(o, low_first(v, len), (unsigned)len, f->is_unsigned, f->pad);
 }
 
-static char *put_real(const struct field *f, char *o, const uint8_t *v, size_t len)
+static char *row_image_field_put_real(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     (void)f;
     return db_put_double(o, db_real(low_first(v, len), len == sizeof(float)));
@@ -102,7 +102,8 @@ static char *put_filled(const struct field *f, char *o, const uint8_t *v, size_t
     return o;
 }
 
-static const uint8_t *fill(uint8_t *out, const struct field *f, const uint8_t *v, size_t len)
+static const uint8_t *row_image_field_fill(uint8_t *out, const struct field *f, const uint8_t *v,
+                                           size_t len)
 {
     memset(out, 0, f->size);
     memcpy(out, v, len);
@@ -135,7 +136,7 @@ static char *put_swapped(const struct field *f, char *o, const uint8_t *v)
 static char *put_uuid_old(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     uint8_t u[16];
-    return put_swapped(f, o, fill(u, f, v, len));
+    return put_swapped(f, o, row_image_field_fill(u, f, v, len));
 }
 
 /* Appends a UUID. Versions 6 and later are already ordered and stored unchanged. The server
@@ -144,7 +145,7 @@ static char *put_uuid_old(const struct field *f, char *o, const uint8_t *v, size
 static char *put_uuid(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     uint8_t u[16];
-    fill(u, f, v, len);
+    row_image_field_fill(u, f, v, len);
     bool swapped = u[6] & 0x80 && u[8] >= 1 && u[8] <= 0x80;
     return swapped ? put_swapped(f, o, u) : put_dashed(f, o, u);
 }
@@ -163,7 +164,7 @@ static char *put_inet4(const struct field *f, char *o, const uint8_t *v, size_t 
 {
     uint8_t u[16];
     char text[16];
-    const char *end = put_dotted(text, fill(u, f, v, len));
+    const char *end = put_dotted(text, row_image_field_fill(u, f, v, len));
     return db_put_value(o, f->encoding, text, (size_t)(end - text));
 }
 
@@ -212,7 +213,7 @@ static char *put_inet6(const struct field *f, char *o, const uint8_t *v, size_t 
 {
     uint8_t u[16];
     char text[48];
-    const char *end = put_colons(text, fill(u, f, v, len));
+    const char *end = put_colons(text, row_image_field_fill(u, f, v, len));
     return db_put_value(o, f->encoding, text, (size_t)(end - text));
 }
 
@@ -251,7 +252,7 @@ static uint64_t whole_digits(const struct field *f, uint64_t pairs)
     return f->decimals % 2 ? pairs / 10 : pairs;
 }
 
-static char *quote(char *o)
+static char *row_image_field_quote(char *o)
 {
     *o++ = '\'';
     return o;
@@ -260,7 +261,7 @@ static char *quote(char *o)
 /* Appends the quote and the sign of a TIME. Sets *n to its absolute value. */
 static char *quote_signed(char *o, int64_t *n)
 {
-    o = quote(o);
+    o = row_image_field_quote(o);
     if (*n < 0) {
         *n = -*n;
         *o++ = '-';
@@ -272,15 +273,16 @@ static char *put_year(const struct field *f, char *o, const uint8_t *v, size_t l
 {
     (void)len;
     unsigned year = *v ? 1900u + *v : 0;
-    return quote(f->size == 1 && f->pad == 2 ? db_put_digits(quote(o), year % 100, 2)
-                                             : db_put_digits(quote(o), year, 4));
+    return row_image_field_quote(f->size == 1 && f->pad == 2
+                                     ? db_put_digits(row_image_field_quote(o), year % 100, 2)
+                                     : db_put_digits(row_image_field_quote(o), year, 4));
 }
 
 static char *put_date(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     (void)f;
     uint64_t n = low_first(v, len);
-    return quote(put_ymd(quote(o), n >> 9, n >> 5 & 15, n & 31));
+    return row_image_field_quote(put_ymd(row_image_field_quote(o), n >> 9, n >> 5 & 15, n & 31));
 }
 
 /* Appends a TIME. Its three bytes and those of the fraction form one number with an offset; the
@@ -292,7 +294,7 @@ static char *put_time(const struct field *f, char *o, const uint8_t *v, size_t l
     o = quote_signed(o, &n);
     uint64_t hms = (uint64_t)n >> shift, part = (uint64_t)n & ((UINT64_C(1) << shift) - 1);
     o = put_hms(o, hms >> 12 & 0x3ff, hms >> 6 & 63, hms & 63);
-    return quote(put_fraction(o, f, whole_digits(f, part)));
+    return row_image_field_quote(put_fraction(o, f, whole_digits(f, part)));
 }
 
 static char *put_time_old(const struct field *f, char *o, const uint8_t *v, size_t len)
@@ -301,7 +303,7 @@ static char *put_time_old(const struct field *f, char *o, const uint8_t *v, size
     int64_t n = (int64_t)(low_first(v, len) << 40) >> 40;
     o = quote_signed(o, &n);
     uint64_t u = (uint64_t)n;
-    return quote(put_hms(o, u / 10000, u / 100 % 100, u % 100));
+    return row_image_field_quote(put_hms(o, u / 10000, u / 100 % 100, u % 100));
 }
 
 static char *put_time_hires(const struct field *f, char *o, const uint8_t *v, size_t len)
@@ -311,41 +313,41 @@ static char *put_time_hires(const struct field *f, char *o, const uint8_t *v, si
     o = quote_signed(o, &n);
     uint64_t u = (uint64_t)n, s = u / unit;
     o = put_hms(o, s / 3600, s / 60 % 60, s % 60);
-    return quote(put_fraction(o, f, u % unit));
+    return row_image_field_quote(put_fraction(o, f, u % unit));
 }
 
 static char *put_datetime(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     uint64_t n = high_first(v, 5) & 0x7fffffffff, ymd = n >> 17, month = ymd >> 5;
-    o = put_ymd(quote(o), month / 13, month % 13, ymd & 31);
+    o = put_ymd(row_image_field_quote(o), month / 13, month % 13, ymd & 31);
     *o++ = ' ';
     o = put_hms(o, n >> 12 & 31, n >> 6 & 63, n & 63);
-    return quote(put_fraction(o, f, whole_digits(f, high_first(v + 5, len - 5))));
+    return row_image_field_quote(put_fraction(o, f, whole_digits(f, high_first(v + 5, len - 5))));
 }
 
 static char *put_datetime_old(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     (void)f;
     uint64_t n = low_first(v, len), date = n / 1000000, time = n % 1000000;
-    o = put_ymd(quote(o), date / 10000, date / 100 % 100, date % 100);
+    o = put_ymd(row_image_field_quote(o), date / 10000, date / 100 % 100, date % 100);
     *o++ = ' ';
-    return quote(put_hms(o, time / 10000, time / 100 % 100, time % 100));
+    return row_image_field_quote(put_hms(o, time / 10000, time / 100 % 100, time % 100));
 }
 
 static char *put_datetime_hires(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     uint64_t n = high_first(v, len), s = n / powers[f->decimals], day = s / 86400;
-    o = put_ymd(quote(o), day / 32 / 13, day / 32 % 13, day % 32);
+    o = put_ymd(row_image_field_quote(o), day / 32 / 13, day / 32 % 13, day % 32);
     *o++ = ' ';
     o = put_hms(o, s / 3600 % 24, s / 60 % 60, s % 60);
-    return quote(put_fraction(o, f, n % powers[f->decimals]));
+    return row_image_field_quote(put_fraction(o, f, n % powers[f->decimals]));
 }
 
 /* Appends a time in UTC, which is the time zone of all our sessions. Years begin with March
  * here, so that a leap day is the last day, and all eras of 400 years are alike. */
 static char *put_utc(const struct field *f, char *o, uint64_t seconds, uint64_t fraction)
 {
-    o = quote(o);
+    o = row_image_field_quote(o);
     if (seconds == 0 && fraction == 0) {
         o = put_ymd(o, 0, 0, 0);
     } else {
@@ -359,7 +361,7 @@ static char *put_utc(const struct field *f, char *o, uint64_t seconds, uint64_t 
     }
     *o++ = ' ';
     o = put_hms(o, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    return quote(put_fraction(o, f, fraction));
+    return row_image_field_quote(put_fraction(o, f, fraction));
 }
 
 static char *put_timestamp(const struct field *f, char *o, const uint8_t *v, size_t len)
@@ -454,7 +456,7 @@ struct column_type {
     bool is_unsigned, zerofill, compressed, old;
 };
 
-static void parse(const char *text, struct column_type *out)
+static void row_image_field_parse(const char *text, struct column_type *out)
 {
     size_t n = strcspn(text, "( ");
     *out = (struct column_type){0};
@@ -486,7 +488,7 @@ struct column_kind {
     field_put *put_old, *put_hires;
 };
 
-static bool fixed(struct field *f, field_put *put, size_t size)
+static bool row_image_field_fixed(struct field *f, field_put *put, size_t size)
 {
     f->put = put;
     f->size = (uint32_t)size;
@@ -501,7 +503,8 @@ static bool fit_fixed(struct field *f, const struct column_type *t, const struct
     if (k->type == LOG_YEAR)
         f->pad = t->first == 2 ? 2 : 4;
     bool real = k->type == LOG_FLOAT || k->type == LOG_DOUBLE; /* their metadata is their size */
-    return l->type == k->type && (!real || l->meta == k->size) && fixed(f, k->put, k->size);
+    return l->type == k->type && (!real || l->meta == k->size) &&
+           row_image_field_fixed(f, k->put, k->size);
 }
 
 static bool fit_decimal(struct field *f, const struct column_type *t, const struct logged *l,
@@ -515,7 +518,7 @@ static bool fit_decimal(struct field *f, const struct column_type *t, const stru
     f->precision = (uint8_t)precision;
     f->decimals = (uint8_t)scale;
     f->pad = t->zerofill ? precision - scale : 0;
-    return fixed(f, k->put, decimal_size(precision, scale));
+    return row_image_field_fixed(f, k->put, decimal_size(precision, scale));
 }
 
 static bool fit_bit(struct field *f, const struct column_type *t, const struct logged *l,
@@ -523,7 +526,7 @@ static bool fit_bit(struct field *f, const struct column_type *t, const struct l
 {
     unsigned bits = (l->meta >> 8) * 8 + (l->meta & 0xff);
     return l->type == k->type && bits == t->first && bits >= 1 && bits <= 64 &&
-           fixed(f, k->put, (bits + 7) / 8);
+           row_image_field_fixed(f, k->put, (bits + 7) / 8);
 }
 
 static bool fit_clock(struct field *f, const struct column_type *t, const struct logged *l,
@@ -533,20 +536,21 @@ static bool fit_clock(struct field *f, const struct column_type *t, const struct
         return false;
     f->decimals = (uint8_t)t->first;
     if (l->type == k->type)
-        return l->meta == t->first && fixed(f, k->put, k->size + (t->first + 1) / 2);
+        return l->meta == t->first &&
+               row_image_field_fixed(f, k->put, k->size + (t->first + 1) / 2);
     return l->type == k->old_type &&
-           fixed(f, t->first ? k->put_hires : k->put_old, k->old_size[t->first]);
+           row_image_field_fixed(f, t->first ? k->put_hires : k->put_old, k->old_size[t->first]);
 }
 
-static bool prefixed(struct field *f, field_put *put, unsigned size)
+static bool row_image_field_prefixed(struct field *f, field_put *put, unsigned size)
 {
     f->prefix = size > 255 ? 2 : 1;
-    return fixed(f, put, size);
+    return row_image_field_fixed(f, put, size);
 }
 
 /* Returns whether the lengths match. `length` is in characters, the log's length in bytes. A
  * character takes one to five bytes, the same for all characters. */
-static bool holds(unsigned bytes, unsigned length, bool binary)
+static bool row_image_field_holds(unsigned bytes, unsigned length, bool binary)
 {
     if (binary || length == 0)
         return bytes == length;
@@ -561,7 +565,8 @@ static bool fit_text(struct field *f, const struct column_type *t, const struct 
     unsigned before = compressed && l->meta > 0; /* one byte precedes a compressed value */
     f->compressed = compressed;
     return l->type == (compressed ? LOG_VARCHAR_COMPRESSED : k->type) &&
-           holds(l->meta - before, t->first, binary) && prefixed(f, k->put, l->meta);
+           row_image_field_holds(l->meta - before, t->first, binary) &&
+           row_image_field_prefixed(f, k->put, l->meta);
 }
 
 /* Accepts a BLOB or TEXT, used for players' progress in InnoDB. The number of length bytes
@@ -572,21 +577,22 @@ static bool fit_blob(struct field *f, const struct column_type *t, const struct 
     (void)t;
     f->prefix = (uint8_t)k->size;
     return l->type == k->type && l->meta == k->size &&
-           fixed(f, k->put, (size_t)(UINT32_MAX >> (32 - 8 * k->size)));
+           row_image_field_fixed(f, k->put, (size_t)(UINT32_MAX >> (32 - 8 * k->size)));
 }
 
 /* Accepts MariaDB's VECTOR, which is logged with four bytes per number, as in memory. */
 static bool fit_vector(struct field *f, const struct column_type *t, const struct logged *l,
                        const struct column_kind *k)
 {
-    return l->type == k->type && l->meta == 4 * t->first && prefixed(f, k->put, l->meta);
+    return l->type == k->type && l->meta == 4 * t->first &&
+           row_image_field_prefixed(f, k->put, l->meta);
 }
 
 static bool fit_fixed_binary(struct field *f, const struct column_type *t, const struct logged *l,
                              const struct column_kind *k)
 {
     return l->type == k->type && l->meta == k->size &&
-           prefixed(f, t->old ? k->put_old : k->put, l->meta);
+           row_image_field_prefixed(f, t->old ? k->put_old : k->put, l->meta);
 }
 
 /* The size without a fraction in the format of MySQL 5.6, then the sizes of MariaDB's own format
@@ -602,8 +608,8 @@ static const struct column_kind columns[] = {
     {"mediumint", fit_fixed, LOG_INT24, 3, .put = put_int},
     {"int", fit_fixed, LOG_LONG, 4, .put = put_int},
     {"bigint", fit_fixed, LOG_LONGLONG, 8, .put = put_int},
-    {"float", fit_fixed, LOG_FLOAT, 4, .put = put_real},
-    {"double", fit_fixed, LOG_DOUBLE, 8, .put = put_real},
+    {"float", fit_fixed, LOG_FLOAT, 4, .put = row_image_field_put_real},
+    {"double", fit_fixed, LOG_DOUBLE, 8, .put = row_image_field_put_real},
     {"decimal", fit_decimal, LOG_DECIMAL, .put = put_decimal},
     {"bit", fit_bit, LOG_BIT, .put = put_text},
     {"year", fit_fixed, LOG_YEAR, 1, .put = put_year},
@@ -636,11 +642,11 @@ static bool fit_members(struct field *f, const char *type, const struct logged *
         size = !c.set ? (c.count < 256 ? 1 : 2) : c.count > 32 ? 8 : (c.count + 7) / 8;
     bool same = l->type == (c.set ? LOG_SET : LOG_ENUM) && l->meta == size && size > 0;
     f->is_unsigned = true;
-    return same && fixed(f, put_int, size);
+    return same && row_image_field_fixed(f, put_int, size);
 }
 
 /* Describes a logged type for a message, for instance "VARCHAR of 40 bytes" or "DECIMAL(10,3)". */
-static void describe(const struct logged *l, char *out, size_t size)
+static void row_image_field_describe(const struct logged *l, char *out, size_t size)
 {
     const char *name = logged_types[l->type].name;
     if (l->type == LOG_DECIMAL)
@@ -665,7 +671,7 @@ int field_next(struct field *f, const struct db_column *c, const uint8_t **types
     *f = (struct field){.encoding = c->encoding, .skip = c->generated};
     if (logged_next(types, meta, end, l, e) < 0)
         return -1;
-    parse(c->type, &t);
+    row_image_field_parse(c->type, &t);
     for (size_t i = 0; i < sizeof columns / sizeof *columns && !k; i++)
         k = strcmp(columns[i].name, t.name) == 0 ? &columns[i] : NULL;
     bool members = c->encoding == DB_INDEX; /* true for ENUM and SET */
@@ -675,7 +681,7 @@ int field_next(struct field *f, const struct db_column *c, const uint8_t **types
                        "holds",
                        c->name, c->type);
     if (members ? !fit_members(f, c->type, l) : !k->fit(f, &t, l, k)) {
-        describe(l, text, sizeof text);
+        row_image_field_describe(l, text, sizeof text);
         return err_set(e, ERR_CHANGED, 0, "column %s is %s now, but was %s when it was logged",
                        c->name, c->type, text);
     }

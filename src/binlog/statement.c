@@ -123,7 +123,7 @@ bool statement_read_table(const struct statement_world *world, struct words *w, 
 }
 
 /* Returns whether the text contains the name as a whole word: `s1` is not found in `s10`. */
-static bool holds(const char *sql, size_t len, const char *name)
+static bool statement_holds(const char *sql, size_t len, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; n && i + n <= len; i++)
@@ -140,7 +140,7 @@ static bool holds_quoted(const char *sql, size_t len, const char *name)
     if (!strchr(name, '`'))
         return false;
     sql_ident(&b, name);
-    return holds(sql, len, b.p);
+    return statement_holds(sql, len, b.p);
 }
 
 /* Returns whether the text names the schema in a different spelling (letter case), or names
@@ -161,7 +161,7 @@ static bool names_in_other_letters(const struct statement_world *world, const ch
 
 static bool names_the_schema(const struct statement_world *w, const char *sql, size_t len)
 {
-    return holds(sql, len, w->schema) || holds_quoted(sql, len, w->schema) ||
+    return statement_holds(sql, len, w->schema) || holds_quoted(sql, len, w->schema) ||
            (holds_other_letters(w->schema, strlen(w->schema)) &&
             names_in_other_letters(w, sql, len));
 }
@@ -176,7 +176,7 @@ static bool names_a_table(const struct statement_world *w, const char *sql, size
         if (strange && holds_other_letters(name, strlen(name)))
             return true;
         if (!db_sentinel_own(w->sentinel, name) &&
-            (holds(sql, len, name) || holds_quoted(sql, len, name)))
+            (statement_holds(sql, len, name) || holds_quoted(sql, len, name)))
             return true;
     }
     return false;
@@ -246,7 +246,7 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
 /* Returns true for DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the
  * same. CREATE OR REPLACE drops it as well and creates it again, and MariaDB logs only this
  * statement. */
-static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
+static bool statement_drops_schema(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
     bool drops = words_next(&w) &&
@@ -259,11 +259,11 @@ static bool drops_schema(const struct statement_world *world, const char *sql, s
 /* Returns whether a statement may affect the world. Its objects are qualified by their schema,
  * or unqualified if that is the default schema. A definition also names its table. Other
  * statements may change rows through a view that hides the table. */
-static bool concerns(const struct statement_world *world, const char *from, const char *sql,
-                     size_t len)
+static bool statement_concerns(const struct statement_world *world, const char *from,
+                               const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
-    bool drops = drops_schema(world, sql, len);
+    bool drops = statement_drops_schema(world, sql, len);
     if (strcasecmp(from, world->schema) != 0 && !drops && !names_the_schema(world, sql, len))
         return false;
     if (!words_next(&w) || (!drops && statement_changes_nothing(sql, len)))
@@ -309,7 +309,7 @@ static bool brings_tables(const struct statement_world *world, const char *from,
     return words_next_any(&w, "RENAME ALTER CREATE") && defines_tables(&w);
 }
 
-static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
+static bool statement_read_mark(const char *sql, size_t len, struct statement_mark *m)
 {
     const char *at = memmem(sql, len, MARK_OPENS, sizeof MARK_OPENS - 1);
     char text[STATEMENT_MARK_MAX];
@@ -330,7 +330,7 @@ static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
 }
 
 /* Returns whether a comment can contain the name without being ended by it. */
-static bool speakable(const char *name)
+static bool statement_speakable(const char *name)
 {
     return name[0] && !strpbrk(name, "*/ \t\r\n");
 }
@@ -338,8 +338,8 @@ static bool speakable(const char *name)
 void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX])
 {
     int n = snprintf(out, STATEMENT_MARK_MAX, MARK_OPENS "%s as %s",
-                     speakable(m->dump) ? m->dump : "(file)", m->nonce);
-    if (speakable(m->upto.file))
+                     statement_speakable(m->dump) ? m->dump : "(file)", m->nonce);
+    if (statement_speakable(m->upto.file))
         n += snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, " upto %s %" PRIu64, m->upto.file,
                       m->upto.pos);
     snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, MARK_CLOSES);
@@ -389,7 +389,7 @@ static bool judge_swap(const struct statement_world *world, const char *from, co
 {
     struct words w = {.s = sql, .end = sql + len};
     if (strcasecmp(from, world->schema) != 0 || !words_next_any(&w, "RENAME DROP") ||
-        !read_mark(sql, len, &out->mark))
+        !statement_read_mark(sql, len, &out->mark))
         return false;
     out->kind = STATEMENT_SWAP;
     return true;
@@ -425,7 +425,7 @@ void statement_judge(const struct statement_world *world, const char *from, cons
         return;
     words_mask(sql, len, &names);
     bool elsewhere = defines_elsewhere(world, from, names.p, names.len);
-    if (!elsewhere && concerns(world, from, names.p, names.len))
+    if (!elsewhere && statement_concerns(world, from, names.p, names.len))
         out->kind = STATEMENT_CHANGE;
     else if (!elsewhere && brings_tables(world, from, names.p, names.len))
         out->kind = STATEMENT_ARRIVAL;

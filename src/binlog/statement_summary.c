@@ -11,8 +11,8 @@
 
 /* Reads a table's name. Tables outside the world, the sentinel and its lease are skipped.
  * Returns false if the table cannot be determined. */
-static bool read_table(const struct statement_world *world, struct words *w, const char *from,
-                       struct statement_summary *out)
+static bool statement_summary_read_table(const struct statement_world *world, struct words *w,
+                                         const char *from, struct statement_summary *out)
 {
     const struct db_table *t;
     struct words ahead = *w;
@@ -53,7 +53,8 @@ static const char *read_verb(struct words *w, bool *list)
 }
 
 /* Returns true for DROP DATABASE of the world's own schema. */
-static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
+static bool statement_summary_drops_schema(const struct statement_world *world, const char *sql,
+                                           size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
     if (!words_next_any(&w, "DROP") || !words_next_any(&w, "DATABASE SCHEMA") || !words_next(&w))
@@ -70,7 +71,7 @@ bool statement_summary(const struct statement_world *world, const char *from, co
     bool list = false, more = true;
     *out = (struct statement_summary){.verb = read_verb(&w, &list)};
     if (!out->verb) {
-        out->schema = drops_schema(world, sql, len);
+        out->schema = statement_summary_drops_schema(world, sql, len);
         out->verb = out->schema ? "dropped" : NULL;
         return out->schema;
     }
@@ -80,7 +81,7 @@ bool statement_summary(const struct statement_world *world, const char *from, co
             ;
     }
     /* "a, b" or "a TO b, c TO d": a name after TO is a new name and is skipped */
-    while (more && read_table(world, &w, from, out) && list) {
+    while (more && statement_summary_read_table(world, &w, from, out) && list) {
         while ((more = words_next(&w)) && !words_is(&w, ","))
             ;
     }
@@ -101,7 +102,7 @@ static bool brief_goes_on(const struct words *w, bool definition)
 }
 
 /* Returns whether this is a definition of anything except accounts and servers. */
-static bool defines(struct words w)
+static bool statement_summary_defines(struct words w)
 {
     bool tables = words_any(&w, "CREATE ALTER DROP RENAME TRUNCATE OPTIMIZE REPAIR");
     for (int i = 0; tables && i < 3 && words_next(&w); i++)
@@ -118,7 +119,7 @@ void statement_brief(const char *sql, size_t len, char *out, size_t room)
         const char *at = words_skip_edges(blank, w.end), *after = w.s;
         bool first = b.len == 0, text = !w.quoted && strchr("'\"", w.word[0]);
         if (first)
-            definition = defines(w);
+            definition = statement_summary_defines(w);
         if (text)
             after = definition ? words_skip_text(at, w.end) : NULL;
         left_out = text ? !after : !first && !brief_goes_on(&w, definition);

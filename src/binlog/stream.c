@@ -94,7 +94,7 @@ static void hint_privileges(const struct binlog *b, struct err *e)
     db_close(db);
 }
 
-static int fail(struct binlog *b, const char *what, struct err *e)
+static int stream_fail(struct binlog *b, const char *what, struct err *e)
 {
     unsigned num = mysql_errno(b->db->my);
     struct err why = {0};
@@ -110,7 +110,7 @@ static int fail(struct binlog *b, const char *what, struct err *e)
 
 /* ---- the session ---- */
 
-static void disconnect(struct binlog *b)
+static void stream_disconnect(struct binlog *b)
 {
     if (b->db)
         client_log_close(&b->log);
@@ -122,7 +122,7 @@ static void disconnect(struct binlog *b)
 /* Sets variables of both servers under their old and new names; a server treats an unknown one
  * as a user variable. A replica sends the same: support for checksums, GTIDs and gaps, and its
  * identity. The identity lets the server end a dead session of ours. */
-static int set_up(struct binlog *b, int64_t heartbeat, struct err *e)
+static int stream_set_up(struct binlog *b, int64_t heartbeat, struct err *e)
 {
     int64_t ns = heartbeat * 1000000;
     if (db_execf(b->db, e,
@@ -141,7 +141,7 @@ static int set_up(struct binlog *b, int64_t heartbeat, struct err *e)
 }
 
 /* Connects and requests the log. `pos` has 32 bits in the protocol. */
-static int connect_server(struct binlog *b, uint32_t pos, struct err *e)
+static int stream_connect_server(struct binlog *b, uint32_t pos, struct err *e)
 {
     struct db_params mine = b->params;
     int64_t heartbeat = b->options.heartbeat > 0 ? b->options.heartbeat : HEARTBEAT;
@@ -156,11 +156,11 @@ static int connect_server(struct binlog *b, uint32_t pos, struct err *e)
     if (b->options.to_end)
         db_binlog_pos(db, &b->until);
     b->began = clock_mono();
-    if (set_up(b, heartbeat, e) == 0) {
+    if (stream_set_up(b, heartbeat, e) == 0) {
         if (client_log_open(&b->log, db->my, b->from.file, pos, b->id,
                             DUMP_ALL | (b->options.to_end ? DUMP_TO_END : 0)) == 0)
             return 0;
-        fail(b, "asking for the binary log", e);
+        stream_fail(b, "asking for the binary log", e);
     }
     db_close(db);
     b->db = NULL;
@@ -176,7 +176,7 @@ static int next_packet(struct binlog *b, struct err *e)
     b->began = clock_mono();
     int got = client_log_next(&b->log, &packet, &n);
     if (got < 0)
-        return fail(b, "reading the binary log", e);
+        return stream_fail(b, "reading the binary log", e);
     if (got == 0)
         return 0;
     if (n < 2 || packet[0] != 0)
@@ -188,7 +188,7 @@ static int next_packet(struct binlog *b, struct err *e)
 
 static int give_up(struct binlog *b, struct err *e)
 {
-    disconnect(b);
+    stream_disconnect(b);
     if (e && e->cls == ERR_GAP)
         err_hint(e, "the log was purged, reset or damaged, or this is another server; what it held "
                     "from there on is lost, only a new dump closes the gap");
@@ -238,7 +238,7 @@ static int connect_at(struct binlog *b, const struct db_binlog_pos *from, uint32
         return give_up(b, e);
     }
     b->half = false;
-    if (connect_server(b, pos, e) < 0)
+    if (stream_connect_server(b, pos, e) < 0)
         return -1;
     int got = next_packet(b, e);
     if (got < 0 || (got == 0 && end_of_log(b, e) < 0))
@@ -266,7 +266,7 @@ struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos
 }
 
 /* Reads a packet and advances the position. */
-static int read_event(struct binlog *b, struct event *out, struct err *e)
+static int stream_read_event(struct binlog *b, struct event *out, struct err *e)
 {
     int got = b->waiting ? 1 : next_packet(b, e);
     b->waiting = false;
@@ -332,7 +332,7 @@ static int skip_half_event(struct binlog *b, struct err *e)
     if (got == 0 || size < b->position.pos || size - b->position.pos > HALF_MAX)
         return -1;
     b->position.broke_off |= size % BLOCK != 0 && size % BLOCK != ENCRYPTED_HEAD;
-    disconnect(b);
+    stream_disconnect(b);
     return connect_at(b, &from, 0, true, e);
 }
 
@@ -345,9 +345,9 @@ int binlog_next(struct binlog *b, struct event *out, struct err *e)
         return err_set(e, ERR_UNREACHABLE, 0, "not connected to read the binary log");
     do {
         b->position.group.cut = false;
-        got = read_event(b, out, e);
+        got = stream_read_event(b, out, e);
         if (got < 0 && skip_half_event(b, e) == 0)
-            got = read_event(b, out, e);
+            got = stream_read_event(b, out, e);
         if (got == 1)
             before = before_start(b, out, e);
     } while (got == 1 && before == 1);
@@ -378,7 +378,7 @@ void binlog_close(struct binlog *b)
 {
     if (!b)
         return;
-    disconnect(b);
+    stream_disconnect(b);
     buf_free(&b->plain);
     free(b);
 }

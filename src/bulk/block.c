@@ -71,8 +71,8 @@ static bool put_double(const struct sql_literal *l, struct bulk_cells *c, size_t
 
 /* Stores a value as bytes. A decimal stays text, because the server parses it as exactly as a
  * literal. With an exponent the server would treat it as a double. */
-static bool put_bytes(struct buf *scratch, const struct sql_literal *l, struct bulk_cells *c,
-                      size_t row)
+static bool block_put_bytes(struct buf *scratch, const struct sql_literal *l, struct bulk_cells *c,
+                            size_t row)
 {
     char *from = scratch->p + scratch->len, *out = from;
     if (l->kind != SQL_IS_NUMBER) {
@@ -90,8 +90,8 @@ static bool put_bytes(struct buf *scratch, const struct sql_literal *l, struct b
     return true;
 }
 
-static bool put_value(struct bulk_block *k, struct bulk_cells *c, const struct sql_literal *l,
-                      size_t row)
+static bool block_put_value(struct bulk_block *k, struct bulk_cells *c, const struct sql_literal *l,
+                            size_t row)
 {
     c->null[row] = l->kind == SQL_IS_NULL ? BULK_NULL : BULK_GIVEN;
     if (l->kind == SQL_IS_NULL) {
@@ -102,7 +102,7 @@ static bool put_value(struct bulk_block *k, struct bulk_cells *c, const struct s
         return true;
     }
     if (c->kind == BULK_BYTES)
-        return put_bytes(&k->scratch, l, c, row);
+        return block_put_bytes(&k->scratch, l, c, row);
     if (l->kind != SQL_IS_NUMBER)
         return false;
     return c->kind == BULK_DOUBLE ? put_double(l, c, row) : put_integer(l, c, row);
@@ -110,8 +110,8 @@ static bool put_value(struct bulk_block *k, struct bulk_cells *c, const struct s
 
 /* Reads one tuple into row `row` and returns the position after it. Increases `bytes` by the
  * tuple's size in a packet. */
-static const char *read_tuple(struct bulk_block *k, const char *s, const char *end, size_t row,
-                              size_t *bytes)
+static const char *block_read_tuple(struct bulk_block *k, const char *s, const char *end,
+                                    size_t row, size_t *bytes)
 {
     struct sql_literal l;
     if (s >= end || *s != '(')
@@ -119,7 +119,8 @@ static const char *read_tuple(struct bulk_block *k, const char *s, const char *e
     for (size_t i = 0; i < k->count; i++) {
         struct bulk_cells *c = &k->columns[i];
         s = sql_read_literal(s + 1, end, &l);
-        if (!s || s >= end || *s != (i + 1 < k->count ? ',' : ')') || !put_value(k, c, &l, row))
+        if (!s || s >= end || *s != (i + 1 < k->count ? ',' : ')') ||
+            !block_put_value(k, c, &l, row))
             return NULL;
         *bytes += 1 + (c->width ? c->width : c->lengths[row] + 9);
     }
@@ -147,7 +148,7 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
                 }
             }
         }
-        const char *next = read_tuple(k, s, end, k->rows, &bytes);
+        const char *next = block_read_tuple(k, s, end, k->rows, &bytes);
         if (!next || (next != end && (end - next < 3 || next[0] != ',' || next[1] != '\n')))
             return NULL;
         if (bytes > packet && k->rows > 0)

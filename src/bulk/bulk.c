@@ -63,8 +63,8 @@ static enum bulk_kind kind_of(const struct db_column *c)
     return BULK_BYTES;
 }
 
-static int find_columns(struct bulk_column *out, const struct db_table *place, char *const *names,
-                        size_t count, struct err *e)
+static int bulk_find_columns(struct bulk_column *out, const struct db_table *place,
+                             char *const *names, size_t count, struct err *e)
 {
     if (count == 0)
         return err_set(e, ERR_DAMAGED, 0, "table %s: rows without columns", place->name);
@@ -114,7 +114,7 @@ struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packe
                           .packet_max = packet,
                           .packet = packet > 0 && packet / 2 < UNIT_BYTES ? (size_t)packet / 2
                                                                           : UNIT_BYTES};
-    int rc = find_columns(columns, place, names, count, e);
+    int rc = bulk_find_columns(columns, place, names, count, e);
     if (rc == 0) {
         b->turns = double_buffer_open(send_unit, on_edge, b);
         for (size_t i = 0; i < 2; i++)
@@ -146,8 +146,8 @@ void db_bulk_close(struct db_bulk *b)
 }
 
 /* Fills a unit with rows. Returns the position after the last row taken. */
-static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end,
-                        struct err *e)
+static const char *bulk_fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end,
+                             struct err *e)
 {
     if (b->way == DB_BULK_LOCAL) { /* LOAD DATA may split its data anywhere */
         buf_clear(&u->text);
@@ -170,7 +170,7 @@ int db_bulk_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
 {
     const char *end = s + len;
     while (s < end) {
-        s = fill(b, &b->units[double_buffer_half(b->turns)], s, end, e);
+        s = bulk_fill(b, &b->units[double_buffer_half(b->turns)], s, end, e);
         if (!s || double_buffer_turn(b->turns, e) < 0)
             return -1;
     }

@@ -12,7 +12,7 @@
 
 /* Writes a value and returns the end of the output, which is never longer than the literal.
  * Returns NULL if the value is not a plain literal. */
-static char *put_value(const struct sql_literal *l, char *o)
+static char *local_put_value(const struct sql_literal *l, char *o)
 {
     char *bytes = o + l->len / 2, *end;
     switch (l->kind) {
@@ -53,7 +53,7 @@ int bulk_lines(struct buf *out, const char *s, size_t len)
             return -1;
         do {
             s = sql_read_literal(s + 1, end, &l);
-            if (!s || s == end || (*s != ',' && *s != ')') || !(o = put_value(&l, o)))
+            if (!s || s == end || (*s != ',' && *s != ')') || !(o = local_put_value(&l, o)))
                 return -1;
             *o++ = *s == ',' ? '\r' : '\n';
         } while (*s == ',');

@@ -26,26 +26,27 @@ static void add_place(struct buf *sql, enum db_encoding encoding, bool array)
         bulk_expression(sql, array && encoding == DB_INDEX ? DB_RAW : encoding, "?");
 }
 
-static int refused(const struct db_bulk *b, MYSQL_STMT *stmt, mono_t began, struct err *e)
+static int prepared_refused(const struct db_bulk *b, MYSQL_STMT *stmt, mono_t began, struct err *e)
 {
     return db_fail_stmt(b->db, stmt, began, "rows refused", e);
 }
 
-static void unprepare(struct bulk_statement *s)
+static void prepared_unprepare(struct bulk_statement *s)
 {
     if (s->stmt)
         mysql_stmt_close(s->stmt);
     *s = (struct bulk_statement){0};
 }
 
-static int prepare(const struct db_bulk *b, struct bulk_statement *s, unsigned rows, struct err *e)
+static int prepared_prepare(const struct db_bulk *b, struct bulk_statement *s, unsigned rows,
+                            struct err *e)
 {
     const struct bulk_prepared *p = &b->prepared;
     SCOPED(buf_free) struct buf sql = {0};
     mono_t began = clock_mono();
     if (s->rows == rows)
         return 0;
-    unprepare(s);
+    prepared_unprepare(s);
     s->stmt = mysql_stmt_init(b->db->my);
     if (!s->stmt)
         return err_set(e, ERR_SYSTEM, 0, "no prepared statement");
@@ -55,10 +56,10 @@ static int prepare(const struct db_bulk *b, struct bulk_statement *s, unsigned r
         buf_add(&sql, p->row.p, p->row.len);
     }
     int rc = mysql_stmt_prepare(s->stmt, sql.p, sql.len) != 0
-                 ? refused(b, s->stmt, began, e)
+                 ? prepared_refused(b, s->stmt, began, e)
                  : db_check_places(b->db, s->stmt, rows * p->columns, e);
     if (rc < 0)
-        unprepare(s);
+        prepared_unprepare(s);
     else
         s->rows = rows;
     return rc;
@@ -90,14 +91,14 @@ int bulk_prepared_open(struct db_bulk *b, const struct bulk_column *columns, siz
         p->most = most ? (unsigned)most : 1;
     }
     p->binds = xcalloc(p->most * count, sizeof *p->binds);
-    return prepare(b, &p->one, 1, e);
+    return prepared_prepare(b, &p->one, 1, e);
 }
 
 void bulk_prepared_close(struct bulk_prepared *p)
 {
-    unprepare(&p->one);
-    unprepare(&p->full);
-    unprepare(&p->rest);
+    prepared_unprepare(&p->one);
+    prepared_unprepare(&p->full);
+    prepared_unprepare(&p->rest);
     buf_free(&p->head);
     buf_free(&p->row);
     free(p->binds);
@@ -113,11 +114,11 @@ static MYSQL_BIND bind_of(const struct bulk_cells *c)
 }
 
 /* Executes a statement with the values in p->binds. */
-static int execute(struct db_bulk *b, MYSQL_STMT *stmt, struct err *e)
+static int prepared_execute(struct db_bulk *b, MYSQL_STMT *stmt, struct err *e)
 {
     mono_t began = clock_mono();
     if (mysql_stmt_bind_param(stmt, b->prepared.binds) != 0 || mysql_stmt_execute(stmt) != 0)
-        return refused(b, stmt, began, e);
+        return prepared_refused(b, stmt, began, e);
     b->taken += mysql_stmt_affected_rows(stmt);
     b->warnings += mysql_warning_count(b->db->my);
     return 0;
@@ -125,11 +126,11 @@ static int execute(struct db_bulk *b, MYSQL_STMT *stmt, struct err *e)
 
 /* Returns the statement for `rows` rows. If the server allows no more prepared statements,
  * returns the one for a single row: it already exists, and rows are already being sent. */
-static struct bulk_statement *statement(struct db_bulk *b, unsigned rows, struct err *e)
+static struct bulk_statement *prepared_statement(struct db_bulk *b, unsigned rows, struct err *e)
 {
     struct bulk_prepared *p = &b->prepared;
     struct bulk_statement *s = rows == 1 ? &p->one : rows == p->most ? &p->full : &p->rest;
-    if (prepare(b, s, rows, e) == 0)
+    if (prepared_prepare(b, s, rows, e) == 0)
         return s;
     if (e->num != DB_BULK_NONE_LEFT)
         return NULL;
@@ -141,7 +142,7 @@ int bulk_rows_send(struct db_bulk *b, const struct bulk_block *k, struct err *e)
 {
     for (unsigned row = 0; row < k->rows;) {
         unsigned left = k->rows - row, most = b->prepared.most;
-        struct bulk_statement *s = statement(b, left < most ? left : most, e);
+        struct bulk_statement *s = prepared_statement(b, left < most ? left : most, e);
         MYSQL_BIND *at = b->prepared.binds;
         if (!s)
             return -1;
@@ -157,7 +158,7 @@ int bulk_rows_send(struct db_bulk *b, const struct bulk_block *k, struct err *e)
                     at->buffer_length = c->lengths[row];
                 }
             }
-        if (execute(b, s->stmt, e) < 0)
+        if (prepared_execute(b, s->stmt, e) < 0)
             return -1;
     }
     return 0;
@@ -189,8 +190,8 @@ int bulk_array_send(struct db_bulk *b, const struct bulk_block *k, struct err *e
         bind->u.indicator = c->null;
     }
     if (mysql_stmt_attr_set(stmt, STMT_ATTR_ARRAY_SIZE, &rows) != 0)
-        return refused(b, stmt, clock_mono(), e);
-    return execute(b, stmt, e);
+        return prepared_refused(b, stmt, clock_mono(), e);
+    return prepared_execute(b, stmt, e);
 }
 
 #else

@@ -15,7 +15,7 @@
 
 /* The order matters: later parts use facts of earlier ones. The facts about tables are loaded
  * first. */
-static void ask_server(struct check *c)
+static void check_ask_server(struct check *c)
 {
     check_load_world(c);
     check_load_neighbours(c);
@@ -48,7 +48,7 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
         check_prove_log(&c, password.p);
     buf_free(&password); /* not in memory for the rest of the check */
     if (c.db)
-        ask_server(&c);
+        check_ask_server(&c);
     else
         check_rules(&c, &blind, 1);
     check_dumps(&c);
@@ -72,7 +72,7 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
 }
 
 /* Returns the first failure in full, and the number of the other failures. */
-static json_t *failures(const struct check *c)
+static json_t *check_failures(const struct check *c)
 {
     SCOPED(buf_free) struct buf what = {0};
     const json_t *first = NULL;
@@ -105,10 +105,10 @@ json_t *check_again(const struct config *cfg, const char *password)
     check_connect(&c, password);
     if (c.db) {
         check_prove_log(&c, password);
-        ask_server(&c);
+        check_ask_server(&c);
         check_journal_dir(&c);
         check_neighbours(&c);
-        out = failures(&c);
+        out = check_failures(&c);
     }
     check_free(&c);
     return out;

@@ -42,7 +42,7 @@ static const char any_function[] =
 
 /* Fills in the schema. The engine and the account are filled in only if the condition has
  * placeholders for them. */
-static char *condition(const struct check *c, const char *sql)
+static char *needed_grants_condition(const struct check *c, const char *sql)
 {
     struct buf b = {0};
     bool replaced = strchr(sql, '$') != NULL, others = strstr(sql, FOREIGN) != NULL;
@@ -88,8 +88,8 @@ static const struct server_need {
      "every restore fails as long as there are triggers of such definers"},
 };
 
-static void add(struct needed_grants *n, const char *sql, const char *why, const char *lost,
-                char *only_if)
+static void needed_grants_add(struct needed_grants *n, const char *sql, const char *why,
+                              const char *lost, char *only_if)
 {
     n->list = xgrow(n->list, n->count, sizeof *n->list);
     n->list[n->count++] = (struct needed_grant){
@@ -112,14 +112,15 @@ static void server_grants(struct check *c, struct needed_grants *out)
         SCOPED(xfree) char *sql =
             xasprintf("GRANT %s ON %s TO %s;", name, server_privilege_on(c->version, n->privilege),
                       check_text(c, "account"));
-        add(out, sql, n->why, n->lost, n->only_if ? condition(c, n->only_if) : NULL);
+        needed_grants_add(out, sql, n->why, n->lost,
+                          n->only_if ? needed_grants_condition(c, n->only_if) : NULL);
     }
 }
 
 /* Adds the setting log_bin_trust_function_creators. Its alternative, the privilege SUPER, is not
  * advised because it allows everything. On MariaDB, a setting made by the session that reads the
  * script cannot survive a server restart. */
-static void trust(struct check *c, struct needed_grants *out)
+static void needed_grants_trust(struct check *c, struct needed_grants *out)
 {
     bool requests = false;
     if (!check_is(c, "@log_bin") || check_value(c, "@" TRUST) != 0 ||
@@ -127,9 +128,10 @@ static void trust(struct check *c, struct needed_grants *out)
         return;
     for (unsigned k = 0; k < c->cfg->ledger_count; k++)
         requests |= c->cfg->ledgers[k].request != NULL;
-    SCOPED(xfree) char *triggers = condition(c, any_trigger),
-                       *functions = condition(c, any_function);
-    add(out, c->mariadb ? "SET @@GLOBAL." TRUST "=1;" : "SET PERSIST " TRUST "=1;",
+    SCOPED(xfree) char *triggers = needed_grants_condition(c, any_trigger),
+                       *functions = needed_grants_condition(c, any_function);
+    needed_grants_add(
+        out, c->mariadb ? "SET @@GLOBAL." TRUST "=1;" : "SET PERSIST " TRUST "=1;",
         c->mariadb ? MY_CNF
                    : "with a binary log a restore can make triggers and functions only with this "
                      "setting",
@@ -162,7 +164,7 @@ static void schema_grants(struct check *c, struct needed_grants *out)
     SCOPED(buf_free) struct buf grant = {0};
     SCOPED(xfree) char *why = schema_reasons(c);
     check_schema_grant(c, &grant, c->cfg->schema, false);
-    add(out, grant.p, why, NULL, NULL);
+    needed_grants_add(out, grant.p, why, NULL, NULL);
 }
 
 /* Adds the privileges that are missing on a schema other than the world's, if any. */
@@ -180,7 +182,7 @@ static void other_schema(struct check *c, const char *schema, const char *privil
     /* A new grant row hides what a wider one gives, so a new row needs all privileges. */
     bool own_row = row && strcmp(row->schema, pattern.p) == 0;
     SCOPED(xfree) char *sql = xasprintf("GRANT %s%s;", own_row ? missing.p : privileges, target.p);
-    add(out, sql, why, lost, NULL);
+    needed_grants_add(out, sql, why, lost, NULL);
 }
 
 static void other_schemas(struct check *c, struct needed_grants *out)
@@ -206,20 +208,21 @@ static void blocker_grants(struct check *c, struct needed_grants *out)
     if (!c->cfg->restore_ends_none)
         check_blocker_grants(c, &grants);
     for (size_t i = 0; i < grants.count; i++)
-        add(out, grants.list[i],
+        needed_grants_add(
+            out, grants.list[i],
             "a restore sees and ends idle sessions that hold a lock on the lost tables",
             "such a session keeps the world down until somebody ends it", NULL);
 }
 
 /* Statements with a condition come last: if the server does not let even its administrator evaluate
  * a condition, the script ends there. */
-static void needed(struct check *c, struct needed_grants *out)
+static void needed_grants_needed(struct check *c, struct needed_grants *out)
 {
     schema_grants(c, out);
     other_schemas(c, out);
     blocker_grants(c, out);
     server_grants(c, out);
-    trust(c, out);
+    needed_grants_trust(c, out);
 }
 
 void needed_grants_free(struct needed_grants *n)
@@ -236,7 +239,7 @@ void needed_grants_free(struct needed_grants *n)
 /* ---- with an administrator's session ---- */
 
 /* Removes the grants whose condition does not hold. */
-static int evaluate(struct db *admin, struct needed_grants *n, struct err *e)
+static int needed_grants_evaluate(struct db *admin, struct needed_grants *n, struct err *e)
 {
     size_t kept = 0;
     int rc = 0;
@@ -287,8 +290,8 @@ int needed_grants_for(const struct config *cfg, struct db *admin, const char *ac
     if (rc == 0)
         rc = db_grants_of(admin, account, &c.grants, &unknown, e);
     if (rc == 0) {
-        needed(&c, out);
-        rc = evaluate(admin, out, e);
+        needed_grants_needed(&c, out);
+        rc = needed_grants_evaluate(admin, out, e);
     }
     c.db = NULL; /* the caller closes it */
     check_free(&c);
@@ -321,7 +324,7 @@ static bool known_false(const struct check *c, const struct needed_grant *g)
 
 /* Appends the statement in one line, because the stock client sends everything up to a ";". The
  * server evaluates the condition when the script is applied. */
-static void statement(struct buf *b, const struct needed_grant *g)
+static void needed_grants_statement(struct buf *b, const struct needed_grant *g)
 {
     size_t len = strlen(g->sql) - 1; /* without ";" */
     if (!g->only_if) {
@@ -350,7 +353,7 @@ static int add_statement(json_t *list, const char *why, const char *sql, struct 
 }
 
 /* Reports the first failed check, which is the reason why there is no session. */
-static int no_session(const struct check *c, struct err *e)
+static int needed_grants_no_session(const struct check *c, struct err *e)
 {
     for (size_t i = 0; i < json_array_size(c->list); i++) {
         const json_t *o = json_array_get(c->list, i);
@@ -365,24 +368,25 @@ static int no_session(const struct check *c, struct err *e)
 /* Returns the session settings with which the server parses the script, whatever its global
  * settings are. Without them, MariaDB would create an account without a password if the account was
  * dropped in the meantime. */
-static const char *mode(const struct check *c)
+static const char *needed_grants_mode(const struct check *c)
 {
     return c->mariadb ? "SET NAMES utf8mb4, SESSION sql_mode='NO_AUTO_CREATE_USER';"
                       : "SET NAMES utf8mb4, SESSION sql_mode='';";
 }
 
-static int statements(struct check *c, json_t *list, struct err *e)
+static int needed_grants_statements(struct check *c, json_t *list, struct err *e)
 {
     struct needed_grants n = {0};
     int rc = 0;
-    needed(c, &n);
+    needed_grants_needed(c, &n);
     for (size_t i = 0; i < n.count && rc == 0; i++) {
         SCOPED(buf_free) struct buf b = {0};
         if (known_false(c, &n.list[i]))
             continue;
         if (json_array_size(list) == 0)
-            rc = add_statement(list, "how this session reads the following statements", mode(c), e);
-        statement(&b, &n.list[i]);
+            rc = add_statement(list, "how this session reads the following statements",
+                               needed_grants_mode(c), e);
+        needed_grants_statement(&b, &n.list[i]);
         if (rc == 0)
             rc = add_statement(list, n.list[i].why, b.p, e);
     }
@@ -400,10 +404,10 @@ int check_grants(const struct config *cfg, struct progress *p, json_t **result, 
     if (check_secrets(&c, &password) == 0)
         check_connect(&c, password.p);
     buf_free(&password);
-    int rc = c.db ? db_grants(c.db, &c.grants, &unknown, e) : no_session(&c, e);
+    int rc = c.db ? db_grants(c.db, &c.grants, &unknown, e) : needed_grants_no_session(&c, e);
     if (rc == 0) {
         check_load_world(&c);
-        rc = statements(&c, list, e);
+        rc = needed_grants_statements(&c, list, e);
     }
     if (rc == 0)
         *result = json_pack("{s:O}", "grants", list);

@@ -19,7 +19,7 @@ struct part {
     size_t len;
 };
 
-static struct part trim(struct part p)
+static struct part option_file_trim(struct part p)
 {
     for (; p.len > 0 && strchr(BLANKS, *p.s); p.s++)
         p.len--;
@@ -51,7 +51,8 @@ static bool drop_prefix(struct part *p, const char *prefix)
 void option_line(struct option_search *s, const char *line, size_t len)
 {
     const char *equals = memchr(line, '=', len);
-    struct part name = trim((struct part){line, equals ? (size_t)(equals - line) : len});
+    struct part name =
+        option_file_trim((struct part){line, equals ? (size_t)(equals - line) : len});
     drop_prefix(&name, "loose");
     bool off = drop_prefix(&name, "skip") || drop_prefix(&name, "disable");
     if (!off)
@@ -63,7 +64,8 @@ void option_line(struct option_search *s, const char *line, size_t len)
         buf_addc(&s->value, off ? '0' : '1');
         return;
     }
-    struct part value = trim((struct part){equals + 1, len - (size_t)(equals + 1 - line)});
+    struct part value =
+        option_file_trim((struct part){equals + 1, len - (size_t)(equals + 1 - line)});
     if (value.len >= 2 && strchr("'\"", *value.s) && value.s[value.len - 1] == *value.s)
         value = (struct part){value.s + 1, value.len - 2};
     buf_adds(&s->value, "");
@@ -100,9 +102,9 @@ static bool is_server_group(struct part p)
     return false;
 }
 
-static void read_file(struct option_search *s, const char *path, unsigned depth);
+static void option_file_read_file(struct option_search *s, const char *path, unsigned depth);
 
-static int by_name(const void *a, const void *b)
+static int option_file_by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -120,29 +122,29 @@ static void read_dir(struct option_search *s, const char *path, unsigned depth)
     if (dir)
         closedir(dir);
     if (names.count)
-        qsort(names.list, names.count, sizeof *names.list, by_name);
+        qsort(names.list, names.count, sizeof *names.list, option_file_by_name);
     for (size_t i = 0; i < names.count; i++) {
         SCOPED(xfree) char *file = xasprintf("%s/%s", path, names.list[i]);
-        read_file(s, file, depth);
+        option_file_read_file(s, file, depth);
     }
 }
 
-static void include(struct option_search *s, struct part line, unsigned depth)
+static void option_file_include(struct option_search *s, struct part line, unsigned depth)
 {
     static const char dir[] = "!includedir", file[] = "!include";
     bool whole_dir = text_starts(line.s, dir);
     size_t n = whole_dir ? strlen(dir) : strlen(file);
     if (!whole_dir && !text_starts(line.s, file))
         return;
-    struct part rest = trim((struct part){line.s + n, line.len > n ? line.len - n : 0});
+    struct part rest = option_file_trim((struct part){line.s + n, line.len > n ? line.len - n : 0});
     SCOPED(xfree) char *path = xstrndup(rest.s, rest.len);
     if (whole_dir)
         read_dir(s, path, depth + 1);
     else
-        read_file(s, path, depth + 1);
+        option_file_read_file(s, path, depth + 1);
 }
 
-static void read_file(struct option_search *s, const char *path, unsigned depth)
+static void option_file_read_file(struct option_search *s, const char *path, unsigned depth)
 {
     SCOPED(buf_free) struct buf text = {0};
     struct err ignored;
@@ -158,7 +160,7 @@ static void read_file(struct option_search *s, const char *path, unsigned depth)
     s->looked_at++;
     for (const char *p = text.p; *p; p += *p == '\n') {
         size_t len = strcspn(p, "\n");
-        struct part line = trim((struct part){p, len});
+        struct part line = option_file_trim((struct part){p, len});
         const char *close_at = line.len ? memchr(line.s, ']', line.len) : NULL;
         p += len;
         if (!line.len || strchr("#;", *line.s))
@@ -166,7 +168,7 @@ static void read_file(struct option_search *s, const char *path, unsigned depth)
         if (*line.s == '[' && close_at)
             ours = is_server_group((struct part){line.s + 1, (size_t)(close_at - line.s) - 1});
         else if (*line.s == '!')
-            include(s, line, depth);
+            option_file_include(s, line, depth);
         else if (ours)
             option_line(s, line.s, before_comment(line.s, line.len));
     }
@@ -174,7 +176,7 @@ static void read_file(struct option_search *s, const char *path, unsigned depth)
 
 void option_file(struct option_search *s, const char *path)
 {
-    read_file(s, path, 0);
+    option_file_read_file(s, path, 0);
 }
 
 void option_dir(struct option_search *s, const char *path)

@@ -17,7 +17,7 @@
 /* ---- words ---- */
 
 /* Searches linearly: there are few facts, and a check spends its time in the server. */
-static struct check_fact *find(const struct check *c, const char *name, size_t len)
+static struct check_fact *rule_find(const struct check *c, const char *name, size_t len)
 {
     for (size_t i = 0; i < c->fact_count; i++)
         if (c->facts[i].len == len && memcmp(c->facts[i].name, name, len) == 0)
@@ -26,9 +26,9 @@ static struct check_fact *find(const struct check *c, const char *name, size_t l
 }
 
 /* Takes ownership of `text`. */
-static const char *set(struct check *c, const char *name, size_t len, char *text)
+static const char *rule_set(struct check *c, const char *name, size_t len, char *text)
 {
-    struct check_fact *f = find(c, name, len);
+    struct check_fact *f = rule_find(c, name, len);
     if (!f) {
         c->facts = xrealloc(c->facts, (c->fact_count + 1) * sizeof *c->facts);
         f = &c->facts[c->fact_count++];
@@ -46,7 +46,7 @@ void check_word(struct check *c, const char *name, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    set(c, name, strlen(name), b.p);
+    rule_set(c, name, strlen(name), b.p);
 }
 
 void check_fact(struct check *c, const char *name, bool holds)
@@ -77,7 +77,7 @@ void check_names(struct check *c, const char *name, const struct names *n)
     }
     if (n->count > NAMES_SHOWN)
         buf_printf(&b, " and %zu more", n->count - NAMES_SHOWN);
-    set(c, name, strlen(name), b.p);
+    rule_set(c, name, strlen(name), b.p);
 }
 
 void check_list(struct check *c, const char *name, const json_t *list)
@@ -85,7 +85,7 @@ void check_list(struct check *c, const char *name, const json_t *list)
     struct buf b = {0};
     for (size_t i = 0; i < json_array_size(list); i++)
         buf_printf(&b, "%s%s", i ? ", " : "", json_string_value(json_array_get(list, i)));
-    set(c, name, strlen(name), b.p);
+    rule_set(c, name, strlen(name), b.p);
 }
 
 /* Sets the words of an error. A hint to run --check is useless within --check, so it is replaced by
@@ -101,9 +101,9 @@ void check_words_error(struct check *c, const char *error, const char *hint, con
 }
 
 /* Returns the text of a word. A server variable is queried when its word is first used. */
-static const char *word(struct check *c, const char *name, size_t len)
+static const char *rule_word(struct check *c, const char *name, size_t len)
 {
-    const struct check_fact *f = find(c, name, len);
+    const struct check_fact *f = rule_find(c, name, len);
     if (f)
         return f->text;
     SCOPED(xfree) char *key = xstrndup(name, len);
@@ -115,12 +115,12 @@ static const char *word(struct check *c, const char *name, size_t len)
     } else if (strchr(key, '.')) {
         text = config_value(c->cfg, key);
     }
-    return set(c, name, len, text);
+    return rule_set(c, name, len, text);
 }
 
 const char *check_text(struct check *c, const char *name)
 {
-    return word(c, name, strlen(name));
+    return rule_word(c, name, strlen(name));
 }
 
 int64_t check_value(struct check *c, const char *name)
@@ -148,9 +148,9 @@ static bool term_holds(struct check *c, const char *s, size_t len)
 {
     size_t left = strcspn(s, "=< "), right = len - left - 1;
     if (left >= len)
-        return is_true(word(c, s, len));
+        return is_true(rule_word(c, s, len));
     if (s[left] == '=') {
-        const char *is = word(c, s, left);
+        const char *is = rule_word(c, s, left);
         return strlen(is) == right && memcmp(is, s + left + 1, right) == 0;
     }
     const struct {
@@ -161,7 +161,7 @@ static bool term_holds(struct check *c, const char *s, size_t len)
     for (size_t i = 0; i < 2; i++) {
         const char *text = sides[i].name;
         if (strspn(text, DIGITS) < sides[i].len) {
-            text = word(c, text, sides[i].len);
+            text = rule_word(c, text, sides[i].len);
             if (!text[0] || text[strspn(text, DIGITS)])
                 return false;
         }
@@ -191,7 +191,7 @@ bool check_holds(struct check *c, const char *when)
 }
 
 /* The query runs only if all terms hold, because it costs a round trip. */
-static bool holds(struct check *c, const struct check_rule *r, unsigned found)
+static bool rule_holds(struct check *c, const struct check_rule *r, unsigned found)
 {
     if (!all_hold(c, r->when, found))
         return false;
@@ -204,10 +204,10 @@ static bool holds(struct check *c, const struct check_rule *r, unsigned found)
 }
 
 /* Appends the value of the word that `spec` names, in the format that `spec` requests. */
-static void show(struct check *c, const char *spec, struct buf *out)
+static void rule_show(struct check *c, const char *spec, struct buf *out)
 {
     size_t len = strcspn(spec, ":}");
-    const char *text = word(c, spec, len), *form = spec + len;
+    const char *text = rule_word(c, spec, len), *form = spec + len;
     char t[TEXT_SHORT];
     if (text_starts(form, ":size"))
         buf_adds(out, text_size(strtoull(text, NULL, 10), t));
@@ -237,7 +237,7 @@ static void fill_in(struct check *c, const char *text, struct buf *out)
         text += plain;
         if (!*text)
             break;
-        show(c, text + 1, out);
+        rule_show(c, text + 1, out);
         text += strcspn(text, "}") + 1;
     }
 }
@@ -254,7 +254,7 @@ void check_rules(struct check *c, const struct check_rule *rules, size_t count)
             ended = false;
             found = 0;
         }
-        if (ended || !holds(c, r, found))
+        if (ended || !rule_holds(c, r, found))
             continue;
         fill_in(c, r->text, &text);
         fill_in(c, r->hint ? r->hint : "", &raw);

@@ -517,7 +517,7 @@ static void dump_facts(struct check *c)
                                                   : rejected.list[0].reason);
 }
 
-static bool ends(const char *s, const char *ending)
+static bool rules_disk_ends(const char *s, const char *ending)
 {
     size_t n = strlen(s), m = strlen(ending);
     return n >= m && strcmp(s + n - m, ending) == 0;
@@ -536,12 +536,12 @@ static void left_over_facts(struct check *c)
         const char *file = found.list[i];
         bool ours = manifest_parse_name(file, c->cfg->name, &generation, &sequence) > 0;
         if (text_starts(file, "conflict-"))
-            conflicts += ends(file, ".sql.gz");
+            conflicts += rules_disk_ends(file, ".sql.gz");
         else if (strcmp(file, "pending.json") == 0)
             pending = true;
         else if (ours)
-            parts += ends(file, ".part");
-        else if (ends(file, "Z.sql.gz") && foreign++ == 0)
+            parts += rules_disk_ends(file, ".part");
+        else if (rules_disk_ends(file, "Z.sql.gz") && foreign++ == 0)
             check_word(c, "foreign_dump", "%s", file);
     }
     check_fact(c, "pending", pending);
@@ -621,7 +621,8 @@ static void judge_shared(struct check *c, const char *what, const char *value, c
 }
 
 /* Compares this config with another one, whether or not the other supervisor runs. */
-static void compare(void *arg, const char *path, const struct config *other, const struct err *why)
+static void rules_disk_compare(void *arg, const char *path, const struct config *other,
+                               const struct err *why)
 {
     struct check *c = arg;
     const struct config *cfg = c->cfg;
@@ -643,7 +644,7 @@ static void compare(void *arg, const char *path, const struct config *other, con
 void check_neighbours(struct check *c)
 {
     check_fact(c, "neighbours", false);
-    each_config(c, compare);
+    each_config(c, rules_disk_compare);
     if (!check_is(c, "neighbours")) {
         SCOPED(xfree) char *schema = claims_schema_holder(c->cfg);
         SCOPED(xfree) char *status = claims_status_holder(c->cfg);

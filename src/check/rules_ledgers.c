@@ -120,7 +120,8 @@ static const struct check_rule rules[] = {
 
 /* Sets a word to one value queried from the world's schema, or to "" if there is no value or the
  * query fails. */
-static void ask(struct check *c, const char *name, const char *sql, const char *const *args)
+static void rules_ledgers_ask(struct check *c, const char *name, const char *sql,
+                              const char *const *args)
 {
     SCOPED(xfree) char *s = db_one_with(c->db, sql, args, NULL);
     check_word(c, name, "%s", s ? s : "");
@@ -156,13 +157,15 @@ static void request_facts(struct check *c, const struct ledger *l)
     check_fact(c, "wrong_timing", false);
     check_fact(c, "trigger_unsafe", ledger_trigger_current(c->db, l, &(struct err){0}) == 0);
     if (l->request) {
-        ask(c, "unique_keys",
+        rules_ledgers_ask(
+            c, "unique_keys",
             "SELECT COUNT(*) FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE "
             "TABLE_SCHEMA=? AND TABLE_NAME=? AND NON_UNIQUE=0 GROUP BY INDEX_NAME HAVING "
             "COUNT(*)=1 AND COUNT(SUB_PART)=0 AND LOWER(MAX(COLUMN_NAME))=LOWER(?)) x",
             DB_ARGS(schema, table, l->request->name));
         check_fact(c, "request_not_unique", !check_is(c, "unique_keys"));
-        ask(c, "timing",
+        rules_ledgers_ask(
+            c, "timing",
             "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? AND "
             "TRIGGER_NAME=?",
             DB_ARGS(schema, LEDGER_OWN(l->cfg, "request")));
@@ -170,7 +173,8 @@ static void request_facts(struct check *c, const struct ledger *l)
         check_fact(c, "wrong_timing",
                    timing[0] && strcmp(timing, l->memory ? "BEFORE" : "AFTER") != 0);
     }
-    ask(c, "deleting",
+    rules_ledgers_ask(
+        c, "deleting",
         "SELECT GROUP_CONCAT(TRIGGER_NAME SEPARATOR ', ') FROM information_schema.TRIGGERS WHERE "
         "EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=? AND EVENT_MANIPULATION<>'INSERT'",
         DB_ARGS(schema, table));
@@ -205,11 +209,12 @@ static void level_facts(struct check *c, const struct ledger *l)
         return;
     int64_t first = check_value(c, "first_level");
     check_fact(c, "first_odd", !check_is(c, "no_levels") && first != 0 && first != 1);
-    ask(c, "double_level",
-        "SELECT level FROM ??.?? " DB_ONLY_TABLE
-        " GROUP BY level HAVING COUNT(*)>1 ORDER BY level LIMIT 1",
-        DB_ARGS(l->schema, levels));
-    ask(c, "bad_amount",
+    rules_ledgers_ask(c, "double_level",
+                      "SELECT level FROM ??.?? " DB_ONLY_TABLE
+                      " GROUP BY level HAVING COUNT(*)>1 ORDER BY level LIMIT 1",
+                      DB_ARGS(l->schema, levels));
+    rules_ledgers_ask(
+        c, "bad_amount",
         "SELECT a.level FROM ??.?? a " DB_ONLY_TABLE
         " WHERE a.amount<=0 OR (a.amount IS NULL AND a.level<(SELECT MAX(b.level) FROM ??.?? "
         "b " DB_ONLY_TABLE ")) ORDER BY a.level LIMIT 1",
@@ -222,24 +227,26 @@ static void rollup_facts(struct check *c, const struct ledger *l)
     check_word(c, "last_id", "%s", "");
     check_word(c, "ignored", "%s", "");
     if (l->made) {
-        ask(c, "last_id", "SELECT MAX(end_id) FROM ??.?? " DB_ONLY_TABLE,
-            DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "rollup")));
-        ask(c, "ignored", "SELECT id FROM ??.?? " DB_ONLY_TABLE " WHERE what='ignored'",
-            DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "mark")));
+        rules_ledgers_ask(c, "last_id", "SELECT MAX(end_id) FROM ??.?? " DB_ONLY_TABLE,
+                          DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "rollup")));
+        rules_ledgers_ask(c, "ignored",
+                          "SELECT id FROM ??.?? " DB_ONLY_TABLE " WHERE what='ignored'",
+                          DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "mark")));
     }
     check_fact(c, "mixed", l->memory && l->made && !l->rollup.memory);
     check_number(c, "next_id", (int64_t)l->next_id);
     check_fact(c, "begin_again",
                l->memory && check_is(c, "last_id") &&
                    (int64_t)l->next_id <= check_value(c, "last_id"));
-    ask(c, "definer_views",
+    rules_ledgers_ask(
+        c, "definer_views",
         "SELECT GROUP_CONCAT(TABLE_NAME SEPARATOR ', ') FROM information_schema.VIEWS WHERE "
         "TABLE_SCHEMA=? AND TABLE_NAME IN (?,?) AND SECURITY_TYPE='DEFINER'",
         DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "total"), LEDGER_OWN(l->cfg, "level")));
 }
 
 /* Without SKIP LOCKED, a rollup would wait for rows that the game has locked. */
-static void table_facts(struct check *c, const struct ledger *l)
+static void rules_ledgers_table_facts(struct check *c, const struct ledger *l)
 {
     const struct db_table *t = &l->table;
     const char *isolation = server_word(c->version, WORD_ISOLATION);
@@ -266,7 +273,7 @@ void check_ledgers(struct check *c)
             request_facts(c, &l);
             level_facts(c, &l);
             rollup_facts(c, &l);
-            table_facts(c, &l);
+            rules_ledgers_table_facts(c, &l);
             json_auto_t *missing = json_array();
             ledger_missing(c->db, &l, missing, &e);
             check_list(c, "missing", missing);

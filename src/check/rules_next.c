@@ -13,7 +13,7 @@
 
 /* ---- needed variables ---- */
 
-static bool is_on(const char *v)
+static bool rules_next_is_on(const char *v)
 {
     return strcasecmp(v, "ON") == 0 || strcmp(v, "1") == 0 || strcasecmp(v, "TRUE") == 0;
 }
@@ -51,7 +51,7 @@ static const struct need {
     bool journal;          /* needed by the journal rather than by the restore */
     const char *else_what; /* completes "after a restart …, and " */
 } needs[] = {
-    {"log_bin_trust_function_creators", "OFF", "OFF", is_on, "trust_needed", false,
+    {"log_bin_trust_function_creators", "OFF", "OFF", rules_next_is_on, "trust_needed", false,
      "no restore can move this world's triggers over or make its functions (1419)"},
     {"enforce_storage_engine", "", "", is_memory, "mariadb", false,
      "no MEMORY table can be made (1286)"},
@@ -194,7 +194,7 @@ static void need_facts(struct check *c)
     check_fact(c, "key_refused", check_is(c, "no_key") && !check_may_server(c, MAY_LEAVE_KEYS));
 }
 
-static bool matters(struct check *c, const struct need *n)
+static bool rules_next_matters(struct check *c, const struct need *n)
 {
     return *n->when == '!' ? !check_is(c, n->when + 1) : check_is(c, n->when);
 }
@@ -207,7 +207,7 @@ void check_next_server(struct check *c)
         const struct need *n = &needs[i];
         SCOPED(xfree) char *question = xasprintf("SELECT @@GLOBAL.%s", n->name);
         char *then = NULL;
-        if (!matters(c, n))
+        if (!rules_next_matters(c, n))
             continue;
         /* A value that is wrong now has its own finding. */
         struct err ignored = {0};

@@ -80,12 +80,12 @@ bool check_needs(const struct check *c, const struct schema_privilege *p)
            (c->cfg->dump_method != METHOD_LOCK || strcmp(p->name, "CREATE TEMPORARY TABLES") != 0);
 }
 
-static void add_word(struct buf *b, const char *word)
+static void rules_privileges_add_word(struct buf *b, const char *word)
 {
     buf_printf(b, "%s%s", b->len ? ", " : "", word);
 }
 
-static const char *text_of(const struct buf *b)
+static const char *rules_privileges_text_of(const struct buf *b)
 {
     return b->len ? b->p : "";
 }
@@ -105,8 +105,8 @@ void check_schema_grant(const struct check *c, struct buf *b, const char *schema
     const struct schema_privilege *p;
     for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
         if ((!p->why || check_needs(c, p)) && (all || !grants_have(&c->grants, schema, p->name)))
-            add_word(&list, p->name);
-    buf_printf(b, "GRANT %s", text_of(&list));
+            rules_privileges_add_word(&list, p->name);
+    buf_printf(b, "GRANT %s", rules_privileges_text_of(&list));
     db_grant_target(b, &c->grants, schema, c->account.name);
     buf_addc(b, ';');
 }
@@ -121,7 +121,7 @@ bool check_routines_readable(const struct check *c)
 
 /* Sets {schema_grant}, one GRANT of everything that is missing on the schema, and {routine_grant},
  * the GRANT that check_routines_readable() needs. */
-static void grant_facts(struct check *c)
+static void rules_privileges_grant_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf grant = {0};
     check_schema_grant(c, &grant, c->cfg->schema, false);
@@ -209,7 +209,8 @@ static void trigger_facts(struct check *c)
     }
     for (int p = 0; p < SERVER_PRIVILEGES; p++)
         if (missing[p])
-            add_word(&list, server_privilege(c->version, (enum server_privilege)p));
+            rules_privileges_add_word(&list,
+                                      server_privilege(c->version, (enum server_privilege)p));
     const char *system = server_privilege(c->version, MAY_NAME_SYSTEM),
                *absent = server_privilege(c->version, MAY_NAME_MISSING);
     check_number(c, "triggers", (int64_t)c->triggers.count);
@@ -217,7 +218,7 @@ static void trigger_facts(struct check *c)
     check_fact(c, "log_forbids", log_forbids(c));
     check_word(c, "foreign_trigger", "%s", t ? t->name : "");
     check_word(c, "definer", "%s", t ? t->definer : "");
-    check_word(c, "definer_missing", "%s", text_of(&list));
+    check_word(c, "definer_missing", "%s", rules_privileges_text_of(&list));
     bool first = missing[MAY_NAME_DEFINER];
     check_word(
         c, "definer_also", "%s%s%s%s%s%s", first && system && !missing[MAY_NAME_SYSTEM] ? "; " : "",
@@ -267,7 +268,7 @@ static void own_schema_facts(struct check *c, const char *prefix, const char *pr
     db_missing_privileges(&lacks, &c->grants, schema, privileges);
     db_grant_target(&target, &c->grants, schema, c->account.name);
     check_word(c, name, "%s", schema);
-    check_word(c, missing, "%s", text_of(&lacks));
+    check_word(c, missing, "%s", rules_privileges_text_of(&lacks));
     check_word(c, at, "%s", target.p);
 }
 
@@ -310,7 +311,7 @@ void check_blocker_grants(struct check *c, struct names *out)
         bool missing = for_blockers(c, p) && !check_may_server(c, p);
         SCOPED(xfree) char *grant = xasprintf("GRANT %s ON %s TO %s;", name, on, account);
         if (missing && strcmp(on, "*.*") == 0)
-            add_word(&server, name);
+            rules_privileges_add_word(&server, name);
         else if (missing)
             names_add(&tables, grant);
     }
@@ -329,7 +330,7 @@ static void blocker_facts(struct check *c)
     check_blocker_grants(c, &grants);
     for (size_t i = 0; i < grants.count; i++)
         buf_printf(&all, "%s%s", i ? " " : "", grants.list[i]);
-    check_word(c, "blockers_grant", "%s", text_of(&all));
+    check_word(c, "blockers_grant", "%s", rules_privileges_text_of(&all));
     check_fact(c, "lock_list", has_lock_list(c));
 }
 
@@ -359,7 +360,7 @@ static void missing_facts(struct check *c)
         if (check_needs(c, p) && !check_may(c, p->name))
             buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", p->name,
                        p->why ? p->why : "request ids of ledgers");
-    check_word(c, "missing_here", "%s", text_of(&missing));
+    check_word(c, "missing_here", "%s", rules_privileges_text_of(&missing));
     own_schema_facts(c, CONFIG_DRILL_SCHEMA, DRILL_PRIVILEGES, "drill_schema", "drill_missing",
                      "drill_at");
     own_schema_facts(c, CONFIG_WARM_SCHEMA, COPY_PRIVILEGES, "copy_schema", "copy_missing",
@@ -550,12 +551,13 @@ static void add_found(struct excess *x, const struct grant *g, const char *word)
 }
 
 /* Adds the superfluous privileges of one grant row. */
-static void weigh(struct check *c, const struct grant *g, struct excess *x)
+static void rules_privileges_weigh(struct check *c, const struct grant *g, struct excess *x)
 {
     SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
     for (size_t i = 0; i < g->count; i++)
         if (!runs_functions(c, g, g->privileges[i]))
-            add_word(is_useful(c, g, g->privileges[i]) ? &kept : &list, g->privileges[i]);
+            rules_privileges_add_word(is_useful(c, g, g->privileges[i]) ? &kept : &list,
+                                      g->privileges[i]);
     add_object(&object, g);
     if (list.len) {
         buf_printf(&x->text, "%s%s%s", x->text.len ? "; " : "", list.p, object.p);
@@ -575,7 +577,8 @@ static void weigh(struct check *c, const struct grant *g, struct excess *x)
 }
 
 /* Do these grants cover what a world needs? With `all`, what it needs with any config. */
-static bool suffices(const struct check *c, const struct grants *g, const char *schema, bool all)
+static bool rules_privileges_suffices(const struct check *c, const struct grants *g,
+                                      const char *schema, bool all)
 {
     const struct schema_privilege *p;
     for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
@@ -585,9 +588,9 @@ static bool suffices(const struct check *c, const struct grants *g, const char *
 }
 
 /* Does our account manage this world, judging by its privileges? */
-static bool is_kept(const struct check *c, size_t i)
+static bool rules_privileges_is_kept(const struct check *c, size_t i)
 {
-    return i == 0 || suffices(c, &c->grants, c->worlds[i].schema, true);
+    return i == 0 || rules_privileges_suffices(c, &c->grants, c->worlds[i].schema, true);
 }
 
 /* Is the schema's own row enough once superfluous privileges are revoked? */
@@ -600,7 +603,7 @@ static bool row_suffices(const struct check *c, const char *schema)
         if (g->on == GRANT_SCHEMA && !is_all(g) && !grant_is_wide(&c->grants, g))
             rest.list[rest.count++] = *g;
     }
-    bool enough = suffices(c, &rest, schema, false);
+    bool enough = rules_privileges_suffices(c, &rest, schema, false);
     free(rest.list); /* c owns the rows */
     return enough;
 }
@@ -633,15 +636,15 @@ static void server_needs(struct check *c, struct buf *out)
         add_server(c, &list, MAY_LEAVE_CLUSTER);
     for (size_t i = 0; i < c->world_count; i++) {
         const struct check_world *w = &c->worlds[i];
-        if (is_kept(c, i) && w->triggers && log_is_strict(c))
+        if (rules_privileges_is_kept(c, i) && w->triggers && log_is_strict(c))
             add_server(c, &list, MAY_SKIP_TRUST);
-        if (is_kept(c, i) && w->definers)
+        if (rules_privileges_is_kept(c, i) && w->definers)
             add_server(c, &list, MAY_NAME_DEFINER);
-        if (is_kept(c, i) && w->definers && system)
+        if (rules_privileges_is_kept(c, i) && w->definers && system)
             add_server(c, &list, MAY_NAME_SYSTEM);
     }
     for (size_t i = 0; i < list.count; i++)
-        add_word(out, list.list[i]);
+        rules_privileges_add_word(out, list.list[i]);
 }
 
 /* Sets {name} to the superfluous privileges and {hint} to the statements that remove them: REVOKEs,
@@ -650,10 +653,10 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
                          bool all)
 {
     SCOPED(buf_free) struct buf sql = {0}, server = {0};
-    buf_adds(&sql, text_of(&x->sql));
-    buf_adds(&sql, text_of(&x->last));
+    buf_adds(&sql, rules_privileges_text_of(&x->sql));
+    buf_adds(&sql, rules_privileges_text_of(&x->last));
     for (size_t i = 0; i < c->world_count && x->text.len; i++)
-        if (is_kept(c, i) && !row_suffices(c, c->worlds[i].schema)) {
+        if (rules_privileges_is_kept(c, i) && !row_suffices(c, c->worlds[i].schema)) {
             check_schema_grant(c, &sql, c->worlds[i].schema, true);
             buf_addc(&sql, ' ');
         }
@@ -661,8 +664,8 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
         server_needs(c, &server);
     if (server.len)
         buf_printf(&sql, "GRANT %s ON *.* TO %s; ", server.p, check_text(c, "account"));
-    check_word(c, name, "%s", text_of(&x->text));
-    check_word(c, hint, "%.*s", (int)(sql.len ? sql.len - 1 : 0), text_of(&sql));
+    check_word(c, name, "%s", rules_privileges_text_of(&x->text));
+    check_word(c, hint, "%.*s", (int)(sql.len ? sql.len - 1 : 0), rules_privileges_text_of(&sql));
     buf_free(&x->text);
     buf_free(&x->sql);
     buf_free(&x->last);
@@ -705,13 +708,13 @@ static void excess_facts(struct check *c)
             continue;
         bool ours = g->on == GRANT_SCHEMA && !g->option && !grant_is_wide(&c->grants, g) &&
                     grant_matches(&c->grants, g, c->cfg->schema);
-        weigh(c, g, ours ? &here : &wide);
+        rules_privileges_weigh(c, g, ours ? &here : &wide);
         find_danger(c, g, &root, &run);
     }
-    check_word(c, "like_root", "%s", text_of(&root.text));
-    check_word(c, "may_execute", "%s", text_of(&run.text));
+    check_word(c, "like_root", "%s", rules_privileges_text_of(&root.text));
+    check_word(c, "may_execute", "%s", rules_privileges_text_of(&run.text));
     check_word(c, "revoke_execute", "%.*s", (int)(run.sql.len ? run.sql.len - 1 : 0),
-               text_of(&run.sql));
+               rules_privileges_text_of(&run.sql));
     buf_free(&root.text);
     buf_free(&run.text);
     buf_free(&run.sql);
@@ -826,7 +829,7 @@ void check_privileges(struct check *c)
     check_error(c, "grants", &e);
     check_number(c, "grants_unknown", unknown);
     CHECK_RULES(c, reading);
-    grant_facts(c);
+    rules_privileges_grant_facts(c);
     /* The query uses information_schema, which hides a schema from an account without privileges on
      * it. */
     SCOPED(xfree) char *there =

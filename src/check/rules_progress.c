@@ -104,7 +104,7 @@ static const struct check_rule central[] = {
 };
 
 /* Returns a number from the server, or 0 if there is none. An error has its own finding. */
-static int64_t number(struct db *db, const char *sql)
+static int64_t rules_progress_number(struct db *db, const char *sql)
 {
     SCOPED(xfree) char *s = db_one(db, sql, NULL);
     return s ? strtoll(s, NULL, 10) : 0;
@@ -128,16 +128,19 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
     check_number(c, "local_fit", row > 0 ? room / row : 0);
     check_fact(c, "local_full", check_table_size(c, t, "local_size", "local_room"));
     check_number(c, "local_most",
-                 number(db, "SELECT CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS WHERE "
-                            "TABLE_SCHEMA=DATABASE() AND TABLE_NAME='wk_progress' AND "
-                            "COLUMN_NAME='blob'"));
-    check_number(c, "local_stolen", number(db, "SELECT COUNT(*) FROM wk_stolen " DB_ONLY_TABLE));
-    check_number(c, "largest",
-                 number(db, "SELECT MAX(LENGTH(`blob`)) FROM wk_progress " DB_ONLY_TABLE));
+                 rules_progress_number(
+                     db, "SELECT CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS WHERE "
+                         "TABLE_SCHEMA=DATABASE() AND TABLE_NAME='wk_progress' AND "
+                         "COLUMN_NAME='blob'"));
+    check_number(c, "local_stolen",
+                 rules_progress_number(db, "SELECT COUNT(*) FROM wk_stolen " DB_ONLY_TABLE));
+    check_number(
+        c, "largest",
+        rules_progress_number(db, "SELECT MAX(LENGTH(`blob`)) FROM wk_progress " DB_ONLY_TABLE));
     check_fact(c, "local_put",
-               number(db,
-                      "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
-                      "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME IN ('wk_put','wk_close')") == 2);
+               rules_progress_number(
+                   db, "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
+                       "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME IN ('wk_put','wk_close')") == 2);
     SCOPED(xfree) char *definer = db_one(
         db,
         "SELECT GROUP_CONCAT(ROUTINE_NAME ORDER BY ROUTINE_NAME DESC SEPARATOR ' and ') FROM "
@@ -151,7 +154,7 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
 
 /* Returns true if the privilege lets its holder change nothing: it only shows names, sessions and
  * routines of other accounts. */
-static bool only_shows(const char *privilege)
+static bool rules_progress_only_shows(const char *privilege)
 {
     static const char *const words[] = {
         "EXECUTE",   "PROCESS",        "SHOW DATABASES", "SLAVE MONITOR",
@@ -164,7 +167,8 @@ static bool only_shows(const char *privilege)
 
 /* Does the grant row apply to the central store's tables and routines, or to the tables in which
  * the server stores accounts? */
-static bool reaches(const struct check *c, const struct grants *g, const struct grant *row)
+static bool rules_progress_reaches(const struct check *c, const struct grants *g,
+                                   const struct grant *row)
 {
     const char *const schemas[] = {c->cfg->progress.schema, "mysql"};
     if (row->on == GRANT_GLOBAL || row->on == GRANT_PROXY)
@@ -228,11 +232,12 @@ static bool is_left(const struct check *c, const struct grants *g, const struct 
            grants_have(g, "mysql", privilege);
 }
 
-static void add_row(const struct check *c, struct more *m, const struct grants *g,
-                    const struct grant *row)
+static void rules_progress_add_row(const struct check *c, struct more *m, const struct grants *g,
+                                   const struct grant *row)
 {
     for (size_t i = 0; i < row->count; i++)
-        if (!only_shows(row->privileges[i]) && is_left(c, g, row, row->privileges[i]))
+        if (!rules_progress_only_shows(row->privileges[i]) &&
+            is_left(c, g, row, row->privileges[i]))
             add_more(m, row, row->privileges[i]);
     for (size_t i = 0; i < row->partials; i++)
         add_more(m, row, row->partial[i]);
@@ -251,8 +256,8 @@ static int grants_with(struct check *c, struct db *db, const char *role, struct 
         return -1;
     m->role = db_is_mariadb(db) ? NULL : role;
     for (size_t i = 0; i < g.count; i++)
-        if (!g.list[i].revoke && reaches(c, &g, &g.list[i]))
-            add_row(c, m, &g, &g.list[i]);
+        if (!g.list[i].revoke && rules_progress_reaches(c, &g, &g.list[i]))
+            rules_progress_add_row(c, m, &g, &g.list[i]);
     if (unknown)
         return err_set(e, ERR_QUERY, 0, "lines of SHOW GRANTS are of an unknown kind");
     return 0;
@@ -261,7 +266,7 @@ static int grants_with(struct check *c, struct db *db, const char *role, struct 
 /* Finds the account's privileges from all sources: its own grants, those of PUBLIC, and those of
  * each role, which SET ROLE activates one by one. This must be the last query on the connection
  * because it changes the active role. */
-static void grant_facts(struct check *c, struct db *db)
+static void rules_progress_grant_facts(struct check *c, struct db *db)
 {
     SCOPED(names_free) struct names roles = {0};
     struct more m = {0};
@@ -334,7 +339,7 @@ static void central_facts(struct check *c, struct db *db)
         db_is_mariadb(db) ? db_one(db, "SELECT @@enforce_storage_engine", NULL) : NULL;
     check_word(c, "central_enforced", "%s",
                enforced && strcasecmp(enforced, "InnoDB") != 0 ? enforced : "");
-    int64_t packet = number(db, "SELECT @@max_allowed_packet");
+    int64_t packet = rules_progress_number(db, "SELECT @@max_allowed_packet");
     check_number(c, "central_packet", packet);
     check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);
 }
@@ -372,7 +377,7 @@ static void check_central(struct check *c)
         if (!missing.len) {
             central_facts(c, db);
             binding_facts(c, db, &there);
-            grant_facts(c, db);
+            rules_progress_grant_facts(c, db);
         }
     }
     CHECK_RULES(c, central);

@@ -290,7 +290,7 @@ static const struct check_rule tables[] = {
 
 /* Sets the facts about tables. The journal identifies rows of a table without a key by all columns.
  * A durable table is swapped only with [restore] scope = all. */
-static void table_facts(struct check *c)
+static void rules_schema_table_facts(struct check *c)
 {
     const struct config *cfg = c->cfg;
     SCOPED(names_free) struct names keyless = {0};
@@ -409,7 +409,8 @@ static const struct check_rule all_definitions = {
 
 /* Reads each definition as a dump does. Only then does the server report a missing privilege or a
  * broken definition. */
-static size_t unreadable(struct check *c, enum definition_kind kind, const struct names *names)
+static size_t rules_schema_unreadable(struct check *c, enum definition_kind kind,
+                                      const struct names *names)
 {
     size_t n = 0;
     for (size_t i = 0; i < names->count; i++) {
@@ -432,7 +433,7 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
     bool routine = !kinds[i].privilege, seen = routine || check_may(c, kinds[i].privilege);
     if (db_names(c->db, c->cfg->schema, kinds[i].kind, &names, NULL) < 0)
         return true;
-    size_t bad = unreadable(c, kinds[i].kind, &names);
+    size_t bad = rules_schema_unreadable(c, kinds[i].kind, &names);
     bool hidden =
         routine ? !check_routines_readable(c) : kinds[i].kind == DEFINITION_EVENT && !seen;
     *total += names.count - bad;
@@ -454,7 +455,7 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
 
 /* Adds one finding for all kinds if all definitions are readable, otherwise one for each kind with
  * unreadable definitions. */
-static void check_definitions(struct check *c)
+static void rules_schema_check_definitions(struct check *c)
 {
     bool good = true;
     size_t total = 0;
@@ -479,9 +480,9 @@ void check_world(struct check *c)
     CHECK_RULES(c, method);
     if (!c->tables_known)
         return;
-    table_facts(c);
+    rules_schema_table_facts(c);
     own_table_facts(c);
     rebuild_facts(c);
     CHECK_RULES(c, tables);
-    check_definitions(c);
+    rules_schema_check_definitions(c);
 }

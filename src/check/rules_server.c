@@ -155,7 +155,7 @@ static void account_facts(struct check *c)
 
 /* Returns the round-trip time of one statement in milliseconds, the fastest of three. Returns a
  * negative value on failure. */
-static double latency(struct db *db, struct err *e)
+static double rules_server_latency(struct db *db, struct err *e)
 {
     double best = -1;
     for (int i = 0; i < 3; i++) {
@@ -186,7 +186,7 @@ static int open_session(struct check *c, const char *password, struct err *e)
     double ms = -1;
     c->db = db_open(&p, e);
     if (!c->db || db_server_id(c->db, &c->server, e) < 0 || db_account(c->db, &c->account, e) < 0 ||
-        (ms = latency(c->db, e)) < 0)
+        (ms = rules_server_latency(c->db, e)) < 0)
         return -1;
     c->mariadb = db_is_mariadb(c->db);
     check_fact(c, "mariadb", c->mariadb);
@@ -412,7 +412,7 @@ static void journal_facts(struct check *c)
 #define EPOCH_2024 1704067200000
 
 /* Returns whether the account may write although the server is read-only. */
-static bool may_write(struct check *c)
+static bool rules_server_may_write(struct check *c)
 {
     struct err why;
     enum db_proof proof = db_prove_write(c->db, c->cfg->schema, c->cfg->sentinel, &why);
@@ -427,7 +427,7 @@ static void setting_facts(struct check *c)
     const char *disabled = check_text(c, "@disabled_storage_engines");
     int64_t packet = check_value(c, "@max_allowed_packet");
     struct err way_out = {0};
-    check_fact(c, "may_write", check_is(c, "@read_only") && may_write(c));
+    check_fact(c, "may_write", check_is(c, "@read_only") && rules_server_may_write(c));
     const char *keys = server_privilege(c->version, MAY_LEAVE_KEYS);
     check_word(c, "keys_privilege", "%s", keys ? keys : "");
     check_word(c, "statement_limit", "%g",

@@ -64,7 +64,7 @@ size_t draw_width(const char *s)
 }
 
 /* Returns the number of bytes of `s` that fit into `width` columns. */
-static size_t fitting(const char *s, size_t width)
+static size_t draw_fitting(const char *s, size_t width)
 {
     size_t used = 0, at = 0, columns;
     while (s[at]) {
@@ -83,7 +83,7 @@ void draw_padded(struct buf *b, const char *s, size_t width, bool right)
     size_t dots_width = screen_mode.utf8 ? 1 : 3;
     bool cut = draw_width(s) > width && width > dots_width;
     SCOPED(buf_free) struct buf shown = {0};
-    buf_add(&shown, s, fitting(s, cut ? width - dots_width : width));
+    buf_add(&shown, s, draw_fitting(s, cut ? width - dots_width : width));
     buf_adds(&shown, cut ? dots : "");
     int fill = (int)(width - draw_width(shown.p));
     buf_printf(b, "%*s%s%*s", right ? fill : 0, "", shown.p, right ? 0 : fill, "");

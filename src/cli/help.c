@@ -90,7 +90,7 @@ static const char options[] =
     "not well, --status: not up (1: up, with open conditions)\n";
 
 /* Returns whether the line names the action. Some lines name two actions. */
-static bool names(const char *line, size_t len, const char *action)
+static bool help_names(const char *line, size_t len, const char *action)
 {
     size_t n = strlen(action);
     for (const char *at = line; (at = memmem(at, len - (size_t)(at - line), "--", 2)); at += 2)
@@ -107,7 +107,7 @@ static void print_lines_of(const char *text, const char *action)
         end = strchr(line, '\n');
         size_t len = (size_t)(end - line);
         if (strncmp(line, "  --", 4) == 0)
-            its = names(line, len, action);
+            its = help_names(line, len, action);
         if (its)
             printf("%.*s\n", (int)len, line);
     }

@@ -12,7 +12,7 @@
 
 /* Appends one text of a list, cleaned as in draw_text(): it comes from a server, a file or another
  * process too. */
-static void add_item(struct buf *b, const json_t *text)
+static void result_view_add_item(struct buf *b, const json_t *text)
 {
     text_clean(b, json_is_string(text) ? json_string_value(text) : "?", 4000);
 }
@@ -22,7 +22,7 @@ static void show_items(const char *before, const json_t *list)
     SCOPED(buf_free) struct buf b = {0};
     for (size_t i = 0; i < json_array_size(list); i++) {
         buf_clear(&b);
-        add_item(&b, json_array_get(list, i));
+        result_view_add_item(&b, json_array_get(list, i));
         printf("%s: %s\n", before, b.p);
     }
 }
@@ -203,7 +203,7 @@ static void show_skipped(const json_t *list)
         draw_line(json_array_get(list, i), "  skipped: {dump}: {reason}");
 }
 
-static void show_journal(const json_t *journal, const char *gap_as)
+static void result_view_show_journal(const json_t *journal, const char *gap_as)
 {
     if (js_flag(journal, "used"))
         draw_line(journal,
@@ -265,11 +265,12 @@ static void show_restore(const json_t *o)
     draw_headline(dry ? "would restore" : "restored", dry ? BOLD : GREEN, b.p);
     show_skipped(json_object_get(o, "skipped"));
     const json_t *journal = json_object_get(o, "journal");
-    show_journal(journal, js_text(o, "moment")[0]
-                              ? "  the journal ends in that second, and all before it is in: {gap}"
-                          : js_flag(journal, "part") ? "  not all of the journal is restored: {gap}"
-                          : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
-                                                     : "  the journal is left out: {gap}");
+    result_view_show_journal(
+        journal, js_text(o, "moment")[0]
+                     ? "  the journal ends in that second, and all before it is in: {gap}"
+                 : js_flag(journal, "part") ? "  not all of the journal is restored: {gap}"
+                 : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
+                                            : "  the journal is left out: {gap}");
     show_losses(o);
     /* A warning names the first two entries, so only longer lists are shown. Warnings do not cover
      * would_make. */
@@ -288,7 +289,7 @@ static void show_restore(const json_t *o)
         json_array_foreach(list, k, name)
         {
             buf_adds(&line, k ? "; " : "");
-            add_item(&line, name);
+            result_view_add_item(&line, name);
         }
         if (json_array_size(list) > (i ? 2 : 0))
             printf("  %s: %s\n", lists[i][1], line.p);
@@ -306,7 +307,7 @@ static void show_drill(const json_t *o)
     draw_fill(&b, o, "{dump}: " ROWS_IN_TABLES " came back as they were loaded, {seconds:s}");
     draw_headline("drill passed", GREEN, b.p);
     show_skipped(json_object_get(o, "skipped"));
-    show_journal(json_object_get(o, "journal"), "  the journal is not whole: {gap}");
+    result_view_show_journal(json_object_get(o, "journal"), "  the journal is not whole: {gap}");
     if (json_is_object(live))
         draw_line(live,
                   "  the living world: {same:n} table{same:+} with the same rows, {moved:n} that "

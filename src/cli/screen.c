@@ -71,24 +71,24 @@ struct measure {
 };
 
 /* Returns the share that is done, from 0 to 1, or -1 if the total is not known. */
-static double share(int64_t done, int64_t total)
+static double screen_share(int64_t done, int64_t total)
 {
     double part = total > 0 ? (double)done / (double)total : -1;
     return part > 1 ? 1 : part;
 }
 
 /* Measures progress by bytes, else by rows, else by the job's own percentage. */
-static struct measure measure(const json_t *p)
+static struct measure screen_measure(const json_t *p)
 {
     struct measure m = {.rows = js_number(p, "rows", 0),
                         .bytes = js_number(p, "bytes", 0),
                         .percent = js_number(p, "percent", -1),
                         .ms = js_number(p, "phase_ms", 0)};
-    m.part = share(m.bytes, js_number(p, "bytes_total", 0));
+    m.part = screen_share(m.bytes, js_number(p, "bytes_total", 0));
     if (m.part < 0)
-        m.part = share(m.rows, js_number(p, "rows_total", 0));
+        m.part = screen_share(m.rows, js_number(p, "rows_total", 0));
     if (m.part < 0 && m.percent >= 0)
-        m.part = share(m.percent, 100);
+        m.part = screen_share(m.percent, 100);
     if (m.percent < 0 && m.part >= 0)
         m.percent = (int64_t)(m.part * 100);
     if (m.percent > 100)
@@ -121,7 +121,7 @@ static void add_left(struct buf *b, const char *before, const struct measure *m)
     buf_printf(b, "%s%s left", before, draw_age(draw_ms(left / 1000) / 1000 + 1, t));
 }
 
-static void add_label(struct buf *b, const json_t *p)
+static void screen_add_label(struct buf *b, const json_t *p)
 {
     SCOPED(buf_free) struct buf t = {0};
     buf_adds(b, draw_text(&t, p, "phase"));
@@ -131,7 +131,7 @@ static void add_label(struct buf *b, const json_t *p)
 
 /* Adds the figures after the bar, always of about the same width, so that the bar does not jump.
  * `level`: 0 all, 1 without the rate, 2 without rate and time left, 3 only the percentage. */
-static void add_figures(struct buf *b, const struct measure *m, const json_t *p, int level)
+static void screen_add_figures(struct buf *b, const struct measure *m, const json_t *p, int level)
 {
     char t[TEXT_SHORT], widest[TEXT_SHORT];
     SCOPED(buf_free) struct buf rate = {0}, left = {0};
@@ -177,14 +177,14 @@ static void add_bar(struct buf *b, double part, size_t width)
 
 /* Adds the label, the bar and the figures, which share the terminal's width. The figures are
  * shortened first. */
-static void add_line(struct buf *line, const json_t *p, const struct measure *m, size_t room)
+static void screen_add_line(struct buf *line, const json_t *p, const struct measure *m, size_t room)
 {
     SCOPED(buf_free) struct buf label = {0}, figures = {0};
     size_t head = 0, tail = 0;
-    add_label(&label, p);
+    screen_add_label(&label, p);
     for (int level = 0; level < 4 && head < HEAD_MIN; level++) {
         buf_clear(&figures);
-        add_figures(&figures, m, p, level);
+        screen_add_figures(&figures, m, p, level);
         tail = draw_width(figures.p);
         head = room > tail + 1 ? room - tail - 1 : 0;
     }
@@ -206,7 +206,7 @@ static void add_line(struct buf *line, const json_t *p, const struct measure *m,
 static void draw_bar(const json_t *p, bool whole)
 {
     SCOPED(buf_free) struct buf line = {0};
-    struct measure m = measure(p);
+    struct measure m = screen_measure(p);
     size_t columns = draw_columns(2);
     if (whole) {
         int64_t total = js_number(p, "rows_total", 0);
@@ -215,19 +215,19 @@ static void draw_bar(const json_t *p, bool whole)
         m.rows = total > m.rows ? total : m.rows;
     }
     buf_adds(&line, "\r");
-    add_line(&line, p, &m, columns > 1 ? columns - 1 : 1); /* the last column would wrap */
+    screen_add_line(&line, p, &m, columns > 1 ? columns - 1 : 1); /* the last column would wrap */
     buf_adds(&line, "\033[K");
     fwrite(line.p, 1, line.len, stderr);
     fflush(stderr);
     bar.open = true;
 }
 
-static void on_progress(json_t *p)
+static void screen_on_progress(json_t *p)
 {
     bool changed = strcmp(bar.phase, js_text(p, "phase")) != 0;
     if (js_text(p, "phase")[0] == '\0')
         return;
-    if (changed && screen_mode.bar && bar.event && measure(bar.event).part >= 0)
+    if (changed && screen_mode.bar && bar.event && screen_measure(bar.event).part >= 0)
         draw_bar(bar.event, true); /* a phase that ended is shown as complete */
     snprintf(bar.phase, sizeof bar.phase, "%s", js_text(p, "phase"));
     json_decref(bar.event);
@@ -238,8 +238,8 @@ static void on_progress(json_t *p)
         /* If no bar can be drawn, a plain line is printed. It has no figures if the phase has just
          * begun. */
         SCOPED(buf_free) struct buf line = {0};
-        struct measure m = measure(p);
-        add_label(&line, p);
+        struct measure m = screen_measure(p);
+        screen_add_label(&line, p);
         if (!changed) {
             if (m.percent >= 0)
                 buf_printf(&line, ", %d%%", (int)m.percent);
@@ -268,7 +268,7 @@ void screen_event(const json_t *o)
     if (screen_mode.quiet)
         return;
     if (json_is_object(p))
-        on_progress(p);
+        screen_on_progress(p);
     if (json_is_string(json_object_get(o, "note"))) {
         clear_bar();
         draw_coloured(&line, screen_mode.err_colour, CYAN, draw_text(&b, o, "note"));

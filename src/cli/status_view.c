@@ -10,7 +10,7 @@
 #define LABEL 13 /* columns of the label of a line */
 
 /* Prints one line of the status: "last dump    text". */
-static void line(const char *label, const char *text)
+static void status_view_line(const char *label, const char *text)
 {
     SCOPED(buf_free) struct buf b = {0}, shown = {0};
     draw_padded(&b, label, LABEL, false);
@@ -22,7 +22,7 @@ static void line(const char *label, const char *text)
 static void fill_line(const char *label, const json_t *o, const char *as)
 {
     SCOPED(buf_free) struct buf b = {0};
-    line(label, draw_fill(&b, o, as));
+    status_view_line(label, draw_fill(&b, o, as));
 }
 
 /* Prints a line for one part of the status, unless the part is null because the config does not
@@ -62,10 +62,11 @@ static void show_head(const json_t *o)
         buf_clear(&head);
         buf_printf(&head, "this status ran out %s ago: the supervisor is dead or stuck",
                    draw_age(now - valid, t));
-        line("STALE", head.p);
+        status_view_line("STALE", head.p);
     }
     if (strcmp(js_text(o, "wanted"), "paused") == 0)
-        line("wanted", draw_typed(&b, "paused; to end the pause: worldkeeper --resume"));
+        status_view_line("wanted",
+                         draw_typed(&b, "paused; to end the pause: worldkeeper --resume"));
     if (js_text(o, "pause_until")[0])
         fill_line("", o, "it goes on by itself at {pause_until:t}");
 }
@@ -76,10 +77,11 @@ static void show_probe(const json_t *p)
     draw_fill(&b, p, "{verdict}[, {latency_ms:d} ms][, history {history}]");
     if (strcmp(js_text(p, "verdict"), "ALIVE") != 0)
         draw_fill(&b, p, "[: {text}]");
-    line("last probe", b.p);
+    status_view_line("last probe", b.p);
     if (screen_mode.verbose)
-        line("", "(history, newest last: A alive, E empty, M missing, F foreign, U unreachable, S "
-                 "stalled, D denied)");
+        status_view_line(
+            "", "(history, newest last: A alive, E empty, M missing, F foreign, U unreachable, S "
+                "stalled, D denied)");
 }
 
 #define FIGURES "[, {rows:n} row{rows:+}][, {file_size:b}][, took {seconds:s}]"
@@ -93,7 +95,7 @@ static void show_dumps(const json_t *o)
                   js_flag(o, "stale") ? "{age_seconds:a} ago (too long)" FIGURES ", {name}"
                                       : "{age_seconds:a} ago" FIGURES ", {name}");
     else
-        line("last dump", "none");
+        status_view_line("last dump", "none");
     part_line("next dump", o, "next_dump", "in {in_seconds:a}");
 }
 
@@ -119,7 +121,7 @@ static void show_work(const json_t *o, const char *name)
         buf_adds(&b, "; one runs");
     else if (json_is_object(next))
         draw_fill(&b, next, "; next in {in_seconds:a}[, held off: {held}]");
-    line(name, b.p);
+    status_view_line(name, b.p);
 }
 
 static void show_last_restore(const json_t *r)
@@ -132,18 +134,18 @@ static void show_last_restore(const json_t *r)
                       "[, {conflict_rows:p} conflict row{conflict_rows:+} saved]");
     if (json_is_null(json_object_get(r, "conflict_rows")))
         buf_adds(&b, ", conflict rows not all saved yet");
-    line("last restore", draw_fill(&b, r, "[, from {dump}]"));
+    status_view_line("last restore", draw_fill(&b, r, "[, from {dump}]"));
 }
 
 /* Shows how far the journal is proven, not how far it was read, because a restore can use only the
  * proven part. */
-static void show_journal(const json_t *j)
+static void status_view_show_journal(const json_t *j)
 {
     SCOPED(buf_free) struct buf b = {0};
     draw_fill(&b, j, "{state}[, proven but for the last {behind_seconds:s}][, at {file} {pos:d}]");
     if (js_flag(j, "gap") && js_text(j, "reason")[0])
         buf_adds(&b, ", gap");
-    line("journal", draw_fill(&b, j, "[: {reason}]"));
+    status_view_line("journal", draw_fill(&b, j, "[: {reason}]"));
 }
 
 /* Prints a line for each item of a list. Only the first line has the label. */
@@ -171,13 +173,14 @@ static void show_alerts(const json_t *a)
     if (js_number(a, "waiting", 0))
         fill_line("alerts", a, "{waiting:d} waiting");
     else
-        line("alerts", json_object_size(channels) ? "none waiting" : "no channel configured");
+        status_view_line("alerts",
+                         json_object_size(channels) ? "none waiting" : "no channel configured");
     json_object_foreach(channels, key, v)
     {
         SCOPED(buf_free) struct buf b = {0};
         text_clean(&b, key, 100);
         if (js_text(v, "last_error")[0] || js_number(v, "waiting", 0))
-            line("", draw_fill(&b, v, "[: {waiting:p} waiting][: {last_error}]"));
+            status_view_line("", draw_fill(&b, v, "[: {waiting:p} waiting][: {last_error}]"));
     }
 }
 
@@ -193,7 +196,7 @@ static void show_world(const json_t *o)
               "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
     show_dumps(o);
     if (json_is_object(part = json_object_get(o, "journal")))
-        show_journal(part);
+        status_view_show_journal(part);
     list_lines("ledgers", json_object_get(o, "ledgers"),
                "{name}[: {rows:n} row{rows:+}][, {rolled_up:n} rolled up][ in {keys:n} "
                "total{keys:+}][, {late:p} late][, last {last:t}][, took {seconds:s}]");

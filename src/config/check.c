@@ -37,10 +37,11 @@ static unsigned line_of(const struct checking *k, const char *section, const cha
 
 /* If `is`, refuses the key: "FILE:LINE: [section] name: ...". Returns `is`, so that checks can be
  * joined by ||. */
-static bool wrong(const struct checking *k, bool is, const char *section, const char *name,
-                  const char *hint, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-static bool wrong(const struct checking *k, bool is, const char *section, const char *name,
-                  const char *hint, const char *fmt, ...)
+static bool check_wrong(const struct checking *k, bool is, const char *section, const char *name,
+                        const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+static bool check_wrong(const struct checking *k, bool is, const char *section, const char *name,
+                        const char *hint, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf text = {0};
     va_list ap;
@@ -56,10 +57,11 @@ static bool wrong(const struct checking *k, bool is, const char *section, const 
 }
 
 /* Refuses `name`, which has no effect without `needed`. */
-static bool useless(const struct checking *k, bool is, const char *section, const char *name,
-                    const char *needed, const char *way_out)
+static bool check_useless(const struct checking *k, bool is, const char *section, const char *name,
+                          const char *needed, const char *way_out)
 {
-    return wrong(k, is, section, name, way_out, "has no effect; allowed: only with %s", needed);
+    return check_wrong(k, is, section, name, way_out, "has no effect; allowed: only with %s",
+                       needed);
 }
 
 /* The same for each key of a list (ended by NULL) that is in the file. */
@@ -67,7 +69,7 @@ static bool all_useless(const struct checking *k, bool is, const char *section,
                         const char *const *names, const char *needed, const char *way_out)
 {
     for (; is && *names; names++)
-        if (useless(k, line_of(k, section, *names), section, *names, needed, way_out))
+        if (check_useless(k, line_of(k, section, *names), section, *names, needed, way_out))
             return true;
     return false;
 }
@@ -75,8 +77,9 @@ static bool all_useless(const struct checking *k, bool is, const char *section,
 static bool half_login(const struct checking *k, const char *section, const char *user,
                        const char *password_file)
 {
-    return useless(k, !user != !password_file, section, user ? "user" : "password_file",
-                   user ? "password_file" : "user", "a login needs both user and password_file");
+    return check_useless(k, !user != !password_file, section, user ? "user" : "password_file",
+                         user ? "password_file" : "user",
+                         "a login needs both user and password_file");
 }
 
 /* `exposed`: the key's URL goes to another host without TLS, which needs explicit consent in the
@@ -84,21 +87,22 @@ static bool half_login(const struct checking *k, const char *section, const char
 static bool wrong_plain(const struct checking *k, bool exposed, bool insecure, const char *section,
                         const char *name, const char *hint)
 {
-    return wrong(k, exposed && !insecure, section, name, hint,
-                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
-           useless(k, insecure && !exposed, section, "insecure", "an http:// URL of another host",
-                   "it is safe without it: take it out");
+    return check_wrong(k, exposed && !insecure, section, name, hint,
+                       "http:// to another host; allowed: https://, or insecure = yes beside it") ||
+           check_useless(k, insecure && !exposed, section, "insecure",
+                         "an http:// URL of another host", "it is safe without it: take it out");
 }
 
 /* Only one of two keys of a section may be set. */
-static bool both(const struct checking *k, const char *section, const char *one, const char *other)
+static bool check_both(const struct checking *k, const char *section, const char *one,
+                       const char *other)
 {
     unsigned a = line_of(k, section, one), b = line_of(k, section, other);
     const char *first = a > b ? other : one, *second = a > b ? one : other;
     char hint[120];
     snprintf(hint, sizeof hint, "%s is in line %u; take one of the two out", first, a > b ? b : a);
-    return wrong(k, a && b, section, second, hint, "not together with %s; allowed: one of the two",
-                 first);
+    return check_wrong(k, a && b, section, second, hint,
+                       "not together with %s; allowed: one of the two", first);
 }
 
 /* Returns the section's first key in the file; NULL: there is none. */
@@ -151,19 +155,20 @@ static bool wrong_server(const struct checking *k, const char *section,
                          const struct config_mysql *m)
 {
     bool exposed = config_mysql_exposed(m);
-    return both(k, section, "socket", "host") ||
-           useless(k, !m->host && line_of(k, section, "port"), section, "port", "host",
-                   "a socket has no port: take port out") ||
-           useless(k, m->tls_ca && m->tls != TLS_VERIFY, section, "tls_ca", "tls = verify",
-                   "write tls = verify, or take tls_ca out") ||
-           wrong(k, exposed && !m->insecure, section, "tls",
-                 "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts "
-                 "everybody on the way",
-                 "less than verify, to another host; allowed: verify, or insecure = yes beside "
-                 "it") ||
-           useless(k, m->insecure && !exposed, section, "insecure",
-                   "another host and less than tls = verify",
-                   "the connection is safe without it: take it out");
+    return check_both(k, section, "socket", "host") ||
+           check_useless(k, !m->host && line_of(k, section, "port"), section, "port", "host",
+                         "a socket has no port: take port out") ||
+           check_useless(k, m->tls_ca && m->tls != TLS_VERIFY, section, "tls_ca", "tls = verify",
+                         "write tls = verify, or take tls_ca out") ||
+           check_wrong(
+               k, exposed && !m->insecure, section, "tls",
+               "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts "
+               "everybody on the way",
+               "less than verify, to another host; allowed: verify, or insecure = yes beside "
+               "it") ||
+           check_useless(k, m->insecure && !exposed, section, "insecure",
+                         "another host and less than tls = verify",
+                         "the connection is safe without it: take it out");
 }
 
 /* The page's own files have these names, in any directory. */
@@ -197,10 +202,10 @@ static bool wrong_status(const struct checking *k)
         for (size_t j = 0; j < i; j++) {
             /* Refuses the key that is set, because the other one may be a default. */
             bool later = line_of(k, "status", files[i]) > line_of(k, "status", files[j]);
-            if (wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0, "status",
-                      files[later ? i : j], once,
-                      "value '%s' is the name of %s too; allowed: a name of its own", values[i],
-                      files[later ? j : i]))
+            if (check_wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0,
+                            "status", files[later ? i : j], once,
+                            "value '%s' is the name of %s too; allowed: a name of its own",
+                            values[i], files[later ? j : i]))
                 return true;
         }
     if (all_useless(k, !c->status_dir, "status", of_page, dir, name_it) ||
@@ -208,15 +213,16 @@ static bool wrong_status(const struct checking *k)
                     "write page = yes, or take it out"))
         return true;
     for (size_t i = 0; files[i]; i++)
-        if (wrong(k, is_of_page(values[i]), "status", files[i], once,
-                  "value '%s' is the name of a file of the page or the history; allowed: another "
-                  "name",
-                  values[i]))
+        if (check_wrong(
+                k, is_of_page(values[i]), "status", files[i], once,
+                "value '%s' is the name of a file of the page or the history; allowed: another "
+                "name",
+                values[i]))
             return true;
     return false;
 }
 
-static bool inside(const char *path, const char *dir)
+static bool check_inside(const char *path, const char *dir)
 {
     size_t len = strlen(dir);
     return text_starts(path, dir) && (path[len] == '/' || path[len] == '\0');
@@ -227,14 +233,14 @@ static bool wrong_status_dir(const struct checking *k, const char *section, cons
                              const char *hint)
 {
     const char *status = k->c->status_dir;
-    const char *how = !status                    ? NULL
-                      : strcmp(status, dir) == 0 ? "the same as"
-                      : inside(status, dir)      ? "inside"
-                      : inside(dir, status)      ? "around"
-                                                 : NULL;
-    return wrong(k, how, "status", "dir", hint,
-                 "value '%s' is %s [%s] dir '%s'; allowed: two directories apart",
-                 status ? status : "", how ? how : "", section, dir);
+    const char *how = !status                     ? NULL
+                      : strcmp(status, dir) == 0  ? "the same as"
+                      : check_inside(status, dir) ? "inside"
+                      : check_inside(dir, status) ? "around"
+                                                  : NULL;
+    return check_wrong(k, how, "status", "dir", hint,
+                       "value '%s' is %s [%s] dir '%s'; allowed: two directories apart",
+                       status ? status : "", how ? how : "", section, dir);
 }
 
 static bool wrong_dirs(const struct checking *k)
@@ -243,8 +249,9 @@ static bool wrong_dirs(const struct checking *k)
     SCOPED(xfree) char *hint =
         xasprintf("such as %s/journal, or one on another disk or machine", c->dump_dir);
     bool is = /* segments need a separate directory */
-        wrong(k, strcmp(c->journal_dir, c->dump_dir) == 0, "journal", "dir", hint,
-              "value '%s' is [dump] dir too; allowed: a directory of its own", c->journal_dir) ||
+        check_wrong(k, strcmp(c->journal_dir, c->dump_dir) == 0, "journal", "dir", hint,
+                    "value '%s' is [dump] dir too; allowed: a directory of its own",
+                    c->journal_dir) ||
         wrong_status_dir(k, "dump", c->dump_dir,
                          "the status is public, dumps are not: put them side by side") ||
         wrong_status_dir(k, "journal", c->journal_dir,
@@ -262,23 +269,24 @@ static bool wrong_smtp(const struct checking *k)
     if (!s->url)
         return all_useless(k, true, section, optional, "url in the same section",
                            "no mail is sent without url: add it, or take the whole section out");
-    return (
-        wrong(k, !s->from || s->to.count == 0, section, "url",
-              "name sender and recipients, such as from = worldkeeper@HOST",
-              "needs %s%s%s in the same section", s->from ? "" : "from",
-              s->from || s->to.count ? "" : " and ", s->to.count ? "" : "to") ||
-        half_login(k, section, s->user, s->password_file) ||
-        useless(k,
-                s->tls_ca && s->starttls == STARTTLS_OFF && strncasecmp(s->url, "smtps:", 6) != 0,
-                section, "tls_ca", "TLS", "write starttls = required") ||
-        wrong(k, exposed && !s->insecure, section, "starttls",
-              "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the way "
-              "read",
-              "less than required, to another host; allowed: required, or insecure = yes "
-              "beside it") ||
-        useless(k, s->insecure && !exposed, section, "insecure",
-                "another host and starttls = preferred or off",
-                "the mail is safe without it: take it out"));
+    return (check_wrong(k, !s->from || s->to.count == 0, section, "url",
+                        "name sender and recipients, such as from = worldkeeper@HOST",
+                        "needs %s%s%s in the same section", s->from ? "" : "from",
+                        s->from || s->to.count ? "" : " and ", s->to.count ? "" : "to") ||
+            half_login(k, section, s->user, s->password_file) ||
+            check_useless(k,
+                          s->tls_ca && s->starttls == STARTTLS_OFF &&
+                              strncasecmp(s->url, "smtps:", 6) != 0,
+                          section, "tls_ca", "TLS", "write starttls = required") ||
+            check_wrong(
+                k, exposed && !s->insecure, section, "starttls",
+                "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the way "
+                "read",
+                "less than required, to another host; allowed: required, or insecure = yes "
+                "beside it") ||
+            check_useless(k, s->insecure && !exposed, section, "insecure",
+                          "another host and starttls = preferred or off",
+                          "the mail is safe without it: take it out"));
 }
 
 static bool wrong_url(const struct checking *k, const char *section, const char *url, bool insecure)
@@ -302,13 +310,15 @@ static bool wrong_webhook(const struct checking *all, unsigned slot)
         err_hint(k->e, "add one of these keys, or take the section out");
         return true;
     }
-    return both(k, section, "url", "url_file") ||
-           useless(k, w->tls_ca && !w->url_file && !w->url, section, "tls_ca", "url or url_file",
-                   "nothing is sent without url: add it, or take tls_ca out") ||
-           useless(k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
-                   section, "tls_ca", "an https:// URL", "write url = https://...") ||
-           both(k, section, "body", "body_file") ||
-           both(k, section, "format", w->body_file ? "body_file" : "body") ||
+    return check_both(k, section, "url", "url_file") ||
+           check_useless(k, w->tls_ca && !w->url_file && !w->url, section, "tls_ca",
+                         "url or url_file",
+                         "nothing is sent without url: add it, or take tls_ca out") ||
+           check_useless(
+               k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
+               section, "tls_ca", "an https:// URL", "write url = https://...") ||
+           check_both(k, section, "body", "body_file") ||
+           check_both(k, section, "format", w->body_file ? "body_file" : "body") ||
            wrong_url(k, section, w->url, w->insecure);
 }
 
@@ -317,19 +327,19 @@ static bool wrong_web(const struct checking *k)
     for (unsigned i = 0; i < CONFIG_WEBHOOKS; i++)
         if (wrong_webhook(k, i))
             return true;
-    return both(k, "heartbeat", "url", "url_file") ||
+    return check_both(k, "heartbeat", "url", "url_file") ||
            wrong_url(k, "heartbeat", k->c->heartbeat_url, k->c->heartbeat_insecure);
 }
 
 /* A time of day determines the time, so an interval beside it is in days. */
 static bool wrong_work(const struct checking *k, const char *section, const struct config_work *c)
 {
-    return wrong(k, c->interval > 0 && c->interval < SHORTEST_WORK, section, "interval",
-                 "such as interval = 1d", "too short; allowed: 0 for none, or 1s and more") ||
-           wrong(k, c->at && c->interval % DAY, section, "at", "such as interval = 1d",
-                 "needs an interval of whole days") ||
-           useless(k, c->at && !c->interval, section, "at", "interval in the same section",
-                   "nothing is scheduled without it: add interval = 1d");
+    return check_wrong(k, c->interval > 0 && c->interval < SHORTEST_WORK, section, "interval",
+                       "such as interval = 1d", "too short; allowed: 0 for none, or 1s and more") ||
+           check_wrong(k, c->at && c->interval % DAY, section, "at", "such as interval = 1d",
+                       "needs an interval of whole days") ||
+           check_useless(k, c->at && !c->interval, section, "at", "interval in the same section",
+                         "nothing is scheduled without it: add interval = 1d");
 }
 
 /* A drill of a copy that cannot be read here would always fail. */
@@ -338,12 +348,13 @@ static bool wrong_drill(const struct checking *k)
     const struct config_offsite *o = &k->c->offsite;
     bool from = k->c->drill.offsite;
     return wrong_work(k, "drill", &k->c->drill) ||
-           useless(k, from && !o->url, "drill", "from", "[offsite] url",
-                   "from = disk takes the dumps in [dump] dir") ||
-           useless(k, from && !o->plain && !o->identity_file, "drill", "from",
-                   "[offsite] identity_file",
-                   "copies are encrypted: a machine that may not read them cannot rehearse with "
-                   "them; from = disk takes the dumps in [dump] dir");
+           check_useless(k, from && !o->url, "drill", "from", "[offsite] url",
+                         "from = disk takes the dumps in [dump] dir") ||
+           check_useless(
+               k, from && !o->plain && !o->identity_file, "drill", "from",
+               "[offsite] identity_file",
+               "copies are encrypted: a machine that may not read them cannot rehearse with "
+               "them; from = disk takes the dumps in [dump] dir");
 }
 
 static bool wrong_ledgers(const struct checking *k)
@@ -394,9 +405,10 @@ static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
                 {"tls_ca", 1U << STORE_HTTP | 1U << STORE_S3, false, "an https:// or s3:// URL"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         bool has = keys[i].kinds & 1U << kind, given = line_of(k, "offsite", keys[i].name);
-        if (useless(k, given && !has, "offsite", keys[i].name, keys[i].with, "take it out") ||
-            wrong(k, !given && has && keys[i].needed, "offsite", "url",
-                  "example.ini explains every key", "needs %s in the same section", keys[i].name))
+        if (check_useless(k, given && !has, "offsite", keys[i].name, keys[i].with, "take it out") ||
+            check_wrong(k, !given && has && keys[i].needed, "offsite", "url",
+                        "example.ini explains every key", "needs %s in the same section",
+                        keys[i].name))
             return true;
     }
     return false;
@@ -425,22 +437,23 @@ static bool wrong_offsite(const struct checking *k)
         return false;
     bool exposed_url = config_plain_to_others(o->url, "http"),
          exposed_endpoint = o->endpoint && config_plain_to_others(o->endpoint, "http");
-    return wrong_store_keys(k, kind) || both(k, section, "recipient", "recipients_file") ||
-           wrong(k, !o->recipient && !o->recipients_file && !o->plain, section, "url",
-                 "recipient = age1... encrypts for whoever has its identity; plain = yes stores "
-                 "everything readable",
-                 "nothing would be encrypted; allowed: recipient or recipients_file, or plain = "
-                 "yes") ||
-           wrong(k, o->plain && (o->recipient || o->recipients_file), section, "plain",
-                 "take plain out, and the copies are encrypted",
-                 "not together with %s; allowed: one of the two",
-                 o->recipient ? "recipient" : "recipients_file") ||
+    return wrong_store_keys(k, kind) || check_both(k, section, "recipient", "recipients_file") ||
+           check_wrong(
+               k, !o->recipient && !o->recipients_file && !o->plain, section, "url",
+               "recipient = age1... encrypts for whoever has its identity; plain = yes stores "
+               "everything readable",
+               "nothing would be encrypted; allowed: recipient or recipients_file, or plain = "
+               "yes") ||
+           check_wrong(k, o->plain && (o->recipient || o->recipients_file), section, "plain",
+                       "take plain out, and the copies are encrypted",
+                       "not together with %s; allowed: one of the two",
+                       o->recipient ? "recipient" : "recipients_file") ||
            half_login(k, section, o->user, o->password_file) ||
            wrong_plain(k, exposed_url || exposed_endpoint, o->insecure, section,
                        exposed_url ? "url" : "endpoint",
                        "insecure = yes lets everybody on the way read the login") ||
-           wrong(k, o->max_rate && o->max_rate < OFFSITE_RATE_MIN, section, "max_rate",
-                 "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
+           check_wrong(k, o->max_rate && o->max_rate < OFFSITE_RATE_MIN, section, "max_rate",
+                       "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
 }
 
 /* An attacker who can forge etcd's answers can make two machines believe that each has the
@@ -456,9 +469,9 @@ static bool wrong_etcd(const struct checking *k)
         exposed |= config_plain_to_others(url, "http");
     return all_useless(k, s->lease != LEASE_ETCD, section, only, "lease = etcd",
                        "write lease = etcd, or take it out") ||
-           wrong(k, s->lease == LEASE_ETCD && !s->etcd, section, "lease",
-                 "such as etcd = https://a.example.net:2379, https://b.example.net:2379",
-                 "value 'etcd' needs etcd in the same section") ||
+           check_wrong(k, s->lease == LEASE_ETCD && !s->etcd, section, "lease",
+                       "such as etcd = https://a.example.net:2379, https://b.example.net:2379",
+                       "value 'etcd' needs etcd in the same section") ||
            half_login(k, section, s->user, s->password_file) ||
            wrong_plain(k, exposed, s->insecure, section, "etcd",
                        "insecure = yes lets everybody on the way take the lease");
@@ -474,20 +487,23 @@ static bool wrong_standby(const struct checking *k)
     bool s3 = store_kind_of(&c->offsite, &kind) && kind == STORE_S3;
     k->c->standby.given = first != NULL;
     return first &&
-           (wrong(k, !c->offsite.url, section, first,
-                  "[offsite] url names the store that both machines use",
-                  "needs [offsite]; allowed: only with it") ||
-            wrong(k, c->standby.lease == LEASE_S3 && !s3, section, "lease",
-                  "lease = etcd, or lease = none and --promote --by-hand",
-                  "value 's3' needs a store that has conditional writes; allowed: only with an "
-                  "s3:// URL in [offsite]") ||
-            useless(k, c->standby.lease == LEASE_NONE && line_of(k, section, "ttl"), section, "ttl",
-                    "lease = s3 or etcd", "without a lease nothing ends: take it out") ||
-            wrong(k, strcasecmp(c->sentinel, "worldkeeper") == 0, "probe", "table",
-                  "table = worldkeeper_sentinel is the default",
-                  "value '%s' with [standby]: its lease table would be worldkeeper_lease, a name "
-                  "that is kept for the lease between machines; allowed: another name",
-                  c->sentinel) ||
+           (check_wrong(k, !c->offsite.url, section, first,
+                        "[offsite] url names the store that both machines use",
+                        "needs [offsite]; allowed: only with it") ||
+            check_wrong(
+                k, c->standby.lease == LEASE_S3 && !s3, section, "lease",
+                "lease = etcd, or lease = none and --promote --by-hand",
+                "value 's3' needs a store that has conditional writes; allowed: only with an "
+                "s3:// URL in [offsite]") ||
+            check_useless(k, c->standby.lease == LEASE_NONE && line_of(k, section, "ttl"), section,
+                          "ttl", "lease = s3 or etcd",
+                          "without a lease nothing ends: take it out") ||
+            check_wrong(
+                k, strcasecmp(c->sentinel, "worldkeeper") == 0, "probe", "table",
+                "table = worldkeeper_sentinel is the default",
+                "value '%s' with [standby]: its lease table would be worldkeeper_lease, a name "
+                "that is kept for the lease between machines; allowed: another name",
+                c->sentinel) ||
             wrong_etcd(k));
 }
 
@@ -528,9 +544,9 @@ int config_check(struct config *c, const struct config_source *src, struct err *
                    wrong_work(&k, "verify", &c->verify) ||
                    all_useless(&k, no_pings, "heartbeat", pings, "url or url_file",
                                "nothing is fetched without: add it") ||
-                   useless(&k, c->hmac_old_key_file && !c->hmac_key_file, "dump",
-                           "hmac_old_key_file", "hmac_key_file",
-                           "new dumps need a key too: add hmac_key_file")
+                   check_useless(&k, c->hmac_old_key_file && !c->hmac_key_file, "dump",
+                                 "hmac_old_key_file", "hmac_key_file",
+                                 "new dumps need a key too: add hmac_key_file")
                ? -1
                : 0;
 }

@@ -37,8 +37,9 @@ struct reading {
 };
 
 /* Sets "FILE:LINE: ..."; only the first error is kept. */
-static int fail(struct reading *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct reading *r, const char *fmt, ...)
+static int config_fail(struct reading *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static int config_fail(struct reading *r, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf text = {0};
     va_list ap;
@@ -52,7 +53,7 @@ static int fail(struct reading *r, const char *fmt, ...)
 
 /* ---- lines ---- */
 
-static bool blank(char ch)
+static bool config_blank(char ch)
 {
     return ch == ' ' || ch == '\t';
 }
@@ -61,14 +62,14 @@ static bool blank(char ch)
 static bool has_late_comment(const char *s, size_t len, char mark)
 {
     for (size_t i = 1; i < len; i++)
-        if (s[i] == mark && blank(s[i - 1]))
+        if (s[i] == mark && config_blank(s[i - 1]))
             return true;
     return false;
 }
 
 static int fail_late_comment(struct reading *r, char mark)
 {
-    fail(r, "' %c' after other text; allowed: a comment on a line of its own", mark);
+    config_fail(r, "' %c' after other text; allowed: a comment on a line of its own", mark);
     return err_hint(r->e,
                     "move what follows it to a line above, after '%c'; a value cannot hold ' %c'",
                     mark, mark);
@@ -81,8 +82,8 @@ static int check_bytes(struct reading *r, const char *s, size_t len)
         unsigned char ch = (unsigned char)s[i];
         if ((ch >= 0x20 && ch != 0x7f) || ch == '\t')
             continue;
-        fail(r, "%s (0x%02x) in column %zu; allowed: text in UTF-8",
-             ch ? "control character" : "NUL byte", ch, i + 1);
+        config_fail(r, "%s (0x%02x) in column %zu; allowed: text in UTF-8",
+                    ch ? "control character" : "NUL byte", ch, i + 1);
         return err_hint(r->e, ch == '\r' ? "save the file with LF or CRLF line ends"
                                          : "is this a text file? Save it as UTF-8");
     }
@@ -95,12 +96,14 @@ static int begin_ledger(struct reading *r, const char *name)
     size_t len = strlen(name);
     struct config *c = r->c;
     if (len == 0 || len > 40 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != len)
-        return fail(r, "[ledger NAME]: not a ledger's name; allowed: 1 to 40 of a-z, 0-9 and _");
+        return config_fail(
+            r, "[ledger NAME]: not a ledger's name; allowed: 1 to 40 of a-z, 0-9 and _");
     for (unsigned i = 0; i < c->ledger_count; i++)
         if (strcmp(c->ledgers[i].name, name) == 0)
-            return fail(r, "[ledger %s]: given twice; allowed: once", name);
+            return config_fail(r, "[ledger %s]: given twice; allowed: once", name);
     if (c->ledger_count == CONFIG_LEDGERS)
-        return fail(r, "[ledger %s]: one ledger too many; allowed: %d", name, CONFIG_LEDGERS);
+        return config_fail(r, "[ledger %s]: one ledger too many; allowed: %d", name,
+                           CONFIG_LEDGERS);
     struct config_ledger *l = &c->ledgers[c->ledger_count++];
     config_set_defaults(l, OWNER_LEDGER);
     l->name = xstrdup(name);
@@ -123,14 +126,14 @@ static int begin_webhook(struct reading *r, const char *section)
     unsigned i = 0;
     if (len && (len == 1 || len > 31 ||
                 strspn(name + 1, "abcdefghijklmnopqrstuvwxyz0123456789_-") != len - 1))
-        return fail(
+        return config_fail(
             r, "[alert.webhook.NAME]: not a webhook's name; allowed: 1 to 30 of a-z, 0-9, _ and -");
     while (i < CONFIG_WEBHOOKS && hooks[i].section && strcmp(hooks[i].section, section) != 0)
         i++;
     if (i == CONFIG_WEBHOOKS)
-        return fail(r, "[%s]: one webhook too many; allowed: %d", section, CONFIG_WEBHOOKS);
+        return config_fail(r, "[%s]: one webhook too many; allowed: %d", section, CONFIG_WEBHOOKS);
     if (hooks[i].section && len)
-        return fail(r, "[%s]: given twice; allowed: once", section);
+        return config_fail(r, "[%s]: given twice; allowed: once", section);
     if (!hooks[i].section) {
         config_set_defaults(&hooks[i], OWNER_WEBHOOK);
         hooks[i].section = xstrdup(section);
@@ -146,11 +149,11 @@ static int check_section(struct reading *r, const char *s, size_t len)
 {
     const char *close = memchr(s, ']', len);
     if (!close)
-        return fail(r, "a section without ']'; allowed: [section]");
+        return config_fail(r, "a section without ']'; allowed: [section]");
     if (has_late_comment(s, len, ';') || has_late_comment(s, len, '#'))
         return fail_late_comment(r, has_late_comment(s, len, ';') ? ';' : '#');
     if (close + 1 < s + len)
-        return fail(r, "text after a section; allowed: [section] alone on its line");
+        return config_fail(r, "text after a section; allowed: [section] alone on its line");
     SCOPED(xfree) char *name = xstrndup(s + 1, len - 2);
     SCOPED(buf_free) struct buf shown = {0}, allowed = {0};
     const char *near = NULL;
@@ -174,7 +177,7 @@ static int check_section(struct reading *r, const char *s, size_t len)
     }
     if (!known) {
         text_clean(&shown, name, VALUE_SHOWN_MAX);
-        fail(r, "[%s]: not a known section; allowed: %s", shown.p, allowed.p);
+        config_fail(r, "[%s]: not a known section; allowed: %s", shown.p, allowed.p);
         if (near)
             err_hint(r->e, "did you mean [%s%s]?", near,
                      strcmp(near, "ledger") == 0 ? " NAME" : "");
@@ -188,21 +191,21 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
     if (check_bytes(r, s, len) < 0)
         return -1;
     if (len >= (size_t)size) {
-        fail(r, "a line of %zu bytes; allowed: at most %d", len, size - 1);
+        config_fail(r, "a line of %zu bytes; allowed: at most %d", len, size - 1);
         return err_hint(r->e, "the INI library reads no more in one line: shorten it");
     }
     size_t indent = 0;
-    while (indent < len && blank(s[indent]))
+    while (indent < len && config_blank(s[indent]))
         indent++;
     if (indent == len || s[indent] == ';' || s[indent] == '#')
         return 0;
     if (indent) {
-        fail(r, "an indented line; allowed: text from the first column on");
+        config_fail(r, "an indented line; allowed: text from the first column on");
         return err_hint(r->e, "take the blanks out; one value cannot go over several lines");
     }
     /* names are sent to a server as UTF-8, and alerts are JSON */
     if (!text_utf8_valid(s, len)) {
-        fail(r, "not UTF-8; allowed: text in UTF-8");
+        config_fail(r, "not UTF-8; allowed: text in UTF-8");
         return err_hint(r->e, "save the file as UTF-8");
     }
     if (s[0] == '[')
@@ -214,14 +217,14 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
         key++;
     if (key == len || key == 0) /* the text is not shown: it may be a secret */
     {
-        fail(r, "neither [section] nor key = value nor a comment");
+        config_fail(r, "neither [section] nor key = value nor a comment");
         return err_hint(r->e, "a comment begins with ; or # in the first column");
     }
     return 0;
 }
 
 /* libinih's fgets(): one line, checked, without its line end; NULL ends the reading. */
-static char *next_line(char *out, int size, void *arg)
+static char *config_next_line(char *out, int size, void *arg)
 {
     struct reading *r = arg;
     if (r->line_size == 0)
@@ -236,7 +239,7 @@ static char *next_line(char *out, int size, void *arg)
     r->line++;
     if (nl && stop > s && stop[-1] == '\r')
         stop--;
-    while (stop > s && blank(stop[-1]))
+    while (stop > s && config_blank(stop[-1]))
         stop--;
     if (check_line(r, s, (size_t)(stop - s), size) < 0)
         return NULL;
@@ -279,9 +282,9 @@ static void fail_unknown_key(struct reading *r, const char *section, const char 
         config_nearer(name, k->name, &near);
     }
     if (section[0])
-        fail(r, "[%s] %s: not a known key; allowed: %s", section, shown.p, allowed.p);
+        config_fail(r, "[%s] %s: not a known key; allowed: %s", section, shown.p, allowed.p);
     else
-        fail(r, "%s: a key before the first [section]", shown.p);
+        config_fail(r, "%s: a key before the first [section]", shown.p);
     if (others.len)
         err_hint(r->e, "'%s' belongs to %s", name, others.p);
     else if (near)
@@ -303,7 +306,7 @@ static void fail_value(struct reading *r, const char *section, const struct conf
         text_clean(&shown, value, VALUE_SHOWN_MAX);
         buf_addc(&shown, '\'');
     }
-    fail(r, "[%s] %s: value %s %s", section, k->name, shown.p, bad->text);
+    config_fail(r, "[%s] %s: value %s %s", section, k->name, shown.p, bad->text);
     err_hint(r->e, "%s", bad->hint);
 }
 
@@ -323,10 +326,10 @@ static int on_key(void *arg, const char *section, const char *name, const char *
     if (i < 0) {
         fail_unknown_key(r, known, name);
     } else if (lines[i]) {
-        fail(r, "[%s] %s: given twice; allowed: once", section, name);
+        config_fail(r, "[%s] %s: given twice; allowed: once", section, name);
         err_hint(r->e, "the first one is in line %u", lines[i]);
     } else if (value[0] == '\0') {
-        fail(r, "[%s] %s: no value", section, name);
+        config_fail(r, "[%s] %s: no value", section, name);
         err_hint(r->e, "put '#' before the key to leave it out");
     } else if (!is_any_name(config_keys[i].kind) && has_late_comment(value, strlen(value), '#')) {
         fail_late_comment(r, '#');
@@ -342,7 +345,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 
 /* Checks owner and mode, because write access to the config controls which files this program
  * writes and where it sends data. */
-static int check_file(int fd, const char *path, struct err *e)
+static int config_check_file(int fd, const char *path, struct err *e)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -367,7 +370,7 @@ static int check_file(int fd, const char *path, struct err *e)
     return 0;
 }
 
-static int read_file(const char *path, struct buf *out, struct err *e)
+static int config_read_file(const char *path, struct buf *out, struct err *e)
 {
     struct err why = {0};
     struct stat st;
@@ -384,7 +387,7 @@ static int read_file(const char *path, struct buf *out, struct err *e)
             err_hint(e, "copy example.ini there and change it: it explains every key");
         return -1;
     }
-    if (check_file(fd, path, e) < 0)
+    if (config_check_file(fd, path, e) < 0)
         return -1;
     if (file_read_fd(fd, path, FILE_BYTES_MAX, out, &why) == 0)
         return 0;
@@ -399,7 +402,7 @@ int config_load(const char *path, struct config **out, struct err *e)
     static const char bom[] = "\xef\xbb\xbf";
     SCOPED(buf_free) struct buf file = {.secret = true}; /* URLs may contain tokens */
     struct reading r = {.src.path = path, .e = e};
-    if (read_file(path, &file, e) < 0)
+    if (config_read_file(path, &file, e) < 0)
         return -1;
     r.at = file.p + (text_starts(file.p, bom) ? sizeof bom - 1 : 0);
     r.end = file.p + file.len;
@@ -407,11 +410,11 @@ int config_load(const char *path, struct config **out, struct err *e)
     r.c->path = xstrdup(path);
     config_set_defaults(r.c, OWNER_CONFIG);
     r.object = r.c;
-    /* it calls next_line() for each line, and on_key() for each key in it */
-    int bad = ini_parse_stream(next_line, &r, on_key, &r);
-    if (bad != 0 && !r.failed) { /* libinih rejects what next_line() accepted: no config */
+    /* it calls config_next_line() for each line, and on_key() for each key in it */
+    int bad = ini_parse_stream(config_next_line, &r, on_key, &r);
+    if (bad != 0 && !r.failed) { /* libinih rejects what config_next_line() accepted: no config */
         r.line = bad > 0 ? (unsigned)bad : r.line;
-        fail(&r, "not understood by the INI library");
+        config_fail(&r, "not understood by the INI library");
     }
     if (r.failed || config_check(r.c, &r.src, e) < 0) {
         config_free(r.c);
@@ -461,7 +464,7 @@ bool config_any_channel(const struct config *c)
 }
 
 /* Slot of that section, or CONFIG_WEBHOOKS. */
-static unsigned slot_of(const struct config *c, const char *section)
+static unsigned config_slot_of(const struct config *c, const char *section)
 {
     unsigned i = 0;
     while (i < CONFIG_WEBHOOKS &&
@@ -474,8 +477,8 @@ void config_keep_slots(const struct config *old, struct config *fresh)
 {
     struct config_webhook *w = fresh->webhooks;
     for (unsigned i = 0; i < CONFIG_WEBHOOKS; i++) {
-        unsigned at =
-            old->webhooks[i].section ? slot_of(fresh, old->webhooks[i].section) : CONFIG_WEBHOOKS;
+        unsigned at = old->webhooks[i].section ? config_slot_of(fresh, old->webhooks[i].section)
+                                               : CONFIG_WEBHOOKS;
         if (at == CONFIG_WEBHOOKS || at == i)
             continue;
         struct config_webhook other = w[i]; /* its own turn may come later */

@@ -6,7 +6,7 @@
 #include "base/text.h"
 
 /* Accepts only addresses in 127.0.0.0/8: 127.example.org is a name that may resolve elsewhere. */
-static bool is_here(const char *host, size_t len)
+static bool safe_is_here(const char *host, size_t len)
 {
     static const char *const names[] = {"localhost", "::1", "[::1]"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -18,11 +18,11 @@ static bool is_here(const char *host, size_t len)
 /* Does not resolve the name, because that would depend on the network. */
 bool config_is_here(const char *host)
 {
-    return is_here(host, strlen(host));
+    return safe_is_here(host, strlen(host));
 }
 
 /* The last "@" before the path ends the login: a password may hold others. */
-static const char *host_of(const char *url, size_t *len)
+static const char *safe_host_of(const char *url, size_t *len)
 {
     const char *s = strstr(url, "://"), *at;
     s = s ? s + 3 : url;
@@ -42,8 +42,8 @@ bool config_plain_to_others(const char *url, const char *scheme)
     size_t n = strlen(scheme), len;
     if (strncasecmp(url, scheme, n) != 0 || url[n] != ':')
         return false;
-    const char *host = host_of(url, &len);
-    return !is_here(host, len);
+    const char *host = safe_host_of(url, &len);
+    return !safe_is_here(host, len);
 }
 
 /* An unverified certificate protects from listeners, but not from an impostor. */

@@ -11,7 +11,7 @@
 
 /* Appends `len` bytes of a URL with each %XX decoded. Returns false if one is malformed, or the
  * result is not text. */
-static bool decode(struct buf *out, const char *s, size_t len)
+static bool store_url_decode(struct buf *out, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         int c = (unsigned char)s[i];
@@ -31,14 +31,14 @@ static bool decode(struct buf *out, const char *s, size_t len)
 
 /* Appends the components of a path, each followed by '/'. Returns false if one is "." or "..", or
  * contains a '/' as %2F. */
-static bool components(struct buf *out, const char *s)
+static bool store_url_components(struct buf *out, const char *s)
 {
     while (*s) {
         s += strspn(s, "/");
         size_t len = strcspn(s, "/"), from = out->len;
         if (len == 0)
             break;
-        if (!decode(out, s, len))
+        if (!store_url_decode(out, s, len))
             return false;
         const char *name = out->p + from;
         if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -50,7 +50,7 @@ static bool components(struct buf *out, const char *s)
 }
 
 /* Parses the part between "://" and the path. */
-static bool authority(struct store_url *u, const char *s, size_t len)
+static bool store_url_authority(struct store_url *u, const char *s, size_t len)
 {
     const char *at = memchr(s, '@', len);
     if (u->kind == STORE_DIR)
@@ -70,7 +70,7 @@ static bool authority(struct store_url *u, const char *s, size_t len)
     if (u->kind == STORE_SFTP) {
         SCOPED(buf_free) struct buf user = {0};
         if (!at || at == s || memchr(s, ':', (size_t)(at - s)) ||
-            !decode(&user, s, (size_t)(at - s)))
+            !store_url_decode(&user, s, (size_t)(at - s)))
             return false;
         u->user = xstrdup(user.p);
         len -= (size_t)(at + 1 - s);
@@ -106,7 +106,7 @@ int store_url_parse(const char *text, struct store_url *out)
     /* up to the path: the host, or the bucket */
     size_t len = strcspn(rest, "/");
     buf_adds(&path, out->kind == STORE_S3 ? "" : "/");
-    bool good = authority(out, rest, len) && components(&path, rest + len) &&
+    bool good = store_url_authority(out, rest, len) && store_url_components(&path, rest + len) &&
                 !(out->kind == STORE_DIR && path.len == 1);
     if (!good) {
         store_url_free(out);

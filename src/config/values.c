@@ -14,9 +14,9 @@
 #define SOCKET_BYTES_MAX 107 /* sun_path */
 
 /* Sets "is not <what>; allowed: …", for the message about the value; a hint follows. */
-static int refuse(struct err *bad, const char *what, const char *allowed, ...)
+static int values_refuse(struct err *bad, const char *what, const char *allowed, ...)
     __attribute__((format(printf, 3, 4)));
-static int refuse(struct err *bad, const char *what, const char *allowed, ...)
+static int values_refuse(struct err *bad, const char *what, const char *allowed, ...)
 {
     char text[sizeof bad->text / 2];
     va_list ap;
@@ -27,7 +27,7 @@ static int refuse(struct err *bad, const char *what, const char *allowed, ...)
 }
 
 /* Copies `s` in lower case, as much of it as fits. */
-static void lower(const char *s, char *out, size_t size)
+static void values_lower(const char *s, char *out, size_t size)
 {
     size_t i = 0;
     for (; i < size - 1 && s[i]; i++)
@@ -36,7 +36,7 @@ static void lower(const char *s, char *out, size_t size)
 }
 
 /* Reads digits only. Returns -1 for anything else, and for more than nine digits. */
-static int64_t digits(const char *s)
+static int64_t values_digits(const char *s)
 {
     size_t len = strspn(s, "0123456789");
     return len == 0 || len > 9 || s[len] ? -1 : (int64_t)strtol(s, NULL, 10);
@@ -98,7 +98,7 @@ static int read_yes_no(const char *value, int64_t *n, struct err *bad)
     *n = strcmp(value, "yes") == 0;
     if (*n || strcmp(value, "no") == 0)
         return 0;
-    refuse(bad, "yes or no", "yes, no");
+    values_refuse(bad, "yes or no", "yes, no");
     for (size_t i = 0; i < sizeof like_yes / sizeof *like_yes; i++)
         if (strcasecmp(value, like_yes[i]) == 0 || strcasecmp(value, like_no[i]) == 0)
             err_hint(bad, "write %s", strcasecmp(value, like_yes[i]) == 0 ? "yes" : "no");
@@ -113,7 +113,7 @@ static int read_choice(const struct config_choice *list, const char *value, cons
     SCOPED(buf_free) struct buf allowed = {0};
     char low[CONFIG_NEAR_MAX] = "";
     const char *near = NULL;
-    lower(value, low, sizeof low);
+    values_lower(value, low, sizeof low);
     buf_adds(&allowed, before);
     for (const struct config_choice *c = list; c->name; c++) {
         if (strcmp(c->name, value) == 0) {
@@ -123,7 +123,7 @@ static int read_choice(const struct config_choice *list, const char *value, cons
         buf_printf(&allowed, "%s%s", c == list ? "" : ", ", c->name);
         config_nearer(low, c->name, &near);
     }
-    refuse(bad, what, "%s", allowed.p);
+    values_refuse(bad, what, "%s", allowed.p);
     return near ? err_hint(bad, "write %s", near) : -1;
 }
 
@@ -144,7 +144,7 @@ const char *config_event_name(unsigned event)
     return c->name;
 }
 
-static int read_events(const char *value, int64_t *n, struct err *bad)
+static int values_read_events(const char *value, int64_t *n, struct err *bad)
 {
     bool all = strcmp(value, "all") == 0;
     int rc = 0;
@@ -160,7 +160,7 @@ static int read_events(const char *value, int64_t *n, struct err *bad)
 }
 
 /* Reads "04:30". Minutes are counted from 1, because 0 means none. */
-static int read_time(const char *value, int64_t *n, struct err *bad)
+static int values_read_time(const char *value, int64_t *n, struct err *bad)
 {
     size_t hours = strspn(value, "0123456789");
     bool form = hours >= 1 && hours <= 2 && value[hours] == ':' &&
@@ -168,11 +168,12 @@ static int read_time(const char *value, int64_t *n, struct err *bad)
     int64_t hour = form ? strtol(value, NULL, 10) : 24,
             minute = form ? strtol(value + hours + 1, NULL, 10) : 60;
     *n = 1 + hour * 60 + minute;
-    return hour < 24 && minute < 60 ? 0 : refuse(bad, "a time of day", "00:00 to 23:59");
+    return hour < 24 && minute < 60 ? 0 : values_refuse(bad, "a time of day", "00:00 to 23:59");
 }
 
 /* A whole number, a percentage, or a number of connections. */
-static int read_number(const struct config_key *k, const char *value, int64_t *n, struct err *bad)
+static int values_read_number(const struct config_key *k, const char *value, int64_t *n,
+                              struct err *bad)
 {
     bool percent = k->kind == CONFIG_PERCENT, connections = k->kind == CONFIG_CONNECTIONS;
     size_t len = strlen(value);
@@ -180,19 +181,19 @@ static int read_number(const struct config_key *k, const char *value, int64_t *n
     bool sign = percent && value[len - 1] == '%';
     char *number = xstrndup(value, len - sign);
     bool automatic = connections && strcmp(value, "auto") == 0;
-    *n = automatic ? 0 : digits(number);
+    *n = automatic ? 0 : values_digits(number);
     free(number);
     bool fits = *n >= k->min && *n <= k->max;
     if (automatic || (fits && sign == percent))
         return 0;
     const char *unit = percent ? "%" : "";
-    refuse(bad,
-           connections                  ? "a number of connections"
-           : *n >= 0 && sign == percent ? "in range"
-           : percent                    ? "a percentage"
-                                        : "a whole number",
-           "%s%" PRId64 "%s to %" PRId64 "%s", connections ? "auto, or " : "", k->min, unit, k->max,
-           unit);
+    values_refuse(bad,
+                  connections                  ? "a number of connections"
+                  : *n >= 0 && sign == percent ? "in range"
+                  : percent                    ? "a percentage"
+                                               : "a whole number",
+                  "%s%" PRId64 "%s to %" PRId64 "%s", connections ? "auto, or " : "", k->min, unit,
+                  k->max, unit);
     return percent && fits ? err_hint(bad, "write %" PRId64 "%%", *n) : -1;
 }
 
@@ -238,18 +239,19 @@ static int read_duration(const struct config_key *k, const char *value, int64_t 
     char from[32], to[32], meant[32];
     exact_duration(k->min, from, sizeof from);
     exact_duration(k->max, to, sizeof to);
-    refuse(bad,
-           !parsed        ? "a duration with units"
-           : *ms < k->min ? "long enough"
-                          : "short enough",
-           "%s to %s", from, to);
+    values_refuse(bad,
+                  !parsed        ? "a duration with units"
+                  : *ms < k->min ? "long enough"
+                                 : "short enough",
+                  "%s to %s", from, to);
     guess_unit(value, example, meant);
     if (!parsed && text_duration_parse(meant, ms) == 0)
         return err_hint(bad, "write %s (units: ms, s, m, h, d, w)", meant);
     return parsed ? -1 : err_hint(bad, "units: ms, s, m, h, d, w; such as %s or 1h30m", example);
 }
 
-static int read_size(const struct config_key *k, const char *value, int64_t *n, struct err *bad)
+static int values_read_size(const struct config_key *k, const char *value, int64_t *n,
+                            struct err *bad)
 {
     uint64_t bytes = 0;
     char from[TEXT_SHORT], to[TEXT_SHORT], meant[32];
@@ -258,13 +260,15 @@ static int read_size(const struct config_key *k, const char *value, int64_t *n, 
         *n = (int64_t)bytes;
         if (bytes >= (uint64_t)k->min && bytes <= (uint64_t)k->max)
             return 0;
-        return refuse(bad, bytes < (uint64_t)k->min ? "large enough" : "small enough", "%s%s%s",
-                      text_size((uint64_t)k->min, from), k->max == INT64_MAX ? " and more" : " to ",
-                      k->max == INT64_MAX ? "" : text_size((uint64_t)k->max, to));
+        return values_refuse(bad, bytes < (uint64_t)k->min ? "large enough" : "small enough",
+                             "%s%s%s", text_size((uint64_t)k->min, from),
+                             k->max == INT64_MAX ? " and more" : " to ",
+                             k->max == INT64_MAX ? "" : text_size((uint64_t)k->max, to));
     }
     guess_unit(value, example, meant);
-    refuse(bad, "a size with a unit", "%sa number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
-           k->min > 0 ? "" : "0, or ");
+    values_refuse(bad, "a size with a unit",
+                  "%sa number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
+                  k->min > 0 ? "" : "0, or ");
     if (text_size_parse(meant, &bytes) == 0)
         return err_hint(bad, "write %s", meant);
     return err_hint(bad, "such as %s", strcmp(example, "0") == 0 ? "1MiB" : example);
@@ -353,7 +357,7 @@ static bool is_host_and_port(const char *s, size_t len)
     if (host == len)
         return true;
     SCOPED(xfree) char *port = xstrndup(s + host + 1, len - host - 1);
-    int64_t n = digits(port);
+    int64_t n = values_digits(port);
     return s[host] == ':' && n > 0 && n <= 65535;
 }
 
@@ -455,7 +459,7 @@ static const struct {
 };
 
 /* `value` is valid UTF-8. */
-static bool fits(enum config_kind kind, const char *value)
+static bool values_fits(enum config_kind kind, const char *value)
 {
     size_t characters = 0, bytes = strlen(value);
     bool beyond = false;
@@ -497,7 +501,7 @@ char *config_read_text(enum config_kind kind, const char *value)
 {
     static const char credential[] = "credential:";
     const char *name = value + sizeof credential - 1, *authority;
-    bool good = fits(kind, value);
+    bool good = values_fits(kind, value);
     if (kind == CONFIG_SECRET && text_starts(value, credential) && name[0] && name[0] != '.' &&
         !strchr(name, '/'))
         return xstrdup(value);
@@ -526,25 +530,25 @@ char *config_read_text(enum config_kind kind, const char *value)
 }
 
 /* Explains what was probably meant, or what is wrong, in other words. */
-static void explain(enum config_kind kind, const char *value, struct err *bad)
+static void values_explain(enum config_kind kind, const char *value, struct err *bad)
 {
     bool url = kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL;
     const char *colon = port_of(value), *authority = url ? authority_of(kind, value) : NULL;
     char low[64], *path = kind == CONFIG_SOCKET ? plain_path(value) : NULL;
     const struct own_schema *own = kind == CONFIG_SCHEMA ? own_schema(value) : NULL;
-    lower(value, low, sizeof low);
-    if (kind == CONFIG_WORLD && fits(kind, low))
+    values_lower(value, low, sizeof low);
+    if (kind == CONFIG_WORLD && values_fits(kind, low))
         err_hint(bad, "write %s", low);
     else if (kind == CONFIG_SCHEMA && is_of_server(value))
-        refuse(bad, "a world: it belongs to the server", "the schema of a game");
+        values_refuse(bad, "a world: it belongs to the server", "the schema of a game");
     else if (own)
-        refuse(bad, own->what, "%s", own->allowed);
-    else if (kind == CONFIG_HOST && colon && digits(colon + 1) > 0)
+        values_refuse(bad, own->what, "%s", own->allowed);
+    else if (kind == CONFIG_HOST && colon && values_digits(colon + 1) > 0)
         err_hint(bad, "write host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
     else if (kind == CONFIG_HOST && value[0] == '/')
         err_hint(bad, "a socket is written as socket = %.100s", value);
     else if (path)
-        refuse(bad, "a path that a socket can have", "at most 107 bytes");
+        values_refuse(bad, "a path that a socket can have", "at most 107 bytes");
     else if (kind == CONFIG_STORE_URL && strncasecmp(value, "sftp:", 5) == 0 && !strchr(value, '@'))
         err_hint(bad, "write the account too: sftp://USER@HOST/DIR/");
     else if (kind == CONFIG_STORE_URL && strchr(value, '@'))
@@ -554,7 +558,7 @@ static void explain(enum config_kind kind, const char *value, struct err *bad)
     else if (kind == CONFIG_MAIL && strchr(value, '<'))
         err_hint(bad, "write only what stands between < and >");
     else if (authority && memchr(authority, '@', strcspn(authority, "/?#"))) {
-        refuse(bad, "free of a login", "%s", texts[kind].allowed);
+        values_refuse(bad, "free of a login", "%s", texts[kind].allowed);
         err_hint(bad,
                  kind == CONFIG_WEB_URL
                      ? "put the URL into a file of its own (mode 0600) and name that with url_file"
@@ -570,10 +574,10 @@ static char *read_text(enum config_kind kind, const char *value, struct err *bad
     char *text = config_read_text(kind, value);
     if (text)
         return text;
-    refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
+    values_refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
     if (texts[kind].hint)
         err_hint(bad, "%s", texts[kind].hint);
-    explain(kind, value, bad);
+    values_explain(kind, value, bad);
     return NULL;
 }
 
@@ -618,8 +622,8 @@ static int set_list(struct config_list *list, enum config_kind kind, const char 
             new.list = xgrow(new.list, new.count, sizeof *new.list);
             new.list[new.count++] = xstrdup(text);
         } else {
-            refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
-            explain(of, part, bad);
+            values_refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
+            values_explain(of, part, bad);
         }
     }
     config_list_free(good ? list : &new);
@@ -646,11 +650,11 @@ int config_set(void *object, const struct config_key *k, const char *value, stru
     }
     int rc = k->kind == CONFIG_YES_NO     ? read_yes_no(value, &n, bad)
              : k->choices                 ? read_choice(k->choices, value, "known", "", &n, bad)
-             : k->kind == CONFIG_EVENTS   ? read_events(value, &n, bad)
+             : k->kind == CONFIG_EVENTS   ? values_read_events(value, &n, bad)
              : k->kind == CONFIG_DURATION ? read_duration(k, value, &n, bad)
-             : k->kind == CONFIG_TIME     ? read_time(value, &n, bad)
-             : k->kind == CONFIG_SIZE     ? read_size(k, value, &n, bad)
-                                          : read_number(k, value, &n, bad);
+             : k->kind == CONFIG_TIME     ? values_read_time(value, &n, bad)
+             : k->kind == CONFIG_SIZE     ? values_read_size(k, value, &n, bad)
+                                          : values_read_number(k, value, &n, bad);
     if (rc < 0)
         return -1;
     int small = (int)n; /* int, unsigned and enums have the same layout */

@@ -83,7 +83,7 @@ static void add_pieces(struct copies *c, size_t table, uint64_t parts)
     }
 }
 
-static int dearer(const void *a, const void *b)
+static int copies_dearer(const void *a, const void *b)
 {
     const struct piece *x = a, *y = b;
     if (x->cost != y->cost)
@@ -105,7 +105,7 @@ static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint6
     return parts < 1 ? 1 : parts > c->connections ? c->connections : parts;
 }
 
-static int setup(struct copies *c, struct worker *w, struct db *db, struct err *e)
+static int copies_setup(struct copies *c, struct worker *w, struct db *db, struct err *e)
 {
     *w = (struct worker){.all = c, .db = db};
     int rc = db_copier_begin(&w->copier, db, e);
@@ -123,7 +123,7 @@ static void open_helpers(struct copies *c, const struct db_params *p, uint64_t c
         struct worker *w = &c->workers[c->connections];
         struct err refused;
         struct db *db = db_open(p, &refused);
-        if (!db || setup(c, w, db, &refused) < 0 || db_lock_wait(db, 0, &refused) < 0) {
+        if (!db || copies_setup(c, w, db, &refused) < 0 || db_lock_wait(db, 0, &refused) < 0) {
             db_close(db);
             return;
         }
@@ -143,7 +143,7 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
     c->tables = tables;
     c->chosen = chosen;
     thread_group_init(&c->threads);
-    if (setup(c, &c->workers[0], holder, e) < 0) {
+    if (copies_setup(c, &c->workers[0], holder, e) < 0) {
         copies_end(c);
         return NULL;
     }
@@ -152,13 +152,13 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
         if (chosen[i] && !db_rows_elsewhere(&tables->list[i]))
             add_pieces(c, i, parts_of(c, &tables->list[i], total));
     if (c->count)
-        qsort(c->pieces, c->count, sizeof *c->pieces, dearer);
+        qsort(c->pieces, c->count, sizeof *c->pieces, copies_dearer);
     return c;
 }
 
 /* ---- the copying ---- */
 
-static void copy_name(struct buf *b, const struct copies *c, const struct piece *p)
+static void copies_copy_name(struct buf *b, const struct copies *c, const struct piece *p)
 {
     buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, (size_t)(p - c->pieces));
 }
@@ -168,7 +168,7 @@ static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
 {
     const struct copies *c = w->all;
     SCOPED(buf_free) struct buf name = {0}, rest = {0};
-    copy_name(&name, c, p);
+    copies_copy_name(&name, c, p);
     buf_adds(&rest, "");
     if (!c->whole)
         buf_printf(&rest, " LIMIT %" PRIu64 " OFFSET %" PRIu64,
@@ -222,7 +222,7 @@ static void piece_ended(struct worker *w, struct piece *p, int rc, const struct 
 }
 
 /* Copies pieces until none is left. The lock is released while the server copies. */
-static void work(struct worker *w)
+static void copies_work(struct worker *w)
 {
     struct copies *c = w->all;
     pthread_mutex_lock(&c->threads.lock);
@@ -250,7 +250,7 @@ static void work(struct worker *w)
 static void work_aside(void *arg)
 {
     db_thread_begin();
-    work(arg);
+    copies_work(arg);
     db_thread_end();
 }
 
@@ -259,12 +259,12 @@ void copies_start(struct copies *c)
     for (unsigned i = c->connections; i-- > 0;) {
         struct worker *w = &c->workers[i];
         if (thread_group_start(&c->threads, work_aside, w) != 0 && i == 0)
-            work(w); /* no thread could be started: copy in this one */
+            copies_work(w); /* no thread could be started: copy in this one */
     }
 }
 
 /* Reports progress only if rows were copied since the last report. */
-static void report(void *arg)
+static void copies_report(void *arg)
 {
     struct copies *c = arg;
     pthread_mutex_lock(&c->threads.lock);
@@ -293,7 +293,7 @@ int copies_finish(struct copies *c, bool give_up, struct progress *progress, str
     progress_phase(progress, "copying", total, 0);
     c->progress = progress;
     c->reported = UINT64_MAX;
-    thread_group_wait(&c->threads, REPORT_MS, report, c);
+    thread_group_wait(&c->threads, REPORT_MS, copies_report, c);
     if (c->threads.stop && e)
         *e = c->threads.failed;
     return c->threads.stop ? -1 : 0;
@@ -313,7 +313,7 @@ int copies_read(struct copies *c, size_t table, db_tuple_fn *fn, void *arg, uint
         uint64_t n;
         if (p->table != table)
             continue;
-        copy_name(&name, c, p);
+        copies_copy_name(&name, c, p);
         rc = db_read_rows(p->by->db, &c->tables->list[table], name.p, fn, arg, &n, e);
         *rows += n;
     }

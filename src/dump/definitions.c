@@ -88,8 +88,8 @@ static int view_stand_in(struct writing *w, const char *name, struct err *e)
 }
 
 /* Adds a definition. The delimiter is on its own line because a body may end with a comment. */
-static void add(struct writing *w, enum definition_kind kind, const char *name,
-                const struct db_definition *d)
+static void definitions_add(struct writing *w, enum definition_kind kind, const char *name,
+                            const struct db_definition *d)
 {
     const char *const parts[] = {
         definition_kind_words(kind), name, d->sql, d->sql_mode, d->charset, d->collation,
@@ -122,7 +122,7 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
         if (def.sql && kind == DEFINITION_VIEW)
             rc = view_stand_in(w, names.list[i], e);
         if (def.sql)
-            add(w, kind, names.list[i], &def);
+            definitions_add(w, kind, names.list[i], &def);
     }
     return rc;
 }
@@ -143,11 +143,11 @@ static int add_triggers(struct writing *w, const struct db_tables *tables, struc
             continue;
         db_trigger_sql(&sql, t, t->table);
         SCOPED(xfree) char *charset = xstrdup(db_trigger_charset(t, sql.p));
-        add(w, DEFINITION_TRIGGER, t->name,
-            &(struct db_definition){.sql = sql.p,
-                                    .sql_mode = t->sql_mode,
-                                    .charset = charset,
-                                    .collation = t->collation});
+        definitions_add(w, DEFINITION_TRIGGER, t->name,
+                        &(struct db_definition){.sql = sql.p,
+                                                .sql_mode = t->sql_mode,
+                                                .charset = charset,
+                                                .collation = t->collation});
     }
     return 0;
 }

@@ -157,7 +157,7 @@ void format_close(struct format_reader *r)
 
 /* Sets an error with the position and the text found there. Both can be looked up with gunzip
  * and head. */
-static int bad(const struct format_reader *r, struct err *e, const char *why)
+static int format_bad(const struct format_reader *r, struct err *e, const char *why)
 {
     const char *from = r->text.p ? r->text.p + r->at : "";
     uint64_t read = r->in ? gunzip_plain_bytes(r->in) : r->text.len;
@@ -186,23 +186,23 @@ int format_fill(struct gunzip *in, struct buf *text, size_t *at, bool *eof, stru
     return 0;
 }
 
-static int more(struct format_reader *r, struct err *e)
+static int format_more(struct format_reader *r, struct err *e)
 {
     if (r->text.len - r->at > STATEMENT_MAX)
-        return bad(r, e, "a statement without an end");
+        return format_bad(r, e, "a statement without an end");
     return format_fill(r->in, &r->text, &r->at, &r->eof, e);
 }
 
 /* Makes at least `n` unread bytes available, unless the file ends earlier. */
-static int ensure(struct format_reader *r, size_t n, struct err *e)
+static int format_ensure(struct format_reader *r, size_t n, struct err *e)
 {
     while (r->text.len - r->at < n && !r->eof)
-        if (more(r, e) < 0)
+        if (format_more(r, e) < 0)
             return -1;
     return 0;
 }
 
-static bool here(const struct format_reader *r, const char *s)
+static bool format_here(const struct format_reader *r, const char *s)
 {
     size_t n = strlen(s);
     return r->text.len - r->at >= n && memcmp(r->text.p + r->at, s, n) == 0;
@@ -210,10 +210,10 @@ static bool here(const struct format_reader *r, const char *s)
 
 /* Returns the rest of a line, without its line end. Returns NULL if the file ends first or the
  * line is too long. */
-static const char *read_line(struct format_reader *r, size_t *len, struct err *e)
+static const char *format_read_line(struct format_reader *r, size_t *len, struct err *e)
 {
     for (size_t want = 256; want <= 65536; want *= 2) {
-        if (ensure(r, want, e) < 0)
+        if (format_ensure(r, want, e) < 0)
             return NULL;
         const char *from = r->text.p + r->at;
         const char *nl = memchr(from, '\n', r->text.len - r->at);
@@ -225,7 +225,7 @@ static const char *read_line(struct format_reader *r, size_t *len, struct err *e
         if (r->eof)
             break;
     }
-    bad(r, e, "a line without an end");
+    format_bad(r, e, "a line without an end");
     return NULL;
 }
 
@@ -246,20 +246,20 @@ static const char *read_statement(struct format_reader *r, size_t *len, struct e
         if (end) {
             *len = (size_t)(end - from);
             size_t used = *len + r->delimiter.len;
-            if (ensure(r, used + 1, e) < 0) /* may move the text */
+            if (format_ensure(r, used + 1, e) < 0) /* may move the text */
                 return NULL;
             from = r->text.p + r->at;
             r->at += used;
-            if (here(r, "\n"))
+            if (format_here(r, "\n"))
                 r->at++;
             return from;
         }
         done = have;
         if (r->eof) {
-            bad(r, e, "a statement without an end");
+            format_bad(r, e, "a statement without an end");
             return NULL;
         }
-        if (more(r, e) < 0)
+        if (format_more(r, e) < 0)
             return NULL;
     }
 }
@@ -268,18 +268,18 @@ static const char *read_statement(struct format_reader *r, size_t *len, struct e
 static int read_trailer(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
-    const char *line = read_line(r, &len, e);
+    const char *line = format_read_line(r, &len, e);
     if (!line)
         return -1;
     SCOPED(buf_free) struct buf want = {0};
     format_trailer(&want, r->tables, r->rows);
     bool right = len + 1 == want.len && memcmp(line, want.p, len) == 0;
     if (!right)
-        return bad(r, e, "the trailer counts other tables or rows than were read");
-    if (ensure(r, 1, e) < 0)
+        return format_bad(r, e, "the trailer counts other tables or rows than were read");
+    if (format_ensure(r, 1, e) < 0)
         return -1;
     if (r->at != r->text.len)
-        return bad(r, e, "text after the trailer");
+        return format_bad(r, e, "text after the trailer");
     item->type = FORMAT_END;
     return 0;
 }
@@ -293,7 +293,7 @@ static int set_name(struct buf *out, const char **s, const char *end)
 }
 
 /* Reads a column list "(`a`,`b`)" after the table's name and counts the columns. */
-static const char *read_columns(struct format_reader *r, const char *s, const char *end)
+static const char *format_read_columns(struct format_reader *r, const char *s, const char *end)
 {
     const char *from = s;
     SCOPED(buf_free) struct buf name = {0};
@@ -314,7 +314,7 @@ static const char *read_columns(struct format_reader *r, const char *s, const ch
 
 /* Accepts the table of an INSERT: it must be that of the last CREATE TABLE. With rows_only it
  * may be a new table. */
-static bool take_table(struct format_reader *r, const struct buf *name)
+static bool format_take_table(struct format_reader *r, const struct buf *name)
 {
     if (r->table.p && strcmp(name->p, r->table.p) == 0)
         return true;
@@ -333,15 +333,15 @@ static const char *read_insert_head(struct format_reader *r, const char *sql, co
     const char *s = sql + strlen("INSERT INTO ");
     SCOPED(buf_free) struct buf name = {0};
     bool ok = set_name(&name, &s, end) == 0 && end - s > 2 && s[0] == ' ' && s[1] == '(' &&
-              take_table(r, &name);
-    s = ok ? read_columns(r, s + 1, end) : NULL;
+              format_take_table(r, &name);
+    s = ok ? format_read_columns(r, s + 1, end) : NULL;
     if (!s || (size_t)(end - s) < sizeof values || memcmp(s, values, sizeof values - 1) != 0)
         return NULL;
     return s + sizeof values - 1;
 }
 
 /* Returns the length of the INSERT's beginning up to its first row, or 0 on failure. */
-static size_t read_head(struct format_reader *r, struct err *e)
+static size_t format_read_head(struct format_reader *r, struct err *e)
 {
     /* enough for 4096 columns with names of 64 characters, all escaped */
     const size_t longest = 8u << 20;
@@ -351,17 +351,18 @@ static size_t read_head(struct format_reader *r, struct err *e)
         if (rows)
             return (size_t)(rows - from);
         if (r->eof || have > longest) {
-            bad(r, e, "INSERT that this program did not write");
+            format_bad(r, e, "INSERT that this program did not write");
             return 0;
         }
-        if (more(r, e) < 0)
+        if (format_more(r, e) < 0)
             return 0;
     }
 }
 
 /* Reads the tuple at offset `at` from the beginning of the statement. Returns 1 if another one
  * follows, 0 if it was the last. Moves `at` after the tuple and its separator. */
-static int read_row(struct format_reader *r, size_t *at, struct format_item *item, struct err *e)
+static int format_read_row(struct format_reader *r, size_t *at, struct format_item *item,
+                           struct err *e)
 {
     for (;;) {
         unsigned fields;
@@ -378,9 +379,9 @@ static int read_row(struct format_reader *r, size_t *at, struct format_item *ite
          * end, so a complete line that is not a row is malformed. */
         size_t have = (size_t)(end - s);
         if (r->eof || memchr(s, '\n', have))
-            return bad(r, e, "rows that are no plain values");
+            return format_bad(r, e, "rows that are no plain values");
         /* The text is doubled each time, so that a long value is not rescanned after each read. */
-        if (more(r, e) < 0 || ensure(r, *at + 2 * have, e) < 0)
+        if (format_more(r, e) < 0 || format_ensure(r, *at + 2 * have, e) < 0)
             return -1;
     }
 }
@@ -392,14 +393,14 @@ static int read_insert(struct format_reader *r, struct format_item *item, struct
     size_t at;
     int more_rows;
     if (r->rowless)
-        return bad(r, e, "rows after definitions");
-    size_t head = read_head(r, e);
+        return format_bad(r, e, "rows after definitions");
+    size_t head = format_read_head(r, e);
     if (!head)
         return -1;
     *item = (struct format_item){.type = FORMAT_ROWS, .table = r->table.p, .columns = r->columns.p};
     at = head;
     do
-        more_rows = read_row(r, &at, item, e);
+        more_rows = format_read_row(r, &at, item, e);
     while (more_rows > 0);
     if (more_rows < 0)
         return -1;
@@ -415,13 +416,13 @@ static int read_insert(struct format_reader *r, struct format_item *item, struct
 static int read_delimiter(struct format_reader *r, struct err *e)
 {
     size_t len;
-    const char *line = read_line(r, &len, e);
+    const char *line = format_read_line(r, &len, e);
     if (!line)
         return -1;
     buf_clear(&r->delimiter);
     buf_add(&r->delimiter, line + strlen("DELIMITER "), len - strlen("DELIMITER "));
     if (r->delimiter.len == 0 || memchr(r->delimiter.p, '\0', r->delimiter.len))
-        return bad(r, e, "DELIMITER without a delimiter");
+        return format_bad(r, e, "DELIMITER without a delimiter");
     r->definitions = strcmp(r->delimiter.p, ";") != 0;
     r->rowless = true;
     return 0;
@@ -431,7 +432,7 @@ static int read_delimiter(struct format_reader *r, struct err *e)
 static int one_statement(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
-    if (!r->definitions && here(r, "INSERT INTO "))
+    if (!r->definitions && format_here(r, "INSERT INTO "))
         return read_insert(r, item, e) < 0 ? -1 : 1;
     const char *sql = read_statement(r, &len, e);
     if (!sql)
@@ -445,7 +446,7 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
     if (!r->rows_only && len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0) {
         const char *s = sql + sizeof create - 1;
         if (set_name(&r->table, &s, sql + len) < 0)
-            return bad(r, e, "CREATE TABLE without a quoted name");
+            return format_bad(r, e, "CREATE TABLE without a quoted name");
         r->tables++;
         r->rowless = false;
         *item = (struct format_item){
@@ -463,30 +464,31 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
     for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)
         if (len > strlen(skipped[i]) && memcmp(sql, skipped[i], strlen(skipped[i])) == 0)
             return 0;
-    return bad(r, e, "a statement that this program did not write");
+    return format_bad(r, e, "a statement that this program did not write");
 }
 
 int format_next(struct format_reader *r, struct format_item *item, struct err *e)
 {
     for (;;) {
-        if (ensure(r, 64, e) < 0)
+        if (format_ensure(r, 64, e) < 0)
             return -1;
         if (!r->begun) {
-            if (!here(r, FORMAT_MAGIC))
-                return bad(r, e, "not a dump of this program");
+            if (!format_here(r, FORMAT_MAGIC))
+                return format_bad(r, e, "not a dump of this program");
             r->begun = true;
         }
         int rc = 0;
         size_t len;
         if (r->at == r->text.len) {
             *item = (struct format_item){.type = FORMAT_END};
-            return r->uncounted ? 0 : bad(r, e, "it ends without a trailer");
+            return r->uncounted ? 0 : format_bad(r, e, "it ends without a trailer");
         }
-        if (here(r, FORMAT_TRAILER))
-            return r->one_table ? bad(r, e, "a trailer among the rows") : read_trailer(r, item, e);
-        if (here(r, "-- ") || here(r, "\n"))
-            rc = read_line(r, &len, e) ? 0 : -1;
-        else if (!r->rows_only && here(r, "DELIMITER "))
+        if (format_here(r, FORMAT_TRAILER))
+            return r->one_table ? format_bad(r, e, "a trailer among the rows")
+                                : read_trailer(r, item, e);
+        if (format_here(r, "-- ") || format_here(r, "\n"))
+            rc = format_read_line(r, &len, e) ? 0 : -1;
+        else if (!r->rows_only && format_here(r, "DELIMITER "))
             rc = read_delimiter(r, e);
         else
             rc = one_statement(r, item, e);

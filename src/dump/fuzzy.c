@@ -86,7 +86,7 @@ static int spool_tuple(void *arg, const char *tuple, size_t len, struct err *e)
     return 0;
 }
 
-static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
+static int fuzzy_chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
 {
     struct fuzzy *f = arg;
     (void)e;
@@ -97,7 +97,7 @@ static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
 }
 
 /* Reads at most one buffer. Reading fewer bytes than requested is not an error. */
-static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, struct err *e)
+static int fuzzy_read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, struct err *e)
 {
     size_t want = to - at < SPOOL_BYTES ? (size_t)(to - at) : SPOOL_BYTES;
     buf_reserve(in, want);
@@ -128,7 +128,7 @@ static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_fact
             continue;
         progress_table(f->job->progress, t->name);
         f->parts[i].from = f->written;
-        if (db_scan_rows(db, t, way, spool_tuple, chunk_read, f, &rows, e) < 0 ||
+        if (db_scan_rows(db, t, way, spool_tuple, fuzzy_chunk_read, f, &rows, e) < 0 ||
             spool_flush(f, e) < 0)
             return -1;
         f->parts[i].to = f->written;
@@ -269,7 +269,7 @@ int fuzzy_read(struct fuzzy *f, size_t table, db_tuple_fn *fn, void *arg, uint64
     SCOPED(buf_free) struct buf in = {0};
     int rc = 0;
     for (uint64_t at = f->parts[table].from; rc == 0 && at < f->parts[table].to;) {
-        int n = read_part(f, at, &in, f->parts[table].to, e);
+        int n = fuzzy_read_part(f, at, &in, f->parts[table].to, e);
         rc = n < 0 ? -1 : give_whole(&g, &in, e);
         at += n > 0 ? (uint64_t)n : 0;
     }

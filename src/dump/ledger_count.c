@@ -13,7 +13,7 @@
  * yet deleted. */
 #define OPEN "'open'"
 
-static struct manifest_ledger *find(const struct manifest *m, const char *name)
+static struct manifest_ledger *ledger_count_find(const struct manifest *m, const char *name)
 {
     for (size_t i = 0; i < m->ledger_count; i++)
         if (strcmp(m->ledgers[i].name, name) == 0)
@@ -23,9 +23,10 @@ static struct manifest_ledger *find(const struct manifest *m, const char *name)
 
 /* Returns the entry of a ledger, adding it if needed. Invalidates pointers to ledgers, because
  * the list may move. */
-static struct manifest_ledger *find_or_add(struct manifest *m, const struct config_ledger *c)
+static struct manifest_ledger *ledger_count_find_or_add(struct manifest *m,
+                                                        const struct config_ledger *c)
 {
-    struct manifest_ledger *l = find(m, c->name);
+    struct manifest_ledger *l = ledger_count_find(m, c->name);
     if (l)
         return l;
     m->ledgers = xgrow(m->ledgers, m->ledger_count, sizeof *m->ledgers);
@@ -64,7 +65,7 @@ void ledger_count_begin(struct ledger_count *c, const struct config *cfg, struct
                    field_of(t, "id", &c->number);
         if (!rollup && !c->marks)
             continue;
-        struct manifest_ledger *l = find_or_add(m, &cfg->ledgers[i]);
+        struct manifest_ledger *l = ledger_count_find_or_add(m, &cfg->ledgers[i]);
         l->counted |= rollup;
         c->m = m;
         c->ledger = (size_t)(l - m->ledgers);
@@ -103,7 +104,7 @@ static int count_durable(const struct config *cfg, const struct config_ledger *c
                     DB_ARGS(cfg->schema, rollup), &why);
     if (!sum)
         return db_unanswered(&why) ? err_pass(e, &why) : 0;
-    struct manifest_ledger *l = find_or_add(m, c);
+    struct manifest_ledger *l = ledger_count_find_or_add(m, c);
     l->counted = true;
     l->rolled_up = strtoull(sum, NULL, 10);
     return 0;
@@ -113,7 +114,7 @@ int ledger_count_end(const struct config *cfg, struct manifest *m, struct db *db
 {
     for (unsigned i = 0; i < cfg->ledger_count; i++) {
         const struct config_ledger *c = &cfg->ledgers[i];
-        const struct manifest_ledger *l = find(m, c->name);
+        const struct manifest_ledger *l = ledger_count_find(m, c->name);
         if (manifest_table(m, c->table) && !(l && l->counted) &&
             count_durable(cfg, c, m, db, e) < 0)
             return -1;

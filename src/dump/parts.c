@@ -61,7 +61,7 @@ void parts_hash_free(struct parts_hash *h)
 
 /* Ends the current part. A failure of libcrypto is remembered, because a file without all of its
  * hashes must not become a dump. */
-static void end_part(struct parts_hash *h)
+static void parts_end_part(struct parts_hash *h)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -79,7 +79,7 @@ void parts_hash_add(struct parts_hash *h, uint64_t region, const void *data, siz
 {
     const unsigned char *p = data;
     if (region != h->region) /* a part lies within one region, even if this makes it short */
-        end_part(h);
+        parts_end_part(h);
     h->region = region;
     while (len > 0 && !h->failed) {
         size_t room = h->bytes - h->length, n = len < room ? len : room;
@@ -88,13 +88,13 @@ void parts_hash_add(struct parts_hash *h, uint64_t region, const void *data, siz
         p += n;
         len -= n;
         if (h->length == h->bytes)
-            end_part(h);
+            parts_end_part(h);
     }
 }
 
 int parts_hash_end(struct parts_hash *h)
 {
-    end_part(h);
+    parts_end_part(h);
     return h->failed ? -1 : 0;
 }
 

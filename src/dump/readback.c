@@ -36,7 +36,7 @@ struct readback {
 
 /* Returns whether the file can be read from `from` on, and up to which byte. A growing file is
  * read only in whole pages, because the cache drops only whole pages. */
-static bool readable(const struct readback *r, uint64_t from, uint64_t *to)
+static bool readback_readable(const struct readback *r, uint64_t from, uint64_t *to)
 {
     *to = r->aborted ? from : r->whole ? r->size : r->size & ~(uint64_t)(PAGE - 1);
     return r->aborted || r->whole || (*to >= from + STEP && !r->no_sync);
@@ -61,7 +61,7 @@ static int wait_for_file(void *arg, uint64_t from, uint64_t *to, struct err *e)
     (void)e;
     pthread_mutex_lock(&r->threads.lock);
     for (;;) {
-        while (!readable(r, from, to))
+        while (!readback_readable(r, from, to))
             pthread_cond_wait(&r->threads.changed, &r->threads.lock);
         bool synced = r->whole || r->aborted;
         pthread_mutex_unlock(&r->threads.lock);
@@ -159,7 +159,7 @@ void readback_grown(struct readback *r, uint64_t size)
 }
 
 /* Reports progress only if there was some, because the supervisor treats silence as a stall. */
-static void report(void *arg)
+static void readback_report(void *arg)
 {
     struct readback *r = arg;
     uint64_t rows = r->rows;
@@ -178,7 +178,7 @@ static void end_thread(struct readback *r, bool whole, struct progress *progress
     pthread_mutex_unlock(&r->threads.lock);
     r->reader = progress;
     bool started = r->threads.count > 0;
-    thread_group_wait(&r->threads, REPORT_MS, report, r);
+    thread_group_wait(&r->threads, REPORT_MS, readback_report, r);
     if (!started && whole)
         read_it(r);
 }

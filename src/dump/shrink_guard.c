@@ -21,7 +21,8 @@ struct shrink_rule shrink_rule(const struct config *cfg)
                                 .sentinel = cfg->sentinel};
 }
 
-static const struct manifest_ledger *ledger_of(const struct manifest *m, const char *table)
+static const struct manifest_ledger *shrink_guard_ledger_of(const struct manifest *m,
+                                                            const char *table)
 {
     for (size_t i = 0; i < m->ledger_count; i++)
         if (m->ledgers[i].table && strcmp(m->ledgers[i].table, table) == 0)
@@ -35,7 +36,8 @@ static const struct manifest_ledger *ledger_of(const struct manifest *m, const c
 static uint64_t rolled_up(const struct manifest *before, const struct manifest *now,
                           const char *table)
 {
-    const struct manifest_ledger *is = ledger_of(now, table), *was = ledger_of(before, table);
+    const struct manifest_ledger *is = shrink_guard_ledger_of(now, table),
+                                 *was = shrink_guard_ledger_of(before, table);
     if (!is)
         return 0;
     char rollup[sizeof is->name + sizeof "_rollup"];
@@ -48,7 +50,7 @@ static uint64_t rolled_up(const struct manifest *before, const struct manifest *
 
 /* True for tables whose rows expire by design: request ids of ledgers, and our own tables with
  * the rows of players' sessions. */
-static bool expires(const struct manifest *now, const char *table)
+static bool shrink_guard_expires(const struct manifest *now, const char *table)
 {
     if (text_among(table, local_own))
         return true;
@@ -60,7 +62,7 @@ static bool expires(const struct manifest *now, const char *table)
     return false;
 }
 
-static uint64_t without(uint64_t rows, uint64_t gone)
+static uint64_t shrink_guard_without(uint64_t rows, uint64_t gone)
 {
     return rows > gone ? rows - gone : 0;
 }
@@ -72,29 +74,31 @@ static uint64_t rows_due(const struct manifest *before, const struct manifest *n
     uint64_t all = manifest_world_rows(before, sentinel);
     for (size_t i = 0; i < now->table_count; i++) {
         const struct manifest_table *is = &now->tables[i], *was = manifest_table(before, is->name);
-        if (was && expires(now, is->name))
-            all = without(all, without(was->rows, is->rows));
+        if (was && shrink_guard_expires(now, is->name))
+            all = shrink_guard_without(all, shrink_guard_without(was->rows, is->rows));
     }
     for (size_t i = 0; i < now->ledger_count; i++) {
         const char *table = now->ledgers[i].table ? now->ledgers[i].table : "";
         const struct manifest_table *was = manifest_table(before, table),
                                     *is = manifest_table(now, table);
         uint64_t explained = rolled_up(before, now, table);
-        uint64_t lost = was && is ? without(was->rows, is->rows) : 0;
-        all = without(all, lost < explained ? lost : explained);
+        uint64_t lost = was && is ? shrink_guard_without(was->rows, is->rows) : 0;
+        all = shrink_guard_without(all, lost < explained ? lost : explained);
     }
     return all;
 }
 
 /* Returns the table of the previous dump if it is much smaller now, else NULL. */
-static const struct manifest_table *shrunk(const struct manifest *before,
-                                           const struct manifest *now,
-                                           const struct manifest_table *t,
-                                           const struct shrink_rule *rule)
+static const struct manifest_table *shrink_guard_shrunk(const struct manifest *before,
+                                                        const struct manifest *now,
+                                                        const struct manifest_table *t,
+                                                        const struct shrink_rule *rule)
 {
     const struct manifest_table *was = manifest_table(before, t->name);
-    bool much = was && strcmp(t->name, rule->sentinel) != 0 && !expires(now, t->name) &&
-                lost_too_much(without(was->rows, rolled_up(before, now, t->name)), t->rows, rule);
+    bool much = was && strcmp(t->name, rule->sentinel) != 0 &&
+                !shrink_guard_expires(now, t->name) &&
+                lost_too_much(shrink_guard_without(was->rows, rolled_up(before, now, t->name)),
+                              t->rows, rule);
     return much ? was : NULL;
 }
 
@@ -109,7 +113,8 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
         return true;
     }
     for (size_t i = 0; i < now->table_count; i++) {
-        const struct manifest_table *t = &now->tables[i], *was = shrunk(before, now, t, rule);
+        const struct manifest_table *t = &now->tables[i],
+                                    *was = shrink_guard_shrunk(before, now, t, rule);
         if (was) {
             snprintf(reason, size,
                      "%" PRIu64 " rows in '%s', before %" PRIu64 " (shrink_limit %u%%)", t->rows,
@@ -123,7 +128,7 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
 static uint64_t lost_rows(const struct manifest_table *was, const struct manifest *now)
 {
     const struct manifest_table *is = manifest_table(now, was->name);
-    return without(was->rows, is ? is->rows : 0);
+    return shrink_guard_without(was->rows, is ? is->rows : 0);
 }
 
 /* Returns the names of the tables that lost most rows or no longer exist, the largest loss
@@ -154,7 +159,8 @@ void shrink_guard_tables(const struct manifest *before, const struct manifest *n
 {
     json_int_t covers_ms = before->at.ms + before->took_ms;
     for (size_t i = 0; i < now->table_count; i++) {
-        const struct manifest_table *t = &now->tables[i], *was = shrunk(before, now, t, rule);
+        const struct manifest_table *t = &now->tables[i],
+                                    *was = shrink_guard_shrunk(before, now, t, rule);
         if (was)
             json_array_append_new(out,
                                   json_pack("{s:s, s:I, s:I, s:s, s:I}", "name", was->name, "rows",

@@ -19,7 +19,7 @@
 
 /* Measures how long writers waited. They wait from the lock request on, because later statements
  * queue behind it. */
-static void waited(struct snapshot *s)
+static void snapshot_waited(struct snapshot *s)
 {
     int64_t ms = s->asked.ms ? mono_since(clock_mono(), s->asked) : 0;
     s->wait_ms = ms > s->wait_ms ? ms : s->wait_ms;
@@ -67,7 +67,7 @@ static int lock_tables(struct snapshot *s, struct err *e)
         s->asked = clock_mono();
         rc = db_exec_len(s->db, sql.p, sql.len, e);
         if (rc < 0)
-            waited(s);
+            snapshot_waited(s);
         if (rc == 0 || !db_lock_busy(e) || mono_reached(clock_mono(), deadline))
             break;
         progress_at(s->job->progress, 0, 0);
@@ -85,7 +85,8 @@ static int lock_tables(struct snapshot *s, struct err *e)
 
 /* Lists the tables to dump. Excludes the lease tables, which are not part of the world: an old
  * copy would lower the generation and name an earlier holder. */
-static int list_tables(const struct config *c, struct db *db, struct db_tables *out, struct err *e)
+static int snapshot_list_tables(const struct config *c, struct db *db, struct db_tables *out,
+                                struct err *e)
 {
     if (c->dump_all) {
         /* a table that cannot be opened must not be missing from the dump without an error */
@@ -127,7 +128,7 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
 }
 
 /* Reads the sentinel. If its row is missing, the world is lost and must not be dumped. */
-static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
+static int snapshot_read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
 {
     if (db_sentinel_read(s->db, s->job->cfg->schema, s->job->cfg->sentinel, out, e) < 0)
         return -1;
@@ -184,9 +185,9 @@ static int same_creates(const struct snapshot *s, char *const *before, struct er
 
 /* Reads exact row counts and definitions while the copies are made. The locks prevent any
  * change, and hundreds of tables take a while. */
-static int describe(struct snapshot *s, struct err *e)
+static int snapshot_describe(struct snapshot *s, struct err *e)
 {
-    return list_tables(s->job->cfg, s->meta, &s->tables, e) < 0 ||
+    return snapshot_list_tables(s->job->cfg, s->meta, &s->tables, e) < 0 ||
                    same_tables(&s->listed, &s->tables, e) < 0 ||
                    !(s->creates = read_creates(s, &s->tables, e)) ||
                    db_exec(s->meta, "SET SESSION lock_wait_timeout=" SESSION_LOCK_WAIT, e) < 0
@@ -201,7 +202,7 @@ static int plan_copies(struct snapshot *s, struct err *e)
 }
 
 /* Does what is possible before locking: opens connections and plans the copies. */
-static int prepare(struct snapshot *s, size_t locked, struct err *e)
+static int snapshot_prepare(struct snapshot *s, size_t locked, struct err *e)
 {
     if (locked < s->listed.count) {
         s->versioned = db_open(&s->params, e);
@@ -223,7 +224,7 @@ static int prepare(struct snapshot *s, size_t locked, struct err *e)
 static int see_moment(struct snapshot *s, struct err *e)
 {
     struct db_sentinel again;
-    if (read_sentinel(s, &again, e) < 0)
+    if (snapshot_read_sentinel(s, &again, e) < 0)
         return -1;
     if (strcmp(again.nonce, s->sentinel.nonce) != 0)
         return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
@@ -245,7 +246,7 @@ static int copy_locked(struct snapshot *s, int (*look)(struct snapshot *, struct
     if (copies_finish(s->copies, rc < 0, s->job->progress, rc < 0 ? &ignored : e) < 0)
         return -1;
     rc = db_exec(s->db, "UNLOCK TABLES", e);
-    waited(s);
+    snapshot_waited(s);
     return rc;
 }
 
@@ -253,7 +254,7 @@ static int copy_locked(struct snapshot *s, int (*look)(struct snapshot *, struct
 static int take_locked(struct snapshot *s, struct err *e)
 {
     size_t locked = choose_locked(s);
-    if (prepare(s, locked, e) < 0)
+    if (snapshot_prepare(s, locked, e) < 0)
         return -1;
     fault_point("dump.listed");
     if (locked && lock_tables(s, e) < 0)
@@ -261,7 +262,7 @@ static int take_locked(struct snapshot *s, struct err *e)
     fault_point("dump.locked");
     if (see_moment(s, e) < 0)
         return -1;
-    return s->copies ? copy_locked(s, describe, e) : describe(s, e);
+    return s->copies ? copy_locked(s, snapshot_describe, e) : snapshot_describe(s, e);
 }
 
 /* ---- fuzzy ---- */
@@ -360,7 +361,7 @@ static int take_fuzzy(struct snapshot *s, struct err *e)
     if (rc == 0) {
         if (locked == 0)
             fault_point("dump.locked");
-        rc = describe(s, e) < 0 ? -1 : same_creates(s, before, e);
+        rc = snapshot_describe(s, e) < 0 ? -1 : same_creates(s, before, e);
     }
     if (rc == 0)
         set_counters(s);
@@ -370,14 +371,14 @@ static int take_fuzzy(struct snapshot *s, struct err *e)
 
 /* Does what all methods have in common. snapshot_check() reads the sentinel again at the end: it
  * must be ours both before and after. */
-static int take(struct snapshot *s, enum config_method method, struct err *e)
+static int dump_snapshot_take(struct snapshot *s, enum config_method method, struct err *e)
 {
     s->method = method;
     if (method != METHOD_FUZZY)
         progress_phase(s->job->progress, "locking", 0, 0);
-    if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
+    if (db_server_id(s->db, &s->server, e) < 0 || snapshot_read_sentinel(s, &s->sentinel, e) < 0 ||
         (method != METHOD_FUZZY && db_lock_wait(s->db, LOCK_TRY_SECONDS * 1000, e) < 0) ||
-        list_tables(s->job->cfg, s->db, &s->listed, e) < 0)
+        snapshot_list_tables(s->job->cfg, s->db, &s->listed, e) < 0)
         return -1;
     return method == METHOD_FUZZY ? take_fuzzy(s, e) : take_locked(s, e);
 }
@@ -427,7 +428,8 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *cop
 
 /* Chooses the method: fuzzy if possible, else copy. A method set in the config is never
  * replaced. */
-static int choose(const struct job *job, struct db *db, enum config_method *method, struct err *e)
+static int snapshot_choose(const struct job *job, struct db *db, enum config_method *method,
+                           struct err *e)
 {
     *method = job->cfg->dump_method;
     if (*method != METHOD_AUTO && *method != METHOD_FUZZY)
@@ -445,7 +447,7 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
 
 /* Opens two connections, because under LOCK TABLES the first one sees only the tables that it
  * locked. */
-static struct snapshot *begin(const struct job *job, struct err *e)
+static struct snapshot *snapshot_begin(const struct job *job, struct err *e)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
     *s = (struct snapshot){.job = job, .params = job->db};
@@ -473,10 +475,11 @@ static bool worth_a_copy(const struct err *e)
 struct snapshot *snapshot_take(const struct job *job, struct err *e)
 {
     enum config_method method;
-    struct snapshot *s = begin(job, e);
+    struct snapshot *s = snapshot_begin(job, e);
     int64_t wait_ms = 0; /* longest wait of the failed attempts */
     char warning[sizeof s->warning] = "";
-    int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, method, e) : -1;
+    int rc =
+        s && snapshot_choose(job, s->db, &method, e) == 0 ? dump_snapshot_take(s, method, e) : -1;
     for (unsigned tries = 1; rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e); tries++) {
         bool again = e->cls == ERR_CHANGED && tries < SCAN_TRIES;
         if (again) {
@@ -488,8 +491,8 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
         int64_t ms = snapshot_release(s);
         wait_ms = ms > wait_ms ? ms : wait_ms;
         snapshot_end(s); /* the scan may have left a HANDLER open or lost the connection */
-        s = begin(job, e);
-        rc = s ? take(s, again ? METHOD_FUZZY : METHOD_COPY, e) : -1;
+        s = snapshot_begin(job, e);
+        rc = s ? dump_snapshot_take(s, again ? METHOD_FUZZY : METHOD_COPY, e) : -1;
     }
     if (rc == 0) {
         s->wait_ms = wait_ms > s->wait_ms ? wait_ms : s->wait_ms;
@@ -527,7 +530,7 @@ int snapshot_check(struct snapshot *s, struct err *e)
 {
     struct db_sentinel now;
     struct server_id server;
-    int rc = db_server_id(s->db, &server, e) < 0 || read_sentinel(s, &now, e) < 0 ||
+    int rc = db_server_id(s->db, &server, e) < 0 || snapshot_read_sentinel(s, &now, e) < 0 ||
                      (s->versioned && db_exec(s->versioned, "DO 1", e) < 0) ||
                      (s->copies && copies_check(s->copies, e) < 0)
                  ? -1
@@ -545,7 +548,7 @@ int64_t snapshot_release(struct snapshot *s)
 {
     if (s->asked.ms)
         db_exec(s->db, "UNLOCK TABLES", NULL);
-    waited(s);
+    snapshot_waited(s);
     return s->wait_ms;
 }
 

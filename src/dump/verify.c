@@ -99,8 +99,8 @@ int verify_read(struct gunzip *in, const char *name, struct manifest *out,
 
 /* Compares a table with the manifest. The hash is a sum over rows, because MEMORY tables do not
  * guarantee an order. */
-static int compare_table(const char *file, const struct manifest_table *t, uint64_t rows,
-                         uint64_t hash, struct err *e)
+static int verify_compare_table(const char *file, const struct manifest_table *t, uint64_t rows,
+                                uint64_t hash, struct err *e)
 {
     if (rows != t->rows)
         return err_set(e, ERR_DAMAGED, 0,
@@ -125,7 +125,7 @@ int verify_compare(const struct manifest *seen, const char *name, const struct m
         const struct manifest_table *t = &seen->tables[i];
         if (i >= m->table_count || strcmp(m->tables[i].name, t->name) != 0)
             return other_table(name, t->name, e);
-        if (compare_table(name, &m->tables[i], t->rows, t->rows_hash, e) < 0)
+        if (verify_compare_table(name, &m->tables[i], t->rows, t->rows_hash, e) < 0)
             return -1;
     }
     if (seen->table_count != m->table_count)
@@ -221,8 +221,8 @@ static int learn_parts(struct verify_file *v, struct progress *progress, struct 
 
 /* Opens a file for verification and takes ownership of `fd`. If `fd` is -1, `e` already holds an
  * error. */
-static struct verify_file *open_file(int fd, const char *file, const struct manifest *m,
-                                     struct progress *progress, struct err *e)
+static struct verify_file *verify_open_file(int fd, const char *file, const struct manifest *m,
+                                            struct progress *progress, struct err *e)
 {
     struct verify_file *v = xcalloc(1, sizeof *v);
     *v = (struct verify_file){.fd = fd, .name = xstrdup(file), .m = m, .parts = m->parts};
@@ -237,7 +237,7 @@ static struct verify_file *open_file(int fd, const char *file, const struct mani
 struct verify_file *verify_open(int dirfd, const char *file, const struct manifest *m,
                                 struct progress *progress, struct err *e)
 {
-    return open_file(open_dump(dirfd, file, m, e), file, m, progress, e);
+    return verify_open_file(open_dump(dirfd, file, m, e), file, m, progress, e);
 }
 
 struct verify_file *verify_open_arriving(struct arrival *a, const char *file,
@@ -246,7 +246,7 @@ struct verify_file *verify_open_arriving(struct arrival *a, const char *file,
     int fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         err_sys(e, errno, "cannot read %s", file);
-    struct verify_file *v = open_file(fd, file, m, NULL, e);
+    struct verify_file *v = verify_open_file(fd, file, m, NULL, e);
     if (v)
         v->arrival = a;
     return v;
@@ -385,7 +385,7 @@ void verify_part_close(struct verify_part *p)
 }
 
 /* Ends a table that was read completely: compares size, row count and content with the manifest. */
-static int end_part(const struct verify_part *p, struct err *e)
+static int verify_end_part(const struct verify_part *p, struct err *e)
 {
     const struct manifest_table *t = p->table;
     if (!p->named)
@@ -395,7 +395,7 @@ static int end_part(const struct verify_part *p, struct err *e)
         return err_set(e, ERR_DAMAGED, 0,
                        "%s: table %s takes %" PRIu64 " bytes of SQL, its manifest says %" PRIu64,
                        p->file->name, t->name, gunzip_plain_bytes(p->in), t->bytes);
-    return compare_table(p->file->name, t, p->rows, p->hash, e);
+    return verify_compare_table(p->file->name, t, p->rows, p->hash, e);
 }
 
 int verify_part_next(struct verify_part *p, struct format_item *item, struct err *e)
@@ -410,7 +410,7 @@ int verify_part_next(struct verify_part *p, struct format_item *item, struct err
     p->named |= item->type == FORMAT_CREATE;
     p->rows += item->rows;
     p->hash += item->rows_hash;
-    return item->type == FORMAT_END ? end_part(p, e) : 0;
+    return item->type == FORMAT_END ? verify_end_part(p, e) : 0;
 }
 
 int verify_definition(struct verify_file *v, size_t table, struct buf *create, struct err *e)
@@ -425,7 +425,7 @@ int verify_definition(struct verify_file *v, size_t table, struct buf *create, s
 }
 
 /* Appends the text of a region to `text`. */
-static int add_text(struct verify_file *v, size_t region, struct buf *text, struct err *e)
+static int verify_add_text(struct verify_file *v, size_t region, struct buf *text, struct err *e)
 {
     struct stretch at;
     struct parts_region r = parts_region(v->m, region);
@@ -453,7 +453,7 @@ int verify_rest(struct verify_file *v, verify_fn *fn, void *arg, struct err *e)
     int rc = 0;
     /* Even regions are those outside the tables (dump/parts.h). */
     for (size_t i = 0; i < parts_regions(v->m) && rc == 0; i += 2)
-        rc = add_text(v, i, &text, e);
+        rc = verify_add_text(v, i, &text, e);
     for (size_t i = 0; i < v->m->table_count; i++)
         bytes -= v->m->tables[i].bytes;
     if (rc == 0 && bytes != text.len)

@@ -85,7 +85,7 @@ static void member_written(void *arg, const struct gzip_member *member)
     readback_grown(w->back, member->offset + member->packed_len);
 }
 
-static uint64_t tag_of(const struct writing *w)
+static uint64_t writer_tag_of(const struct writing *w)
 {
     return w->table ? (uint64_t)(w->table - w->m->tables) + 1 : 0;
 }
@@ -96,7 +96,7 @@ static int flush_statement(struct writing *w, struct err *e)
     if (w->statement.len == 0)
         return 0;
     buf_adds(&w->statement, ";\n");
-    return gzip_give(w->gz, tag_of(w), &w->statement, e);
+    return gzip_give(w->gz, writer_tag_of(w), &w->statement, e);
 }
 
 /* Appends a row. Rejects a row that no server with this max_allowed_packet could load again. */
@@ -123,9 +123,9 @@ static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 }
 
 /* Writes `text` as a separate member. */
-static int write_text(struct writing *w, struct buf *text, struct err *e)
+static int writer_write_text(struct writing *w, struct buf *text, struct err *e)
 {
-    return text->len ? gzip_give(w->gz, tag_of(w), text, e) : 0;
+    return text->len ? gzip_give(w->gz, writer_tag_of(w), text, e) : 0;
 }
 
 /* Writes DROP, CREATE and rows. The (M,D) of FLOAT columns is removed before the rows and restored
@@ -146,10 +146,10 @@ static int write_table(struct writing *w, size_t i, size_t in_manifest, struct e
     }
     buf_clear(&w->insert);
     format_insert(&w->insert, t->name, t);
-    int rc = write_text(w, &head, e) < 0 ||
+    int rc = writer_write_text(w, &head, e) < 0 ||
                      (!db_rows_elsewhere(t) &&
                       snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0) ||
-                     flush_statement(w, e) < 0 || write_text(w, &tail, e) < 0
+                     flush_statement(w, e) < 0 || writer_write_text(w, &tail, e) < 0
                  ? -1
                  : 0;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
@@ -216,17 +216,18 @@ static int write_all(struct writing *w, struct err *e)
     w->statement_max = w->packet_max < FORMAT_STATEMENT ? w->packet_max : FORMAT_STATEMENT;
     progress_phase(w->job->progress, "reading", expected, 0);
     put_header(w, &b);
-    int rc = write_text(w, &b, e);
+    int rc = writer_write_text(w, &b, e);
     for (size_t i = 0; i < t->count && rc == 0; i++)
         if (i != last)
             rc = write_table(w, i, written++, e);
     buf_clear(&b);
     if (rc < 0 || definitions_write(db, w->job->cfg->schema, t, &b, w->m->code_hash, e) < 0 ||
-        write_text(w, &b, e) < 0 || (last < t->count && write_table(w, last, written, e) < 0))
+        writer_write_text(w, &b, e) < 0 ||
+        (last < t->count && write_table(w, last, written, e) < 0))
         return -1;
     buf_clear(&b);
     format_trailer(&b, w->m->table_count, w->total);
-    return write_text(w, &b, e);
+    return writer_write_text(w, &b, e);
 }
 
 /* Checks whether changes may be missing from this server's binlog, which the binlog itself does
@@ -267,7 +268,7 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
 
 /* Streams the world into the file. Ends the snapshot first, so that the server holds no locks or
  * copies while a slow disk is written. */
-static int stream(struct writing *w, mono_t began, struct err *e)
+static int writer_stream(struct writing *w, mono_t began, struct err *e)
 {
     w->snap = snapshot_take(w->job, e);
     if (!w->snap)
@@ -336,7 +337,7 @@ static int sync_and_verify(struct writing *w, struct err *e)
 
 /* Renames the file, then writes the manifest. The manifest comes last because it makes the file
  * a dump. The file and its name must be durable before. */
-static int publish(struct writing *w, struct err *e)
+static int writer_publish(struct writing *w, struct err *e)
 {
     if (renameat(w->job->dirfd, w->part, w->job->dirfd, w->file) < 0)
         return err_sys(e, errno, "cannot rename %s", w->part);
@@ -518,7 +519,7 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
 
 /* Checks for free space. A dump needs about as much as the last one, so it is refused before the
  * disk is full. */
-static int check_room(const struct writing *w, struct err *e)
+static int writer_check_room(const struct writing *w, struct err *e)
 {
     struct statvfs v;
     if (fstatvfs(w->job->dirfd, &v) < 0)
@@ -541,7 +542,7 @@ static int write_dump(struct writing *w, const struct dump_options *opt, struct 
     if (choose_name(w, opt, e) < 0)
         return -1;
     fault_point("dump.chosen");
-    if (check_room(w, e) < 0)
+    if (writer_check_room(w, e) < 0)
         return -1;
     w->fd =
         openat(w->job->dirfd, w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -549,9 +550,9 @@ static int write_dump(struct writing *w, const struct dump_options *opt, struct 
         return err_sys(e, errno, "cannot create %s", w->part);
     fchmod(w->fd, 0600);
     fault_point("dump.part_opened");
-    if (stream(w, began, e) < 0 || sync_and_verify(w, e) < 0 || shrink_guard(w, opt, e) < 0)
+    if (writer_stream(w, began, e) < 0 || sync_and_verify(w, e) < 0 || shrink_guard(w, opt, e) < 0)
         return -1;
-    return publish(w, e);
+    return writer_publish(w, e);
 }
 
 /* Deletes old journal segments. With mode = follow the follower deletes them. Without it,

@@ -21,7 +21,7 @@ int archive_dir(const struct config *c, bool create, struct err *e)
     return file_dir(c->journal_dir, create ? FILE_MAKE : 0, 0700, e);
 }
 
-static int by_number(const void *a, const void *b)
+static int archive_by_number(const void *a, const void *b)
 {
     const struct archive_segment *x = a, *y = b;
     return (x->number > y->number) - (x->number < y->number);
@@ -43,12 +43,12 @@ static int list_names(int dirfd, const char *world, struct archive *out, struct 
         snprintf(s->file, sizeof s->file, "%.63s", found.list[i]);
     }
     if (out->count)
-        qsort(out->list, out->count, sizeof *out->list, by_number);
+        qsort(out->list, out->count, sizeof *out->list, archive_by_number);
     return 0;
 }
 
 /* Reads a segment that is not finalized to its end. */
-static int read_through(int dirfd, struct archive_segment *s, struct err *e)
+static int archive_read_through(int dirfd, struct archive_segment *s, struct err *e)
 {
     struct change c;
     struct err why;
@@ -69,7 +69,8 @@ static int read_through(int dirfd, struct archive_segment *s, struct err *e)
 
 /* Reads one segment. Damage is recorded in the segment instead of failing. So are an I/O error
  * and a segment of another world that was copied here. */
-static int read_segment(int dirfd, const char *world, struct archive_segment *s, struct err *e)
+static int archive_read_segment(int dirfd, const char *world, struct archive_segment *s,
+                                struct err *e)
 {
     struct stat st;
     if (fstatat(dirfd, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -77,7 +78,7 @@ static int read_segment(int dirfd, const char *world, struct archive_segment *s,
     int got = segment_peek(dirfd, s->file, &s->head, &s->sum, e);
     s->finalized = got == 1;
     if (got == 0)
-        got = read_through(dirfd, s, e);
+        got = archive_read_through(dirfd, s, e);
     if (got < 0 && e->num != ENOENT) {
         snprintf(s->damage, sizeof s->damage, "%s", e->text);
         got = 0;
@@ -95,7 +96,7 @@ int archive_load(int dirfd, const char *world, struct archive *out, struct err *
     *out = (struct archive){0};
     int rc = list_names(dirfd, world, out, e);
     for (size_t i = 0; rc == 0 && i < out->count; i++) {
-        rc = read_segment(dirfd, world, &out->list[i], e);
+        rc = archive_read_segment(dirfd, world, &out->list[i], e);
         if (rc < 0 && e->num == ENOENT) { /* deleted meanwhile, because it was the oldest */
             memmove(&out->list[i], &out->list[i + 1], (out->count - i - 1) * sizeof *out->list);
             out->count--;
@@ -138,7 +139,7 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
         char damage[512];
         rc = segment_recover(dirfd, last->file, damage, e);
         if (rc == 0)
-            rc = read_segment(dirfd, world, last, e);
+            rc = archive_read_segment(dirfd, world, last, e);
         /* recovery removed the damage from the file, so keep its description */
         snprintf(last->damage, sizeof last->damage, "%s", damage);
     }
@@ -183,8 +184,8 @@ static bool same_file(const struct segment_place *is, const struct db_binlog_pos
            strcmp(is->point.file, p->file) != 0;
 }
 
-static bool holds(const struct archive_segment *s, const struct db_binlog_pos *p,
-                  uint32_t created_at, const struct server_id *server)
+static bool archive_holds(const struct archive_segment *s, const struct db_binlog_pos *p,
+                          uint32_t created_at, const struct server_id *server)
 {
     const struct segment_place *from = &s->head.from, *to = &s->sum.to;
     if (!s->head.number || strcmp(s->head.server, server->uid) != 0 ||
@@ -206,7 +207,7 @@ int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint
     if (!from->file[0])
         return -1;
     for (size_t i = a->count; i-- > 0;)
-        if (holds(&a->list[i], from, created_at, server))
+        if (archive_holds(&a->list[i], from, created_at, server))
             return (int)i;
     return -1;
 }

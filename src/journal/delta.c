@@ -34,7 +34,7 @@ struct delta *delta_new(void)
     return f;
 }
 
-static void free_table(struct delta_table *t)
+static void delta_free_table(struct delta_table *t)
 {
     delta_rows_clear(t);
     free(t->name);
@@ -59,7 +59,7 @@ struct delta_table *delta_find(const struct delta *f, const char *name)
     return NULL;
 }
 
-static int by_place(const void *a, const void *b)
+static int delta_by_place(const void *a, const void *b)
 {
     unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
     return (x > y) - (x < y);
@@ -67,7 +67,7 @@ static int by_place(const void *a, const void *b)
 
 /* Sets the key columns, sorted. The order of columns within the key does not matter for
  * identifying a row. */
-static void set_key(struct delta_table *t, const unsigned *key, size_t keys)
+static void delta_set_key(struct delta_table *t, const unsigned *key, size_t keys)
 {
     free(t->key);
     free(t->ends);
@@ -75,7 +75,7 @@ static void set_key(struct delta_table *t, const unsigned *key, size_t keys)
     t->key = xcalloc(keys + 1, sizeof *t->key);
     if (keys > 0) {
         memcpy(t->key, key, keys * sizeof *key);
-        qsort(t->key, keys, sizeof *t->key, by_place);
+        qsort(t->key, keys, sizeof *t->key, delta_by_place);
     }
     t->want = keys > 0 ? t->key[keys - 1] + 1 : 0;
     t->ends = xcalloc(t->want + 1, sizeof *t->ends);
@@ -90,7 +90,7 @@ struct delta_table *delta_table(struct delta *f, const char *name, const unsigne
     t = xcalloc(1, sizeof *t);
     t->secret = &f->secret;
     t->name = xstrdup(name);
-    set_key(t, key, keys);
+    delta_set_key(t, key, keys);
     f->list = xrealloc(f->list, (f->count + 1) * sizeof(struct delta_table *));
     f->list[f->count++] = t;
     return t;
@@ -175,8 +175,8 @@ int delta_read_key(struct delta_table *t, const char *tuple, size_t len, struct 
 /* ---- how changes affect rows ---- */
 
 /* Records that a row exists. `base` says whether it existed before, if this is its first change. */
-static void put_row(struct delta_table *t, struct delta_row *r, const struct delta_key *k,
-                    bool base, const char *tuple, size_t len)
+static void delta_put_row(struct delta_table *t, struct delta_row *r, const struct delta_key *k,
+                          bool base, const char *tuple, size_t len)
 {
     if (r && delta_rows_spent(t, r))
         t->spent--;
@@ -204,7 +204,7 @@ static void drop_row(struct delta_table *t, struct delta_row *r, const struct de
 
 /* Returns whether a row exists. A row without changes may be in the base unless the table was
  * truncated. */
-static bool is_there(const struct delta_table *t, const struct delta_row *r)
+static bool delta_is_there(const struct delta_table *t, const struct delta_row *r)
 {
     return r ? r->live : !t->truncated;
 }
@@ -241,7 +241,7 @@ static int went_twice(const struct delta_table *t, const struct delta_key *k, st
     return delta_contradiction(t, k->p, k->len, "went or changed although it was not there", e);
 }
 
-static int changed(struct delta_table *t)
+static int delta_changed(struct delta_table *t)
 {
     delta_rows_tidy(t);
     return 0;
@@ -270,21 +270,21 @@ static int change_row(struct delta_table *t, enum delta_op op, const struct delt
         if (op == DELTA_DELETE && none_left(t, k))
             return went_twice(t, k, e);
         add_copies(t, k, op == DELTA_INSERT ? 1 : -1);
-        return changed(t);
+        return delta_changed(t);
     }
     struct delta_row *r = delta_rows_find(t, k);
     if (op == DELTA_INSERT) {
         if (r && r->live)
             return came_twice(t, k, e);
-        put_row(t, r, k, false, tuple, len);
-    } else if (!is_there(t, r)) {
+        delta_put_row(t, r, k, false, tuple, len);
+    } else if (!delta_is_there(t, r)) {
         return went_twice(t, k, e);
     } else if (op == DELTA_REPLACE) {
-        put_row(t, r, k, true, tuple, len);
+        delta_put_row(t, r, k, true, tuple, len);
     } else {
         drop_row(t, r, k);
     }
-    return changed(t);
+    return delta_changed(t);
 }
 
 int delta_change(struct delta_table *t, enum delta_op op, const char *tuple, size_t len,
@@ -296,7 +296,7 @@ int delta_change(struct delta_table *t, enum delta_op op, const char *tuple, siz
     return change_row(t, op, &k, tuple, len, e);
 }
 
-static bool same_key(const struct delta_key *a, const struct delta_key *b)
+static bool delta_same_key(const struct delta_key *a, const struct delta_key *b)
 {
     return a->hash == b->hash && a->len == b->len && memcmp(a->p, b->p, a->len) == 0;
 }
@@ -316,21 +316,21 @@ int delta_update(struct delta_table *t, const char *before, size_t before_len, c
             return went_twice(t, &old, e);
         add_copies(t, &old, -1);
         add_copies(t, &new, 1);
-        return changed(t);
+        return delta_changed(t);
     }
     struct delta_row *r = delta_rows_find(t, &old);
-    if (!is_there(t, r))
+    if (!delta_is_there(t, r))
         return went_twice(t, &old, e);
-    if (same_key(&old, &new)) {
-        put_row(t, r, &new, true, after, after_len);
-        return changed(t);
+    if (delta_same_key(&old, &new)) {
+        delta_put_row(t, r, &new, true, after, after_len);
+        return delta_changed(t);
     }
     const struct delta_row *taken = delta_rows_find(t, &new);
     if (taken && taken->live)
         return came_twice(t, &new, e);
     drop_row(t, r, &old);
-    put_row(t, delta_rows_find(t, &new), &new, false, after, after_len);
-    return changed(t);
+    delta_put_row(t, delta_rows_find(t, &new), &new, false, after, after_len);
+    return delta_changed(t);
 }
 
 void delta_truncate(struct delta_table *t)
@@ -342,7 +342,7 @@ void delta_truncate(struct delta_table *t)
 
 void delta_anew(struct delta_table *t, const unsigned *key, size_t keys)
 {
-    set_key(t, key, keys);
+    delta_set_key(t, key, keys);
     t->fields = 0;
     t->counter = 0;
     delta_truncate(t);
@@ -405,7 +405,7 @@ static void free_pipe(struct delta_pipe *p)
 
 /* Passes on a result. After an error the submitted changes are discarded, so the error is
  * reported only once. */
-static int reported(struct delta *d, int rc)
+static int delta_reported(struct delta *d, int rc)
 {
     if (rc < 0) {
         free_pipe(d->pipe);
@@ -420,7 +420,8 @@ int delta_rotate(struct delta *d, struct err *e)
     if (!p)
         return 0;
     bool some = p->count[double_buffer_half(p->turns)] > 0;
-    return reported(d, some ? double_buffer_turn(p->turns, e) : double_buffer_drain(p->turns, e));
+    return delta_reported(d, some ? double_buffer_turn(p->turns, e)
+                                  : double_buffer_drain(p->turns, e));
 }
 
 int delta_drain(struct delta *d, struct err *e)
@@ -428,7 +429,7 @@ int delta_drain(struct delta *d, struct err *e)
     if (!d->pipe)
         return 0;
     int rc = delta_rotate(d, e);
-    return rc < 0 ? rc : reported(d, double_buffer_drain(d->pipe->turns, e));
+    return rc < 0 ? rc : delta_reported(d, double_buffer_drain(d->pipe->turns, e));
 }
 
 int delta_submit(struct delta *d, struct delta_table *t, enum delta_op op, const char *tuple,
@@ -457,7 +458,7 @@ void delta_free(struct delta *f)
         return;
     free_pipe(f->pipe); /* first, because its thread may be running */
     for (size_t i = 0; i < f->count; i++)
-        free_table(f->list[i]);
+        delta_free_table(f->list[i]);
     free(f->list);
     free(f);
 }

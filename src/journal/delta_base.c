@@ -137,7 +137,7 @@ static int hand_out(struct block *b, struct err *e)
     return rc;
 }
 
-static int write_row(struct block *b, const char *tuple, size_t len, struct err *e)
+static int delta_base_write_row(struct block *b, const char *tuple, size_t len, struct err *e)
 {
     if (b->rows && b->text.len + 2 + len > b->limit && hand_out(b, e) < 0)
         return -1;
@@ -148,14 +148,14 @@ static int write_row(struct block *b, const char *tuple, size_t len, struct err 
     return 0;
 }
 
-static int write_rows(const struct delta_table *t, struct block *b, struct err *e)
+static int delta_base_write_rows(const struct delta_table *t, struct block *b, struct err *e)
 {
     for (size_t i = 0; i < t->count; i++) {
         const struct delta_row *r = delta_rows_at(t, i);
         int64_t copies = t->form == DELTA_WHOLE ? r->count : r->live && !r->given;
         struct delta_span s = tuple_of(t, r);
         for (; copies > 0; copies--)
-            if (write_row(b, s.p, s.len, e) < 0)
+            if (delta_base_write_row(b, s.p, s.len, e) < 0)
                 return -1;
     }
     return hand_out(b, e);
@@ -182,7 +182,7 @@ int delta_part(const struct delta_table *t, enum delta_part what, size_t block, 
             buf_addc(&key, ')');
             s = (struct delta_span){key.p, key.len};
         }
-        rc = write_row(&b, s.p, s.len, e);
+        rc = delta_base_write_row(&b, s.p, s.len, e);
     }
     if (rc == 0)
         rc = hand_out(&b, e);
@@ -203,7 +203,7 @@ int delta_finish(struct delta_table *t, bool loose, size_t block, delta_rows_fn 
     if (refuse_loose(t, loose, e) < 0 || check_base(t, loose, e) < 0)
         return -1;
     struct block b = {.limit = block, .fn = fn, .arg = arg};
-    int rc = write_rows(t, &b, e);
+    int rc = delta_base_write_rows(t, &b, e);
     buf_free(&b.text);
     return rc;
 }

@@ -13,7 +13,7 @@
 
 /* ---- hash ---- */
 
-static uint64_t turned(uint64_t v, int bits)
+static uint64_t delta_rows_turned(uint64_t v, int bits)
 {
     return v << bits | v >> (64 - bits);
 }
@@ -21,15 +21,15 @@ static uint64_t turned(uint64_t v, int bits)
 static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
-    v[1] = turned(v[1], 13) ^ v[0];
-    v[0] = turned(v[0], 32);
+    v[1] = delta_rows_turned(v[1], 13) ^ v[0];
+    v[0] = delta_rows_turned(v[0], 32);
     v[2] += v[3];
-    v[3] = turned(v[3], 16) ^ v[2];
+    v[3] = delta_rows_turned(v[3], 16) ^ v[2];
     v[0] += v[3];
-    v[3] = turned(v[3], 21) ^ v[0];
+    v[3] = delta_rows_turned(v[3], 21) ^ v[0];
     v[2] += v[1];
-    v[1] = turned(v[1], 17) ^ v[2];
-    v[2] = turned(v[2], 32);
+    v[1] = delta_rows_turned(v[1], 17) ^ v[2];
+    v[2] = delta_rows_turned(v[2], 32);
 }
 
 static inline void sip_word(uint64_t v[4], uint64_t word)
@@ -62,13 +62,13 @@ uint64_t delta_hash(const struct delta_secret *secret, const char *s, size_t len
 /* ---- slots ---- */
 
 /* The lower bits of the hash choose the first slot. */
-static uint8_t tag_of(uint64_t hash)
+static uint8_t delta_rows_tag_of(uint64_t hash)
 {
     uint8_t tag = (uint8_t)(hash >> 56);
     return tag ? tag : 1;
 }
 
-static size_t place_of(const struct delta_table *t, const struct delta_row *r)
+static size_t delta_rows_place_of(const struct delta_table *t, const struct delta_row *r)
 {
     return (size_t)((const char *)r - t->bytes) / DELTA_ALIGN;
 }
@@ -95,7 +95,7 @@ static void take_slot(struct delta_table *t, uint64_t hash, uint32_t place)
     size_t i = hash & t->mask;
     while (t->tags[i])
         i = (i + 1) & t->mask;
-    t->tags[i] = tag_of(hash);
+    t->tags[i] = delta_rows_tag_of(hash);
     t->slots[i] = place;
 }
 
@@ -122,7 +122,7 @@ struct delta_row *delta_rows_find(const struct delta_table *t, const struct delt
 {
     if (t->count == 0)
         return NULL;
-    uint8_t tag = tag_of(k->hash);
+    uint8_t tag = delta_rows_tag_of(k->hash);
     for (size_t i = k->hash & t->mask; t->tags[i]; i = (i + 1) & t->mask) {
         if (t->tags[i] != tag)
             continue;
@@ -145,7 +145,7 @@ void delta_rows_near(const struct delta_table *t, const struct delta_key *k)
 {
     if (t->count == 0)
         return;
-    uint8_t tag = tag_of(k->hash);
+    uint8_t tag = delta_rows_tag_of(k->hash);
     for (size_t i = k->hash & t->mask; t->tags[i]; i = (i + 1) & t->mask)
         if (t->tags[i] == tag) {
             __builtin_prefetch(row_at(t, t->slots[i]));
@@ -175,7 +175,8 @@ static struct delta_row *take_bytes(struct delta_table *t, size_t len)
     return r;
 }
 
-static struct delta_row *add_row(struct delta_table *t, const struct delta_key *k, size_t len)
+static struct delta_row *delta_rows_add_row(struct delta_table *t, const struct delta_key *k,
+                                            size_t len)
 {
     if (t->count == t->room) {
         t->room += t->room / 2 + SLOTS_FIRST / 2;
@@ -184,7 +185,7 @@ static struct delta_row *add_row(struct delta_table *t, const struct delta_key *
     if (!t->tags || t->count + 1 > (t->mask + 1) / 3 * 2)
         make_slots(t, 1);
     struct delta_row *r = take_bytes(t, len);
-    uint32_t place = (uint32_t)place_of(t, r);
+    uint32_t place = (uint32_t)delta_rows_place_of(t, r);
     r->number = (uint32_t)t->count;
     t->places[t->count++] = place;
     take_slot(t, k->hash, place);
@@ -197,13 +198,13 @@ static struct delta_row *add_row(struct delta_table *t, const struct delta_key *
 static struct delta_row *move_row(struct delta_table *t, const struct delta_row *r,
                                   const struct delta_key *k, size_t len)
 {
-    size_t old = place_of(t, r), i = k->hash & t->mask;
+    size_t old = delta_rows_place_of(t, r), i = k->hash & t->mask;
     while (t->slots[i] != old)
         i = (i + 1) & t->mask;
     struct delta_row *to = take_bytes(t, len), was = *row_at(t, (uint32_t)old);
     was.room = to->room;
     *to = was;
-    t->slots[i] = t->places[to->number] = (uint32_t)place_of(t, to);
+    t->slots[i] = t->places[to->number] = (uint32_t)delta_rows_place_of(t, to);
     return to;
 }
 
@@ -213,7 +214,7 @@ struct delta_row *delta_rows_put(struct delta_table *t, struct delta_row *r,
 {
     size_t key_len = with_key ? k->len : 0, all = key_len + len;
     if (!r)
-        r = add_row(t, k, all);
+        r = delta_rows_add_row(t, k, all);
     else if (all > r->room)
         r = move_row(t, r, k, all);
     if (key_len)
@@ -232,7 +233,7 @@ bool delta_rows_spent(const struct delta_table *t, const struct delta_row *r)
 }
 
 /* Drops spent rows. The others keep their order, in memory as well. */
-static void compact(struct delta_table *t)
+static void delta_rows_compact(struct delta_table *t)
 {
     char *old = t->bytes;
     size_t count = t->count;
@@ -248,7 +249,7 @@ static void compact(struct delta_table *t)
         memcpy(to, r, sizeof *r + r->len);
         to->room = room;
         to->number = (uint32_t)t->count;
-        t->places[t->count++] = (uint32_t)place_of(t, to);
+        t->places[t->count++] = (uint32_t)delta_rows_place_of(t, to);
     }
     t->used = t->bytes_len;
     free(old);
@@ -259,7 +260,7 @@ void delta_rows_tidy(struct delta_table *t)
 {
     if (t->bytes_len > 2 * t->used + TIDY_BYTES ||
         (t->spent > TIDY_ROWS && t->spent > t->count / 2))
-        compact(t);
+        delta_rows_compact(t);
 }
 
 void delta_rows_clear(struct delta_table *t)

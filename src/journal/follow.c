@@ -185,29 +185,29 @@ static void say_gap(struct follower *f, const char *why, const struct change *c)
 }
 
 /* Passes on a result of the segments and remembers that an error came from them. */
-static int filed(struct follower *f, int rc)
+static int follow_filed(struct follower *f, int rc)
 {
     f->files |= rc < 0;
     return rc;
 }
 
-static int put(struct follower *f, const struct change *c)
+static int follow_put(struct follower *f, const struct change *c)
 {
-    return f->keep ? filed(f, segment_store_put(f->keep, c, f->e)) : 0;
+    return f->keep ? follow_filed(f, segment_store_put(f->keep, c, f->e)) : 0;
 }
 
 /* Stores a gap at this change. The log itself does not show the gap. */
-static int put_gap(struct follower *f, const char *why, const struct change *c)
+static int follow_put_gap(struct follower *f, const char *why, const struct change *c)
 {
     struct change gap = *c;
     gap.kind = CHANGE_GAP;
     gap.why = why;
     say_gap(f, why, &gap);
-    return put(f, &gap);
+    return follow_put(f, &gap);
 }
 
 /* Lists the tables again. Tables that were not in the previous list become f->newcomers. */
-static int list_tables(struct follower *f, struct err *e)
+static int follow_list_tables(struct follower *f, struct err *e)
 {
     struct db_tables now;
     struct db_binlog_pos at;
@@ -264,7 +264,7 @@ static void add_dumped(const struct follower *f, struct follow_report *r)
 }
 
 /* Reports progress on the progress page, and as a packet if there is news. */
-static void report(struct follower *f)
+static void journal_follow_report(struct follower *f)
 {
     const struct binlog_position *at = binlog_at(f->log);
     struct follow_report r = {.at = {.proven = f->proven,
@@ -295,14 +295,14 @@ static void marker_stored(struct follower *f, uint64_t n)
     f->any_stored = true;
     f->end.file[0] = '\0'; /* this end was requested before the marker was written */
     f->proven = f->written_at[n % MARKERS];
-    report(f);
+    journal_follow_report(f);
 }
 
 /* Syncs the segments. A marker is not a change but must be synced like one. */
 static int sync_files(struct follower *f, struct err *e)
 {
     bool marker = f->complete != f->stored;
-    int done = f->keep ? filed(f, segment_store_sync(f->keep, marker, e)) : 0;
+    int done = f->keep ? follow_filed(f, segment_store_sync(f->keep, marker, e)) : 0;
     if (done == 1 && marker)
         marker_stored(f, f->complete);
     return done < 0 ? -1 : 0;
@@ -323,11 +323,11 @@ static int reach_end(struct follower *f, struct err *e)
         !segment_store_synced(f->keep))
         return 0;
     wall_t at = {f->clock.ms + mono_since(f->end_at, f->answered)};
-    if (f->keep && filed(f, segment_store_quiet(f->keep, at, e)) < 0)
+    if (f->keep && follow_filed(f, segment_store_quiet(f->keep, at, e)) < 0)
         return -1;
     f->end.file[0] = '\0';
     f->proven = f->end_at;
-    report(f);
+    journal_follow_report(f);
     return 0;
 }
 
@@ -436,7 +436,7 @@ static void names_drop(struct names *n, const char *name)
         }
 }
 
-static struct db_binlog_pos place_of(const struct change *c)
+static struct db_binlog_pos follow_place_of(const struct change *c)
 {
     struct db_binlog_pos p = {.pos = c->pos};
     snprintf(p.file, sizeof p.file, "%s", c->file);
@@ -471,7 +471,7 @@ static void judge_dropped(struct follower *f)
 }
 
 /* Receives the only message that the supervisor sends. */
-static int receive(struct follower *f, struct err *e)
+static int follow_receive(struct follower *f, struct err *e)
 {
     struct pollfd p = {.fd = f->fd, .events = POLLIN};
     bool closed;
@@ -481,10 +481,10 @@ static int receive(struct follower *f, struct err *e)
     bool any = worker_receive_packet(f->fd, &dumped, &closed);
     if (any)
         judge_dropped(f);
-    return any && f->keep ? filed(f, segment_store_dumped(f->keep, e)) : 0;
+    return any && f->keep ? follow_filed(f, segment_store_dumped(f->keep, e)) : 0;
 }
 
-static int tick(struct follower *f, struct err *e)
+static int follow_tick(struct follower *f, struct err *e)
 {
     const struct config *c = f->a->cfg;
     mono_t now = clock_mono();
@@ -494,8 +494,8 @@ static int tick(struct follower *f, struct err *e)
         return 0;
     bool late = f->end.file[0] != '\0';
     f->next_tick = mono_add(now, TICK_MS - HEARTBEAT_EARLY_MS);
-    report(f);
-    if (receive(f, e) < 0 || check_position(f, e) < 0)
+    journal_follow_report(f);
+    if (follow_receive(f, e) < 0 || check_position(f, e) < 0)
         return -1;
     if (!marker_due(f, late, now))
         return reach_end(f, e);
@@ -539,7 +539,7 @@ static void remember_loss(struct follower *f, const char *table, uint64_t rows, 
 
 /* Remembers a TRUNCATE. A second TRUNCATE of a table that is still empty must not hide the first
  * one. */
-static void take_truncate(struct follower *f, const struct change *c)
+static void follow_take_truncate(struct follower *f, const struct change *c)
 {
     const struct emptied *t = find_emptied(f, c->table->name, false);
     if (!t || t->last.rows || t->refilled)
@@ -564,7 +564,7 @@ static void end_deletion(struct follower *f, const struct change *c)
 
 /* Returns true for columns that store a time. They are ignored, because a game may set the time in
  * all rows regularly. */
-static bool is_time(const struct db_column *c)
+static bool follow_is_time(const struct db_column *c)
 {
     return text_starts(c->type, "date") || text_starts(c->type, "time") ||
            text_starts(c->type, "year");
@@ -578,7 +578,7 @@ static void name_columns(const struct db_table *t, uint64_t columns, struct buf 
     for (size_t i = 0; i < t->column_count && place < OVERWRITE_COLUMNS; i++) {
         if (t->columns[i].generated)
             continue;
-        if ((columns & UINT64_C(1) << place) && !is_time(&t->columns[i]))
+        if ((columns & UINT64_C(1) << place) && !follow_is_time(&t->columns[i]))
             buf_printf(out, "%s%s", out->len ? ", " : "", t->columns[i].name);
         place++;
     }
@@ -618,7 +618,7 @@ static void count_deleted(struct follower *f, const struct change *c)
 
 /* ---- created and dropped tables ---- */
 
-static bool dumped(const struct follower *f, const char *table)
+static bool follow_dumped(const struct follower *f, const char *table)
 {
     SCOPED(names_free) struct names one = {0};
     names_add(&one, table);
@@ -650,7 +650,7 @@ static int put_created(struct follower *f, const char *name, const struct change
     names_drop(&f->newcomers, name);
     names_drop(&f->fresh, name);
     names_add(&f->fresh, name);
-    return put(f, &made);
+    return follow_put(f, &made);
 }
 
 /* Stores the new definition of a table that no dump contains, so that its rows can be restored
@@ -661,56 +661,57 @@ static int take_defined(struct follower *f, const struct change *c)
     struct change defined = *c;
     SCOPED(xfree) char *create = NULL;
     const char *name = d && d->count == 1 ? d->tables[0]->name : "";
-    if (names_has(&f->fresh, name) && !dumped(f, name) && definition_of(f, name, &create) < 0)
+    if (names_has(&f->fresh, name) && !follow_dumped(f, name) &&
+        definition_of(f, name, &create) < 0)
         return -1;
     defined.create = create;
-    return put(f, &defined);
+    return follow_put(f, &defined);
 }
 
 /* Takes a creation. If the newest dump contains the table, it was dropped before or is being
  * replaced, which is a gap. */
-static int take_created(struct follower *f, const struct change *c)
+static int follow_take_created(struct follower *f, const struct change *c)
 {
     f->list_again = true;
-    if (dumped(f, c->scope->tables[0].name))
+    if (follow_dumped(f, c->scope->tables[0].name))
         say_gap(f, c->why, c);
     return put_created(f, c->scope->tables[0].name, c);
 }
 
 /* Returns whether dropped tables are a gap. A dropped table that no dump contains is not. A dump
- * that is being made may contain it; receive() checks that. */
+ * that is being made may contain it; follow_receive() checks that. */
 static bool is_missed(struct follower *f, const struct change *c)
 {
     bool missed = !c->scope;
     for (size_t i = 0; c->scope && i < c->scope->count; i++) {
         const struct scope_table *t = &c->scope->tables[i];
         names_drop(&f->fresh, t->name);
-        missed |= t->deed != SCOPE_DROPPED || dumped(f, t->name);
+        missed |= t->deed != SCOPE_DROPPED || follow_dumped(f, t->name);
         if (t->deed == SCOPE_ARRIVED)
             names_add(&f->arrived, t->name);
     }
     for (size_t i = 0; !missed && i < c->scope->count; i++) {
         names_drop(&f->newcomers, c->scope->tables[i].name);
         names_add(&f->dropped, c->scope->tables[i].name);
-        f->dropped_at = place_of(c);
+        f->dropped_at = follow_place_of(c);
     }
     return missed;
 }
 
-static int take_gap(struct follower *f, const struct change *c)
+static int follow_take_gap(struct follower *f, const struct change *c)
 {
     struct change gap = *c;
     gap.unmissed = !is_missed(f, c);
     if (!gap.unmissed)
         say_gap(f, c->why, c);
-    return put(f, &gap);
+    return follow_put(f, &gap);
 }
 
 /* Follows the new tables that the transaction created. The others are reported as a gap once
  * everything logged before they were listed has been read: their rows are in no dump. */
 static int take_newcomers(struct follower *f, const struct change *c)
 {
-    struct db_binlog_pos here = place_of(c);
+    struct db_binlog_pos here = follow_place_of(c);
     struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_ARRIVED}}};
     char text[400];
     int rc = 0;
@@ -727,18 +728,18 @@ static int take_newcomers(struct follower *f, const struct change *c)
         struct change gap = *c;
         gap.scope = &scope;
         names_drop(&f->newcomers, scope.tables[0].name);
-        rc = put_gap(f, text, &gap);
+        rc = follow_put_gap(f, text, &gap);
     }
     return rc;
 }
 
 /* Runs before the end of the transaction is stored. */
-static int end_group(struct follower *f, const struct change *c)
+static int follow_end_group(struct follower *f, const struct change *c)
 {
     f->complete = f->read;
     bool again = f->list_again || f->unknown_tables;
     f->list_again = f->unknown_tables = false;
-    if (again && list_tables(f, f->e) < 0)
+    if (again && follow_list_tables(f, f->e) < 0)
         return -1;
     int rc = f->newcomers.count ? take_newcomers(f, c) : 0;
     names_free(&f->created);
@@ -759,12 +760,12 @@ static void take_unknown(struct follower *f, const struct change *c)
 
 /* Takes a CREATE TABLE IF NOT EXISTS. The table existed before the statement if it was listed
  * before, if the newest dump contains it, or if its creation was read. */
-static int take_existing(struct follower *f, const struct change *c)
+static int follow_take_existing(struct follower *f, const struct change *c)
 {
-    struct db_binlog_pos here = place_of(c);
+    struct db_binlog_pos here = follow_place_of(c);
     const char *name = c->table->name;
     bool listed = f->listed.file[0] && db_binlog_pos_compare(&here, &f->listed) >= 0;
-    if (listed || names_has(&f->fresh, name) || dumped(f, name))
+    if (listed || names_has(&f->fresh, name) || follow_dumped(f, name))
         return 0;
     return put_created(f, name, c);
 }
@@ -782,7 +783,7 @@ static void count_change(struct follower *f, const struct change *c)
         }
     }
     if (c->kind == CHANGE_TRUNCATE)
-        take_truncate(f, c);
+        follow_take_truncate(f, c);
     if (c->kind == CHANGE_DELETE)
         count_deleted(f, c);
     if (c->kind == CHANGE_UPDATE)
@@ -790,7 +791,7 @@ static void count_change(struct follower *f, const struct change *c)
     f->changes++;
 }
 
-static int take(void *arg, const struct change *c)
+static int follow_take(void *arg, const struct change *c)
 {
     struct follower *f = arg;
     switch (c->kind) {
@@ -817,9 +818,9 @@ static int take(void *arg, const struct change *c)
          * renaming the tables back, which is not a gap. */
         if (f->lost && strstr(c->why, DB_OWN_PREFIX))
             return 0;
-        return take_gap(f, c);
+        return follow_take_gap(f, c);
     case CHANGE_CREATED:
-        return take_created(f, c);
+        return follow_take_created(f, c);
     case CHANGE_SWAP:
         f->lost = false;
         f->list_again = true; /* the supervisor makes a dump after its own restores */
@@ -833,13 +834,13 @@ static int take(void *arg, const struct change *c)
         take_unknown(f, c);
         return 0;
     case CHANGE_EXISTS:
-        return take_existing(f, c);
+        return follow_take_existing(f, c);
     case CHANGE_END:
         if (c->at.ms > f->latest.ms)
             f->latest = c->at;
         end_deletion(f, c);
         end_update(f, c);
-        return end_group(f, c) < 0 ? -1 : put(f, c);
+        return follow_end_group(f, c) < 0 ? -1 : follow_put(f, c);
     case CHANGE_DEFINED:
         return take_defined(f, c);
     case CHANGE_TABLE:
@@ -847,12 +848,12 @@ static int take(void *arg, const struct change *c)
     case CHANGE_UNREAD:
         break;
     }
-    return put(f, c);
+    return follow_put(f, c);
 }
 
 /* ---- the worker ---- */
 
-static int able(struct follower *f, bool *yes, struct err *e)
+static int follow_able(struct follower *f, bool *yes, struct err *e)
 {
     struct binlog_prerequisites a;
     if (binlog_prerequisites(f->db, f->a->cfg->schema, &a, e) < 0)
@@ -878,7 +879,7 @@ static int open_keep(struct follower *f, struct err *e)
         return -1;
     f->keep = segment_store_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
     if (!f->keep)
-        return filed(f, -1);
+        return follow_filed(f, -1);
     snprintf(what, sizeof what, "a file of its own: %s", damage);
     if (damage[0])
         say_gap(f, what, NULL);
@@ -909,7 +910,7 @@ static void say_earlier_gap(struct follower *f, const struct segment_mark *m)
 /* Chooses where to begin. If the segments serve the newest dump, this is their end, so that they
  * continue without a gap. Otherwise it is the end of the newest dump, so that nothing since then
  * is missing. If that position is unknown, it is the current one. */
-static int begin(struct follower *f, struct err *e)
+static int follow_begin(struct follower *f, struct err *e)
 {
     struct segment_place from = {
         .point = f->a->from, .created_at = f->a->created_at, .at = clock_wall()};
@@ -946,7 +947,7 @@ static int begin(struct follower *f, struct err *e)
     return 0;
 }
 
-static int prepare(struct follower *f, struct err *e)
+static int follow_prepare(struct follower *f, struct err *e)
 {
     struct db_sentinel now;
     f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
@@ -960,14 +961,14 @@ static int prepare(struct follower *f, struct err *e)
             return -1;
         memcpy(f->nonce, now.nonce, sizeof f->nonce);
     }
-    if (list_tables(f, e) < 0 || open_keep(f, e) < 0 || begin(f, e) < 0)
+    if (follow_list_tables(f, e) < 0 || open_keep(f, e) < 0 || follow_begin(f, e) < 0)
         return -1;
     names_free(&f->newcomers); /* in the first list all tables are new */
-    f->decode = decode_new(&f->world, &f->from.point, true, take, f);
+    f->decode = decode_new(&f->world, &f->from.point, true, follow_take, f);
     return 0;
 }
 
-static int follow(struct follower *f, struct err *e)
+static int follow_follow(struct follower *f, struct err *e)
 {
     struct event ev;
     bool yes;
@@ -977,16 +978,16 @@ static int follow(struct follower *f, struct err *e)
     /* A refusal does not matter, because the marker is a MEMORY row of this node. */
     if (f->db && galera_own_node(f->db, &why) < 0 && db_unanswered(&why))
         return err_pass(e, &why);
-    if (!f->db || able(f, &yes, e) < 0)
+    if (!f->db || follow_able(f, &yes, e) < 0)
         return -1;
     if (!yes)
         return 0;
-    if (prepare(f, e) < 0)
+    if (follow_prepare(f, e) < 0)
         return -1;
     int got;
     do {
         got = binlog_next(f->log, &ev, e);
-        if (got == 1 && (decode_event(f->decode, f->log, &ev) < 0 || tick(f, e) < 0))
+        if (got == 1 && (decode_event(f->decode, f->log, &ev) < 0 || follow_tick(f, e) < 0))
             got = -1;
     } while (got == 1 && !stopping);
     return got;
@@ -997,7 +998,7 @@ int follow_worker(int fd, void *arg)
     struct follower f = {.fd = fd, .a = arg};
     struct err e = {0}, why;
     signal(SIGTERM, on_term);
-    int rc = follow(&f, &e);
+    int rc = follow_follow(&f, &e);
     /* Everything read is kept, however the reading ended, except after an error in the segments. */
     if (segment_store_close(f.keep, &why) < 0 && !f.files) {
         f.files = true;

@@ -12,7 +12,7 @@
 /* Adds a span. Spans are added in the order of their beginnings, and dumps with the same end
  * make one span. The time of a dump taken because a span ended has whole seconds, so it may
  * equal that end. */
-static void add(struct recovery_range *c, const struct recovery_range_span *s)
+static void recovery_range_add(struct recovery_range *c, const struct recovery_range_span *s)
 {
     struct recovery_range_span *last = c->count ? &c->list[c->count - 1] : NULL;
     bool same = last && last->open == s->open && (s->open || last->to.ms == s->to.ms);
@@ -31,12 +31,12 @@ static void add(struct recovery_range *c, const struct recovery_range_span *s)
     c->list[c->count++].from = from;
 }
 
-static wall_t moment_of(const struct catalog_entry *d)
+static wall_t recovery_range_moment_of(const struct catalog_entry *d)
 {
     return (wall_t){d->m.at.ms + d->m.took_ms};
 }
 
-static void end(struct recovery_range_span *s, wall_t at, const char *why)
+static void recovery_range_end(struct recovery_range_span *s, wall_t at, const char *why)
 {
     s->to = at.ms > s->from.ms ? at : s->from;
     snprintf(s->why, sizeof s->why, "%s", why);
@@ -62,8 +62,8 @@ static void close_span(struct walk *w, wall_t at, const char *why)
 {
     if (w->lost)
         return;
-    end(&w->span, at, why);
-    add(w->out, &w->span);
+    recovery_range_end(&w->span, at, why);
+    recovery_range_add(w->out, &w->span);
 }
 
 /* Returns whether this mark ends what can be restored from the dump. No moment can be restored
@@ -101,10 +101,10 @@ static bool by_marks(const struct archive_segment *s, struct walk *w)
     return true;
 }
 
-static void reach(const struct archive *a, const struct catalog_entry *d, wall_t now,
-                  struct recovery_range *out)
+static void recovery_range_reach(const struct archive *a, const struct catalog_entry *d, wall_t now,
+                                 struct recovery_range *out)
 {
-    struct walk w = {.d = d, .span = {.from = moment_of(d)}, .out = out};
+    struct walk w = {.d = d, .span = {.from = recovery_range_moment_of(d)}, .out = out};
     int first = archive_find(a, &d->m.end, d->m.log_created_at, &d->m.server);
     if (first < 0)
         return;
@@ -133,7 +133,7 @@ void recovery_range_segments(const struct catalog *dumps, const struct archive *
     *out = (struct recovery_range){0};
     for (size_t i = dumps->count; i-- > 0;)
         if (catalog_usable(&dumps->list[i]))
-            reach(a, &dumps->list[i], now, out);
+            recovery_range_reach(a, &dumps->list[i], now, out);
 }
 
 /* ---- the binlog ---- */
@@ -169,7 +169,8 @@ static bool is_after(const struct segment_mark *gap, const struct manifest *m)
 }
 
 /* Returns whether the binlog since the dump's end still exists. */
-static bool is_kept(const struct catalog_entry *d, const struct recovery_range_server *server)
+static bool recovery_range_is_kept(const struct catalog_entry *d,
+                                   const struct recovery_range_server *server)
 {
     struct db_binlog_pos oldest = {0};
     snprintf(oldest.file, sizeof oldest.file, "%s", server->oldest);
@@ -189,22 +190,23 @@ void recovery_range_log(const struct catalog *dumps, const struct segment_mark *
         alike[i] = i && is_same_world(&dumps->list[i].m, &dumps->list[i - 1].m) ? alike[i - 1] : i;
     for (size_t i = dumps->count; i-- > 0;) {
         const struct catalog_entry *d = &dumps->list[i];
-        struct recovery_range_span span = {.from = moment_of(d)};
-        if (!is_kept(d, server))
+        struct recovery_range_span span = {.from = recovery_range_moment_of(d)};
+        if (!recovery_range_is_kept(d, server))
             continue;
         const struct segment_mark *gap = NULL; /* the first known gap after the dump */
         for (size_t g = 0; g < count && !gap; g++)
             gap = is_after(&gaps[g], &d->m) ? &gaps[g] : NULL;
         size_t last = alike[i];
-        wall_t proven = moment_of(&dumps->list[last]);
+        wall_t proven = recovery_range_moment_of(&dumps->list[last]);
         span.open = !gap && last == 0 && same;
         /* A known gap before the dump that differs explains the difference. */
         if (gap && (last == 0 || !is_after(gap, &dumps->list[last - 1].m)))
-            end(&span, gap->at, gap->text);
+            recovery_range_end(&span, gap->at, gap->text);
         else if (last > 0)
-            end(&span, proven, "the next dump is of other tables, or of another world");
+            recovery_range_end(&span, proven,
+                               "the next dump is of other tables, or of another world");
         else if (!same)
-            end(&span, proven, "the tables are others now, or it is another world");
-        add(out, &span);
+            recovery_range_end(&span, proven, "the tables are others now, or it is another world");
+        recovery_range_add(out, &span);
     }
 }

@@ -81,7 +81,7 @@ struct run {
     uint64_t unfit;
 };
 
-static bool same_place(const struct db_binlog_pos *a, const struct db_binlog_pos *b)
+static bool replay_same_place(const struct db_binlog_pos *a, const struct db_binlog_pos *b)
 {
     return a->pos == b->pos && strcmp(a->file, b->file) == 0;
 }
@@ -109,7 +109,7 @@ static void end_at_gap(struct run *r, const char *why)
 }
 
 /* Rejects the current transaction. `gap` and `only` have the same meaning as in struct rejected. */
-static void reject(struct run *r, const char *gap, const char *only)
+static void replay_reject(struct run *r, const char *gap, const char *only)
 {
     if (r->rejected_count < TRIES) {
         struct rejected *g = &r->rejected[r->rejected_count++];
@@ -122,8 +122,8 @@ static void reject(struct run *r, const char *gap, const char *only)
     set_phase(r, PHASE_OVER);
 }
 
-static void gap(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void gap(struct run *r, const char *fmt, ...)
+static void replay_gap(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void replay_gap(struct run *r, const char *fmt, ...)
 {
     char why[sizeof r->out->gap];
     va_list ap;
@@ -131,7 +131,7 @@ static void gap(struct run *r, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     if (partly_merged(r))
-        reject(r, why, "");
+        replay_reject(r, why, "");
     else
         end_at_gap(r, why);
 }
@@ -153,16 +153,16 @@ static void table_gap(struct run *r, const char *name, const char *fmt, ...)
         return;
     delta_waiting(r, delta_drain);
     if (!r->parts)
-        gap(r, "%s", why);
+        replay_gap(r, "%s", why);
     else if (partly_merged(r))
-        reject(r, why, name);
+        replay_reject(r, why, name);
     else
         replay_table_close(r->out, r->s->m, name, why, r->group.at);
 }
 
 /* Takes a gap. If a statement that changed tables is the first change of its transaction, it is
  * not a gap for other tables. */
-static void take_gap(struct run *r, const struct change *c)
+static void replay_take_gap(struct run *r, const struct change *c)
 {
     bool fits = r->fresh && c->scope && !partly_merged(r) &&
                 replay_scope_fits(r->out, r->s->m, c->scope, r->parts);
@@ -172,7 +172,7 @@ static void take_gap(struct run *r, const struct change *c)
     else if (c->scope && c->scope->count == 1 && c->scope->tables[0].deed != SCOPE_DROPPED)
         table_gap(r, c->scope->tables[0].name, "%s", c->why);
     else
-        gap(r, "%s", c->why);
+        replay_gap(r, "%s", c->why);
 }
 
 /* ---- tables ---- */
@@ -186,7 +186,7 @@ static const struct db_table *as_it_was(const struct run *r, const char *name)
  * nothing after that statement is read. A table of the dump that no longer exists is still
  * known, because the log contains what happened to it. If only its name is known, it cannot be
  * followed. */
-static void list_tables(struct run *r)
+static void replay_list_tables(struct run *r)
 {
     const struct db_tables *now = r->s->tables;
     const struct manifest *m = r->s->m;
@@ -209,7 +209,7 @@ static void list_tables(struct run *r)
 
 /* Returns whether the dump contains the table with the change's definition. If not, the
  * definition changed in between. */
-static bool in_dump(struct run *r, const struct change_table *t)
+static bool replay_in_dump(struct run *r, const struct change_table *t)
 {
     if (!r->s->m)
         return true;
@@ -225,7 +225,7 @@ static bool in_dump(struct run *r, const struct change_table *t)
     return false;
 }
 
-static void set_counter(struct delta_table *f, const struct change_table *t)
+static void replay_set_counter(struct delta_table *f, const struct change_table *t)
 {
     f->counter_at = t->counter;
     f->counter_key = false;
@@ -239,22 +239,22 @@ static void begin_fresh(struct run *r, struct replay_table *made, struct change_
     struct delta_table *f = delta_table(r->out->delta, t->name, t->key, t->key_count);
     delta_waiting(r, delta_drain);
     delta_anew(f, t->key, t->key_count);
-    set_counter(f, t);
+    replay_set_counter(f, t);
     made->changes = f;
     snprintf(made->columns, sizeof made->columns, "%s", t->columns);
 }
 
-static struct delta_table *add_table(struct delta *d, const struct change_table *t)
+static struct delta_table *replay_add_table(struct delta *d, const struct change_table *t)
 {
     struct delta_table *f = delta_find(d, t->name);
     if (!f) {
         f = delta_table(d, t->name, t->key, t->key_count);
-        set_counter(f, t);
+        replay_set_counter(f, t);
     }
     return f;
 }
 
-static bool unwanted(const struct run *r, const char *name)
+static bool replay_unwanted(const struct run *r, const char *name)
 {
     const struct db_table *t = r->s->unwanted ? db_table_find(r->s->tables, name) : NULL;
     return t && r->s->unwanted[t - r->s->tables->list];
@@ -265,7 +265,7 @@ static bool unwanted(const struct run *r, const char *name)
 static struct delta_table *find_table(struct run *r, struct change_table *t)
 {
     struct replay_table *own = r->out->table_count ? replay_table(r->out, t->name) : NULL;
-    if ((own && own->closed) || unwanted(r, t->name))
+    if ((own && own->closed) || replay_unwanted(r, t->name))
         return NULL;
     if (own && !own->changes)
         begin_fresh(r, own, t);
@@ -273,8 +273,8 @@ static struct delta_table *find_table(struct run *r, struct change_table *t)
         return own->changes;
     if (own)
         table_gap(r, t->name, "the columns of table %s changed", t->name);
-    else if (!t->user && in_dump(r, t))
-        t->user = add_table(r->out->delta, t);
+    else if (!t->user && replay_in_dump(r, t))
+        t->user = replay_add_table(r->out->delta, t);
     return own ? NULL : t->user;
 }
 
@@ -317,7 +317,7 @@ static int delta_row(struct run *r, struct delta_table *f, const struct change *
 
 /* Handles a change that contradicts the rows. If it is reported late, the responsible change is
  * unknown, so everything is read again, one change at a time. */
-static void contradiction(struct run *r, const char *name, const struct err *e)
+static void replay_contradiction(struct run *r, const char *name, const struct err *e)
 {
     const struct replay_table *own = name ? replay_table(r->out, name) : NULL;
     if (r->filed && !r->plain) {
@@ -328,7 +328,7 @@ static void contradiction(struct run *r, const char *name, const struct err *e)
          * no other table depends on it. */
         replay_table_close(r->out, r->s->m, name, e->text, r->group.at);
     } else {
-        gap(r, "%s", e->text);
+        replay_gap(r, "%s", e->text);
     }
 }
 
@@ -340,7 +340,7 @@ static void count_left(struct run *r, const struct change *c)
         t->left++;
 }
 
-static void take_row(struct run *r, const struct change *c)
+static void replay_take_row(struct run *r, const struct change *c)
 {
     struct err e;
     if (r->phase != PHASE_WORLD || r->group.rejected)
@@ -354,7 +354,7 @@ static void take_row(struct run *r, const struct change *c)
     note_counter(f, c);
     r->out->changes++;
     if (rc < 0)
-        contradiction(r, c->table->name, &e);
+        replay_contradiction(r, c->table->name, &e);
 }
 
 /* ---- loss and restore ---- */
@@ -369,16 +369,16 @@ static void set_nonce(struct run *r, const char *nonce)
  * which dump, because the changes up to here lead to the same world. */
 static void take_swap(struct run *r, const struct statement_mark *mark)
 {
-    bool same = r->phase == PHASE_LOST && r->s->m && same_place(&mark->upto, &r->out->upto);
+    bool same = r->phase == PHASE_LOST && r->s->m && replay_same_place(&mark->upto, &r->out->upto);
     if (!same && r->fresh && r->out->table_count) {
         /* the restore may have ended at the first created table */
         r->parts = r->fresh = false;
         r->again = true;
         set_phase(r, PHASE_OVER);
     } else if (!same) {
-        gap(r, "dump %s was restored meanwhile", mark->dump);
+        replay_gap(r, "dump %s was restored meanwhile", mark->dump);
     } else if (r->s->unlogged && !r->filed) {
-        gap(r, "%s", r->s->unlogged);
+        replay_gap(r, "%s", r->s->unlogged);
     } else {
         set_phase(r, PHASE_WORLD);
         r->out->to_loss = false;
@@ -390,7 +390,7 @@ static void take_swap(struct run *r, const struct statement_mark *mark)
 
 /* ---- transactions ---- */
 
-static void keep_place(struct db_binlog_pos *p, const char *file, uint64_t pos)
+static void replay_keep_place(struct db_binlog_pos *p, const char *file, uint64_t pos)
 {
     /* compared first, because this is called three times per transaction */
     if (strcmp(p->file, file) != 0)
@@ -422,23 +422,23 @@ static void check_first_gtid(struct run *r, const struct change_gtid *g)
         /* reads again without this segment: older ones may belong to the dump's log */
         r->again = true;
     } else if (e.cls == ERR_GAP) {
-        gap(r, "%s", e.text);
+        replay_gap(r, "%s", e.text);
     } else {
         r->unasked = e;
     }
     set_phase(r, PHASE_OVER); /* the rest of it cannot change this result */
 }
 
-static void begin_group(struct run *r, const struct change *c)
+static void replay_begin_group(struct run *r, const struct change *c)
 {
-    keep_place(&r->group.begins, c->file, c->pos);
+    replay_keep_place(&r->group.begins, c->file, c->pos);
     r->group.open = true;
     r->group.at = c->at;
     r->group.before = r->out->changes;
     r->group.rejected = false;
     for (size_t i = 0; i < r->rejected_count; i++) {
         const struct rejected *g = &r->rejected[i];
-        if (!same_place(&g->begins, &r->group.begins) || g->at.ms != r->group.at.ms)
+        if (!replay_same_place(&g->begins, &r->group.begins) || g->at.ms != r->group.at.ms)
             continue;
         if (g->only[0] && r->parts)
             replay_table_close(r->out, r->s->m, g->only, g->gap, r->group.at);
@@ -457,10 +457,10 @@ static void begin_group(struct run *r, const struct change *c)
         set_phase(r, PHASE_OVER);
 }
 
-static void end_group(struct run *r, const struct change *c)
+static void replay_end_group(struct run *r, const struct change *c)
 {
     if (r->phase == PHASE_WORLD && !r->group.rejected) {
-        keep_place(&r->out->upto, c->file, c->pos);
+        replay_keep_place(&r->out->upto, c->file, c->pos);
         r->out->place = r->file;
         r->out->last = r->group.at;
         if (r->group.at.ms > r->out->latest.ms)
@@ -513,11 +513,11 @@ static bool is_fresh(const struct run *r, const char *name)
     return r->fresh && r->s->m && !manifest_table(r->s->m, name);
 }
 
-static void take_created(struct run *r, const struct change *c)
+static void replay_take_created(struct run *r, const struct change *c)
 {
     const char *name = c->scope->tables[0].name;
     if (!is_fresh(r, name)) {
-        take_gap(r, c);
+        replay_take_gap(r, c);
         return;
     }
     delta_waiting(r, delta_drain);
@@ -534,7 +534,7 @@ static void meet_table(struct run *r, struct change_table *t)
 
 /* Takes a CREATE TABLE IF NOT EXISTS. The table existed if the dump contains it or if its
  * creation was read before. */
-static void take_existing(struct run *r, const struct change *c)
+static void replay_take_existing(struct run *r, const struct change *c)
 {
     const char *name = c->table->name;
     const struct replay_table *own = replay_table(r->out, name);
@@ -544,14 +544,14 @@ static void take_existing(struct run *r, const struct change *c)
         replay_table_open(r->out, name, NULL, c->at);
 }
 
-static int take(void *arg, const struct change *c)
+static int replay_take(void *arg, const struct change *c)
 {
     struct run *r = arg;
     if (r->phase == PHASE_OVER)
         return 0;
     switch (c->kind) {
     case CHANGE_BEGIN:
-        begin_group(r, c);
+        replay_begin_group(r, c);
         break;
     case CHANGE_TABLE:
         if (r->phase == PHASE_WORLD)
@@ -559,11 +559,11 @@ static int take(void *arg, const struct change *c)
         break;
     case CHANGE_EXISTS:
         if (r->phase == PHASE_WORLD)
-            take_existing(r, c);
+            replay_take_existing(r, c);
         break;
     case CHANGE_CREATED:
         if (r->phase == PHASE_WORLD && !r->group.rejected)
-            take_created(r, c);
+            replay_take_created(r, c);
         break;
     case CHANGE_UNREAD:
         take_unread(r, c);
@@ -573,15 +573,15 @@ static int take(void *arg, const struct change *c)
     case CHANGE_UPDATE:
     case CHANGE_REPLACE:
     case CHANGE_TRUNCATE:
-        take_row(r, c);
+        replay_take_row(r, c);
         break;
     case CHANGE_END:
-        end_group(r, c);
+        replay_end_group(r, c);
         break;
     /* the log continues without the end of the transaction, so it was never committed */
     case CHANGE_CUT:
         if (r->phase == PHASE_WORLD && partly_merged(r))
-            reject(r, "", "");
+            replay_reject(r, "", "");
         r->group.open = false;
         break;
     case CHANGE_LOST:
@@ -602,7 +602,7 @@ static int take(void *arg, const struct change *c)
     case CHANGE_GAP:
         note_statement(r, c);
         if (r->phase == PHASE_WORLD && !r->group.rejected)
-            take_gap(r, c);
+            replay_take_gap(r, c);
         break;
     case CHANGE_MARKER:
     case CHANGE_UNKNOWN_TABLE:
@@ -613,7 +613,7 @@ static int take(void *arg, const struct change *c)
 
 /* ---- the segments ---- */
 
-static int compare(const struct change *c, const struct db_binlog_pos *from)
+static int replay_compare(const struct change *c, const struct db_binlog_pos *from)
 {
     struct db_binlog_pos p = {.pos = c->pos};
     if (strcmp(c->file, from->file) == 0)
@@ -626,12 +626,12 @@ static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *
 {
     struct err e;
     if (how(r->out->delta, &e) < 0)
-        contradiction(r, NULL, &e);
+        replay_contradiction(r, NULL, &e);
 }
 
 /* Reads a segment. Returns true if it was read to its end or far enough. An unreadable segment
  * is reported as damage. */
-static bool read_segment(struct run *r, const struct archive_segment *s)
+static bool replay_read_segment(struct run *r, const struct archive_segment *s)
 {
     struct change c;
     struct err e;
@@ -641,10 +641,10 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
     while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
         if (skip && c.kind != CHANGE_END && (c.kind == CHANGE_BEGIN || !r->group.open))
-            skip = compare(&c, r->s->from) < 0;
+            skip = replay_compare(&c, r->s->from) < 0;
         if (!skip)
-            take(r, &c);
-        else if (c.kind == CHANGE_END && c.gtid.seq && compare(&c, r->s->from) <= 0)
+            replay_take(r, &c);
+        else if (c.kind == CHANGE_END && c.gtid.seq && replay_compare(&c, r->s->from) <= 0)
             r->skipped = c.gtid;
         if (segment_frame_ends(reader))
             delta_waiting(r, delta_rotate);
@@ -659,7 +659,7 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
         r->out->bytes += segment_whole(reader);
     }
     if (got < 0 && partly_merged(r))
-        gap(r, "%.500s", e.text);
+        replay_gap(r, "%.500s", e.text);
     segment_reader_close(reader);
     if (reader && got >= 0)
         return true;
@@ -674,8 +674,8 @@ static int find_place(struct run *r, const struct archive *a)
     for (size_t i = 0; i < a->count; i++)
         if (a->list[i].number == p->number && a->list[i].head.made.ms == p->made)
             return (int)i;
-    gap(r, "segment %" PRIu64 " of the journal, which was read before, is not here any more",
-        p->number);
+    replay_gap(r, "segment %" PRIu64 " of the journal, which was read before, is not here any more",
+               p->number);
     return -1;
 }
 
@@ -700,7 +700,7 @@ static void read_segments(struct run *r)
     r->begun = i >= 0 ? a.list[i].number : 0;
     while (i >= 0) {
         r->file = (struct replay_place){a.list[i].number, a.list[i].head.made.ms};
-        if (!read_segment(r, &a.list[i]) || r->phase == PHASE_OVER)
+        if (!replay_read_segment(r, &a.list[i]) || r->phase == PHASE_OVER)
             break;
         next = (size_t)i + 1;
         i = archive_continues(&a, (size_t)i) ? i + 1 : -1;
@@ -715,7 +715,7 @@ static void read_segments(struct run *r)
 
 /* ---- the binlog ---- */
 
-static int read_events(struct run *r, struct err *e)
+static int replay_read_events(struct run *r, struct err *e)
 {
     const struct db_binlog_pos *to = r->s->upto;
     struct event ev;
@@ -753,9 +753,9 @@ static int read_log(struct run *r, struct err *e)
     r->log = binlog_open(r->s->db, &r->place.point, &o, e);
     if (!r->log)
         return -1;
-    r->decode = decode_new(&w, &r->place.point, false, take, r);
+    r->decode = decode_new(&w, &r->place.point, false, replay_take, r);
     set_phase(r, r->phase);
-    int rc = read_events(r, e);
+    int rc = replay_read_events(r, e);
     decode_free(r->decode);
     binlog_close(r->log);
     r->decode = NULL;
@@ -765,13 +765,13 @@ static int read_log(struct run *r, struct err *e)
 
 /* ---- the whole replay ---- */
 
-static void forget(struct run *r)
+static void replay_forget(struct run *r)
 {
     delta_free(r->out->delta);
     forget_statements(r->out);
     replay_tables_free(r->out);
     *r->out = (struct replay){.delta = delta_new()};
-    keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
+    replay_keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
     if (r->s->after)
         r->out->place = *r->s->after;
     if (r->s->m)
@@ -784,10 +784,10 @@ static void forget(struct run *r)
     r->skipped = (struct change_gtid){0};
 }
 
-static int read_once(struct run *r, struct err *e)
+static int replay_read_once(struct run *r, struct err *e)
 {
-    forget(r);
-    if (r->s->upto && same_place(r->s->from, r->s->upto))
+    replay_forget(r);
+    if (r->s->upto && replay_same_place(r->s->from, r->s->upto))
         return 0;
     read_segments(r);
     if (r->phase == PHASE_OVER)
@@ -795,7 +795,7 @@ static int read_once(struct run *r, struct err *e)
     if (r->s->elsewhere) {
         r->out->at_end = true;
         if (r->out->damage[0] && !r->out->gap[0])
-            gap(r, "%s", r->out->damage);
+            replay_gap(r, "%s", r->out->damage);
         return 0;
     }
     r->first_gtid_seen = false; /* the log must continue where the segments end */
@@ -831,16 +831,16 @@ static int as_gap(struct run *r, const struct err *e)
         return -1;
     bool ended = r->out->gap[0]; /* reading ended at an earlier gap */
     if (!ended && r->out->damage[0])
-        gap(r, "%.300s; %s%.200s%s%s", r->out->damage, of, why, sep, hint);
+        replay_gap(r, "%.300s; %s%.200s%s%s", r->out->damage, of, why, sep, hint);
     else if (!ended && r->out->files_end.ms)
-        gap(r, "its files end at %s; %s%.400s%s%s", text_utc(r->out->files_end, t), of, why, sep,
-            hint);
+        replay_gap(r, "its files end at %s; %s%.400s%s%s", text_utc(r->out->files_end, t), of, why,
+                   sep, hint);
     else if (!ended)
-        gap(r, "%s%s%s", why, sep, hint);
+        replay_gap(r, "%s%s%s", why, sep, hint);
     if (!r->again)
         return 0;
     struct err ignored; /* part of a transaction is merged: read again up to that transaction */
-    return read_once(r, &ignored) < 0 && !r->out->gap[0] ? -1 : 0;
+    return replay_read_once(r, &ignored) < 0 && !r->out->gap[0] ? -1 : 0;
 }
 
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e)
@@ -849,23 +849,23 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
     struct err before;
     int rc = 0, tries = 0;
     *out = (struct replay){0};
-    list_tables(&r);
+    replay_list_tables(&r);
     if (s->from->file[0]) {
         do {
             before = rc < 0 ? *e : (struct err){0};
-            rc = read_once(&r, e);
+            rc = replay_read_once(&r, e);
         } while (++tries < TRIES && (rc < 0 ? worth_another(e, &before) : r.again));
         if (rc < 0)
             rc = as_gap(&r, e);
         else if (r.again) { /* each pass rejected another transaction */
-            forget(&r);
-            gap(&r, "too many groups in it were cut off");
+            replay_forget(&r);
+            replay_gap(&r, "too many groups in it were cut off");
         }
     } else {
-        forget(&r);
-        gap(&r, "%s",
-            s->m && s->m->unlogged[0] ? s->m->unlogged
-                                      : "the dump does not know its place in a binary log");
+        replay_forget(&r);
+        replay_gap(&r, "%s",
+                   s->m && s->m->unlogged[0] ? s->m->unlogged
+                                             : "the dump does not know its place in a binary log");
     }
     free(r.judged.list);
     if (rc < 0)

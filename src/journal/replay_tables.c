@@ -17,8 +17,8 @@ struct replay_table *replay_table(const struct replay *r, const char *name)
     return NULL;
 }
 
-static struct replay_table *find_or_add(struct replay *r, const struct manifest *m,
-                                        const char *name)
+static struct replay_table *replay_tables_find_or_add(struct replay *r, const struct manifest *m,
+                                                      const char *name)
 {
     struct replay_table *t = replay_table(r, name);
     if (t)
@@ -29,7 +29,7 @@ static struct replay_table *find_or_add(struct replay *r, const struct manifest 
     return t;
 }
 
-static void clear(struct replay_table *t)
+static void replay_tables_clear(struct replay_table *t)
 {
     if (t->changes)
         delta_truncate(t->changes);
@@ -40,7 +40,7 @@ static void clear(struct replay_table *t)
 
 static void forget_table(struct replay *r, struct replay_table *t)
 {
-    clear(t);
+    replay_tables_clear(t);
     free(t->name);
     *t = r->tables[--r->table_count];
 }
@@ -50,10 +50,10 @@ static void forget_table(struct replay *r, struct replay_table *t)
 void replay_table_close(struct replay *r, const struct manifest *m, const char *name,
                         const char *why, wall_t at)
 {
-    struct replay_table *t = find_or_add(r, m, name);
+    struct replay_table *t = replay_tables_find_or_add(r, m, name);
     if (t->closed)
         return;
-    clear(t);
+    replay_tables_clear(t);
     t->closed = true;
     t->at = t->at.ms ? t->at : at;
     snprintf(t->why, sizeof t->why, "%s", why);
@@ -66,8 +66,8 @@ void replay_give_up(struct replay *r, struct replay_table *t, const char *why)
 
 void replay_table_open(struct replay *r, const char *name, const char *create, wall_t at)
 {
-    struct replay_table *t = find_or_add(r, NULL, name);
-    clear(t);
+    struct replay_table *t = replay_tables_find_or_add(r, NULL, name);
+    replay_tables_clear(t);
     t->closed = false;
     t->at = at;
     t->left = 0;
@@ -121,7 +121,7 @@ static void take_deed(struct replay *r, const struct manifest *m, const struct s
         if (t)
             forget_table(r, t);
     } else if (s->deed == SCOPE_ALTERED && still_empty(t)) {
-        clear(t);
+        replay_tables_clear(t);
     } else {
         replay_table_close(r, m, s->name, gap->why, gap->at);
     }
@@ -137,8 +137,8 @@ void replay_scope(struct replay *r, const struct manifest *m, const struct chang
 
 /* Returns whether a new table no longer exists. This counts only on this server, in a schema
  * that contains tables of the dump; then a missing table is not a loss. */
-static bool is_gone(const struct replay_table *t, const struct manifest *m,
-                    const struct db_tables *now)
+static bool replay_tables_is_gone(const struct replay_table *t, const struct manifest *m,
+                                  const struct db_tables *now)
 {
     bool any = false;
     for (size_t i = 0; m && i < m->table_count && !any; i++)
@@ -146,7 +146,7 @@ static bool is_gone(const struct replay_table *t, const struct manifest *m,
     return t->fresh && any && !db_table_find(now, t->name);
 }
 
-static void describe(struct buf *b, const struct replay_table *t)
+static void replay_tables_describe(struct buf *b, const struct replay_table *t)
 {
     char at[TEXT_SHORT];
     SCOPED(buf_free) struct buf name = {0};
@@ -169,14 +169,14 @@ void replay_finish(struct replay *r, const struct manifest *m, const struct db_t
     bool from_start = r->gap[0] && r->gap_at.ms == 0;
     for (size_t i = 0; i < r->table_count; i++) {
         const struct replay_table *t = &r->tables[i];
-        if (!t->closed || is_gone(t, m, now))
+        if (!t->closed || replay_tables_is_gone(t, m, now))
             continue;
         if (!from_start && (r->gap_at.ms == 0 || t->at.ms < r->gap_at.ms))
             r->gap_at = t->at;
         if (++closed > NAMED)
             continue;
         buf_adds(&b, closed > 1 ? "; " : "");
-        describe(&b, t);
+        replay_tables_describe(&b, t);
     }
     if (!closed)
         return;

@@ -38,8 +38,8 @@ uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char hea
 /* ---- MACs ---- */
 
 /* Collects the input of the MAC; see segment_int.h. */
-static int collect(const struct segment_file *f, uint64_t at, uint32_t word, const struct buf *body,
-                   struct buf *out, struct err *e)
+static int segment_frame_collect(const struct segment_file *f, uint64_t at, uint32_t word,
+                                 const struct buf *body, struct buf *out, struct err *e)
 {
     unsigned char numbers[20];
     char before[SIGNATURE_BYTES] = {0}; /* the last bytes of the previous frame */
@@ -62,7 +62,7 @@ static int add_mac(const struct segment_file *f, uint64_t at, uint32_t word, str
     SCOPED(buf_free) struct buf b = {0};
     /* stays zero without a key; no reader with a key accepts it */
     unsigned char mac[SIGNATURE_BYTES] = {0};
-    int rc = collect(f, at, word, body, &b, e);
+    int rc = segment_frame_collect(f, at, word, body, &b, e);
     if (rc == 0 && signature_on() && signature_bytes(FRONT, b.p, b.len, mac) < 0)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot compute the HMAC of journal segment %s", f->name);
     buf_addc(body, SEGMENT_MAC);
@@ -85,7 +85,7 @@ int segment_mac_take(const struct segment_file *f, uint64_t at, uint32_t word, s
     body->len -= SEGMENT_MAC_LEN;
     if (!signature_on())
         return 0;
-    int rc = collect(f, at, word, body, &b, e);
+    int rc = segment_frame_collect(f, at, word, body, &b, e);
     if (rc == 0 &&
         !signature_bytes_good(FRONT, b.p, b.len, (const unsigned char *)body->p + body->len + 1))
         rc = not_ours(f->name, at, "its HMAC is not by the key of [dump] hmac_key_file", e);

@@ -237,7 +237,7 @@ void segment_put_text(struct buf *b, const char *s, size_t len)
 
 /* ---- reading ---- */
 
-static uint64_t number(struct cursor *in)
+static uint64_t segment_op_number(struct cursor *in)
 {
     uint64_t n = 0;
     for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
@@ -250,22 +250,22 @@ static uint64_t number(struct cursor *in)
     return 0;
 }
 
-static uint32_t number32(struct cursor *in)
+static uint32_t segment_op_number32(struct cursor *in)
 {
-    uint64_t n = number(in);
+    uint64_t n = segment_op_number(in);
     in->broken |= n > UINT32_MAX;
     return (uint32_t)n;
 }
 
-static int64_t difference(struct cursor *in)
+static int64_t segment_op_difference(struct cursor *in)
 {
-    uint64_t n = number(in);
+    uint64_t n = segment_op_number(in);
     return n & 1 ? -(int64_t)(n >> 1) : (int64_t)(n >> 1);
 }
 
-static const char *text(struct cursor *in, size_t *len)
+static const char *segment_op_text(struct cursor *in, size_t *len)
 {
-    uint64_t n = number(in);
+    uint64_t n = segment_op_number(in);
     const uint8_t *s = cursor_bytes(in, n);
     *len = s ? (size_t)n : 0;
     return s ? (const char *)s : "";
@@ -285,10 +285,10 @@ static void put_place(const struct segment_parser *p, struct change *c)
     c->gtid = p->s.gtid;
 }
 
-static int read_head(struct segment_parser *p, struct cursor *in)
+static int segment_op_read_head(struct segment_parser *p, struct cursor *in)
 {
     size_t len;
-    const char *s = text(in, &len);
+    const char *s = segment_op_text(in, &len);
     if (in->broken || p->have_head || !segment_head_read(s, len, &p->head) ||
         p->head.from.point.pos > INT64_MAX || !is_second(p->head.from.at.ms / 1000))
         return 0;
@@ -298,7 +298,7 @@ static int read_head(struct segment_parser *p, struct cursor *in)
     return 2;
 }
 
-static bool read_table(const char *s, size_t len, struct segment_table *t)
+static bool segment_op_read_table(const char *s, size_t len, struct segment_table *t)
 {
     json_t *o = json_loadb(s, len, 0, NULL), *key = json_object_get(o, "key"), *k;
     size_t i;
@@ -322,7 +322,7 @@ static bool read_table(const char *s, size_t len, struct segment_table *t)
     return ok;
 }
 
-static void free_table(struct segment_table *t)
+static void segment_op_free_table(struct segment_table *t)
 {
     free(t->name);
     free(t->key);
@@ -333,12 +333,12 @@ static void free_table(struct segment_table *t)
 static int read_define(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     size_t len;
-    const char *s = text(in, &len);
+    const char *s = segment_op_text(in, &len);
     if (in->broken || !p->s.open)
         return 0;
     struct segment_table *t = xcalloc(1, sizeof *t);
-    if (!read_table(s, len, t)) {
-        free_table(t);
+    if (!segment_op_read_table(s, len, t)) {
+        segment_op_free_table(t);
         return 0;
     }
     p->tables = xgrow(p->tables, p->count, sizeof(struct segment_table *));
@@ -356,12 +356,12 @@ static bool is_in(const struct segment_place *p, const char *file, size_t len, u
 
 /* Reads the name of the next log file. It must differ from the current one; otherwise positions
  * in it could go backwards. */
-static int read_file(struct segment_parser *p, struct cursor *in)
+static int segment_op_read_file(struct segment_parser *p, struct cursor *in)
 {
     struct segment_place *at = &p->s.place;
     size_t len;
-    uint32_t created_at = number32(in);
-    const char *s = text(in, &len);
+    uint32_t created_at = segment_op_number32(in);
+    const char *s = segment_op_text(in, &len);
     if (in->broken || len == 0 || len >= sizeof at->point.file || memchr(s, 0, len) ||
         !text_utf8_valid(s, len) || is_in(at, s, len, created_at) ||
         is_in(&p->s.sum.to, s, len, created_at))
@@ -386,15 +386,15 @@ static int read_begin(struct segment_parser *p, struct cursor *in, struct change
 {
     const struct change_gtid *last = &p->s.last_gtid;
     struct change_gtid g = {0};
-    uint64_t flags = number(in);
-    int64_t at = difference(in);
-    uint64_t distance = flags & SEGMENT_BEHIND ? number(in) : 0;
+    uint64_t flags = segment_op_number(in);
+    int64_t at = segment_op_difference(in);
+    uint64_t distance = flags & SEGMENT_BEHIND ? segment_op_number(in) : 0;
     if (flags & SEGMENT_NEXT) {
         g = (struct change_gtid){last->domain, last->server, last->seq + 1};
     } else if (flags & SEGMENT_GTID) {
-        g.domain = number32(in);
-        g.server = number32(in);
-        g.seq = number(in);
+        g.domain = segment_op_number32(in);
+        g.server = segment_op_number32(in);
+        g.seq = segment_op_number(in);
     }
     if (in->broken || p->s.open || flags >= 2 * SEGMENT_BEHIND ||
         (flags & SEGMENT_GTID && flags & SEGMENT_NEXT) || at > SECONDS_MAX || at < -SECONDS_MAX ||
@@ -420,7 +420,7 @@ const struct segment_sum *segment_parser_sum(struct segment_parser *p)
 static int read_end(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     struct segment_place *at = &p->s.place, *to = &p->s.sum.to;
-    uint64_t by = number(in);
+    uint64_t by = segment_op_number(in);
     if (in->broken || !p->s.open || !move_place(at, by))
         return 0;
     p->s.open = false;
@@ -438,12 +438,12 @@ static int read_end(struct segment_parser *p, struct cursor *in, struct change *
     return 1;
 }
 
-static int read_row(struct segment_parser *p, enum segment_op op, struct cursor *in,
-                    struct change *c)
+static int segment_op_read_row(struct segment_parser *p, enum segment_op op, struct cursor *in,
+                               struct change *c)
 {
-    uint64_t n = number(in);
+    uint64_t n = segment_op_number(in);
     if (op != SEGMENT_TRUNCATE)
-        c->tuple = text(in, &c->len);
+        c->tuple = segment_op_text(in, &c->len);
     if (in->broken || !p->s.open || n >= p->count)
         return 0;
     c->kind = op == SEGMENT_INSERT    ? CHANGE_INSERT
@@ -458,7 +458,8 @@ static int read_row(struct segment_parser *p, enum segment_op op, struct cursor 
 /* LOST, SWAP and GAP, which may also be between transactions. */
 /* Reads tables into p->scope and the texts of the change. Returns false if this is not the
  * output of segment_tables_json(). */
-static bool read_tables(struct segment_parser *p, const char *s, size_t len, struct change *c)
+static bool segment_op_read_tables(struct segment_parser *p, const char *s, size_t len,
+                                   struct change *c)
 {
     const json_t *list, *name;
     size_t i;
@@ -488,12 +489,12 @@ static bool read_tables(struct segment_parser *p, const char *s, size_t len, str
 }
 
 /* Reads a changed definition. A search for a time does not use this event. */
-static int read_definition(struct segment_parser *p, struct cursor *in, struct change *c)
+static int segment_op_read_definition(struct segment_parser *p, struct cursor *in, struct change *c)
 {
-    uint64_t second = number(in);
+    uint64_t second = segment_op_number(in);
     size_t len;
-    const char *s = text(in, &len);
-    if (in->broken || second >= (uint64_t)SECONDS_MAX || !read_tables(p, s, len, c))
+    const char *s = segment_op_text(in, &len);
+    if (in->broken || second >= (uint64_t)SECONDS_MAX || !segment_op_read_tables(p, s, len, c))
         return 0;
     bool created = js_flag(p->scope_texts, "created");
     if (created && p->scope.count != 1)
@@ -505,19 +506,19 @@ static int read_definition(struct segment_parser *p, struct cursor *in, struct c
     return 1;
 }
 
-static int read_event(struct segment_parser *p, enum segment_op op, struct cursor *in,
-                      struct change *c)
+static int segment_op_read_event(struct segment_parser *p, enum segment_op op, struct cursor *in,
+                                 struct change *c)
 {
-    uint64_t second = number(in);
+    uint64_t second = segment_op_number(in);
     size_t len = 0;
-    const char *s = op == SEGMENT_LOST ? "" : text(in, &len);
+    const char *s = op == SEGMENT_LOST ? "" : segment_op_text(in, &len);
     if (in->broken || second >= (uint64_t)SECONDS_MAX)
         return 0;
     c->at.ms = (int64_t)second * 1000;
     c->kind = op == SEGMENT_LOST ? CHANGE_LOST : op == SEGMENT_SWAP ? CHANGE_SWAP : CHANGE_GAP;
     c->mark = &p->mark;
     const char *lf = op == SEGMENT_GAP ? memchr(s, '\n', len) : NULL;
-    if (lf && !read_tables(p, lf + 1, len - (size_t)(lf + 1 - s), c))
+    if (lf && !segment_op_read_tables(p, lf + 1, len - (size_t)(lf + 1 - s), c))
         return 0;
     len = lf ? (size_t)(lf - s) : len;
     snprintf(p->text, sizeof p->text, "%.*s", (int)(len < sizeof p->text ? len : 0), s);
@@ -542,7 +543,7 @@ static int read_summary(struct segment_parser *p, struct cursor *in)
     struct segment_sum sum;
     const struct segment_sum *was = &p->s.sum;
     size_t len;
-    const char *s = text(in, &len);
+    const char *s = segment_op_text(in, &len);
     if (in->broken || p->s.open || !segment_sum_read(s, len, &sum))
         return 0;
     if (sum.groups != was->groups || sum.changes != was->changes ||
@@ -564,13 +565,13 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     put_place(p, c);
     switch (op) {
     case SEGMENT_HEAD:
-        rc = read_head(p, &in);
+        rc = segment_op_read_head(p, &in);
         break;
     case SEGMENT_DEFINE:
         rc = read_define(p, &in, c);
         break;
     case SEGMENT_FILE:
-        rc = read_file(p, &in);
+        rc = segment_op_read_file(p, &in);
         break;
     case SEGMENT_BEGIN:
         rc = read_begin(p, &in, c);
@@ -582,15 +583,15 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     case SEGMENT_DELETE:
     case SEGMENT_REPLACE:
     case SEGMENT_TRUNCATE:
-        rc = read_row(p, op, &in, c);
+        rc = segment_op_read_row(p, op, &in, c);
         break;
     case SEGMENT_LOST:
     case SEGMENT_SWAP:
     case SEGMENT_GAP:
-        rc = read_event(p, op, &in, c);
+        rc = segment_op_read_event(p, op, &in, c);
         break;
     case SEGMENT_TABLES:
-        rc = read_definition(p, &in, c);
+        rc = segment_op_read_definition(p, &in, c);
         break;
     case SEGMENT_SUMMARY:
         rc = read_summary(p, &in);
@@ -608,7 +609,7 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
 void segment_parser_free(struct segment_parser *p)
 {
     for (size_t i = 0; i < p->count; i++)
-        free_table(p->tables[i]);
+        segment_op_free_table(p->tables[i]);
     free(p->tables);
     json_decref(p->scope_texts);
     *p = (struct segment_parser){0};

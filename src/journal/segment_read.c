@@ -37,7 +37,8 @@ struct segment_reader {
     struct segment_sum cut_sum;
 };
 
-static int damaged(const struct segment_reader *r, uint64_t at, const char *what, struct err *e)
+static int segment_read_damaged(const struct segment_reader *r, uint64_t at, const char *what,
+                                struct err *e)
 {
     return err_set(e, ERR_DAMAGED, 0, "journal segment %s is damaged at byte %" PRIu64 ": %s",
                    r->name, at, what);
@@ -50,7 +51,7 @@ static int end_or_damage(const struct segment_reader *r, uint64_t at, struct err
     int follows = segment_frame_follows(&r->f, at, e);
     if (follows <= 0)
         return follows;
-    return damaged(r, at, "a part of it is not what was written", e);
+    return segment_read_damaged(r, at, "a part of it is not what was written", e);
 }
 
 /* Returns whether the following frames complete the transaction. Nothing of an incomplete
@@ -101,7 +102,7 @@ static int next_frame(struct segment_reader *r, struct err *e)
 {
     int got = -1;
     if (r->parser.s.open != r->within)
-        return damaged(r, r->at, "its groups are not where its frames say", e);
+        return segment_read_damaged(r, r->at, "its groups are not where its frames say", e);
     if (!r->within) {
         r->cut = r->at;
         r->cut_sum = *segment_parser_sum(&r->parser);
@@ -131,7 +132,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e)
             return 1;
         if (got == 0) {
             r->ended = true;
-            return damaged(r, r->at, "its contents are not a change", e);
+            return segment_read_damaged(r, r->at, "its contents are not a change", e);
         }
     }
     return 0;
@@ -146,8 +147,8 @@ bool segment_frame_ends(const struct segment_reader *r)
 
 /* Opens a segment. Its number, which is part of each frame's checksum, is taken from the file
  * name. */
-static int open_file(struct segment_reader *r, int dirfd, const char *file, int flags,
-                     struct err *e)
+static int segment_read_open_file(struct segment_reader *r, int dirfd, const char *file, int flags,
+                                  struct err *e)
 {
     struct err why = {0};
     const char *dash = strrchr(file, '-'), *digits = dash ? dash + 1 : "";
@@ -159,7 +160,7 @@ static int open_file(struct segment_reader *r, int dirfd, const char *file, int 
     if (r->f.fd >= 0)
         return 0;
     if (why.cls == ERR_SYSTEM && why.num == 0)
-        return damaged(r, 0, "it is no regular file", e);
+        return segment_read_damaged(r, 0, "it is no regular file", e);
     err_hint_in_text(&why);
     err_pass(e, &why);
     return err_step(e, "journal segment %s", r->name);
@@ -167,7 +168,7 @@ static int open_file(struct segment_reader *r, int dirfd, const char *file, int 
 
 /* Reads the head. Its JSON contains no byte that could be mistaken for the operation before a
  * MAC. With a key, a head without a MAC is rejected before its contents are parsed. */
-static int read_head(struct segment_reader *r, struct err *e)
+static int segment_read_read_head(struct segment_reader *r, struct err *e)
 {
     struct segment_frame f;
     struct change c;
@@ -193,7 +194,7 @@ static int read_head(struct segment_reader *r, struct err *e)
         return kept_newer(e, file, r->parser.head.newer, SEGMENT_FORMAT_MAC);
     }
     if (!head)
-        return damaged(r, 0, "it has no head", e);
+        return segment_read_damaged(r, 0, "it has no head", e);
     r->f.mac = mac;
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
     r->cut_sum = *segment_parser_sum(&r->parser);
@@ -203,7 +204,7 @@ static int read_head(struct segment_reader *r, struct err *e)
 static struct segment_reader *open_reader(int dirfd, const char *file, int flags, struct err *e)
 {
     struct segment_reader *r = xcalloc(1, sizeof *r);
-    if (open_file(r, dirfd, file, flags, e) == 0 && read_head(r, e) == 0)
+    if (segment_read_open_file(r, dirfd, file, flags, e) == 0 && segment_read_read_head(r, e) == 0)
         return r;
     segment_reader_close(r);
     return NULL;
@@ -304,7 +305,7 @@ int segment_blank(int dirfd, const char *file, struct err *e)
 {
     struct segment_reader *r = xcalloc(1, sizeof *r);
     struct segment_frame f;
-    int got = open_file(r, dirfd, file, O_RDONLY, e);
+    int got = segment_read_open_file(r, dirfd, file, O_RDONLY, e);
     if (got == 0)
         got = segment_frame_read(&r->f, 0, &f, r->body, e);
     if (got == 0)

@@ -129,7 +129,7 @@ void segment_store_begin(struct segment_store *k, const struct segment_place *fr
 /* ---- one segment ---- */
 
 /* Closes the segment after a failed write, because readers would take further data for damage. */
-static int broken(struct segment_store *k)
+static int segment_store_broken(struct segment_store *k)
 {
     segment_close(k->out);
     k->out = NULL;
@@ -143,7 +143,7 @@ static int end_segment(struct segment_store *k, struct err *e)
     if (!k->out)
         return 0;
     if (segment_sync(k->out, e) < 0)
-        return broken(k);
+        return segment_store_broken(k);
     struct segment_writer *w = k->out;
     k->out = NULL;
     k->end = segment_written(w)->to;
@@ -154,7 +154,7 @@ static int end_segment(struct segment_store *k, struct err *e)
 
 /* Checks that the file still exists under its name. Writes to an unlinked file succeed but can
  * never be read. */
-static int named(const struct segment_store *k, struct err *e)
+static int segment_store_named(const struct segment_store *k, struct err *e)
 {
     char name[SEGMENT_NAME_MAX];
     struct stat here, there = {0};
@@ -198,7 +198,7 @@ int segment_store_put(struct segment_store *k, const struct change *c, struct er
     else if (c->kind == CHANGE_END || c->kind == CHANGE_CUT)
         k->within = false;
     if (segment_put(k->out, c, e) < 0)
-        return broken(k);
+        return segment_store_broken(k);
     bool full = segment_bytes(k->out) >= k->c->journal_segment;
     return !k->within && (full || k->due) ? end_segment(k, e) : 0;
 }
@@ -207,7 +207,9 @@ int segment_store_quiet(struct segment_store *k, wall_t until, struct err *e)
 {
     if (begin_segment(k, e) < 0)
         return -1;
-    return segment_quiet(k->out, until, e) < 0 || named(k, e) < 0 ? broken(k) : 0;
+    return segment_quiet(k->out, until, e) < 0 || segment_store_named(k, e) < 0
+               ? segment_store_broken(k)
+               : 0;
 }
 
 bool segment_store_synced(const struct segment_store *k)
@@ -220,8 +222,8 @@ int segment_store_sync(struct segment_store *k, bool wanted, struct err *e)
     bool due = k->out && (wanted ? segment_dirty(k->out) : segment_urgent(k->out));
     if (!due || !mono_reached(clock_mono(), k->next_sync))
         return 0;
-    if (segment_sync(k->out, e) < 0 || named(k, e) < 0)
-        return broken(k);
+    if (segment_sync(k->out, e) < 0 || segment_store_named(k, e) < 0)
+        return segment_store_broken(k);
     k->next_sync = mono_add(clock_mono(), SYNC_MS);
     return 1;
 }

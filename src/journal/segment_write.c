@@ -154,7 +154,8 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
 
 /* ---- transactions ---- */
 
-static void keep_place(struct segment_place *p, const char *file, uint64_t pos, uint32_t created_at)
+static void segment_write_keep_place(struct segment_place *p, const char *file, uint64_t pos,
+                                     uint32_t created_at)
 {
     /* compared first, because this is called three times per transaction */
     if (strcmp(p->point.file, file) != 0)
@@ -164,7 +165,7 @@ static void keep_place(struct segment_place *p, const char *file, uint64_t pos, 
 }
 
 /* Returns whether `p` is after the position in the file. */
-static bool ahead(const struct segment_writer *w, const struct segment_place *p)
+static bool segment_write_ahead(const struct segment_writer *w, const struct segment_place *p)
 {
     return p->point.pos > w->s.place.point.pos ||
            strcmp(p->point.file, w->s.place.point.file) != 0 ||
@@ -179,13 +180,13 @@ static void put_file(struct segment_writer *w, const struct segment_place *in)
     put_op(w, SEGMENT_FILE);
     segment_put_number(&w->body, in->created_at);
     segment_put_text(&w->body, in->point.file, strlen(in->point.file));
-    keep_place(p, in->point.file, 0, in->created_at);
+    segment_write_keep_place(p, in->point.file, 0, in->created_at);
 }
 
 /* Begins a transaction. If `from` is NULL or not ahead, it begins where the last one ended. */
 static void put_begin(struct segment_writer *w, const struct segment_place *from, wall_t at)
 {
-    if (from && !ahead(w, from))
+    if (from && !segment_write_ahead(w, from))
         from = NULL;
     const struct change_gtid *g = &w->s.gtid, *last = &w->s.last_gtid;
     bool next =
@@ -215,7 +216,7 @@ static int take_place(const struct segment_writer *w, struct segment_place *p,
 {
     if (strcmp(p->point.file, c->file) != 0 && !text_utf8_valid(c->file, strlen(c->file)))
         return no_text(w->name, e);
-    keep_place(p, c->file, c->pos, c->created_at);
+    segment_write_keep_place(p, c->file, c->pos, c->created_at);
     p->at.ms = c->at.ms / 1000 * 1000;
     return 0;
 }
@@ -255,11 +256,12 @@ static int put_end(struct segment_writer *w, const struct segment_place *to,
 
 /* Ends a transaction. The position after it must become known even if it is empty. Of
  * consecutive transactions of other schemas, only the last one is recorded. */
-static int end_group(struct segment_writer *w, const struct change *c, struct err *e)
+static int segment_write_end_group(struct segment_writer *w, const struct change *c, struct err *e)
 {
     if (take_place(w, &w->seen.to, c, e) < 0)
         return -1;
-    keep_place(&w->seen.from, w->begins.point.file, w->begins.point.pos, w->begins.created_at);
+    segment_write_keep_place(&w->seen.from, w->begins.point.file, w->begins.point.pos,
+                             w->begins.created_at);
     w->seen.gtid = c->gtid;
     w->dropped = false;
     if (w->empty) {
@@ -271,7 +273,7 @@ static int end_group(struct segment_writer *w, const struct change *c, struct er
 
 static bool place_due(const struct segment_writer *w)
 {
-    return !w->s.open && (w->quiet || ahead(w, &w->seen.to));
+    return !w->s.open && (w->quiet || segment_write_ahead(w, &w->seen.to));
 }
 
 /* Writes a pending position. A time alone is written as an empty transaction without a GTID,
@@ -280,7 +282,7 @@ static int put_due(struct segment_writer *w, struct err *e)
 {
     if (!place_due(w))
         return 0;
-    bool moved = ahead(w, &w->seen.to);
+    bool moved = segment_write_ahead(w, &w->seen.to);
     w->s.gtid = moved ? w->seen.gtid : (struct change_gtid){0};
     w->quiet = false;
     put_begin(w, moved ? &w->seen.from : NULL, w->seen.to.at);
@@ -311,7 +313,8 @@ static int drop_group(struct segment_writer *w, struct err *e)
     w->count = w->group.tables;
     w->s.sum.changes = w->group.changes;
     w->s.sum.mark_count = w->group.marks;
-    keep_place(&w->s.place, w->s.sum.to.point.file, w->s.sum.to.point.pos, w->s.sum.to.created_at);
+    segment_write_keep_place(&w->s.place, w->s.sum.to.point.file, w->s.sum.to.point.pos,
+                             w->s.sum.to.created_at);
     if (w->group.at == w->at) {
         w->body.len = w->group.body;
         return 0;
@@ -329,7 +332,8 @@ static int drop_group(struct segment_writer *w, struct err *e)
 
 /* ---- changes ---- */
 
-static int number_of(struct segment_writer *w, struct change_table *t, uint64_t *out, struct err *e)
+static int segment_write_number_of(struct segment_writer *w, struct change_table *t, uint64_t *out,
+                                   struct err *e)
 {
     *out = (uint64_t)t->user - 1; /* if `user` is NULL, this is the largest value */
     if (*out < w->count && w->tables[*out] == t)
@@ -344,11 +348,12 @@ static int number_of(struct segment_writer *w, struct change_table *t, uint64_t 
     return 0;
 }
 
-static int put_row(struct segment_writer *w, enum segment_op op, const struct change *c,
-                   const char *tuple, size_t len, struct err *e)
+static int segment_write_put_row(struct segment_writer *w, enum segment_op op,
+                                 const struct change *c, const char *tuple, size_t len,
+                                 struct err *e)
 {
     uint64_t n;
-    if (number_of(w, c->table, &n, e) < 0)
+    if (segment_write_number_of(w, c->table, &n, e) < 0)
         return -1;
     put_op(w, op);
     segment_put_number(&w->body, n);
@@ -358,7 +363,7 @@ static int put_row(struct segment_writer *w, enum segment_op op, const struct ch
     return 0;
 }
 
-static bool split(const char *tuple, size_t len, size_t *ends, size_t want)
+static bool segment_write_split(const char *tuple, size_t len, size_t *ends, size_t want)
 {
     size_t fields;
     return sql_split_tuple(tuple, tuple + len, ends, want, &fields) == tuple + len &&
@@ -366,14 +371,15 @@ static bool split(const char *tuple, size_t len, size_t *ends, size_t want)
 }
 
 /* Returns whether the row keeps its key. If so, nothing else of the old row is needed. */
-static bool same_key(const struct change *c)
+static bool segment_write_same_key(const struct change *c)
 {
     const struct change_table *t = c->table;
     size_t a[KEY_COLUMNS * 4], b[KEY_COLUMNS * 4], want = 0;
     for (size_t i = 0; i < t->key_count; i++)
         want = t->key[i] + 1 > want ? t->key[i] + 1 : want;
-    if (want == 0 || want > sizeof a / sizeof *a || !split(c->before, c->before_len, a, want) ||
-        !split(c->tuple, c->len, b, want))
+    if (want == 0 || want > sizeof a / sizeof *a ||
+        !segment_write_split(c->before, c->before_len, a, want) ||
+        !segment_write_split(c->tuple, c->len, b, want))
         return false;
     for (size_t i = 0; i < t->key_count; i++) {
         unsigned k = t->key[i];
@@ -391,15 +397,16 @@ static int put_rows(struct segment_writer *w, const struct change *c, enum segme
     if (w->dropped)
         return 0;
     open_group(w);
-    if (c->kind == CHANGE_UPDATE && !same_key(c)) {
-        if (put_row(w, SEGMENT_DELETE, c, c->before, c->before_len, e) < 0)
+    if (c->kind == CHANGE_UPDATE && !segment_write_same_key(c)) {
+        if (segment_write_put_row(w, SEGMENT_DELETE, c, c->before, c->before_len, e) < 0)
             return -1;
         op = SEGMENT_INSERT;
     }
-    return put_row(w, op, c, c->tuple, c->len, e) < 0 ? -1 : flush_large(w, e);
+    return segment_write_put_row(w, op, c, c->tuple, c->len, e) < 0 ? -1 : flush_large(w, e);
 }
 
-static int put_gap(struct segment_writer *w, const struct change *c, bool part, struct err *e)
+static int segment_write_put_gap(struct segment_writer *w, const struct change *c, bool part,
+                                 struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0};
     text_clean(&text, c->why, 600);
@@ -439,7 +446,7 @@ static int put_event(struct segment_writer *w, const struct change *c, enum segm
     segment_put_number(&w->body, (uint64_t)(c->at.ms / 1000));
     if (op == SEGMENT_TABLES)
         return put_json(&w->body, w->name, segment_tables_json(c), 0, e);
-    if (op == SEGMENT_GAP && put_gap(w, c, part, e) < 0)
+    if (op == SEGMENT_GAP && segment_write_put_gap(w, c, part, e) < 0)
         return -1;
     if (op == SEGMENT_SWAP && put_json(&w->body, w->name, segment_mark_json(c->mark), 0, e) < 0)
         return -1;
@@ -473,7 +480,7 @@ int segment_put(struct segment_writer *w, const struct change *c, struct err *e)
         w->s.gtid = c->gtid;
         return take_place(w, &w->begins, c, e);
     case CHANGE_END:
-        return end_group(w, c, e);
+        return segment_write_end_group(w, c, e);
     case CHANGE_CUT:
         return cut_group(w, e);
     case CHANGE_INSERT:

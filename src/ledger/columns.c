@@ -10,7 +10,8 @@
 #include "sql/literal.h"
 
 /* Sets the error text; the caller adds the hint. */
-static int refuse(const struct ledger *l, const char *column, struct err *e, const char *why)
+static int columns_refuse(const struct ledger *l, const char *column, struct err *e,
+                          const char *why)
 {
     return err_set(e, ERR_REFUSED, 0, "[ledger %s]: column %s of table %s_rollup %s", l->cfg->name,
                    column, l->cfg->name, why);
@@ -32,14 +33,15 @@ static int check_key(const struct ledger *l, const struct db_column *key, const 
 {
     const struct db_column *c = db_column_find(&l->rollup, key->name);
     if (!c) {
-        refuse(l, key->name, e, "does not exist, but the key has it");
+        columns_refuse(l, key->name, e, "does not exist, but the key has it");
         return err_hint(e, "totals of the key before cannot be split: set the key back, or begin "
                            "another [ledger NAME]");
     }
     bool same = strcmp(c->type, key->type) == 0 && !(collated && strcmp(collated, key->name) == 0);
     if (same)
         return 0;
-    refuse(l, key->name, e, "is not of the ledger's type and collation, which were changed");
+    columns_refuse(l, key->name, e,
+                   "is not of the ledger's type and collation, which were changed");
     hint_alter(l, "MODIFY", key->name, e);
     return -1;
 }
@@ -52,21 +54,23 @@ static unsigned long digits_after_point(const char *type)
 }
 
 /* A total may have a wider type, but needs the same number of digits after the point. */
-static int check_value(const struct ledger *l, unsigned i, struct err *e)
+static int columns_check_value(const struct ledger *l, unsigned i, struct err *e)
 {
     const char *name = l->value[i]->name;
     const struct db_column *c = db_column_find(&l->rollup, name);
     if (!c) {
-        refuse(l, name, e,
-               "does not exist: what is in totals already was rolled up without that value, and is "
-               "0 in it");
+        columns_refuse(
+            l, name, e,
+            "does not exist: what is in totals already was rolled up without that value, and is "
+            "0 in it");
         hint_alter(l, "ADD", name, e);
         return -1;
     }
     unsigned long has = digits_after_point(c->type);
     if (c->encoding == DB_RAW && has == l->scale[i])
         return 0;
-    refuse(l, name, e, "has not as many digits after the point as the ledger's, which was changed");
+    columns_refuse(l, name, e,
+                   "has not as many digits after the point as the ledger's, which was changed");
     if (c->encoding == DB_RAW && has > l->scale[i]) /* existing fractions must be kept */
         return err_hint(e, "change column %s of table %s back to DECIMAL with %lu digits there",
                         name, l->cfg->table, has);
@@ -85,7 +89,7 @@ static int check_others(const struct ledger *l, struct err *e)
             known = strcasecmp(ledger_column(l, k)->name, c->name) == 0;
         if (known)
             continue;
-        refuse(l, c->name, e, "is neither key nor value in the config");
+        columns_refuse(l, c->name, e, "is neither key nor value in the config");
         return err_hint(e,
                         "add it to [ledger %s] key or value, where it was, or begin another "
                         "[ledger NAME]",
@@ -108,6 +112,6 @@ int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e)
     for (unsigned i = 0; i < l->cfg->key.count && rc == 0; i++)
         rc = check_key(l, l->key[i], collated, e);
     for (unsigned i = 0; i < l->cfg->value.count && rc == 0; i++)
-        rc = check_value(l, i, e);
+        rc = columns_check_value(l, i, e);
     return rc == 0 ? check_others(l, e) : -1;
 }

@@ -17,7 +17,7 @@ void csv_text(struct buf *b, const char *s, size_t len)
 }
 
 /* Sets an error that says only what is wrong; the caller adds the file's name. */
-static int damaged(struct err *e, const char *what)
+static int csv_damaged(struct err *e, const char *what)
 {
     return err_set(e, ERR_DAMAGED, 0, "%s", what);
 }
@@ -27,7 +27,7 @@ static int damaged(struct err *e, const char *what)
 static int end_field(struct csv_reader *r, struct err *e)
 {
     if (r->count == CSV_FIELDS)
-        return damaged(e, "a row is too long");
+        return csv_damaged(e, "a row is too long");
     r->fields = xgrow(r->fields, r->count, sizeof *r->fields);
     r->fields[r->count++] = (struct csv_field){.len = r->row.len - r->begin, .quoted = r->quoted};
     r->begin = r->row.len;
@@ -61,7 +61,7 @@ static int feed_plain(struct csv_reader *r, char c, struct err *e)
         return 0;
     }
     if (c == '\n' || c == '"' || r->quoted)
-        return damaged(e, "a field has text beside its quotes, or a line ends without CR");
+        return csv_damaged(e, "a field has text beside its quotes, or a line ends without CR");
     r->state = CSV_PLAIN;
     buf_addc(&r->row, c);
     return 0;
@@ -85,7 +85,7 @@ int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, vo
             r->quoted = true;
             r->state = CSV_QUOTED;
         } else if (r->state == CSV_RETURN) {
-            rc = c != '\n' ? damaged(e, "a line ends without LF") : end_field(r, e);
+            rc = c != '\n' ? csv_damaged(e, "a line ends without LF") : end_field(r, e);
             if (rc == 0)
                 rc = end_row(r, fn, arg, e);
         } else {
@@ -93,7 +93,7 @@ int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, vo
         }
         /* Checked after each byte, because a field may be endless. */
         if (rc == 0 && r->row.len > CSV_ROW)
-            rc = damaged(e, "a row is too long");
+            rc = csv_damaged(e, "a row is too long");
     }
     return rc;
 }

@@ -25,7 +25,7 @@
 
 /* Reads a number that a dash follows. Returns what follows the dash; NULL if the text has
  * another form or the number may not fit in 64 bits. */
-static const char *number(const char *s, const char *end, uint64_t *out)
+static const char *files_number(const char *s, const char *end, uint64_t *out)
 {
     const char *p = s;
     for (*out = 0; p < end && *p >= '0' && *p <= '9'; p++) {
@@ -41,8 +41,8 @@ bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct 
     const char *end = name + len, *s = name + strlen(ledger) + 1;
     *out = (struct ledger_file){0};
     if (len >= sizeof out->name || s > end || !text_starts(name, ledger) || s[-1] != '-' ||
-        !(s = number(s, end, &out->sequence)) || !(s = number(s, end, &out->first)) ||
-        !(s = number(s, end, &out->last)) || end - s != 16)
+        !(s = files_number(s, end, &out->sequence)) || !(s = files_number(s, end, &out->first)) ||
+        !(s = files_number(s, end, &out->last)) || end - s != 16)
         return false;
     char iso[TEXT_SHORT], again[TEXT_SHORT];
     snprintf(iso, sizeof iso, "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", s, s + 4, s + 6, s + 9, s + 11,
@@ -55,7 +55,8 @@ bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct 
 }
 
 /* Parses a file name that has this ending. Returns false if it is not a file of this ledger. */
-static bool parse(const char *file, const char *ending, const char *ledger, struct ledger_file *out)
+static bool files_parse(const char *file, const char *ending, const char *ledger,
+                        struct ledger_file *out)
 {
     size_t len = strlen(file), tail = strlen(ending);
     return len > tail && strcmp(file + len - tail, ending) == 0 &&
@@ -80,7 +81,7 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
         return -1;
     for (size_t n = 0; n < found.count; n++) {
         for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-            if (!parse(found.list[n], endings[i], ledger, &f))
+            if (!files_parse(found.list[n], endings[i], ledger, &f))
                 continue;
             /* Also counts manifests without data and undone files, so that no number is used
              * twice. */
@@ -104,15 +105,16 @@ void ledger_files_free(struct ledger_files *f)
 }
 
 /* Returns the name of a file that belongs to this one; the caller frees it. */
-static char *with(const struct ledger_file *f, const char *ending)
+static char *files_with(const struct ledger_file *f, const char *ending)
 {
     return xasprintf("%s%s", f->name, ending);
 }
 
 /* Removes a file; a missing file is not an error. */
-static int remove_one(int dirfd, const struct ledger_file *f, const char *ending, struct err *e)
+static int files_remove_one(int dirfd, const struct ledger_file *f, const char *ending,
+                            struct err *e)
 {
-    SCOPED(xfree) char *name = with(f, ending);
+    SCOPED(xfree) char *name = files_with(f, ending);
     return file_remove(dirfd, name, e);
 }
 
@@ -120,12 +122,12 @@ static int remove_one(int dirfd, const struct ledger_file *f, const char *ending
  * data is damage. */
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
 {
-    if (remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0)
+    if (files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0)
         return -1;
     fault_point("ledger.expired");
-    if (remove_one(dirfd, f, LEDGER_FILES_GZIP, e) < 0)
+    if (files_remove_one(dirfd, f, LEDGER_FILES_GZIP, e) < 0)
         return -1;
-    return remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
+    return files_remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
 }
 
 /* Sets the file aside. Its rows are in the ledger again and will be written to another file; in
@@ -133,9 +135,9 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
  * already have used it as a valid file. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 {
-    SCOPED(xfree) char *name = with(f, LEDGER_FILES_GZIP);
-    SCOPED(xfree) char *to = with(f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE);
-    return remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_GZIP);
+    SCOPED(xfree) char *to = files_with(f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE);
+    return files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0
                ? -1
                : file_rename(dirfd, name, dirfd, to, e);
 }
@@ -168,7 +170,7 @@ int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
                  INT64_MAX),
         JS_FIELD(struct ledger_file, HEX, "sha256", sha256, "sha256"),
     };
-    SCOPED(xfree) char *name = with(f, LEDGER_FILES_MANIFEST);
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
     json_auto_t *o = NULL;
     struct ledger_file is = *f;
     int got = kept_load(dirfd, name, MANIFEST_MAX, &o, e);
@@ -191,7 +193,7 @@ struct reading {
 };
 
 /* The first row holds the column names, so it is not counted. */
-static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+static int files_read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct reading *r = arg;
     r->rows += r->header; /* the first row is the header */
@@ -253,8 +255,8 @@ static void piece_at(void *arg, uint64_t from, struct gunzip_part *part)
 
 /* Unpacks the file and reads its rows. A piece that changed since it was verified is not
  * unpacked. */
-static int read_rows(int fd, const char *file, struct proven *proven, struct reading *r,
-                     struct err *e)
+static int files_read_rows(int fd, const char *file, struct proven *proven, struct reading *r,
+                           struct err *e)
 {
     struct gunzip *g = gunzip_open_part(fd, file, 0, proven->size, e);
     SCOPED(csv_free) struct csv_reader csv = {0};
@@ -263,7 +265,7 @@ static int read_rows(int fd, const char *file, struct proven *proven, struct rea
     if (g)
         gunzip_prove(g, piece_at, proven);
     while (got > 0 && (got = gunzip_read(g, data, CHUNK, e)) > 0)
-        if (csv_feed(&csv, data, (size_t)got, read_row, r, e) < 0)
+        if (csv_feed(&csv, data, (size_t)got, files_read_row, r, e) < 0)
             got = -1;
     if (got == 0 && !csv_whole(&csv))
         got = err_set(e, ERR_DAMAGED, 0, "%s ends in the middle of a row", file);
@@ -280,7 +282,7 @@ static int read_all(int dirfd, const char *file, const struct ledger_file *f, st
     SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, e);
     int rc = fd < 0 ? -1 : prove_packed(fd, file, f, &proven, e);
     if (rc == 0)
-        rc = read_rows(fd, file, &proven, r, e);
+        rc = files_read_rows(fd, file, &proven, r, e);
     free(proven.pieces);
     return rc;
 }
@@ -288,7 +290,7 @@ static int read_all(int dirfd, const char *file, const struct ledger_file *f, st
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e)
 {
-    SCOPED(xfree) char *file = with(f, LEDGER_FILES_GZIP);
+    SCOPED(xfree) char *file = files_with(f, LEDGER_FILES_GZIP);
     struct reading r = {.fn = fn, .arg = arg};
     if (read_all(dirfd, file, f, &r, e) < 0)
         return -1;
@@ -308,7 +310,7 @@ struct ledger_file_writer {
 };
 
 /* Frees the writer. `remove` also deletes the part that was written so far, which is of no use. */
-static void end(struct ledger_file_writer *w, bool remove)
+static void ledger_files_end(struct ledger_file_writer *w, bool remove)
 {
     struct err ignored;
     gzip_abort(w->gzip);
@@ -324,7 +326,7 @@ static void end(struct ledger_file_writer *w, bool remove)
 void ledger_file_abort(struct ledger_file_writer *w)
 {
     if (w)
-        end(w, true);
+        ledger_files_end(w, true);
 }
 
 struct ledger_file_writer *ledger_file_begin(int dirfd, const char *ledger, uint64_t sequence,
@@ -339,7 +341,7 @@ struct ledger_file_writer *ledger_file_begin(int dirfd, const char *ledger, uint
         w->gzip = gzip_open(w->fd, w->part, level, e);
     if (w->gzip && gzip_write(w->gzip, header->p, header->len, e) == 0)
         return w;
-    end(w, w->fd >= 0);
+    ledger_files_end(w, w->fd >= 0);
     return NULL;
 }
 
@@ -349,7 +351,7 @@ int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, stru
 }
 
 /* Checks that the file on the disk has the content that was written. */
-static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
+static int files_prove(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
     struct reading r = {0};
     struct err why = {0};
@@ -376,13 +378,13 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
     f->written = clock_wall();
     snprintf(f->name, sizeof f->name, "%s-%08" PRIu64 "-%" PRIu64 "-%" PRIu64 "-%sZ", w->ledger,
              f->sequence, f->first, f->last, text_utc_name(f->written, at));
-    SCOPED(xfree) char *name = with(f, LEDGER_FILES_GZIP);
-    SCOPED(xfree) char *manifest = with(f, LEDGER_FILES_MANIFEST);
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_GZIP);
+    SCOPED(xfree) char *manifest = files_with(f, LEDGER_FILES_MANIFEST);
     int rc = gzip_close(g, f->sha256, e);
     if (rc == 0 && fsync(w->fd) < 0)
         rc = err_sys(e, errno, "cannot sync %s", w->part);
     if (rc == 0)
-        rc = prove(w, f, e);
+        rc = files_prove(w, f, e);
     fault_point("ledger.proven");
     if (rc == 0)
         rc = file_rename(w->dirfd, w->part, w->dirfd, name, e);
@@ -398,6 +400,6 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
                                  (json_int_t)f->size, "sha256", f->sha256),
                        e);
     fault_point("ledger.kept");
-    end(w, rc < 0);
+    ledger_files_end(w, rc < 0);
     return rc;
 }

@@ -73,7 +73,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* Returns NULL if the id is in no interrupted file. */
-static struct known_id *find(struct ledger_keep *k, uint64_t id)
+static struct known_id *keep_find(struct ledger_keep *k, uint64_t id)
 {
     struct known_id key = {.id = id};
     return k->id_count ? bsearch(&key, k->ids, k->id_count, sizeof key, by_id) : NULL;
@@ -82,7 +82,7 @@ static struct known_id *find(struct ledger_keep *k, uint64_t id)
 /* Returns true if the row is in a file, so that it may be rolled up. */
 static bool is_filed(struct ledger_keep *k, uint64_t id)
 {
-    struct known_id *known = k->r->l->memory ? NULL : find(k, id);
+    struct known_id *known = k->r->l->memory ? NULL : keep_find(k, id);
     if (known)
         known->claimed = true;
     return k->r->l->memory || known;
@@ -98,7 +98,7 @@ static void add_id(struct known_id **list, size_t *count, struct known_id id)
 /* ---- rows in the format of files ---- */
 
 /* Compares column names as the server does. */
-static bool is_name(const char *name, const struct csv_field *f)
+static bool keep_is_name(const char *name, const struct csv_field *f)
 {
     return strlen(name) == f->len && strncasecmp(f->s, name, f->len) == 0;
 }
@@ -116,11 +116,11 @@ static int read_id(void *arg, const struct csv_field *fields, unsigned count, st
         r->id = r->columns = count;
     }
     for (unsigned i = 0; i < count && header; i++) {
-        const char *found = is_name(l->cfg->time, &fields[i]) ? l->cfg->time : NULL;
+        const char *found = keep_is_name(l->cfg->time, &fields[i]) ? l->cfg->time : NULL;
         for (unsigned k = 0; k < ledger_columns(l); k++)
-            if (is_name(ledger_column(l, k)->name, &fields[i]))
+            if (keep_is_name(ledger_column(l, k)->name, &fields[i]))
                 found = ledger_column(l, k)->name;
-        r->id = is_name(l->cfg->id, &fields[i]) ? i : r->id;
+        r->id = keep_is_name(l->cfg->id, &fields[i]) ? i : r->id;
         r->names[i] = found ? text_hash(TEXT_HASH, found, strlen(found)) | 1 : 0;
     }
     if (header)
@@ -151,7 +151,7 @@ static bool is_binary(const struct db_column *c)
 }
 
 /* Collects the columns to select and the header with their names. */
-static void columns(struct ledger_keep *k)
+static void keep_columns(struct ledger_keep *k)
 {
     const struct db_table *t = &k->r->l->table;
     for (size_t i = 0; i < t->column_count; i++) {
@@ -179,7 +179,8 @@ static void read_whole(struct ledger_keep *k, bool whole)
 
 /* Quotes texts and nothing else, so that NULL, numbers and binary data can be distinguished from
  * them. */
-static void put_row(struct buf *b, const struct db_table *t, char **row, const unsigned long *len)
+static void keep_put_row(struct buf *b, const struct db_table *t, char **row,
+                         const unsigned long *len)
 {
     unsigned n = 0;
     for (size_t i = 0; i < t->column_count; i++) {
@@ -211,7 +212,7 @@ static int print_row(struct ledger_keep *k, char **row, const unsigned long *len
         k->reading = (struct reading_ids){k->r->l, &k->printed, &k->printed_count, .names = NULL};
         buf_add(&k->row, k->header.p, k->header.len);
     }
-    put_row(&k->row, &k->r->l->table, row, len);
+    keep_put_row(&k->row, &k->r->l->table, row, len);
     k->printed_count = 0;
     if (csv_feed(&k->csv, k->row.p, k->row.len, read_id, &k->reading, e) < 0)
         return -1;
@@ -298,14 +299,14 @@ static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mar
         return 0;
     if (print_row(r->keep, row + before, len + before, &is, e) < 0)
         return -1;
-    const struct known_id *known = find(r->keep, id);
+    const struct known_id *known = keep_find(r->keep, id);
     if (!known || known->print != is.print)
         r->upto = id - 1;
     return 0;
 }
 
 /* Finds the id up to which the rows of interrupted files are in the ledger as they were written. */
-static int compare_rows(struct ledger_keep *k, struct err *e)
+static int keep_compare_rows(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
     uint64_t upto = r->upto;
@@ -338,7 +339,7 @@ static int rolled_up_before(struct ledger_keep *k, uint64_t *out, struct err *e)
 /* Sets a file aside that a restore undid, or whose run stored no marker row. The file is refused
  * if its rows are in totals: then the marker row is wrong, and setting the file aside would lose
  * it. */
-static int undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
+static int keep_undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
 {
     struct run *r = k->r;
     struct err ignored;
@@ -364,7 +365,7 @@ static int undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
 }
 
 /* Finds the rows that interrupted runs have already written to files. */
-static int begin(struct ledger_keep *k, struct err *e)
+static int keep_begin(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
     const char *name = r->l->cfg->name, *mark = r->mark.p;
@@ -379,35 +380,35 @@ static int begin(struct ledger_keep *k, struct err *e)
     for (size_t i = 0; i < k->files.count && rc == 0; i++) {
         struct ledger_file *f = &k->files.list[i];
         if (f->sequence > k->file)
-            rc = undo(k, f, e);
+            rc = keep_undo(k, f, e);
         else if (f->sequence > k->filed)
             rc = read_open(k, f, e);
     }
     if (rc < 0 || !k->id_count)
         return rc;
     qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
-    return r->l->memory ? compare_rows(k, e) : drop_gone(k, e);
+    return r->l->memory ? keep_compare_rows(k, e) : drop_gone(k, e);
 }
 
 /* ---- writing ---- */
 
 /* Refuses a row that no total can have before anything is written, because the row will differ
  * once it is corrected. */
-static int write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
-                     const unsigned long *len, struct err *e)
+static int keep_write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                          const unsigned long *len, struct err *e)
 {
     struct ledger_keep *k = r->keep;
     const struct ledger *l = r->l;
     unsigned before = FIELD_KEY + ledger_columns(l) + 1;
     (void)p;
-    if (id > r->upto || id <= mark || (!l->memory && find(k, id)))
+    if (id > r->upto || id <= mark || (!l->memory && keep_find(k, id)))
         return 0;
     if (ledger_check_key(r, id, row + FIELD_KEY, e) < 0)
         return -1;
     for (unsigned i = l->cfg->key.count; i < ledger_columns(l); i++)
         if (!row[FIELD_KEY + i])
             return ledger_refuse_row(r, id, ledger_column(l, i)->name, "is NULL", e);
-    put_row(&k->rows, &l->table, row + before, len + before);
+    keep_put_row(&k->rows, &l->table, row + before, len + before);
     if (k->now.rows++ == 0 || id < k->now.first)
         k->now.first = id;
     if (id > k->now.last)
@@ -441,7 +442,7 @@ static int write_piece(struct ledger_keep *k, struct err *e)
 
 /* Makes the file valid: the marker row is stored in the world before the first of the file's
  * rows is deleted. */
-static int commit(struct ledger_keep *k, struct err *e)
+static int keep_commit(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
     struct ledger_file_writer *w = k->out;
@@ -451,7 +452,7 @@ static int commit(struct ledger_keep *k, struct err *e)
         ledger_mark_write(r, "file", k->now.sequence, e) < 0)
         return -1;
     fault_point("ledger.filed");
-    /* For expire(), and so that no sequence number is used twice. */
+    /* For keep_expire(), and so that no sequence number is used twice. */
     k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
     k->files.list[k->files.count++] = k->now;
     k->file = k->files.highest = k->now.sequence;
@@ -464,7 +465,7 @@ static int commit(struct ledger_keep *k, struct err *e)
 }
 
 /* Writes the rows that are to be rolled up to a file. *more is true if rows are left. */
-static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
+static int keep_write_rows(struct ledger_keep *k, bool *more, struct err *e)
 {
     struct run *r = k->r;
     unsigned batch = fault_limit("ledger.batch", BATCH);
@@ -475,7 +476,7 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
     read_whole(k, true);
     for (bool end = false; rc == 0 && !end && !*more;) {
         SCOPED(ledger_free_piece) struct piece p = {0};
-        rc = ledger_read_piece(r, &p, write_row, e);
+        rc = ledger_read_piece(r, &p, keep_write_row, e);
         if (rc == 0)
             rc = write_piece(k, e);
         if (rc == 0 && r->opt->stop && r->opt->stop(r->opt->stop_arg))
@@ -486,8 +487,8 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
         ledger_next_piece(r, &p);
     }
     if (rc == 0 && k->out)
-        rc = commit(k, e);
-    ledger_file_abort(k->out); /* NULL after commit() */
+        rc = keep_commit(k, e);
+    ledger_file_abort(k->out); /* NULL after keep_commit() */
     k->out = NULL;
     buf_clear(&k->rows);
     read_whole(k, false);
@@ -510,7 +511,7 @@ static int note_filed(struct ledger_keep *k, struct err *e)
 }
 
 /* An interrupted file is kept regardless of its age, because the next run needs it. */
-static int expire(struct ledger_keep *k, struct err *e)
+static int keep_expire(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
     wall_t now = clock_wall();
@@ -530,8 +531,8 @@ int ledger_keep_run(struct run *r, struct err *e)
     bool more = true;
     r->keep = &k;
     r->filed = is_filed;
-    columns(&k);
-    int rc = begin(&k, e);
+    keep_columns(&k);
+    int rc = keep_begin(&k, e);
     if (rc == 0 && r->l->memory && k.file != k.filed) { /* rows of an interrupted file */
         uint64_t upto = r->upto;
         r->upto = k.upto;
@@ -544,14 +545,14 @@ int ledger_keep_run(struct run *r, struct err *e)
     /* Writes a file and rolls up its rows alternately, so that at most one batch of rows waits
      * in a file. */
     while (rc == 0 && more) {
-        rc = write_rows(&k, &more, e);
+        rc = keep_write_rows(&k, &more, e);
         if (rc == 0)
             rc = ledger_all_pieces(r, e);
         if (rc == 0)
             rc = note_filed(&k, e);
     }
     if (rc == 0)
-        rc = expire(&k, e);
+        rc = keep_expire(&k, e);
     r->keep = NULL;
     ledger_files_free(&k.files);
     buf_free(&k.rows);

@@ -62,16 +62,16 @@ static bool is_integer(const struct db_column *c)
 }
 
 /* Sets an error that names the column, its type and the type that is required. */
-static int refuse(const struct ledger *l, const struct db_column *c, struct err *e,
-                  const char *what)
+static int ledger_refuse(const struct ledger *l, const struct db_column *c, struct err *e,
+                         const char *what)
 {
     return err_set(e, ERR_REFUSED, 0, "[ledger %s]: column %s of table %s is %s: %s", l->cfg->name,
                    c->name, l->cfg->table, c->type, what);
 }
 
 /* Finds a column that the config names; the table must have it. */
-static const struct db_column *named(const struct ledger *l, const char *role, const char *name,
-                                     struct err *e)
+static const struct db_column *ledger_named(const struct ledger *l, const char *role,
+                                            const char *name, struct err *e)
 {
     const struct db_column *c = db_column_find(&l->table, name);
     if (!c)
@@ -87,42 +87,43 @@ static int value_scale(const struct ledger *l, const struct db_column *c, unsign
 {
     *scale = 0;
     if (c->encoding != DB_RAW)
-        return refuse(l, c, e, "a value is an integer or a DECIMAL");
+        return ledger_refuse(l, c, e, "a value is an integer or a DECIMAL");
     if (is_integer(c))
         return 0;
     const char *p = strchr(c->type, '(');
     unsigned long digits = p ? strtoul(p + 1, NULL, 10) : 10;
     const char *comma = p ? strchr(p, ',') : NULL;
     *scale = comma ? (unsigned)strtoul(comma + 1, NULL, 10) : 0;
-    return digits > LEDGER_DIGITS ? refuse(l, c, e, "a DECIMAL value has at most 30 digits") : 0;
+    return digits > LEDGER_DIGITS ? ledger_refuse(l, c, e, "a DECIMAL value has at most 30 digits")
+                                  : 0;
 }
 
 /* Refuses column types whose sums, order or age cannot be computed exactly, before anything is
  * rolled up. */
-static int find_columns(struct ledger *l, struct err *e)
+static int ledger_find_columns(struct ledger *l, struct err *e)
 {
     const struct config_ledger *c = l->cfg;
     for (unsigned i = 0; i < c->key.count; i++)
-        if (!(l->key[i] = named(l, "key", c->key.list[i], e)))
+        if (!(l->key[i] = ledger_named(l, "key", c->key.list[i], e)))
             return -1;
     for (unsigned i = 0; i < c->value.count; i++)
-        if (!(l->value[i] = named(l, "value", c->value.list[i], e)) ||
+        if (!(l->value[i] = ledger_named(l, "value", c->value.list[i], e)) ||
             value_scale(l, l->value[i], &l->scale[i], e) < 0)
             return -1;
-    const struct db_column *id = named(l, "id", c->id, e),
-                           *at = id ? named(l, "time", c->time, e) : NULL;
+    const struct db_column *id = ledger_named(l, "id", c->id, e),
+                           *at = id ? ledger_named(l, "time", c->time, e) : NULL;
     if (!at)
         return -1;
     if (!is_integer(id) || !id->counter)
-        return refuse(l, id, e, "the id is an integer with AUTO_INCREMENT");
-    if (c->request && !(l->request = named(l, "request", c->request, e)))
+        return ledger_refuse(l, id, e, "the id is an integer with AUTO_INCREMENT");
+    if (c->request && !(l->request = ledger_named(l, "request", c->request, e)))
         return -1;
     l->time_is_number = is_integer(at);
     l->time_is_instant = text_starts(at->type, "timestamp");
     if (!l->time_is_number && !text_starts(at->type, "datetime") &&
         !text_starts(at->type, "timestamp") && strcmp(at->type, "date") != 0)
-        return refuse(l, at, e,
-                      "a time is DATETIME, TIMESTAMP, DATE or an integer (seconds since 1970)");
+        return ledger_refuse(
+            l, at, e, "a time is DATETIME, TIMESTAMP, DATE or an integer (seconds since 1970)");
     return 0;
 }
 
@@ -204,7 +205,7 @@ static int read_ledger(struct db *db, struct ledger *l, struct err *e)
                        l->cfg->name, table, l->table.engine);
     SCOPED(xfree) char *create = db_create_table(db, l->schema, table, e);
     return create && sql_table_read(create, strlen(create), 0, &l->def, e) == 0 &&
-                   find_columns(l, e) == 0
+                   ledger_find_columns(l, e) == 0
                ? find_indexes(db, l, e)
                : -1;
 }
@@ -319,8 +320,8 @@ static const char *const there_sql[] = {
 };
 
 /* Returns 1 if the object exists, 0 if not, -1 on error or if it belongs to the game. */
-static int is_there(struct db *db, const struct ledger *l, size_t i, const char *name,
-                    struct err *e)
+static int ledger_is_there(struct db *db, const struct ledger *l, size_t i, const char *name,
+                           struct err *e)
 {
     const char *of = beside[i].of;
     SCOPED(xfree) char *found =
@@ -365,7 +366,7 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
         SCOPED(buf_free) struct buf sql = {0};
         const char *name = LEDGER_OWN(l->cfg, beside[i].suffix);
         beside[i].sql(&sql, l);
-        there = sql.len ? is_there(db, l, i, name, e) : 1;
+        there = sql.len ? ledger_is_there(db, l, i, name, e) : 1;
         if (there == 0)
             json_array_append_new(names, json_string(name));
     }
@@ -399,12 +400,12 @@ static int make_trigger_again(struct db *db, const struct ledger *l, const struc
 }
 
 /* Creates an existing view again, because the columns may have changed. */
-static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct err *e)
+static int ledger_make(struct db *db, struct ledger *l, size_t i, json_t *made, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     const char *name = LEDGER_OWN(l->cfg, beside[i].suffix);
     beside[i].sql(&sql, l);
-    int there = sql.len ? is_there(db, l, i, name, e) : 1, rc = 0;
+    int there = sql.len ? ledger_is_there(db, l, i, name, e) : 1, rc = 0;
     if (there < 0 || (sql.len && (!there || beside[i].kind == VIEW)))
         rc = there < 0 ? -1 : db_exec_len(db, sql.p, sql.len, e);
     else if (sql.len && beside[i].kind == TRIGGER)
@@ -426,15 +427,15 @@ int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e)
     json_auto_t *missing = json_array();
     int rc = ledger_missing(db, l, missing, e); /* refuses a taken name first */
     for (size_t i = 0; i < sizeof beside / sizeof *beside && rc == 0; i++)
-        rc = make(db, l, i, made, e);
+        rc = ledger_make(db, l, i, made, e);
     return rc;
 }
 
 /* ---- figures for the status ---- */
 
 /* Reads one row of numbers, one for each letter of `form`. *seen is false if there is no row. */
-static int numbers(struct db *db, const char *form, const char *sql, const char *table,
-                   uint64_t *out, bool *seen, struct err *e)
+static int ledger_numbers(struct db *db, const char *form, const char *sql, const char *table,
+                          uint64_t *out, bool *seen, struct err *e)
 {
     struct db_rows *r = db_select_with(db, form, sql, DB_ARGS(table), e);
     int got = db_next(r, e);
@@ -451,18 +452,19 @@ int ledger_figures(struct db *db, const struct ledger *l, struct ledger_figures 
     uint64_t in_rollup[2] = {0}, late[2] = {0}, first = 0;
     bool seen, ran = false;
     *out = (struct ledger_figures){0};
-    if (numbers(db, "U", "SELECT COUNT(*) FROM ?? " DB_ONLY_TABLE, l->cfg->table, &out->rows, &seen,
-                e) < 0 ||
-        numbers(db, "UU",
-                "SELECT COUNT(*),CAST(COALESCE(SUM(`rows`),0) AS UNSIGNED) FROM ?? " DB_ONLY_TABLE,
-                rollup, in_rollup, &seen, e) < 0 ||
-        numbers(db, "UU",
-                "SELECT id,CAST(at AS UNSIGNED) FROM ?? " DB_ONLY_TABLE " WHERE what='late'", mark,
-                late, &ran, e) < 0 ||
-        numbers(db, "U",
-                "SELECT CAST(COALESCE(MIN(at),0) AS UNSIGNED) FROM ?? " DB_ONLY_TABLE
-                " WHERE what LIKE 'm%'",
-                mark, &first, &seen, e) < 0)
+    if (ledger_numbers(db, "U", "SELECT COUNT(*) FROM ?? " DB_ONLY_TABLE, l->cfg->table, &out->rows,
+                       &seen, e) < 0 ||
+        ledger_numbers(
+            db, "UU",
+            "SELECT COUNT(*),CAST(COALESCE(SUM(`rows`),0) AS UNSIGNED) FROM ?? " DB_ONLY_TABLE,
+            rollup, in_rollup, &seen, e) < 0 ||
+        ledger_numbers(db, "UU",
+                       "SELECT id,CAST(at AS UNSIGNED) FROM ?? " DB_ONLY_TABLE " WHERE what='late'",
+                       mark, late, &ran, e) < 0 ||
+        ledger_numbers(db, "U",
+                       "SELECT CAST(COALESCE(MIN(at),0) AS UNSIGNED) FROM ?? " DB_ONLY_TABLE
+                       " WHERE what LIKE 'm%'",
+                       mark, &first, &seen, e) < 0)
         return -1;
     out->since.ms = (int64_t)first;
     out->keys = in_rollup[0];

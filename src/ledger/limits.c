@@ -13,7 +13,7 @@
 #define TOTAL_MAX (((total_t)INT64_MAX << 64) + (total_t)UINT64_MAX)
 
 /* Returns a + |b|, the largest possible distance of the sum from 0; TOTAL_MAX on overflow. */
-static total_t saturated(total_t a, total_t b)
+static total_t limits_saturated(total_t a, total_t b)
 {
     total_t sum;
     return __builtin_add_overflow(a, b < 0 ? -b : b, &sum) ? TOTAL_MAX : sum;
@@ -76,7 +76,7 @@ int ledger_limits_begin(struct run *r, struct err *e)
     buf_printf(&sql, "SELECT %s,%s FROM %s " DB_ONLY_TABLE, most.p, least.p, r->rollup.p);
     int rc = ask_totals(r, sql.p, 2 * n, found, e);
     for (unsigned i = 0; i < n && rc == 0; i++) {
-        total_t above = saturated(0, found[i]), below = saturated(0, found[n + i]);
+        total_t above = limits_saturated(0, found[i]), below = limits_saturated(0, found[n + i]);
         r->largest[i] = above > below ? above : below;
     }
     return rc;
@@ -120,7 +120,7 @@ int ledger_limits_check(struct run *r, const struct piece *p, struct err *e)
         total_t least, most;
         limits_of(total_type(l, i), l->scale[i], &least, &most);
         for (size_t k = 0; k < p->count; k++) {
-            r->largest[i] = saturated(r->largest[i], p->groups[k].sum[i]);
+            r->largest[i] = limits_saturated(r->largest[i], p->groups[k].sum[i]);
             fits &= least < 0 || p->groups[k].sum[i] >= 0;
         }
         fits &= r->largest[i] <= most;

@@ -69,8 +69,8 @@ int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e
 }
 
 /* Adds a row to the group of its key, which is written as in an INSERT. */
-static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
-                   const unsigned long *len, struct err *e)
+static int piece_add_row(struct run *r, struct piece *p, uint64_t id, char **row,
+                         const unsigned long *len, struct err *e)
 {
     const struct ledger *l = r->l;
     unsigned value = FIELD_KEY + l->cfg->key.count, time = value + l->cfg->value.count;
@@ -97,13 +97,13 @@ static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
 /* Leaves a row that is too young, or that is in no file yet. A row up to its key's rollup
  * position was left over by an interrupted run, or was inserted with an old id. Rows with old
  * ids are never deleted, because they are in no total. */
-static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
-                    const unsigned long *len, struct err *e)
+static int piece_take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                          const unsigned long *len, struct err *e)
 {
     if (id > r->upto || (r->keep && !r->filed(r->keep, id)))
         return 0;
     if (id > mark)
-        return add_row(r, p, id, row, len, e);
+        return piece_add_row(r, p, id, row, len, e);
     if (r->left_over) {
         p->left_over++;
         return 0;
@@ -228,7 +228,7 @@ static int add_groups(struct run *r, const struct piece *p, struct err *e)
 
 /* No other session may delete rows of the piece, or insert rows with ids that were already
  * rolled up. If one did so meanwhile, the error says which of the two happened. */
-static int delete_rows(struct run *r, const struct piece *p, struct err *e)
+static int piece_delete_rows(struct run *r, const struct piece *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     uint64_t wanted = p->rows + p->left_over;
@@ -274,7 +274,7 @@ static int memory_effects(struct run *r, struct piece *p, struct err *e)
     if (p->rows && add_groups(r, p, e) < 0)
         return -1;
     fault_point("ledger.added");
-    if (delete_rows(r, p, e) < 0)
+    if (piece_delete_rows(r, p, e) < 0)
         return -1;
     r->left_over_max -= p->left_over; /* only now: the rows existed until here */
     fault_point("ledger.deleted");
@@ -300,7 +300,7 @@ static int innodb_effects(struct run *r, struct piece *p, struct err *e)
     if (add_groups(r, p, e) < 0)
         return -1;
     fault_point("ledger.added");
-    if (delete_rows(r, p, e) < 0)
+    if (piece_delete_rows(r, p, e) < 0)
         return -1;
     fault_point("ledger.deleted");
     int rc = db_exec(r->db, "COMMIT", e);
@@ -331,7 +331,7 @@ static int one_piece(struct run *r, struct err *e)
     bool memory = r->l->memory;
     int rc = memory ? 0 : db_exec(r->db, "START TRANSACTION", e);
     if (rc == 0)
-        rc = ledger_read_piece(r, &p, take_row, e);
+        rc = ledger_read_piece(r, &p, piece_take_row, e);
     fault_point("ledger.read");
     if (rc == 0 && !r->opt->dry_run)
         rc = (memory ? memory_effects : innodb_effects)(r, &p, e);

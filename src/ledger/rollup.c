@@ -56,7 +56,7 @@ static int ask_rollup(struct run *r, struct err *e)
 
 /* Sets strict mode, so that the server refuses a value that it cannot store instead of rounding
  * it. */
-static int session(struct run *r, struct err *e)
+static int rollup_session(struct run *r, struct err *e)
 {
     /* The time zone stays UTC, because two TIMESTAMP keys can be the same time on a local clock. */
     if (db_exec(r->db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0)
@@ -95,7 +95,7 @@ static int ids_went_on(const struct run *r, struct err *e)
 static int run_all(struct run *r, struct err *e)
 {
     bool dry_run = r->opt->dry_run;
-    if (session(r, e) < 0 || ask_rollup(r, e) < 0 || ledger_find_end(r, e) < 0 ||
+    if (rollup_session(r, e) < 0 || ask_rollup(r, e) < 0 || ledger_find_end(r, e) < 0 ||
         ledger_limits_begin(r, e) < 0)
         return -1;
     ledger_next_piece(r, NULL);

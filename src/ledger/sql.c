@@ -27,7 +27,7 @@ void ledger_sql_each(struct buf *b, const struct ledger *l, enum ledger_part par
 }
 
 /* Returns NULL if the definition does not have the option. */
-static const char *option(const struct sql_table *t, const char *name)
+static const char *ledger_sql_option(const struct sql_table *t, const char *name)
 {
     for (size_t i = 0; i < t->option_count; i++)
         if (strcmp(t->options[i].name, name) == 0)
@@ -36,7 +36,7 @@ static const char *option(const struct sql_table *t, const char *name)
 }
 
 /* Returns the engine of what --init makes: that of the ledger. */
-static const char *engine(const struct ledger *l)
+static const char *sql_engine(const struct ledger *l)
 {
     return l->memory ? "MEMORY" : "InnoDB";
 }
@@ -52,8 +52,8 @@ static void column_type(struct buf *b, const struct ledger *l, const char *name)
         const struct db_column *is = &l->table.columns[i];
         if (!is->charset[0] || strcmp(is->name, name) != 0)
             continue;
-        charset = option(&l->def, "CHARSET");
-        collation = option(&l->def, "COLLATE");
+        charset = ledger_sql_option(&l->def, "CHARSET");
+        collation = ledger_sql_option(&l->def, "COLLATE");
     }
     sql_fill(b, "?? $", DB_ARGS(c->name, c->type));
     if (charset)
@@ -66,7 +66,8 @@ static void column_type(struct buf *b, const struct ledger *l, const char *name)
 /* Names the ledger's defaults, because the server's may differ. */
 static void default_charset(struct buf *b, const struct ledger *l)
 {
-    const char *charset = option(&l->def, "CHARSET"), *collation = option(&l->def, "COLLATE");
+    const char *charset = ledger_sql_option(&l->def, "CHARSET"),
+               *collation = ledger_sql_option(&l->def, "COLLATE");
     if (charset)
         buf_printf(b, " DEFAULT CHARSET=%s", charset);
     if (collation)
@@ -104,7 +105,7 @@ void ledger_sql_rollup(struct buf *b, const struct ledger *l)
              "CREATE TABLE IF NOT EXISTS ?? ($end_id bigint unsigned NOT NULL, end_time $ NULL, "
              "`rows` bigint unsigned NOT NULL, PRIMARY KEY ($)$) ENGINE=$",
              DB_ARGS(LEDGER_OWN(l->cfg, "rollup"), columns.p, at->type, keys.p,
-                     l->memory ? " USING BTREE" : "", engine(l)));
+                     l->memory ? " USING BTREE" : "", sql_engine(l)));
     default_charset(b, l);
 }
 
@@ -113,7 +114,7 @@ void ledger_sql_mark(struct buf *b, const struct ledger *l)
     sql_fill(b,
              "CREATE TABLE IF NOT EXISTS ?? (what varbinary(16) NOT NULL, at bigint NOT NULL, id "
              "bigint unsigned NOT NULL, PRIMARY KEY (what)) ENGINE=$",
-             DB_ARGS(LEDGER_OWN(l->cfg, "mark"), engine(l)));
+             DB_ARGS(LEDGER_OWN(l->cfg, "mark"), sql_engine(l)));
 }
 
 void ledger_sql_join(struct buf *b, const struct ledger *l)
@@ -175,7 +176,7 @@ void ledger_sql_request(struct buf *b, const struct ledger *l)
         b,
         "CREATE TABLE IF NOT EXISTS ?? ($, at bigint NOT NULL, PRIMARY KEY (?\?), KEY at USING "
         "BTREE (at)) ENGINE=$",
-        DB_ARGS(LEDGER_OWN(l->cfg, "request"), column.p, l->request->name, engine(l)));
+        DB_ARGS(LEDGER_OWN(l->cfg, "request"), column.p, l->request->name, sql_engine(l)));
     default_charset(b, l);
 }
 

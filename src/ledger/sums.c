@@ -62,7 +62,7 @@ bool ledger_parse_id(const char *s, size_t len, uint64_t *out)
 }
 
 /* Times of one column compare as numbers or, because the server pads them, as texts. */
-static bool newer(const struct run *r, const char *a, size_t len, const struct buf *b)
+static bool sums_newer(const struct run *r, const char *a, size_t len, const struct buf *b)
 {
     if (!b->p)
         return true;
@@ -93,7 +93,7 @@ void ledger_group_add(const struct run *r, struct group *g, uint64_t id, const t
 {
     for (unsigned i = 0; i < r->l->cfg->value.count; i++)
         g->sum[i] += v[i];
-    if (time && newer(r, time, len, &g->time)) { /* NULL is not a time */
+    if (time && sums_newer(r, time, len, &g->time)) { /* NULL is not a time */
         buf_clear(&g->time);
         buf_add(&g->time, time, len);
     }
@@ -130,7 +130,7 @@ void ledger_merge_groups(const struct run *r, struct piece *p)
         if (g->last_id > last->last_id)
             last->last_id = g->last_id;
         /* Swapped, not copied: the other one is freed below. */
-        if (g->time.p && newer(r, g->time.p, g->time.len, &last->time)) {
+        if (g->time.p && sums_newer(r, g->time.p, g->time.len, &last->time)) {
             struct buf t = last->time;
             last->time = g->time;
             g->time = t;

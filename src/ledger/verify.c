@@ -36,10 +36,10 @@ struct verify {
     size_t count;
 };
 
-static void say(json_t *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void verify_say(json_t *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a sentence for people. Their number is limited, because thousands would hide the first
  * ones. */
-static void say(json_t *list, const char *fmt, ...)
+static void verify_say(json_t *list, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf b = {0};
     va_list ap;
@@ -66,10 +66,10 @@ static int verify_nulls(struct verify *v, struct err *e)
                        v->table.p, name.p) < 0)
             return -1;
         if (n)
-            say(v->out->problems,
-                "%" PRIu64
-                " rows of table %s have NULL in column %s: no run can add them to a total",
-                n, v->l->cfg->table, column);
+            verify_say(v->out->problems,
+                       "%" PRIu64
+                       " rows of table %s have NULL in column %s: no run can add them to a total",
+                       n, v->l->cfg->table, column);
     }
     return 0;
 }
@@ -94,20 +94,21 @@ static int verify_marks(struct verify *v, struct err *e)
         ledger_ask(v->db, &last, e, "SELECT MAX(end_id) FROM %s " DB_ONLY_TABLE, v->rollup.p) < 0)
         return -1;
     if (below && interrupted >= below)
-        say(v->out->unknown,
-            "a run was interrupted: %" PRIu64
-            " rows are in totals and in table %s still; the next run deletes them",
-            below, l->cfg->table);
+        verify_say(v->out->unknown,
+                   "a run was interrupted: %" PRIu64
+                   " rows are in totals and in table %s still; the next run deletes them",
+                   below, l->cfg->table);
     else if (below)
-        say(v->out->problems,
-            "%" PRIu64 " rows of table %s have ids up to which their keys were already rolled up: "
-            "they are in no total",
-            below, l->cfg->table);
+        verify_say(v->out->problems,
+                   "%" PRIu64
+                   " rows of table %s have ids up to which their keys were already rolled up: "
+                   "they are in no total",
+                   below, l->cfg->table);
     if (last && l->next_id <= last)
-        say(v->out->problems,
-            "the ids of table %s begin again: the next is %" PRIu64 ", and %" PRIu64
-            " was rolled up before",
-            l->cfg->table, l->next_id, last);
+        verify_say(v->out->problems,
+                   "the ids of table %s begin again: the next is %" PRIu64 ", and %" PRIu64
+                   " was rolled up before",
+                   l->cfg->table, l->next_id, last);
     return 0;
 }
 
@@ -169,7 +170,7 @@ static int add_rows(struct verify *v, struct err *e)
 }
 
 /* Appends a field as it is inserted; the server converts it to the column's type. */
-static void put_field(struct buf *b, const struct csv_field *f)
+static void verify_put_field(struct buf *b, const struct csv_field *f)
 {
     static const char hex[] = "0123456789abcdef";
     bool binary = !f->quoted && f->len >= 2 && memcmp(f->s, "0x", 2) == 0;
@@ -190,7 +191,7 @@ static void put_field(struct buf *b, const struct csv_field *f)
 
 /* The first line has the column names, in the order that the table had at that time. Rows
  * follow. */
-static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+static int verify_read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct verify *v = arg;
     const struct config_ledger *c = v->l->cfg;
@@ -216,7 +217,7 @@ static int read_row(void *arg, const struct csv_field *fields, unsigned count, s
         if ((unsigned)v->places[i] >= count)
             return err_set(e, ERR_DAMAGED, 0, "a row has fewer fields than the first line");
         buf_adds(&row->tuple, i ? "," : "(");
-        put_field(&row->tuple, &fields[v->places[i]]);
+        verify_put_field(&row->tuple, &fields[v->places[i]]);
     }
     buf_adds(&row->tuple, ",1)");
     const struct csv_field *id = &fields[v->places[n]];
@@ -233,23 +234,25 @@ static void compare_manifests(struct verify *v, const struct ledger_file *before
     if (f->before == expected)
         return;
     if (!before)
-        say(v->out->unknown,
+        verify_say(
+            v->out->unknown,
             "%" PRIu64
             " rows were rolled up before the oldest file, %s.csv.gz: only their sum is known",
             f->before, f->name);
     else if (f->before < expected)
-        say(v->out->problems,
+        verify_say(
+            v->out->problems,
             "%s.csv.gz: fewer rows were in totals when it was begun than in the files before it",
             f->name);
     else if (f->sequence > before->sequence + 1)
-        say(v->out->problems,
-            "between %s.csv.gz and %s.csv.gz a file with %" PRIu64 " rows is missing", before->name,
-            f->name, f->before - expected);
+        verify_say(v->out->problems,
+                   "between %s.csv.gz and %s.csv.gz a file with %" PRIu64 " rows is missing",
+                   before->name, f->name, f->before - expected);
     else
-        say(v->out->unknown,
-            "%" PRIu64 " rows were rolled up between %s.csv.gz and %s.csv.gz without "
-            "being kept: only their sum is known",
-            f->before - expected, before->name, f->name);
+        verify_say(v->out->unknown,
+                   "%" PRIu64 " rows were rolled up between %s.csv.gz and %s.csv.gz without "
+                   "being kept: only their sum is known",
+                   f->before - expected, before->name, f->name);
 }
 
 /* Verifies the oldest file first, because each manifest continues the count of the one before. */
@@ -262,7 +265,8 @@ static int verify_files(struct verify *v, struct err *e)
         struct err why = {0};
         int loaded = ledger_file_load(v->dirfd, f, &why);
         if (f->sequence > v->file && loaded == 0 && v->out->rolled_up > f->before) {
-            say(v->out->problems,
+            verify_say(
+                v->out->problems,
                 "%s.csv.gz: by the mark 'file' of table %s_mark (%" PRIu64
                 ") it does not count, but %" PRIu64
                 " rows were added to totals since it was begun: the mark was changed, or rows were "
@@ -273,21 +277,22 @@ static int verify_files(struct verify *v, struct err *e)
         /* The file was written after the time to which the world was restored, or its run ended
          * before it stored the marker row. The rows of such a file are in no total. */
         if (f->sequence > v->file) {
-            say(v->out->unknown,
+            verify_say(
+                v->out->unknown,
                 "%s.csv.gz is not valid: the run that wrote it was interrupted, or a restore "
                 "undid it; the next run sets it aside",
                 f->name);
             continue;
         }
         if (loaded < 0) {
-            say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
+            verify_say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
             continue;
         }
         compare_manifests(v, before, f);
         before = f;
         v->open = f->sequence > v->filed;
         v->header = false;
-        int rc = ledger_file_read(v->dirfd, f, read_row, v, &why);
+        int rc = ledger_file_read(v->dirfd, f, verify_read_row, v, &why);
         if (rc == 0)
             rc = add_rows(v, &why);
         for (; v->count; v->count--)
@@ -296,20 +301,20 @@ static int verify_files(struct verify *v, struct err *e)
         if (rc < 0 && why.cls != ERR_DAMAGED && why.cls != ERR_REFUSED && why.cls != ERR_SYSTEM)
             return err_pass(e, &why);
         if (rc < 0)
-            say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
+            verify_say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
         v->out->files++;
         v->out->file_rows += f->rows;
         kept = f->before + f->rows;
     }
     uint64_t known = v->out->rolled_up + v->open_rows;
     if (!before)
-        say(v->out->unknown, "there is no file to compare totals with%s",
-            v->l->cfg->keep ? "" : ": keep is 0");
+        verify_say(v->out->unknown, "there is no file to compare totals with%s",
+                   v->l->cfg->keep ? "" : ": keep is 0");
     else if (kept != known)
-        say(kept < known && !v->l->cfg->keep ? v->out->unknown : v->out->problems,
-            "%" PRIu64
-            " rows have been rolled up since the newest file was begun, and it has %" PRIu64,
-            known - before->before, before->rows);
+        verify_say(kept < known && !v->l->cfg->keep ? v->out->unknown : v->out->problems,
+                   "%" PRIu64
+                   " rows have been rolled up since the newest file was begun, and it has %" PRIu64,
+                   known - before->before, before->rows);
     return 0;
 }
 
@@ -337,16 +342,17 @@ static int compare_sums(struct verify *v, struct err *e)
         uint64_t files = db_uint(rows, 1), total = db_uint(rows, 2), file_end = db_uint(rows, 3),
                  end = db_uint(rows, 4);
         if (files > total)
-            say(v->out->problems, "key %s: %" PRIu64 " rows in files, %" PRIu64 " in its total",
-                db_text(rows, 0), files, total);
+            verify_say(v->out->problems,
+                       "key %s: %" PRIu64 " rows in files, %" PRIu64 " in its total",
+                       db_text(rows, 0), files, total);
         else if (file_end != end && (end || !l->memory))
-            say(v->out->problems,
-                "key %s: the last id in files is %" PRIu64 ", its end_id %" PRIu64,
-                db_text(rows, 0), file_end, end);
+            verify_say(v->out->problems,
+                       "key %s: the last id in files is %" PRIu64 ", its end_id %" PRIu64,
+                       db_text(rows, 0), file_end, end);
         else
-            say(v->out->problems,
-                "key %s: its total is not the sum of its %" PRIu64 " rows in files",
-                db_text(rows, 0), files);
+            verify_say(v->out->problems,
+                       "key %s: its total is not the sum of its %" PRIu64 " rows in files",
+                       db_text(rows, 0), files);
     }
     db_rows_end(rows);
     return got;

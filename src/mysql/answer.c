@@ -11,7 +11,7 @@
 #define SECONDS_DIGITS 11u
 #define HOURS_MAX 838u
 
-static size_t digits(const char *v, size_t len)
+static size_t answer_digits(const char *v, size_t len)
 {
     size_t n = 0;
     while (n < len && v[n] >= '0' && v[n] <= '9')
@@ -23,13 +23,13 @@ static size_t digits(const char *v, size_t len)
  * number. */
 static size_t decimal_end(const char *v, size_t len, bool fraction)
 {
-    size_t sign = len && v[0] == '-', at = sign, n = digits(v + at, len - at);
+    size_t sign = len && v[0] == '-', at = sign, n = answer_digits(v + at, len - at);
     at += n;
     if (n == 0)
         return 0;
     if (!fraction || at == len || v[at] != '.')
         return at;
-    n = digits(v + at + 1, len - at - 1);
+    n = answer_digits(v + at + 1, len - at - 1);
     return n ? at + 1 + n : 0;
 }
 
@@ -47,7 +47,7 @@ bool answer_is_real(const char *v, size_t len)
         return false;
     at++;
     at += at < len && (v[at] == '-' || v[at] == '+');
-    return at < len && at + digits(v + at, len - at) == len;
+    return at < len && at + answer_digits(v + at, len - at) == len;
 }
 
 /* Returns whether this is an unsigned number. 20 digits are compared as text, because servers
@@ -55,7 +55,7 @@ bool answer_is_real(const char *v, size_t len)
 static bool is_unsigned(const char *v, size_t len)
 {
     static const char largest[] = "18446744073709551615";
-    return len > 0 && digits(v, len) == len &&
+    return len > 0 && answer_digits(v, len) == len &&
            (len < sizeof largest - 1 ||
             (len == sizeof largest - 1 && memcmp(v, largest, len) <= 0));
 }
@@ -94,7 +94,8 @@ const char *answer_wrong(char form, const char *v, size_t len)
         good = len <= SAFE_DIGITS + (len && v[0] == '-') && answer_is_decimal(v, len, false);
         return good ? NULL : "no whole number of up to 15 digits";
     case 's':
-        good = digits(v, len) <= SECONDS_DIGITS && answer_is_decimal(v, len, true) && v[0] != '-';
+        good = answer_digits(v, len) <= SECONDS_DIGITS && answer_is_decimal(v, len, true) &&
+               v[0] != '-';
         return good ? NULL : "no time in seconds";
     case 'd':
         return answer_is_real(v, len) ? NULL : "no number";

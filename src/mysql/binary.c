@@ -41,7 +41,7 @@ struct db_binary {
 
 /* Sets the error of a failed call. The library stores some errors in the connection, others in
  * the statement. */
-static int failed(struct db_binary *b, const char *what, struct err *e)
+static int binary_failed(struct db_binary *b, const char *what, struct err *e)
 {
     if (mysql_stmt_errno(b->stmt))
         return db_fail_stmt(b->db, b->stmt, b->began, what, e);
@@ -62,7 +62,7 @@ struct db_binary *db_binary_open(struct db *db, const char *sql, bool limited,
     if (prepared && db_check_places(db, b->stmt, limited, e) == 0)
         return b;
     if (b->stmt && !prepared)
-        failed(b, "statement refused", e);
+        binary_failed(b, "statement refused", e);
     else if (!b->stmt)
         db_fail(db, b->began, "no statement", e);
     db_binary_close(b);
@@ -96,7 +96,7 @@ static void make_slot(struct slot *s, const MYSQL_FIELD *f)
 }
 
 /* Returns whether a field encoded like this can belong to a column of that encoding. */
-static bool fits(const struct slot *s, const struct db_binary_field *f)
+static bool binary_fits(const struct slot *s, const struct db_binary_field *f)
 {
 #define K(kind) (1u << KIND_##kind)
     static const unsigned kinds[] = {
@@ -119,7 +119,7 @@ static int check_fields(struct db_binary *b, struct err *e)
 {
     MYSQL_RES *res = mysql_stmt_result_metadata(b->stmt);
     if (!res && mysql_stmt_errno(b->stmt))
-        return failed(b, "the statement has no result", e);
+        return binary_failed(b, "the statement has no result", e);
     if (!res)
         return db_invalid(b->db, e, "no rows to a statement that reads some");
     const MYSQL_FIELD *fields = mysql_fetch_fields(res);
@@ -129,7 +129,7 @@ static int check_fields(struct db_binary *b, struct err *e)
         const char *name = b->fields[i].name;
         other = name && (!fields[i].name || strcmp(name, fields[i].name) != 0);
         make_slot(&b->slots[i], &fields[i]);
-        wrong = !other && !b->fields[i].skip && !fits(&b->slots[i], &b->fields[i]);
+        wrong = !other && !b->fields[i].skip && !binary_fits(&b->slots[i], &b->fields[i]);
         b->room += VALUE_ROOM + b->slots[i].pad;
     }
     mysql_free_result(res);
@@ -159,7 +159,7 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
     mysql_stmt_free_result(b->stmt);
     if ((mysql_stmt_param_count(b->stmt) && mysql_stmt_bind_param(b->stmt, &limit)) ||
         mysql_stmt_execute(b->stmt))
-        return failed(b, "query refused", e);
+        return binary_failed(b, "query refused", e);
     if (check_fields(b, e) < 0)
         return -1;
     while (at_once && (got = client_row_next(b->stmt, &row, &len)) == 1) {
@@ -171,17 +171,17 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
             return db_invalid(b->db, e, "more than 1 GiB in a chunk of rows");
     }
     b->rows = 0;
-    return got < 0 ? failed(b, "reading rows", e) : 0;
+    return got < 0 ? binary_failed(b, "reading rows", e) : 0;
 }
 
 /* Appends a floating-point number. Returns NULL if no column can hold it. */
-static char *put_real(char *o, double v)
+static char *binary_put_real(char *o, double v)
 {
     return isfinite(v) ? db_put_double(o, v) : NULL;
 }
 
 /* Appends a date or time. Returns NULL if it is not valid for this kind. */
-static char *put_time(char *o, const struct slot *s, const uint8_t *v, size_t len)
+static char *binary_put_time(char *o, const struct slot *s, const uint8_t *v, size_t len)
 {
     static const unsigned parts[] = {1000000, 100000, 10000, 1000, 100, 10, 1};
     struct answer_time t;
@@ -207,8 +207,8 @@ static char *put_time(char *o, const struct slot *s, const uint8_t *v, size_t le
 
 /* Writes the value at the cursor and advances the cursor. Returns NULL if the value is invalid
  * for this field or truncated. */
-static char *put_value(char *o, const struct slot *s, const struct db_binary_field *f,
-                       struct cursor *c)
+static char *binary_put_value(char *o, const struct slot *s, const struct db_binary_field *f,
+                              struct cursor *c)
 {
     uint64_t len = s->width ? s->width : cursor_packed(c), bits = 0;
     const uint8_t *v = s->width ? NULL : cursor_bytes(c, len);
@@ -229,8 +229,8 @@ static char *put_value(char *o, const struct slot *s, const struct db_binary_fie
     if (quoted)
         *o++ = '\'';
     o = s->kind == KIND_INT ? db_put_int(o, bits, s->width, s->is_unsigned, s->pad)
-        : s->width          ? put_real(o, db_real(bits, s->kind == KIND_FLOAT))
-                            : put_time(o, s, v, len);
+        : s->width          ? binary_put_real(o, db_real(bits, s->kind == KIND_FLOAT))
+                            : binary_put_time(o, s, v, len);
     if (o && quoted)
         *o++ = '\'';
     return o;
@@ -255,7 +255,7 @@ static int make_tuple(struct db_binary *b, const uint8_t *row, size_t len, struc
         else if (nulls[(i + 2) / 8] >> (i + 2) % 8 & 1)
             o = f->skip ? o : db_put_value(o, f->encoding, NULL, 0);
         else
-            o = put_value(o, &b->slots[i], f, &c);
+            o = binary_put_value(o, &b->slots[i], f, &c);
         if (!o)
             return db_invalid(b->db, e, "column %zu of row %" PRIu64 " is no value of its type",
                               i + 1, b->rows);
@@ -286,7 +286,9 @@ int db_binary_next(struct db_binary *b, struct buf *out, struct err *e)
     } else {
         got = 0;
     }
-    return got == 1 ? make_tuple(b, row, len, out, e) : got ? failed(b, "reading rows", e) : 0;
+    return got == 1 ? make_tuple(b, row, len, out, e)
+           : got    ? binary_failed(b, "reading rows", e)
+                    : 0;
 }
 
 void db_binary_close(struct db_binary *b)

@@ -52,7 +52,7 @@ static const char mariadb_locks[] =
     "(m.LOCK_TYPE='Backup lock' AND m.LOCK_MODE RLIKE '_(START|FLUSH|WAIT|FTWRL)')) "
     "ORDER BY p.TIME DESC";
 
-static struct blocker *add(struct blockers *b, unsigned long id)
+static struct blocker *blockers_add(struct blockers *b, unsigned long id)
 {
     for (size_t i = 0; i < b->count; i++)
         if (b->list[i].id == id)
@@ -63,7 +63,7 @@ static struct blocker *add(struct blockers *b, unsigned long id)
 }
 
 /* Describes a blocker from columns 1 to 6: "user@host", the schema, the statement. */
-static void describe(struct blocker *b, const struct db_rows *r)
+static void blockers_describe(struct blocker *b, const struct db_rows *r)
 {
     char user[80], host[80], command[32];
     db_copy(r, 1, user, sizeof user);
@@ -90,8 +90,8 @@ static int read_locks(struct db *db, const char *waiting, bool (*table)(void *, 
          * other tables. */
         if (name[0] && !(table && table(arg, name)))
             continue;
-        struct blocker *b = add(out, db_uint(r, 0));
-        describe(b, r);
+        struct blocker *b = blockers_add(out, db_uint(r, 0));
+        blockers_describe(b, r);
         b->here = db_uint(r, 7);
         b->own = db_uint(r, 8);
         if (backup || b->why != BLOCKER_BACKUP)
@@ -158,8 +158,8 @@ static int read_sessions(struct db *db, const char *waiting, struct blockers *ou
         bool works = command && (strcmp(command, "Sleep") == 0 || strcmp(command, "Query") == 0);
         if (id == ours || id == db_session(db) || !works || text_starts(state, "Waiting for"))
             continue;
-        struct blocker *b = add(out, id);
-        describe(b, r);
+        struct blocker *b = blockers_add(out, id);
+        blockers_describe(b, r);
         if (!b->idle)
             db_copy(r, 7, b->statement, sizeof b->statement);
         else

@@ -15,7 +15,7 @@ static int no_more_rows(MYSQL_STMT *stmt, int rc)
     return rc;
 }
 
-static int row_of(const uint8_t *packet, size_t n, const uint8_t **row, size_t *len)
+static int client_row_of(const uint8_t *packet, size_t n, const uint8_t **row, size_t *len)
 {
     bool good = n > 0 && packet[0] == 0;
     *row = packet + good;
@@ -49,7 +49,7 @@ bool client_offers_tls(const MYSQL *my)
 }
 
 /* Fills `peer` with the requirements that `tls` has for a server. */
-static char *demand(struct peer *peer, const struct db_params *p, int tls)
+static char *client_demand(struct peer *peer, const struct db_params *p, int tls)
 {
     *peer = (struct peer){.name = p->socket ? "localhost" : p->host, .anybody = tls != 3};
     return tls == 3 ? peer_authorities(peer, p->tls_ca) : NULL;
@@ -100,7 +100,7 @@ static bool asks_us(const char *openssl)
  * library requires TLS only if it has something to verify. In older versions this is a
  * fingerprint; even an empty one, which is compared with nothing, suffices. In newer versions it
  * is the whole certificate, which a callback then accepts. */
-static bool insist(MYSQL *my)
+static bool client_insist(MYSQL *my)
 {
     my_bool on = 1;
     if (mysql_get_client_version() < GOES_ON)
@@ -114,7 +114,7 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
     my_bool on = 1, verify = tls == 3;
     bool usable = true;
     const char *openssl = NULL;
-    char *why = demand(peer, p, tls);
+    char *why = client_demand(peer, p, tls);
     if (why)
         return why;
     mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
@@ -125,7 +125,7 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
         mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
     }
     if (tls == 2)
-        usable = insist(my) && usable;
+        usable = client_insist(my) && usable;
     if (!p->socket) {
         /* the plugin that a server's first packet requests is used before TLS begins */
         mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH, HASHED);
@@ -201,7 +201,7 @@ int client_row_next(MYSQL_STMT *stmt, const uint8_t **row, size_t *len)
     unsigned long n = mysql_net_read_packet(my);
     bool last = n != packet_error && n > 0 && my->net.read_pos[0] == END_OF_ROWS;
     if (n != packet_error && !last)
-        return row_of(my->net.read_pos, n, row, len);
+        return client_row_of(my->net.read_pos, n, row, len);
     stmt->state = MYSQL_STMT_FETCH_DONE;
     return no_more_rows(stmt, last ? 0 : -1);
 }
@@ -260,7 +260,7 @@ char *client_tls(MYSQL *my, const struct db_params *p, int tls, struct peer *pee
     /* Only with tls off or preferred, as with the other library. Encrypting the password with
      * the server's key protects it from eavesdroppers but not from a man in the middle. */
     mysql_options(my, MYSQL_OPT_GET_SERVER_PUBLIC_KEY, &key);
-    char *why = demand(peer, p, tls);
+    char *why = client_demand(peer, p, tls);
     if (tls == 3) { /* without authorities this library fails instead of using the system's */
         mysql_options(my, MYSQL_OPT_SSL_CA, peer->file);
         mysql_options(my, MYSQL_OPT_SSL_CAPATH, peer->dir);
@@ -322,7 +322,7 @@ int client_row_next(MYSQL_STMT *stmt, const uint8_t **row, size_t *len)
         return no_more_rows(stmt, -1);
     if (packet.size == 0)
         return no_more_rows(stmt, 0);
-    return row_of(packet.buffer, packet.size, row, len);
+    return client_row_of(packet.buffer, packet.size, row, len);
 }
 
 int client_log_open(struct client_log *log, MYSQL *my, const char *file, uint32_t pos, uint32_t id,

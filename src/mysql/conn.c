@@ -171,7 +171,7 @@ static const char *hint_of(unsigned num, const char *text, const char *usual)
     return usual;
 }
 
-static const struct known_error *known(unsigned num)
+static const struct known_error *conn_known(unsigned num)
 {
     static const struct known_error refused = {0, ERR_QUERY, NULL};
     for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
@@ -234,12 +234,13 @@ static int fail_with(const struct db *db, unsigned num, const char *text, mono_t
         err_set(e, ERR_STALLED, (int)num, "%s: no answer within %s: %s (%u)", what,
                 text_duration(db->read_timeout, limit), text, num);
     else
-        err_set(e, late ? ERR_STALLED : known(num)->cls, (int)num, "%s: %s%s (%u)", what,
+        err_set(e, late ? ERR_STALLED : conn_known(num)->cls, (int)num, "%s: %s%s (%u)", what,
                 invalid   ? INVALID
                 : outside ? "this node is not in the primary component of its Galera cluster: "
                           : "",
                 text, num);
-    const char *hint = client_hint(num) ? client_hint(num) : hint_of(num, text, known(num)->hint);
+    const char *hint =
+        client_hint(num) ? client_hint(num) : hint_of(num, text, conn_known(num)->hint);
     if (late && lost)
         hint = "SHOW PROCESSLIST in the server shows what it waits for";
     if (hint)
@@ -263,7 +264,7 @@ int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what
     return fail_with(db, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), began, what, e);
 }
 
-static void set_options(MYSQL *my, const struct db_params *p)
+static void conn_set_options(MYSQL *my, const struct db_params *p)
 {
     const struct {
         enum mysql_option option;
@@ -413,7 +414,7 @@ static int no_certificate(const struct peer *peer, const struct db_params *p, st
 }
 
 /* One attempt with one TLS level. */
-static int attempt(struct db *db, const struct db_params *p, int tls, struct err *e)
+static int conn_attempt(struct db *db, const struct db_params *p, int tls, struct err *e)
 {
     mono_t began = clock_mono();
     struct peer peer;
@@ -422,7 +423,7 @@ static int attempt(struct db *db, const struct db_params *p, int tls, struct err
     db->my = mysql_init(NULL);
     if (!db->my)
         return err_set(e, ERR_SYSTEM, ENOMEM, "cannot set up the client library");
-    set_options(db->my, p);
+    conn_set_options(db->my, p);
     SCOPED(xfree) char *why = client_tls(db->my, p, tls, &peer);
     if (why) {
         err_set(e, ERR_SYSTEM, 0, "cannot connect: %s", why);
@@ -458,11 +459,11 @@ struct db *db_open(const struct db_params *p, struct err *e)
     int tls = client_tls_first(p->tls, p->socket != NULL);
     db->bulk = p->bulk;
     db->read_timeout = p->connect_timeout;
-    int rc = attempt(db, p, tls, e), next;
+    int rc = conn_attempt(db, p, tls, e), next;
     while (rc < 0 && (next = client_tls_next(db->my, p->tls, tls)) >= 0) {
         err_clear(e);
         tls = next;
-        rc = attempt(db, p, tls, e);
+        rc = conn_attempt(db, p, tls, e);
     }
     if (rc < 0 && p->tls >= 2 && error_number(db->my) == CLIENT_TLS_FAILED &&
         !client_offers_tls(db->my))
@@ -472,8 +473,9 @@ struct db *db_open(const struct db_params *p, struct err *e)
         rc = session_setup(db, p->several, false, &db->packet, e);
         if (rc < 0 && e->num == DB_TOO_LONG) {
             err_clear(e);
-            rc = attempt(db, p, tls, e) < 0 ? -1
-                                            : session_setup(db, p->several, true, &db->packet, e);
+            rc = conn_attempt(db, p, tls, e) < 0
+                     ? -1
+                     : session_setup(db, p->several, true, &db->packet, e);
         }
         if (rc == 0)
             return db;
@@ -535,7 +537,7 @@ const char *db_number(char out[24], uint64_t n)
 }
 
 /* Returns `sql` with its values inserted (conn.h). */
-static char *filled(const char *sql, const char *const *args)
+static char *conn_filled(const char *sql, const char *const *args)
 {
     struct buf b = {0};
     sql_fill(&b, sql, args);
@@ -544,7 +546,7 @@ static char *filled(const char *sql, const char *const *args)
 
 int db_exec_with(struct db *db, const char *sql, const char *const *args, struct err *e)
 {
-    SCOPED(xfree) char *full = filled(sql, args);
+    SCOPED(xfree) char *full = conn_filled(sql, args);
     return db_exec(db, full, e);
 }
 
@@ -669,7 +671,7 @@ static struct db_rows *first_rows(struct db *db, mono_t began, struct err *e)
     return r;
 }
 
-static struct db_rows *ask(struct db *db, const char *sql, size_t len, struct err *e)
+static struct db_rows *conn_ask(struct db *db, const char *sql, size_t len, struct err *e)
 {
     mono_t began = clock_mono();
     assert(db->unread == 0);
@@ -692,7 +694,7 @@ static struct db_rows *in_form(struct db_rows *r, const char *form)
 struct db_rows *db_select_len(struct db *db, const char *form, const char *sql, size_t len,
                               struct err *e)
 {
-    return in_form(ask(db, sql, len, e), form);
+    return in_form(conn_ask(db, sql, len, e), form);
 }
 
 int db_send(struct db *db, const char *sql, size_t len, struct err *e)
@@ -746,14 +748,14 @@ struct db_rows *db_select(struct db *db, const char *form, const char *sql, stru
 struct db_rows *db_select_with(struct db *db, const char *form, const char *sql,
                                const char *const *args, struct err *e)
 {
-    SCOPED(xfree) char *full = filled(sql, args);
+    SCOPED(xfree) char *full = conn_filled(sql, args);
     struct db_rows *r = db_select(db, form, full, e);
     return r;
 }
 
 struct db_rows *db_select_bytes(struct db *db, size_t columns, const char *sql, struct err *e)
 {
-    struct db_rows *r = ask(db, sql, strlen(sql), e);
+    struct db_rows *r = conn_ask(db, sql, strlen(sql), e);
     if (r)
         r->columns = columns;
     return r;
@@ -904,7 +906,7 @@ char *db_one(struct db *db, const char *sql, struct err *e)
 
 char *db_one_with(struct db *db, const char *sql, const char *const *args, struct err *e)
 {
-    SCOPED(xfree) char *full = filled(sql, args);
+    SCOPED(xfree) char *full = conn_filled(sql, args);
     char *value = db_one(db, full, e);
     return value;
 }

@@ -152,8 +152,8 @@ int db_lease_create(struct db *db, const char *schema, const char *sentinel, str
 
 /* Raises the generation by compare and swap: the UPDATE matches only if no other node has raised
  * it. Galera reports a concurrent UPDATE as a deadlock. */
-static int claim(struct db *db, const char *name, uint64_t seen, uint64_t generation,
-                 const char *holder, struct err *e)
+static int lease_claim(struct db *db, const char *name, uint64_t seen, uint64_t generation,
+                       const char *holder, struct err *e)
 {
     int rc = db_exec_with(db,
                           "UPDATE $ " DB_ONLY_TABLE " SET generation=$,taken=UTC_TIMESTAMP(),"
@@ -177,7 +177,7 @@ int db_lease_claim(struct db *db, const char *schema, const char *sentinel, uint
     SCOPED(xfree) char *name = table_name(schema, sentinel);
     int rc = galera_share(db, true, e);
     if (rc == 0)
-        rc = claim(db, name, seen ? seen : 1, generation, holder, e);
+        rc = lease_claim(db, name, seen ? seen : 1, generation, holder, e);
     if (galera_share(db, false, rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;

@@ -22,7 +22,7 @@ static bool is_address(const char *name)
 
 /* Returns whether a certificate is for this name. As in the client libraries, an address may
  * also be given as a DNS name. */
-static bool bears(X509 *cert, const char *name)
+static bool peer_bears(X509 *cert, const char *name)
 {
     if (!is_address(name))
         return X509_check_host(cert, name, 0, 0, NULL) == 1;
@@ -32,8 +32,8 @@ static bool bears(X509 *cert, const char *name)
 
 /* Verifies the chain and the dates with our own store, so that the result does not depend on the
  * library's store or on errors that the library ignores. */
-static int verified(X509_STORE_CTX *ours, X509_STORE *store, const struct peer *p,
-                    X509_STORE_CTX *theirs)
+static int peer_verified(X509_STORE_CTX *ours, X509_STORE *store, const struct peer *p,
+                         X509_STORE_CTX *theirs)
 {
     X509 *cert = X509_STORE_CTX_get0_cert(theirs);
     if (X509_STORE_load_locations(store, p->file, p->dir) != 1)
@@ -47,14 +47,14 @@ static int verified(X509_STORE_CTX *ours, X509_STORE *store, const struct peer *
         int code = X509_STORE_CTX_get_error(ours);
         return code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code;
     }
-    return bears(cert, p->name) ? X509_V_OK : X509_V_ERR_HOSTNAME_MISMATCH;
+    return peer_bears(cert, p->name) ? X509_V_OK : X509_V_ERR_HOSTNAME_MISMATCH;
 }
 
-static int verify(const struct peer *p, X509_STORE_CTX *theirs)
+static int peer_verify(const struct peer *p, X509_STORE_CTX *theirs)
 {
     X509_STORE *store = X509_STORE_new();
     X509_STORE_CTX *ours = X509_STORE_CTX_new();
-    int code = store && ours ? verified(ours, store, p, theirs) : X509_V_ERR_OUT_OF_MEM;
+    int code = store && ours ? peer_verified(ours, store, p, theirs) : X509_V_ERR_OUT_OF_MEM;
     X509_STORE_CTX_free(ours);
     X509_STORE_free(store);
     return code;
@@ -62,13 +62,13 @@ static int verify(const struct peer *p, X509_STORE_CTX *theirs)
 
 /* OpenSSL calls this instead of verifying a certificate. A later handshake requested by the
  * server is refused. */
-static int judge(X509_STORE_CTX *theirs, void *arg)
+static int peer_judge(X509_STORE_CTX *theirs, void *arg)
 {
     struct peer *p = current;
     (void)arg;
     int code = !p           ? X509_V_ERR_APPLICATION_VERIFICATION
                : p->anybody ? X509_V_OK
-                            : verify(p, theirs);
+                            : peer_verify(p, theirs);
     X509_STORE_CTX_set_error(theirs, code);
     if (!p)
         return 0;
@@ -82,8 +82,8 @@ static int judge(X509_STORE_CTX *theirs, void *arg)
 }
 
 /* Closes the connection after a handshake that was not accepted. A library may continue although
- * we refused, and a handshake without a certificate does not call judge(). */
-static void gate(const SSL *ssl, int where, int ret)
+ * we refused, and a handshake without a certificate does not call peer_judge(). */
+static void peer_gate(const SSL *ssl, int where, int ret)
 {
     (void)ret;
     if ((where & SSL_CB_HANDSHAKE_DONE) && current && !current->accepted)
@@ -100,8 +100,8 @@ static void new_context(void *context, void *ptr, CRYPTO_EX_DATA *data, int inde
     (void)argp;
     if (!current)
         return;
-    SSL_CTX_set_cert_verify_callback(context, judge, NULL);
-    SSL_CTX_set_info_callback(context, gate);
+    SSL_CTX_set_cert_verify_callback(context, peer_judge, NULL);
+    SSL_CTX_set_info_callback(context, peer_gate);
 }
 
 static void ask_us(void)

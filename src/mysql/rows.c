@@ -137,7 +137,7 @@ int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_t
     return rc;
 }
 
-static int add_hash(void *arg, const char *tuple, size_t len, struct err *e)
+static int rows_add_hash(void *arg, const char *tuple, size_t len, struct err *e)
 {
     (void)e;
     *(uint64_t *)arg += sql_tuple_hash(tuple, len);
@@ -150,5 +150,5 @@ int db_hash_rows(struct db *db, const struct db_table *t, const char *table, uin
     SCOPED(buf_free) struct buf from = {0};
     sql_ident(&from, table);
     *hash = 0;
-    return db_read_rows(db, t, from.p, add_hash, hash, rows, e);
+    return db_read_rows(db, t, from.p, rows_add_hash, hash, rows, e);
 }

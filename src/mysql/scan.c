@@ -69,7 +69,7 @@ void db_scan_facts_free(struct db_scan_facts *f)
 /* Returns whether a text does not identify a member uniquely. HANDLER returns ENUM and SET as
  * text in the column's own character set. information_schema lists the members in UTF-8, with
  * '?' for characters that it cannot represent. An empty text is either number 0 or a member. */
-static bool ambiguous(const struct enum_members *c, const char *charset)
+static bool scan_ambiguous(const struct enum_members *c, const char *charset)
 {
     static const char *const not_ascii[] = {"ucs2", "utf16", "utf16le", "utf32", "swe7", NULL};
     static const char *const utf8[] = {"utf8", "utf8mb3", "utf8mb4", NULL};
@@ -92,7 +92,7 @@ static const char *choice_refusal(const struct db_table *t, const struct db_scan
         SCOPED(enum_members_free) struct enum_members c = {0};
         if (strcmp(t->columns[i].name, f->column) != 0 || t->columns[i].encoding != DB_INDEX)
             continue;
-        bool bad = enum_members_parse(t->columns[i].type, &c) < 0 || ambiguous(&c, f->charset);
+        bool bad = enum_members_parse(t->columns[i].type, &c) < 0 || scan_ambiguous(&c, f->charset);
         if (bad)
             return "an ENUM or SET column has members whose texts are equal";
     }
@@ -189,7 +189,7 @@ static int read_chunk(struct scan *s, struct db_binary *b, struct buf *tuple, st
 }
 
 /* Reads all chunks. The table is open as worldkeeper_scan. */
-static int walk(struct scan *s, const struct db_binary_field *fields, struct err *e)
+static int scan_walk(struct scan *s, const struct db_binary_field *fields, struct err *e)
 {
     size_t n = s->t->column_count;
     SCOPED(buf_free) struct buf tuple = {0};
@@ -224,7 +224,7 @@ static int scan_by_handler(struct scan *s, struct err *e)
     if (rc < 0) {
         scan_failed(s->t, e);
     } else {
-        rc = walk(s, fields, e);
+        rc = scan_walk(s, fields, e);
         if (db_exec(s->db, "HANDLER worldkeeper_scan CLOSE", rc < 0 ? NULL : e) < 0)
             rc = -1;
     }

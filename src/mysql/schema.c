@@ -14,7 +14,7 @@
 #define ROWS_MOST (UINT64_C(1) << 40)
 #define ROW_LENGTH_MOST (UINT64_C(1) << 22)
 #define SIZE_MOST (UINT64_C(1) << 50)
-static uint64_t bounded(const struct db_rows *r, unsigned i, uint64_t most)
+static uint64_t schema_bounded(const struct db_rows *r, unsigned i, uint64_t most)
 {
     uint64_t n = db_uint(r, i);
     return n < most ? n : most;
@@ -48,8 +48,8 @@ enum db_encoding db_encoding_of(const char *type, bool mariadb)
     return strcmp(type, "json") == 0 && !mariadb ? DB_UTF8 : DB_BYTES;
 }
 
-static int read_tables(struct db *db, const char *schema, const char *where, struct db_tables *out,
-                       struct err *e)
+static int schema_read_tables(struct db *db, const char *schema, const char *where,
+                              struct db_tables *out, struct err *e)
 {
     struct db_rows *r = db_select_with(
         db, "nTUUUUUU",
@@ -68,11 +68,11 @@ static int read_tables(struct db *db, const char *schema, const char *where, str
             .transactional = strcasecmp(db_text(r, 1), "InnoDB") == 0,
             .auto_increment = db_uint(r, 2),
             .described = db_value(r, 3) != NULL,
-            .rows = bounded(r, 3, ROWS_MOST),
-            .data_length = bounded(r, 4, SIZE_MOST),
-            .index_length = bounded(r, 5, SIZE_MOST),
-            .max_data_length = bounded(r, 6, SIZE_MOST),
-            .row_length = bounded(r, 7, ROW_LENGTH_MOST),
+            .rows = schema_bounded(r, 3, ROWS_MOST),
+            .data_length = schema_bounded(r, 4, SIZE_MOST),
+            .index_length = schema_bounded(r, 5, SIZE_MOST),
+            .max_data_length = schema_bounded(r, 6, SIZE_MOST),
+            .row_length = schema_bounded(r, 7, ROW_LENGTH_MOST),
         };
     }
     db_rows_end(r);
@@ -80,8 +80,8 @@ static int read_tables(struct db *db, const char *schema, const char *where, str
     return got;
 }
 
-static int read_columns(struct db *db, const char *schema, const char *where, struct db_tables *out,
-                        struct err *e)
+static int schema_read_columns(struct db *db, const char *schema, const char *where,
+                               struct db_tables *out, struct err *e)
 {
     bool mariadb = db_is_mariadb(db);
     struct db_rows *r = db_select_with(
@@ -132,8 +132,8 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
 {
     bool mariadb = db_is_mariadb(db);
     *out = (struct db_tables){0};
-    if (db_fresh_statistics(db, e) < 0 || read_tables(db, schema, where, out, e) < 0 ||
-        read_columns(db, schema, columns, out, e) < 0) {
+    if (db_fresh_statistics(db, e) < 0 || schema_read_tables(db, schema, where, out, e) < 0 ||
+        schema_read_columns(db, schema, columns, out, e) < 0) {
         db_tables_free(out);
         return -1;
     }
@@ -268,7 +268,7 @@ void db_tables_remove(struct db_tables *list, struct db_table *t)
     list->count--;
 }
 
-static int by_name(const void *a, const void *b)
+static int schema_by_name(const void *a, const void *b)
 {
     const struct db_table *x = a, *y = b;
     return strcmp(x->name, y->name);
@@ -277,7 +277,7 @@ static int by_name(const void *a, const void *b)
 void db_tables_sort(struct db_tables *list)
 {
     if (list->count)
-        qsort(list->list, list->count, sizeof *list->list, by_name);
+        qsort(list->list, list->count, sizeof *list->list, schema_by_name);
 }
 
 const struct db_column *db_column_find(const struct db_table *t, const char *name)
@@ -293,7 +293,7 @@ struct db_table *db_table_find(const struct db_tables *t, const char *name)
     size_t from = 0, to = t->count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        assert(middle == 0 || by_name(&t->list[middle - 1], &t->list[middle]) <= 0);
+        assert(middle == 0 || schema_by_name(&t->list[middle - 1], &t->list[middle]) <= 0);
         int order = strcmp(name, t->list[middle].name);
         if (order == 0)
             return &t->list[middle];
@@ -358,7 +358,7 @@ int db_figures(struct db *db, const char *schema, const char *table, struct db_f
         *out = (struct db_figures){
             .rows = db_uint(r, 0),
             .auto_increment = db_uint(r, 1),
-            .max_data_length = bounded(r, 2, SIZE_MOST),
+            .max_data_length = schema_bounded(r, 2, SIZE_MOST),
             .memory = strcasecmp(db_text(r, 3), "MEMORY") == 0,
         };
     db_rows_end(r);
@@ -379,7 +379,7 @@ int db_count(struct db *db, const char *schema, const char *table, uint64_t *row
 /* ---- from a definition ---- */
 
 /* Reads a key. A key with a generated column is ignored, because tuples lack that column. */
-static void read_key(struct db_table *t, const struct sql_key *k)
+static void schema_read_key(struct db_table *t, const struct sql_key *k)
 {
     t->key = xcalloc(k->part_count, sizeof *t->key);
     for (size_t i = 0; i < k->part_count; i++) {
@@ -416,6 +416,6 @@ int db_create_table_read(const char *create, size_t len, bool mariadb, struct db
     }
     for (size_t i = 0; i < t.key_count; i++)
         if (strcmp(t.keys[i].kind, "PRIMARY KEY") == 0)
-            read_key(out, &t.keys[i]);
+            schema_read_key(out, &t.keys[i]);
     return 0;
 }

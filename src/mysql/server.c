@@ -35,7 +35,7 @@ static bool is_uuid(const char *s)
 }
 
 /* Returns whether both are known and equal. */
-static bool match(const char *a, const char *b)
+static bool server_match(const char *a, const char *b)
 {
     return a[0] && strcmp(a, b) == 0;
 }
@@ -45,8 +45,8 @@ bool server_same_place(const struct server_id *a, const struct server_id *b)
     if (is_uuid(a->uid) && is_uuid(b->uid))
         return strcmp(a->uid, b->uid) == 0;
     /* The uid of MariaDB is "unknown" if the machine has no network card. */
-    bool uid = match(a->uid, b->uid) && strcmp(a->uid, "unknown") != 0;
-    return match(a->datadir, b->datadir) && (match(a->hostname, b->hostname) || uid);
+    bool uid = server_match(a->uid, b->uid) && strcmp(a->uid, "unknown") != 0;
+    return server_match(a->datadir, b->datadir) && (server_match(a->hostname, b->hostname) || uid);
 }
 
 #define ID(kind, key, member, ...) JS_FIELD(struct server_id, kind, key, member, __VA_ARGS__)

@@ -16,7 +16,7 @@
 
 /* ---- the session ---- */
 
-static bool lost(const struct err *why, struct err *e)
+static bool temp_copy_lost(const struct err *why, struct err *e)
 {
     return db_unanswered(why) && err_pass(e, why) < 0;
 }
@@ -32,7 +32,7 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
     bool quiet = !format || strcmp(format, "ROW") == 0;
     if (!quiet && db_exec(db, "SET SESSION binlog_format=ROW", &why) < 0)
         out->logged = strcmp(format, "STATEMENT") == 0;
-    if (lost(&why, e))
+    if (temp_copy_lost(&why, e))
         return -1;
     const char *setting = db_word(db, WORD_REQUIRE_KEY);
     if (!setting)
@@ -41,7 +41,7 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
      * sessions do not require a key (conn.c). */
     SCOPED(xfree) char *wanted = db_one_with(db, "SELECT @@session.$", DB_ARGS(setting), &why);
     out->keyed = wanted && strcmp(wanted, "1") == 0;
-    return lost(&why, e) ? -1 : 0;
+    return temp_copy_lost(&why, e) ? -1 : 0;
 }
 
 /* ---- the statement ---- */

@@ -20,7 +20,7 @@ static const struct {
 
 /* Replaces realloc() for libcurl and overwrites the memory that it frees, because libcurl copies
  * what it sends: passwords, keys and secret URLs. */
-static void *grow(void *p, size_t size)
+static void *curl_grow(void *p, size_t size)
 {
     size_t old = p ? malloc_usable_size(p) : 0;
     void *bigger = malloc(size ? size : 1);
@@ -58,7 +58,7 @@ const struct curl_api *curl_api(struct err *e)
         /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
         memcpy((char *)&api + symbols[i].at, &p, sizeof p);
     }
-    if (api.global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free, grow, strdup, calloc) !=
+    if (api.global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free, curl_grow, strdup, calloc) !=
         CURLE_OK) {
         err_set(e, ERR_SYSTEM, 0, "libcurl cannot be initialised");
         return NULL;

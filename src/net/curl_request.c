@@ -166,7 +166,7 @@ bool curl_request_leaks(const struct curl_request *w, const char *text)
 
 /* Returns the length of the tag, comment, style sheet or script that begins at `s`; 0 if none
  * begins there. */
-static size_t markup(const char *s)
+static size_t curl_request_markup(const char *s)
 {
     static const char *const whole[][2] = {
         {"<!--", "-->"}, {"<style", "</style"}, {"<script", "</script"}};
@@ -187,7 +187,7 @@ void curl_request_quote(const struct curl_request *w, struct buf *out, const cha
     SCOPED(buf_free) struct buf text = {0};
     bool blank = false;
     for (const char *s = body->p ? body->p : ""; *s;) {
-        size_t tag = markup(s);
+        size_t tag = curl_request_markup(s);
         if (tag || strchr(" \t\r\n\f", *s)) {
             blank = text.len > 0;
             s += tag ? tag : 1;

@@ -69,7 +69,7 @@ static json_t *clean_json(const char *s, size_t max)
 }
 
 /* Adds one fact. Numbers stay numbers; a list becomes one string. */
-static void add_fact(json_t *out, const char *key, const json_t *value)
+static void alert_add_fact(json_t *out, const char *key, const json_t *value)
 {
     SCOPED(buf_free) struct buf b = {0};
     json_t *fact;
@@ -95,11 +95,11 @@ static json_t *clean_facts(json_t *facts)
     json_object_foreach(facts, key, value)
     {
         if (!json_is_object(value))
-            add_fact(out, key, value);
+            alert_add_fact(out, key, value);
         json_object_foreach(value, name, part)
         {
             SCOPED(xfree) char *whole = xasprintf("%s_%s", key, name);
-            add_fact(out, whole, part);
+            alert_add_fact(out, whole, part);
         }
     }
     return out;

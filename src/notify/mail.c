@@ -134,7 +134,7 @@ static void field_header(struct buf *out, const char *name, const json_t *alert,
     mime_text_header(out, name, v.p);
 }
 
-static void compose(struct mail *l, const struct message *m)
+static void notify_mail_compose(struct mail *l, const struct message *m)
 {
     SCOPED(buf_free) struct buf subject = {0}, text = {0}, world = {0};
     message_subject(&subject, m);
@@ -167,7 +167,7 @@ int mail_compose(const struct config *c, const struct message *m, struct buf *ou
     struct mail l = {0};
     int rc = mail_open(&l, &c->smtp, e);
     if (rc == 0) {
-        compose(&l, m);
+        notify_mail_compose(&l, m);
         buf_add(out, l.text.p, l.text.len);
     }
     mail_close(&l);
@@ -276,7 +276,7 @@ static int on_debug(CURL *h, curl_infotype type, char *data, size_t size, void *
 
 /* Reads the password when it is needed, so that a new password needs no reload. It is wiped after
  * the request. */
-static int login(struct curl_request *w, const struct config_smtp *s, struct err *e)
+static int mail_login(struct curl_request *w, const struct config_smtp *s, struct err *e)
 {
     SCOPED(buf_free) struct buf password = {0};
     if (!s->user)
@@ -303,7 +303,7 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
                                        .tls_ca = s->tls_ca,
                                        .timeout = s->timeout,
                                        .no_login = true};
-    if (curl_request_open(w, &target, e) < 0 || login(w, s, e) < 0)
+    if (curl_request_open(w, &target, e) < 0 || mail_login(w, s, e) < 0)
         return -1;
     /* With a password, `preferred` means required: otherwise an attacker who strips STARTTLS would
      * read the password. */
@@ -368,8 +368,8 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
 }
 
 /* Sends one mail to the recipients marked in `now`. If m is NULL, no mail is sent. */
-static int send_one(const struct config *c, enum request_depth depth, const struct message *m,
-                    struct mail *l, struct request_result *r, struct err *e)
+static int mail_send_one(const struct config *c, enum request_depth depth, const struct message *m,
+                         struct mail *l, struct request_result *r, struct err *e)
 {
     /* Every request ends in curl_request_close(), even one that failed early. */
     struct curl_request w = {0};
@@ -377,7 +377,7 @@ static int send_one(const struct config *c, enum request_depth depth, const stru
     struct curl_slist *rcpt = NULL;
     buf_clear(&l->text);
     if (m)
-        compose(l, m);
+        notify_mail_compose(l, m);
     int rc = session_open(&w, &c->smtp, l, &rcpt, e);
     if (rc == 0)
         rc = m ? session_run(&w, &t, r, e) : curl_request_try(&w, depth == REQUEST_CONNECT, e);
@@ -392,7 +392,7 @@ static int send_one(const struct config *c, enum request_depth depth, const stru
 }
 
 /* Returns whether this recipient still lacks the alert. */
-static bool lacks(const struct mail *l, size_t i, const json_t *alert)
+static bool mail_lacks(const struct mail *l, size_t i, const json_t *alert)
 {
     const json_t *left = json_object_get(alert, ALERT_RECIPIENTS), *one;
     size_t k;
@@ -406,14 +406,14 @@ static bool lacks(const struct mail *l, size_t i, const json_t *alert)
 
 /* Returns the alerts that this recipient lacks, or NULL if it has all of them. Sets *begun to true
  * if each of these alerts has already reached another recipient. */
-static json_t *lacked(const struct mail *l, size_t i, const json_t *alerts, bool *begun)
+static json_t *mail_lacked(const struct mail *l, size_t i, const json_t *alerts, bool *begun)
 {
     json_t *list = json_array(), *a;
     size_t k;
     *begun = true;
     json_array_foreach(alerts, k, a)
     {
-        if (!lacks(l, i, a))
+        if (!mail_lacks(l, i, a))
             continue;
         json_array_append(list, a);
         *begun &= json_is_array(json_object_get(a, ALERT_RECIPIENTS));
@@ -431,19 +431,19 @@ static int send_group(const struct config *c, const struct message *m, struct ma
                       struct request_result *r, struct err *e)
 {
     bool begun, taken = false, refused = true, unused;
-    json_auto_t *alerts = lacked(l, first, m->alerts, &begun);
+    json_auto_t *alerts = mail_lacked(l, first, m->alerts, &begun);
     if (!alerts) { /* the recipient has all alerts already */
         l->state[first] = RCPT_TAKEN;
         r->accepted = true;
         return 0;
     }
     for (size_t i = 0; i < l->to_count; i++) {
-        json_auto_t *its = l->state[i] == RCPT_WAITS ? lacked(l, i, m->alerts, &unused) : NULL;
+        json_auto_t *its = l->state[i] == RCPT_WAITS ? mail_lacked(l, i, m->alerts, &unused) : NULL;
         l->now[i] = its && json_equal(its, alerts);
     }
     struct message part = {alerts, m->dropped, m->damaged};
     struct request_result sent = {0};
-    int rc = send_one(c, REQUEST_SEND, &part, l, &sent, e);
+    int rc = mail_send_one(c, REQUEST_SEND, &part, l, &sent, e);
     for (size_t i = 0; i < l->to_count; i++) {
         if (!l->now[i])
             continue;
@@ -463,8 +463,8 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     return rc;
 }
 
-static int send_all(const struct config *c, const struct message *m, struct mail *l,
-                    struct request_result *r, struct err *e)
+static int mail_send_all(const struct config *c, const struct message *m, struct mail *l,
+                         struct request_result *r, struct err *e)
 {
     struct err first = {0};
     for (size_t i = 0; i < l->to_count; i++) {
@@ -491,7 +491,8 @@ int mail_request(const struct config *c, enum request_depth depth, const struct 
     struct mail l = {0};
     int rc = mail_open(&l, &c->smtp, e);
     if (rc == 0)
-        rc = depth == REQUEST_SEND ? send_all(c, m, &l, r, e) : send_one(c, depth, NULL, &l, r, e);
+        rc = depth == REQUEST_SEND ? mail_send_all(c, m, &l, r, e)
+                                   : mail_send_one(c, depth, NULL, &l, r, e);
     mail_close(&l);
     return rc;
 }

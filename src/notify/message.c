@@ -79,7 +79,7 @@ static const char *others_word(const struct message *m)
 }
 
 /* Returns all alerts but the lead, in order. The caller frees the array. */
-static struct message others(const struct message *m)
+static struct message message_others(const struct message *m)
 {
     json_t *list = json_copy((json_t *)(uintptr_t)m->alerts);
     json_array_remove(list, lead_index(m));
@@ -210,7 +210,7 @@ static size_t label_width(const json_t *facts)
     return width;
 }
 
-static void add_row(struct buf *out, size_t width, const char *label, const char *value)
+static void message_add_row(struct buf *out, size_t width, const char *label, const char *value)
 {
     size_t n = text_units(label, false);
     buf_printf(out, "%s%*s  %s\n", label, n < width ? (int)(width - n) : 0, "", value);
@@ -222,11 +222,11 @@ static void field_row(struct buf *out, size_t width, const char *label, const js
     SCOPED(buf_free) struct buf v = {0};
     message_field(&v, alert, key, FIELD_MAX);
     if (v.len)
-        add_row(out, width, label, v.p);
+        message_add_row(out, width, label, v.p);
 }
 
 /* Returns whether a value is unknown or empty. Such values are not shown. */
-static bool is_empty(const json_t *v)
+static bool message_is_empty(const json_t *v)
 {
     return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
 }
@@ -263,7 +263,7 @@ static void add_todo(struct buf *out, size_t width, const json_t *a)
             break;
         if (does.len) {
             buf_addc(&does, ':');
-            add_row(out, width, out->len == before ? "To do" : "", does.p);
+            message_add_row(out, width, out->len == before ? "To do" : "", does.p);
         } else if (out->len == before) {
             buf_adds(out, "To do\n");
         }
@@ -309,14 +309,14 @@ static void add_full(struct buf *out, const json_t *a)
         message_field(&v, earlier, "at", 32);
         buf_adds(&v, "  ");
         message_field(&v, earlier, "what", FIELD_MAX);
-        add_row(out, width, "Before", v.p);
+        message_add_row(out, width, "Before", v.p);
     }
     buf_addc(out, '\n');
     add_fields(out, width, a, then);
     SCOPED(buf_free) struct buf time = {0};
     add_time(&time, a);
     if (time.len)
-        add_row(out, width, "Time", time.p);
+        message_add_row(out, width, "Time", time.p);
     add_fields(out, width, a, last);
     if (strcmp(js_text(a, "kind"), "new") != 0)
         field_row(out, width, "Kind", a, "kind");
@@ -327,12 +327,12 @@ static void add_full(struct buf *out, const json_t *a)
         size_t seen = 0;
         json_object_foreach((json_t *)(uintptr_t)facts, key, v)
         {
-            if (is_empty(v))
+            if (message_is_empty(v))
                 continue;
             SCOPED(buf_free) struct buf label = {0}, value = {0};
             text_clean(&label, key, 40);
             fact_value(&value, v);
-            add_row(out, width, label.p, value.p);
+            message_add_row(out, width, label.p, value.p);
             if (++seen == FACTS_MAX)
                 break;
         }
@@ -349,8 +349,8 @@ static void add_brief(struct buf *out, const json_t *a)
 
 /* Returns the index of the first alert that fits into `max` bytes together with all later ones up
  * to `end`, if `add` prints them. */
-static size_t fitting(const struct message *m, size_t end, size_t max,
-                      void (*add)(struct buf *, const json_t *))
+static size_t message_fitting(const struct message *m, size_t end, size_t max,
+                              void (*add)(struct buf *, const json_t *))
 {
     SCOPED(buf_free) struct buf b = {0};
     size_t from = end;
@@ -379,11 +379,11 @@ static void add_notes(struct buf *out, const struct message *m)
  * brief ones an eighth. */
 void message_text(struct buf *out, const struct message *m, size_t max)
 {
-    struct message rest = others(m);
+    struct message rest = message_others(m);
     size_t n = json_array_size(rest.alerts), room = max / 4 * 3;
     add_full(out, message_lead(m));
-    size_t full = fitting(&rest, n, room > out->len ? room - out->len : 0, add_full);
-    size_t brief = fitting(&rest, full, max / 8, add_brief);
+    size_t full = message_fitting(&rest, n, room > out->len ? room - out->len : 0, add_full);
+    size_t brief = message_fitting(&rest, full, max / 8, add_brief);
     buf_adds(out, n || m->dropped ? "\n" : "");
     if (n)
         buf_printf(out, "--- %zu %s, oldest first ---\n", n, others_word(m));
@@ -422,10 +422,10 @@ static void chat_field(struct buf *out, size_t max, const char *label, const jso
 /* Adds the alerts other than the lead, one line each: as many of the latest as fit. */
 static void chat_others(struct buf *out, size_t max, const struct message *m)
 {
-    struct message rest = others(m);
+    struct message rest = message_others(m);
     size_t n = json_array_size(rest.alerts);
     size_t used = text_units(out->p, true) + 64;
-    size_t from = fitting(&rest, n, used < max ? max - used : 0, add_brief);
+    size_t from = message_fitting(&rest, n, used < max ? max - used : 0, add_brief);
     char head[64];
     snprintf(head, sizeof head, "%zu %s%s:", n, others_word(m), from ? ", the last ones" : "");
     if (from < n)
@@ -481,7 +481,7 @@ void message_chat(struct buf *out, const struct message *m, size_t max)
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)facts, key, v)
     {
-        if (is_empty(v))
+        if (message_is_empty(v))
             continue;
         SCOPED(buf_free) struct buf line = {0};
         text_clean(&line, key, 40);

@@ -8,7 +8,7 @@
 /* Two things progress independently: the delivery per channel, and the copy on the disk. An alert
  * is removed when all channels have delivered it and no answer of the disk writer is pending. */
 
-static void remove_at(struct outbox *o, size_t i)
+static void outbox_remove_at(struct outbox *o, size_t i)
 {
     json_decref(o->list[i].json);
     o->count--;
@@ -23,12 +23,12 @@ static void remove_delivered(struct outbox *o)
         for (int ch = 0; ch < ALERT_CHANNELS; ch++)
             everywhere = everywhere && o->list[i].done[ch];
         if (everywhere)
-            remove_at(o, i);
+            outbox_remove_at(o, i);
     }
 }
 
 /* Pointers into the list hold until the next insert. */
-static struct outbox_alert *insert(struct outbox *o, size_t at, json_t *alert)
+static struct outbox_alert *outbox_insert(struct outbox *o, size_t at, json_t *alert)
 {
     o->list = xrealloc(o->list, (o->count + 1) * sizeof *o->list);
     memmove(&o->list[at + 1], &o->list[at], (o->count - at) * sizeof *o->list);
@@ -46,10 +46,10 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
         if (i != o->count) { /* a socket's buffer limits the number of alerts in OUTBOX_GIVEN */
             for (int ch = 0; ch < ALERT_CHANNELS; ch++)
                 o->channel[ch].dropped += !o->list[i].done[ch];
-            remove_at(o, i);
+            outbox_remove_at(o, i);
         }
     }
-    struct outbox_alert *a = insert(o, o->count, alert);
+    struct outbox_alert *a = outbox_insert(o, o->count, alert);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
         a->done[ch] = !alert_channel_on(c, ch);
 }
@@ -67,7 +67,7 @@ void outbox_add_stored(struct outbox *o, json_t *alert, uint64_t number,
         }
     while (at < o->count && o->list[at].copy == OUTBOX_STORED && o->list[at].number < number)
         at++;
-    struct outbox_alert *a = insert(o, at, alert);
+    struct outbox_alert *a = outbox_insert(o, at, alert);
     a->copy = OUTBOX_STORED;
     a->number = number;
     for (int ch = 0; ch < ALERT_CHANNELS; ch++) {
@@ -113,7 +113,7 @@ static bool is_ready(const struct outbox_alert *a, enum alert_channel ch, bool d
 
 /* Refills the token bucket up to `now`. A refill interval that has begun keeps counting; a full
  * bucket has no such interval. */
-static void refill(struct outbox_channel *c, mono_t now)
+static void outbox_refill(struct outbox_channel *c, mono_t now)
 {
     int64_t more = mono_since(now, c->refilled) / OUTBOX_REFILL;
     if (more >= (int64_t)c->spent) {
@@ -142,7 +142,7 @@ int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_awa
     }
     if (!any)
         return -1;
-    refill(&c, now);
+    outbox_refill(&c, now);
     /* Wait for the longer of the pause after a failure and the wait for a token. */
     int64_t pause = c.not_before.ms ? mono_since(c.not_before, now) : 0;
     int64_t token =
@@ -192,7 +192,7 @@ void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     }
     c->dropped -= c->sending_dropped;
     c->damaged -= c->sending_damaged;
-    refill(c, now);
+    outbox_refill(c, now);
     if (c->spent < OUTBOX_BURST) /* an urgent alert is sent even if no token is left */
         c->spent++;
     c->pause = 0;
@@ -274,7 +274,7 @@ void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after,
     pause_after_failure(c, retry_after, now);
 }
 
-static struct outbox_alert *first(const struct outbox *o, enum outbox_copy copy)
+static struct outbox_alert *outbox_first(const struct outbox *o, enum outbox_copy copy)
 {
     for (size_t i = 0; i < o->count; i++)
         if (o->list[i].copy == copy)
@@ -284,20 +284,20 @@ static struct outbox_alert *first(const struct outbox *o, enum outbox_copy copy)
 
 const json_t *outbox_next(const struct outbox *o)
 {
-    const struct outbox_alert *a = first(o, OUTBOX_NEW);
+    const struct outbox_alert *a = outbox_first(o, OUTBOX_NEW);
     return a ? a->json : NULL;
 }
 
 void outbox_given(struct outbox *o)
 {
-    struct outbox_alert *a = first(o, OUTBOX_NEW);
+    struct outbox_alert *a = outbox_first(o, OUTBOX_NEW);
     if (a)
         a->copy = OUTBOX_GIVEN;
 }
 
 void outbox_stored(struct outbox *o, uint64_t number)
 {
-    struct outbox_alert *a = first(o, OUTBOX_GIVEN);
+    struct outbox_alert *a = outbox_first(o, OUTBOX_GIVEN);
     if (!a)
         return;
     a->copy = number ? OUTBOX_STORED : OUTBOX_UNSTORED;

@@ -51,20 +51,20 @@ static void shelf_free(struct shelf *s)
     *s = (struct shelf){0};
 }
 
-static int by_number(const void *a, const void *b)
+static int queue_by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
 /* Parses "<12 digits><suffix>". */
-static bool parse_name(const char *name, const char *suffix, uint64_t *v)
+static bool queue_parse_name(const char *name, const char *suffix, uint64_t *v)
 {
     const char *end = name;
     return number_digits(&end, UINT64_MAX, v) && end == name + DIGITS && strcmp(end, suffix) == 0;
 }
 
-static void file_name(char out[NAME_MAX_], uint64_t v, const char *suffix)
+static void queue_file_name(char out[NAME_MAX_], uint64_t v, const char *suffix)
 {
     snprintf(out, NAME_MAX_, "%0*" PRIu64 "%s", DIGITS, v, suffix);
 }
@@ -82,8 +82,8 @@ static int read_names(int dirfd, struct shelf *s, struct err *e)
     if (file_list(dirfd, "cannot read the alerts directory", &found, e) < 0)
         return -1;
     for (size_t i = 0; i < found.count; i++) {
-        bool good = parse_name(found.list[i], ".json", &v);
-        if (!good && !parse_name(found.list[i], ".json.bad", &v))
+        bool good = queue_parse_name(found.list[i], ".json", &v);
+        if (!good && !queue_parse_name(found.list[i], ".json.bad", &v))
             continue;
         uint64_t **list = good ? &s->num : &s->bad;
         size_t *n = good ? &s->n : &s->nbad;
@@ -91,14 +91,14 @@ static int read_names(int dirfd, struct shelf *s, struct err *e)
         (*list)[(*n)++] = v;
     }
     if (s->n)
-        qsort(s->num, s->n, sizeof *s->num, by_number);
+        qsort(s->num, s->n, sizeof *s->num, queue_by_number);
     if (s->nbad)
-        qsort(s->bad, s->nbad, sizeof *s->bad, by_number);
+        qsort(s->bad, s->nbad, sizeof *s->bad, queue_by_number);
     return 0;
 }
 
-static int read_mark(const struct config *c, int dirfd, enum alert_channel ch, struct shelf *s,
-                     struct err *e)
+static int queue_read_mark(const struct config *c, int dirfd, enum alert_channel ch,
+                           struct shelf *s, struct err *e)
 {
     char name[NAME_MAX_];
     SCOPED(buf_free) struct buf b = {0};
@@ -107,7 +107,7 @@ static int read_mark(const struct config *c, int dirfd, enum alert_channel ch, s
     s->mark[ch].what = MARK_OK;
     if (file_read(dirfd, name, 64, &b, &why) < 0)
         s->mark[ch].what = why.num == ENOENT ? MARK_NONE : MARK_DAMAGED;
-    else if (b.len != DIGITS + 1 || !parse_name(b.p, "\n", &s->mark[ch].at))
+    else if (b.len != DIGITS + 1 || !queue_parse_name(b.p, "\n", &s->mark[ch].at))
         s->mark[ch].what = MARK_DAMAGED;
     /* These errors (too many open files, for example) do not mean that the mark is damaged. */
     if (why.num != EMFILE && why.num != ENFILE && why.num != EACCES)
@@ -120,7 +120,7 @@ static int read_shelf(const struct config *c, int dirfd, struct shelf *s, struct
     int rc = read_names(dirfd, s, e);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS && rc == 0; ch++)
         if (alert_channel_on(c, ch))
-            rc = read_mark(c, dirfd, ch, s, e);
+            rc = queue_read_mark(c, dirfd, ch, s, e);
     return rc;
 }
 
@@ -170,7 +170,7 @@ static int write_mark(const struct config *c, int dirfd, enum alert_channel ch, 
     char name[NAME_MAX_], text[NAME_MAX_];
     struct err why = {0};
     mark_name(c, name, ch);
-    file_name(text, v, "\n");
+    queue_file_name(text, v, "\n");
     if (file_commit(dirfd, name, text, strlen(text), 0600, &why) == 0)
         return 0;
     if (why.cls == ERR_NOSPACE && overwrite_mark(dirfd, name, text, strlen(text), &why) == 0)
@@ -213,13 +213,13 @@ static void remove_files(int dirfd, const uint64_t *list, size_t n, uint64_t upt
 {
     char name[NAME_MAX_];
     for (size_t i = 0; i < n && list[i] <= upto; i++) {
-        file_name(name, list[i], suffix);
+        queue_file_name(name, list[i], suffix);
         file_remove(dirfd, name, NULL);
     }
 }
 
 /* Removes the alerts that every enabled channel has delivered, and the oldest rejected files. */
-static void tidy(const struct config *c, int dirfd, const struct shelf *s)
+static void queue_tidy(const struct config *c, int dirfd, const struct shelf *s)
 {
     uint64_t all = UINT64_MAX;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
@@ -294,7 +294,7 @@ static int add_locked(const struct config *c, int dirfd, const json_t *alert, ui
         err_hint(e, "remove the files in the alerts directory");
     }
     if (rc == 0) {
-        file_name(name, next, ".json");
+        queue_file_name(name, next, ".json");
         rc = queue_save(dirfd, name, FILE_MAX_, alert, e);
     }
     if (rc == 0) {
@@ -332,7 +332,7 @@ int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e
     char name[NAME_MAX_];
     struct stat st;
     SCOPED(file_close) int lock = lock_queue(dirfd, e);
-    file_name(name, number, ".json");
+    queue_file_name(name, number, ".json");
     if (lock < 0)
         return -1;
     return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0
@@ -345,7 +345,7 @@ int queue_waiting(const struct config *c, int dirfd, enum alert_channel ch, stru
 {
     SCOPED(shelf_free) struct shelf s = {0};
     int waiting = 0;
-    if (read_names(dirfd, &s, e) < 0 || read_mark(c, dirfd, ch, &s, e) < 0)
+    if (read_names(dirfd, &s, e) < 0 || queue_read_mark(c, dirfd, ch, &s, e) < 0)
         waiting = -1;
     else if (s.mark[ch].what != MARK_NONE)
         for (size_t i = 0; i < s.n; i++)
@@ -358,8 +358,8 @@ int queue_waiting(const struct config *c, int dirfd, enum alert_channel ch, stru
 /* Loads an alert of this world. Write access to the directory must not be enough to send alerts in
  * our name. Nor must files of another world's queue that are signed with the same key, so the
  * signature covers the world. */
-static int load_own(const struct config *c, int dirfd, const char *name, json_t **out,
-                    struct err *e)
+static int queue_load_own(const struct config *c, int dirfd, const char *name, json_t **out,
+                          struct err *e)
 {
     int rc = kept_load_private(dirfd, name, FILE_MAX_, out, e);
     const char *world = js_text(*out, "world");
@@ -370,13 +370,13 @@ static int load_own(const struct config *c, int dirfd, const char *name, json_t 
 
 /* Loads one alert. Returns NULL if it is gone or cannot be opened now, or if it was rejected
  * (damaged or not ours) and renamed. */
-static json_t *load_one(const struct config *c, int dirfd, uint64_t v, struct queue_kept *out)
+static json_t *queue_load_one(const struct config *c, int dirfd, uint64_t v, struct queue_kept *out)
 {
     char name[NAME_MAX_], bad[NAME_MAX_];
     struct err why = {0};
     json_t *j = NULL;
-    file_name(name, v, ".json");
-    int rc = load_own(c, dirfd, name, &j, &why);
+    queue_file_name(name, v, ".json");
+    int rc = queue_load_own(c, dirfd, name, &j, &why);
     if (rc == 1 && json_is_string(json_object_get(j, "what"))) {
         json_object_del(j, "hmac");
         json_object_del(j, "format");
@@ -387,7 +387,7 @@ static json_t *load_one(const struct config *c, int dirfd, uint64_t v, struct qu
         return NULL;
     if (why.cls == ERR_REFUSED && out->refused++ == 0)
         snprintf(out->why, sizeof out->why, "%s", why.text);
-    file_name(bad, v, ".json.bad");
+    queue_file_name(bad, v, ".json.bad");
     file_rename(dirfd, name, dirfd, bad, NULL);
     return NULL;
 }
@@ -413,7 +413,7 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
     }
     out->number = xcalloc(s.n + 1, sizeof *out->number);
     for (size_t i = 0; i < s.n && rc == 0; i++) {
-        json_t *j = s.num[i] > lowest ? load_one(c, dirfd, s.num[i], out) : NULL;
+        json_t *j = s.num[i] > lowest ? queue_load_one(c, dirfd, s.num[i], out) : NULL;
         if (!j)
             continue;
         out->number[json_array_size(out->alerts)] = s.num[i];
@@ -440,7 +440,7 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
             out->channel[ch].dropped = (unsigned)(dropped < UINT32_MAX ? dropped : UINT32_MAX);
             out->channel[ch].damaged = (unsigned)(bad < dropped ? bad : dropped);
         }
-        tidy(c, dirfd, &s);
+        queue_tidy(c, dirfd, &s);
     }
     shelf_free(&s);
     return rc;
@@ -462,6 +462,6 @@ int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_
     if (write_mark(c, dirfd, ch, upto, e) < 0)
         return -1;
     if (read_shelf(c, dirfd, &s, NULL) == 0)
-        tidy(c, dirfd, &s);
+        queue_tidy(c, dirfd, &s);
     return 0;
 }

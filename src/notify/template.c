@@ -8,7 +8,7 @@
 #define WORD_CHARS "abcdefghijklmnopqrstuvwxyz_"
 
 /* Returns the severity in the words that alerting services use. */
-static const char *severity(const json_t *a)
+static const char *template_severity(const json_t *a)
 {
     static const char *const critical[] = {"down", "waiting", "sentinel", "restoring", NULL},
                              *const warning[] = {"check",   "drill",   "pause",
@@ -23,7 +23,7 @@ static const char *severity(const json_t *a)
 
 /* An incident lasts from its first alert to its end. Events without duration resolve at once, so
  * that no incident stays open. */
-static const char *state(const json_t *a)
+static const char *template_state(const json_t *a)
 {
     const char *event = js_text(a, "event");
     bool over = strcmp(js_text(a, "kind"), "recovered") == 0 || strcmp(event, "restored") == 0 ||
@@ -43,7 +43,7 @@ static void short_text(struct buf *out, const struct message *m)
     }
 }
 
-static void put(json_t *o, const char *name, const char *value)
+static void template_put(json_t *o, const char *name, const char *value)
 {
     json_object_set_new(o, name, json_string(value));
 }
@@ -59,17 +59,17 @@ json_t *template_values(const struct message *m, const char *url)
     message_id(&id, m);
     buf_adds(&incident, "worldkeeper-");
     message_incident(&incident, a);
-    put(o, "subject", subject.p);
-    put(o, "text", text.p);
-    put(o, "id", id.p);
-    put(o, "dedup_key", incident.p);
-    put(o, "state", state(a));
-    put(o, "severity", severity(a));
-    put(o, "url", url ? url : "");
+    template_put(o, "subject", subject.p);
+    template_put(o, "text", text.p);
+    template_put(o, "id", id.p);
+    template_put(o, "dedup_key", incident.p);
+    template_put(o, "state", template_state(a));
+    template_put(o, "severity", template_severity(a));
+    template_put(o, "url", url ? url : "");
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         SCOPED(buf_free) struct buf v = {0};
         message_field(&v, a, fields[i], 255);
-        put(o, fields[i], v.p ? v.p : "");
+        template_put(o, fields[i], v.p ? v.p : "");
     }
     return o;
 }
@@ -95,7 +95,7 @@ static void add_percent(struct buf *out, const char *value)
 }
 
 /* Returns the length of the placeholder at `s`, or 0 if there is none. */
-static size_t placeholder(const char *s)
+static size_t template_placeholder(const char *s)
 {
     size_t n = s[0] == '{' ? strspn(s + 1, WORD_CHARS) : 0;
     return n && s[n + 1] == '}' ? n + 2 : 0;
@@ -106,7 +106,7 @@ int template_fill(struct buf *out, const char *text, enum template_escape escape
 {
     buf_adds(out, "");
     for (size_t n; *text; text += n ? n : 1) {
-        n = placeholder(text);
+        n = template_placeholder(text);
         if (!n) {
             buf_addc(out, *text);
             continue;

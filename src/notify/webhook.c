@@ -151,7 +151,7 @@ struct answer {
 };
 
 /* Returns 0 to make libcurl abort, so that a server cannot send headers without end. */
-static size_t on_header(char *data, size_t size, size_t n, void *arg)
+static size_t webhook_on_header(char *data, size_t size, size_t n, void *arg)
 {
     struct answer *a = arg;
     (void)data;
@@ -159,7 +159,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg)
     return a->headers > ANSWER_CAP ? 0 : size * n;
 }
 
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static size_t webhook_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct answer *a = arg;
     size_t len = size * n;
@@ -331,8 +331,8 @@ static int http_request(const struct curl_target *t, const char *url_file, const
     if (rc == 0) {
         CURL_SET(&w, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         CURL_SET(&w, CURLOPT_USERAGENT, "worldkeeper/" WK_VERSION);
-        CURL_SET(&w, CURLOPT_WRITEFUNCTION, on_body);
-        CURL_SET(&w, CURLOPT_HEADERFUNCTION, on_header);
+        CURL_SET(&w, CURLOPT_WRITEFUNCTION, webhook_on_body);
+        CURL_SET(&w, CURLOPT_HEADERFUNCTION, webhook_on_header);
     }
     if (rc == 0 && c->body)
         rc = set_content(&w, c, &headers, e);
@@ -368,10 +368,10 @@ static int read_files(const struct config_webhook *hook, struct webhook_files *f
 }
 
 /* Sends one request. The format or the template makes the body of `m`. */
-static int send_one(const struct config *cfg, const struct config_webhook *hook,
-                    const struct curl_target *t, const char *template, const char *headers,
-                    enum request_depth depth, const struct message *m, struct request_result *r,
-                    struct err *e)
+static int webhook_send_one(const struct config *cfg, const struct config_webhook *hook,
+                            const struct curl_target *t, const char *template, const char *headers,
+                            enum request_depth depth, const struct message *m,
+                            struct request_result *r, struct err *e)
 {
     /* The template is filled even without a message, to check that each placeholder is known. */
     static const char form[] = "x-www-form-urlencoded";
@@ -408,7 +408,7 @@ static int send_each(const struct config *cfg, const struct config_webhook *hook
         json_auto_t *list = json_pack("[O]", a);
         struct message one = {list, i ? 0 : m->dropped, i ? 0 : m->damaged};
         request_result_free(r);
-        if (send_one(cfg, hook, t, template, headers, REQUEST_SEND, &one, r, e) < 0) {
+        if (webhook_send_one(cfg, hook, t, template, headers, REQUEST_SEND, &one, r, e) < 0) {
             r->accepted = false;
             return -1;
         }
@@ -436,8 +436,8 @@ int webhook_request(const struct config *c, const struct config_webhook *hook,
     if (rc == 0 && template && depth == REQUEST_SEND && template_each(template))
         rc = send_each(c, hook, &t, template, f.headers.p, m, r, e);
     else if (rc == 0)
-        rc = send_one(c, hook, &t, template, f.headers.p, depth, depth == REQUEST_SEND ? m : NULL,
-                      r, e);
+        rc = webhook_send_one(c, hook, &t, template, f.headers.p, depth,
+                              depth == REQUEST_SEND ? m : NULL, r, e);
     buf_free(&f.body);
     buf_free(&f.headers);
     return rc;

@@ -34,7 +34,7 @@ int age_public(const unsigned char secret[AGE_KEY], unsigned char out[AGE_KEY], 
 
 /* Computes the X25519 shared secret. Fails for a peer value that makes every secret the same, as
  * X25519 requires. */
-static bool agree(const struct age_wrap *w, unsigned char out[AGE_KEY])
+static bool age_crypto_agree(const struct age_wrap *w, unsigned char out[AGE_KEY])
 {
     size_t len = AGE_KEY;
     EVP_PKEY *own = EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, NULL, w->secret, AGE_KEY);
@@ -49,8 +49,8 @@ static bool agree(const struct age_wrap *w, unsigned char out[AGE_KEY])
     return done;
 }
 
-static bool hmac(const void *key, size_t key_len, const void *data, size_t len,
-                 unsigned char out[AGE_KEY])
+static bool age_crypto_hmac(const void *key, size_t key_len, const void *data, size_t len,
+                            unsigned char out[AGE_KEY])
 {
     unsigned got = 0;
     return HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &got) && got == AGE_KEY;
@@ -65,7 +65,8 @@ int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, c
     unsigned char prk[AGE_KEY];
     buf_adds(&last, info);
     buf_addc(&last, 1);
-    bool done = hmac(salt, salt_len, key, len, prk) && hmac(prk, sizeof prk, last.p, last.len, out);
+    bool done = age_crypto_hmac(salt, salt_len, key, len, prk) &&
+                age_crypto_hmac(prk, sizeof prk, last.p, last.len, out);
     OPENSSL_cleanse(prk, sizeof prk);
     return done ? 0 : age_failed("derive a key", e);
 }
@@ -77,9 +78,9 @@ int age_wrap_key(const struct age_wrap *w, unsigned char out[AGE_KEY], struct er
     unsigned char shared[AGE_KEY], salt[2 * AGE_KEY];
     memcpy(salt, w->share, AGE_KEY);
     memcpy(salt + AGE_KEY, w->recipient, AGE_KEY);
-    int rc = agree(w, shared) ? age_derive(shared, sizeof shared, salt, sizeof salt,
-                                           "age-encryption.org/v1/X25519", out, e)
-                              : age_failed("agree on a key by X25519", e);
+    int rc = age_crypto_agree(w, shared) ? age_derive(shared, sizeof shared, salt, sizeof salt,
+                                                      "age-encryption.org/v1/X25519", out, e)
+                                         : age_failed("agree on a key by X25519", e);
     OPENSSL_cleanse(shared, sizeof shared);
     return rc;
 }
@@ -90,7 +91,7 @@ int age_header_mac(const unsigned char file_key[AGE_FILE_KEY], const struct buf 
     unsigned char key[AGE_KEY];
     if (age_derive(file_key, AGE_FILE_KEY, "", 0, "header", key, e) < 0)
         return -1;
-    bool done = hmac(key, sizeof key, header->p, header->len, out);
+    bool done = age_crypto_hmac(key, sizeof key, header->p, header->len, out);
     OPENSSL_cleanse(key, sizeof key);
     return done ? 0 : age_failed("compute an HMAC", e);
 }

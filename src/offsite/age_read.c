@@ -26,7 +26,7 @@ struct age_reader {
     struct err failed; /* ERR_NONE: no error yet */
 };
 
-static int damaged(struct err *e, const char *what)
+static int age_read_damaged(struct err *e, const char *what)
 {
     return err_set(e, ERR_DAMAGED, 0, "not a sound age file: %s", what);
 }
@@ -43,7 +43,7 @@ struct age_reader *age_read_open(const struct age_keys *identities, age_sink_fn 
 /* ---- the header ---- */
 
 /* Returns the line at *at without its end and moves *at to the next line; NULL if there is none. */
-static const char *next_line(const struct buf *b, size_t *at, size_t *len)
+static const char *age_read_next_line(const struct buf *b, size_t *at, size_t *len)
 {
     const char *line = b->p + *at, *nl = memchr(line, '\n', b->len - *at);
     if (!nl)
@@ -55,8 +55,8 @@ static const char *next_line(const struct buf *b, size_t *at, size_t *len)
 
 /* Tries to open the stanza with each identity, because a stanza does not name its recipient.
  * Returns true if one of them gives the file's key. */
-static bool unwrap(struct age_reader *r, const unsigned char share[AGE_KEY],
-                   const unsigned char body[AGE_KEY])
+static bool age_read_unwrap(struct age_reader *r, const unsigned char share[AGE_KEY],
+                            const unsigned char body[AGE_KEY])
 {
     static const unsigned char nonce[12];
     unsigned char key[AGE_KEY];
@@ -80,7 +80,7 @@ static const char *stanza_body(const struct buf *b, size_t *at, size_t *len)
     size_t n, total = 0;
     const char *line, *first = NULL;
     do {
-        line = next_line(b, at, &n);
+        line = age_read_next_line(b, at, &n);
         if (!line || n > 64)
             return NULL;
         first = first ? first : line;
@@ -98,12 +98,12 @@ static int read_stanza(struct age_reader *r, const char *line, size_t len, size_
     size_t body_len;
     const char *text = stanza_body(&r->header, at, &body_len);
     if (!text)
-        return damaged(e, "a recipient's part has no end");
+        return age_read_damaged(e, "a recipient's part has no end");
     if (len < front || memcmp(line, AGE_STANZA, front) != 0)
         return 0; /* a stanza type that is not supported */
     if (!age_unbase64(line + front, len - front, share) || !age_unbase64(text, body_len, body))
-        return damaged(e, "an X25519 recipient's part is malformed");
-    *opened = *opened || unwrap(r, share, body);
+        return age_read_damaged(e, "an X25519 recipient's part is malformed");
+    *opened = *opened || age_read_unwrap(r, share, body);
     return 0;
 }
 
@@ -116,11 +116,12 @@ static int check_mac(struct age_reader *r, const char *line, size_t len, struct 
     unsigned char said[AGE_KEY], mac[AGE_KEY];
     if (len != front + 1 + AGE_B64 || line[front] != ' ' ||
         !age_unbase64(line + front + 1, AGE_B64, said))
-        return damaged(e, "its header's last line is malformed");
+        return age_read_damaged(e, "its header's last line is malformed");
     struct buf upto = {.p = r->header.p, .len = (size_t)(line - r->header.p) + front};
     if (age_header_mac(r->file_key, &upto, mac, e) < 0)
         return -1;
-    return CRYPTO_memcmp(mac, said, AGE_KEY) == 0 ? 0 : damaged(e, "its header was changed");
+    return CRYPTO_memcmp(mac, said, AGE_KEY) == 0 ? 0
+                                                  : age_read_damaged(e, "its header was changed");
 }
 
 static int read_header(struct age_reader *r, struct err *e)
@@ -128,15 +129,15 @@ static int read_header(struct age_reader *r, struct err *e)
     size_t at = 0, len;
     bool opened = false;
     const char *line;
-    next_line(&r->header, &at, &len); /* skips the version */
-    while ((line = next_line(&r->header, &at, &len))) {
+    age_read_next_line(&r->header, &at, &len); /* skips the version */
+    while ((line = age_read_next_line(&r->header, &at, &len))) {
         if (len >= 3 && memcmp(line, "-> ", 3) == 0) {
             if (read_stanza(r, line, len, &at, &opened, e) < 0)
                 return -1;
             continue;
         }
         if (len < 3 || memcmp(line, AGE_MAC, 3) != 0 || at != r->header.len)
-            return damaged(e, "its header has a line that is none of a header's");
+            return age_read_damaged(e, "its header has a line that is none of a header's");
         if (!opened) {
             err_set(e, ERR_CONFIG, 0, "it is encrypted for none of the keys of identity_file");
             return err_hint(
@@ -144,7 +145,7 @@ static int read_header(struct age_reader *r, struct err *e)
         }
         return check_mac(r, line, len, e);
     }
-    return damaged(e, "its header has no end");
+    return age_read_damaged(e, "its header has no end");
 }
 
 /* Reads the bytes that belong to the header, line by line; the last line begins with "---". */
@@ -155,12 +156,12 @@ static int64_t take_header(struct age_reader *r, const unsigned char *p, size_t 
     const unsigned char *nl = memchr(p, '\n', len);
     size_t n = nl ? (size_t)(nl - p) + 1 : len, before = h->len;
     if (before + n > AGE_HEADER_MAX)
-        return damaged(e, "its header is too long");
+        return age_read_damaged(e, "its header is too long");
     buf_add(&r->header, p, n);
     size_t seen = h->len < version ? h->len : version;
     if (memcmp(h->p, AGE_VERSION, seen) != 0)
-        return damaged(e, "it does not begin with "
-                          "age-encryption.org/v1");
+        return age_read_damaged(e, "it does not begin with "
+                                   "age-encryption.org/v1");
     if (!nl)
         return (int64_t)n;
     const char *line = h->p + h->len - 1;
@@ -176,8 +177,8 @@ static int64_t take_header(struct age_reader *r, const unsigned char *p, size_t 
 
 /* ---- nonce and payload ---- */
 
-static size_t fill(unsigned char *to, size_t *filled, size_t size, const unsigned char *p,
-                   size_t len)
+static size_t age_read_fill(unsigned char *to, size_t *filled, size_t size, const unsigned char *p,
+                            size_t len)
 {
     size_t n = size - *filled < len ? size - *filled : len;
     memcpy(to + *filled, p, n);
@@ -189,7 +190,7 @@ static size_t fill(unsigned char *to, size_t *filled, size_t size, const unsigne
  * erased. */
 static int64_t take_nonce(struct age_reader *r, const unsigned char *p, size_t len, struct err *e)
 {
-    size_t n = fill(r->nonce, &r->filled, AGE_NONCE, p, len);
+    size_t n = age_read_fill(r->nonce, &r->filled, AGE_NONCE, p, len);
     if (r->filled < AGE_NONCE)
         return (int64_t)n;
     r->filled = 0;
@@ -208,9 +209,9 @@ static int open_chunk(struct age_reader *r, bool last, struct err *e)
     r->filled = 0;
     age_chunk_nonce(r->number, last, nonce);
     if (!age_unseal(r->key, nonce, r->sealed, n, r->plain))
-        return damaged(e, last ? "it was cut off or changed" : "it was changed");
+        return age_read_damaged(e, last ? "it was cut off or changed" : "it was changed");
     if (last && n == AGE_TAG && r->number > 0)
-        return damaged(e, "its last chunk is empty");
+        return age_read_damaged(e, "its last chunk is empty");
     r->number++;
     return n == AGE_TAG ? 0 : r->sink(r->arg, r->plain, n - AGE_TAG, e);
 }
@@ -221,12 +222,12 @@ static int64_t take_payload(struct age_reader *r, const unsigned char *p, size_t
 {
     if (r->filled == sizeof r->sealed && open_chunk(r, false, e) < 0)
         return -1;
-    return (int64_t)fill(r->sealed, &r->filled, sizeof r->sealed, p, len);
+    return (int64_t)age_read_fill(r->sealed, &r->filled, sizeof r->sealed, p, len);
 }
 
 /* Stores the error, so that each later call returns it again instead of reading the bytes after
  * it. */
-static int fail(struct age_reader *r, const struct err *why, struct err *e)
+static int age_read_fail(struct age_reader *r, const struct err *why, struct err *e)
 {
     r->failed = *why;
     return err_pass(e, why);
@@ -243,7 +244,7 @@ int age_read(struct age_reader *r, const void *data, size_t len, struct err *e)
                     : r->stage == NONCE ? take_nonce(r, p, len, &why)
                                         : take_payload(r, p, len, &why);
         if (n < 0)
-            return fail(r, &why, e);
+            return age_read_fail(r, &why, e);
         p += n;
         len -= (size_t)n;
     }
@@ -258,8 +259,8 @@ int age_read_end(struct age_reader *r, struct err *e)
     if (r->stage == PAYLOAD && open_chunk(r, true, &why) == 0)
         return 0;
     if (r->stage != PAYLOAD)
-        damaged(&why, "it ends in its header");
-    return fail(r, &why, e);
+        age_read_damaged(&why, "it ends in its header");
+    return age_read_fail(r, &why, e);
 }
 
 void age_read_free(struct age_reader *r)

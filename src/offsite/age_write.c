@@ -67,7 +67,7 @@ static int make_header(struct buf *out, const struct age_keys *recipients,
     return 0;
 }
 
-static int begin(struct age_writer *w, const struct age_keys *recipients, struct err *e)
+static int age_write_begin(struct age_writer *w, const struct age_keys *recipients, struct err *e)
 {
     SCOPED(buf_free) struct buf header = {0};
     unsigned char file_key[AGE_FILE_KEY], nonce[AGE_NONCE];
@@ -93,7 +93,7 @@ struct age_writer *age_write_open(const struct age_keys *recipients, age_sink_fn
     struct age_writer *w = xcalloc(1, sizeof *w);
     w->sink = sink;
     w->arg = arg;
-    if (begin(w, recipients, e) == 0)
+    if (age_write_begin(w, recipients, e) == 0)
         return w;
     age_write_free(w);
     return NULL;
@@ -112,7 +112,7 @@ static int put_chunk(struct age_writer *w, bool last, struct err *e)
 
 /* Stores the error: a file that lacks a chunk must not be ended, because a reader would accept
  * that end. */
-static int fail(struct age_writer *w, const struct err *why, struct err *e)
+static int age_write_fail(struct age_writer *w, const struct err *why, struct err *e)
 {
     w->failed = *why;
     return err_pass(e, why);
@@ -128,7 +128,7 @@ int age_write(struct age_writer *w, const void *data, size_t len, struct err *e)
         return err_pass(e, &w->failed);
     while (len > 0) {
         if (w->filled == AGE_CHUNK && put_chunk(w, false, &why) < 0)
-            return fail(w, &why, e);
+            return age_write_fail(w, &why, e);
         size_t n = AGE_CHUNK - w->filled < len ? AGE_CHUNK - w->filled : len;
         memcpy(w->plain + w->filled, p, n);
         w->filled += n;
@@ -143,7 +143,7 @@ int age_write_end(struct age_writer *w, struct err *e)
     struct err why = {0};
     if (w->failed.cls != ERR_NONE)
         return err_pass(e, &w->failed);
-    return put_chunk(w, true, &why) < 0 ? fail(w, &why, e) : 0;
+    return put_chunk(w, true, &why) < 0 ? age_write_fail(w, &why, e) : 0;
 }
 
 void age_write_free(struct age_writer *w)

@@ -80,7 +80,7 @@ static bool is_proven(const struct copy_part *p, const char *world)
 
 /* Returns the time at the end of "…-20260131T235959Z". Returns 0 if there is none; the dump then
  * counts as the oldest. */
-static wall_t time_of(const char *name)
+static wall_t copies_time_of(const char *name)
 {
     struct tm tm = {0};
     const char *dash = strrchr(name, '-'),
@@ -89,7 +89,7 @@ static wall_t time_of(const char *name)
     return (wall_t){s > 0 ? s * 1000 : 0};
 }
 
-static int newest_first(const void *a, const void *b)
+static int copies_newest_first(const void *a, const void *b)
 {
     const struct copy_dump *x = a, *y = b;
     if (x->generation != y->generation)
@@ -99,9 +99,9 @@ static int newest_first(const void *a, const void *b)
     return strcmp(y->name, x->name);
 }
 
-static struct copy_dump named(const char *name, const char *world)
+static struct copy_dump copies_named(const char *name, const char *world)
 {
-    struct copy_dump d = {.at = time_of(name), .size = -1};
+    struct copy_dump d = {.at = copies_time_of(name), .size = -1};
     manifest_parse_name(name, world, &d.generation, &d.sequence);
     snprintf(d.name, sizeof d.name, "%s", name);
     return d;
@@ -111,26 +111,26 @@ struct copy_dump *copies_dump(const struct copies *c, const char *name)
 {
     if (c->dump_count == 0)
         return NULL;
-    struct copy_dump key = named(name, c->world);
-    return bsearch(&key, c->dumps, c->dump_count, sizeof key, newest_first);
+    struct copy_dump key = copies_named(name, c->world);
+    return bsearch(&key, c->dumps, c->dump_count, sizeof key, copies_newest_first);
 }
 
 struct copy_dump *copies_add_dump(struct copies *c, const char *name, const char *world)
 {
-    struct copy_dump *is = copies_dump(c, name), d = named(name, world);
+    struct copy_dump *is = copies_dump(c, name), d = copies_named(name, world);
     size_t at = c->dump_count;
     if (is)
         return is;
     c->world = world;
     c->dumps = xgrow(c->dumps, c->dump_count, sizeof *c->dumps);
-    while (at > 0 && newest_first(&c->dumps[at - 1], &d) > 0)
+    while (at > 0 && copies_newest_first(&c->dumps[at - 1], &d) > 0)
         at--;
     memmove(&c->dumps[at + 1], &c->dumps[at], (c->dump_count++ - at) * sizeof d);
     c->dumps[at] = d;
     return &c->dumps[at];
 }
 
-static int by_place(const void *a, const void *b)
+static int copies_by_place(const void *a, const void *b)
 {
     const struct copy_part *x = a, *y = b;
     if (x->number != y->number)
@@ -143,12 +143,12 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Returns the index of the first part that does not come before this one. */
-static size_t place_of(const struct copies *c, const struct copy_part *p)
+static size_t copies_place_of(const struct copies *c, const struct copy_part *p)
 {
     size_t from = 0, to = c->part_count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        if (by_place(&c->parts[middle], p) < 0)
+        if (copies_by_place(&c->parts[middle], p) < 0)
             from = middle + 1;
         else
             to = middle;
@@ -158,7 +158,7 @@ static size_t place_of(const struct copies *c, const struct copy_part *p)
 
 void copies_add_part(struct copies *c, const struct copy_part *p)
 {
-    size_t at = place_of(c, p);
+    size_t at = copies_place_of(c, p);
     c->parts = xgrow(c->parts, c->part_count, sizeof *c->parts);
     memmove(&c->parts[at + 1], &c->parts[at], (c->part_count++ - at) * sizeof *p);
     c->parts[at] = *p;
@@ -166,7 +166,7 @@ void copies_add_part(struct copies *c, const struct copy_part *p)
 
 size_t copies_part(const struct copies *c, uint64_t number, int64_t made)
 {
-    return place_of(
+    return copies_place_of(
         c, &(struct copy_part){.number = number, .made = made, .from = 0, .to = UINT64_MAX});
 }
 
@@ -237,7 +237,7 @@ static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
     if (!manifest && !attempt)
         return 0;
     SCOPED(xfree) char *name = xstrndup(file, len);
-    struct copy_dump d = named(name, l->world);
+    struct copy_dump d = copies_named(name, l->world);
     d.manifest = manifest;
     d.files = attempt ? 1U << (attempt - 1) : 0;
     d.size = manifest ? x->size : -1;
@@ -253,7 +253,7 @@ static void put_together(struct copies *c)
 {
     size_t kept = 0;
     if (c->dump_count)
-        qsort(c->dumps, c->dump_count, sizeof *c->dumps, newest_first);
+        qsort(c->dumps, c->dump_count, sizeof *c->dumps, copies_newest_first);
     for (size_t i = 0; i < c->dump_count; i++) {
         struct copy_dump *d = &c->dumps[i], *is = kept ? &c->dumps[kept - 1] : NULL;
         if (!is || strcmp(is->name, d->name) != 0) {
@@ -308,9 +308,9 @@ static int see_part(void *arg, const struct remote_entry *x, struct err *e)
     return 0;
 }
 
-static enum remote_result load(struct remote *r, const char *world, const char *folder,
-                               int (*see)(void *, const struct remote_entry *, struct err *),
-                               struct copies *out, struct err *e)
+static enum remote_result copies_load(struct remote *r, const char *world, const char *folder,
+                                      int (*see)(void *, const struct remote_entry *, struct err *),
+                                      struct copies *out, struct err *e)
 {
     struct listing l = {out, world};
     SCOPED(xfree) char *dir = xasprintf("%s/%s/", world, folder);
@@ -322,7 +322,7 @@ enum remote_result copies_load_dumps(struct remote *r, const char *world, struct
                                      struct err *e)
 {
     out->dump_count = 0;
-    enum remote_result got = load(r, world, "dumps", see_dump, out, e);
+    enum remote_result got = copies_load(r, world, "dumps", see_dump, out, e);
     put_together(out);
     return got;
 }
@@ -331,9 +331,9 @@ enum remote_result copies_load_parts(struct remote *r, const char *world, struct
                                      struct err *e)
 {
     out->part_count = 0;
-    enum remote_result got = load(r, world, "segments", see_part, out, e);
+    enum remote_result got = copies_load(r, world, "segments", see_part, out, e);
     if (out->part_count)
-        qsort(out->parts, out->part_count, sizeof *out->parts, by_place);
+        qsort(out->parts, out->part_count, sizeof *out->parts, copies_by_place);
     return got;
 }
 
@@ -348,7 +348,7 @@ static int by_time(const void *a, const void *b)
 /* Returns when the segment that was begun at `made` ended, which is when the next one was begun.
  * The next one is found by time, because a machine that starts from scratch counts from 1 again.
  * Returns 0 for the last segment. */
-static int64_t ended(const int64_t *times, size_t count, int64_t made)
+static int64_t copies_ended(const int64_t *times, size_t count, int64_t made)
 {
     size_t from = 0, to = count;
     while (from < to) {
@@ -381,7 +381,7 @@ void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
             newest = c->dumps[i].at.ms > newest ? c->dumps[i].at.ms : newest;
         }
     for (size_t i = 0; i < c->part_count; i++) {
-        int64_t end = ended(times, count, c->parts[i].made);
+        int64_t end = copies_ended(times, count, c->parts[i].made);
         bool old = end < now.ms - keep && end < newest - SLACK_MS;
         /* Sequence numbers and start times disagree: the clock was set back, so times cannot
          * order these. */

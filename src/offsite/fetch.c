@@ -32,7 +32,7 @@
 #define SPARE_BYTES (16u << 20) /* bytes that must stay free */
 #define ROOM_TEXT TEXT_SHORT
 
-static int look(void *arg, uint64_t bytes, struct err *e)
+static int fetch_look(void *arg, uint64_t bytes, struct err *e)
 {
     (void)e;
     struct fetch *f = arg;
@@ -44,7 +44,7 @@ int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct prog
                struct err *e)
 {
     *f = (struct fetch){.cfg = cfg, .dirfd = dirfd, .progress = progress};
-    f->t.look = look;
+    f->t.look = fetch_look;
     f->t.look_arg = f;
     if (!cfg->offsite.url) {
         err_set(e, ERR_CONFIG, 0, "%s has no [offsite]", cfg->path);
@@ -155,8 +155,8 @@ static bool sizes_fit(const struct manifest *m)
 /* Reads the dump to `fd`, or only checks it. Two hashes are compared: of the stored bytes, which
  * needs no key, and of the dump, which is what counts. The size limits the transfer from the
  * start, so that a store that sends endlessly cannot fill the disk. */
-static int read_through(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
-                        struct err *e)
+static int fetch_read_through(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
+                              struct err *e)
 {
     char name[COPY_NAME_MAX];
     struct transfer_stored is, plain;
@@ -178,16 +178,17 @@ static int read_through(struct fetch *f, const struct manifest *m, int fd, bool 
 
 /* Damage counts only if it is found twice: a proxy or memory may have caused it once, and the
  * dump before this one lacks the changes since. */
-static int read_file(struct fetch *f, const struct manifest *m, int fd, bool decrypt, struct err *e)
+static int fetch_read_file(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
+                           struct err *e)
 {
     struct err why = {0};
-    if (read_through(f, m, fd, decrypt, &why) == 0)
+    if (fetch_read_through(f, m, fd, decrypt, &why) == 0)
         return 0;
     if (why.cls != ERR_DAMAGED)
         return err_pass(e, &why);
     if (fd >= 0 && (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0))
         return err_sys(e, errno, "cannot fetch %s once more", m->copy.file);
-    return read_through(f, m, fd, decrypt, e);
+    return fetch_read_through(f, m, fd, decrypt, e);
 }
 
 static int need_identity(const struct fetch *f, const char *file, struct err *e)
@@ -202,7 +203,7 @@ static int need_identity(const struct fetch *f, const char *file, struct err *e)
 
 int fetch_verify(struct fetch *f, const struct manifest *m, struct err *e)
 {
-    return read_file(f, m, -1, f->t.identities.count || !is_sealed(m->copy.file), e);
+    return fetch_read_file(f, m, -1, f->t.identities.count || !is_sealed(m->copy.file), e);
 }
 
 int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
@@ -212,7 +213,7 @@ int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
 
 /* Checks the free space before anything is fetched, because a restore that fails in the middle
  * for lack of space has already cost an hour of the outage. */
-static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
+static int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 {
     struct statvfs s;
     char need[TEXT_SHORT], spare[TEXT_SHORT], is[TEXT_SHORT];
@@ -233,8 +234,8 @@ static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 
 /* Returns 1 if the part's bytes were appended. Returns 0 if the part has no good copy, which
  * `why` explains; none of its bytes remain in the file. */
-static int read_part(struct fetch *f, const struct copy_part *p, int fd, struct err *why,
-                     struct err *e)
+static int fetch_read_part(struct fetch *f, const struct copy_part *p, int fd, struct err *why,
+                           struct err *e)
 {
     char name[COPY_NAME_MAX];
     struct transfer_stored is, plain;
@@ -256,7 +257,7 @@ static int read_part(struct fetch *f, const struct copy_part *p, int fd, struct 
     return 0;
 }
 
-static void pass(struct fetch *f, struct err *why, const char *what)
+static void fetch_pass(struct fetch *f, struct err *why, const char *what)
 {
     if (f->passed.cls != ERR_NONE)
         return;
@@ -268,11 +269,12 @@ static void pass(struct fetch *f, struct err *why, const char *what)
 static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct err *e)
 {
     struct err why;
-    int is = read_part(f, p, fd, &why, e);
+    int is = fetch_read_part(f, p, fd, &why, e);
     if (is == 0)
-        is = read_part(f, p, fd, &why, e);
+        is = fetch_read_part(f, p, fd, &why, e);
     if (is == 0)
-        pass(f, &why, "a part of the journal in the store is damaged; what is before it is used");
+        fetch_pass(f, &why,
+                   "a part of the journal in the store is damaged; what is before it is used");
     return is;
 }
 
@@ -297,7 +299,7 @@ static int fetch_parts(struct fetch *f, size_t first, int fd, uint64_t *got, str
 }
 
 /* Treats a read error of the disk as damage, as the readers of the journal do. */
-static int unread(struct err *e)
+static int fetch_unread(struct err *e)
 {
     if (e->cls == ERR_SYSTEM && e->num == EIO)
         e->cls = ERR_DAMAGED;
@@ -306,7 +308,7 @@ static int unread(struct err *e)
 
 /* Returns 1 if the segment exists here. A segment of the same number that was begun at another
  * time belongs to another life of the world, whose changes must not be mixed with these. */
-static int is_here(int dirfd, const char *file, const struct copy_part *of, struct err *e)
+static int fetch_is_here(int dirfd, const char *file, const struct copy_part *of, struct err *e)
 {
     struct segment_head head;
     struct segment_sum sum;
@@ -314,7 +316,7 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
     if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_sys(e, errno, "cannot look at %s", file);
     if (segment_peek(dirfd, file, &head, &sum, e) < 0)
-        return unread(e);
+        return fetch_unread(e);
     if (head.made.ms == of->made)
         return 1;
     err_set(e, ERR_REFUSED, FETCH_OTHER_SEGMENT,
@@ -326,8 +328,8 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
 /* Returns in *size where the segment's complete transactions end. If a part ends exactly at the
  * file's end, the file is used as it is. Otherwise a write was interrupted or is still in
  * progress. */
-static int settle(const struct copies *c, size_t first, int dirfd, const char *file, int fd,
-                  uint64_t *size, struct err *e)
+static int fetch_settle(const struct copies *c, size_t first, int dirfd, const char *file, int fd,
+                        uint64_t *size, struct err *e)
 {
     const struct copy_part *of = &c->parts[first];
     struct stat st;
@@ -338,7 +340,7 @@ static int settle(const struct copies *c, size_t first, int dirfd, const char *f
          i++)
         if (c->parts[i].to == *size)
             return 0;
-    return segment_settled(dirfd, file, 0, size, e) < 0 ? unread(e) : 0;
+    return segment_settled(dirfd, file, 0, size, e) < 0 ? fetch_unread(e) : 0;
 }
 
 /* Returns the part that contains the bytes after `size`, or NULL if there is none. */
@@ -354,7 +356,7 @@ static const struct copy_part *part_after(const struct copies *c, size_t first, 
 
 /* Appends the bytes to the segment and never overwrites any, so that a reader that has the
  * segment open sees it grow. */
-static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
+static int fetch_append(int from, int to, uint64_t at, uint64_t end, struct err *e)
 {
     static char piece[65536];
     while (at < end) {
@@ -372,13 +374,13 @@ static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
 /* Fetches what a local segment lacks. Readers see complete transactions at any time. Bytes after
  * the last complete transaction are cut off only if the store has more, because otherwise a
  * follower may be writing them right now. */
-static int grow(struct fetch *f, int dirfd, size_t first, const char *file, struct err *e)
+static int fetch_grow(struct fetch *f, int dirfd, size_t first, const char *file, struct err *e)
 {
     const struct copy_part *p;
     SCOPED(xfree) char *part = xasprintf("%s.part", file);
     SCOPED(file_close) int fd = file_open(dirfd, file, O_RDWR, e);
     uint64_t size = 0;
-    if (fd < 0 || settle(&f->there, first, dirfd, file, fd, &size, e) < 0)
+    if (fd < 0 || fetch_settle(&f->there, first, dirfd, file, fd, &size, e) < 0)
         return -1;
     int rc = 1;
     if (part_after(&f->there, first, size) && ftruncate(fd, (off_t)size) < 0)
@@ -388,7 +390,7 @@ static int grow(struct fetch *f, int dirfd, size_t first, const char *file, stru
         if (got < 0)
             return -1;
         rc = lseek(got, (off_t)p->from, SEEK_SET) < 0 ? -1 : fetch_part(f, p, got, e);
-        if (rc == 1 && append(got, fd, size, p->to, e) < 0)
+        if (rc == 1 && fetch_append(got, fd, size, p->to, e) < 0)
             rc = -1;
         size = p->to;
         file_remove(dirfd, part, NULL);
@@ -412,9 +414,9 @@ static int bring_segment(struct fetch *f, int dirfd, size_t first, struct err *e
     char file[SEGMENT_NAME_MAX];
     uint64_t got;
     segment_name(f->cfg->name, of->number, file);
-    int here = is_here(dirfd, file, of, e);
+    int here = fetch_is_here(dirfd, file, of, e);
     if (here)
-        return here < 0 ? -1 : grow(f, dirfd, first, file, e);
+        return here < 0 ? -1 : fetch_grow(f, dirfd, first, file, e);
     SCOPED(xfree) char *part = xasprintf("%s.part", file);
     SCOPED(file_close) int fd = file_open(dirfd, part, O_RDWR | O_CREAT | O_TRUNC, e);
     if (fd < 0)
@@ -436,16 +438,17 @@ static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e
         return 0;
     if (why.cls != ERR_DAMAGED)
         return err_pass(e, &why);
-    pass(f, &why,
-         "the journal here is used as far as it is good; if its directory is moved away, what the "
-         "store has of it is fetched");
+    fetch_pass(
+        f, &why,
+        "the journal here is used as far as it is good; if its directory is moved away, what the "
+        "store has of it is fetched");
     return 0;
 }
 
 /* Returns true for the first part of the segment that was begun last under its number, unless it
  * ended before the dump. A world that was started from scratch counts from 1 again, and its
  * earlier segments are of no use to the restored world. */
-static bool is_wanted(const struct copies *c, size_t i, const bool *spare)
+static bool fetch_is_wanted(const struct copies *c, size_t i, const bool *spare)
 {
     const struct copy_part *p = &c->parts[i];
     bool first = i == 0 || !copy_part_is_of(&c->parts[i - 1], p->number, p->made);
@@ -468,7 +471,7 @@ static uint64_t segments_after(const struct fetch *f, const struct manifest *m, 
         char file[SEGMENT_NAME_MAX];
         struct stat st;
         segment_name(f->cfg->name, c.parts[i].number, file);
-        uint64_t there = is_wanted(&c, i, spare)
+        uint64_t there = fetch_is_wanted(&c, i, spare)
                              ? copies_reach(&c, c.parts[i].number, c.parts[i].made)
                              : 0,
                  here =
@@ -484,7 +487,7 @@ static int check_all_room(struct fetch *f, const struct manifest *m, struct err 
     SCOPED(xfree) bool *spare = xcalloc(f->there.part_count + 1, sizeof *spare);
     struct stat dump, there;
     if (f->there.part_count == 0)
-        return check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
+        return fetch_check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
     SCOPED(file_close) int dirfd = archive_dir(f->cfg, true, e);
     if (dirfd < 0)
         return -1;
@@ -492,10 +495,10 @@ static int check_all_room(struct fetch *f, const struct manifest *m, struct err 
         return err_sys(e, errno, "cannot look at the dump directory");
     uint64_t after = segments_after(f, m, dirfd, spare);
     if (dump.st_dev == there.st_dev)
-        return check_room(f->dirfd, f->cfg->dump_dir, number_sum(m->file_size, after), e);
-    return check_room(dirfd, f->cfg->journal_dir, after, e) < 0
+        return fetch_check_room(f->dirfd, f->cfg->dump_dir, number_sum(m->file_size, after), e);
+    return fetch_check_room(dirfd, f->cfg->journal_dir, after, e) < 0
                ? -1
-               : check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
+               : fetch_check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
 }
 
 int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_beside *b,
@@ -517,13 +520,13 @@ int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_be
 }
 
 /* Fetches the dump. Damage is reported at once, and the caller starts again if it wants to. A
- * second attempt as in read_file() is not possible, because the loaders have already seen the
+ * second attempt as in fetch_read_file() is not possible, because the loaders have already seen the
  * first bytes and cannot be given others. */
-static void bring(void *arg)
+static void fetch_bring(void *arg)
 {
     struct fetch_beside *b = arg;
     struct err why = {0};
-    if (read_through(b->f, b->m, b->file.fd, true, &why) == 0 && fsync(b->file.fd) < 0)
+    if (fetch_read_through(b->f, b->m, b->file.fd, true, &why) == 0 && fsync(b->file.fd) < 0)
         err_sys(&why, errno, "cannot sync %s", b->part);
     arrival_end(&b->file, &why);
 }
@@ -532,7 +535,7 @@ int fetch_beside_start(struct fetch_beside *b, struct err *e)
 {
     b->f->t.arrival = &b->file;
     b->f->progress = NULL; /* the caller's thread reports */
-    int failed = thread_group_start(&b->thread, bring, b);
+    int failed = thread_group_start(&b->thread, fetch_bring, b);
     return failed ? err_sys(e, failed, "cannot start a thread") : 0;
 }
 
@@ -591,7 +594,7 @@ void fetch_beside_close(struct fetch_beside *b)
 int fetch_dump(struct fetch *f, const struct manifest *m, struct err *e)
 {
     SCOPED(fetch_beside_close) struct fetch_beside b;
-    if (fetch_beside_open(f, m, &b, e) < 0 || read_file(f, m, b.file.fd, true, e) < 0)
+    if (fetch_beside_open(f, m, &b, e) < 0 || fetch_read_file(f, m, b.file.fd, true, e) < 0)
         return -1;
     return fsync(b.file.fd) < 0 ? err_sys(e, errno, "cannot sync %s", b.part) : make_dump(&b, e);
 }
@@ -604,11 +607,11 @@ int fetch_segments(struct fetch *f, const struct manifest *m, struct err *e)
         return 0;
     SCOPED(file_close) int dirfd = archive_dir(f->cfg, true, e);
     if (dirfd < 0 ||
-        check_room(dirfd, f->cfg->journal_dir, segments_after(f, m, dirfd, spare), e) < 0)
+        fetch_check_room(dirfd, f->cfg->journal_dir, segments_after(f, m, dirfd, spare), e) < 0)
         return -1;
     progress_phase(f->progress, "fetching", 0, 0);
     for (size_t i = 0; i < c->part_count; i++)
-        if (is_wanted(c, i, spare) && fetch_segment(f, dirfd, i, e) < 0)
+        if (fetch_is_wanted(c, i, spare) && fetch_segment(f, dirfd, i, e) < 0)
             return -1;
     return 0;
 }

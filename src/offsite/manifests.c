@@ -41,8 +41,8 @@ static unsigned named_file(const char *world, const struct copy_dump *d, const c
 /* With a key, a missing signature is as bad as a wrong one: otherwise an attacker who can write
  * to the store could simply omit it. The manifest names its data file, which must be in the
  * list, so that no manifest is accepted before its data. */
-static void parse(const struct buf *text, const char *world, struct copy_dump *d,
-                  struct manifest *m, struct err *why)
+static void manifests_parse(const struct buf *text, const char *world, struct copy_dump *d,
+                            struct manifest *m, struct err *why)
 {
     if (manifest_parse(text->p, text->len, d->name, m, why) < 0)
         return;
@@ -76,7 +76,7 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
     }
     d->attempt = 0;
     if (got == REMOTE_OK)
-        parse(&text, world, d, m, why);
+        manifests_parse(&text, world, d, m, why);
     d->manifest = got != REMOTE_MISSING;
     d->bad = why->cls != ERR_NONE;
     return REMOTE_OK;
@@ -84,7 +84,7 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
 
 /* ---- remembered manifests ---- */
 
-/* Remembers that the dump is ours, whatever is in the store now: parse() reverts it if that is
+/* Remembers that the dump is ours, whatever is in the store now: manifests_parse() reverts it if that is
  * another dump. What the manifest says is remembered only for the same size and stamp. */
 static void recall_dump(struct copies *c, const char *name, const char *line)
 {
@@ -128,7 +128,7 @@ int manifests_recall(int dirfd, const char *store, struct copies *c, uint64_t *g
 
 /* Returns what is remembered of other stores, by their names: a config that goes back to one of
  * them must still know whose it is. */
-static json_t *elsewhere(int dirfd, const char *store)
+static json_t *manifests_elsewhere(int dirfd, const char *store)
 {
     json_auto_t *o = NULL;
     struct err none;
@@ -163,7 +163,7 @@ int manifests_remember(int dirfd, const char *store, const struct copies *c, uin
     return kept_save(dirfd, KNOWN, KNOWN_MAX,
                      json_pack("{s:s, s:I, s:o, s:o}", "store", store, "generation",
                                (json_int_t)generation, "dumps", dumps, "elsewhere",
-                               elsewhere(dirfd, store)),
+                               manifests_elsewhere(dirfd, store)),
                      e);
 }
 

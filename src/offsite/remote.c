@@ -232,7 +232,7 @@ struct left_over {
 };
 
 /* Collects the names before deleting, because a store may not support changes during a list. */
-static int collect(void *arg, const struct remote_entry *x, struct err *e)
+static int remote_collect(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct left_over *l = arg;
     int64_t at = remote_part_time(x->name);
@@ -252,7 +252,7 @@ enum remote_result remote_sweep(struct remote *r, const char *dir, wall_t now, i
     r->pause = 0;
     if (!dir_valid(dir))
         return bad_name(dir, e);
-    enum remote_result got = r->kind->list(r, dir, &(struct remote_list){collect, &l}, e);
+    enum remote_result got = r->kind->list(r, dir, &(struct remote_list){remote_collect, &l}, e);
     for (size_t i = 0; i < l.count; i++) {
         if (got == REMOTE_OK) {
             got = r->kind->remove(r, l.names[i], e);

@@ -17,7 +17,7 @@
 /* ---- callbacks ---- */
 
 /* A caller's function failed: its error is kept, and libcurl is told to stop. */
-static size_t stop(struct remote_request *t, size_t refusal)
+static size_t remote_curl_stop(struct remote_request *t, size_t refusal)
 {
     t->stopped = true;
     return refusal;
@@ -33,29 +33,29 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
     char beyond;
     ssize_t got = from->read(from->arg, data, size * n, &t->stop), more = 0;
     if (got < 0)
-        return stop(t, CURL_READFUNC_ABORT);
+        return remote_curl_stop(t, CURL_READFUNC_ABORT);
     t->sent += got;
     if (got && t->sent == from->size)
         more = from->read(from->arg, &beyond, 1, &t->stop);
     if (more < 0)
-        return stop(t, CURL_READFUNC_ABORT);
+        return remote_curl_stop(t, CURL_READFUNC_ABORT);
     t->sent += more;
     if (from->size < 0 || t->sent == from->size || (got && t->sent < from->size))
         return (size_t)got;
     t->stop_is = remote_came(from, t->name, t->sent, &t->stop);
-    return stop(t, CURL_READFUNC_ABORT);
+    return remote_curl_stop(t, CURL_READFUNC_ABORT);
 }
 
 /* Passes only the body of a successful answer to the sink, where any other body would become part
  * of the file. The body of a refusal is text for people, and is kept up to a limit. */
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static size_t remote_curl_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct remote_request *t = arg;
     size_t len = size * n;
     long status = 0;
     t->r->request.api->easy_getinfo(t->r->request.h, CURLINFO_RESPONSE_CODE, &status);
     if (t->to && (status == 0 || (status >= 200 && status <= 299)))
-        return t->to->write(t->to->arg, data, len, &t->stop) < 0 ? stop(t, 0) : len;
+        return t->to->write(t->to->arg, data, len, &t->stop) < 0 ? remote_curl_stop(t, 0) : len;
     if (t->answer.len + len > ANSWER_CAP)
         return 0;
     buf_add(&t->answer, data, len);
@@ -85,7 +85,7 @@ static wall_t http_date(const char *s)
     return (wall_t){end && !*end ? (int64_t)timegm(&tm) * 1000 : 0};
 }
 
-static size_t on_header(char *data, size_t size, size_t n, void *arg)
+static size_t remote_curl_on_header(char *data, size_t size, size_t n, void *arg)
 {
     struct remote_request *t = arg;
     size_t len = size * n;
@@ -100,8 +100,8 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg)
 }
 
 /* Called at least once a second, even if the server is silent. */
-static int on_progress(void *arg, curl_off_t to_come, curl_off_t came, curl_off_t to_go,
-                       curl_off_t gone)
+static int remote_curl_on_progress(void *arg, curl_off_t to_come, curl_off_t came, curl_off_t to_go,
+                                   curl_off_t gone)
 {
     const struct remote_request *t = arg;
     (void)to_come;
@@ -131,11 +131,11 @@ int remote_request_begin(struct remote_request *t, const char *url, const char *
     if (curl_request_open(w, &target, e) < 0)
         return -1;
     CURL_SET(w, CURLOPT_MAXAGE_CONN, IDLE_MAX);
-    CURL_SET(w, CURLOPT_WRITEFUNCTION, on_body);
+    CURL_SET(w, CURLOPT_WRITEFUNCTION, remote_curl_on_body);
     CURL_SET(w, CURLOPT_WRITEDATA, t);
-    CURL_SET(w, CURLOPT_HEADERFUNCTION, on_header);
+    CURL_SET(w, CURLOPT_HEADERFUNCTION, remote_curl_on_header);
     CURL_SET(w, CURLOPT_HEADERDATA, t);
-    CURL_SET(w, CURLOPT_XFERINFOFUNCTION, on_progress);
+    CURL_SET(w, CURLOPT_XFERINFOFUNCTION, remote_curl_on_progress);
     CURL_SET(w, CURLOPT_XFERINFODATA, t);
     CURL_SET(w, CURLOPT_NOPROGRESS, 0L);
     if (cfg->max_rate) {

@@ -19,7 +19,8 @@
 
 /* Errors that are not listed may be temporary: an NFS server that is restarted answers ESTALE,
  * EIO or ETIMEDOUT for a while. */
-static enum remote_result failed(int num, struct err *e, const char *what, const char *name)
+static enum remote_result remote_dir_failed(int num, struct err *e, const char *what,
+                                            const char *name)
 {
     static const struct {
         int num;
@@ -117,7 +118,7 @@ static enum remote_result copy_in(struct remote *r, int fd, const char *name,
     ssize_t n;
     while ((n = from->read(from->arg, piece, REMOTE_PIECE, e)) > 0) {
         if (file_write_all(fd, piece, (size_t)n) < 0)
-            return failed(errno, e, "write", name);
+            return remote_dir_failed(errno, e, "write", name);
         bytes += n;
         remote_pace(r, (size_t)n);
     }
@@ -125,7 +126,7 @@ static enum remote_result copy_in(struct remote *r, int fd, const char *name,
         return REMOTE_STOPPED;
     enum remote_result got = remote_came(from, name, bytes, e);
     if (got == REMOTE_OK && fsync(fd) < 0)
-        return failed(errno, e, "write to the disk", name);
+        return remote_dir_failed(errno, e, "write to the disk", name);
     return got;
 }
 
@@ -159,30 +160,30 @@ static enum remote_result dir_put(struct remote *r, const char *name,
     const char *base;
     SCOPED(file_close) int dirfd = open_parent(r, name, true, &base);
     if (dirfd < 0)
-        return failed(errno, e, "make the directory of", name);
+        return remote_dir_failed(errno, e, "make the directory of", name);
     SCOPED(xfree) char *part = remote_part(base);
     SCOPED(file_close) int fd = openat(dirfd, part, O_WRONLY | O_CREAT | O_EXCL | FILE_FLAGS, 0600);
     if (fd < 0)
-        return failed(errno, e, "create", name);
+        return remote_dir_failed(errno, e, "create", name);
     enum remote_result got = copy_in(r, fd, name, from, e);
     if (got == REMOTE_OK && rename_new(dirfd, part, base) < 0)
-        got = failed(errno, e, "store", name);
+        got = remote_dir_failed(errno, e, "store", name);
     if (got != REMOTE_OK)
         unlinkat(dirfd, part, 0);
     else if (fsync(dirfd) < 0)
-        got = failed(errno, e, "write the directory of", name);
+        got = remote_dir_failed(errno, e, "write the directory of", name);
     return got;
 }
 
 /* Opens a file for reading. */
-static enum remote_result open_file(const struct remote *r, const char *name, int *fd,
-                                    struct stat *st, struct err *e)
+static enum remote_result remote_dir_open_file(const struct remote *r, const char *name, int *fd,
+                                               struct stat *st, struct err *e)
 {
     const char *base;
     SCOPED(file_close) int dirfd = open_parent(r, name, false, &base);
     *fd = dirfd < 0 ? -1 : openat(dirfd, base, O_RDONLY | FILE_FLAGS);
     if (*fd < 0 || fstat(*fd, st) < 0)
-        return failed(errno, e, "open", name);
+        return remote_dir_failed(errno, e, "open", name);
     if (S_ISREG(st->st_mode))
         return REMOTE_OK;
     err_set(e, ERR_REFUSED, 0, "%s is no file", name);
@@ -194,13 +195,13 @@ static enum remote_result dir_get(struct remote *r, const char *name, int64_t of
 {
     struct stat st;
     SCOPED(file_close) int fd = -1;
-    enum remote_result got = open_file(r, name, &fd, &st, e);
+    enum remote_result got = remote_dir_open_file(r, name, &fd, &st, e);
     SCOPED(xfree) char *piece = xcalloc(1, REMOTE_PIECE);
     ssize_t n = 1;
     while (got == REMOTE_OK && n > 0) {
         n = pread(fd, piece, REMOTE_PIECE, offset);
         if (n < 0)
-            return failed(errno, e, "read", name);
+            return remote_dir_failed(errno, e, "read", name);
         if (n > 0 && to->write(to->arg, piece, (size_t)n, e) < 0)
             return REMOTE_STOPPED;
         offset += n;
@@ -213,15 +214,15 @@ static enum remote_result dir_size(struct remote *r, const char *name, int64_t *
 {
     struct stat st = {0};
     SCOPED(file_close) int fd = -1;
-    enum remote_result got = open_file(r, name, &fd, &st, e);
+    enum remote_result got = remote_dir_open_file(r, name, &fd, &st, e);
     *size = got == REMOTE_OK ? st.st_size : -1;
     return got;
 }
 
 /* Passes a file on. An entry that is not a regular file, or was deleted meanwhile, is not
  * listed, but counts toward the limit. */
-static int list_one(struct remote_listing *l, int dirfd, const char *dir, const char *file,
-                    struct err *e)
+static int remote_dir_list_one(struct remote_listing *l, int dirfd, const char *dir,
+                               const char *file, struct err *e)
 {
     struct stat st;
     if (remote_listing_grows(l, sizeof(struct dirent), e) < 0)
@@ -247,14 +248,14 @@ static enum remote_result dir_list(struct remote *r, const char *dir, const stru
     int num = errno;
     if (!d) {
         file_close(&dirfd);
-        return num == ENOENT ? REMOTE_OK : failed(num, e, "list", dir);
+        return num == ENOENT ? REMOTE_OK : remote_dir_failed(num, e, "list", dir);
     }
     rewinddir(d); /* the top's descriptor shares its position with that of an earlier list */
     for (errno = 0; got == REMOTE_OK && (x = readdir(d)); errno = 0)
-        if (list_one(&l, dirfd, dir, x->d_name, e) < 0)
+        if (remote_dir_list_one(&l, dirfd, dir, x->d_name, e) < 0)
             got = REMOTE_STOPPED;
     if (got == REMOTE_OK && errno)
-        got = failed(errno, e, "list", dir);
+        got = remote_dir_failed(errno, e, "list", dir);
     closedir(d);
     return got;
 }
@@ -264,8 +265,9 @@ static enum remote_result dir_remove(struct remote *r, const char *name, struct 
     const char *base;
     SCOPED(file_close) int dirfd = open_parent(r, name, false, &base);
     if (dirfd < 0 || unlinkat(dirfd, base, 0) < 0)
-        return failed(errno, e, "delete", name);
-    return fsync(dirfd) == 0 ? REMOTE_OK : failed(errno, e, "write the directory of", name);
+        return remote_dir_failed(errno, e, "delete", name);
+    return fsync(dirfd) == 0 ? REMOTE_OK
+                             : remote_dir_failed(errno, e, "write the directory of", name);
 }
 
 const struct remote_kind remote_dir = {.open = dir_open,

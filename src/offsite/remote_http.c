@@ -27,7 +27,8 @@ static void url_of(struct buf *out, const struct remote *r, const char *name)
     http_encode(out, name, false);
 }
 
-static int begin(struct remote_request *t, const char *path, const char *verb, struct err *e)
+static int remote_http_begin(struct remote_request *t, const char *path, const char *verb,
+                             struct err *e)
 {
     SCOPED(buf_free) struct buf url = {0};
     struct curl_request *w = &t->r->request;
@@ -48,11 +49,11 @@ static int begin(struct remote_request *t, const char *path, const char *verb, s
 }
 
 /* Sends one short request without a body. */
-static enum remote_result ask(struct remote *r, const char *what, const char *name,
-                              const char *verb, struct err *e)
+static enum remote_result remote_http_ask(struct remote *r, const char *what, const char *name,
+                                          const char *verb, struct err *e)
 {
     struct remote_request t = {.r = r, .what = what, .name = name, .whole = true};
-    if (begin(&t, name, verb, e) < 0)
+    if (remote_http_begin(&t, name, verb, e) < 0)
         return REMOTE_REFUSED;
     enum remote_result got = http_run(&t, NULL, e);
     if (got != REMOTE_OK && t.status == 405)
@@ -63,20 +64,20 @@ static enum remote_result ask(struct remote *r, const char *what, const char *na
 
 static enum remote_result http_remove(struct remote *r, const char *name, struct err *e)
 {
-    return ask(r, "delete", name, "DELETE", e);
+    return remote_http_ask(r, "delete", name, "DELETE", e);
 }
 
 static enum remote_result dav_size(struct remote *r, const char *name, int64_t *size, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "look for", .name = name, .whole = true};
     *size = -1;
-    return begin(&t, name, NULL, e) < 0 ? REMOTE_REFUSED : http_size(&t, size, NULL, e);
+    return remote_http_begin(&t, name, NULL, e) < 0 ? REMOTE_REFUSED : http_size(&t, size, NULL, e);
 }
 
 /* Makes the directories of a name, once per connection. The server answers 405 for one that
  * exists (RFC 4918). Looking for it first would cost as much, and the result could be wrong a
  * moment later. */
-static enum remote_result make_dirs(struct remote *r, const char *name, struct err *e)
+static enum remote_result remote_http_make_dirs(struct remote *r, const char *name, struct err *e)
 {
     const char *slash = strrchr(name, '/');
     size_t len = slash ? (size_t)(slash + 1 - name) : 0;
@@ -86,7 +87,7 @@ static enum remote_result make_dirs(struct remote *r, const char *name, struct e
         if (name[i] != '/')
             continue;
         SCOPED(xfree) char *dir = xstrndup(name, i + 1);
-        enum remote_result got = ask(r, "make the directory", dir, "MKCOL", e);
+        enum remote_result got = remote_http_ask(r, "make the directory", dir, "MKCOL", e);
         if (got != REMOTE_OK && got != REMOTE_EXISTS)
             return got;
         err_clear(e);
@@ -96,11 +97,11 @@ static enum remote_result make_dirs(struct remote *r, const char *name, struct e
     return REMOTE_OK;
 }
 
-static enum remote_result upload(struct remote *r, const char *name, const char *part,
-                                 const struct remote_source *from, struct err *e)
+static enum remote_result remote_http_upload(struct remote *r, const char *name, const char *part,
+                                             const struct remote_source *from, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name, .from = from};
-    if (begin(&t, part, NULL, e) < 0)
+    if (remote_http_begin(&t, part, NULL, e) < 0)
         return REMOTE_REFUSED;
     enum remote_result got = http_run(&t, NULL, e);
     if (got == REMOTE_OK)
@@ -113,11 +114,12 @@ static enum remote_result upload(struct remote *r, const char *name, const char 
 
 /* "Overwrite: F" is the only condition of WebDAV that servers keep: of eight simultaneous
  * uploads with If-None-Match, mod_dav let several succeed. */
-static enum remote_result move(struct remote *r, const char *part, const char *name, struct err *e)
+static enum remote_result remote_http_move(struct remote *r, const char *part, const char *name,
+                                           struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name, .whole = true};
     SCOPED(buf_free) struct buf url = {0};
-    if (begin(&t, part, "MOVE", e) < 0)
+    if (remote_http_begin(&t, part, "MOVE", e) < 0)
         return REMOTE_REFUSED;
     url_of(&url, r, name);
     remote_request_header(&t, "Destination: %s", url.p);
@@ -131,12 +133,12 @@ static enum remote_result http_put(struct remote *r, const char *name,
                                    const struct remote_source *from, struct err *e)
 {
     SCOPED(xfree) char *part = remote_part(name);
-    enum remote_result got = make_dirs(r, name, e);
+    enum remote_result got = remote_http_make_dirs(r, name, e);
     if (got != REMOTE_OK)
         return got;
-    got = upload(r, name, part, from, e);
+    got = remote_http_upload(r, name, part, from, e);
     if (got == REMOTE_OK)
-        got = move(r, part, name, e);
+        got = remote_http_move(r, part, name, e);
     if (got != REMOTE_OK) {
         int64_t pause = r->pause;
         buf_clear(&r->made);
@@ -150,7 +152,7 @@ static enum remote_result dav_get(struct remote *r, const char *name, int64_t of
                                   const struct remote_sink *to, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "read", .name = name, .to = to};
-    if (begin(&t, name, NULL, e) < 0)
+    if (remote_http_begin(&t, name, NULL, e) < 0)
         return REMOTE_REFUSED;
     return http_get(&t, offset, NULL, e);
 }
@@ -169,7 +171,7 @@ struct listing {
 /* Compares element names without the namespace, because servers abbreviate it differently. Of an
  * href only the last component is used, because some servers write it with the host and some
  * without. A directory's href ends with '/', or the entry has <collection/>. */
-static int on_element(void *arg, const char *element, const char *text)
+static int remote_http_on_element(void *arg, const char *element, const char *text)
 {
     struct listing *l = arg;
     if (!text) {
@@ -197,7 +199,7 @@ static int on_element(void *arg, const char *element, const char *text)
     return 0;
 }
 
-static int on_listing(void *arg, const void *data, size_t len, struct err *e)
+static int remote_http_on_listing(void *arg, const void *data, size_t len, struct err *e)
 {
     struct listing *l = arg;
     l->e = e;
@@ -210,11 +212,12 @@ static enum remote_result http_list(struct remote *r, const char *dir, const str
     static const char body[] = "<?xml version=\"1.0\"?><propfind xmlns=\"DAV:\"><prop>"
                                "<getcontentlength/><getetag/><getlastmodified/><resourcetype/>"
                                "</prop></propfind>";
-    struct listing l = {.l = {.r = r, .to = to}, .dir = dir, .xml = {.element = on_element}};
+    struct listing l = {
+        .l = {.r = r, .to = to}, .dir = dir, .xml = {.element = remote_http_on_element}};
     l.xml.arg = &l;
-    const struct remote_sink sink = {on_listing, &l};
+    const struct remote_sink sink = {remote_http_on_listing, &l};
     struct remote_request t = {.r = r, .what = "list", .name = r->shown.p, .to = &sink};
-    if (begin(&t, dir, "PROPFIND", e) < 0)
+    if (remote_http_begin(&t, dir, "PROPFIND", e) < 0)
         return REMOTE_REFUSED;
     remote_request_header(&t, "Depth: 1");
     remote_request_header(&t, "Content-Type: application/xml");

@@ -49,7 +49,8 @@ struct proving {
     bool may_stay; /* deleting it may not be possible */
 };
 
-static enum remote_result store(struct proving *v, const struct sample *what, struct err *e)
+static enum remote_result remote_prove_store(struct proving *v, const struct sample *what,
+                                             struct err *e)
 {
     struct sample copy = *what;
     return remote_put(v->r, v->name,
@@ -57,7 +58,7 @@ static enum remote_result store(struct proving *v, const struct sample *what, st
 }
 
 /* Returns REMOTE_OK if exactly the stored bytes came back. */
-static enum remote_result read_back(struct proving *v, struct err *e)
+static enum remote_result remote_prove_read_back(struct proving *v, struct err *e)
 {
     struct sample back = {0};
     enum remote_result got =
@@ -68,7 +69,7 @@ static enum remote_result read_back(struct proving *v, struct err *e)
     return REMOTE_REFUSED;
 }
 
-static int listed(void *arg, const struct remote_entry *x, struct err *e)
+static int remote_prove_listed(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct proving *v = arg;
     (void)e;
@@ -76,9 +77,10 @@ static int listed(void *arg, const struct remote_entry *x, struct err *e)
     return 0;
 }
 
-static enum remote_result list(struct proving *v, const char *dir, struct err *e)
+static enum remote_result remote_prove_list(struct proving *v, const char *dir, struct err *e)
 {
-    enum remote_result got = remote_list(v->r, dir, &(struct remote_list){listed, v}, e);
+    enum remote_result got =
+        remote_list(v->r, dir, &(struct remote_list){remote_prove_listed, v}, e);
     if (got != REMOTE_OK || v->listed)
         return got;
     err_set(e, ERR_DAMAGED, 0, "%s: what was stored is not in its list", v->r->shown.p);
@@ -87,10 +89,10 @@ static enum remote_result list(struct proving *v, const char *dir, struct err *e
 
 /* Stores a second file under the same name, which must be refused: first as usual, then without
  * looking it up first. */
-static enum remote_result replace(struct proving *v, struct err *e)
+static enum remote_result remote_prove_replace(struct proving *v, struct err *e)
 {
     struct sample other = {.bytes = {1}};
-    enum remote_result got = store(v, &other, e);
+    enum remote_result got = remote_prove_store(v, &other, e);
     if (got != REMOTE_EXISTS) {
         if (got == REMOTE_OK)
             err_set(e, ERR_DAMAGED, 0, "%s: a second file replaced the first", v->r->shown.p);
@@ -98,9 +100,9 @@ static enum remote_result replace(struct proving *v, struct err *e)
     }
     err_clear(e);
     v->r->blind = true;
-    got = store(v, &other, NULL);
+    got = remote_prove_store(v, &other, NULL);
     v->r->blind = false;
-    if (got == REMOTE_EXISTS && read_back(v, e) != REMOTE_OK)
+    if (got == REMOTE_EXISTS && remote_prove_read_back(v, e) != REMOTE_OK)
         return REMOTE_REFUSED;
     v->p->conditional = got == REMOTE_OK       ? REMOTE_NO
                         : got == REMOTE_EXISTS ? REMOTE_YES
@@ -122,7 +124,7 @@ static void look_from_outside(struct proving *v, const char *dir)
     enum remote_result got =
         remote_get(v->r, v->name, 0, &(struct remote_sink){sample_write, &back}, NULL);
     v->listed = false;
-    bool read = got == REMOTE_OK || (list(v, dir, NULL) == REMOTE_OK && v->listed);
+    bool read = got == REMOTE_OK || (remote_prove_list(v, dir, NULL) == REMOTE_OK && v->listed);
     v->r->anonymous = false;
     v->p->public = read                                            ? REMOTE_YES
                    : got == REMOTE_DENIED || got == REMOTE_MISSING ? REMOTE_NO
@@ -220,17 +222,17 @@ enum remote_result remote_prove(struct remote *r, const char *dir, const char *l
         return REMOTE_REFUSED;
     r->unlocked = true; /* otherwise the file would stay */
     look_at_disk(r, local, p);
-    enum remote_result got = store(&v, &v.stored, e);
+    enum remote_result got = remote_prove_store(&v, &v.stored, e);
     if (got == REMOTE_EXISTS && v.may_stay) {
         err_clear(e);
         got = REMOTE_OK; /* stored by an earlier check */
     }
     if (got == REMOTE_OK) {
-        got = read_back(&v, e);
+        got = remote_prove_read_back(&v, e);
         if (got == REMOTE_OK)
-            got = list(&v, dir, e);
+            got = remote_prove_list(&v, dir, e);
         if (got == REMOTE_OK)
-            got = replace(&v, e);
+            got = remote_prove_replace(&v, e);
         look_from_outside(&v, dir);
         enum remote_result gone = take_away(&v, got == REMOTE_OK ? e : NULL);
         if (got == REMOTE_OK)

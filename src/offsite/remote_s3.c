@@ -24,7 +24,7 @@
 #define VERSION_MIN 0x075700           /* 7.87 accepts a given hash */
 #define COMPLETE_WAITS 10              /* timeouts: assembling parts takes that long */
 
-static enum remote_result s3_open(struct remote *r, struct err *e)
+static enum remote_result remote_s3_s3_open(struct remote *r, struct err *e)
 {
     const struct curl_api *api = curl_api(e);
     if (!api)
@@ -54,7 +54,7 @@ static enum remote_result s3_open(struct remote *r, struct err *e)
 
 /* ---- requests ---- */
 
-static void hash(const EVP_MD *type, const void *data, size_t len, unsigned char *out)
+static void remote_s3_hash(const EVP_MD *type, const void *data, size_t len, unsigned char *out)
 {
     if (EVP_Digest(data, len, out, NULL, type, NULL) != 1)
         abort(); /* libcrypto has no SHA-256 or MD5: no result would be valid */
@@ -65,7 +65,7 @@ static void hash_header(struct remote_request *t, const void *body, size_t len)
     unsigned char sha[32];
     char hex[65] = "UNSIGNED-PAYLOAD";
     if (body) {
-        hash(EVP_sha256(), body, len, sha);
+        remote_s3_hash(EVP_sha256(), body, len, sha);
         text_hex(sha, sizeof sha, hex);
     }
     remote_request_header(t, "x-amz-content-sha256: %s", hex);
@@ -73,8 +73,8 @@ static void hash_header(struct remote_request *t, const void *body, size_t len)
 
 /* Begins a request. `key`: NULL for the bucket itself. `query`: sorted and encoded, or NULL.
  * `body`: NULL if it is not known yet. */
-static int begin(struct remote_request *t, const char *key, const char *query, const void *body,
-                 size_t len, struct err *e)
+static int remote_s3_begin(struct remote_request *t, const char *key, const char *query,
+                           const void *body, size_t len, struct err *e)
 {
     struct remote *r = t->r;
     struct curl_request *w = &r->request;
@@ -176,7 +176,8 @@ static enum remote_result judge_code(const struct remote_request *t, const char 
     return t->status == 501 || strcmp(code, "NoSuchUpload") == 0 ? REMOTE_REFUSED : is;
 }
 
-static enum remote_result detail(struct remote_request *t, enum remote_result is, struct buf *text)
+static enum remote_result remote_s3_detail(struct remote_request *t, enum remote_result is,
+                                           struct buf *text)
 {
     struct said s = read_answer(t);
     t->explained = s.code[0] != '\0';
@@ -202,35 +203,35 @@ static enum remote_result s3_size(struct remote *r, const char *name, int64_t *s
 {
     struct remote_request t = {.r = r, .what = "look for", .name = name, .whole = true};
     *size = -1;
-    if (begin(&t, name, NULL, "", 0, e) < 0)
+    if (remote_s3_begin(&t, name, NULL, "", 0, e) < 0)
         return REMOTE_REFUSED;
-    return http_size(&t, size, detail, e);
+    return http_size(&t, size, remote_s3_detail, e);
 }
 
 static enum remote_result s3_get(struct remote *r, const char *name, int64_t offset,
                                  const struct remote_sink *to, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "read", .name = name, .to = to};
-    if (begin(&t, name, NULL, "", 0, e) < 0)
+    if (remote_s3_begin(&t, name, NULL, "", 0, e) < 0)
         return REMOTE_REFUSED;
-    return http_get(&t, offset, detail, e);
+    return http_get(&t, offset, remote_s3_detail, e);
 }
 
-static enum remote_result remove_at(struct remote *r, const char *name, const char *query,
-                                    struct err *e)
+static enum remote_result remote_s3_remove_at(struct remote *r, const char *name, const char *query,
+                                              struct err *e)
 {
     struct remote_request t = {.r = r, .what = "delete", .name = name, .whole = true};
-    if (begin(&t, name, query, "", 0, e) < 0)
+    if (remote_s3_begin(&t, name, query, "", 0, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_CUSTOMREQUEST, "DELETE");
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     remote_request_end(&t);
     return got;
 }
 
 static enum remote_result s3_remove(struct remote *r, const char *name, struct err *e)
 {
-    return remove_at(r, name, NULL, e);
+    return remote_s3_remove_at(r, name, NULL, e);
 }
 
 /* ---- storing ---- */
@@ -274,7 +275,7 @@ static void lock_headers(struct remote_request *t, bool begins, const void *data
     if (!lock)
         return;
     if (data) {
-        hash(EVP_md5(), data, len, md5);
+        remote_s3_hash(EVP_md5(), data, len, md5);
         EVP_EncodeBlock(base64, md5, sizeof md5);
         remote_request_header(t, "Content-MD5: %s", (char *)base64);
     }
@@ -286,22 +287,22 @@ static void lock_headers(struct remote_request *t, bool begins, const void *data
 }
 
 /* Sends bytes in memory with PUT: a whole object (`object`), or a part of an upload. */
-static enum remote_result put_bytes(struct remote *r, const char *name, const char *query,
-                                    bool object, const char *data, size_t len, char etag[130],
-                                    struct err *e)
+static enum remote_result remote_s3_put_bytes(struct remote *r, const char *name, const char *query,
+                                              bool object, const char *data, size_t len,
+                                              char etag[130], struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name};
     struct body body = {.p = data, .len = len, .t = &t};
     const struct remote_source from = {.read = body_read, .arg = &body, .size = (int64_t)len};
     t.from = &from;
-    if (begin(&t, name, query, data, len, e) < 0)
+    if (remote_s3_begin(&t, name, query, data, len, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_SEEKFUNCTION, body_seek);
     CURL_SET(&r->request, CURLOPT_SEEKDATA, &body);
     lock_headers(&t, object, data, len);
     if (object && !r->unconditional)
         remote_request_header(&t, "If-None-Match: *");
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     memcpy(etag, t.etag, sizeof t.etag);
     bool unknown = t.status == 501 && object && !r->unconditional;
     remote_request_end(&t);
@@ -309,16 +310,17 @@ static enum remote_result put_bytes(struct remote *r, const char *name, const ch
         return got;
     r->unconditional = true; /* conditions are not supported; the name was looked up */
     err_clear(e);
-    return put_bytes(r, name, query, object, data, len, etag, e);
+    return remote_s3_put_bytes(r, name, query, object, data, len, etag, e);
 }
 
-static enum remote_result s3_read(struct remote *r, const char *name, const struct remote_sink *to,
-                                  char version[REMOTE_VERSION], struct err *e)
+static enum remote_result remote_s3_s3_read(struct remote *r, const char *name,
+                                            const struct remote_sink *to,
+                                            char version[REMOTE_VERSION], struct err *e)
 {
     struct remote_request t = {.r = r, .what = "read", .name = name, .to = to, .whole = true};
-    if (begin(&t, name, NULL, "", 0, e) < 0)
+    if (remote_s3_begin(&t, name, NULL, "", 0, e) < 0)
         return REMOTE_REFUSED;
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     remote_request_end(&t);
     memcpy(version, t.etag, sizeof t.etag);
     if (got != REMOTE_OK || version[0])
@@ -336,7 +338,7 @@ static enum remote_result s3_replace(struct remote *r, const char *name, const s
     size_t len = version ? strlen(version) : 0;
     bool quoted = len > 2 && version[0] == '"' && version[len - 1] == '"';
     t.from = &from;
-    if (begin(&t, name, NULL, data->p, data->len, e) < 0)
+    if (remote_s3_begin(&t, name, NULL, data->p, data->len, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_SEEKFUNCTION, body_seek);
     CURL_SET(&r->request, CURLOPT_SEEKDATA, &body);
@@ -346,7 +348,7 @@ static enum remote_result s3_replace(struct remote *r, const char *name, const s
         remote_request_header(&t, "If-Match: %.*s", (int)(len - 2), version + 1);
     else
         remote_request_header(&t, "If-Match: %s", version);
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     memcpy(next, t.etag, sizeof t.etag);
     remote_request_end(&t);
     /* If the file was deleted, its version has changed as well. */
@@ -358,17 +360,18 @@ static void late_error(struct remote_request *t, enum remote_result is, struct e
 {
     SCOPED(buf_free) struct buf text = {0}, shown = {0};
     const struct curl_request *w = &t->r->request;
-    detail(t, is, &text);
+    remote_s3_detail(t, is, &text);
     text_clean(&shown, curl_request_leaks(w, text.p) ? "" : text.p, 300);
     err_set(e, ERR_UNREACHABLE, 200, "cannot store %s: %s: HTTP 200%s", t->name, w->host, shown.p);
 }
 
 /* Sends a POST and returns its answer in *said. */
-static enum remote_result post(struct remote *r, const char *name, const char *query,
-                               const struct buf *body, bool ends, struct said *said, struct err *e)
+static enum remote_result remote_s3_post(struct remote *r, const char *name, const char *query,
+                                         const struct buf *body, bool ends, struct said *said,
+                                         struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name, .whole = true};
-    if (begin(&t, name, query, body->p ? body->p : "", body->len, e) < 0)
+    if (remote_s3_begin(&t, name, query, body->p ? body->p : "", body->len, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
     CURL_SET(&r->request, CURLOPT_POSTFIELDS, body->p ? body->p : "");
@@ -381,7 +384,7 @@ static enum remote_result post(struct remote *r, const char *name, const char *q
         lock_headers(&t, true, NULL, 0);
     if (ends && !r->unconditional)
         remote_request_header(&t, "If-None-Match: *");
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     *said = read_answer(&t);
     bool unknown = t.status == 501 && ends && !r->unconditional;
     /* A long operation begins its answer with 200, and may still end with an error. */
@@ -394,7 +397,7 @@ static enum remote_result post(struct remote *r, const char *name, const char *q
         return got;
     r->unconditional = true;
     err_clear(e);
-    return post(r, name, query, body, ends, said, e);
+    return remote_s3_post(r, name, query, body, ends, said, e);
 }
 
 struct pieces {
@@ -406,7 +409,7 @@ struct pieces {
 };
 
 /* Fills the buffer from the source, until one of them ends. */
-static enum remote_result fill(struct pieces *p, const char *name, struct err *e)
+static enum remote_result remote_s3_fill(struct pieces *p, const char *name, struct err *e)
 {
     p->len = 0;
     while (!p->end && p->len < p->room) {
@@ -437,17 +440,17 @@ static enum remote_result put_parts(struct remote *r, const char *name, const ch
                     PARTS_MAX);
             return REMOTE_REFUSED;
         }
-        got = put_bytes(r, name, query.p, false, p->data, p->len, etag, e);
+        got = remote_s3_put_bytes(r, name, query.p, false, p->data, p->len, etag, e);
         if (got == REMOTE_MISSING || got == REMOTE_EXISTS)
             got = REMOTE_LATER;
         buf_printf(&list, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", n, etag);
         if (got == REMOTE_OK)
-            got = fill(p, name, e);
+            got = remote_s3_fill(p, name, e);
     }
     buf_adds(&list, "</CompleteMultipartUpload>");
     buf_clear(&query);
     buf_printf(&query, "uploadId=%s", id);
-    return got == REMOTE_OK ? post(r, name, query.p, &list, true, &said, e) : got;
+    return got == REMOTE_OK ? remote_s3_post(r, name, query.p, &list, true, &said, e) : got;
 }
 
 /* Sets the lock of the object again, because some stores forget the lock that was set when the
@@ -462,7 +465,8 @@ static enum remote_result lock_object(struct remote *r, const char *name, struct
         &body,
         "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>",
         text_utc((wall_t){clock_wall().ms + r->cfg->object_lock}, until));
-    enum remote_result got = put_bytes(r, name, "retention=", false, body.p, body.len, etag, e);
+    enum remote_result got =
+        remote_s3_put_bytes(r, name, "retention=", false, body.p, body.len, etag, e);
     if (got != REMOTE_OK)
         err_step(e, "stored, but not locked");
     return got == REMOTE_OK ? got : REMOTE_REFUSED;
@@ -476,7 +480,7 @@ static enum remote_result put_large(struct remote *r, const char *name, struct p
 {
     struct said said;
     SCOPED(buf_free) struct buf id = {0}, query = {0};
-    enum remote_result got = post(r, name, "uploads=", &(struct buf){0}, false, &said, e);
+    enum remote_result got = remote_s3_post(r, name, "uploads=", &(struct buf){0}, false, &said, e);
     if (got != REMOTE_OK)
         return got;
     if (!said.upload[0]) {
@@ -489,7 +493,7 @@ static enum remote_result put_large(struct remote *r, const char *name, struct p
     if (got != REMOTE_OK) {
         int64_t pause = r->pause;
         buf_printf(&query, "uploadId=%s", id.p);
-        remove_at(r, name, query.p, NULL);
+        remote_s3_remove_at(r, name, query.p, NULL);
         r->pause = pause;
         return got;
     }
@@ -510,16 +514,17 @@ static enum remote_result put_stream(struct remote *r, const char *name,
                                      const struct remote_source *from, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name, .from = from};
-    if (begin(&t, name, NULL, NULL, 0, e) < 0)
+    if (remote_s3_begin(&t, name, NULL, NULL, 0, e) < 0)
         return REMOTE_REFUSED;
     if (!r->unconditional)
         remote_request_header(&t, "If-None-Match: *");
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     bool unknown = t.status == 501 && !r->unconditional;
     remote_request_end(&t);
     if (!unknown)
         return got;
-    r->unconditional = true; /* as in put_bytes(); bytes that it accepted are sent again */
+    r->unconditional =
+        true; /* as in remote_s3_put_bytes(); bytes that it accepted are sent again */
     if (t.sent && (!from->again || from->again(from->arg, e) < 0))
         return REMOTE_LATER;
     err_clear(e);
@@ -536,9 +541,9 @@ static enum remote_result put_buffered(struct remote *r, const char *name,
     if (from->size >= 0 && from->size < (int64_t)p.room)
         p.room = (size_t)from->size + 1;
     p.data = xcalloc(1, p.room);
-    enum remote_result got = fill(&p, name, e);
+    enum remote_result got = remote_s3_fill(&p, name, e);
     if (got == REMOTE_OK)
-        got = p.end ? put_bytes(r, name, NULL, true, p.data, p.len, etag, e)
+        got = p.end ? remote_s3_put_bytes(r, name, NULL, true, p.data, p.len, etag, e)
                     : put_large(r, name, &p, e);
     free(p.data);
     return got;
@@ -574,7 +579,7 @@ struct page {
     size_t old_count;
 };
 
-static void keep_text(char *out, size_t size, const char *text)
+static void remote_s3_keep_text(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", strlen(text) < size ? text : "");
 }
@@ -601,7 +606,7 @@ static void upload_ended(struct page *p)
     p->old[p->old_count++] = xstrdup(p->upload);
 }
 
-static wall_t utc(const char *text)
+static wall_t remote_s3_utc(const char *text)
 {
     wall_t t = {0};
     SCOPED(xfree) char *copy = xstrndup(text, strcspn(text, ".Z"));
@@ -609,7 +614,7 @@ static wall_t utc(const char *text)
     return text_time_parse(zulu, clock_wall(), &t) == 0 ? t : (wall_t){0};
 }
 
-static int on_element(void *arg, const char *name, const char *text)
+static int remote_s3_on_element(void *arg, const char *name, const char *text)
 {
     struct page *p = arg;
     bool object = strcmp(name, "Contents") == 0, upload = strcmp(name, "Upload") == 0;
@@ -620,17 +625,17 @@ static int on_element(void *arg, const char *name, const char *text)
             p->begun.ms = 0;
         }
     } else if (strcmp(name, "Key") == 0) {
-        keep_text(p->key, sizeof p->key, text);
+        remote_s3_keep_text(p->key, sizeof p->key, text);
     } else if (strcmp(name, "Size") == 0) {
         p->l.x.size = remote_size_read(text);
     } else if (strcmp(name, "ETag") == 0) {
         remote_stamp(p->l.x.stamp, text);
     } else if (strcmp(name, "UploadId") == 0) {
-        keep_text(p->upload, sizeof p->upload, text);
+        remote_s3_keep_text(p->upload, sizeof p->upload, text);
     } else if (strcmp(name, "Initiated") == 0) {
-        p->begun = utc(text);
+        p->begun = remote_s3_utc(text);
     } else if (strcmp(name, "NextContinuationToken") == 0) {
-        keep_text(p->token, sizeof p->token, text);
+        remote_s3_keep_text(p->token, sizeof p->token, text);
     } else if (strcmp(name, "ListBucketResult") == 0 ||
                strcmp(name, "ListMultipartUploadsResult") == 0) {
         p->whole = true;
@@ -658,12 +663,12 @@ static enum remote_result read_page(struct remote *r, struct page *p, const char
 {
     const struct remote_sink sink = {on_page, p};
     struct remote_request t = {.r = r, .what = "list", .name = r->shown.p, .to = &sink};
-    p->xml = (struct xml){.element = on_element, .arg = p};
+    p->xml = (struct xml){.element = remote_s3_on_element, .arg = p};
     p->more = p->whole = false;
     p->token[0] = '\0';
-    if (begin(&t, NULL, query, "", 0, e) < 0)
+    if (remote_s3_begin(&t, NULL, query, "", 0, e) < 0)
         return REMOTE_REFUSED;
-    enum remote_result got = http_run(&t, detail, e);
+    enum remote_result got = http_run(&t, remote_s3_detail, e);
     remote_request_end(&t);
     if (got == REMOTE_MISSING)
         got = REMOTE_REFUSED; /* the bucket does not exist */
@@ -720,7 +725,7 @@ static enum remote_result s3_sweep(struct remote *r, const char *dir, wall_t bef
         buf_adds(&query, "uploadId=");
         http_encode(&query, p.old[i + 1], true);
         if (got == REMOTE_OK) {
-            got = remove_at(r, p.old[i], query.p, e);
+            got = remote_s3_remove_at(r, p.old[i], query.p, e);
             *removed += got == REMOTE_OK;
         }
         free(p.old[i]);
@@ -730,12 +735,12 @@ static enum remote_result s3_sweep(struct remote *r, const char *dir, wall_t bef
     return got;
 }
 
-const struct remote_kind remote_s3 = {.open = s3_open,
+const struct remote_kind remote_s3 = {.open = remote_s3_s3_open,
                                       .put = s3_put,
                                       .get = s3_get,
                                       .size = s3_size,
                                       .list = s3_list,
                                       .remove = s3_remove,
                                       .sweep = s3_sweep,
-                                      .read = s3_read,
+                                      .read = remote_s3_s3_read,
                                       .replace = s3_replace};

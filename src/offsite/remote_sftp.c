@@ -81,7 +81,7 @@ static enum remote_result sftp_open(struct remote *r, struct err *e)
 
 /* ---- requests ---- */
 
-static int begin(struct remote_request *t, const char *path, struct err *e)
+static int remote_sftp_begin(struct remote_request *t, const char *path, struct err *e)
 {
     SCOPED(buf_free) struct buf url = {0};
     struct curl_request *w = &t->r->request;
@@ -115,7 +115,7 @@ static CURLcode run_read(struct remote_request *t)
 }
 
 /* Appends a path as libcurl's commands require it: in quotes, and relative if the URL has "/~/". */
-static void quote(struct buf *out, const struct remote *r, const char *name)
+static void remote_sftp_quote(struct buf *out, const struct remote *r, const char *name)
 {
     const char *parts[] = {text_starts(r->url.path, "/~/") ? r->url.path + 3 : r->url.path, name};
     buf_addc(out, '"');
@@ -129,11 +129,12 @@ static void quote(struct buf *out, const struct remote *r, const char *name)
 }
 
 /* Looks up a name. Returns REMOTE_OK or REMOTE_MISSING, or an error. */
-static enum remote_result look(struct remote *r, const char *what, const char *name, struct err *e)
+static enum remote_result remote_sftp_look(struct remote *r, const char *what, const char *name,
+                                           struct err *e)
 {
     struct remote_request t = {.r = r, .what = what, .name = name, .whole = true};
     curl_off_t time = -1;
-    if (begin(&t, name, e) < 0)
+    if (remote_sftp_begin(&t, name, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_NOBODY, 1L);
     CURL_SET(&r->request, CURLOPT_FILETIME, 1L);
@@ -148,18 +149,18 @@ static enum remote_result look(struct remote *r, const char *what, const char *n
 }
 
 /* Runs "rename FROM TO" or "rm FROM". */
-static enum remote_result command(struct remote *r, const char *what, const char *verb,
-                                  const char *from, const char *to, struct err *e)
+static enum remote_result remote_sftp_command(struct remote *r, const char *what, const char *verb,
+                                              const char *from, const char *to, struct err *e)
 {
     struct remote_request t = {.r = r, .what = what, .name = to ? to : from, .whole = true};
     SCOPED(buf_free) struct buf line = {0};
-    if (begin(&t, "", e) < 0)
+    if (remote_sftp_begin(&t, "", e) < 0)
         return REMOTE_REFUSED;
     buf_printf(&line, "%s ", verb);
-    quote(&line, r, from);
+    remote_sftp_quote(&line, r, from);
     if (to) {
         buf_addc(&line, ' ');
-        quote(&line, r, to);
+        remote_sftp_quote(&line, r, to);
     }
     struct curl_slist *list = r->request.api->slist_append(NULL, line.p);
     CURL_SET(&r->request, CURLOPT_QUOTE, list);
@@ -182,23 +183,24 @@ static enum remote_result command(struct remote *r, const char *what, const char
 
 static enum remote_result sftp_remove(struct remote *r, const char *name, struct err *e)
 {
-    enum remote_result got = command(r, "delete", "rm", name, NULL, e);
+    enum remote_result got = remote_sftp_command(r, "delete", "rm", name, NULL, e);
     /* The server has few error codes, and some servers refuse to delete a missing file, so the
      * name is looked up. */
     bool unclear = got == REMOTE_LATER || got == REMOTE_DENIED;
-    return unclear && look(r, "delete", name, NULL) == REMOTE_MISSING ? REMOTE_MISSING : got;
+    return unclear && remote_sftp_look(r, "delete", name, NULL) == REMOTE_MISSING ? REMOTE_MISSING
+                                                                                  : got;
 }
 
 static enum remote_result sftp_look(struct remote *r, const char *name, struct err *e)
 {
-    return look(r, "store", name, e);
+    return remote_sftp_look(r, "store", name, e);
 }
 
-static enum remote_result upload(struct remote *r, const char *name, const char *part,
-                                 const struct remote_source *from, struct err *e)
+static enum remote_result remote_sftp_upload(struct remote *r, const char *name, const char *part,
+                                             const struct remote_source *from, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "store", .name = name, .from = from};
-    if (begin(&t, part, e) < 0)
+    if (remote_sftp_begin(&t, part, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_FTP_CREATE_MISSING_DIRS, (long)CURLFTP_CREATE_DIR);
     CURL_SET(&r->request, CURLOPT_NEW_FILE_PERMS, 0600L);
@@ -217,18 +219,18 @@ static enum remote_result sftp_put(struct remote *r, const char *name,
                                    const struct remote_source *from, struct err *e)
 {
     SCOPED(xfree) char *part = remote_part(name);
-    enum remote_result got = upload(r, name, part, from, e);
+    enum remote_result got = remote_sftp_upload(r, name, part, from, e);
     bool sent = got == REMOTE_OK;
     if (sent)
-        got = command(r, "store", "rename", part, name, e);
+        got = remote_sftp_command(r, "store", "rename", part, name, e);
     if (got == REMOTE_OK)
         return got;
     int64_t pause = r->pause;
     /* an upload that was denied is not tried in other ways, because each is a login */
     if ((got == REMOTE_LATER || (sent && got == REMOTE_DENIED)) &&
-        look(r, "store", name, NULL) == REMOTE_OK)
+        remote_sftp_look(r, "store", name, NULL) == REMOTE_OK)
         got = remote_exists(name, e);
-    command(r, "delete", "rm", part, NULL, NULL);
+    remote_sftp_command(r, "delete", "rm", part, NULL, NULL);
     r->pause = pause;
     return got;
 }
@@ -237,7 +239,7 @@ static enum remote_result sftp_get(struct remote *r, const char *name, int64_t o
                                    const struct remote_sink *to, struct err *e)
 {
     struct remote_request t = {.r = r, .what = "read", .name = name, .to = to};
-    if (begin(&t, name, e) < 0)
+    if (remote_sftp_begin(&t, name, e) < 0)
         return REMOTE_REFUSED;
     CURL_SET(&r->request, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)offset);
     CURLcode rc = run_read(&t);
@@ -276,7 +278,7 @@ static int line_read(struct listing *l, struct err *e)
     return remote_listing_entry(&l->l, name, e);
 }
 
-static int on_listing(void *arg, const void *data, size_t len, struct err *e)
+static int remote_sftp_on_listing(void *arg, const void *data, size_t len, struct err *e)
 {
     struct listing *l = arg;
     if (remote_listing_grows(&l->l, len, e) < 0)
@@ -295,9 +297,9 @@ static enum remote_result sftp_list(struct remote *r, const char *dir, const str
                                     struct err *e)
 {
     struct listing l = {.l = {.r = r, .to = to}, .dir = dir};
-    const struct remote_sink sink = {on_listing, &l};
+    const struct remote_sink sink = {remote_sftp_on_listing, &l};
     struct remote_request t = {.r = r, .what = "list", .name = r->shown.p, .to = &sink};
-    if (begin(&t, dir, e) < 0)
+    if (remote_sftp_begin(&t, dir, e) < 0)
         return REMOTE_REFUSED;
     CURLcode rc = run_read(&t);
     enum remote_result got = rc == CURLE_OK                      ? REMOTE_OK
@@ -313,7 +315,7 @@ struct wanted {
     int64_t size;
 };
 
-static int find(void *arg, const struct remote_entry *x, struct err *e)
+static int remote_sftp_find(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct wanted *w = arg;
     (void)e;
@@ -330,7 +332,7 @@ static enum remote_result sftp_size(struct remote *r, const char *name, int64_t 
     const char *slash = strrchr(name, '/');
     SCOPED(xfree) char *dir = xstrndup(name, slash ? (size_t)(slash + 1 - name) : 0);
     struct wanted w = {.name = name};
-    enum remote_result got = sftp_list(r, dir, &(struct remote_list){find, &w}, e);
+    enum remote_result got = sftp_list(r, dir, &(struct remote_list){remote_sftp_find, &w}, e);
     *size = w.found ? w.size : -1;
     if (got != REMOTE_OK || w.found)
         return got;

@@ -14,7 +14,7 @@
 #define ROUND_BYTES 4096
 #define FRONT "worldkeeper round 1\n" /* distinguishes it from our other files */
 
-static char *file_name(const char *world, uint64_t number)
+static char *rounds_file_name(const char *world, uint64_t number)
 {
     return xasprintf("%s/rounds/%" PRIu64 ".json", world, number);
 }
@@ -23,7 +23,7 @@ enum remote_result rounds_write(const struct transfer *t, const char *world, uin
                                 struct err *e)
 {
     struct transfer_stored is;
-    SCOPED(xfree) char *name = file_name(world, number);
+    SCOPED(xfree) char *name = rounds_file_name(world, number);
     json_auto_t *o = json_pack("{s:s, s:I}", "world", world, "round", (json_int_t)number);
     bool failed = signature_add(o, FRONT) < 0;
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
@@ -48,7 +48,7 @@ struct found {
 };
 
 /* Collects a number. A name that is spelled differently from ours belongs to somebody else. */
-static int see(void *arg, const struct remote_entry *x, struct err *e)
+static int rounds_see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
     const char *slash = strrchr(x->name, '/'), *digits = slash ? slash + 1 : x->name;
@@ -56,7 +56,7 @@ static int see(void *arg, const struct remote_entry *x, struct err *e)
     (void)e;
     if (!number_digits(&digits, ROUND_MAX, &number))
         return 0;
-    SCOPED(xfree) char *name = file_name(f->world, number);
+    SCOPED(xfree) char *name = rounds_file_name(f->world, number);
     if (strcmp(name, x->name) != 0)
         return 0;
     if (f->count < ROUNDS_READ) {
@@ -78,7 +78,7 @@ static int highest_first(const void *a, const void *b)
 
 /* Without a key no signature is required: an attacker who can write to the store could also
  * delete all dumps. */
-static bool is_ours(const struct buf *text, const char *world, uint64_t number)
+static bool rounds_is_ours(const struct buf *text, const char *world, uint64_t number)
 {
     json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
     enum signature is = signature_check(o, FRONT);
@@ -94,14 +94,14 @@ enum remote_result rounds_read(const struct transfer *t, const char *world, uint
     SCOPED(xfree) char *dir = xasprintf("%s/rounds/", world);
     *number = 0;
     enum remote_result got =
-        remote_list(t->store, dir, &(struct remote_list){.entry = see, .arg = &f}, e);
+        remote_list(t->store, dir, &(struct remote_list){.entry = rounds_see, .arg = &f}, e);
     qsort(f.numbers, f.count, sizeof *f.numbers, highest_first);
     for (size_t i = 0; i < f.count && got == REMOTE_OK && *number == 0; i++) {
         SCOPED(buf_free) struct buf text = {0};
         struct err why = {0};
-        SCOPED(xfree) char *name = file_name(world, f.numbers[i]);
+        SCOPED(xfree) char *name = rounds_file_name(world, f.numbers[i]);
         enum remote_result is = transfer_get_text(t, name, ROUND_BYTES, &text, &why);
-        if (is == REMOTE_OK && is_ours(&text, world, f.numbers[i]))
+        if (is == REMOTE_OK && rounds_is_ours(&text, world, f.numbers[i]))
             *number = f.numbers[i];
         else if (is != REMOTE_OK && is != REMOTE_MISSING && why.cls != ERR_DAMAGED) {
             got = is;

@@ -109,7 +109,7 @@ static ssize_t read_plain(struct sending *s, char *piece, struct err *e)
 }
 
 /* Puts the next bytes into `out`; returns 0 if there are none. */
-static int fill(struct sending *s, struct err *e)
+static int transfer_fill(struct sending *s, struct err *e)
 {
     char piece[PIECE];
     s->out.len = s->taken = 0;
@@ -142,7 +142,7 @@ static ssize_t send_piece(void *arg, void *data, size_t room, struct err *e)
     if (s->t->look && s->t->look(s->t->look_arg, s->hash.size, e) < 0)
         return -1;
     if (s->taken == s->out.len) {
-        int got = fill(s, e);
+        int got = transfer_fill(s, e);
         if (got <= 0)
             return got;
     }
@@ -173,8 +173,8 @@ static int send_from_start(void *arg, struct err *e)
     return s->t->recipients.count && !s->age ? -1 : 0;
 }
 
-static enum remote_result put(struct sending *s, const char *name, struct transfer_stored *out,
-                              struct err *e)
+static enum remote_result offsite_transfer_put(struct sending *s, const char *name,
+                                               struct transfer_stored *out, struct err *e)
 {
     const struct age_keys *to = &s->t->recipients;
     uint64_t plain = s->to - s->from;
@@ -202,7 +202,7 @@ enum remote_result transfer_put(const struct transfer *t, const char *name, int 
                                 uint64_t to, struct transfer_stored *out, struct err *e)
 {
     struct sending s = {.t = t, .fd = fd, .from = from, .to = to};
-    return put(&s, name, out, e);
+    return offsite_transfer_put(&s, name, out, e);
 }
 
 enum remote_result transfer_put_text(const struct transfer *t, const char *name, const char *text,
@@ -211,7 +211,7 @@ enum remote_result transfer_put_text(const struct transfer *t, const char *name,
     struct transfer plain = *t;
     plain.recipients.count = 0;
     struct sending s = {.t = &plain, .fd = -1, .text = text, .to = strlen(text)};
-    return put(&s, name, out, e);
+    return offsite_transfer_put(&s, name, out, e);
 }
 
 /* ---- download ---- */
@@ -252,8 +252,9 @@ static int receive_piece(void *arg, const void *data, size_t len, struct err *e)
     return r->age ? age_read(r->age, data, len, e) : write_plain(r, data, len, e);
 }
 
-static enum remote_result get(struct receiving *r, const char *name, struct transfer_stored *is,
-                              struct transfer_stored *plain, struct err *e)
+static enum remote_result offsite_transfer_get(struct receiving *r, const char *name,
+                                               struct transfer_stored *is,
+                                               struct transfer_stored *plain, struct err *e)
 {
     hash_begin(&r->stored);
     hash_begin(&r->plain);
@@ -281,7 +282,7 @@ enum remote_result transfer_check(const struct transfer *t, const char *name,
 {
     struct receiving r = {.t = t, .fd = -1, .most = is->size};
     struct transfer_stored there, plain;
-    enum remote_result got = get(&r, name, &there, &plain, e);
+    enum remote_result got = offsite_transfer_get(&r, name, &there, &plain, e);
     if (got == REMOTE_MISSING)
         err_step(e, "%s was accepted by the store, and is not there", name);
     if (got != REMOTE_OK)
@@ -303,7 +304,7 @@ enum remote_result transfer_get(const struct transfer *t, const char *name, bool
     struct receiving r = {.t = t, .fd = fd, .most = most};
     if (sealed)
         r.age = age_read_open(&t->identities, write_plain, &r);
-    return get(&r, name, is, plain, e);
+    return offsite_transfer_get(&r, name, is, plain, e);
 }
 
 enum remote_result transfer_get_text(const struct transfer *t, const char *name, size_t limit,
@@ -312,5 +313,5 @@ enum remote_result transfer_get_text(const struct transfer *t, const char *name,
     struct receiving r = {.t = t, .fd = -1, .text = out, .most = limit};
     struct transfer_stored is, plain;
     buf_adds(out, "");
-    return get(&r, name, &is, &plain, e);
+    return offsite_transfer_get(&r, name, &is, &plain, e);
 }

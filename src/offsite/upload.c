@@ -73,7 +73,7 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
     return REMOTE_OK;
 }
 
-static enum remote_result read_once(struct upload *u, struct copy_dump *d, struct err *e)
+static enum remote_result upload_read_once(struct upload *u, struct copy_dump *d, struct err *e)
 {
     return d->manifest && !d->attempt && !d->bad ? upload_read(u, d, e) : REMOTE_OK;
 }
@@ -92,7 +92,7 @@ static int know_self(struct upload *u, const struct catalog *local, struct err *
     return 0;
 }
 
-static void forbid(struct upload *u, struct copy_dump *d, const char *what)
+static void upload_forbid(struct upload *u, struct copy_dump *d, const char *what)
 {
     d->attempt = 0; /* not a copy of this world */
     d->bad = true;
@@ -106,7 +106,7 @@ static void forbid(struct upload *u, struct copy_dump *d, const char *what)
 
 /* Returns true if our record names other lives that were abandoned. What a replaced machine
  * stored late is then no reason to stop. Such a dump is ignored, and stays in the store. */
-static bool pass_over(const struct upload *u, struct copy_dump *d)
+static bool upload_pass_over(const struct upload *u, struct copy_dump *d)
 {
     struct manifest m = {.generation = d->generation, .sequence = d->sequence};
     struct lives l;
@@ -127,10 +127,10 @@ static enum remote_result judge_owner(struct upload *u, const struct catalog *lo
     for (size_t i = 0; i < local->count && got == REMOTE_OK; i++) {
         const struct catalog_entry *x = &local->list[i];
         struct copy_dump *d = x->intact ? copies_dump(&u->there, x->m.name) : NULL;
-        if (!d || (got = read_once(u, d, e)) != REMOTE_OK || !d->attempt)
+        if (!d || (got = upload_read_once(u, d, e)) != REMOTE_OK || !d->attempt)
             continue;
         if (strcmp(d->sha256, x->m.sha256) != 0)
-            forbid(u, d, "not the one of that name here");
+            upload_forbid(u, d, "not the one of that name here");
         else /* it may have been fetched, but not by a machine that knows of no later one */
             d->ours |= !u->owner.before && d->generation <= u->owner.generation;
     }
@@ -139,19 +139,19 @@ static enum remote_result judge_owner(struct upload *u, const struct catalog *lo
         struct copy_dump *d = &u->there.dumps[i];
         if (from == 0 || d->generation < from)
             break;
-        got = read_once(u, d, e);
-        if (got == REMOTE_OK && owner_forbids(&u->owner, d) && !pass_over(u, d)) {
+        got = upload_read_once(u, d, e);
+        if (got == REMOTE_OK && owner_forbids(&u->owner, d) && !upload_pass_over(u, d)) {
             SCOPED(xfree) char *what =
                 xasprintf("of generation %" PRIu64 ", this world of %" PRIu64, d->generation,
                           u->owner.generation);
-            forbid(u, d, what);
+            upload_forbid(u, d, what);
         }
     }
     return got;
 }
 
 /* Reads the list, then only those manifests that differ from what is remembered. */
-static enum remote_result look_again(struct upload *u, struct err *e)
+static enum remote_result upload_look_again(struct upload *u, struct err *e)
 {
     SCOPED(catalog_free) struct catalog local = {0};
     u->looked = false;
@@ -188,7 +188,7 @@ static enum remote_result look_again(struct upload *u, struct err *e)
 enum remote_result upload_look(struct upload *u, struct err *e)
 {
     enum remote_result got = connect_store(u, e);
-    return got == REMOTE_OK ? look_again(u, e) : got;
+    return got == REMOTE_OK ? upload_look_again(u, e) : got;
 }
 
 enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e)
@@ -196,7 +196,7 @@ enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e
     enum remote_result got = connect_store(u, e);
     u->done.name[0] = '\0';
     if (got == REMOTE_OK && (!u->looked || mono_since(clock_mono(), u->looked_at) >= look_ms))
-        got = look_again(u, e);
+        got = upload_look_again(u, e);
     return got;
 }
 

@@ -22,7 +22,7 @@
 #define SAVE_EACH 256              /* manifests read between two saves */
 
 /* Returns the newest dump whose manifest was not read yet, or NULL if all were read. */
-static struct copy_dump *unread(struct upload *u)
+static struct copy_dump *upload_dumps_unread(struct upload *u)
 {
     for (; u->read < u->there.dump_count; u->read++) {
         struct copy_dump *d = &u->there.dumps[u->read];
@@ -51,7 +51,8 @@ static void choice_free(struct choice *c)
 }
 
 /* A copy that was found damaged takes part, but does not take the place of a good one. */
-static void choose(const struct upload *u, const struct catalog *local, struct choice *c)
+static void upload_dumps_choose(const struct upload *u, const struct catalog *local,
+                                struct choice *c)
 {
     const struct config_retention *rule = &u->cfg->retention;
     wall_t now = clock_wall();
@@ -86,7 +87,7 @@ static void choose(const struct upload *u, const struct catalog *local, struct c
     retention_choose(c->items, c->count, rule, now);
 }
 
-static bool newer(const struct retention_item *a, const struct retention_item *b)
+static bool upload_dumps_newer(const struct retention_item *a, const struct retention_item *b)
 {
     return a->generation != b->generation ? a->generation > b->generation
                                           : a->sequence > b->sequence;
@@ -104,7 +105,7 @@ static const struct catalog_entry *next_dump(struct upload *u, const struct choi
     for (size_t i = 0; i < c->count; i++) {
         const struct retention_item *x = &c->items[i];
         u->figures.stored += c->of[i].there && x->intact;
-        if (c->of[i].there && x->intact && (!stored || newer(x, stored))) {
+        if (c->of[i].there && x->intact && (!stored || upload_dumps_newer(x, stored))) {
             stored = x;
             snprintf(u->figures.newest, sizeof u->figures.newest, "%s", c->of[i].there->name);
             u->figures.newest_at = c->of[i].there->at;
@@ -112,14 +113,14 @@ static const struct catalog_entry *next_dump(struct upload *u, const struct choi
         if (!c->of[i].here || (!x->keep && !u->cfg->offsite.delete_never))
             continue;
         u->figures.waiting++;
-        if (!next || newer(x, next)) {
+        if (!next || upload_dumps_newer(x, next)) {
             next = x;
             found = c->of[i].here;
         }
     }
     for (size_t i = 0; i < c->count; i++) {
         const struct catalog_entry *x = c->of[i].here;
-        if (!x || (stored && !newer(&c->items[i], stored)))
+        if (!x || (stored && !upload_dumps_newer(&c->items[i], stored)))
             continue;
         wall_t came = {x->m.at.ms + x->m.took_ms};
         if (!u->figures.since.ms || came.ms < u->figures.since.ms)
@@ -150,7 +151,7 @@ static enum remote_result send_manifest(struct upload *u, const struct catalog_e
 
 /* Remembers that the dump is ours before its manifest is sent: this world may be of a later
  * generation by the time that the manifest is seen in the store. */
-static void vouch(struct upload *u, struct copy_dump *d, const struct manifest *m)
+static void upload_dumps_vouch(struct upload *u, struct copy_dump *d, const struct manifest *m)
 {
     d->ours = d->sending = u->unsaved = true;
     memcpy(d->sha256, m->sha256, sizeof d->sha256);
@@ -202,7 +203,7 @@ static enum remote_result send_dump(struct upload *u, const struct catalog_entry
     snprintf(copy.file, sizeof copy.file, "%s", strrchr(name, '/') + 1);
     memcpy(copy.sha256, stored.sha256, sizeof copy.sha256);
     fault_point("offsite.file_stored");
-    vouch(u, d, &x->m);
+    upload_dumps_vouch(u, d, &x->m);
     got = send_manifest(u, x, &copy, e);
     if (got != REMOTE_OK)
         return got;
@@ -265,7 +266,7 @@ static enum remote_result delete_left(struct upload *u, struct err *e)
     return got;
 }
 
-static enum remote_result tidy(struct upload *u, const struct choice *c, struct err *e)
+static enum remote_result upload_dumps_tidy(struct upload *u, const struct choice *c, struct err *e)
 {
     enum remote_result got = REMOTE_OK;
     u->next_tidy = mono_add(clock_mono(), TIDY_MS);
@@ -296,7 +297,7 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
     *more = false;
     if (got != REMOTE_OK)
         return got;
-    struct copy_dump *d = u->fenced.cls ? NULL : unread(u);
+    struct copy_dump *d = u->fenced.cls ? NULL : upload_dumps_unread(u);
     if (d) {
         *more = true;
         if (u->read % SAVE_EACH == SAVE_EACH - 1)
@@ -306,7 +307,7 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
     upload_remember(u);
     if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0)
         return REMOTE_STOPPED;
-    choose(u, &local, &c);
+    upload_dumps_choose(u, &local, &c);
     const struct catalog_entry *next = next_dump(u, &c);
     bool begun = local.round > 1 && local.round > u->round;
     if (u->fenced.cls || !u->owner.generation || !(next || begun || upload_tidy_due(u)))
@@ -316,5 +317,5 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         return REMOTE_OK;
     if (begun)
         return send_round(u, local.round, e);
-    return next ? send_dump(u, next, e) : tidy(u, &c, e);
+    return next ? send_dump(u, next, e) : upload_dumps_tidy(u, &c, e);
 }

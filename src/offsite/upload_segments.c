@@ -49,7 +49,7 @@ static struct upload_segment *segment_of(struct upload *u, const char *file, uin
     return s;
 }
 
-static int by_number(const void *a, const void *b)
+static int upload_segments_by_number(const void *a, const void *b)
 {
     const struct upload_segment *x = a, *y = b;
     return (x->number < y->number) - (x->number > y->number);
@@ -74,7 +74,7 @@ static int list_segments(struct upload *u, int dirfd, struct err *e)
             u->segments[kept++] = u->segments[i];
     u->segment_count = kept;
     if (kept)
-        qsort(u->segments, kept, sizeof *u->segments, by_number);
+        qsort(u->segments, kept, sizeof *u->segments, upload_segments_by_number);
     return 0;
 }
 
@@ -260,35 +260,35 @@ static bool is_of(const struct copies *c, size_t i, const struct upload_segment 
     return i < c->part_count && copy_part_is_of(&c->parts[i], s->number, s->made);
 }
 
-static bool is_whole(const struct copy_part *p, const struct upload_segment *s)
+static bool upload_segments_is_whole(const struct copy_part *p, const struct upload_segment *s)
 {
     return !p->unproven && p->from == 0 && p->to == s->settled;
 }
 
 /* Replaces many parts by one object; the parts are deleted after the object was read back.
  * Returns 1 if something was done, 0 if not, -1 on error, with the cause in `got`. */
-static int join(struct upload *u, int dirfd, const struct upload_segment *s,
-                enum remote_result *got, struct err *e)
+static int upload_segments_join(struct upload *u, int dirfd, const struct upload_segment *s,
+                                enum remote_result *got, struct err *e)
 {
     const struct copies *c = &u->there;
     size_t first = copies_part(c, s->number, s->made), pieces = 0;
     bool whole = false;
     for (size_t i = first; is_of(c, i, s); i++) {
-        whole |= is_whole(&c->parts[i], s);
-        pieces += !is_whole(&c->parts[i], s);
+        whole |= upload_segments_is_whole(&c->parts[i], s);
+        pieces += !upload_segments_is_whole(&c->parts[i], s);
     }
     if (!s->sealed || pieces == 0)
         return 0;
     *got = whole ? REMOTE_OK : send_part(u, dirfd, s, 0, e);
     for (size_t i = first; is_of(c, i, s) && *got == REMOTE_OK;)
-        if (is_whole(&c->parts[i], s))
+        if (upload_segments_is_whole(&c->parts[i], s))
             i++;
         else
             *got = delete_part(u, i, e);
     return *got == REMOTE_OK ? 1 : -1;
 }
 
-static enum remote_result tidy(struct upload *u, struct err *e)
+static enum remote_result upload_segments_tidy(struct upload *u, struct err *e)
 {
     SCOPED(xfree) bool *spare = xcalloc(u->there.part_count + 1, sizeof *spare);
     enum remote_result got = REMOTE_OK;
@@ -359,12 +359,12 @@ static enum remote_result put_in_order(struct upload *u, int dirfd, bool *more, 
 {
     enum remote_result got = REMOTE_OK;
     for (size_t i = 0; i < u->segment_count; i++) {
-        int joined = join(u, dirfd, &u->segments[i], &got, e);
+        int joined = upload_segments_join(u, dirfd, &u->segments[i], &got, e);
         *more = joined == 1;
         if (joined)
             return got;
     }
-    return upload_tidy_due(u) ? tidy(u, e) : REMOTE_OK;
+    return upload_tidy_due(u) ? upload_segments_tidy(u, e) : REMOTE_OK;
 }
 
 /* Does one step. Doubted parts are settled first, because nothing may be sent after them. Then

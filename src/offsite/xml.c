@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Replaces the five entities and numbers of ASCII; any other entity becomes '?'. */
-static void decode(char *s)
+static void xml_decode(char *s)
 {
     static const struct {
         const char *name;
@@ -49,7 +49,7 @@ static int tag_ended(struct xml *x)
     if (!end && x->element(x->arg, name, NULL) < 0)
         return -1;
     x->text[x->too_long ? 0 : x->text_len] = '\0';
-    decode(x->text);
+    xml_decode(x->text);
     int rc = end || both ? x->element(x->arg, name, end ? x->text : "") : 0;
     x->text_len = 0;
     x->too_long = false;

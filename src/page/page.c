@@ -46,8 +46,8 @@ static void page_escape(struct buf *out, const char *text)
 
 /* Fills the template from `s` to `end`. A key that `o` lacks is looked up in `around`, the object
  * that contains it. */
-static void fill(struct buf *out, const char *s, const char *end, const json_t *o,
-                 const json_t *around);
+static void page_page_fill(struct buf *out, const char *s, const char *end, const json_t *o,
+                           const json_t *around);
 
 static const json_t *value_of(const char *key, const json_t *o, const json_t *around)
 {
@@ -64,16 +64,16 @@ static const char *fill_section(struct buf *out, const char *key, const char *s,
     const char *end = strstr(s, close);
     size_t i = 0;
     for (; json_is_array(v) && i < json_array_size(v); i++)
-        fill(out, s, end, json_array_get(v, i), o);
+        page_page_fill(out, s, end, json_array_get(v, i), o);
     if (json_is_string(v) ? json_string_length(v) > 0 : json_is_true(v) || json_is_number(v))
-        fill(out, s, end, o, around);
+        page_page_fill(out, s, end, o, around);
     end += strlen(close);
     free(close);
     return end;
 }
 
-static void fill(struct buf *out, const char *s, const char *end, const json_t *o,
-                 const json_t *around)
+static void page_page_fill(struct buf *out, const char *s, const char *end, const json_t *o,
+                           const json_t *around)
 {
     const char *open;
     while ((open = strstr(s, "{{")) && open < end) {
@@ -98,13 +98,13 @@ static void fill(struct buf *out, const char *s, const char *end, const json_t *
 
 void page_fill(struct buf *out, const char *template_text, const json_t *values)
 {
-    fill(out, template_text, template_text + strlen(template_text), values, NULL);
+    page_page_fill(out, template_text, template_text + strlen(template_text), values, NULL);
 }
 
 /* ---- words ---- */
 
 /* Returns a time of the status or the history as "2026-01-31T23:59:59Z"; "unknown" for null. */
-static json_t *moment(const json_t *o, const char *key)
+static json_t *page_moment(const json_t *o, const char *key)
 {
     const char *s = js_text(o, key);
     return strlen(s) < 19 ? json_string("unknown") : json_sprintf("%.19sZ", s);
@@ -176,15 +176,15 @@ static json_t *conflicts_of(const json_t *history)
     for (size_t i = json_array_size(all); i > 0 && json_array_size(list) < CONFLICTS_SHOWN; i--) {
         const json_t *n = json_array_get(all, i - 1);
         if (has_conflicts(n))
-            json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:s}", "rows",
-                                                  conflict_count(n, rows), "at", moment(n, "end"),
-                                                  "file", js_text(n, "conflict_file"), "command",
-                                                  js_text(n, "conflict_command")));
+            json_array_append_new(
+                list, json_pack("{s:s, s:o, s:s, s:s}", "rows", conflict_count(n, rows), "at",
+                                page_moment(n, "end"), "file", js_text(n, "conflict_file"),
+                                "command", js_text(n, "conflict_command")));
     }
     return list;
 }
 
-static void add_fact(json_t *list, const char *name, json_t *text /* taken */)
+static void page_add_fact(json_t *list, const char *name, json_t *text /* taken */)
 {
     json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "text", text));
 }
@@ -197,7 +197,7 @@ static json_t *offsite_text(const json_t *o)
                  *behind = json_object_get(o, "behind_seconds");
     SCOPED(buf_free) struct buf b = {0};
     char t[TEXT_SHORT];
-    json_t *at = moment(o, "newest_at");
+    json_t *at = page_moment(o, "newest_at");
     buf_printf(&b, "%s, newest dump there: %s",
                js_text(o, "state")[0] ? js_text(o, "state") : "not known",
                js_text(o, "newest")[0] ? json_string_value(at) : "none known");
@@ -239,7 +239,7 @@ static json_t *role_text(const json_t *standby, const json_t *lease)
 /* Returns "FAILED, 2026-…", or `passed` followed by the time. */
 static json_t *outcome_text(const json_t *o, const char *passed)
 {
-    json_auto_t *at = moment(o, "at");
+    json_auto_t *at = page_moment(o, "at");
     return json_sprintf("%s%s", js_flag(o, "ok") ? passed : "FAILED, ", json_string_value(at));
 }
 
@@ -258,25 +258,26 @@ static json_t *facts_of(const json_t *status, const json_t *history)
            *drill = json_object_get(history, "last_drill");
     char rows[TEXT_SHORT], size[TEXT_SHORT];
     if (json_is_object(dump)) {
-        json_t *at = moment(dump, "at");
+        json_t *at = page_moment(dump, "at");
         text_count((uint64_t)js_within(dump, "rows", 0, INT64_MAX, 0), rows);
         text_size((uint64_t)js_within(dump, "file_size", 0, INT64_MAX, 0), size);
-        add_fact(list, "Last dump",
-                 json_sprintf("%s rows, %s, %s", rows, size, json_string_value(at)));
+        page_add_fact(list, "Last dump",
+                      json_sprintf("%s rows, %s, %s", rows, size, json_string_value(at)));
         json_decref(at);
     } else {
-        add_fact(list, "Last dump", json_string("none yet"));
+        page_add_fact(list, "Last dump", json_string("none yet"));
     }
-    add_fact(list, "Last restore",
-             json_is_object(restore) ? restore_text(restore) : json_string("none"));
+    page_add_fact(list, "Last restore",
+                  json_is_object(restore) ? restore_text(restore) : json_string("none"));
     json_t *offsite = json_object_get(status, "offsite");
     if (json_is_object(offsite))
-        add_fact(list, "Off-site", offsite_text(offsite));
+        page_add_fact(list, "Off-site", offsite_text(offsite));
     json_t *standby = json_object_get(status, "standby");
     if (json_is_object(standby))
-        add_fact(list, "Of two machines", role_text(standby, json_object_get(status, "lease")));
-    add_fact(list, "Last drill",
-             json_is_object(drill) ? outcome_text(drill, "passed, ") : json_string("none"));
+        page_add_fact(list, "Of two machines",
+                      role_text(standby, json_object_get(status, "lease")));
+    page_add_fact(list, "Last drill",
+                  json_is_object(drill) ? outcome_text(drill, "passed, ") : json_string("none"));
     return list;
 }
 
@@ -296,7 +297,7 @@ static json_t *incident_of(const json_t *n)
 {
     bool lasts = !js_text(n, "end")[0], restored = js_flag(n, "restored");
     bool unverified = js_flag(n, "unverified");
-    return json_pack("{s:o, s:o, s:o, s:s}", "begin", moment(n, "begin"), "outage",
+    return json_pack("{s:o, s:o, s:o, s:s}", "begin", page_moment(n, "begin"), "outage",
                      lasts        ? json_string("lasts")
                      : unverified ? unverified_text(n)
                                   : seconds_text(json_object_get(n, "outage_seconds")),
@@ -305,7 +306,7 @@ static json_t *incident_of(const json_t *n)
 }
 
 /* Lists as many of the newest incidents as a page can show; the rest is in history.json. */
-static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t *incident))
+static json_t *page_newest_first(const json_t *history, json_t *(*make)(const json_t *incident))
 {
     const json_t *all = json_object_get(history, "incidents");
     json_t *list = json_array();
@@ -323,7 +324,7 @@ static const char *title_of(const struct config *c)
 /* Returns when the current planned work ends; "" if there is none, or if no end was given. */
 static json_t *pause_text(const json_t *status)
 {
-    json_t *at = moment(status, "pause_until"),
+    json_t *at = page_moment(status, "pause_until"),
            *text = js_text(status, "pause_until")[0]
                        ? json_sprintf("Planned work, until %s.", json_string_value(at))
                        : json_string("");
@@ -339,7 +340,7 @@ static json_t *values_of(const struct config *c, const json_t *status)
                      "world", c->name, "announcement", c->announcement ? c->announcement : "",
                      "pause", pause_text(status), "pause_until", js_text(status, "pause_until"),
                      "updated", js_text(status, "updated"), "updated_text",
-                     moment(status, "updated"), "state", js_text(status, "state"));
+                     page_moment(status, "updated"), "state", js_text(status, "state"));
 }
 
 json_t *page_status_values(const struct config *c, const json_t *status, const json_t *history)
@@ -352,7 +353,7 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
         bool split = json_is_array(commands); /* a status of an earlier version has only the hint */
         json_array_append_new(conditions,
                               json_pack("{s:s, s:o, s:s, s:o}", "what", js_text(each, "what"),
-                                        "since", moment(each, "since"), "prose",
+                                        "since", page_moment(each, "since"), "prose",
                                         js_text(each, split ? "prose" : "hint"), "commands",
                                         split ? json_incref(commands) : json_array()));
     }
@@ -369,7 +370,7 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
     json_object_set_new(o, "todo_class",
                         json_string(js_text(status, "todo")[0] ? "note" : "note gone"));
     json_object_set_new(o, "since", json_string(js_text(status, "since")));
-    json_object_set_new(o, "since_text", moment(status, "since"));
+    json_object_set_new(o, "since_text", page_moment(status, "since"));
     json_object_set_new(o, "json_file", json_string(c->json_file));
     json_object_set_new(o, "conditions_class",
                         json_string(json_array_size(conditions) ? "" : "gone"));
@@ -379,7 +380,7 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
                         json_string(json_array_size(conflicts) ? "note" : "note gone"));
     json_object_set_new(o, "conflicts", conflicts);
     json_object_set_new(o, "facts", facts_of(status, history));
-    json_t *incidents = newest_first(history, incident_of);
+    json_t *incidents = page_newest_first(history, incident_of);
     json_object_set_new(o, "incidents_note",
                         json_string(json_array_size(incidents) ? "" : "None is known."));
     json_object_set_new(o, "incidents", incidents);
@@ -408,7 +409,7 @@ static void add_kept(json_t *o, const json_t *restore, wall_t now)
     bool nothing = json_is_number(lost) && json_number_value(lost) <= 0,
          kept_aside = has_conflicts(restore);
     SCOPED(buf_free) struct buf b = {0};
-    json_auto_t *at = moment(restore, "at"), *until = moment(restore, "restored_to");
+    json_auto_t *at = page_moment(restore, "at"), *until = page_moment(restore, "restored_to");
     json_object_set_new(o, "kept", json_string(""));
     /* A restore of single tables says nothing about the rest of the world. */
     if (!js_flag(restore, "ok") || js_text(restore, "only")[0] ||
@@ -506,7 +507,7 @@ static json_t *announcement_id(const struct config *c)
 
 void page_feed(struct buf *out, const struct config *c, const json_t *status, const json_t *history)
 {
-    json_t *o = values_of(c, status), *entries = newest_first(history, entry_of);
+    json_t *o = values_of(c, status), *entries = page_newest_first(history, entry_of);
     const json_t *newest = json_array_get(entries, 0);
     if (strcmp(js_text(status, "wanted"), "paused") == 0)
         json_object_set_new(o, "paused_at", json_string(js_text(status, "since")));

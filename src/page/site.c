@@ -53,7 +53,7 @@ void site_free(struct site *s)
     free(s);
 }
 
-static int write_file(int dirfd, size_t file, const char *text, struct err *e)
+static int site_write_file(int dirfd, size_t file, const char *text, struct err *e)
 {
     return file == PLAYERS_JSON /* written at each call */
                ? file_republish(dirfd, site_files[file], text, strlen(text), 0644, e)
@@ -66,9 +66,9 @@ static int write_static(struct site *s, int dirfd, struct err *e)
 {
     if (s->there)
         return 0;
-    if (write_file(dirfd, CSS, asset_page_css, e) < 0 ||
-        write_file(dirfd, STATUS_JS, asset_status_js, e) < 0 ||
-        write_file(dirfd, PLAYERS_JS, asset_players_js, e) < 0)
+    if (site_write_file(dirfd, CSS, asset_page_css, e) < 0 ||
+        site_write_file(dirfd, STATUS_JS, asset_status_js, e) < 0 ||
+        site_write_file(dirfd, PLAYERS_JS, asset_players_js, e) < 0)
         return -1;
     s->there = true;
     return 0;
@@ -76,8 +76,8 @@ static int write_static(struct site *s, int dirfd, struct err *e)
 
 /* Renders a file. Called without the times to see whether the page has changed, and again with them
  * to write a changed page. */
-static void make(const struct config *c, size_t file, const json_t *status, const json_t *history,
-                 struct buf *out)
+static void site_make(const struct config *c, size_t file, const json_t *status,
+                      const json_t *history, struct buf *out)
 {
     json_t *o = NULL, *short_one;
     char *text = NULL;
@@ -122,12 +122,12 @@ int site_publish(struct site *s, int dirfd, const json_t *status, const json_t *
     int rc = write_static(s, dirfd, e);
     for (size_t i = 0; i < MADE && rc == 0; i++) {
         struct buf says = {0}, text = {0};
-        make(s->cfg, i, timeless, history, &says);
+        site_make(s->cfg, i, timeless, history, &says);
         /* The players' file expires together with the status, so it is always written. */
         bool due = again || i == PLAYERS_JSON || !s->said[i] || strcmp(s->said[i], says.p) != 0;
         if (due) {
-            make(s->cfg, i, status, history, &text);
-            rc = write_file(dirfd, i, text.p, e);
+            site_make(s->cfg, i, status, history, &text);
+            rc = site_write_file(dirfd, i, text.p, e);
             free(s->said[i]);
             s->said[i] = rc == 0 ? xstrdup(says.p) : NULL;
         }

@@ -166,7 +166,8 @@ int central_answers(struct db *db, const struct local_blob *blobs, size_t count,
 
 /* Reads the only row of a call: the outcome in the first column and, if `seq` is given, *seq in
  * the second one. */
-static int call(struct db *db, struct buf *sql, char outcome[16], uint64_t *seq, struct err *e)
+static int central_call(struct db *db, struct buf *sql, char outcome[16], uint64_t *seq,
+                        struct err *e)
 {
     struct db_rows *r = db_select_len(db, seq ? "tu*" : "t*", sql->p, sql->len, e);
     unsigned rows = 0;
@@ -227,7 +228,7 @@ int central_release(struct db *db, const char *lock_id, const struct local_sessi
 {
     struct buf sql = {0};
     call_release(&sql, lock_id, s);
-    return call(db, &sql, outcome, NULL, e);
+    return central_call(db, &sql, outcome, NULL, e);
 }
 
 int central_beat(struct db *db, const char *lock_id, struct err *e)
@@ -236,7 +237,7 @@ int central_beat(struct db *db, const char *lock_id, struct err *e)
     char outcome[16];
     call_begin(&sql, "wk_beat", NULL, lock_id);
     buf_addc(&sql, ')');
-    return call(db, &sql, outcome, NULL, e);
+    return central_call(db, &sql, outcome, NULL, e);
 }
 
 int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anonymous,
@@ -255,19 +256,20 @@ int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anon
     return got;
 }
 
-static int acquire(struct db *db, const char *lock_id, const struct local_key *lock_key,
-                   const char *takeover, char outcome[16], uint64_t *lock_seq, struct err *e)
+static int progress_central_acquire(struct db *db, const char *lock_id,
+                                    const struct local_key *lock_key, const char *takeover,
+                                    char outcome[16], uint64_t *lock_seq, struct err *e)
 {
     struct buf sql = {0};
     call_begin(&sql, "wk_acquire", lock_key, lock_id);
     buf_printf(&sql, ",%s)", takeover);
-    return call(db, &sql, outcome, lock_seq, e);
+    return central_call(db, &sql, outcome, lock_seq, e);
 }
 
 int central_acquire(struct db *db, const char *lock_id, const struct local_key *lock_key,
                     char outcome[16], uint64_t *lock_seq, struct err *e)
 {
-    return acquire(db, lock_id, lock_key, "NULL", outcome, lock_seq, e);
+    return progress_central_acquire(db, lock_id, lock_key, "NULL", outcome, lock_seq, e);
 }
 
 void central_saves_free(struct central_saves *s)
@@ -307,7 +309,7 @@ int central_release_forced(struct db *db, const char *lock_id, const struct loca
 {
     struct local_session s = {.lock_key = *lock_key};
     for (unsigned i = 0; i < FORCED_TRIES; i++) {
-        if (acquire(db, lock_id, lock_key, "0", outcome, &s.lock_seq, e) < 0)
+        if (progress_central_acquire(db, lock_id, lock_key, "0", outcome, &s.lock_seq, e) < 0)
             return -1;
         /* The lock is ours now, under a new number: its former holder is fenced off before the
          * lock is released. */
@@ -317,13 +319,13 @@ int central_release_forced(struct db *db, const char *lock_id, const struct loca
     return 0;
 }
 
-static json_t *seconds(const struct db_rows *r, unsigned i)
+static json_t *central_seconds(const struct db_rows *r, unsigned i)
 {
     return db_value(r, i) ? json_integer(db_int(r, i) / 1000) : json_null();
 }
 
 /* Keys are arbitrary bytes; they are escaped for display. */
-static void set_key(json_t *o, const char *name, const struct db_rows *r, unsigned i)
+static void central_set_key(json_t *o, const char *name, const struct db_rows *r, unsigned i)
 {
     SCOPED(buf_free) struct buf shown = {0};
     text_clean_bytes(&shown, db_value(r, i), db_length(r, i), PROGRESS_KEY_MAX);
@@ -333,12 +335,12 @@ static void set_key(json_t *o, const char *name, const struct db_rows *r, unsign
 static json_t *lock_json(const struct db_rows *r)
 {
     json_t *o = json_object();
-    set_key(o, "lock_key", r, 0);
+    central_set_key(o, "lock_key", r, 0);
     json_object_set_new(o, "lock_seq", json_integer((json_int_t)db_uint(r, 1)));
-    set_key(o, "lock_id", r, 2);
-    json_object_set_new(o, "held_seconds", seconds(r, 3));
-    json_object_set_new(o, "wanted_seconds", seconds(r, 4));
-    json_object_set_new(o, "unseen_seconds", seconds(r, 5));
+    central_set_key(o, "lock_id", r, 2);
+    json_object_set_new(o, "held_seconds", central_seconds(r, 3));
+    json_object_set_new(o, "wanted_seconds", central_seconds(r, 4));
+    json_object_set_new(o, "unseen_seconds", central_seconds(r, 5));
     return o;
 }
 

@@ -24,7 +24,7 @@ static int close_session(struct renew *r, const struct local_session *s, struct 
     return local_close_in(r->db, r->session, &s->lock_key, e);
 }
 
-static void name_first(struct renewed *out, const struct local_session *s)
+static void renew_name_first(struct renewed *out, const struct local_session *s)
 {
     SCOPED(buf_free) struct buf shown = {0};
     size_t have = strlen(out->first);
@@ -58,8 +58,8 @@ static uint64_t held_number(const struct local_sessions *held, const struct loca
 
 /* Returns 1 if the lock was taken under the number in `now`, 0 if the session is over, -1 with
  * `away` if the central store did not answer. */
-static int take(struct renew *r, struct db *central, const struct local_session *s,
-                struct local_session *now, struct central_saves *saves, struct err *away)
+static int renew_take(struct renew *r, struct db *central, const struct local_session *s,
+                      struct local_session *now, struct central_saves *saves, struct err *away)
 {
     char outcome[16];
     *now = *s;
@@ -84,7 +84,7 @@ static int renew_one(struct renew *r, struct db *central, const struct local_ses
     uint64_t number = held_number(held, s);
     if (fence_check("session", e) < 0)
         return -1;
-    int got = number ? take(r, central, s, &now, &saves, away) : 0;
+    int got = number ? renew_take(r, central, s, &now, &saves, away) : 0;
     if (got < 0)
         return 0;
     int newer = got && number != s->lock_seq ? is_newer(r, &saves, e) : 0;
@@ -94,7 +94,7 @@ static int renew_one(struct renew *r, struct db *central, const struct local_ses
     if (!got || newer)
         return close_session(r, s, e);
     r->out->taken++;
-    name_first(r->out, s);
+    renew_name_first(r->out, s);
     return local_renumber_in(r->db, r->session, r->progress, s, now.lock_seq, e);
 }
 

@@ -70,7 +70,7 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
  * same sessions: then this process must not overwrite the saves of that machine's players, nor
  * release their locks. The check is made right before each write, because this process may have
  * slept. Each process makes it itself, because the supervisor may be the one that is stopped. */
-static int may_write(struct write_back *w, struct err *e)
+static int write_back_may_write(struct write_back *w, struct err *e)
 {
     w->fenced = fence_check("write-back", e) < 0;
     return w->fenced ? -1 : 0;
@@ -79,12 +79,12 @@ static int may_write(struct write_back *w, struct err *e)
 /* Checks between two statements whether the run must end. Returns -1 with the reason if so. */
 static int may_go_on(struct write_back *w, struct err *e)
 {
-    if (may_write(w, e) < 0)
+    if (write_back_may_write(w, e) < 0)
         return -1;
     return w->stop && w->stop(w->stop_arg) ? err_set(e, ERR_ABORTED, 0, "write-back was ended") : 0;
 }
 
-static void name_first(struct write_back *w, const struct local_blob *b)
+static void write_back_name_first(struct write_back *w, const struct local_blob *b)
 {
     struct buf shown = {0};
     size_t have = strlen(w->done.first);
@@ -146,10 +146,10 @@ static void other_store(struct write_back *w, const struct local_key *lock_key, 
              w->cfg->path, w->cfg->name);
 }
 
-static int set_aside(struct write_back *w, const struct local_blob *b,
-                     const struct central_answer *a, struct err *e)
+static int write_back_set_aside(struct write_back *w, const struct local_blob *b,
+                                const struct central_answer *a, struct err *e)
 {
-    name_first(w, b);
+    write_back_name_first(w, b);
     *(a->outcome == CENTRAL_STOLEN ? &w->done.stolen : &w->done.stale) += 1;
     bool goes_on = a->outcome == CENTRAL_STALE && a->seq >= b->seq;
     int rc = local_set_aside(w->world, b, central_outcome_name(a->outcome), a->seq, goes_on, e);
@@ -161,8 +161,8 @@ static int set_aside(struct write_back *w, const struct local_blob *b,
 }
 
 /* Processes the answers of the central store, blob by blob. */
-static int settle(struct write_back *w, const struct local_blob *list, size_t count,
-                  const struct central_answer *answers, struct err *e)
+static int write_back_settle(struct write_back *w, const struct local_blob *list, size_t count,
+                             const struct central_answer *answers, struct err *e)
 {
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): the array holds pointers */
     const struct local_blob **sent = xcalloc(count, sizeof *sent);
@@ -186,7 +186,7 @@ static int settle(struct write_back *w, const struct local_blob *list, size_t co
         if (unknown || (o == CENTRAL_STOLEN && is_of_another(w, b->store, true)))
             other_store(w, &b->lock_key, b->lock_seq, unknown);
         else if (o != CENTRAL_SENT)
-            rc = set_aside(w, b, &answers[i], e);
+            rc = write_back_set_aside(w, b, &answers[i], e);
     }
     free(sent);
     return rc;
@@ -204,7 +204,7 @@ static int settle_oldest(struct write_back *w, struct flight *f, struct err *e)
     memmove(f->sent, f->sent + 1, db_unread(w->central) * sizeof *f->sent);
     f->answers -= oldest.answer;
     if (rc == 0)
-        rc = settle(w, oldest.blobs.list, count, answers, e);
+        rc = write_back_settle(w, oldest.blobs.list, count, answers, e);
     free(answers);
     local_blobs_free(&oldest.blobs);
     return rc;
@@ -221,7 +221,7 @@ static int send_batch(struct write_back *w, struct flight *f, struct err *e)
         if (settle_oldest(w, f, e) < 0)
             return -1;
     fault_point("progress.read");
-    if (may_write(w, e) < 0)
+    if (write_back_may_write(w, e) < 0)
         return -1;
     if (central_send(w->central, w->cfg->progress.lock_id, &f->batch, e) < 0) {
         w->central_failed = true;
@@ -242,7 +242,7 @@ static int send_batch(struct write_back *w, struct flight *f, struct err *e)
 }
 
 /* Drops the blob at `next`, which is not sent in any batch. */
-static void skip(struct flight *f)
+static void write_back_skip(struct flight *f)
 {
     free(f->blobs.list[f->next].data);
     memmove(f->blobs.list + f->next, f->blobs.list + f->next + 1,
@@ -250,7 +250,7 @@ static void skip(struct flight *f)
     f->blobs.count--;
 }
 
-static void no_session(const struct local_blob *b, struct err *e)
+static void write_back_no_session(const struct local_blob *b, struct err *e)
 {
     struct buf shown = {0};
     text_clean_bytes(&shown, b->key.bytes, b->key.len, 32);
@@ -268,17 +268,17 @@ static void no_session(const struct local_blob *b, struct err *e)
 
 /* Sends batches as they fill up, and frees their blobs' bytes. With `last`, also sends the rest
  * and settles all batches. */
-static int fill(struct write_back *w, struct flight *f, bool last, struct err *e)
+static int write_back_fill(struct write_back *w, struct flight *f, bool last, struct err *e)
 {
     int rc = 0;
     while (f->next < f->blobs.count && rc == 0) {
         struct local_blob *b = &f->blobs.list[f->next];
         if (b->lock_seq == 0) { /* no session has its lock's number */
-            no_session(b, &w->done.skipped);
-            skip(f);
+            write_back_no_session(b, &w->done.skipped);
+            write_back_skip(f);
         } else if (is_of_another(w, b->store, false)) {
             other_store(w, &b->lock_key, b->lock_seq, false);
-            skip(f);
+            write_back_skip(f);
         } else if (central_batch_add(&f->batch, b)) {
             free(b->data);
             b->data = NULL;
@@ -287,7 +287,7 @@ static int fill(struct write_back *w, struct flight *f, bool last, struct err *e
         } else if (f->batch.count == 0) {
             db_packet_too_long(&w->done.skipped, "a blob", "wk_progress", f->batch.refused,
                                f->batch.most);
-            skip(f);
+            write_back_skip(f);
         } else {
             rc = send_batch(w, f, e);
         }
@@ -303,7 +303,7 @@ static int fill(struct write_back *w, struct flight *f, bool last, struct err *e
  * matter, because any run may send the blobs again and is answered `same`, `stale` or `stolen`.
  * Their answers must be read, because they would be taken for answers to later statements. A
  * failed connection is not waited for; the caller closes it. */
-static void let_go(struct write_back *w, struct flight *f)
+static void write_back_let_go(struct write_back *w, struct flight *f)
 {
     for (size_t i = 0; i < db_unread(w->central); i++)
         local_blobs_free(&f->sent[i].blobs);
@@ -314,7 +314,7 @@ static void let_go(struct write_back *w, struct flight *f)
 }
 
 /* Returns the number of keys to read at once. */
-static size_t piece(const struct local_keys *k, size_t at)
+static size_t write_back_piece(const struct local_keys *k, size_t at)
 {
     size_t n = 0, bytes = 0;
     while (at + n < k->count && n < READ_ROWS &&
@@ -331,7 +331,7 @@ int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms)
 
 /* Keeps to [progress] max_rate. The pauses are short, so that a stop of the supervisor does not
  * wait for them. */
-static void pace(struct write_back *w, mono_t began, size_t count)
+static void write_back_pace(struct write_back *w, mono_t began, size_t count)
 {
     int64_t due;
     struct err ended = {0}; /* the caller checks again */
@@ -343,7 +343,8 @@ static void pace(struct write_back *w, mono_t began, size_t count)
 
 /* With max_rate, a batch has at most as many blobs as may be sent in a second, and is settled
  * before the pause. */
-static int send_all(struct write_back *w, const struct local_keys *keys, size_t *at, struct err *e)
+static int write_back_send_all(struct write_back *w, const struct local_keys *keys, size_t *at,
+                               struct err *e)
 {
     struct flight f = {0};
     unsigned rate = w->cfg->progress.max_rate;
@@ -352,7 +353,7 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
     central_batch_open(&f.batch, db_packet(w->central));
     size_t i = *at;
     for (size_t n; i < keys->count && rc == 0; i += n) {
-        n = piece(keys, i);
+        n = write_back_piece(keys, i);
         if (rate && n > rate)
             n = rate;
         if (may_go_on(w, e) < 0) {
@@ -367,16 +368,17 @@ static int send_all(struct write_back *w, const struct local_keys *keys, size_t 
             break;
         }
         if (i > *at && w->until.ms && mono_reached(clock_mono(), w->until)) {
-            rc = fill(w, &f, true, e);
+            rc = write_back_fill(w, &f, true, e);
             break;
         }
         rc = local_read(w->world, w->remembers, keys->list + i, n, &f.blobs, e);
         if (rc == 0)
-            rc = fill(w, &f, i + n == keys->count || (rate && f.batch.count + n > rate), e);
-        pace(w, began, f.taken);
+            rc = write_back_fill(w, &f, i + n == keys->count || (rate && f.batch.count + n > rate),
+                                 e);
+        write_back_pace(w, began, f.taken);
     }
     *at = i;
-    let_go(w, &f);
+    write_back_let_go(w, &f);
     return rc;
 }
 
@@ -395,7 +397,7 @@ static int end_batch(struct write_back *w, struct local_session *list, size_t co
         if (!unsent[i])
             list[n++] = list[i];
     fault_point("progress.unsent");
-    if (may_write(w, e) < 0)
+    if (write_back_may_write(w, e) < 0)
         return -1;
     int rc =
         n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
@@ -443,7 +445,7 @@ static int unlock_batch(struct write_back *w, struct local_session *list, size_t
         if (!keeps[i] && !session)
             list[n++] = list[i];
     }
-    if (may_write(w, e) < 0)
+    if (write_back_may_write(w, e) < 0)
         return -1;
     int rc =
         n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
@@ -463,7 +465,7 @@ int write_back_unlock(struct write_back *w, struct err *e)
     return rc;
 }
 
-static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
+static int progress_write_back_run(struct write_back *w, enum write_back_scope scope, struct err *e)
 {
     struct local_sessions closing;
     struct local_keys of_closing = {0}, *keys = scope == WRITE_BACK_ALL ? &w->left : &of_closing;
@@ -476,7 +478,7 @@ static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
         rc = local_unsent(w->world, scope == WRITE_BACK_CLOSING, keys, e);
     }
     if (rc == 0 && keys->count)
-        rc = send_all(w, keys, at, e);
+        rc = write_back_send_all(w, keys, at, e);
     if (rc == 0)
         rc = end_sessions(w, &closing, e);
     if (rc < 0 || *at >= keys->count)
@@ -491,7 +493,7 @@ int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned w
     w->central_failed = w->fenced = false;
     if (local_lock(w->world, w->cfg->schema, (int64_t)wait * 1000, e) < 0)
         return -1;
-    int rc = run(w, scope, e);
+    int rc = progress_write_back_run(w, scope, e);
     if (rc == 0)
         local_unlock(w->world, w->cfg->schema);
     return rc;

@@ -62,8 +62,8 @@ static void add_session(struct buf *b, const struct blocker *s)
 }
 
 /* Writes what is known of the blocking sessions, and a hint with commands that end them. */
-static void compose(const struct blocked *b, const struct blockers *found, char text[512],
-                    char hint[400])
+static void blocked_compose(const struct blocked *b, const struct blockers *found, char text[512],
+                            char hint[400])
 {
     SCOPED(buf_free) struct buf list = {0}, kill = {0}, clean = {0};
     size_t shown = 0;
@@ -106,7 +106,7 @@ static void compose(const struct blocked *b, const struct blockers *found, char 
 
 /* ---- effects ---- */
 
-static struct db *open_side(const struct blocked *b, struct err *e)
+static struct db *blocked_open_side(const struct blocked *b, struct err *e)
 {
     struct db_params p = b->r->job->db;
     p.read_timeout = SIDE_TIMEOUT_MS;
@@ -114,7 +114,7 @@ static struct db *open_side(const struct blocked *b, struct err *e)
     return db_open(&p, e);
 }
 
-static bool end_session(struct blocked *b, struct db *side, const struct blocker *s)
+static bool blocked_end_session(struct blocked *b, struct db *side, const struct blocker *s)
 {
     SCOPED(buf_free) struct buf who = {0}, clean = {0};
     struct err why = {0};
@@ -132,7 +132,7 @@ static bool end_session(struct blocked *b, struct db *side, const struct blocker
     return true;
 }
 
-static void report(struct blocked *b, const char *text, const char *hint)
+static void blocked_report(struct blocked *b, const char *text, const char *hint)
 {
     const struct job *job = b->r->job;
     if (restore_is(b->r)->passing ||
@@ -156,16 +156,16 @@ bool blocked_again(struct blocked *b, struct err *e)
     if (!db_lock_busy(e))
         return false;
     progress_at(b->r->job->progress, 0, 0);
-    struct db *side = e->num == DB_LOCK_TIMEOUT ? open_side(b, &why) : NULL;
+    struct db *side = e->num == DB_LOCK_TIMEOUT ? blocked_open_side(b, &why) : NULL;
     if (side && db_blockers(side, db_session(b->r->db), is_replaced, b->r, &found, &why) == 0) {
-        compose(b, &found, text, hint);
+        blocked_compose(b, &found, text, hint);
         for (size_t i = 0; i < found.count && may; i++)
             if (blockers_may_end(&found, i, b->wait, waited))
-                ended += end_session(b, side, &found.list[i]);
+                ended += blocked_end_session(b, side, &found.list[i]);
         for (size_t i = 0; i < found.count; i++)
             backup |= found.told && found.list[i].why == BLOCKER_BACKUP;
         if (ended == 0 || ended < found.count)
-            report(b, text, hint);
+            blocked_report(b, text, hint);
         err_step(e, "%.440s", text);
         err_hint(e, "%s", hint);
     }

@@ -121,7 +121,7 @@ static void await_definition(const struct restore *r, size_t i)
     }
 }
 
-static bool same_key(const struct db_table *a, const struct db_table *b)
+static bool catchup_same_key(const struct db_table *a, const struct db_table *b)
 {
     return a->key_count == b->key_count &&
            (a->key_count == 0 || memcmp(a->key, b->key, a->key_count * sizeof *a->key) == 0);
@@ -131,8 +131,8 @@ static bool same_key(const struct db_table *a, const struct db_table *b)
  * same columns and key. `now` is the existing table if it has the dump's columns, else NULL.
  * A definition that cannot be parsed completely is skipped: changes of its table count as a
  * gap then. */
-static int read_definition(const struct restore *r, size_t i, const struct db_table *now,
-                           struct db_tables *then, struct err *e)
+static int catchup_read_definition(const struct restore *r, size_t i, const struct db_table *now,
+                                   struct db_tables *then, struct err *e)
 {
     SCOPED(buf_free) struct buf create = {0};
     struct db_table t;
@@ -145,7 +145,7 @@ static int read_definition(const struct restore *r, size_t i, const struct db_ta
         return 0;
     db_columns_hash(&t, hash);
     t.memory = true;
-    if (strcmp(hash, r->m->tables[i].columns_hash) == 0 && !(now && same_key(now, &t)))
+    if (strcmp(hash, r->m->tables[i].columns_hash) == 0 && !(now && catchup_same_key(now, &t)))
         then->list[then->count++] = t;
     else
         db_table_free(&t);
@@ -168,7 +168,7 @@ static int read_definitions(const struct restore *r, const struct db_tables *now
         if (t)
             db_columns_hash(t, hash);
         bool alike = t && strcmp(hash, m->tables[i].columns_hash) == 0;
-        rc = read_definition(r, i, alike ? t : NULL, then, e);
+        rc = catchup_read_definition(r, i, alike ? t : NULL, then, e);
     }
     db_tables_sort(then);
     return rc;
@@ -347,9 +347,9 @@ static int refuse_gap(const struct restore *r, struct err *e)
 
 /* Reports a gap of the whole journal. What is known of single tables stays true, and is
  * appended. */
-static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
+static void catchup_doubt(struct restore *r, wall_t at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
+static void catchup_doubt(struct restore *r, wall_t at, const char *fmt, ...)
 {
     struct replay *j = &r->journal;
     char text[sizeof j->gap];
@@ -364,7 +364,7 @@ static void doubt(struct restore *r, wall_t at, const char *fmt, ...)
     j->part = false;
 }
 
-static bool doubtless(const struct restore *r)
+static bool catchup_doubtless(const struct restore *r)
 {
     return !r->journal.gap[0] || r->journal.part;
 }
@@ -379,11 +379,11 @@ static void recall_gap(struct restore *r)
     size_t i;
     json_array_foreach(list, i, gap)
     {
-        if (json_is_true(json_object_get(gap, "log")) && doubtless(r) &&
+        if (json_is_true(json_object_get(gap, "log")) && catchup_doubtless(r) &&
             strcmp(js_text(gap, "dump"), r->m->name) >= 0)
-            doubt(r, js_moment(gap, "at"),
-                  "what the log has is not known to be all: it could not be read on (%s)",
-                  js_text(gap, "why"));
+            catchup_doubt(r, js_moment(gap, "at"),
+                          "what the log has is not known to be all: it could not be read on (%s)",
+                          js_text(gap, "why"));
     }
     json_decref(list);
 }
@@ -394,11 +394,12 @@ static void doubt_small_cache(struct restore *r)
 {
     static const char name[] = "max_binlog_stmt_cache_size";
     int64_t most = db_is_mariadb(r->db) ? -1 : db_variable_number(r->db, name);
-    if (doubtless(r) && most >= 0 && most != INT64_MAX)
-        doubt(r, r->journal.last,
-              "what the log has is not known to be all: %s is %" PRId64
-              ", and after a statement that has no room in it a restarted MySQL keeps nothing",
-              name, most);
+    if (catchup_doubtless(r) && most >= 0 && most != INT64_MAX)
+        catchup_doubt(
+            r, r->journal.last,
+            "what the log has is not known to be all: %s is %" PRId64
+            ", and after a statement that has no room in it a restarted MySQL keeps nothing",
+            name, most);
 }
 
 /* Doubts the journal if a known world was alive after the loss. If an operator loaded a dump of a
@@ -410,11 +411,12 @@ static void doubt_later_life(struct restore *r)
     int64_t lost = j->lost_at.ms - r->out->server.ahead_ms + LATER_MS;
     char t[TEXT_SHORT];
     bool known = st && st->known && j->to_loss && j->lost_at.ms;
-    if (doubtless(r) && !restore_is(r)->to_end && known && st->alive_at.ms > lost)
-        doubt(r, j->last,
-              "a world was alive after that loss, at %s, and the log does not show where it came "
-              "from",
-              text_utc(st->alive_at, t));
+    if (catchup_doubtless(r) && !restore_is(r)->to_end && known && st->alive_at.ms > lost)
+        catchup_doubt(
+            r, j->last,
+            "a world was alive after that loss, at %s, and the log does not show where it came "
+            "from",
+            text_utc(st->alive_at, t));
 }
 
 /* Reads the journal before doubting it, because most doubts depend on where it ends. */

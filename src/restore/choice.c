@@ -65,7 +65,7 @@ static int load_planned(struct restore *r, struct err *e)
 }
 
 /* Loads r->m. The dump is opened once, and everything is read from this open file. */
-static int load_own(struct restore *r, struct err *e)
+static int choice_load_own(struct restore *r, struct err *e)
 {
     const struct manifest *m = r->m;
     if (restore_plan(r, e) < 0)
@@ -180,7 +180,7 @@ static bool is_later(const struct restore *r, const struct manifest *m)
 
 /* Lists a skipped dump. After a change of the key hundreds may be skipped: only the first
  * SKIPPED_MAX are named in the log and the result. */
-static void skipped(struct restore *r, const char *dump, const char *reason)
+static void choice_skipped(struct restore *r, const char *dump, const char *reason)
 {
     if (json_array_size(r->out->skipped) == SKIPPED_MAX) {
         if (!r->skipped_more)
@@ -251,7 +251,7 @@ static int load_with_changes(struct restore *r, struct err *e)
 {
     r->dump_alone = false;
     memset(&r->out->journal, 0, sizeof r->out->journal); /* of a dump that was tried before */
-    int rc = load_own(r, e);
+    int rc = choice_load_own(r, e);
     if (rc == 0 || !leads_to_dump_alone(r, e))
         return rc;
     struct err why = *e;
@@ -259,7 +259,7 @@ static int load_with_changes(struct restore *r, struct err *e)
     plan_drop(&r->plan, r->db);
     r->dump_alone = true;
     snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%.600s", why.text);
-    return load_own(r, e);
+    return choice_load_own(r, e);
 }
 
 /* Tries the newest intact dump, then older ones. If none can be restored, a refusal of the first
@@ -276,12 +276,13 @@ static int load_newest(struct restore *r, struct err *e)
             continue;
         }
         if (!c->intact) {
-            skipped(r, c->m.name, c->reason);
+            choice_skipped(r, c->m.name, c->reason);
             continue;
         }
         /* --at may mean a moment that a restore has discarded, so abandoned dumps count for it. */
         if (c->abandoned && !r->opt->at.ms) {
-            skipped(r, c->m.name, "it was abandoned: the record of the world names other lives");
+            choice_skipped(r, c->m.name,
+                           "it was abandoned: the record of the world names other lives");
             continue;
         }
         if (is_later(r, &c->m)) {
@@ -290,7 +291,7 @@ static int load_newest(struct restore *r, struct err *e)
         }
         if (skip) {
             skip--;
-            skipped(r, c->m.name, "two restores of it made no progress");
+            choice_skipped(r, c->m.name, "two restores of it made no progress");
             continue;
         }
         fault_point("restore.chosen");
@@ -308,7 +309,7 @@ static int load_newest(struct restore *r, struct err *e)
         if (e->cls != ERR_DAMAGED && refused.cls == ERR_NONE)
             refused = *e;
         plan_drop(&r->plan, r->db);
-        skipped(r, c->m.name, e->text);
+        choice_skipped(r, c->m.name, e->text);
     }
     if (refused.cls != ERR_NONE)
         return err_pass(e, &refused);
@@ -346,7 +347,7 @@ static int find_named(struct restore *r, struct err *e)
 static int load_named(struct restore *r, struct err *e)
 {
     fault_point("restore.chosen");
-    int rc = load_own(r, e);
+    int rc = choice_load_own(r, e);
     keep_finding(r, rc, e);
     if (rc < 0 && e->cls == ERR_DAMAGED && !is_arriving(r))
         e->cls = ERR_NOTHING; /* the dump was named: no other is tried */

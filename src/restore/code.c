@@ -79,7 +79,7 @@ static bool note_set(struct code_settings *s, struct sql_text *x)
     return sign.kind == SQL_END;
 }
 
-static bool ascii(const char *s, size_t len)
+static bool code_ascii(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)s[i] >= 0x80)
@@ -103,15 +103,15 @@ const char *code_client(const struct code_item *it)
     size_t head = it->d.body ? (size_t)(it->d.body - it->sql) : 0;
     if (text_among(own, utf8))
         return !text_utf8_valid(it->sql, (size_t)(end - it->sql)) ? NULL : own[0] ? own : "utf8mb4";
-    bool safe = single_byte(own), body = ascii(it->sql + head, strlen(it->sql + head));
+    bool safe = single_byte(own), body = code_ascii(it->sql + head, strlen(it->sql + head));
     if (body && text_utf8_valid(it->sql, head))
-        return safe && ascii(it->sql, head) ? own : "utf8mb4";
-    return safe && ascii(it->sql, head) ? own : NULL;
+        return safe && code_ascii(it->sql, head) ? own : "utf8mb4";
+    return safe && code_ascii(it->sql, head) ? own : NULL;
 }
 
 /* Reads the definition. It is refused unless it was understood, because under some modes the same
  * text means something else. */
-static void read_item(struct code_item *it)
+static void code_read_item(struct code_item *it)
 {
     static const char ansi[] = "ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL";
     struct code_settings *s = &it->settings;
@@ -137,7 +137,7 @@ static void free_item(struct code_item *it)
 
 /* Adds an item and removes one of the same kind and name: the stand-ins of views, which are for
  * loading a dump manually, come before the views. */
-static void add_item(struct code *c, const struct code_item *it)
+static void code_add_item(struct code *c, const struct code_item *it)
 {
     for (size_t i = 0; i < c->count && it->d.body; i++) {
         const struct definition *d = &c->list[i].d;
@@ -154,7 +154,7 @@ static void add_item(struct code *c, const struct code_item *it)
 
 /* Returns whether the statement is a DROP VIEW or similar, which a dump has before each object. It
  * is ignored, because existing objects are never dropped. */
-static bool drops(const struct sql_token *first, struct sql_text *x)
+static bool code_drops(const struct sql_token *first, struct sql_text *x)
 {
     static const char kinds[] = "VIEW TRIGGER FUNCTION PROCEDURE EVENT LIBRARY PACKAGE";
     struct sql_token kind;
@@ -166,15 +166,15 @@ void code_note(struct code *c, const char *sql, size_t len)
 {
     struct sql_text x = {.s = sql, .end = sql + len};
     struct sql_token first;
-    if (sql_next(&x, &first) == SQL_END || drops(&first, &x) ||
+    if (sql_next(&x, &first) == SQL_END || code_drops(&first, &x) ||
         (sql_is(&first, "SET") && note_set(&c->now, &x)))
         return;
     struct code_item it = {.sql = xstrndup(sql, len), .settings = c->now};
     if (strlen(it.sql) != len || !sql_is(&first, "CREATE"))
         it.refused = "not a definition that a dump of ours holds";
     else
-        read_item(&it);
-    add_item(c, &it);
+        code_read_item(&it);
+    code_add_item(c, &it);
 }
 
 int code_see(void *code, const struct format_item *item, struct err *e)
@@ -185,7 +185,7 @@ int code_see(void *code, const struct format_item *item, struct err *e)
     return 0;
 }
 
-static bool holds(const char *s, const char *end, const char *what)
+static bool code_holds(const char *s, const char *end, const char *what)
 {
     return memmem(s, (size_t)(end - s), what, strlen(what)) != NULL;
 }
@@ -193,11 +193,11 @@ static bool holds(const char *s, const char *end, const char *what)
 /* mysqldump writes views, triggers and events as three conditional comments, with CREATE, the
  * definer and the rest. The first one was opened by the caller, so there is an end without a
  * beginning. */
-static void unwrap(struct buf *b, const char *sql, size_t len)
+static void code_unwrap(struct buf *b, const char *sql, size_t len)
 {
     const char *end = sql + len, *close;
-    bool wrapped = !holds(sql, end, "/*");
-    while ((close = memmem(sql, (size_t)(end - sql), "*/", 2)) && !holds(sql, close, "/*")) {
+    bool wrapped = !code_holds(sql, end, "/*");
+    while ((close = memmem(sql, (size_t)(end - sql), "*/", 2)) && !code_holds(sql, close, "/*")) {
         const char *open = close + 2;
         while (open < end && strchr(" \t\r\n", *open))
             open++;
@@ -220,7 +220,7 @@ void code_note_foreign(struct code *c, const char *sql, size_t len)
 {
     SCOPED(buf_free) struct buf b = {0};
     struct sql_token first, kind;
-    unwrap(&b, sql, len);
+    code_unwrap(&b, sql, len);
     struct sql_text x = {.s = b.p, .end = b.p + b.len};
     sql_next(&x, &first);
     if (sql_is(&first, "SET")) {

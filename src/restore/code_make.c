@@ -36,7 +36,7 @@ static enum code_trust code_trust(const struct config *c, const struct manifest 
 /* Sets `empty` to whether the schema is empty, as on a rebuilt server. Objects of --init and tables
  * of the running restore do not count. Everything else does: tables, and views, routines, packages,
  * libraries, triggers and events that are visible to the account. */
-static int is_empty(const struct restore *r, bool *empty, struct err *e)
+static int code_make_is_empty(const struct restore *r, bool *empty, struct err *e)
 {
     static const enum definition_kind kinds[] = {
         DEFINITION_FUNCTION, DEFINITION_PROCEDURE, DEFINITION_PACKAGE, DEFINITION_PACKAGE_BODY,
@@ -73,7 +73,7 @@ int code_judge(struct restore *r, struct err *e)
                             .trust = r->m ? code_trust(r->job->cfg, r->m) : CODE_UNKNOWN};
     for (size_t i = 0; i < r->plan.count; i++)
         c->known |= r->plan.list[i].live != NULL;
-    if (is_empty(r, &c->empty, e) < 0)
+    if (code_make_is_empty(r, &c->empty, e) < 0)
         return err_step(e, "looking for what the schema holds");
     return 0;
 }
@@ -89,7 +89,7 @@ struct making {
 
 /* Adds a name to a list of the result. Only the first ones are named, because hundreds of views
  * would fill a mail. */
-static void add_text(struct code_report *out, const char *key, const char *text)
+static void code_make_add_text(struct code_report *out, const char *key, const char *text)
 {
     if (!out->lists)
         out->lists = json_object();
@@ -102,7 +102,7 @@ static void add_text(struct code_report *out, const char *key, const char *text)
 }
 
 /* Writes "view name", or the beginning of an unknown statement. */
-static void name_of(const struct code_item *it, char *out, size_t room)
+static void code_make_name_of(const struct code_item *it, char *out, size_t room)
 {
     if (it->d.name.len)
         snprintf(out, room, "%s %s", definition_kind_name(it->d.kind), it->d.name.p);
@@ -111,7 +111,7 @@ static void name_of(const struct code_item *it, char *out, size_t room)
 }
 
 /* Returns 1 if the query about an account counts any rows, 0 if none, -1 if that is not known. */
-static int any_rows(const struct making *m, const char *sql, const char *const *args)
+static int code_make_any_rows(const struct making *m, const char *sql, const char *const *args)
 {
     struct err ignored;
     SCOPED(xfree) char *n = db_one_with(m->r->db, sql, args, &ignored);
@@ -121,8 +121,8 @@ static int any_rows(const struct making *m, const char *sql, const char *const *
 static int any_privilege(const struct making *m, const char *table, const char *account,
                          const char *where)
 {
-    return any_rows(m, "SELECT COUNT(*) FROM information_schema.$ WHERE GRANTEE=? AND $",
-                    DB_ARGS(table, account, where));
+    return code_make_any_rows(m, "SELECT COUNT(*) FROM information_schema.$ WHERE GRANTEE=? AND $",
+                              DB_ARGS(table, account, where));
 }
 
 /* Returns whether the definer exists and has privileges on this schema. A definer that has, or may
@@ -144,7 +144,7 @@ static bool account_of_world(const struct making *m, const struct definition *d)
            any_privilege(m, "SCHEMA_PRIVILEGES", account, accounts) == 0 &&
            any_privilege(m, "TABLE_PRIVILEGES", account, accounts) == 0 &&
            any_privilege(m, "COLUMN_PRIVILEGES", account, accounts) == 0 &&
-           any_rows(m, roles, DB_ARGS(d->user.p, d->host.p)) == 0;
+           code_make_any_rows(m, roles, DB_ARGS(d->user.p, d->host.p)) == 0;
 }
 
 /* Adds the modes without `old`, a mode that newer servers do not know and that does not affect
@@ -187,7 +187,8 @@ static int set_session(const struct making *m, const struct code_item *it, struc
     return rc;
 }
 
-static int create(struct making *m, const struct code_item *it, bool definer, struct err *e)
+static int code_make_create(struct making *m, const struct code_item *it, bool definer,
+                            struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     definition_write(&it->d, definer, &b);
@@ -199,7 +200,7 @@ static int create(struct making *m, const struct code_item *it, bool definer, st
 static void note_event(struct making *m, const struct definition *d, bool keep)
 {
     struct buf *b = &m->out->enable;
-    add_text(m->out, "events_disabled", d->name.p);
+    code_make_add_text(m->out, "events_disabled", d->name.p);
     SCOPED(xfree) char *account =
         keep ? xasprintf("%s@%s", d->user.p, d->host.p) : xstrdup(m->self);
     buf_adds(b, b->len ? " ALTER DEFINER=" : "ALTER DEFINER=");
@@ -225,18 +226,18 @@ static int make_one(struct making *m, const struct code_item *it, struct err *e)
     bool keep = other && account_of_world(m, d);
     if (set_session(m, it, e) < 0)
         return -1;
-    int rc = create(m, it, keep, e);
+    int rc = code_make_create(m, it, keep, e);
     if (rc < 0 && keep && err_among(e, definers)) {
         keep = false;
-        rc = create(m, it, false, e);
+        rc = code_make_create(m, it, false, e);
     }
     if (rc < 0)
         return -1;
     m->out->made++;
-    name_of(it, name, sizeof name);
+    code_make_name_of(it, name, sizeof name);
     if (other && !keep) {
         snprintf(text, sizeof text, "%s (%s@%s)", name, d->user.p, d->host.p);
-        add_text(m->out, "own_definer", text);
+        code_make_add_text(m->out, "own_definer", text);
     }
     if (d->kind == DEFINITION_EVENT && d->enabled)
         note_event(m, d, keep);
@@ -262,7 +263,7 @@ static bool gave_back(struct making *m, const char *name)
 }
 
 /* Revokes EXECUTE on the functions, and lists those for which that fails. */
-static void give_back(struct making *m)
+static void code_make_give_back(struct making *m)
 {
     struct grants g = {0};
     unsigned unknown;
@@ -280,17 +281,17 @@ static void give_back(struct making *m)
             continue;
         snprintf(text, sizeof text, "function %.200s", row->object);
         if (!gave_back(m, row->object))
-            add_text(m->out, "may_execute", text);
+            code_make_add_text(m->out, "may_execute", text);
     }
     grants_free(&g);
 }
 
-static void failed(struct making *m, const struct code_item *it, const char *why)
+static void code_make_failed(struct making *m, const struct code_item *it, const char *why)
 {
     char name[300], text[600];
-    name_of(it, name, sizeof name);
+    code_make_name_of(it, name, sizeof name);
     snprintf(text, sizeof text, "%s: %.250s", name, why);
-    add_text(m->out, "failed", text);
+    code_make_add_text(m->out, "failed", text);
 }
 
 /* Returns whether the item is a trigger of a new table. A table that did not exist has no triggers
@@ -302,14 +303,14 @@ static bool of_new_table(const struct making *m, const struct code_item *it)
     return t && !t->live && !t->skip;
 }
 
-static bool wanted(const struct making *m, const struct code_item *it)
+static bool code_make_wanted(const struct making *m, const struct code_item *it)
 {
     return !m->triggers_only || of_new_table(m, it);
 }
 
 /* Returns true if the item is done, false to try it again, because a view may depend on a later
  * one. */
-static bool try_one(struct making *m, const struct code_item *it, bool last)
+static bool code_make_try_one(struct making *m, const struct code_item *it, bool last)
 {
     static const int there[] = {1050, 1304, 1359, 1537, 0},
                      later[] = {1146 /* table */, 1305 /* routine */, 1356 /* view */, 0};
@@ -318,7 +319,7 @@ static bool try_one(struct making *m, const struct code_item *it, bool last)
         return true;
     if (!last && it->d.kind == DEFINITION_VIEW && err_among(&e, later))
         return false;
-    failed(m, it, e.text);
+    code_make_failed(m, it, e.text);
     return true;
 }
 
@@ -336,23 +337,23 @@ static void make_all(struct making *m)
     size_t left = c->count, before;
     unsigned round = 0;
     for (size_t i = 0; i < c->count; i++) {
-        done[i] = c->list[i].refused || !wanted(m, &c->list[i]);
+        done[i] = c->list[i].refused || !code_make_wanted(m, &c->list[i]);
         left -= done[i];
         if (c->list[i].refused)
-            failed(m, &c->list[i], c->list[i].refused);
+            code_make_failed(m, &c->list[i], c->list[i].refused);
     }
     bool last = false;
     while (left > 0) {
         before = left;
         for (size_t i = 0; i < c->count; i++)
-            if (!done[i] && (done[i] = try_one(m, &c->list[i], last)))
+            if (!done[i] && (done[i] = code_make_try_one(m, &c->list[i], last)))
                 left--;
         last = left == before || ++round == ROUNDS_MAX;
     }
     if (c->count && db_reset_session(m->r->db, &e) < 0)
         snprintf(m->out->note, sizeof m->out->note, "%.250s", e.text);
     if (m->out->made)
-        give_back(m);
+        code_make_give_back(m);
 }
 
 static void leave_all(struct making *m)
@@ -360,10 +361,10 @@ static void leave_all(struct making *m)
     const struct code *c = &m->r->code;
     char name[300];
     for (size_t i = 0; i < c->count; i++) {
-        if (!wanted(m, &c->list[i]))
+        if (!code_make_wanted(m, &c->list[i]))
             continue;
-        name_of(&c->list[i], name, sizeof name);
-        add_text(m->out, "left_out", name);
+        code_make_name_of(&c->list[i], name, sizeof name);
+        code_make_add_text(m->out, "left_out", name);
     }
     if (json_object_get(m->out->lists, "left_out"))
         snprintf(m->out->why, sizeof m->out->why, "%s", code_why(&m->r->code_case));
@@ -380,15 +381,15 @@ static void list_all(struct making *m)
         struct err e;
         char name[300];
         if (it->refused) {
-            failed(m, it, it->refused);
-        } else if (wanted(m, it)) {
+            code_make_failed(m, it, it->refused);
+        } else if (code_make_wanted(m, it)) {
             if (db_names(m->r->db, m->r->schema, it->d.kind, &there, &e) < 0) {
-                failed(m, it, e.text);
+                code_make_failed(m, it, e.text);
                 continue;
             }
-            name_of(it, name, sizeof name);
+            code_make_name_of(it, name, sizeof name);
             if (!names_has(&there, it->d.name.p))
-                add_text(m->out, "would_make", name);
+                code_make_add_text(m->out, "would_make", name);
             names_free(&there);
         }
     }
@@ -411,7 +412,7 @@ static void add_list(struct buf *b, const char *front, const struct code_report 
 }
 
 /* Adds one line for the operator to the warnings. */
-static void warn(struct restore *r)
+static void code_make_warn(struct restore *r)
 {
     const struct code_report *out = &r->out->code;
     SCOPED(buf_free) struct buf b = {0};
@@ -456,7 +457,7 @@ void code_restore(struct restore *r)
         make_all(&m);
     else
         leave_all(&m);
-    warn(r);
+    code_make_warn(r);
 }
 
 bool code_due(const struct restore *r)

@@ -53,7 +53,7 @@ static wall_t read_moment(const char *from, const char *end)
 
 /* Reads the version and the times from the first lines, with a separate reader. The rows are then
  * read from the beginning again. */
-static int read_head(int fd, const char *name, struct conflict_file *out, struct err *e)
+static int conflict_read_head(int fd, const char *name, struct conflict_file *out, struct err *e)
 {
     char head[HEAD_MAX + 1];
     size_t len = 0;
@@ -88,7 +88,7 @@ int conflict_open(int dirfd, const char *name, struct conflict_file *out, struct
         return -1;
     /* The content of the page cache proves nothing about the disk. */
     posix_fadvise(out->fd, 0, 0, POSIX_FADV_DONTNEED);
-    if (read_head(out->fd, name, out, e) == 0)
+    if (conflict_read_head(out->fd, name, out, e) == 0)
         out->in = gunzip_open(out->fd, name, e);
     if (!out->in) {
         conflict_close(out);
@@ -107,7 +107,7 @@ void conflict_close(struct conflict_file *f)
     *f = (struct conflict_file){.fd = -1};
 }
 
-static int by_name(const void *a, const void *b)
+static int conflict_by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -119,7 +119,7 @@ static int see_no_table_twice(const struct conflict_seen *seen, const char *name
     SCOPED(xfree) const char **names = xcalloc(seen->count + 1, sizeof *names);
     for (size_t i = 0; i < seen->count; i++)
         names[i] = seen->tables[i].name;
-    qsort(names, seen->count, sizeof *names, by_name);
+    qsort(names, seen->count, sizeof *names, conflict_by_name);
     for (size_t i = 1; i < seen->count; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
             return err_set(e, ERR_DAMAGED, 0, "%s: table %s is in it twice", name, names[i]);
@@ -183,7 +183,7 @@ void conflict_seen_free(struct conflict_seen *seen)
 /* ---- writing ---- */
 
 /* Writes one statement for each row, so that an operator can pick some of them with an editor. */
-static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
+static int conflict_write_row(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
     buf_clear(&w->text);
@@ -198,8 +198,8 @@ static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
 
 /* Sets `any` to whether a source has rows. Most restores find none: then no file is written, and a
  * full disk does not matter. */
-static int any_rows(const struct job *job, struct db *db, const struct conflict_source *list,
-                    size_t n, bool *any, struct err *e)
+static int conflict_any_rows(const struct job *job, struct db *db,
+                             const struct conflict_source *list, size_t n, bool *any, struct err *e)
 {
     *any = false;
     for (size_t i = 0; i < n && !*any; i++) {
@@ -214,7 +214,7 @@ static int any_rows(const struct job *job, struct db *db, const struct conflict_
     return 0;
 }
 
-static const char *moment(wall_t t, char out[TEXT_SHORT])
+static const char *conflict_moment(wall_t t, char out[TEXT_SHORT])
 {
     return t.ms ? text_utc(t, out) : "an unknown time";
 }
@@ -228,7 +228,7 @@ static int write_head(struct writing *w, const struct conflict_about *about, str
                MAGIC WRITTEN "%s to %s\n"
                              "SET NAMES binary;\nSET SESSION time_zone='+00:00', "
                              "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n",
-               moment(about->from, from), moment(about->to, to));
+               conflict_moment(about->from, from), conflict_moment(about->to, to));
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
@@ -243,8 +243,8 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
         w->source = &list[i];
         progress_at(w->job->progress, w->count, 0);
         list[i].hash = 0;
-        if (db_read_rows(list[i].db ? list[i].db : db, list[i].columns, from.p, write_row, w,
-                         &list[i].rows, e) < 0)
+        if (db_read_rows(list[i].db ? list[i].db : db, list[i].columns, from.p, conflict_write_row,
+                         w, &list[i].rows, e) < 0)
             return -1;
         *rows += list[i].rows;
         tables += list[i].rows > 0;
@@ -307,7 +307,7 @@ int conflict_save(struct db *db, const struct job *job, struct conflict_source *
     char part[CONFLICT_NAME_MAX + 8];
     bool any;
     *rows = 0;
-    if (any_rows(job, db, list, n, &any, e) < 0)
+    if (conflict_any_rows(job, db, list, n, &any, e) < 0)
         return -1;
     if (!any)
         return 0;

@@ -10,7 +10,7 @@
 
 #define NUMBERS_MAX (256u << 20)
 
-static struct merge_slot *slot_of(const struct merge_set *s, uint64_t hash)
+static struct merge_slot *conflict_files_slot_of(const struct merge_set *s, uint64_t hash)
 {
     size_t i = (size_t)(hash * 0x9e3779b97f4a7c15u) & (s->room - 1);
     while (s->slots[i].count && s->slots[i].hash != hash)
@@ -19,13 +19,13 @@ static struct merge_slot *slot_of(const struct merge_set *s, uint64_t hash)
 }
 
 /* Doubles the number of slots. A quarter of them stays free, so that searches are short. */
-static void grow(struct merge_set *s)
+static void conflict_files_grow(struct merge_set *s)
 {
     struct merge_set more = {.room = s->room ? 2 * s->room : 1024};
     more.slots = xcalloc(more.room, sizeof *more.slots);
     for (size_t i = 0; i < s->room; i++)
         if (s->slots[i].count)
-            *slot_of(&more, s->slots[i].hash) = s->slots[i];
+            *conflict_files_slot_of(&more, s->slots[i].hash) = s->slots[i];
     more.used = s->used;
     free(s->slots);
     *s = more;
@@ -36,8 +36,8 @@ static void grow(struct merge_set *s)
 void merge_set_add(struct merge_set *s, uint64_t hash)
 {
     if (4 * (s->used + 1) > 3 * s->room)
-        grow(s);
-    struct merge_slot *slot = slot_of(s, hash);
+        conflict_files_grow(s);
+    struct merge_slot *slot = conflict_files_slot_of(s, hash);
     if (slot->count == 0) {
         *slot = (struct merge_slot){hash, 1};
         s->used++;
@@ -47,14 +47,14 @@ void merge_set_add(struct merge_set *s, uint64_t hash)
 
 bool merge_set_has(const struct merge_set *s, uint64_t hash)
 {
-    return s->room && slot_of(s, hash)->count > 1;
+    return s->room && conflict_files_slot_of(s, hash)->count > 1;
 }
 
 bool merge_set_take(struct merge_set *s, uint64_t hash)
 {
     if (!merge_set_has(s, hash))
         return false;
-    slot_of(s, hash)->count--;
+    conflict_files_slot_of(s, hash)->count--;
     return true;
 }
 
@@ -82,7 +82,8 @@ static void add_escaped(struct buf *b, const char *s)
     }
 }
 
-static void keep(struct merge_numbers *n, const char *table, const char *old, const char *now)
+static void conflict_files_keep(struct merge_numbers *n, const char *table, const char *old,
+                                const char *now)
 {
     n->list = xgrow(n->list, n->count, sizeof *n->list);
     n->list[n->count++] = (struct merge_number){xstrdup(table), xstrdup(old), xstrdup(now)};
@@ -97,11 +98,11 @@ void merge_numbers_add(struct merge_numbers *n, const char *table, const char *c
     buf_addc(&n->text, '\t');
     add_escaped(&n->text, column);
     buf_printf(&n->text, "\t%s\t%s\n", old, now);
-    keep(n, table, old, now);
+    conflict_files_keep(n, table, old, now);
 }
 
 /* Returns the next field, split in place. A field ends at a tab or at the end of the line. */
-static char *read_field(char **at)
+static char *conflict_files_read_field(char **at)
 {
     char *from = *at, *to = from, *s = from;
     for (; *s && *s != '\t'; s++) {
@@ -129,11 +130,11 @@ int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, s
     SCOPED(xfree) char *copy = xstrdup(out->text.p ? out->text.p : "");
     char *line = strtok_r(copy, "\n", &rest); /* the header line */
     while (line && (line = strtok_r(NULL, "\n", &rest))) {
-        char *at = line, *table = read_field(&at);
-        (void)read_field(&at); /* the column */
-        char *old = read_field(&at), *now = read_field(&at);
+        char *at = line, *table = conflict_files_read_field(&at);
+        (void)conflict_files_read_field(&at); /* the column */
+        char *old = conflict_files_read_field(&at), *now = conflict_files_read_field(&at);
         if (*now)
-            keep(out, table, old, now);
+            conflict_files_keep(out, table, old, now);
     }
     return 0;
 }

@@ -26,7 +26,7 @@ bool merge_is_name(const char *name)
 /* ---- the world ---- */
 
 /* Fails unless the world is up and is the one that we know. */
-static int check_world(struct merge *m, const struct state *known, struct err *e)
+static int conflict_merge_check_world(struct merge *m, const struct state *known, struct err *e)
 {
     const struct config *c = m->job->cfg;
     struct db_sentinel s = {0};
@@ -42,7 +42,7 @@ static int check_world(struct merge *m, const struct state *known, struct err *e
 }
 
 /* Opens the session for all that follows. Its temporary tables and its locks end with it. */
-static int open_world(struct merge *m, const struct state *known, struct err *e)
+static int conflict_merge_open_world(struct merge *m, const struct state *known, struct err *e)
 {
     m->db = job_open(m->job, e);
     if (!m->db || (m->deed != MERGE_COMPARE && galera_own_node(m->db, e) < 0))
@@ -53,7 +53,7 @@ static int open_world(struct merge *m, const struct state *known, struct err *e)
     if (db_lock_wait(m->db, m->job->cfg->restore_lock_wait, e) < 0 ||
         /* MariaDB only: MySQL always checks. These rows were accepted once. */
         (checks && db_exec_with(m->db, "SET SESSION $=0", DB_ARGS(checks), e) < 0) ||
-        check_world(m, known, e) < 0 || db_copier_begin(&m->copier, m->db, e) < 0)
+        conflict_merge_check_world(m, known, e) < 0 || db_copier_begin(&m->copier, m->db, e) < 0)
         return -1;
     if (merge_begin(m, e) < 0) {
         if (e->cls == ERR_DENIED)
@@ -80,7 +80,7 @@ static json_t *file_json(const struct merge *m, const struct conflict_seen *seen
                      "from", js_utc(seen->from), "to", js_utc(seen->to));
 }
 
-static void set_known(json_t *o, const char *key, int64_t n, bool known)
+static void conflict_merge_set_known(json_t *o, const char *key, int64_t n, bool known)
 {
     json_object_set_new(o, key, known ? json_integer((json_int_t)n) : json_null());
 }
@@ -91,14 +91,14 @@ static json_t *table_json(const struct merge *m, const struct merge_table *t, ui
     json_t *o = json_pack("{s:o, s:I}", "table", js_clean(t->name), "rows", (json_int_t)rows);
     uint64_t others = t->stage_rows - t->taken;
     bool known = m->db && !t->refused;
-    set_known(o, "new", (int64_t)others, known);
-    set_known(o, "equal", (int64_t)t->equal, known);
-    set_known(o, "taken", (int64_t)t->taken, known);
+    conflict_merge_set_known(o, "new", (int64_t)others, known);
+    conflict_merge_set_known(o, "equal", (int64_t)t->equal, known);
+    conflict_merge_set_known(o, "taken", (int64_t)t->taken, known);
     if (m->deed != MERGE_COMPARE) {
         int64_t left = (int64_t)(t->refused ? rows : t->stage_rows - t->inserted);
-        set_known(o, "inserted", (int64_t)t->inserted, !t->unsure);
+        conflict_merge_set_known(o, "inserted", (int64_t)t->inserted, !t->unsure);
         js_set_int(o, "renumbered", (int64_t)t->renumbered);
-        set_known(o, "left", left, !t->unsure);
+        conflict_merge_set_known(o, "left", left, !t->unsure);
     }
     if (t->pairs && json_array_size(t->pairs))
         json_object_set(o, "numbers", t->pairs);
@@ -179,7 +179,7 @@ static int find_files(const struct job *job, const char *only, struct names *out
 }
 
 /* Lists a file. If it cannot be read, the reason is listed with it. */
-static int list_one(struct merge *m, json_t *files, struct err *e)
+static int conflict_merge_list_one(struct merge *m, json_t *files, struct err *e)
 {
     SCOPED(conflict_seen_free) struct conflict_seen seen = {0};
     struct err why = {0};
@@ -217,12 +217,12 @@ int merge_list(const struct job *job, const char *only, const struct state *know
         return -1;
     json_t *files = json_array();
     int rc = 0;
-    bool compared = names.count == 0 || open_world(&m, known, &why) == 0;
+    bool compared = names.count == 0 || conflict_merge_open_world(&m, known, &why) == 0;
     if (!compared)
         close_world(&m);
     for (size_t i = 0; i < names.count && rc == 0; i++) {
         m.file = names.list[i];
-        rc = list_one(&m, files, e);
+        rc = conflict_merge_list_one(&m, files, e);
     }
     *out = json_pack("{s:o, s:b}", "files", files, "compared", compared);
     if (!compared) {
@@ -236,7 +236,7 @@ int merge_list(const struct job *job, const char *only, const struct state *know
 /* ---- back into the world ---- */
 
 /* Fails if tables were left out. The error names the first one with its reason. */
-static int judge(const json_t *tables, struct err *e)
+static int conflict_merge_judge(const json_t *tables, struct err *e)
 {
     const json_t *t;
     size_t i, left = 0;
@@ -274,7 +274,7 @@ static int apply_file(struct merge *m, json_t **out, struct err *e)
             known &= !json_is_null(json_object_get(t, *key));
             sum += js_number(t, *key, 0);
         }
-        set_known(*out, *key, sum, known);
+        conflict_merge_set_known(*out, *key, sum, known);
     }
     json_object_set_new(*out, "tables", tables);
     if (m->numbers.count > before) {
@@ -283,7 +283,7 @@ static int apply_file(struct merge *m, json_t **out, struct err *e)
         SCOPED(xfree) char *path = xasprintf("%s/%s", m->job->cfg->dump_dir, name);
         js_set_clean(*out, "numbers_file", path);
     }
-    return rc == 0 ? judge(tables, e) : -1;
+    return rc == 0 ? conflict_merge_judge(tables, e) : -1;
 }
 
 int merge_apply(const struct job *job, const char *name, const struct state *known,
@@ -296,7 +296,7 @@ int merge_apply(const struct job *job, const char *name, const struct state *kno
     SCOPED(names_free) struct names names = {0};
     progress_phase(job->progress, "comparing", 0, 0);
     /* The lease excludes a restore, which would replace the tables at the same time. */
-    int rc = find_files(job, name, &names, e) < 0 || open_world(&m, known, e) < 0 ||
+    int rc = find_files(job, name, &names, e) < 0 || conflict_merge_open_world(&m, known, e) < 0 ||
                      db_lease_take(m.db, job->cfg->schema, 0, e) < 0 ||
                      merge_numbers_read(job->dirfd, name, &m.numbers, e) < 0
                  ? -1

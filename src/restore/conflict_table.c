@@ -46,7 +46,7 @@ int merge_begin(struct merge *m, struct err *e)
 
 /* ---- can it take the rows? ---- */
 
-static bool leave_out(struct merge_table *t, const char *why)
+static bool conflict_table_leave_out(struct merge_table *t, const char *why)
 {
     snprintf(t->why, sizeof t->why, "%s", why);
     t->refused = true;
@@ -55,8 +55,9 @@ static bool leave_out(struct merge_table *t, const char *why)
 
 /* Returns the ledger whose table this is. Sets `made` to the ledger for which worldkeeper made the
  * table. */
-static const struct config_ledger *ledger_of(const struct config *c, const char *name,
-                                             const struct config_ledger **made)
+static const struct config_ledger *conflict_table_ledger_of(const struct config *c,
+                                                            const char *name,
+                                                            const struct config_ledger **made)
 {
     const struct config_ledger *of = NULL;
     *made = NULL;
@@ -75,7 +76,7 @@ static const struct config_ledger *ledger_of(const struct config *c, const char 
 
 /* Returns whether no row can be inserted. Columns are matched by name, and new ones need a
  * default. */
-static bool unfit(struct merge_table *t)
+static bool conflict_table_unfit(struct merge_table *t)
 {
     char text[400];
     const struct db_column *fresh;
@@ -87,7 +88,7 @@ static bool unfit(struct merge_table *t)
         const struct db_column *c = db_column_find(t->live, t->columns[i]);
         snprintf(text, sizeof text, "it has no column %.200s any more", t->columns[i]);
         if (!c || c->generated)
-            return leave_out(t, text);
+            return conflict_table_leave_out(t, text);
         t->picked.columns[i] = *c;
         if (c->counter)
             t->counter = i;
@@ -95,12 +96,12 @@ static bool unfit(struct merge_table *t)
     if (!(fresh = column_map_lacks(t->live, t->columns, t->column_count)))
         return false;
     snprintf(text, sizeof text, "its new column %.200s has no default", fresh->name);
-    return leave_out(t, text);
+    return conflict_table_leave_out(t, text);
 }
 
 /* ---- what the world has ---- */
 
-static int drop(struct merge *m, const char *table, struct err *e)
+static int conflict_table_drop(struct merge *m, const char *table, struct err *e)
 {
     return db_execf(m->db, e, "DROP TEMPORARY TABLE IF EXISTS %s", table);
 }
@@ -140,7 +141,7 @@ static int read_world(struct merge *m, struct merge_table *t, struct err *e)
     if (rc == 0)
         rc = db_read_rows(m->db, &t->picked, WORLD, see_row, &r, &rows, e);
     if (rc == 0)
-        rc = drop(m, WORLD, e);
+        rc = conflict_table_drop(m, WORLD, e);
     /* An inserted row may have changed since, so it is recognized by its number. */
     for (size_t i = 0; i < m->numbers.count && rc == 0; i++) {
         const struct merge_number *n = &m->numbers.list[i];
@@ -189,15 +190,19 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
     t->column_count = names.column_count;
     /* Sentinel, lease and the tables of a restore are not part of the world. */
     if (text_starts(name, DB_OWN_PREFIX) || db_sentinel_own(m->job->cfg->sentinel, name))
-        return leave_out(t, "a table of worldkeeper's own"), 0;
+        return conflict_table_leave_out(t, "a table of worldkeeper's own"), 0;
     if (!t->live)
-        return leave_out(t, "the world has no such table"), 0;
-    t->ledger = ledger_of(m->job->cfg, name, &made);
+        return conflict_table_leave_out(t, "the world has no such table"), 0;
+    t->ledger = conflict_table_ledger_of(m->job->cfg, name, &made);
     if (made)
-        return leave_out(t, "totals of a ledger are made of the ledger's rows, not of these"), 0;
+        return conflict_table_leave_out(
+                   t, "totals of a ledger are made of the ledger's rows, not of these"),
+               0;
     if (m->job->cfg->progress.lock_id && text_among(name, local_bound))
-        return leave_out(t, "its rows belong to locks of another moment in the central store"), 0;
-    if (unfit(t))
+        return conflict_table_leave_out(
+                   t, "its rows belong to locks of another moment in the central store"),
+               0;
+    if (conflict_table_unfit(t))
         return 0;
     if (t->ledger && read_rolled_up(m, t, e) < 0)
         return -1;
@@ -214,7 +219,7 @@ static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     uint64_t heap = HEAP_LEAST + 4 * m->packet + 4 * t->rows * (t->live->row_length + 64);
-    int rc = drop(m, ROWS, e);
+    int rc = conflict_table_drop(m, ROWS, e);
     if (rc == 0)
         rc = db_execf(m->db, e, "SET SESSION max_heap_table_size=%" PRIu64, heap);
     m->copier.limit = 0;
@@ -430,7 +435,7 @@ static int find_taken(struct merge *m, struct merge_table *t, const struct keys 
 /* ---- new numbers ---- */
 
 /* Returns the highest number that the AUTO_INCREMENT column can take. */
-static uint64_t highest(const struct db_column *c)
+static uint64_t conflict_table_highest(const struct db_column *c)
 {
     static const struct {
         const char *type;
@@ -526,7 +531,8 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
     if (find_numbering(m, t, &by, e) < 0)
         return -1;
     const struct db_column *c = &t->picked.columns[t->counter];
-    if (by.first > highest(c) || want - 1 > (highest(c) - by.first) / by.step) {
+    if (by.first > conflict_table_highest(c) ||
+        want - 1 > (conflict_table_highest(c) - by.first) / by.step) {
         snprintf(t->why, sizeof t->why, "its column %.100s has no numbers left", c->name);
         return 0;
     }
@@ -565,7 +571,7 @@ static void count_what_is_in(struct merge *m, struct merge_table *t, uint64_t be
 
 /* Inserts the rows. With IGNORE, a row that breaks a CHECK is skipped and counted, and the other
  * rows are inserted. */
-static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
+static int conflict_table_insert_rows(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     buf_adds(&b, "INSERT IGNORE INTO ");
@@ -648,7 +654,7 @@ static int note_numbers(struct merge *m, struct merge_table *t, struct err *e)
     return got;
 }
 
-static int lock(struct merge *m, const struct merge_table *t, struct err *e)
+static int conflict_table_lock(struct merge *m, const struct merge_table *t, struct err *e)
 {
     if (!t->request)
         return db_exec_with(m->db, "LOCK TABLES ?? WRITE", DB_ARGS(t->name), e);
@@ -658,11 +664,12 @@ static int lock(struct merge *m, const struct merge_table *t, struct err *e)
 
 /* Locks the table, so that no other session writes between checking keys, inserting, and finding
  * which rows were inserted. If the statement fails halfway, some of them were. */
-static int apply_rows(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
+static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, const struct keys *k,
+                                     struct err *e)
 {
     struct err ignored;
     size_t before = m->numbers.count;
-    if (lock(m, t, e) < 0)
+    if (conflict_table_lock(m, t, e) < 0)
         return -1;
     int rc = db_only_locked(m->db, t->name, e);
     if (rc == 0)
@@ -670,7 +677,7 @@ static int apply_rows(struct merge *m, struct merge_table *t, const struct keys 
     if (rc == 0)
         rc = give_numbers(m, t, e);
     if (rc == 0) {
-        rc = insert_rows(m, t, e);
+        rc = conflict_table_insert_rows(m, t, e);
         if (note_numbers(m, t, rc < 0 ? &ignored : e) < 0)
             rc = -1;
     }
@@ -693,7 +700,8 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
         return -1;
     /* The rows must be unchanged after conversion to the table's types. */
     if (rows != t->stage_rows || hash != t->stage_hash)
-        return leave_out(t, "its columns changed, and the rows do not fit any more"), 0;
+        return conflict_table_leave_out(t, "its columns changed, and the rows do not fit any more"),
+               0;
     int rc = read_keys(m, t, &keys, e);
     /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
     for (size_t i = 0; i < keys.count && rc == 0 && !t->refused; i++) {
@@ -701,10 +709,10 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
         snprintf(text, sizeof text, "its unique key %.200s is not of columns of the file alone",
                  keys.list[i].index);
         if (picked_index(t, keys.list[i].column) == t->column_count)
-            leave_out(t, text);
+            conflict_table_leave_out(t, text);
     }
     if (rc == 0 && !t->refused) {
-        rc = (m->deed == MERGE_APPLY ? apply_rows : find_taken)(m, t, &keys, e);
+        rc = (m->deed == MERGE_APPLY ? conflict_table_apply_rows : find_taken)(m, t, &keys, e);
         if (rc == 0 && m->deed == MERGE_DRY) {
             rc = give_numbers(m, t, e) < 0 ? -1 : note_numbers(m, t, e);
             t->inserted = t->stage_rows - t->taken + t->renumbered;
@@ -718,7 +726,7 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
 void merge_table_free(struct merge *m, struct merge_table *t)
 {
     if (t->staged)
-        drop(m, ROWS, NULL);
+        conflict_table_drop(m, ROWS, NULL);
     for (size_t i = 0; i < t->column_count; i++)
         free(t->columns[i]);
     free(t->columns);

@@ -72,7 +72,7 @@ static bool same_check(const struct line *a, const struct line *b)
 }
 
 /* Marks the constraints that have the right name already. */
-static void meet(struct lines *was, struct lines *now)
+static void constraints_meet(struct lines *was, struct lines *now)
 {
     for (size_t i = 0; i < was->count; i++)
         for (size_t k = 0; k < now->count; k++)
@@ -95,7 +95,7 @@ size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_
     SCOPED(free_lines) struct lines was = read_lines(was_sql), now = read_lines(now_sql);
     SCOPED(buf_free) struct buf add = {0};
     size_t n = 0;
-    meet(&was, &now);
+    constraints_meet(&was, &now);
     for (size_t i = 0; i < was.count; i++) {
         const struct line *w = &was.list[i];
         struct line *have = w->met ? NULL : stand_in(&now, w);

@@ -39,7 +39,7 @@ static void not_loaded(struct restore *r, struct target *t, const struct err *wh
 /* ---- its definition ---- */
 
 /* Returns whether the changes have the columns of this definition. */
-static bool defines(const struct restore *r, const struct replay_table *t, const char *create)
+static bool fresh_defines(const struct restore *r, const struct replay_table *t, const char *create)
 {
     struct db_table parsed;
     char hash[17];
@@ -51,17 +51,17 @@ static bool defines(const struct restore *r, const struct replay_table *t, const
 }
 
 /* Uses the definition on this server if the changes fit it, else the one in the journal. */
-static int define(struct restore *r, const char *schema, bool here, struct replay_table *t,
-                  struct err *e)
+static int restore_fresh_define(struct restore *r, const char *schema, bool here,
+                                struct replay_table *t, struct err *e)
 {
     SCOPED(xfree) char *now = here ? db_create_table(r->db, schema, t->name, e) : NULL;
     if (here && !now && e->num != DB_NO_TABLE)
         return -1;
-    if (defines(r, t, now)) {
+    if (fresh_defines(r, t, now)) {
         free(t->create);
         t->create = now;
         now = NULL;
-    } else if (!defines(r, t, t->create)) {
+    } else if (!fresh_defines(r, t, t->create)) {
         replay_give_up(&r->journal, t, "its definition is not the one of its rows, or not known");
     }
     return 0;
@@ -79,7 +79,7 @@ int fresh_define(struct restore *r, const char *schema, const struct db_tables *
             continue;
         if (names_has(&taken, t->name))
             replay_give_up(&r->journal, t, "something that is no table has its name now");
-        else if (define(r, schema, here != NULL, t, e) < 0)
+        else if (restore_fresh_define(r, schema, here != NULL, t, e) < 0)
             return err_step(e, "table %s", t->name);
     }
     return 0;
@@ -132,7 +132,8 @@ static int all_rows(void *changes, size_t block, delta_rows_fn *give, void *to, 
     return delta_finish(changes, false, block, give, to, e);
 }
 
-static int load(struct loader *l, struct target *t, struct delta_table *changes, struct err *e)
+static int restore_fresh_load(struct loader *l, struct target *t, struct delta_table *changes,
+                              struct err *e)
 {
     size_t len = strlen(t->create);
     if (loader_table(l, t->name, t->create, len, e) < 0 ||
@@ -156,7 +157,7 @@ int fresh_load(struct restore *r, struct err *e)
         struct target *t = &r->plan.list[i];
         if (!t->fresh || t->skip)
             continue;
-        rc = load(&l, t, delta_find(r->journal.delta, t->name), e);
+        rc = restore_fresh_load(&l, t, delta_find(r->journal.delta, t->name), e);
         if (rc == 0)
             rc = loader_check(&l, t, restore_is(r)->compares, e);
         if (rc == 0 || db_unanswered(e) || e->cls == ERR_ABORTED)

@@ -24,13 +24,13 @@ struct noted {
     size_t count;
 };
 
-static void note(struct noted *n, const char *name, uint64_t line)
+static void import_note(struct noted *n, const char *name, uint64_t line)
 {
     n->list = xgrow(n->list, n->count, sizeof *n->list);
     n->list[n->count++] = (struct note){xstrdup(name), line};
 }
 
-static bool noted(const struct noted *n, const char *name)
+static bool import_noted(const struct noted *n, const char *name)
 {
     for (size_t i = 0; i < n->count; i++)
         if (strcmp(n->list[i].name, name) == 0)
@@ -38,7 +38,7 @@ static bool noted(const struct noted *n, const char *name)
     return false;
 }
 
-static void forget(struct noted *n, const char *name)
+static void import_forget(struct noted *n, const char *name)
 {
     for (size_t i = 0; i < n->count; i++)
         while (i < n->count && strcmp(n->list[i].name, name) == 0) {
@@ -115,7 +115,7 @@ static int plan_definition(struct planning *p, const struct import_seen *x, stru
 static int plan_table(struct planning *p, const struct import_seen *x, struct err *e)
 {
     const char *name = x->f.name.p;
-    forget(&p->dropped, name);
+    import_forget(&p->dropped, name);
     if (!plan_find(p->plan, name))
         return plan_definition(p, x, e);
     err_set(e, ERR_REFUSED, 0, "%s, line %llu: makes table %s a second time", p->pass.in->name,
@@ -134,7 +134,8 @@ static struct target *plan_without_create(struct planning *p, const char *name)
 }
 
 /* Returns the table of the rows, or NULL with the reason in `e`. */
-static struct target *table_of(struct planning *p, const struct import_seen *x, struct err *e)
+static struct target *import_table_of(struct planning *p, const struct import_seen *x,
+                                      struct err *e)
 {
     const char *name = x->f.name.p;
     struct target *t = plan_find(p->plan, name);
@@ -156,8 +157,9 @@ static struct target *table_of(struct planning *p, const struct import_seen *x, 
 
 /* Checks that an existing table has the columns of the rows, because they are inserted by column
  * name. */
-static int check_columns(struct planning *p, const struct import_seen *x, const struct target *t,
-                         const struct sql_insert *rows, struct err *e)
+static int import_check_columns(struct planning *p, const struct import_seen *x,
+                                const struct target *t, const struct sql_insert *rows,
+                                struct err *e)
 {
     char *const *names = rows->listed ? rows->columns : t->columns;
     size_t count = rows->listed ? rows->column_count : t->column_count;
@@ -178,7 +180,7 @@ static int check_columns(struct planning *p, const struct import_seen *x, const 
 static int plan_rows(struct planning *p, const struct import_seen *x, struct err *e)
 {
     SCOPED(sql_insert_free) struct sql_insert rows = {0};
-    const struct target *t = table_of(p, x, e);
+    const struct target *t = import_table_of(p, x, e);
     const char *names = import_names(&p->pass);
     if (!t)
         return -1;
@@ -195,7 +197,7 @@ static int plan_rows(struct planning *p, const struct import_seen *x, struct err
         return import_refuse(&p->pass, x, "not all of whose values are literals", e);
     if (t->fires && !t->skip)
         return import_refuse(&p->pass, x, "for which a trigger made before it would run", e);
-    return check_columns(p, x, t, &rows, e);
+    return import_check_columns(p, x, t, &rows, e);
 }
 
 /* ---- ALTER, DROP and others ---- */
@@ -233,7 +235,7 @@ static int plan_drop_tables(struct planning *p, const struct import_seen *x, str
         struct target *t = plan_find(p->plan, name);
         if (t)
             plan_leave_out(p->plan, t, dropped_again);
-        note(&p->dropped, name, x->st->line);
+        import_note(&p->dropped, name, x->st->line);
     }
     return 0;
 }
@@ -244,7 +246,7 @@ static int plan_code(struct planning *p, const struct import_seen *x, struct err
     if (x->f.view && t && t->why != dropped_again)
         return import_refuse(&p->pass, x, "because a table of that name stands there", e);
     if (x->f.view)
-        note(&p->views, x->f.name.p, x->st->line);
+        import_note(&p->views, x->f.name.p, x->st->line);
     if (x->f.trigger && t)
         t->fires = true;
     return 0;
@@ -252,7 +254,7 @@ static int plan_code(struct planning *p, const struct import_seen *x, struct err
 
 static int plan_empty(struct planning *p, const struct import_seen *x, struct err *e)
 {
-    return table_of(p, x, e) ? 0 : -1;
+    return import_table_of(p, x, e) ? 0 : -1;
 }
 
 static int plan_sequence(struct planning *p, const struct import_seen *x, struct err *e)
@@ -277,7 +279,7 @@ static int (*const in_schema[])(struct planning *p, const struct import_seen *x,
 
 /* Returns whether definitions can be read under the current sql_mode. Under some modes they are
  * written in another language. */
-static bool readable(const struct import_pass *p)
+static bool import_readable(const struct import_pass *p)
 {
     SCOPED(buf_free) struct buf modes = {0};
     return foreign_modes(p->session.now[FOREIGN_MODE], &modes);
@@ -289,7 +291,7 @@ static int plan_in_schema(struct planning *p, const struct import_seen *x, struc
     const char *own = p->pass.schema.len ? p->pass.schema.p : cfg->schema;
     if (x->f.schema.len && (!own || strcmp(x->f.schema.p, own) != 0))
         return import_refuse(&p->pass, x, "which names another schema", e);
-    if (!readable(&p->pass) && x->f.kind != FOREIGN_CODE && x->f.kind != FOREIGN_DROP)
+    if (!import_readable(&p->pass) && x->f.kind != FOREIGN_CODE && x->f.kind != FOREIGN_DROP)
         return import_refuse(&p->pass, x, "under an sql_mode of another server's language", e);
     return in_schema[x->f.kind](p, x, e);
 }
@@ -302,9 +304,9 @@ static int plan_statement(void *arg, struct import_seen *x, struct err *e)
     if (p->code && (x->f.kind == FOREIGN_SET || x->f.kind == FOREIGN_CODE))
         code_note_foreign(p->code, x->sql, x->len);
     if (x->f.kind == FOREIGN_MAKE_SCHEMA)
-        forget(&p->gone, x->f.name.p);
+        import_forget(&p->gone, x->f.name.p);
     if (x->f.kind == FOREIGN_DROP_SCHEMA)
-        note(&p->gone, x->f.name.p, x->st->line);
+        import_note(&p->gone, x->f.name.p, x->st->line);
     const char *world = p->plan->job->cfg->schema;
     p->asks = x->f.kind == FOREIGN_USE && !p->surveyed && world && strcmp(x->f.name.p, world) != 0;
     return p->asks ? -1 : in_schema[x->f.kind] ? plan_in_schema(p, x, e) : 0;
@@ -320,7 +322,7 @@ static int check_dropped(const struct planning *p, struct err *e)
         const struct db_table *live = db_table_find(&plan->live, n->name);
         bool restored = live && (live->memory || plan->into || plan->job->cfg->restore_all) &&
                         !db_sentinel_own(plan->job->cfg->sentinel, n->name);
-        if (!restored || noted(&p->views, n->name))
+        if (!restored || import_noted(&p->views, n->name))
             continue;
         err_set(e, ERR_REFUSED, 0,
                 "%s, line %llu: drops table %s, which is in the schema and would stay",
@@ -391,8 +393,8 @@ static int survey_statement(void *arg, struct import_seen *x, struct err *e)
 }
 
 /* Finds which of the file's schemas is restored. */
-static int survey(const struct import *in, const struct plan *plan, struct import_report *report,
-                  struct err *e)
+static int import_survey(const struct import *in, const struct plan *plan,
+                         struct import_report *report, struct err *e)
 {
     struct survey s = {.pass = {.in = in, .plan = plan, .survey = true}};
     const char *world = plan->job->cfg->schema;
@@ -427,7 +429,7 @@ int import_plan(const struct import *in, struct plan *plan, struct code *code,
         code_free(code);
     import_report_free(report);
     plan_clear(plan);
-    return survey(in, plan, report, e) < 0 ? -1 : plan_pass(in, plan, code, report, NULL, e);
+    return import_survey(in, plan, report, e) < 0 ? -1 : plan_pass(in, plan, code, report, NULL, e);
 }
 
 void import_report_free(struct import_report *r)

@@ -209,7 +209,7 @@ static int judge_text(struct loading *p, const struct import_seen *x, const stru
 /* ---- definitions ---- */
 
 /* Returns whether the text starts with this name in quotes. */
-static bool quotes(const char *text, const char *name)
+static bool import_load_quotes(const char *text, const char *name)
 {
     size_t n = name ? strlen(name) : 0;
     return n && strncasecmp(text + 1, name, n) == 0 && text[1 + n] == '\'';
@@ -224,13 +224,13 @@ static int explain_collation(const struct loading *p, const struct sql_table *ta
     for (size_t i = 0; i < table->column_count && !name; i++) {
         const struct sql_column *c = &table->columns[i];
         column = c->name;
-        name = quotes(text, c->collation) ? c->collation
-               : quotes(text, c->charset) ? c->charset
-                                          : NULL;
+        name = import_load_quotes(text, c->collation) ? c->collation
+               : import_load_quotes(text, c->charset) ? c->charset
+                                                      : NULL;
     }
     for (size_t i = 0; i < table->option_count && !name; i++) {
         column = NULL;
-        name = quotes(text, table->options[i].value) ? table->options[i].value : NULL;
+        name = import_load_quotes(text, table->options[i].value) ? table->options[i].value : NULL;
     }
     if (!name)
         return -1;
@@ -271,8 +271,8 @@ static int load_create(struct loading *p, const struct import_seen *x, struct er
 
 /* Finds the target of a statement, and creates it if necessary. It is NULL without an error if the
  * table is left as it is. */
-static int table_of(struct loading *p, const struct import_seen *x, struct target **out,
-                    struct err *e)
+static int import_load_table_of(struct loading *p, const struct import_seen *x, struct target **out,
+                                struct err *e)
 {
     struct target *t = plan_find(p->l->s.plan, x->f.name.p);
     *out = p->l->target = t && !t->skip ? t : NULL;
@@ -289,7 +289,7 @@ static int load_alter(struct loading *p, const struct import_seen *x, struct err
 {
     SCOPED(sql_table_free) struct sql_table change = {0};
     struct target *t;
-    if (table_of(p, x, &t, e) < 0 || !t)
+    if (import_load_table_of(p, x, &t, e) < 0 || !t)
         return t ? -1 : 0;
     if (sql_alter_read(x->sql, x->len, x->modes, &change, e) < 0 || send_settings(p, false, e) < 0)
         return -1;
@@ -312,7 +312,7 @@ static int load_rows(struct loading *p, const struct import_seen *x, struct err 
     SCOPED(buf_free) struct buf sql = {0};
     SCOPED(sql_insert_free) struct sql_insert rows = {0};
     struct target *t;
-    if (table_of(p, x, &t, e) < 0 || !t)
+    if (import_load_table_of(p, x, &t, e) < 0 || !t)
         return t ? -1 : 0;
     /* Checked again: the file may have been changed since it was planned. */
     if (import_rows(x, t, &rows) < 0)
@@ -339,7 +339,7 @@ static int load_rows(struct loading *p, const struct import_seen *x, struct err 
 static int load_empty(struct loading *p, const struct import_seen *x, struct err *e)
 {
     struct target *t;
-    if (table_of(p, x, &t, e) < 0 || !t)
+    if (import_load_table_of(p, x, &t, e) < 0 || !t)
         return t ? -1 : 0;
     return loader_empty(p->l, x->f.truncate, e);
 }

@@ -92,14 +92,14 @@ static int take_set(struct import_pass *p, const struct import_seen *x,
 }
 
 /* Returns whether the statement is of another schema than the wanted one. */
-static bool elsewhere(const struct import_pass *p, const struct import_seen *x)
+static bool import_pass_elsewhere(const struct import_pass *p, const struct import_seen *x)
 {
     return p->only && strcmp(p->schema.p, p->only) != 0 && x->f.kind != FOREIGN_SET &&
            x->f.kind != FOREIGN_USE && x->f.kind != FOREIGN_MAKE_SCHEMA &&
            x->f.kind != FOREIGN_DROP_SCHEMA;
 }
 
-static int take(void *arg, struct import_statement *st, struct err *e)
+static int import_pass_take(void *arg, struct import_statement *st, struct err *e)
 {
     struct import_pass *p = arg;
     const char *mode = p->session.now[FOREIGN_MODE];
@@ -122,7 +122,7 @@ static int take(void *arg, struct import_statement *st, struct err *e)
     p->begun |= x.f.kind == FOREIGN_TABLE || x.f.kind == FOREIGN_ROWS;
     mode = p->session.now[FOREIGN_MODE];
     p->reading.plain = foreign_has_mode(mode, "NO_BACKSLASH_ESCAPES");
-    if (rc == 0 && !elsewhere(p, &x))
+    if (rc == 0 && !import_pass_elsewhere(p, &x))
         rc = p->fn(p->arg, &x, e);
     foreign_free(&x.f);
     return rc;
@@ -137,7 +137,7 @@ int import_pass(struct import_pass *p, import_seen_fn *fn, void *arg, struct err
     foreign_session_begin(&p->session, "utf8mb4", s->mode, s->zone);
     p->reading.plain = foreign_has_mode(s->mode, "NO_BACKSLASH_ESCAPES");
     buf_adds(&p->schema, "");
-    return import_read(p->in->fd, &p->reading, take, p, e);
+    return import_read(p->in->fd, &p->reading, import_pass_take, p, e);
 }
 
 void import_pass_free(struct import_pass *p)

@@ -96,7 +96,7 @@ static int open_source(int fd, struct source *s, struct err *e)
 /* ---- its text ---- */
 
 /* Reads more text. The byte 0 at its end is for the string functions. */
-static int fill(struct source *s, struct err *e)
+static int import_read_fill(struct source *s, struct err *e)
 {
     if (s->text.len - s->at > STATEMENT_MAX)
         return err_set(e, ERR_DAMAGED, 0, "%s, line %llu: the statement has no end", s->r->name,
@@ -118,7 +118,7 @@ static void go_to(struct source *s, size_t at)
 
 /* Returns whether the line is "-- 2026-01-31 23:59:59", which is all that Adminer writes at the
  * end. */
-static bool is_time(const char *line)
+static bool import_read_is_time(const char *line)
 {
     static const char form[] = "-- dddd-dd-dd dd:dd:dd";
     for (size_t i = 0; form[i]; i++)
@@ -133,7 +133,7 @@ static void note_line(struct source *s, const char *line)
     static const char *const heads[] = {"-- MySQL dump ",         "-- MariaDB dump ", "-- Adminer ",
                                         "-- phpMyAdmin SQL Dump", FORMAT_MAGIC,       NULL};
     if (text_starts(line, "-- Dump completed") || text_starts(line, FORMAT_TRAILER) ||
-        is_time(line))
+        import_read_is_time(line))
         s->open = false;
     for (const char *const *h = heads; *h; h++)
         s->cut |= text_starts(line, *h) && s->open;
@@ -148,7 +148,7 @@ static int skip_front(struct source *s, struct err *e)
             at++;
         go_to(s, at);
         if (s->text.len - s->at < 4096 && !s->eof) {
-            if (fill(s, e) < 0)
+            if (import_read_fill(s, e) < 0)
                 return -1;
             continue;
         }
@@ -222,7 +222,7 @@ static int next_statement(struct source *s, struct import_statement *st, struct 
         if (s->eof)
             return have && strspn(from, " \r\n\t") < have ? refuse_cut(s, e) : 0;
         done = upto > done ? upto : done;
-        if (fill(s, e) < 0)
+        if (import_read_fill(s, e) < 0)
             return -1;
     }
 }

@@ -31,7 +31,7 @@ static struct parts find_parts(const struct plan *p, const struct config_ledger 
     return l;
 }
 
-static bool restored(const struct target *t)
+static bool ledgers_restored(const struct target *t)
 {
     return t && !t->skip;
 }
@@ -40,7 +40,7 @@ static bool restored(const struct target *t)
  * outlives the loss. */
 static bool is_mixed(const struct parts *l)
 {
-    return restored(l->ledger) && !restored(l->totals) && l->live_totals;
+    return ledgers_restored(l->ledger) && !ledgers_restored(l->totals) && l->live_totals;
 }
 
 int ledgers_lock(struct db *db, const struct config *c, struct err *e)
@@ -131,7 +131,8 @@ int ledgers_guard(struct restore *r, struct err *e)
  * totals twice. */
 static int refuse_older(const struct parts *l, const char *dump, struct err *e)
 {
-    bool stays = restored(l->ledger) && !l->totals && l->live_totals && l->live_totals->memory;
+    bool stays =
+        ledgers_restored(l->ledger) && !l->totals && l->live_totals && l->live_totals->memory;
     if (!stays || l->live_totals->rows == 0)
         return 0;
     err_set(
@@ -146,7 +147,7 @@ static int refuse_older(const struct parts *l, const char *dump, struct err *e)
 
 /* Raises the counter before the rows are loaded, so that the table need not be copied for it
  * afterwards. */
-static void raise_counter(struct target *t, uint64_t above)
+static void ledgers_raise_counter(struct target *t, uint64_t above)
 {
     if (t->auto_increment <= above)
         t->auto_increment = above + 1;
@@ -166,8 +167,8 @@ static int plan_one(struct restore *r, const struct parts *l, struct err *e)
                     "totals keep what was rolled up after the dump",
                     l->cfg->name, l->rollup);
     for (size_t i = 0; m && i < m->ledger_count; i++)
-        if (restored(l->ledger) && strcmp(m->ledgers[i].name, l->cfg->name) == 0)
-            raise_counter(l->ledger, m->ledgers[i].end_id);
+        if (ledgers_restored(l->ledger) && strcmp(m->ledgers[i].name, l->cfg->name) == 0)
+            ledgers_raise_counter(l->ledger, m->ledgers[i].end_id);
     return 0;
 }
 
@@ -190,7 +191,7 @@ int ledgers_plan(struct restore *r, struct err *e)
 static int raise_ids(struct shadow_session *s, const struct parts *l, struct err *e)
 {
     struct db_figures now;
-    const char *totals = restored(l->totals) ? l->totals->shadow : l->rollup;
+    const char *totals = ledgers_restored(l->totals) ? l->totals->shadow : l->rollup;
     SCOPED(xfree) char *end = db_one_with(
         s->db, "SELECT COALESCE(MAX(end_id),0) FROM ?? " DB_ONLY_TABLE, DB_ARGS(totals), e);
     if (!end)
@@ -200,7 +201,7 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
         return 0;
     if (db_figures(s->db, s->plan->schema, l->ledger->shadow, &now, e) < 0)
         return -1;
-    raise_counter(l->ledger, last);
+    ledgers_raise_counter(l->ledger, last);
     if (now.auto_increment > last)
         return 0;
     /* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
@@ -223,10 +224,10 @@ static int set_mark(struct db *db, const char *table, const char *what, uint64_t
  * of the last file is set too, because the files of kept rows are as new as the rollup. */
 static int leave_open(struct shadow_session *s, const struct parts *l, struct err *e)
 {
-    const char *marks = restored(l->marks) ? l->marks->shadow : l->mark;
+    const char *marks = ledgers_restored(l->marks) ? l->marks->shadow : l->mark;
     struct ledger_files files;
     int rc = set_mark(s->db, marks, "open", l->ledger->rows, e);
-    if (rc < 0 || !restored(l->marks))
+    if (rc < 0 || !ledgers_restored(l->marks))
         return rc;
     if (ledger_files_list(s->plan->job->dirfd, l->cfg->name, &files, e) < 0)
         return -1;
@@ -244,10 +245,11 @@ int ledgers_loaded(struct restore *r, struct err *e)
     int rc = 0;
     for (unsigned i = 0; i < job->cfg->ledger_count && rc == 0 && !p->into; i++) {
         struct parts l = find_parts(p, &job->cfg->ledgers[i]);
-        if (restored(l.ledger) && l.ledger->memory && (restored(l.totals) || l.live_totals))
+        if (ledgers_restored(l.ledger) && l.ledger->memory &&
+            (ledgers_restored(l.totals) || l.live_totals))
             rc = raise_ids(&s, &l, e);
         if (rc == 0 && is_mixed(&l) && !r->out->journal.whole &&
-            (restored(l.marks) || db_table_find(&p->live, l.mark)))
+            (ledgers_restored(l.marks) || db_table_find(&p->live, l.mark)))
             rc = leave_open(&s, &l, e);
         if (rc < 0)
             err_step(e, "[ledger %s]", l.cfg->name);

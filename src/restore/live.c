@@ -26,7 +26,7 @@ struct compare {
 
 /* ---- the rows ---- */
 
-static int add_hash(void *arg, const char *tuple, size_t len, struct err *e)
+static int live_add_hash(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct compare *c = arg;
     (void)e;
@@ -34,7 +34,7 @@ static int add_hash(void *arg, const char *tuple, size_t len, struct err *e)
     return 0;
 }
 
-static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
+static int live_chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
 {
     struct compare *c = arg;
     (void)us, (void)e;
@@ -46,8 +46,8 @@ static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
 /* Compares the rows of the living table with those of the rebuilt one. UNREAD says nothing about
  * them: they cannot be read while the game writes, or another session has locked, altered or
  * flushed the table. */
-static int compare_rows(struct compare *c, const struct target *t, enum finding *out,
-                        uint64_t *rows, struct err *e)
+static int live_compare_rows(struct compare *c, const struct target *t, enum finding *out,
+                             uint64_t *rows, struct err *e)
 {
     const struct db_table *live = db_table_find(&c->tables, t->name);
     const char *why;
@@ -57,7 +57,7 @@ static int compare_rows(struct compare *c, const struct target *t, enum finding 
         return 0;
     progress_table(c->job->progress, t->name);
     c->hash = 0;
-    if (db_scan_rows(c->db, live, way, add_hash, chunk_read, c, rows, e) < 0)
+    if (db_scan_rows(c->db, live, way, live_add_hash, live_chunk_read, c, rows, e) < 0)
         return e->cls == ERR_CHANGED || e->num == DB_LOCK_TIMEOUT ? 0 : -1;
     *out = *rows == t->rows && c->hash == t->hash ? SAME : DIFFERENT;
     return 0;
@@ -110,8 +110,8 @@ static int open_live(struct compare *c, struct err *e)
 }
 
 /* Compares the rows first, then reads the log: a table with the same rows needs no proof. */
-static int compare(struct compare *c, struct restore *r, const struct db_binlog_pos *moment,
-                   struct err *e)
+static int restore_live_compare(struct compare *c, struct restore *r,
+                                const struct db_binlog_pos *moment, struct err *e)
 {
     SCOPED(replay_free) struct replay since = {0};
     const struct plan *plan = &r->plan;
@@ -123,7 +123,7 @@ static int compare(struct compare *c, struct restore *r, const struct db_binlog_
         const struct target *t = &plan->list[i];
         if (t->skip || !t->memory || t->raw || strcmp(t->name, c->job->cfg->sentinel) == 0)
             continue;
-        rc = compare_rows(c, &plan->list[i], &found[i], &rows[i], e);
+        rc = live_compare_rows(c, &plan->list[i], &found[i], &rows[i], e);
         r->out->live.same += found[i] == SAME;
         r->out->live.moved += found[i] == DIFFERENT;
         r->out->live.unread += found[i] == UNREAD;
@@ -150,7 +150,8 @@ int live_compare(struct restore *r, struct err *e)
         j->to_loss || strcmp(j->nonce, st->nonce) != 0)
         return 0;
     struct compare c = {.job = r->job};
-    int rc = open_live(&c, e) < 0 ? -1 : compare(&c, r, j->gap[0] ? NULL : &j->upto, e);
+    int rc =
+        open_live(&c, e) < 0 ? -1 : restore_live_compare(&c, r, j->gap[0] ? NULL : &j->upto, e);
     r->out->live.read = rc == 0;
     db_scan_facts_free(&c.facts);
     db_tables_free(&c.tables);

@@ -156,7 +156,7 @@ static int send_rows(struct loader *l, const char *rows_sql, size_t len, struct 
 }
 
 /* Splits rows into statements, each as large as the server accepts, or less if that is faster. */
-static int insert_rows(struct loader *l, const char *s, size_t len, struct err *e)
+static int load_insert_rows(struct loader *l, const char *s, size_t len, struct err *e)
 {
     const char *end = s + len, *from = s;
     size_t room = db_packet_room(l->packet_max, l->head.len, DB_PACKET_SPARE);
@@ -189,7 +189,7 @@ static int give_rows(struct loader *l, const char *tuples, size_t len, uint64_t 
         return 0;
     if (l->bulk && db_bulk_rows(l->bulk, tuples, len, e) < 0)
         return load_failed(l, e);
-    if (!l->bulk && insert_rows(l, tuples, len, e) < 0)
+    if (!l->bulk && load_insert_rows(l, tuples, len, e) < 0)
         return -1;
     l->target->hash += hash;
     l->target->rows += rows;
@@ -265,7 +265,7 @@ int loader_empty(struct loader *l, bool truncate, struct err *e)
 
 /* ---- the journal's changes, applied to the dump's rows while they are loaded ---- */
 
-static int misfit(const struct loader *l, struct err *e)
+static int load_misfit(const struct loader *l, struct err *e)
 {
     if (e->cls == ERR_DAMAGED)
         e->cls = ERR_GAP;
@@ -307,7 +307,7 @@ static int give_changed_base(struct loader *l, const struct format_item *item, s
     while (s < end) {
         size_t n = next_rows(l, s, end, rows, e);
         if (n == 0 || delta_bases(l->changes, now, e) < 0)
-            return misfit(l, e);
+            return load_misfit(l, e);
         for (size_t i = 0; i < n; i++) {
             const char *next = rows[i].p + rows[i].len;
             kept += now[i].p != NULL;
@@ -373,7 +373,7 @@ static int give_new_rows(struct loader *l, struct err *e)
     if (delta_finish(l->changes, false, DELTA_BLOCK, give_changed, l, &why) == 0)
         return 0;
     *e = why;
-    return why.cls == ERR_DAMAGED ? misfit(l, e) : -1;
+    return why.cls == ERR_DAMAGED ? load_misfit(l, e) : -1;
 }
 
 /* ---- a table ---- */
@@ -466,7 +466,7 @@ int loader_rows(struct loader *l, struct target *t, loader_source *from, void *a
 /* ---- did the rows arrive? ---- */
 
 /* Reads back the loaded columns in the text form of a dump, and compares hashes. */
-static int compare_content(struct loader *l, const struct target *t, struct err *e)
+static int load_compare_content(struct loader *l, const struct target *t, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
     struct db_table picked = {0};
@@ -511,5 +511,5 @@ int loader_check(struct loader *l, const struct target *t, bool content, struct 
         return column_map_advise(e);
     }
     bool compare = !t->raw && !t->mapped && (content || t->warnings);
-    return compare ? compare_content(l, t, e) : 0;
+    return compare ? load_compare_content(l, t, e) : 0;
 }

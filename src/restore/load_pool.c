@@ -90,7 +90,7 @@ static int load_table(struct load_pool *p, struct loader *l, size_t table, struc
 
 /* Takes the largest table that is here or has begun to arrive. If there is none, takes the next one
  * that will arrive. Returns table_count if all are taken. The lock must be held. */
-static size_t take_table(struct load_pool *p)
+static size_t load_pool_take_table(struct load_pool *p)
 {
     const struct manifest *m = p->r->m;
     uint64_t here = p->arrival ? arrival_here(p->arrival) : m->file_size;
@@ -124,7 +124,7 @@ static void member_main(void *arg)
     int rc = loader_begin(&l, &e);
     while (rc == 0 && !p->threads.stop) {
         pthread_mutex_lock(&p->threads.lock);
-        size_t table = take_table(p);
+        size_t table = load_pool_take_table(p);
         pthread_mutex_unlock(&p->threads.lock);
         if (table == p->r->m->table_count)
             break;
@@ -149,7 +149,7 @@ static void rest_main(void *arg)
 }
 
 /* Reports progress only if there was some: the supervisor treats silence as a stall. */
-static void report(void *arg)
+static void load_pool_report(void *arg)
 {
     struct load_pool *p = arg;
     uint64_t rows = p->rows;
@@ -176,7 +176,7 @@ static int run_threads(struct load_pool *p, unsigned n, struct err *e)
         return err_sys(e, failed, "cannot start a thread");
     if (failed || thread_group_start(&p->threads, rest_main, p) != 0)
         rest_main(p);
-    thread_group_wait(&p->threads, REPORT_MS, report, p);
+    thread_group_wait(&p->threads, REPORT_MS, load_pool_report, p);
     if (p->threads.stop)
         *e = p->threads.failed;
     return p->threads.stop ? -1 : 0;
@@ -292,14 +292,14 @@ static void check_main(void *arg)
 
 /* Checks the definitions. Those of an arriving dump are waited for, and progress is reported
  * meanwhile. */
-static int check_definitions(struct load_pool *p, struct err *e)
+static int load_pool_check_definitions(struct load_pool *p, struct err *e)
 {
     if (!p->arrival)
         return load_pool_check(p->r, e);
     int failed = thread_group_start(&p->threads, check_main, p);
     if (failed)
         return err_sys(e, failed, "cannot start a thread");
-    thread_group_wait(&p->threads, REPORT_MS, report, p);
+    thread_group_wait(&p->threads, REPORT_MS, load_pool_report, p);
     return p->threads.stop ? err_pass(e, &p->threads.failed) : 0;
 }
 
@@ -328,7 +328,7 @@ int load_pool_run(struct restore *r, struct err *e)
     for (size_t i = 0; i < count; i++)
         p->order[i] = i;
     qsort_r(p->order, count, sizeof *p->order, larger_first, r->m->tables);
-    int rc = check_definitions(p, e);
+    int rc = load_pool_check_definitions(p, e);
     if (rc == 0)
         rc = open_members(p, want, &got, e);
     if (rc == 0)

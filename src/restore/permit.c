@@ -20,7 +20,7 @@
 /* ---- --table ---- */
 
 /* Parses the name at `s`. Returns NULL if there is none. */
-static const char *read_name(const char *s, struct buf *name)
+static const char *permit_read_name(const char *s, struct buf *name)
 {
     const char *end = s + strlen(s);
     buf_clear(name);
@@ -36,7 +36,7 @@ int restore_tables(const char *text, struct names *out, struct err *e)
     SCOPED(buf_free) struct buf name = {0};
     const char *s = text;
     *out = (struct names){0};
-    while ((s = read_name(s, &name))) {
+    while ((s = permit_read_name(s, &name))) {
         if (!names_has(out, name.p))
             names_add(out, name.p);
         if (*s != ',')
@@ -109,7 +109,7 @@ int permit_tables_planned(const struct restore *r, const char *dump, struct err 
 
 /* Sets `any` to whether the MEMORY tables have rows. The sentinel's row is not a row of the
  * world. */
-static int any_rows(struct restore *r, bool *any, struct err *e)
+static int permit_any_rows(struct restore *r, bool *any, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables t = {0};
     *any = false;
@@ -136,7 +136,7 @@ static int world_lives(struct restore *r, const char **why, struct err *e)
         return -1;
     if (db_server_id(r->db, &r->out->server, e) < 0)
         return -1;
-    if (any_rows(r, &rows, e) < 0)
+    if (permit_any_rows(r, &rows, e) < 0)
         return -1;
     if (!restore_is(r)->asks) {
         r->living = s;
@@ -236,7 +236,7 @@ int permit_keep(struct restore *r, struct err *e)
     bool rows;
     if (!r->out->over_living || !r->opt->force || !restore_is(r)->writes)
         return 0;
-    if (any_rows(r, &rows, e) < 0)
+    if (permit_any_rows(r, &rows, e) < 0)
         return -1;
     if (!rows || db_sentinel_read(r->db, c->schema, c->sentinel, &s, &why) < 0 || s.rows != 1)
         return 0;
@@ -254,7 +254,7 @@ int permit_empty(struct restore *r, struct err *e)
     if (!r->opt->fetched || !restore_is(r)->asks || r->opt->force || r->opt->tables.count ||
         r->living.rows != 1)
         return 0;
-    if (any_rows(r, &rows, e) < 0)
+    if (permit_any_rows(r, &rows, e) < 0)
         return -1;
     return rows ? err_set(e, ERR_REFUSED, 0,
                           "the world was empty, and rows were written into it meanwhile")
@@ -290,7 +290,8 @@ int permit_swap(struct restore *r, struct err *e)
 /* ---- --dry-run ---- */
 
 /* Fails if privileges are missing. `needed` lists them, separated by commas. */
-static int lacks(const struct grants *g, const char *schema, const char *needed, struct err *e)
+static int permit_lacks(const struct grants *g, const char *schema, const char *needed,
+                        struct err *e)
 {
     SCOPED(buf_free) struct buf missing = {0};
     db_missing_privileges(&missing, g, schema, needed);
@@ -302,31 +303,32 @@ static int lacks(const struct grants *g, const char *schema, const char *needed,
 
 /* Checks the account's privileges. --into needs fewer, because nothing is swapped. Temporary tables
  * are for the dump of the living world that --force takes first. */
-static int privileges(const struct restore *r, const struct grants *g, bool triggers, struct err *e)
+static int permit_privileges(const struct restore *r, const struct grants *g, bool triggers,
+                             struct err *e)
 {
     const struct config *c = r->job->cfg;
     if (!restore_is(r)->world)
-        return lacks(g, r->schema, "SELECT, INSERT, CREATE", e);
-    if (lacks(g, c->schema, "SELECT, INSERT, CREATE, DROP, ALTER, LOCK TABLES", e) < 0 ||
-        (triggers && lacks(g, c->schema, "TRIGGER", e) < 0))
+        return permit_lacks(g, r->schema, "SELECT, INSERT, CREATE", e);
+    if (permit_lacks(g, c->schema, "SELECT, INSERT, CREATE, DROP, ALTER, LOCK TABLES", e) < 0 ||
+        (triggers && permit_lacks(g, c->schema, "TRIGGER", e) < 0))
         return -1;
     return r->opt->force && c->dump_method != METHOD_LOCK
-               ? lacks(g, c->schema, "CREATE TEMPORARY TABLES", e)
+               ? permit_lacks(g, c->schema, "CREATE TEMPORARY TABLES", e)
                : 0;
 }
 
-static bool is_on(struct db *db, const char *name)
+static bool permit_is_on(struct db *db, const char *name)
 {
     SCOPED(xfree) char *v = db_variable(db, name);
     return v && (strcmp(v, "1") == 0 || strcasecmp(v, "ON") == 0);
 }
 
 /* Fails if server variables would make the server refuse the restore. */
-static int settings(struct db *db, const struct grants *g, bool triggers, struct err *e)
+static int permit_settings(struct db *db, const struct grants *g, bool triggers, struct err *e)
 {
     struct server_version v = db_version(db);
-    if (is_on(db, "super_read_only") ||
-        (is_on(db, "read_only") && !server_may(g, v, MAY_WRITE_READ_ONLY))) {
+    if (permit_is_on(db, "super_read_only") ||
+        (permit_is_on(db, "read_only") && !server_may(g, v, MAY_WRITE_READ_ONLY))) {
         err_set(e, ERR_QUERY, READ_ONLY, "the server is read-only: nothing can be restored on it");
         return err_hint(
             e, "name the server that takes writes, or " DB_UNSET_FOR_GOOD("read_only", "OFF"));
@@ -350,7 +352,7 @@ int permit_rehearse(struct restore *r, struct err *e)
     if (db_grants(r->db, &g, &strange, &ignored) < 0)
         return 0;
     /* With a grant that was not understood, missing privileges cannot be determined. */
-    if (!strange && privileges(r, &g, triggers, e) < 0)
+    if (!strange && permit_privileges(r, &g, triggers, e) < 0)
         return -1;
-    return settings(r->db, &g, triggers, e);
+    return permit_settings(r->db, &g, triggers, e);
 }

@@ -30,7 +30,7 @@ static bool same_name(const struct plan *p, const char *a, const char *b)
 /* Returns the slot of the target with that name, or the free slot for it. Names that are equal to a
  * case-insensitive server get the same hash: folding maps ASCII to ASCII, and other letters to
  * letters of as many bytes. */
-static size_t slot_of(const struct plan *p, const char *name)
+static size_t plan_slot_of(const struct plan *p, const char *name)
 {
     SCOPED(buf_free) struct buf b = {0};
     for (const char *s = name; *s; s++)
@@ -49,9 +49,9 @@ static void note_name(struct plan *p, size_t target)
         p->room = p->room ? 2 * p->room : 64;
         p->slots = xcalloc(p->room, sizeof *p->slots);
         for (size_t i = 0; i < target; i++)
-            p->slots[slot_of(p, p->list[i].name)] = (uint32_t)i + 1;
+            p->slots[plan_slot_of(p, p->list[i].name)] = (uint32_t)i + 1;
     }
-    p->slots[slot_of(p, p->list[target].name)] = (uint32_t)target + 1;
+    p->slots[plan_slot_of(p, p->list[target].name)] = (uint32_t)target + 1;
 }
 
 /* Finds the table of the world. If the server ignores case, the world may spell the name
@@ -279,7 +279,7 @@ int plan_finish(struct plan *p, struct db *db, struct err *e)
 
 struct target *plan_find(const struct plan *p, const char *name)
 {
-    uint32_t i = p->room ? p->slots[slot_of(p, name)] : 0;
+    uint32_t i = p->room ? p->slots[plan_slot_of(p, name)] : 0;
     return i ? &p->list[i - 1] : NULL;
 }
 

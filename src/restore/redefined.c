@@ -139,8 +139,8 @@ static void add_statements(const struct restore *r, const struct target *t, stru
             buf_printf(b, "-- %s\n%s;\n", text_utc(j->statements[i].at, at), j->statements[i].sql);
 }
 
-static void describe(const struct restore *r, const struct target *t, const char *was,
-                     struct buf *b)
+static void redefined_describe(const struct restore *r, const struct target *t, const char *was,
+                               struct buf *b)
 {
     bool view = strcmp(was, "view") == 0;
     SCOPED(buf_free) struct buf name = {0};
@@ -172,7 +172,7 @@ static void describe(const struct restore *r, const struct target *t, const char
         buf_adds(b, "-- No statement that changed it was read in the binary log.\n");
 }
 
-static void file_name(const struct restore *r, char out[64])
+static void redefined_file_name(const struct restore *r, char out[64])
 {
     snprintf(out, 64, "replaced-%06" PRIu64 ".sql", r->generation);
 }
@@ -193,13 +193,13 @@ int redefined_keep(struct restore *r, struct err *e)
             continue;
         if (t->in_way)
             snprintf(t->kept, sizeof t->kept, KEPT_PREFIX "%06" PRIu64 "_%06zu", r->generation, i);
-        describe(r, t, was, &b);
+        redefined_describe(r, t, was, &b);
         any = true;
     }
     if (!any)
         return 0;
     buf_add(&b, r->lost_triggers.p ? r->lost_triggers.p : "", r->lost_triggers.len);
-    file_name(r, file);
+    redefined_file_name(r, file);
     if (file_commit(r->job->dirfd, file, b.p, b.len, 0600, e) < 0)
         return err_step(e, "keeping what stands in the place of restored tables");
     r->kept_file = true;
@@ -208,7 +208,7 @@ int redefined_keep(struct restore *r, struct err *e)
 
 /* ---- the report ---- */
 
-static json_t *entry(const struct restore *r, const struct target *t, const char *was)
+static json_t *redefined_entry(const struct restore *r, const struct target *t, const char *was)
 {
     const struct replay *j = &r->journal;
     json_t *o = json_pack("{s:o, s:s, s:o}", "table", js_clean(t->name), "was", was, "statements",
@@ -234,7 +234,7 @@ void redefined_result(struct restore *r)
     size_t n = 0;
     if (!r->kept_file)
         return;
-    file_name(r, file);
+    redefined_file_name(r, file);
     r->out->as_dumped = json_array();
     r->out->as_dumped_file = xasprintf("%s/%s", r->job->cfg->dump_dir, file);
     for (size_t i = 0; i < r->plan.count; i++) {
@@ -242,7 +242,7 @@ void redefined_result(struct restore *r)
         const char *was = what_was(r, t);
         if (!was)
             continue;
-        json_array_append_new(r->out->as_dumped, entry(r, t, was));
+        json_array_append_new(r->out->as_dumped, redefined_entry(r, t, was));
         if (n++ >= NAMED)
             continue;
         buf_adds(&b, n > 1 ? ", table " : "table ");

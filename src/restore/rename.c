@@ -95,7 +95,7 @@ static void close_side(struct renaming *r)
 }
 
 /* Opens `side`, and checks that the server was not restarted since the statement was sent. */
-static bool open_side(struct renaming *r, struct err *e)
+static bool rename_open_side(struct renaming *r, struct err *e)
 {
     struct db_params p = r->restore->job->db;
     struct server_id id;
@@ -119,7 +119,7 @@ enum session { GONE, IS_IDLE, AT_WORK, UNKNOWN };
 static enum session poll_session(struct renaming *r, struct err *e)
 {
     struct db_seen seen;
-    if (!open_side(r, e))
+    if (!rename_open_side(r, e))
         return UNKNOWN;
     err_clear(e);
     int rc = db_session_seen(r->side, r->session, &seen, e);
@@ -137,7 +137,7 @@ static enum session poll_session(struct renaming *r, struct err *e)
     return found;
 }
 
-static void watch(void *arg)
+static void rename_watch(void *arg)
 {
     struct renaming *r = arg;
     struct err ignored;
@@ -165,7 +165,7 @@ static int wait_for_end(struct renaming *r)
 
 /* Takes the lease on a new session, because the session that held it has ended with its
  * statement. */
-static int take_over(struct renaming *r, struct err *e)
+static int rename_take_over(struct renaming *r, struct err *e)
 {
     struct restore *s = r->restore;
     struct db *db = job_open(s->job, e);
@@ -190,22 +190,22 @@ static int find_outcome(struct renaming *r, struct err *e)
     struct db_sentinel now = {0};
     struct err why = {0};
     job_note(r->restore->job, "no answer to the swap; finding out whether it took place");
-    if (wait_for_end(r) < 0 || !open_side(r, &why) ||
+    if (wait_for_end(r) < 0 || !rename_open_side(r, &why) ||
         db_sentinel_read(r->side, c->schema, c->sentinel, &now, &why) < 0 || now.rows != 1 ||
         strcmp(now.nonce, r->restore->made.nonce) != 0)
         return -1;
-    if (take_over(r, &why) == 0)
+    if (rename_take_over(r, &why) == 0)
         return 0;
     return err_pass(e, &why);
 }
 
 /* Runs the statement. Its answer may be lost. */
-static int run(struct renaming *r, struct err *e)
+static int restore_rename_run(struct renaming *r, struct err *e)
 {
     r->done = false;
     thread_group_init(&r->thread);
     if (thread_group_start(&r->thread, statement_main, r) == 0)
-        thread_group_wait(&r->thread, WATCH_MS, watch, r);
+        thread_group_wait(&r->thread, WATCH_MS, rename_watch, r);
     else /* no thread: not polled */
         r->rc = db_exec_len(r->restore->db, r->sql, r->len, &r->e);
     thread_group_end(&r->thread);
@@ -216,7 +216,7 @@ int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *
 {
     struct renaming r = {
         .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
-    int rc = run(&r, e);
+    int rc = restore_rename_run(&r, e);
     close_side(&r);
     return rc;
 }
@@ -230,7 +230,7 @@ static int run_fenced(struct renaming *r, struct err *e)
     int rc;
     do {
         err_clear(e);
-        rc = rename_may(s, e) < 0 ? -1 : run(r, e);
+        rc = rename_may(s, e) < 0 ? -1 : restore_rename_run(r, e);
     } while (rc < 0 && is_fenced(s) && e->num == DB_LOCK_TIMEOUT &&
              !mono_reached(clock_mono(), until));
     if (rc < 0 && is_fenced(s) && e->num == DB_INTERRUPTED && !fence_open()) {

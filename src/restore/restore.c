@@ -368,8 +368,8 @@ static void hint_grant(struct restore *r, struct err *e)
 }
 
 /* Runs any restore: into the world, beside it, or as a drill. */
-static int run(const struct job *job, const struct restore_options *opt, struct restore_result *out,
-               struct err *e)
+static int restore_restore_run(const struct job *job, const struct restore_options *opt,
+                               struct restore_result *out, struct err *e)
 {
     struct restore r = {.job = job,
                         .opt = opt,
@@ -405,7 +405,7 @@ int restore_run(const struct job *job, const struct restore_options *opt,
                 struct restore_result *out, struct err *e)
 {
     *out = (struct restore_result){.skipped = json_array(), .plan = json_array(), .replicas = -1};
-    int rc = run(job, opt, out, e);
+    int rc = restore_restore_run(job, opt, out, e);
     if (rc < 0)
         err_step(e, "restore");
     return rc;
@@ -428,7 +428,7 @@ int restore_drill(const struct job *job, const char *dump, bool fetched, const s
                  ? db_exec_with(db, drop, DB_ARGS(scratch), e)
                  : -1;
     if (rc == 0)
-        rc = run(job, &opt, out, e);
+        rc = restore_restore_run(job, &opt, out, e);
     if (db && db_exec_with(db, drop, DB_ARGS(scratch), &last) < 0 && rc == 0)
         rc = err_pass(e, &last);
     if (rc < 0)
@@ -437,7 +437,7 @@ int restore_drill(const struct job *job, const char *dump, bool fetched, const s
     return rc;
 }
 
-static struct db *open_world(const struct job *job, struct err *e)
+static struct db *restore_open_world(const struct job *job, struct err *e)
 {
     struct db_params p = job->db;
     p.schema = job->cfg->schema;
@@ -447,7 +447,7 @@ static struct db *open_world(const struct job *job, struct err *e)
 int restore_tidy(const struct job *job, struct err *e)
 {
     bool swapped;
-    struct db *db = open_world(job, e);
+    struct db *db = restore_open_world(job, e);
     int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0
                  ? swap_recover(db, job, &swapped, e)
                  : -1;
@@ -461,7 +461,7 @@ int restore_tidy(const struct job *job, struct err *e)
 
 int restore_tidy_standby(const struct job *job, struct err *e)
 {
-    struct db *db = open_world(job, e);
+    struct db *db = restore_open_world(job, e);
     if (!db && e->num == DB_NO_SCHEMA)
         return 0; /* a standby whose schema does not exist yet */
     /* Limits the wait for table locks. Otherwise it could be a day while a session has the table

@@ -18,7 +18,7 @@ static void aside_name(const struct set_aside *s, char out[64], size_t i)
 }
 
 /* Lists the game's MEMORY tables, and counts those that were set aside before. */
-static int list(struct set_aside *s, struct err *e)
+static int set_aside_list(struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
     SCOPED(db_tables_free) struct db_tables own = {0};
@@ -53,7 +53,7 @@ static struct db *session_of(const struct set_aside *s, const struct db_table *t
     return !is_aside(t) ? NULL : t->carried ? s->carried : s->db;
 }
 
-static int lock(struct set_aside *s, struct db *db, struct err *e)
+static int restore_set_aside_lock(struct set_aside *s, struct db *db, struct err *e)
 {
     struct err ignored;
     SCOPED(buf_free) struct buf sql = {0};
@@ -76,12 +76,14 @@ int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
     bool any = false;
     *s = (struct set_aside){.job = job};
     s->db = job_open(job, e);
-    if (!s->db || db_lease_take(s->db, job->cfg->schema, PATIENCE_MS, e) < 0 || list(s, e) < 0)
+    if (!s->db || db_lease_take(s->db, job->cfg->schema, PATIENCE_MS, e) < 0 ||
+        set_aside_list(s, e) < 0)
         return -1;
     for (size_t i = 0; i < s->tables.count; i++)
         any |= s->tables.list[i].carried && is_aside(&s->tables.list[i]);
     s->carried = any ? job_open(job, e) : NULL;
-    if ((any && !s->carried) || (any && lock(s, s->carried, e) < 0) || lock(s, s->db, e) < 0)
+    if ((any && !s->carried) || (any && restore_set_aside_lock(s, s->carried, e) < 0) ||
+        restore_set_aside_lock(s, s->db, e) < 0)
         return err_step(e, "holding the game's writes");
     fault_point("aside.locked");
     return 0;

@@ -69,8 +69,8 @@ static int exec_in_turn(const struct shadow_session *s, const struct buf *sql, b
     return rc;
 }
 
-static int alter(const struct shadow_session *s, const struct target *t, const char *change,
-                 bool utf8, struct err *e)
+static int shadow_table_alter(const struct shadow_session *s, const struct target *t,
+                              const char *change, bool utf8, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     sql_fill(&b, "ALTER TABLE ??$", DB_ARGS(t->shadow, change));
@@ -205,10 +205,11 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
 
 /* Sets the counter. This copies the table with its rows; shadow_create() says when that is
  * avoided. */
-static int set_counter(const struct shadow_session *s, const struct target *t, struct err *e)
+static int shadow_table_set_counter(const struct shadow_session *s, const struct target *t,
+                                    struct err *e)
 {
     SCOPED(xfree) char *change = xasprintf(" AUTO_INCREMENT=%" PRIu64, t->auto_increment);
-    return alter(s, t, change, false, e);
+    return shadow_table_alter(s, t, change, false, e);
 }
 
 /* Sets the counter if it differs. If the last rows of a table were deleted, its counter is higher
@@ -222,7 +223,7 @@ int shadow_counter(const struct shadow_session *s, const struct target *t, struc
         return -1;
     if (now.auto_increment == 0) /* MySQL: no number is left */
         now.auto_increment = UINT64_MAX;
-    return now.auto_increment == t->auto_increment ? 0 : set_counter(s, t, e);
+    return now.auto_increment == t->auto_increment ? 0 : shadow_table_set_counter(s, t, e);
 }
 
 int shadow_create(const struct shadow_session *s, struct target *t, const char *create, size_t len,
@@ -232,7 +233,8 @@ int shadow_create(const struct shadow_session *s, struct target *t, const char *
      * creating it. Most counters do not need it: they follow the highest number that was loaded. So
      * only a table that would take long to copy has its counter set before it is filled. */
     bool counter_first = t->auto_increment > 1 && (!t->memory || t->expected >= COUNTER_FIRST_ROWS);
-    if (create_table(s, t, create, len, e) == 0 && (!counter_first || set_counter(s, t, e) == 0))
+    if (create_table(s, t, create, len, e) == 0 &&
+        (!counter_first || shadow_table_set_counter(s, t, e) == 0))
         return 0;
     return err_step(e, "making room for table %s", t->name);
 }
@@ -258,7 +260,7 @@ int shadow_scale_off(const struct shadow_session *s, const struct target *t, con
         SCOPED(xfree) char *now = db_create_table(s->db, s->plan->schema, t->shadow, e);
         if (now)
             db_float_scale(&made.list[0], now, t->mapped ? t->create : now, &off, scale);
-        rc = !now ? -1 : off.len ? alter(s, t, off.p, true, e) : 0;
+        rc = !now ? -1 : off.len ? shadow_table_alter(s, t, off.p, true, e) : 0;
     }
     return rc;
 }
@@ -271,12 +273,12 @@ int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf
     SCOPED(xfree) char *instant = xasprintf("%s, ALGORITHM=INSTANT", scale->p);
     /* AUTO_INCREMENT goes first: the ALTER that sets it copies the rows, and once the (M,D) are
      * back MariaDB would round them. */
-    int rc = shadow_counter(s, t, e) < 0 ? -1 : alter(s, t, instant, true, e);
+    int rc = shadow_counter(s, t, e) < 0 ? -1 : shadow_table_alter(s, t, instant, true, e);
     if (rc < 0 && (e->num == NOT_INSTANT || e->num == NOT_INSTANT_BECAUSE)) {
         /* The server must copy the rows for it, so the stored content has to be compared with what
          * was loaded: counting a warning ensures that. */
         t->warnings++;
-        rc = alter(s, t, scale->p, true, e);
+        rc = shadow_table_alter(s, t, scale->p, true, e);
     }
     buf_clear(scale);
     if (rc < 0)
@@ -312,13 +314,13 @@ int shadow_alter(const struct shadow_session *s, struct target *t, const struct 
     int rc;
     if (plan_defines(s->plan, t)) {
         sql_alter_write(&b, change, &how);
-        rc = b.len ? alter(s, t, b.p, true, e) : 0;
+        rc = b.len ? shadow_table_alter(s, t, b.p, true, e) : 0;
     } else {
         rc = alter_scale(s, t, change, scale, e);
         if (change->auto_increment)
             buf_printf(&b, " AUTO_INCREMENT=%" PRIu64, change->auto_increment);
         if (rc == 0 && b.len)
-            rc = alter(s, t, b.p, false, e);
+            rc = shadow_table_alter(s, t, b.p, false, e);
     }
     return rc < 0 ? err_step(e, "altering table %s", t->name) : 0;
 }

@@ -55,7 +55,7 @@
  * is no longer empty. */
 
 /* Returns whether the table is unchanged since the dump taken before a forced restore. */
-static bool in_dump(const struct restore *r, const struct target *t)
+static bool swap_in_dump(const struct restore *r, const struct target *t)
 {
     const struct manifest_table *m = manifest_table(&r->before, t->name);
     return m && t->conflict_rows == m->rows && t->conflict_hash == m->rows_hash;
@@ -64,7 +64,7 @@ static bool in_dump(const struct restore *r, const struct target *t)
 /* Returns whether the conflict file holds rows of this table. */
 static bool is_saved(const struct restore *r, const struct target *t)
 {
-    return target_replaces(t) && t->conflict_rows > 0 && !in_dump(r, t);
+    return target_replaces(t) && t->conflict_rows > 0 && !swap_in_dump(r, t);
 }
 
 /* With GTIDs, MySQL refuses to lock MEMORY and durable tables together for writing in a logged
@@ -131,7 +131,7 @@ static int write_conflicts(struct restore *r, bool swapped, struct err *e)
     bool memory = r->out->server.start > 0;
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
-        if (!target_replaces(t) || in_dump(r, t))
+        if (!target_replaces(t) || swap_in_dump(r, t))
             continue;
         of[n] = t;
         list[n++] = (struct conflict_source){
@@ -153,7 +153,7 @@ static int write_conflicts(struct restore *r, bool swapped, struct err *e)
 
 /* Counts and hashes the rows of a replaced table, which is called `from` now, into its target.
  * Returns 1 if they differ from those found before, 0 if not, -1 on error. */
-static int measure(struct restore *r, struct target *t, const char *from, struct err *e)
+static int swap_measure(struct restore *r, struct target *t, const char *from, struct err *e)
 {
     uint64_t rows, hash;
     if (db_hash_rows(r->db, t->live, from, &rows, &hash, e) < 0)
@@ -176,7 +176,7 @@ int swap_save_conflicts(struct restore *r, struct err *e)
         struct target *t = &r->plan.list[i];
         progress_at(r->job->progress, 0, 0);
         if (target_replaces(t) && manifest_table(&r->before, t->name))
-            rc = measure(r, t, t->name, e);
+            rc = swap_measure(r, t, t->name, e);
     }
     if (rc >= 0)
         rc = write_conflicts(r, false, e);
@@ -340,7 +340,7 @@ static int note_replaced(struct restore *r, struct err *e)
 /* Puts triggers back and removes pending.json after a failed swap, but only if the session still
  * answers, which proves that the swap was refused. If the connection was lost, the swap may have
  * taken place. Then the file stays, and the next restore recognizes the new world by it. */
-static void take_back(struct restore *r, const struct db_triggers *triggers)
+static void swap_take_back(struct restore *r, const struct db_triggers *triggers)
 {
     struct err ignored;
     if (!restore_is(r)->passing && db_exec(r->db, "DO 1", &ignored) == 0 &&
@@ -349,7 +349,7 @@ static void take_back(struct restore *r, const struct db_triggers *triggers)
 }
 
 /* Does what only a restore into the world does right before its RENAME. */
-static int announce(struct restore *r, struct err *e)
+static int swap_announce(struct restore *r, struct err *e)
 {
     if (restore_is(r)->passing)
         return 0;
@@ -394,14 +394,14 @@ int swap_in(struct restore *r, struct err *e)
         triggers_prove(r, &triggers, e) < 0 || redefined_keep(r, e) < 0 ||
         note_pending(r, &triggers, e) < 0)
         goto out;
-    rc = announce(r, e);
+    rc = swap_announce(r, e);
     if (rc == 0)
         rc = move_triggers(r, &triggers, e);
     if (rc == 0)
         rc = rename_all(r, sentinel_there, e);
     r->conflict.to = next_second(); /* no session wrote into the replaced tables after this */
     if (rc < 0)
-        take_back(r, &triggers);
+        swap_take_back(r, &triggers);
     if (rc == 0 && !restore_is(r)->passing)
         fault_point("restore.renamed");
 out:
@@ -419,7 +419,7 @@ static int save_all_rows(struct restore *r, struct err *e)
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
         progress_at(r->job->progress, 0, 0);
-        int rc = target_replaces(t) ? measure(r, t, t->old, e) : 0;
+        int rc = target_replaces(t) ? swap_measure(r, t, t->old, e) : 0;
         if (rc < 0)
             return -1;
         more = more || rc > 0;
@@ -561,7 +561,7 @@ int swap_rehearse(struct restore *r, struct err *e)
         return -1;
     for (size_t i = 0; i < r->plan.count; i++)
         if (target_replaces(&r->plan.list[i]) &&
-            measure(r, &r->plan.list[i], r->plan.list[i].old, e) < 0)
+            swap_measure(r, &r->plan.list[i], r->plan.list[i].old, e) < 0)
             return -1;
     return drop_own(r->db, r->schema, r->job->progress, true, e) < 0 ||
                    raise_lease(r->db, r->schema, r->job->cfg->sentinel, r->generation, e) < 0 ||
@@ -663,8 +663,8 @@ static int rename_one(struct db *db, const char *from, const char *to, struct er
 }
 
 /* Lists all tables of the schema, and our own ones. */
-static int list_tables(struct db *db, const char *schema, struct db_tables *all,
-                       struct db_tables *own, struct err *e)
+static int swap_list_tables(struct db *db, const char *schema, struct db_tables *all,
+                            struct db_tables *own, struct err *e)
 {
     return db_tables(db, schema, true, all, e) < 0 || db_own_tables(db, schema, own, e) < 0 ? -1
                                                                                             : 0;
@@ -681,7 +681,7 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
     char old[64], fresh[64];
     int rc = 0;
     SCOPED(names_free) struct names others = {0};
-    if (list_tables(db, c->schema, &all, &own, e) < 0 ||
+    if (swap_list_tables(db, c->schema, &all, &own, e) < 0 ||
         redefined_names(db, c->schema, &others, e) < 0)
         return -1;
     for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
@@ -765,7 +765,7 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
         return known < 0 ? -1 : 0;
     /* Checks whether the server has any of the tables, under either name. A rebuilt server has
      * none. */
-    if (db_server_id(db, &server, e) < 0 || list_tables(db, c->schema, &all, &own, e) < 0)
+    if (db_server_id(db, &server, e) < 0 || swap_list_tables(db, c->schema, &all, &own, e) < 0)
         return -1;
     /* In this case the restore is over. The same server process cannot lose tables by itself, so a
      * later restore has removed all of ours, and without triggers nothing can be missing. */

@@ -10,7 +10,7 @@
 #include "restore/running.h"
 #include "sql/literal.h"
 
-static int drop(struct db *db, const char *name, struct err *e)
+static int triggers_drop(struct db *db, const char *name, struct err *e)
 {
     return db_exec_with(db, "DROP TRIGGER IF EXISTS ??", DB_ARGS(name), e);
 }
@@ -49,7 +49,8 @@ static void hint_definer(struct db *db, const char *definer, struct err *e)
 }
 
 /* Removes one trigger from the list. The others keep their order. */
-static void leave_out(struct restore *r, struct db_triggers *list, size_t i, const struct err *why)
+static void triggers_leave_out(struct restore *r, struct db_triggers *list, size_t i,
+                               const struct err *why)
 {
     SCOPED(db_triggers_free) struct db_triggers out = {xcalloc(1, sizeof *out.list), 1};
     out.list[0] = list->list[i];
@@ -68,11 +69,11 @@ int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e)
         const char *name = t.name;
         progress_at(r->job->progress, 0, 0);
         t.name = proof;
-        if (drop(db, proof, e) == 0 && db_trigger_create(db, &t, of->shadow, e) == 0 &&
-            drop(db, proof, e) == 0)
+        if (triggers_drop(db, proof, e) == 0 && db_trigger_create(db, &t, of->shadow, e) == 0 &&
+            triggers_drop(db, proof, e) == 0)
             continue;
         if (e->cls == ERR_QUERY && e->num != DB_LOG_NEEDS_SUPER && redefined(&r->plan, of)) {
-            leave_out(r, list, i--, e);
+            triggers_leave_out(r, list, i--, e);
             continue;
         }
         err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
@@ -92,7 +93,7 @@ int triggers_move(struct restore *r, const struct db_triggers *list, struct err 
         progress_at(r->job->progress, 0, 0);
         if (rename_may(r, e) < 0)
             return -1;
-        if (drop(r->db, t->name, e) == 0 &&
+        if (triggers_drop(r->db, t->name, e) == 0 &&
             db_trigger_create(r->db, t, plan_find(&r->plan, t->table)->shadow, e) == 0)
             continue;
         return err_step(e, "moving trigger %s", t->name);
@@ -127,7 +128,7 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
         if (!made)
             continue;
         if (have)
-            rc = drop(db, have->name, e);
+            rc = triggers_drop(db, have->name, e);
         if (rc == 0)
             rc = db_trigger_create(db, want, want->table, e);
         if (rc < 0)
@@ -138,8 +139,8 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
 
 /* Saves the text of a trigger. The file is named by a hash, because a trigger's name may contain
  * what a file name cannot. */
-static int keep_text(const struct job *job, const struct db_trigger *t, const struct err *why,
-                     struct err *e)
+static int triggers_keep_text(const struct job *job, const struct db_trigger *t,
+                              const struct err *why, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     SCOPED(xfree) char *file = xasprintf(
@@ -172,7 +173,7 @@ int triggers_recover(struct db *db, const struct job *job, const struct db_trigg
                 continue;
             if (db_unanswered(&why))
                 return err_pass(e, &why);
-            if (keep_text(job, &list->list[k], &why, e) < 0)
+            if (triggers_keep_text(job, &list->list[k], &why, e) < 0)
                 return -1;
         }
     }

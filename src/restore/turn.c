@@ -16,7 +16,7 @@
 /* Returns an SQL expression for the connection that a world of this priority must wait for, or 0 if
  * there is none. Worlds that load hold locks worldkeeper.turn.PRIORITY.N. One of the worlds that
  * wait holds worldkeeper.wait.PRIORITY. */
-static char *question(unsigned priority)
+static char *turn_question(unsigned priority)
 {
     SCOPED(buf_free) struct buf loading = {0}, free_ones = {0};
     struct buf b = {0};
@@ -38,8 +38,8 @@ static char *question(unsigned priority)
 
 /* Tries to take a place among the worlds that load. Returns 1 if it is ours, 0 if another
  * connection is first, -1 on error. */
-static int take(struct db *db, unsigned priority, const char *sql, unsigned long *holder,
-                struct err *e)
+static int turn_take(struct db *db, unsigned priority, const char *sql, unsigned long *holder,
+                     struct err *e)
 {
     char lock[48];
     int rc = db_lock_ask(db, "SELECT $", DB_ARGS(sql), holder, e);
@@ -60,12 +60,12 @@ int turn_wait(struct restore *r, struct err *e)
     unsigned priority = job->cfg->restore_priority;
     unsigned long holder, other;
     char wait[48], t[TEXT_SHORT];
-    SCOPED(xfree) char *sql = question(priority);
+    SCOPED(xfree) char *sql = turn_question(priority);
     mono_t began = clock_mono(), deadline = mono_add(began, PATIENCE_MS);
     int got, announced = 0;
     bool waited = false;
     snprintf(wait, sizeof wait, "'worldkeeper.wait.%u'", priority);
-    while ((got = take(db, priority, sql, &holder, e)) == 0 &&
+    while ((got = turn_take(db, priority, sql, &holder, e)) == 0 &&
            !mono_reached(clock_mono(), deadline)) {
         if (!waited) {
             progress_phase(job->progress, "waiting for other worlds", 0, 0);

@@ -77,7 +77,7 @@ int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
 
 /* Reads the tables of the copy. DB_ONLY_TABLE excludes a view that another account put in the place
  * of the list. */
-static int read_tables(struct warm *w, struct err *e)
+static int warm_read_tables(struct warm *w, struct err *e)
 {
     struct db_rows *r = db_select(w->db, "nuuuu",
                                   "SELECT name,held,heap,counter,definition FROM " WARM_TABLES
@@ -97,7 +97,7 @@ static int read_tables(struct warm *w, struct err *e)
 }
 
 /* Reads the mark. Returns 1, 0 if there is no row, -1 on error. */
-static int read_mark(struct warm *w, struct err *e)
+static int warm_read_mark(struct warm *w, struct err *e)
 {
     struct db_rows *r =
         db_select(w->db, "uttuuu",
@@ -142,8 +142,8 @@ int warm_open(struct warm *w, const struct job *job, struct err *e)
         return warm_finding(w, WARM_GONE, "it is not loaded yet");
     if (!w->db || warm_session(w->db, w->schema, LOCK_WAIT_MS, &why) < 0)
         return warm_judged(w, WARM_GONE, &why, e);
-    int rc = read_mark(w, &why);
-    if (rc == 1 && (rc = read_tables(w, &why)) == 0)
+    int rc = warm_read_mark(w, &why);
+    if (rc == 1 && (rc = warm_read_tables(w, &why)) == 0)
         return WARM_READY;
     if (rc < 0 && !db_table_missing(&why))
         return warm_judged(w, WARM_GONE, &why, e);

@@ -141,7 +141,7 @@ static int put_beside(struct applying *a, const struct target *t, const struct d
     return rc;
 }
 
-static int misfits(const struct target *t, uint64_t rows, uint64_t there, struct err *e)
+static int warm_apply_misfits(const struct target *t, uint64_t rows, uint64_t there, struct err *e)
 {
     return err_set(e, ERR_GAP, 0,
                    "table %s: of %" PRIu64 " rows that changed %" PRIu64 " are in the copy",
@@ -165,13 +165,13 @@ static int take_out(struct applying *a, const struct target *t, const struct db_
                               DB_ARGS(t->name, join.p), e) < 0)
         return -1;
     *gone = count ? db_affected(a->w->db) : 0;
-    return all || *gone == count ? 0 : misfits(t, count, *gone, e);
+    return all || *gone == count ? 0 : warm_apply_misfits(t, count, *gone, e);
 }
 
 /* Changes rows in place, so that indexes whose columns did not change are not touched. To take a
  * row out of a hash index, the server goes through all rows with the same value. */
-static int change(struct applying *a, const struct target *t, const struct db_table *now,
-                  struct delta_table *d, struct err *e)
+static int warm_apply_change(struct applying *a, const struct target *t, const struct db_table *now,
+                             struct delta_table *d, struct err *e)
 {
     struct part from = {.d = d, .what = DELTA_CHANGED};
     struct db *db = a->w->db;
@@ -191,13 +191,14 @@ static int change(struct applying *a, const struct target *t, const struct db_ta
     if (!there)
         return -1;
     if (strtoull(there, NULL, 10) != count)
-        return misfits(t, count, strtoull(there, NULL, 10), e);
+        return warm_apply_misfits(t, count, strtoull(there, NULL, 10), e);
     return set.len ? db_exec_with(db, "UPDATE " BESIDE " k STRAIGHT_JOIN ?? t ON $ SET $",
                                   DB_ARGS(t->name, join.p, set.p), e)
                    : 0;
 }
 
-static int add(struct applying *a, struct target *t, struct delta_table *d, struct err *e)
+static int warm_apply_add(struct applying *a, struct target *t, struct delta_table *d,
+                          struct err *e)
 {
     struct part from = {.d = d, .what = DELTA_NEW};
     return loader_rows(&a->l, t, give_part, &from, e);
@@ -218,10 +219,10 @@ static int apply_by_key(struct applying *a, struct target *t, const struct db_ta
     if (take_out(a, t, now, d, false, &gone, e) < 0)
         return -1;
     fault_point("warm.taken_out");
-    if (change(a, t, now, d, e) < 0)
+    if (warm_apply_change(a, t, now, d, e) < 0)
         return -1;
     t->rows = 0;
-    if (add(a, t, d, e) < 0)
+    if (warm_apply_add(a, t, d, e) < 0)
         return -1;
     t->rows += before - gone;
     return 0;
@@ -290,8 +291,8 @@ static int read_kept(struct applying *a, const struct target *t, const struct db
 
 /* Writes the table anew. A kill between the DROP and the RENAME leaves no such table: the next step
  * finds that, and the copy is loaded again. */
-static int rebuild(struct applying *a, struct target *t, const struct db_table *now,
-                   struct delta_table *d, struct err *e)
+static int warm_apply_rebuild(struct applying *a, struct target *t, const struct db_table *now,
+                              struct delta_table *d, struct err *e)
 {
     struct db *db = a->w->db;
     struct rebuild r = {.d = d};
@@ -316,8 +317,9 @@ static int rebuild(struct applying *a, struct target *t, const struct db_table *
  * with that number is inserted and deleted, because ALTER TABLE would copy all rows. After a kill
  * in between, its key is deleted together with the keys of the changes, so it must be one of them.
  * If it is not, or if the row cannot be inserted, the promotion alters the table. */
-static int raise_counter(struct applying *a, const struct target *t, const struct db_table *now,
-                         const struct delta_table *d, struct err *e)
+static int warm_apply_raise_counter(struct applying *a, const struct target *t,
+                                    const struct db_table *now, const struct delta_table *d,
+                                    struct err *e)
 {
     struct db *db = a->w->db;
     struct db_figures f;
@@ -346,8 +348,8 @@ static int raise_counter(struct applying *a, const struct target *t, const struc
 /* Applies changes by keys, which can be repeated after a kill. Without a key it is unknown what was
  * done. If the value of a unique key moved to another row, the rows cannot be changed one by one in
  * some orders: then all of them are deleted first. */
-static int apply_rows(struct applying *a, struct target *t, const struct db_table *now,
-                      struct delta_table *d, struct err *e)
+static int warm_apply_apply_rows(struct applying *a, struct target *t, const struct db_table *now,
+                                 struct delta_table *d, struct err *e)
 {
     struct delta_figures f;
     const unsigned *key;
@@ -364,7 +366,7 @@ static int apply_rows(struct applying *a, struct target *t, const struct db_tabl
     if (!keyed && a->w->redo)
         return err_set(e, ERR_CHANGED, 0, "table %s may have some of the changes", t->name);
     if (!keyed)
-        return rebuild(a, t, now, d, e);
+        return warm_apply_rebuild(a, t, now, d, e);
     int rc = a->w->redo ? -1 : apply_by_key(a, t, now, d, e);
     return rc < 0 && (a->w->redo || (e->num == DUPLICATE || e->num == DUPLICATE_KEY))
                ? apply_anew(a, t, now, d, e)
@@ -379,10 +381,10 @@ static int apply_table(struct applying *a, struct target *t, struct delta_table 
     struct db *db = a->w->db;
     uint64_t rows;
     progress_table(a->w->job->progress, t->name);
-    if (shadow_read(&a->l.s, t, &now, e) < 0 || apply_rows(a, t, &now.list[0], d, e) < 0)
+    if (shadow_read(&a->l.s, t, &now, e) < 0 || warm_apply_apply_rows(a, t, &now.list[0], d, e) < 0)
         return -1;
     t->auto_increment = replay_counter_after(a->changes, t->name, t->auto_increment);
-    if (raise_counter(a, t, &now.list[0], d, e) < 0 ||
+    if (warm_apply_raise_counter(a, t, &now.list[0], d, e) < 0 ||
         db_count(db, a->w->schema, t->name, &rows, e) < 0)
         return -1;
     if (t->warnings || t->rows != rows)

@@ -16,7 +16,7 @@
 
 /* Applies changes to the copy. `redo` is set first and cleared last: MEMORY tables have no
  * transactions, so what was interrupted is done again, by keys. After an error it stays set. */
-static int apply(struct warm *w, const struct replay *changes, struct err *e)
+static int warm_catch_up_apply(struct warm *w, const struct replay *changes, struct err *e)
 {
     if (w->redo && !changes->changes)
         return err_set(e, ERR_GAP, 0, "changes that were being applied are not here any more");
@@ -72,7 +72,8 @@ static bool leads_over(const struct warm *w, const struct archive *a, const stru
 
 /* Compares the copy with what a load of this dump and the journal after it would give. That is
  * computed without a load. */
-static int compare_content(struct warm *w, const struct manifest *m, int journal, struct err *e)
+static int warm_catch_up_compare_content(struct warm *w, const struct manifest *m, int journal,
+                                         struct err *e)
 {
     SCOPED(replay_free) struct replay changes = {0};
     struct warm since = {.job = w->job}; /* empty: all changes since the dump's end are read */
@@ -111,7 +112,7 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
         return warm_finding(w, WARM_BEHIND, "the journal does not lead to dump %s", newest->name);
     int rc = warm_compare_definitions(w, newest, e);
     if (rc == WARM_READY && w->compare)
-        rc = compare_content(w, newest, journal, e);
+        rc = warm_catch_up_compare_content(w, newest, journal, e);
     if (rc != WARM_READY)
         return rc;
     w->compared = w->compare;
@@ -137,7 +138,7 @@ static int take_changes(struct warm *w, const struct manifest *m, int journal, s
     if (w->place.number && !out->all_files)
         return warm_finding(w, WARM_BROKEN, "the journal has a gap after segment %" PRIu64,
                             w->place.number);
-    if (apply(w, out, &why) < 0)
+    if (warm_catch_up_apply(w, out, &why) < 0)
         return warm_judged(w, WARM_BROKEN, &why, e);
     return WARM_READY;
 }

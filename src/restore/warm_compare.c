@@ -94,8 +94,9 @@ static int sum_of_load(struct warm *w, struct verify_file *file, size_t i, struc
 
 /* Compares a table of the copy. Its rows do not change meanwhile, because the lock of the copy is
  * ours, and the game has no privileges in its schema. */
-static int compare_table(struct warm *w, struct verify_file *file, const struct manifest *m,
-                         size_t i, const struct replay *changes, struct err *e)
+static int warm_compare_compare_table(struct warm *w, struct verify_file *file,
+                                      const struct manifest *m, size_t i,
+                                      const struct replay *changes, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables now = {0};
     struct sum load = {0}, copy = {0};
@@ -126,7 +127,7 @@ int warm_compare_content(struct warm *w, const struct manifest *m, const struct 
     struct verify_file *file = verify_open(w->job->dirfd, file_name, m, w->job->progress, e);
     int rc = file ? WARM_READY : -1;
     for (size_t i = 0; i < m->table_count && rc == WARM_READY; i++)
-        rc = compare_table(w, file, m, i, changes, e);
+        rc = warm_compare_compare_table(w, file, m, i, changes, e);
     verify_close(file);
     return rc;
 }

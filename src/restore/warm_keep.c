@@ -30,8 +30,8 @@ static void keep_ready(struct warm_keeper *k, const struct warm *w)
 /* Brings the copy up to date. Returns WARM_READY, WARM_GONE if it is to be loaded, or another value
  * if it cannot be used now. A broken copy is not loaded again from the same dump, which would break
  * it in the same way. One that is behind waits for the journal, which is stored after the dump. */
-static int look(struct warm_keeper *k, const struct job *job, const struct catalog *dumps,
-                struct err *e)
+static int warm_keep_look(struct warm_keeper *k, const struct job *job, const struct catalog *dumps,
+                          struct err *e)
 {
     struct warm w;
     SCOPED(replay_free) struct replay changes = {0};
@@ -60,8 +60,8 @@ static int look(struct warm_keeper *k, const struct job *job, const struct catal
 
 /* Loads the copy with the normal restore code, so that a warm and a cold promotion produce the same
  * world. */
-static int load(struct warm_keeper *k, const struct job *job, const struct state *state,
-                const char *newest, struct err *e)
+static int warm_keep_load(struct warm_keeper *k, const struct job *job, const struct state *state,
+                          const char *newest, struct err *e)
 {
     SCOPED(restore_result_free) struct restore_result res = {0};
     struct err why = {0};
@@ -91,10 +91,10 @@ int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *
         snprintf(k->why, sizeof k->why, "no dump of the world is here yet");
         return 0;
     }
-    int rc = look(k, job, &dumps, e);
+    int rc = warm_keep_look(k, job, &dumps, e);
     if (rc == WARM_GONE && strcmp(k->refused, newest->m.name) != 0 &&
-        (rc = load(k, job, state, newest->m.name, e)) == WARM_READY)
-        rc = look(k, job, &dumps, e);
+        (rc = warm_keep_load(k, job, state, newest->m.name, e)) == WARM_READY)
+        rc = warm_keep_look(k, job, &dumps, e);
     if (rc != WARM_READY)
         k->ready = false;
     if (rc < 0) {

@@ -32,7 +32,7 @@ static int same_definition(struct warm *w, struct restore *r, const struct targe
 
 /* Checks that the copy has all tables that are needed, and no others. Tables of the copy beside
  * loaded ones would be of two moments. */
-static int fits(struct warm *w, struct restore *r, struct err *e)
+static int warm_promote_fits(struct warm *w, struct restore *r, struct err *e)
 {
     const struct plan *plan = &r->plan;
     size_t count = 0;
@@ -61,7 +61,7 @@ static int take_figures(struct warm *w, struct restore *r, struct err *e)
 {
     struct plan *plan = &r->plan;
     struct err why = {0};
-    int rc = fits(w, r, &why);
+    int rc = warm_promote_fits(w, r, &why);
     if (rc < 0)
         return warm_judged(w, WARM_BROKEN, &why, e);
     for (size_t i = 0; i < plan->count && rc == WARM_READY; i++) {
@@ -79,7 +79,7 @@ static int take_figures(struct warm *w, struct restore *r, struct err *e)
 /* Moves the copy's tables into the world's schema, as shadow tables. The mark is dropped first: a
  * process that is killed after that leaves no copy. One RENAME moves the whole world, and the swap
  * after it is the same as after a load. */
-static int move(struct warm *w, struct restore *r, struct err *e)
+static int warm_promote_move(struct warm *w, struct restore *r, struct err *e)
 {
     struct plan *plan = &r->plan;
     SCOPED(buf_free) struct buf b = {0};
@@ -144,7 +144,7 @@ static int check_moved(struct restore *r, struct err *e)
 
 /* Uses the copy. Returns enum warm_found, or -1 on error. The rows of the copy are in no log, so
  * the swap is not logged either. */
-static int use(struct warm *w, struct restore *r, struct err *e)
+static int warm_promote_use(struct warm *w, struct restore *r, struct err *e)
 {
     struct err ignored;
     int rc = warm_open(w, r->job, e);
@@ -161,7 +161,7 @@ static int use(struct warm *w, struct restore *r, struct err *e)
                             r->out->replicas > 0 ? "are connected" : "may be connected");
     if (r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=0", &ignored) == 0)
         r->binlog = false;
-    rc = move(w, r, e);
+    rc = warm_promote_move(w, r, e);
     if (rc == WARM_READY && check_moved(r, e) < 0)
         return -1;
     if (r->journal.delta)
@@ -175,7 +175,7 @@ bool warm_take(struct restore *r)
     struct warm w = {0};
     struct err why = {0};
     progress_phase(r->job->progress, "catching up", 0, 0);
-    int rc = use(&w, r, &why);
+    int rc = warm_promote_use(&w, r, &why);
     warm_close(&w);
     r->out->warm = rc == WARM_READY;
     if (!r->out->warm) {

@@ -54,7 +54,7 @@ static bool has_socket_login(struct setup *s)
 }
 
 /* Returns the name of this machine as the server sees it. */
-static char *host_of(struct setup *s, struct err *e)
+static char *account_host_of(struct setup *s, struct err *e)
 {
     if (s->params.socket)
         return xstrdup("localhost");
@@ -66,7 +66,8 @@ struct users {
     bool used;
 };
 
-static void see_world(void *arg, const char *path, const struct config *cfg, const struct err *why)
+static void account_see_world(void *arg, const char *path, const struct config *cfg,
+                              const struct err *why)
 {
     struct users *u = arg;
     (void)path;
@@ -81,7 +82,7 @@ static bool used_by_another(struct setup *s, const char *user)
     struct users u = {.user = user};
     struct err ignored;
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
-    worlds_each(dir, see_world, &u, &ignored);
+    worlds_each(dir, account_see_world, &u, &ignored);
     return u.used;
 }
 
@@ -100,7 +101,7 @@ static int finish_choice(struct setup *s, struct account *a, const char *plugin,
 
 int account_choose(struct setup *s, const char *world, struct account *out, struct err *e)
 {
-    *out = (struct account){.host = host_of(s, e)};
+    *out = (struct account){.host = account_host_of(s, e)};
     if (!out->host)
         return -1;
     SCOPED(xfree) char *plugin = plugin_of(s, s->x.user, out->host, e);
@@ -127,7 +128,7 @@ int account_of(struct setup *s, const struct config *cfg, struct account *out, s
 {
     *out = (struct account){
         .user = xstrdup(cfg->mysql.user),
-        .host = host_of(s, e),
+        .host = account_host_of(s, e),
         .by_socket = !cfg->mysql.password_file,
         .password_file = cfg->mysql.password_file ? xstrdup(cfg->mysql.password_file) : NULL};
     if (!out->host)
@@ -146,7 +147,7 @@ static bool is_wide(const struct needed_grant *g)
                        strstr(g->sql, " ON `mysql`.") || text_starts(g->sql, "SET "));
 }
 
-static void drop(struct needed_grants *n, size_t i)
+static void account_drop(struct needed_grants *n, size_t i)
 {
     free(n->list[i].sql);
     free(n->list[i].why);
@@ -174,7 +175,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
         if (is_wide(g) && !grant) {
             talk_say("  declined: %s\n", g->sql);
             s->journal_declined |= text_starts(g->lost, "no journal");
-            drop(n, i);
+            account_drop(n, i);
             continue;
         }
         i++;
@@ -183,7 +184,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
 }
 
 /* Returns the statement that revokes what `sql` grants; NULL if it is not a GRANT. */
-static char *reverse(const char *sql)
+static char *account_reverse(const char *sql)
 {
     static const char to[] = " TO `", grant[] = "GRANT ";
     const char *at = NULL;
@@ -198,7 +199,8 @@ static char *reverse(const char *sql)
 /* ---- the account itself ---- */
 
 /* Creates the password once. A second run uses the existing one. */
-static int password(struct setup *s, const struct account *a, struct buf *out, struct err *e)
+static int account_password(struct setup *s, const struct account *a, struct buf *out,
+                            struct err *e)
 {
     unsigned char raw[SECRET_BYTES];
     char text[2 * SECRET_BYTES + 1];
@@ -229,14 +231,14 @@ static int password(struct setup *s, const struct account *a, struct buf *out, s
     return rc;
 }
 
-static int create(struct setup *s, const struct account *a, struct err *e)
+static int account_create(struct setup *s, const struct account *a, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {.secret = true}, shown = {0}, secret = {0};
     SCOPED(buf_free) struct buf quoted = {0};
     db_account_quote(&quoted, a->name);
     buf_printf(&shown, "CREATE USER %s IDENTIFIED ", quoted.p);
     if (!a->by_socket) {
-        if (password(s, a, &secret, e) < 0)
+        if (account_password(s, a, &secret, e) < 0)
             return -1;
         buf_reserve(&sql, shown.len + 2 * secret.len + 32);
         buf_printf(&sql, "%sBY ", shown.p);
@@ -261,12 +263,12 @@ static int create(struct setup *s, const struct account *a, struct err *e)
 int account_make(struct setup *s, const struct account *a, const struct needed_grants *n,
                  struct err *e)
 {
-    if (!a->there && create(s, a, e) < 0)
+    if (!a->there && account_create(s, a, e) < 0)
         return -1;
     bool ours = !a->there || made_has(&s->x.made, MADE_ACCOUNT, a->name);
     for (size_t i = 0; i < n->count; i++) {
         /* Dropping our own account removes its privileges, so they need no REVOKE. */
-        SCOPED(xfree) char *back = ours ? NULL : reverse(n->list[i].sql);
+        SCOPED(xfree) char *back = ours ? NULL : account_reverse(n->list[i].sql);
         if (text_starts(n->list[i].sql, "SET ")
                 ? effect_setting(&s->x, n->list[i].sql, e) < 0
                 : effect_sql(&s->x, n->list[i].sql, NULL, back, e) < 0)

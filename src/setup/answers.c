@@ -32,7 +32,7 @@ int answers_check(const char *text, struct config **cfg, struct err *e)
 }
 
 /* Returns true if the daemon would accept these answers; otherwise prints why not. */
-static bool accepted(const struct draft *p)
+static bool answers_accepted(const struct draft *p)
 {
     SCOPED(buf_free) struct buf text = {0};
     struct config *cfg = NULL;
@@ -59,7 +59,7 @@ static int ask_value(struct draft *p, char **out, const char *question, const ch
             *out = xstrdup(given ? given : def);
         else if (talk_ask(question, def, out, e) < 0)
             return -1;
-        if (accepted(p))
+        if (answers_accepted(p))
             return 0;
         if (given || !talk_asks())
             return err_set(e, ERR_USAGE, 0, "%s: \"%s\" cannot be used, as said above", question,
@@ -167,7 +167,7 @@ int answers_ask(struct setup *s, const char *world, const struct survey_schema *
                         .password_file =
                             account->password_file ? xstrdup(account->password_file) : NULL,
                         .dump_dir = setup_path(s, below)};
-    if (!accepted(p))
+    if (!answers_accepted(p))
         return err_set(e, ERR_CONFIG, 0, "world %s cannot be kept with such a config", world);
     return ask_status(s, p, e) < 0 || ask_alerts(s, a, e) < 0 ? -1 : 0;
 }

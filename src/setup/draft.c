@@ -61,12 +61,12 @@ char *draft_service(const char *cgroup)
 
 /* ---- the config ---- */
 
-static void section(struct buf *out, const char *name)
+static void draft_section(struct buf *out, const char *name)
 {
     buf_printf(out, "%s[%s]\n", out->len ? "\n" : "", name);
 }
 
-static void key(struct buf *out, const char *name, const char *value)
+static void draft_key(struct buf *out, const char *name, const char *value)
 {
     if (value && *value)
         buf_printf(out, "%s = %s\n", name, value);
@@ -84,23 +84,24 @@ static bool is_local_mail(const char *url)
     return false;
 }
 
-static void alerts(const struct draft *p, struct buf *out)
+static void draft_alerts(const struct draft *p, struct buf *out)
 {
     if (p->mail_to && *p->mail_to) {
-        section(out, "alert.smtp");
-        key(out, "url", p->mail_url);
-        key(out, "from", p->mail_from);
-        key(out, "to", p->mail_to);
-        key(out, "user", p->mail_user);
-        key(out, "password_file", p->mail_password_file);
+        draft_section(out, "alert.smtp");
+        draft_key(out, "url", p->mail_url);
+        draft_key(out, "from", p->mail_from);
+        draft_key(out, "to", p->mail_to);
+        draft_key(out, "user", p->mail_user);
+        draft_key(out, "password_file", p->mail_password_file);
         if (is_local_mail(p->mail_url))
-            key(out, "starttls", "preferred");
+            draft_key(out, "starttls", "preferred");
     }
     if (p->webhook_file && *p->webhook_file) {
-        section(out, "alert.webhook");
-        key(out, "url_file", p->webhook_file);
-        key(out, "format",
-            p->webhook_format && strcmp(p->webhook_format, "json") != 0 ? p->webhook_format : NULL);
+        draft_section(out, "alert.webhook");
+        draft_key(out, "url_file", p->webhook_file);
+        draft_key(out, "format",
+                  p->webhook_format && strcmp(p->webhook_format, "json") != 0 ? p->webhook_format
+                                                                              : NULL);
     }
 }
 
@@ -110,40 +111,41 @@ void draft_config(const struct draft *p, struct buf *out)
         out,
         "# World %s. All keys, with their defaults: worldkeeper(8), and example.ini beside it.\n",
         p->name);
-    section(out, "world");
-    key(out, "name", p->name);
-    key(out, "schema", p->schema);
-    section(out, "mysql");
-    key(out, "socket", p->socket);
+    draft_section(out, "world");
+    draft_key(out, "name", p->name);
+    draft_key(out, "schema", p->schema);
+    draft_section(out, "mysql");
+    draft_key(out, "socket", p->socket);
     if (!p->socket) {
-        key(out, "host", p->host);
+        draft_key(out, "host", p->host);
         if (p->port != DEFAULT_PORT)
             buf_printf(out, "port = %u\n", p->port);
     }
-    key(out, "user", p->user);
-    key(out, "password_file", p->password_file);
-    key(out, "tls_ca", p->tls_ca);
-    section(out, "dump");
-    key(out, "dir", p->dump_dir);
+    draft_key(out, "user", p->user);
+    draft_key(out, "password_file", p->password_file);
+    draft_key(out, "tls_ca", p->tls_ca);
+    draft_section(out, "dump");
+    draft_key(out, "dir", p->dump_dir);
     if (p->status_dir && *p->status_dir) {
-        section(out, "status");
-        key(out, "dir", p->status_dir);
+        draft_section(out, "status");
+        draft_key(out, "dir", p->status_dir);
         if (p->page)
-            key(out, "page", "yes");
+            draft_key(out, "page", "yes");
     }
-    alerts(p, out);
+    draft_alerts(p, out);
 }
 
 /* ---- the server's options ---- */
 
 /* Takes ownership of `line` and `now`. */
-static void option(struct draft_options *o, const char *reason, char *line, char *now, bool restart)
+static void setup_draft_option(struct draft_options *o, const char *reason, char *line, char *now,
+                               bool restart)
 {
     o->list[o->count++] =
         (struct draft_option){.line = line, .reason = reason, .now = now, .restart = restart};
 }
 
-static char *global(const char *line, bool running)
+static char *draft_global(const char *line, bool running)
 {
     return running ? xasprintf("SET @@GLOBAL.%s;", line) : NULL;
 }
@@ -155,24 +157,29 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
     const char *days = server_word(s->version, WORD_LOG_HELD_DAYS),
                *held = days ? days : server_word(s->version, WORD_LOG_HELD);
     if (!s->logs)
-        option(out, "the journal: without a binary log what is played after the last dump is lost",
-               xstrdup("log_bin = binlog"), NULL, true);
+        setup_draft_option(
+            out, "the journal: without a binary log what is played after the last dump is lost",
+            xstrdup("log_bin = binlog"), NULL, true);
     if (!s->row_format)
-        option(out, "the journal needs each changed row in the log; sessions keep what they have",
-               xstrdup("binlog_format = ROW"), global("binlog_format=ROW", s->logs), false);
+        setup_draft_option(
+            out, "the journal needs each changed row in the log; sessions keep what they have",
+            xstrdup("binlog_format = ROW"), draft_global("binlog_format=ROW", s->logs), false);
     if (!s->full_image)
-        option(out, "the journal needs all columns of each changed row",
-               xstrdup("binlog_row_image = FULL"), global("binlog_row_image=FULL", s->logs), false);
+        setup_draft_option(out, "the journal needs all columns of each changed row",
+                           xstrdup("binlog_row_image = FULL"),
+                           draft_global("binlog_row_image=FULL", s->logs), false);
     if (held && s->held == 0) {
         int64_t keep = HELD_DAYS * (days ? 1 : INT64_C(86400));
         SCOPED(xfree) char *now = xasprintf("%s=%" PRId64, held, keep);
-        option(out, "the binary log is never deleted: it would fill the disk",
-               xasprintf("%s = %" PRId64, held, keep), global(now, s->logs), false);
+        setup_draft_option(out, "the binary log is never deleted: it would fill the disk",
+                           xasprintf("%s = %" PRId64, held, keep), draft_global(now, s->logs),
+                           false);
     }
     if (!s->trusts && s->makes_code)
-        option(out,
-               "with a binary log, restores can make triggers and functions only with this (1419)",
-               xstrdup("log_bin_trust_function_creators = 1"), NULL, false);
+        setup_draft_option(
+            out,
+            "with a binary log, restores can make triggers and functions only with this (1419)",
+            xstrdup("log_bin_trust_function_creators = 1"), NULL, false);
 }
 
 void draft_server_options(const struct draft_server *s, struct draft_options *out)
@@ -184,11 +191,12 @@ void draft_server_options(const struct draft_server *s, struct draft_options *ou
     while (wanted < 2 * s->largest)
         wanted *= 2;
     if (s->heap < wanted && s->largest * 4 > s->heap * 3)
-        option(out,
-               "a MEMORY table is full at the limit that it was made with; a restart gives it the "
-               "server's",
-               xasprintf("max_heap_table_size = %" PRIu64, wanted),
-               xasprintf("SET @@GLOBAL.max_heap_table_size=%" PRIu64 ";", wanted), false);
+        setup_draft_option(
+            out,
+            "a MEMORY table is full at the limit that it was made with; a restart gives it the "
+            "server's",
+            xasprintf("max_heap_table_size = %" PRIu64, wanted),
+            xasprintf("SET @@GLOBAL.max_heap_table_size=%" PRIu64 ";", wanted), false);
 }
 
 void draft_server_file(const struct draft_options *o, const char *world, struct buf *out)

@@ -69,7 +69,7 @@ int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, stru
     return 0;
 }
 
-static void digest(const char *text, size_t size, char out[65])
+static void effect_digest(const char *text, size_t size, char out[65])
 {
     unsigned char sum[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -103,8 +103,8 @@ static int compare_file(int place, const char *name, const char *text)
 
 /* Writes a temporary file, changes its owner and renames it. So no process ever sees a partial
  * file, or a secret with another owner. */
-static int write_file(struct effects *x, int place, const char *name, const char *text, mode_t mode,
-                      bool ours, struct err *e)
+static int effect_write_file(struct effects *x, int place, const char *name, const char *text,
+                             mode_t mode, bool ours, struct err *e)
 {
     SCOPED(xfree) char *fresh = xasprintf("%s.new", name);
     unlinkat(place, fresh, 0);
@@ -140,9 +140,9 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
             talk_say("%s is there with another text, and stays as it is\n", path);
         return 0;
     }
-    digest(text, strlen(text), sum);
+    effect_digest(text, strlen(text), sum);
     if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
-                    write_file(x, place, name, text, mode, ours, e) < 0))
+                    effect_write_file(x, place, name, text, mode, ours, e) < 0))
         return -1;
     talk_say("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
              (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
@@ -165,7 +165,7 @@ int effect_adopt(struct effects *x, const char *path, struct err *e)
         return err_sys(e, errno, "cannot open %s", path);
     if (file_read_fd(fd, path, FILE_LARGEST, &there, e) < 0)
         return -1;
-    digest(there.p, there.len, sum);
+    effect_digest(there.p, there.len, sum);
     return made_note(&x->made, MADE_FILE, path, sum, NULL, e);
 }
 
@@ -183,7 +183,7 @@ int effect_remove(struct effects *x, const char *path, const char *sum, struct e
         return errno == ENOENT ? 1 : err_sys(e, errno, "cannot open %s", path);
     if (file_read_fd(fd, path, FILE_LARGEST, &text, e) < 0)
         return -1;
-    digest(text.p, text.len, now);
+    effect_digest(text.p, text.len, now);
     if (strcmp(now, sum) != 0) {
         talk_say("%s was changed since, and stays\n", path);
         return 0;
@@ -224,7 +224,7 @@ char *effect_setting_value(struct db *db, const char *setting)
 }
 
 /* Returns the statement that restores the current value of the setting. */
-static char *set_back(struct db *db, const char *setting)
+static char *effect_set_back(struct db *db, const char *setting)
 {
     struct buf sql = {0};
     bool persisted = text_starts(setting, PERSISTED);
@@ -253,7 +253,7 @@ static int note_setting(struct effects *x, const char *name, bool persisted, con
 {
     for (int i = 0; i < (persisted ? 2 : 1); i++) {
         SCOPED(xfree) char *setting = xasprintf("%s%s", i ? PERSISTED : "GLOBAL.", name);
-        SCOPED(xfree) char *back = wanted ? set_back(x->db, setting) : NULL,
+        SCOPED(xfree) char *back = wanted ? effect_set_back(x->db, setting) : NULL,
                            *value = wanted ? xstrdup(wanted) : effect_setting_value(x->db, setting);
         if (value && made_note(&x->made, MADE_SETTING, setting, value, back, e) < 0)
             return -1;
@@ -277,7 +277,7 @@ int effect_setting(struct effects *x, const char *sql, struct err *e)
 
 /* ---- programs ---- */
 
-static int wait_for(pid_t pid, const char *what, struct err *e)
+static int effect_wait_for(pid_t pid, const char *what, struct err *e)
 {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
@@ -306,7 +306,7 @@ int effect_run(struct effects *x, const char *const *argv, struct err *e)
         execvp(argv[0], (char *const *)(uintptr_t)argv);
         _exit(127);
     }
-    int rc = wait_for(pid, argv[0], e);
+    int rc = effect_wait_for(pid, argv[0], e);
     return rc == 127 ? err_set(e, ERR_SYSTEM, 0, "cannot start %s", argv[0]) : rc;
 }
 
@@ -332,10 +332,10 @@ int effect_read(const char *const *argv, size_t limit, struct buf *out, struct e
             n = 1;
     }
     close(ends[0]); /* a program that writes more than the limit is ended by this */
-    return pid < 0 ? err_sys(e, why, "cannot start %s", argv[0]) : wait_for(pid, argv[0], e);
+    return pid < 0 ? err_sys(e, why, "cannot start %s", argv[0]) : effect_wait_for(pid, argv[0], e);
 }
 
-static bool become(const struct effects *x)
+static bool effect_become(const struct effects *x)
 {
     return geteuid() != 0 || x->uid == 0 ||
            (initgroups(x->user, x->gid) == 0 && setgid(x->gid) == 0 && setuid(x->uid) == 0);
@@ -348,8 +348,8 @@ static bool become(const struct effects *x)
 static void be_keeper(const struct effects *x, const char *const *argv, pid_t parent)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || setsid() < 0 || !become(x) || chdir("/") < 0 ||
-        prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || setsid() < 0 || !effect_become(x) ||
+        chdir("/") < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
         _exit(126);
     fexecve(x->program, (char *const *)(uintptr_t)argv, environ);
     _exit(127);
@@ -376,5 +376,5 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
         return err_sys(e, errno, "cannot start worldkeeper");
     if (pid == 0)
         be_keeper(x, argv, self);
-    return wait_for(pid, "worldkeeper", e);
+    return effect_wait_for(pid, "worldkeeper", e);
 }

@@ -15,7 +15,7 @@ struct seen {
     struct names worlds, schemas;
 };
 
-static bool has(const struct names *n, const char *name)
+static bool from_cron_has(const struct names *n, const char *name)
 {
     for (size_t i = 0; i < n->count; i++)
         if (strcmp(n->list[i], name) == 0)
@@ -23,12 +23,13 @@ static bool has(const struct names *n, const char *name)
     return false;
 }
 
-static void see(void *arg, const char *path, const struct config *cfg, const struct err *why)
+static void from_cron_see(void *arg, const char *path, const struct config *cfg,
+                          const struct err *why)
 {
     struct seen *x = arg;
     (void)why;
     names_add(&x->paths, path);
-    if (cfg && x->before && !has(x->before, path)) {
+    if (cfg && x->before && !from_cron_has(x->before, path)) {
         names_add(&x->worlds, cfg->name);
         names_add(&x->schemas, cfg->schema);
     }
@@ -41,15 +42,15 @@ static void seen_free(struct seen *x)
     names_free(&x->schemas);
 }
 
-static void look(struct setup *s, struct seen *x)
+static void from_cron_look(struct setup *s, struct seen *x)
 {
     struct err none; /* there may be no directory yet */
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
-    worlds_each(dir, see, x, &none);
+    worlds_each(dir, from_cron_see, x, &none);
 }
 
 /* Runs migrate.sh. A dry run shows what the script would write. */
-static int migrate(struct setup *s, struct err *e)
+static int from_cron_migrate(struct setup *s, struct err *e)
 {
     char script[PATH_LONGEST];
     const char *argv[16];
@@ -86,7 +87,7 @@ static int migrate(struct setup *s, struct err *e)
                        "continues with it");
 }
 
-static struct survey_schema *find(const struct setup *s, const char *schema)
+static struct survey_schema *from_cron_find(const struct setup *s, const char *schema)
 {
     for (size_t i = 0; i < s->survey.count; i++)
         if (strcmp(s->survey.list[i].name, schema) == 0)
@@ -100,13 +101,13 @@ static int set_up_all(struct setup *s, const struct seen *x, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; i < x->schemas.count; i++) {
-        struct survey_schema *schema = find(s, x->schemas.list[i]);
+        struct survey_schema *schema = from_cron_find(s, x->schemas.list[i]);
         if (schema)
             schema->chosen = true;
     }
     for (size_t i = 0; i < x->worlds.count; i++) {
         struct err why = {0};
-        const struct survey_schema *schema = find(s, x->schemas.list[i]);
+        const struct survey_schema *schema = from_cron_find(s, x->schemas.list[i]);
         s->name = x->worlds.list[i];
         int done = schema ? setup_world(s, schema, &why)
                           : err_set(&why, ERR_REFUSED, 0,
@@ -122,14 +123,14 @@ static int set_up_all(struct setup *s, const struct seen *x, struct err *e)
 int from_cron_take_over(struct setup *s, struct err *e)
 {
     SCOPED(seen_free) struct seen before = {0}, after = {.before = &before.paths};
-    look(s, &before);
-    if (migrate(s, e) < 0)
+    from_cron_look(s, &before);
+    if (from_cron_migrate(s, e) < 0)
         return -1;
     if (s->dry) {
         talk_say("Each of these worlds would then be set up, as one whose config is there.\n");
         return 0;
     }
-    look(s, &after);
+    from_cron_look(s, &after);
     SCOPED(buf_free) struct buf schemas = {0};
     for (size_t i = 0; i < after.schemas.count; i++)
         buf_printf(&schemas, "%s%s", i ? "," : "", after.schemas.list[i]);

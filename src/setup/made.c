@@ -68,7 +68,7 @@ int made_open(struct made *m, const char *path, bool dry, struct err *e)
     return read_record(m, e);
 }
 
-static int save(const struct made *m, struct err *e)
+static int made_save(const struct made *m, struct err *e)
 {
     const char *name;
     if (m->dry)
@@ -84,7 +84,7 @@ static int save(const struct made *m, struct err *e)
     return rc;
 }
 
-static json_t *find(const struct made *m, enum made_kind kind, const char *name)
+static json_t *made_find(const struct made *m, enum made_kind kind, const char *name)
 {
     for (size_t i = 0; i < json_array_size(m->list); i++) {
         json_t *o = json_array_get(m->list, i);
@@ -96,18 +96,18 @@ static json_t *find(const struct made *m, enum made_kind kind, const char *name)
 
 bool made_has(const struct made *m, enum made_kind kind, const char *name)
 {
-    return find(m, kind, name) != NULL;
+    return made_find(m, kind, name) != NULL;
 }
 
 const char *made_sum(const struct made *m, enum made_kind kind, const char *name)
 {
-    return js_text(find(m, kind, name), "sum");
+    return js_text(made_find(m, kind, name), "sum");
 }
 
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e)
 {
-    json_t *o = find(m, kind, name);
+    json_t *o = made_find(m, kind, name);
     if (o && (!sum || strcmp(js_text(o, "sum"), sum) == 0))
         return 0;
     if (!o) {
@@ -120,7 +120,7 @@ int made_note(struct made *m, enum made_kind kind, const char *name, const char 
         json_object_set_new(o, "sum", json_string(sum));
     if (undo)
         json_object_set_new(o, "undo", json_string(undo));
-    return save(m, e);
+    return made_save(m, e);
 }
 
 int made_take(struct made *m, const struct made *from, size_t i, struct err *e)
@@ -129,13 +129,13 @@ int made_take(struct made *m, const struct made *from, size_t i, struct err *e)
     if (made_has(m, made_kind_of(o), js_text(o, "name")))
         return 0;
     json_array_append(m->list, json_array_get(from->list, i));
-    return save(m, e);
+    return made_save(m, e);
 }
 
 int made_forget(struct made *m, size_t i, struct err *e)
 {
     json_array_remove(m->list, i);
-    return save(m, e);
+    return made_save(m, e);
 }
 
 void made_free(struct made *m)

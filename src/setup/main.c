@@ -116,7 +116,7 @@ static void take_text(struct setup *s, const struct text_option *o, const char *
     *(const char **)(void *)((char *)s + o->offset) = value;
 }
 
-static int parse(int argc, char **argv, struct setup *s, struct err *e)
+static int setup_main_parse(int argc, char **argv, struct setup *s, struct err *e)
 {
     struct option longs[TEXTS + FLAGS + 4] = {{0}};
     size_t n = 0;
@@ -225,7 +225,8 @@ struct kept {
     char *world;
 };
 
-static void see_world(void *arg, const char *path, const struct config *cfg, const struct err *why)
+static void main_see_world(void *arg, const char *path, const struct config *cfg,
+                           const struct err *why)
 {
     struct kept *k = arg;
     (void)path;
@@ -241,7 +242,7 @@ static char *kept_by(struct setup *s, const char *schema)
     struct kept k = {.schema = schema};
     struct err ignored;
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
-    worlds_each(dir, see_world, &k, &ignored);
+    worlds_each(dir, main_see_world, &k, &ignored);
     return k.world;
 }
 
@@ -273,7 +274,7 @@ static int find_schema(const struct setup *s, const char *word)
 
 /* Sets chosen[i] for each word of the answer, which is a name or a number of the list. Returns 0 if
  * a word is not understood. */
-static int choose(const struct setup *s, const char *answer, bool *chosen)
+static int main_choose(const struct setup *s, const char *answer, bool *chosen)
 {
     int any = 0;
     if (strcmp(answer, "all") == 0) {
@@ -305,7 +306,7 @@ static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
         else if (talk_ask("Which are to be kept? Numbers, or all: one world each", def, &answer,
                           e) < 0)
             return -1;
-        if (choose(s, answer, chosen))
+        if (main_choose(s, answer, chosen))
             return 0;
         memset(chosen, 0, s->survey.count * sizeof *chosen);
         talk_say("there is no \"%s\" in the list\n", answer);
@@ -316,14 +317,14 @@ static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
 }
 
 /* Finishes setup. If `rc` is an error, it takes precedence over one of setup_finish(). */
-static int finish(struct setup *s, int rc, struct err *e)
+static int main_finish(struct setup *s, int rc, struct err *e)
 {
     struct err later = {0};
     int finished = setup_finish(s, rc == 0, &later);
     return rc < 0 || finished == 0 ? rc : err_pass(e, &later);
 }
 
-static int set_up(struct setup *s, struct err *e)
+static int main_set_up(struct setup *s, struct err *e)
 {
     if (setup_connect(s, e) < 0 || survey_read(s->db, &s->survey, e) < 0)
         return -1;
@@ -334,7 +335,7 @@ static int set_up(struct setup *s, struct err *e)
     }
     show_schemas(s);
     if (s->from_cron)
-        return finish(s, from_cron_take_over(s, e), e);
+        return main_finish(s, from_cron_take_over(s, e), e);
     SCOPED(xfree) bool *chosen = xcalloc(s->survey.count, sizeof *chosen);
     if (ask_schemas(s, chosen, e) < 0)
         return -1;
@@ -356,7 +357,7 @@ static int set_up(struct setup *s, struct err *e)
         s->name = given ? given : world;
         rc = setup_world(s, &s->survey.list[i], e);
     }
-    return finish(s, rc, e);
+    return main_finish(s, rc, e);
 }
 
 static void show_error(const struct err *e)
@@ -379,7 +380,7 @@ int main(int argc, char **argv)
     umask(0022);
     signal(SIGPIPE, SIG_IGN);
     js_begin();
-    int rc = parse(argc, argv, &s, &e);
+    int rc = setup_main_parse(argc, argv, &s, &e);
     talk_open(s.yes || (s.dry && !isatty(STDIN_FILENO)));
     s.x.dry = s.dry;
     if (rc == 0)
@@ -388,7 +389,7 @@ int main(int argc, char **argv)
         SCOPED(xfree) char *systemd = setup_path(&s, "/run/systemd/system");
         s.systemd = access(systemd, F_OK) == 0;
         s.x.program = open_program();
-        rc = s.undo ? setup_undo(&s, s.undo, &e) : set_up(&s, &e);
+        rc = s.undo ? setup_undo(&s, s.undo, &e) : main_set_up(&s, &e);
     }
     if (rc < 0)
         show_error(&e);

@@ -95,7 +95,7 @@ static void see_keeper(void *arg, const char *path, const struct config *cfg, co
 /* Returns the first schema with MEMORY tables that no world keeps; NULL if there is none. `before`:
  * the setup of the worlds is still to come, so a chosen schema counts as kept. The caller frees the
  * result. */
-static char *unkept(struct setup *s, const struct survey *survey, bool before)
+static char *restart_unkept(struct setup *s, const struct survey *survey, bool before)
 {
     struct err ignored;
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
@@ -113,7 +113,7 @@ static char *unkept(struct setup *s, const struct survey *survey, bool before)
 /* ---- the question ---- */
 
 /* Prints why setup does not restart the server. Fails if an option requested the restart. */
-static int cannot(const struct setup *s, const char *why, struct err *e)
+static int restart_cannot(const struct setup *s, const char *why, struct err *e)
 {
     if (s->restart_server)
         return err_set(e, ERR_REFUSED, 0, "--restart-server: %s", why);
@@ -128,14 +128,14 @@ int restart_ask(struct world *w, struct err *e)
         return 0;
     SCOPED(xfree) char *service = restart_service(s);
     if (!service)
-        return cannot(s, "no service of systemd's on this machine is known to run it", e);
+        return restart_cannot(s, "no service of systemd's on this machine is known to run it", e);
     if (s->journal_declined)
-        return cannot(s, "the privileges that a journal needs were declined", e);
-    SCOPED(xfree) char *other = unkept(s, &s->survey, true);
+        return restart_cannot(s, "the privileges that a journal needs were declined", e);
+    SCOPED(xfree) char *other = restart_unkept(s, &s->survey, true);
     if (other) {
         SCOPED(xfree) char *why =
             xasprintf("schema %s has MEMORY tables and is not supervised", other);
-        return cannot(s, why, e);
+        return restart_cannot(s, why, e);
     }
     s->restart_known = true;
     talk_say("Setup can restart it at the end (systemctl restart %s), after the first dump has "
@@ -176,7 +176,8 @@ struct last {
     int rc;
 };
 
-static void dump(void *arg, const char *path, const struct config *cfg, const struct err *why)
+static void restart_dump(void *arg, const char *path, const struct config *cfg,
+                         const struct err *why)
 {
     static const char *const options[] = {"--dump", NULL};
     struct last *l = arg;
@@ -200,10 +201,10 @@ static int last_dumps(struct setup *s, struct err *e)
     if ((!s->x.dry && db_lock_wait(s->db, LOCK_WAIT, e) < 0) ||
         effect_sql(&s->x, "FLUSH TABLES WITH READ LOCK;", NULL, NULL, e) < 0)
         return err_step(e, "the server was not restarted");
-    if (!s->x.dry && worlds_each(dir, dump, &l, e) < 0)
+    if (!s->x.dry && worlds_each(dir, restart_dump, &l, e) < 0)
         l.rc = -1;
     for (size_t i = 0; s->x.dry && i < s->world_count; i++) /* a dry run wrote no configs */
-        dump(&l, s->worlds[i]->config_path, s->worlds[i]->cfg, NULL);
+        restart_dump(&l, s->worlds[i]->config_path, s->worlds[i]->cfg, NULL);
     if (l.rc < 0 && !s->x.dry)
         db_exec(s->db, "UNLOCK TABLES", &ignored);
     return l.rc;
@@ -223,7 +224,7 @@ static int wait_for_server(struct setup *s, struct err *e)
     return 0;
 }
 
-static int restart(struct setup *s, const char *service, struct err *e)
+static int restart_restart(struct setup *s, const char *service, struct err *e)
 {
     const char *const argv[] = {"systemctl", "restart", service, NULL};
     int rc = effect_run(&s->x, argv, e);
@@ -257,7 +258,7 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
 
 /* Removes our lines and starts the server again, because it started without them before. A file
  * that was edited since stays, and the server is started with it, because it must not stay down. */
-static int take_back(struct setup *s, const char *service, struct err *e)
+static int restart_take_back(struct setup *s, const char *service, struct err *e)
 {
     struct err again = {0};
     const struct world *first = NULL;
@@ -275,7 +276,7 @@ static int take_back(struct setup *s, const char *service, struct err *e)
         first = first ? first : w;
     }
     mono_t begun = clock_mono();
-    if (restart(s, service, &again) < 0 || wait_for_worlds(s, begun, false, &again) < 0)
+    if (restart_restart(s, service, &again) < 0 || wait_for_worlds(s, begun, false, &again) < 0)
         return err_step(e, "%s", again.text);
     err_set(e, ERR_SYSTEM, 0, "the server did not start with %s, which was %s",
             first ? first->server_file : "the new options",
@@ -292,7 +293,7 @@ int restart_server(struct setup *s, struct err *e)
     if (!s->x.dry) {
         if (check_files(s, e) < 0 || survey_read(s->db, &now, e) < 0)
             return -1;
-        SCOPED(xfree) char *other = unkept(s, &now, false);
+        SCOPED(xfree) char *other = restart_unkept(s, &now, false);
         if (other || !service)
             return err_set(e, ERR_REFUSED, 0, "the server was not restarted: %s %s",
                            other ? other : "its service",
@@ -303,11 +304,11 @@ int restart_server(struct setup *s, struct err *e)
     if (last_dumps(s, e) < 0)
         return -1;
     mono_t begun = clock_mono();
-    if (restart(s, service, e) < 0)
+    if (restart_restart(s, service, e) < 0)
         /* If UNLOCK TABLES succeeds, the server never ended, so its option files are not the
          * cause. */
         return s->x.dry || (s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0)
                    ? -1
-                   : take_back(s, service, e);
+                   : restart_take_back(s, service, e);
     return s->x.dry ? 0 : wait_for_worlds(s, begun, true, e);
 }

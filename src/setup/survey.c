@@ -9,7 +9,7 @@
 
 /* Returns true for the helper schemas of worlds, which are not worlds themselves: the scratch
  * schema of a drill and the copy of a standby. */
-static bool is_ours(const char *schema)
+static bool survey_is_ours(const char *schema)
 {
     return text_starts(schema, "worldkeeper_drill_") || text_starts(schema, "worldkeeper_warm_");
 }
@@ -34,7 +34,7 @@ static int count_objects(struct db *db, const char *schema, enum definition_kind
     return 0;
 }
 
-static void add_table(struct survey_schema *s, const struct db_table *t)
+static void survey_add_table(struct survey_schema *s, const struct db_table *t)
 {
     if (!t->memory) {
         s->durable++;
@@ -52,7 +52,7 @@ static void add_table(struct survey_schema *s, const struct db_table *t)
     }
 }
 
-static int look(struct db *db, struct survey_schema *s, struct err *e)
+static int survey_look(struct db *db, struct survey_schema *s, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables tables = {0};
     if (db_tables(db, s->name, true, &tables, e) < 0 ||
@@ -61,7 +61,7 @@ static int look(struct db *db, struct survey_schema *s, struct err *e)
         count_objects(db, s->name, DEFINITION_FUNCTION, &s->functions, e) < 0)
         return -1;
     for (size_t i = 0; i < tables.count; i++)
-        add_table(s, &tables.list[i]);
+        survey_add_table(s, &tables.list[i]);
     return 0;
 }
 
@@ -79,11 +79,11 @@ int survey_read(struct db *db, struct survey *out, struct err *e)
     for (size_t i = 0; i < names.count; i++) {
         bool fit = is_fit(names.list[i]);
         out->unfit += !fit;
-        if (!fit || is_ours(names.list[i]))
+        if (!fit || survey_is_ours(names.list[i]))
             continue;
         out->list = xgrow(out->list, out->count, sizeof *out->list);
         out->list[out->count] = (struct survey_schema){.name = xstrdup(names.list[i])};
-        if (look(db, &out->list[out->count++], e) < 0)
+        if (survey_look(db, &out->list[out->count++], e) < 0)
             return -1;
     }
     return 0;

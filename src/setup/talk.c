@@ -58,7 +58,7 @@ void talk_show(const char *text, const char *indent)
     put_lines(text, indent);
 }
 
-static int nobody(const char *question, struct err *e)
+static int talk_nobody(const char *question, struct err *e)
 {
     err_set(e, ERR_ABORTED, 0, "nobody answers the question: %s", question);
     return err_hint(
@@ -81,7 +81,7 @@ int talk_ask(const char *question, const char *def, char **answer, struct err *e
         talk_say("%s: ", question);
     ssize_t n = getline(&line, &size, stdin);
     if (n < 0 || line[n - 1] != '\n') /* a truncated line is not an answer */
-        return nobody(question, e);
+        return talk_nobody(question, e);
     line[n - 1] = '\0';
     char *from = line + strspn(line, " \t\r");
     for (char *end = from + strlen(from); end > from && strchr(" \t\r", end[-1]);)
@@ -139,5 +139,5 @@ int talk_secret(const char *question, const char *option, struct buf *answer, st
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_DFL);
     talk_say("\n");
-    return c == EOF ? nobody(question, e) : 0;
+    return c == EOF ? talk_nobody(question, e) : 0;
 }

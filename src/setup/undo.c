@@ -47,7 +47,7 @@ static int remove_dir(struct setup *s, const char *path, struct err *e)
     return err_sys(e, errno, "cannot remove directory %s", path);
 }
 
-static int type(struct setup *s, const char *sql, struct err *e)
+static int undo_type(struct setup *s, const char *sql, struct err *e)
 {
     return effect_sql(&s->x, sql, NULL, NULL, e) < 0 ? -1 : 1;
 }
@@ -58,7 +58,7 @@ static int drop_account(struct setup *s, const char *name, struct err *e)
     buf_adds(&sql, "DROP USER IF EXISTS ");
     db_account_quote(&sql, name);
     buf_addc(&sql, ';');
-    return type(s, sql.p, e);
+    return undo_type(s, sql.p, e);
 }
 
 /* Drops the sentinel and the lease table. They only mark the world as kept; its dumps can be
@@ -72,7 +72,7 @@ static int drop_sentinel(struct setup *s, const char *table, const char *schema,
     buf_adds(&sql, ", ");
     sql_ident2(&sql, schema, lease);
     buf_addc(&sql, ';');
-    return type(s, sql.p, e);
+    return undo_type(s, sql.p, e);
 }
 
 static int stop_service(struct setup *s, const char *unit, struct err *e)
@@ -85,10 +85,10 @@ static int stop_service(struct setup *s, const char *unit, struct err *e)
 }
 
 /* Revokes a privilege. If it was already revoked, that counts as success. */
-static int take_back(struct setup *s, const char *sql, struct err *e)
+static int undo_take_back(struct setup *s, const char *sql, struct err *e)
 {
     struct err why = {0};
-    if (type(s, sql, &why) == 1)
+    if (undo_type(s, sql, &why) == 1)
         return 1;
     if (why.cls == ERR_QUERY || why.num == 1141) {
         talk_say("%s\n", why.text);
@@ -98,18 +98,18 @@ static int take_back(struct setup *s, const char *sql, struct err *e)
 }
 
 /* Restores a setting, but only if it still has the value that setup gave it. */
-static int set_back(struct setup *s, const char *setting, const char *value, const char *sql,
-                    struct err *e)
+static int undo_set_back(struct setup *s, const char *setting, const char *value, const char *sql,
+                         struct err *e)
 {
     SCOPED(xfree) char *now = effect_setting_value(s->db, setting);
     if (!now || strcmp(now, value) != 0) {
         talk_say("%s was changed since, and stays\n", setting);
         return 1; /* it is no longer ours */
     }
-    return type(s, sql, e);
+    return undo_type(s, sql, e);
 }
 
-static int remove_one(struct setup *s, const json_t *o, struct err *e)
+static int undo_remove_one(struct setup *s, const json_t *o, struct err *e)
 {
     const char *name = js_text(o, "name");
     switch (made_kind_of(o)) {
@@ -120,13 +120,13 @@ static int remove_one(struct setup *s, const json_t *o, struct err *e)
     case MADE_ACCOUNT:
         return drop_account(s, name, e);
     case MADE_STATEMENT:
-        return take_back(s, js_text(o, "undo"), e);
+        return undo_take_back(s, js_text(o, "undo"), e);
     case MADE_SENTINEL:
         return drop_sentinel(s, name, js_text(o, "undo"), e);
     case MADE_SERVICE:
         return stop_service(s, name, e);
     case MADE_SETTING:
-        return set_back(s, name, js_text(o, "sum"), js_text(o, "undo"), e);
+        return undo_set_back(s, name, js_text(o, "sum"), js_text(o, "undo"), e);
     case MADE_KINDS:
         break;
     }
@@ -165,7 +165,7 @@ static bool is_server_wide(const json_t *o, const char *world)
 
 /* Moves the server's options to the record of another world of the same server. The options stay
  * for as long as there is such a world. */
-static int hand_over(struct setup *s, const char *world, struct err *e)
+static int undo_hand_over(struct setup *s, const char *world, struct err *e)
 {
     struct heir h = {.s = s, .world = world};
     struct made *m = &s->x.made, to = {0};
@@ -208,7 +208,7 @@ static int remove_all(struct setup *s, bool directories, unsigned *failed)
         json_t *o = json_array_get(m->list, i);
         if ((made_kind_of(o) == MADE_DIR) != directories)
             continue;
-        int rc = remove_one(s, o, &e);
+        int rc = undo_remove_one(s, o, &e);
         if (rc < 0) {
             talk_say("%s\n", e.text);
             ++*failed;
@@ -242,7 +242,7 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
         return -1;
     if (!go || (needs_server(m) && setup_connect(s, e) < 0))
         return go ? -1 : 0;
-    if (s->db && hand_over(s, name, e) < 0)
+    if (s->db && undo_hand_over(s, name, e) < 0)
         return -1;
     if (remove_all(s, false, &failed) == 0 && !failed) {
         /* The record can be removed, because nothing failed that a second run could continue.

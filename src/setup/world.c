@@ -79,7 +79,7 @@ static int make_config(struct world *w, struct err *e)
     return err_set(e, ERR_CONFIG, 0, "schema \"%s\": no config can hold its name", w->schema->name);
 }
 
-static int64_t number(struct db *db, const char *name)
+static int64_t world_number(struct db *db, const char *name)
 {
     return db_variable_number(db, name);
 }
@@ -99,13 +99,13 @@ static void look_at_server(struct world *w)
     struct server_version v = db_version(db);
     const char *days = server_word(v, WORD_LOG_HELD_DAYS);
     struct draft_server is = {.version = v,
-                              .logs = number(db, "log_bin") == 1,
+                              .logs = world_number(db, "log_bin") == 1,
                               .row_format = is_variable(db, "binlog_format", "ROW"),
                               .full_image = is_variable(db, "binlog_row_image", "FULL"),
-                              .held = number(db, days ? days : server_word(v, WORD_LOG_HELD)),
-                              .trusts = number(db, "log_bin_trust_function_creators") == 1,
+                              .held = world_number(db, days ? days : server_word(v, WORD_LOG_HELD)),
+                              .trusts = world_number(db, "log_bin_trust_function_creators") == 1,
                               .makes_code = w->schema->triggers > 0 || w->schema->functions > 0,
-                              .heap = (uint64_t)number(db, "max_heap_table_size"),
+                              .heap = (uint64_t)world_number(db, "max_heap_table_size"),
                               .largest = w->schema->largest_bytes};
     draft_server_options(&is, &w->options);
     for (size_t i = v.mariadb ? 0 : 1; i < sizeof dirs / sizeof *dirs && !w->server_file; i++) {
@@ -172,7 +172,7 @@ static int ask_all(struct world *w, struct err *e)
 
 /* ---- steps 2 to 4 ---- */
 
-static int make_dirs(struct world *w, struct err *e)
+static int world_make_dirs(struct world *w, struct err *e)
 {
     struct effects *x = w->x;
     SCOPED(xfree) char *etc = setup_path(w->s, "/etc/worldkeeper");
@@ -256,10 +256,10 @@ static int test_alert(struct world *w, struct err *e)
                     w->config_path);
 }
 
-static int prepare(struct world *w, struct err *e)
+static int world_prepare(struct world *w, struct err *e)
 {
     const struct draft *p = &w->answers.draft;
-    if (make_dirs(w, e) < 0 || account_make(w->s, &w->account, &w->grants, e) < 0 ||
+    if (world_make_dirs(w, e) < 0 || account_make(w->s, &w->account, &w->grants, e) < 0 ||
         make_secret(w, p->mail_password_file, &w->answers.mail_password, e) < 0 ||
         make_secret(w, p->webhook_file, &w->answers.webhook, e) < 0 ||
         (!w->known && effect_file(w->x, w->config_path, w->text.p, 0644, false, false, e) < 0))
@@ -269,7 +269,7 @@ static int prepare(struct world *w, struct err *e)
 
 /* ---- step 5 ---- */
 
-static int keeper(struct world *w, const char *option, struct err *e)
+static int world_keeper(struct world *w, const char *option, struct err *e)
 {
     const char *const options[] = {option, NULL};
     int rc = effect_keeper(w->x, w->config_path, options, e);
@@ -286,7 +286,8 @@ static int first_dump(struct world *w, struct err *e)
     if (!there && !w->s->dry &&
         made_note(&w->x->made, MADE_SENTINEL, w->cfg->sentinel, NULL, w->cfg->schema, e) < 0)
         return -1;
-    return keeper(w, "--init", e) < 0 || keeper(w, "--dump", e) < 0 || keeper(w, "--drill", e) < 0
+    return world_keeper(w, "--init", e) < 0 || world_keeper(w, "--dump", e) < 0 ||
+                   world_keeper(w, "--drill", e) < 0
                ? -1
                : 0;
 }
@@ -331,10 +332,10 @@ static void say_how_to_start(struct world *w)
 
 /* ---- all of it ---- */
 
-static int carry_out(struct world *w, struct err *e)
+static int world_carry_out(struct world *w, struct err *e)
 {
     if (setup_reconnect(w->s, e) < 0 || scripts_note(w->s, w->cfg, w->config_path, e) < 0 ||
-        prepare(w, e) < 0 || scripts_ended(w->s, e) < 0)
+        world_prepare(w, e) < 0 || scripts_ended(w->s, e) < 0)
         return -1;
     if (!w->s->systemd) {
         say_how_to_start(w);
@@ -377,7 +378,7 @@ int setup_world(struct setup *s, const struct survey_schema *schema, struct err 
         rc = talk_yes(s->dry ? "\nShow what would be done?" : "\nDo it?", true, &go, e);
     if (rc == 0 && !go)
         talk_say("Nothing was done.\n");
-    else if (rc == 0 && (rc = carry_out(w, e)) < 0)
+    else if (rc == 0 && (rc = world_carry_out(w, e)) < 0)
         say_done(w, &s->x.made);
     w->made = s->x.made;
     s->x.made = (struct made){0};
@@ -391,7 +392,7 @@ int setup_world(struct setup *s, const struct survey_schema *schema, struct err 
     return 0;
 }
 
-static int check(struct world *w, struct err *e)
+static int world_check(struct world *w, struct err *e)
 {
     static const char *const options[] = {"--check", "--quiet", NULL};
     int rc = effect_keeper(w->x, w->config_path, options, e);
@@ -408,7 +409,7 @@ int setup_finish(struct setup *s, bool good, struct err *e)
     for (size_t i = 0; i < s->world_count; i++) {
         struct world *w = s->worlds[i];
         struct err why = {0};
-        if (s->db && check(w, &why) < 0 && rc == 0)
+        if (s->db && world_check(w, &why) < 0 && rc == 0)
             rc = err_pass(e, &why);
         if (rc < 0)
             say_done(w, &w->made);

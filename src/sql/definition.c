@@ -42,30 +42,30 @@ const char *definition_kind_words(enum definition_kind kind)
 
 /* Sets the reason, unless there is one already. Nothing matches afterwards, so callers need not
  * stop at once. */
-static bool wrong(struct head *h, const char *why)
+static bool definition_wrong(struct head *h, const char *why)
 {
     reader_stop(&h->r, why);
     return false;
 }
 
-static bool eat(struct head *h, const char *words)
+static bool definition_eat(struct head *h, const char *words)
 {
     return reader_word(&h->r, words);
 }
 
 /* Requires words that every statement of this kind contains. */
-static bool need(struct head *h, const char *words)
+static bool definition_need(struct head *h, const char *words)
 {
-    return eat(h, words) || wrong(h, not_written);
+    return definition_eat(h, words) || definition_wrong(h, not_written);
 }
 
 /* Reads one of a list of words and returns it as spelled in the list. */
-static const char *one_of(struct head *h, const char *const *words)
+static const char *definition_one_of(struct head *h, const char *const *words)
 {
     for (; *words; words++)
-        if (eat(h, *words))
+        if (definition_eat(h, *words))
             return *words;
-    wrong(h, not_written);
+    definition_wrong(h, not_written);
     return "";
 }
 
@@ -79,7 +79,7 @@ static void add_token(struct buf *out, const struct sql_token *t)
 
 /* Copies a token, with the blanks before it, to the head that will be written. The blanks matter
  * because servers store the text of parameters and show it again. */
-static void copy(struct head *h, struct buf *out)
+static void definition_copy(struct head *h, struct buf *out)
 {
     const struct sql_token *t = &h->r.t;
     const char *blank = h->copied ? h->copied : t->s;
@@ -101,20 +101,20 @@ static bool copy_words(struct head *h, struct buf *out, const char *words)
     if (!reader_at(&h->r, words))
         return false;
     for (; words; words = strchr(words + 1, ' '))
-        copy(h, out);
+        definition_copy(h, out);
     return true;
 }
 
 static bool copy_need(struct head *h, struct buf *out, const char *words)
 {
-    return copy_words(h, out, words) || wrong(h, not_written);
+    return copy_words(h, out, words) || definition_wrong(h, not_written);
 }
 
 static bool copy_kind(struct head *h, struct buf *out, enum sql_kind kind)
 {
     if (h->r.t.kind != kind)
         return false;
-    copy(h, out);
+    definition_copy(h, out);
     return true;
 }
 
@@ -125,21 +125,21 @@ static bool copy_list(struct head *h, struct buf *out)
     do {
         enum sql_kind kind = h->r.t.kind;
         if (kind == SQL_END || kind == SQL_BAD || sql_is_punct(&h->r.t, ";"))
-            return wrong(h, "a list in its head has no end");
+            return definition_wrong(h, "a list in its head has no end");
         depth += kind == SQL_OPEN;
         depth -= kind == SQL_CLOSE;
-        copy(h, out);
+        definition_copy(h, out);
     } while (depth > 0);
     return true;
 }
 
-static bool read_name(struct head *h, struct buf *out)
+static bool definition_read_name(struct head *h, struct buf *out)
 {
     buf_clear(out);
     if (!sql_token_name(&h->r.t, out))
-        return wrong(h, "no name stands where one has to");
+        return definition_wrong(h, "no name stands where one has to");
     reader_next(&h->r);
-    return !sql_is_punct(&h->r.t, ".") || wrong(h, "it names a schema");
+    return !sql_is_punct(&h->r.t, ".") || definition_wrong(h, "it names a schema");
 }
 
 /* Reads a part of an account. Servers quote it; people write it as a string or a bare word. */
@@ -148,11 +148,11 @@ static bool read_account_part(struct head *h, struct buf *out)
     const struct sql_token *t = &h->r.t;
     buf_clear(out);
     if (!sql_token_name(t, out) && !sql_token_bytes(t, h->modes->plain_strings, out))
-        return wrong(h, "its definer is no account");
+        return definition_wrong(h, "its definer is no account");
     /* Rejects other character sets. Queries to the server are UTF-8, in which these bytes would
      * be another name. */
     if (out->len == 0 || memchr(out->p, '\0', out->len) || !text_utf8_valid(out->p, out->len))
-        return wrong(h, "its definer is no account");
+        return definition_wrong(h, "its definer is no account");
     reader_next(&h->r);
     return true;
 }
@@ -162,13 +162,13 @@ static bool read_account_part(struct head *h, struct buf *out)
 static bool read_definer(struct head *h)
 {
     struct definition *d = h->d;
-    if (!eat(h, "DEFINER"))
+    if (!definition_eat(h, "DEFINER"))
         return true;
     if (!reader_punct(&h->r, "="))
-        return wrong(h, "its definer is no account");
-    if (eat(h, "CURRENT_USER"))
+        return definition_wrong(h, "its definer is no account");
+    if (definition_eat(h, "CURRENT_USER"))
         return !reader_token(&h->r, SQL_OPEN) || reader_token(&h->r, SQL_CLOSE) ||
-               wrong(h, "its definer is no account");
+               definition_wrong(h, "its definer is no account");
     d->has_definer = true;
     return read_account_part(h, &d->user) &&
            (!reader_punct(&h->r, "@") || read_account_part(h, &d->host));
@@ -180,40 +180,40 @@ static bool read_front(struct head *h)
     static const char *const algorithms[] = {"UNDEFINED", "MERGE", "TEMPTABLE", NULL};
     static const char *const securities[] = {"DEFINER", "INVOKER", NULL};
     struct definition *d = h->d;
-    need(h, "CREATE");
+    definition_need(h, "CREATE");
     if (reader_at(&h->r, "OR"))
-        need(h, "OR REPLACE");
-    if (eat(h, "ALGORITHM")) {
+        definition_need(h, "OR REPLACE");
+    if (definition_eat(h, "ALGORITHM")) {
         if (!reader_punct(&h->r, "="))
-            return wrong(h, not_written);
-        d->algorithm = one_of(h, algorithms);
+            return definition_wrong(h, not_written);
+        d->algorithm = definition_one_of(h, algorithms);
     }
     if (!read_definer(h))
         return false;
     if (reader_at(&h->r, "SQL")) {
-        need(h, "SQL SECURITY");
-        d->security = one_of(h, securities);
+        definition_need(h, "SQL SECURITY");
+        d->security = definition_one_of(h, securities);
     }
-    d->aggregate = eat(h, "AGGREGATE");
-    if (eat(h, "JSON")) {
-        eat(h, "RELATIONAL");
-        d->duality = need(h, "DUALITY");
+    d->aggregate = definition_eat(h, "AGGREGATE");
+    if (definition_eat(h, "JSON")) {
+        definition_eat(h, "RELATIONAL");
+        d->duality = definition_need(h, "DUALITY");
     }
     int kind = KINDS - 1; /* backwards, because PACKAGE is also the beginning of PACKAGE BODY */
-    while (kind >= 0 && !eat(h, kinds[kind].words))
+    while (kind >= 0 && !definition_eat(h, kinds[kind].words))
         kind--;
     if (kind < 0)
-        return wrong(h, "it makes no view, routine, library, trigger or event");
+        return definition_wrong(h, "it makes no view, routine, library, trigger or event");
     d->kind = (enum definition_kind)kind;
     /* Clauses before the kind were read for every kind. Now the kind is known, so they can be
      * checked. */
     bool view = d->kind == DEFINITION_VIEW;
     if ((!view && (d->duality || d->algorithm[0] || d->security[0])) ||
         (d->aggregate && d->kind != DEFINITION_FUNCTION))
-        return wrong(h, not_written);
+        return definition_wrong(h, not_written);
     if (reader_at(&h->r, "IF"))
-        need(h, "IF NOT EXISTS");
-    return read_name(h, &d->name);
+        definition_need(h, "IF NOT EXISTS");
+    return definition_read_name(h, &d->name);
 }
 
 /* Reads "(columns) AS SELECT …". The query is not examined, because it runs only when the view
@@ -227,7 +227,7 @@ static bool read_view(struct head *h)
         return false;
     return t->kind == SQL_OPEN ||
            (t->kind == SQL_WORD && sql_find_word("SELECT WITH TABLE VALUES", t->s, t->len)) ||
-           wrong(h, "its body is no query");
+           definition_wrong(h, "its body is no query");
 }
 
 /* Copies a type such as VARCHAR(20) CHARSET utf8mb4, int(11) unsigned, or t.column%TYPE. */
@@ -239,21 +239,21 @@ static bool copy_type(struct head *h, struct buf *out)
     bool part;
     do {
         if (!copy_kind(h, out, SQL_WORD) && !copy_kind(h, out, SQL_NAME))
-            return wrong(h, "it returns no type");
+            return definition_wrong(h, "it returns no type");
         part = sql_is_punct(t, ".") || sql_is_punct(t, "%");
         if (part)
-            copy(h, out);
+            definition_copy(h, out);
     } while (part);
     if (t->kind == SQL_OPEN && !copy_list(h, out))
         return false;
     while (t->kind == SQL_WORD) {
         if (sql_find_word(single, t->s, t->len))
-            copy(h, out);
+            definition_copy(h, out);
         else if (!copy_words(h, out, "CHARSET") && !copy_words(h, out, "CHARACTER SET") &&
                  !copy_words(h, out, "COLLATE"))
             return true;
         else if (!copy_kind(h, out, SQL_WORD))
-            return wrong(h, "it returns no type");
+            return definition_wrong(h, "it returns no type");
     }
     return true;
 }
@@ -281,13 +281,13 @@ static bool copy_characteristics(struct head *h, struct buf *out)
         if (copy_words(h, out, "LANGUAGE")) {
             h->external |= !reader_at(&h->r, "SQL");
             if (!copy_kind(h, out, SQL_WORD))
-                return wrong(h, "its language has no name");
+                return definition_wrong(h, "its language has no name");
         } else if (copy_words(h, out, "COMMENT")) {
             if (!copy_kind(h, out, SQL_STRING))
-                return wrong(h, "its comment is no text");
+                return definition_wrong(h, "its comment is no text");
         } else if (copy_words(h, out, "USING")) {
             if (t->kind != SQL_OPEN || !copy_list(h, out))
-                return wrong(h, "its libraries are no list");
+                return definition_wrong(h, "its libraries are no list");
         } else {
             break;
         }
@@ -296,7 +296,7 @@ static bool copy_characteristics(struct head *h, struct buf *out)
      * of the body, which is not checked. */
     if (t->kind == SQL_WORD &&
         sql_find_word("NOT CONTAINS NO READS MODIFIES SQL CHARACTER", t->s, t->len))
-        return wrong(h, not_written);
+        return definition_wrong(h, not_written);
     return true;
 }
 
@@ -305,7 +305,7 @@ static bool begins_body(struct head *h)
 {
     enum sql_kind kind = h->r.t.kind;
     bool begins = kind == SQL_WORD || kind == SQL_NAME || kind == SQL_OPEN;
-    return (begins && !reader_at(&h->r, "SONAME")) || wrong(h, "it has no body");
+    return (begins && !reader_at(&h->r, "SONAME")) || definition_wrong(h, "it has no body");
 }
 
 /* Reads "(parameters) RETURNS type characteristics". SQL mode ORACLE uses RETURN, and no
@@ -314,7 +314,7 @@ static bool read_routine(struct head *h)
 {
     struct buf *rest = &h->d->rest;
     if (h->r.t.kind == SQL_OPEN ? !copy_list(h, rest) : !h->modes->oracle)
-        return wrong(h, "it has no list of parameters");
+        return definition_wrong(h, "it has no list of parameters");
     if (h->d->kind == DEFINITION_FUNCTION) {
         if (!(h->modes->oracle && copy_words(h, rest, "RETURN")))
             copy_need(h, rest, "RETURNS");
@@ -332,14 +332,17 @@ static bool read_trigger(struct head *h)
     SCOPED(buf_free) struct buf other = {0};
     /* Written from lists instead of copied, so that the head contains only bytes that were
      * understood. */
-    const char *order, *time = one_of(h, times), *event = one_of(h, events);
-    if (!need(h, "ON") || !read_name(h, &d->table) || !need(h, "FOR EACH ROW"))
+    const char *order, *time = definition_one_of(h, times), *event = definition_one_of(h, events);
+    if (!definition_need(h, "ON") || !definition_read_name(h, &d->table) ||
+        !definition_need(h, "FOR EACH ROW"))
         return false;
     buf_printf(&d->rest, " %s %s ON ", time, event);
     sql_ident(&d->rest, d->table.p);
     buf_adds(&d->rest, " FOR EACH ROW");
-    order = eat(h, "FOLLOWS") ? "FOLLOWS" : eat(h, "PRECEDES") ? "PRECEDES" : NULL;
-    if (order && read_name(h, &other)) {
+    order = definition_eat(h, "FOLLOWS")    ? "FOLLOWS"
+            : definition_eat(h, "PRECEDES") ? "PRECEDES"
+                                            : NULL;
+    if (order && definition_read_name(h, &other)) {
         buf_printf(&d->rest, " %s ", order);
         sql_ident(&d->rest, other.p);
     }
@@ -351,7 +354,7 @@ static bool read_trigger(struct head *h)
 static bool copy_moment(struct head *h, struct buf *out)
 {
     return copy_kind(h, out, SQL_STRING) ||
-           wrong(h, "its schedule is not one that a server writes");
+           definition_wrong(h, "its schedule is not one that a server writes");
 }
 
 static bool copy_unit(struct head *h, struct buf *out)
@@ -369,30 +372,30 @@ static bool copy_schedule(struct head *h, struct buf *out)
         return copy_moment(h, out);
     if (!copy_need(h, out, "EVERY") || !(copy_kind(h, out, SQL_NUMBER) || copy_moment(h, out)) ||
         !copy_unit(h, out))
-        return wrong(h, "its schedule is not one that a server writes");
+        return definition_wrong(h, "its schedule is not one that a server writes");
     return (!copy_words(h, out, "STARTS") || copy_moment(h, out)) &&
            (!copy_words(h, out, "ENDS") || copy_moment(h, out));
 }
 
 /* Reads "ON SCHEDULE … ON COMPLETION … state COMMENT '…' DO". The state is not copied, because
  * the writer sets it. */
-static bool read_event(struct head *h)
+static bool definition_read_event(struct head *h)
 {
     struct definition *d = h->d;
     if (!copy_need(h, &d->rest, "ON SCHEDULE") || !copy_schedule(h, &d->rest))
         return false;
     if (!copy_words(h, &d->rest, "ON COMPLETION NOT PRESERVE"))
         copy_words(h, &d->rest, "ON COMPLETION PRESERVE");
-    d->enabled = !eat(h, "DISABLE");
+    d->enabled = !definition_eat(h, "DISABLE");
     if (d->enabled)
-        eat(h, "ENABLE");
-    else if (!eat(h, "ON SLAVE"))
-        eat(h, "ON REPLICA");
+        definition_eat(h, "ENABLE");
+    else if (!definition_eat(h, "ON SLAVE"))
+        definition_eat(h, "ON REPLICA");
     /* the state was not copied, so the blanks after it are not copied either */
     h->copied = NULL;
     if (copy_words(h, &d->comment, "COMMENT") && !copy_kind(h, &d->comment, SQL_STRING))
-        return wrong(h, "its comment is no text");
-    return need(h, "DO") && begins_body(h);
+        return definition_wrong(h, "its comment is no text");
+    return definition_need(h, "DO") && begins_body(h);
 }
 
 /* Reads from the name to the first word of the body. */
@@ -410,11 +413,11 @@ static bool read_rest(struct head *h)
     case DEFINITION_LIBRARY:
         if (!copy_characteristics(h, &h->d->rest))
             return false;
-        return h->external ? begins_body(h) : wrong(h, "it names no language");
+        return h->external ? begins_body(h) : definition_wrong(h, "it names no language");
     case DEFINITION_TRIGGER:
         return read_trigger(h);
     case DEFINITION_EVENT:
-        return read_event(h);
+        return definition_read_event(h);
     }
     return false;
 }
@@ -423,8 +426,8 @@ static bool read_rest(struct head *h)
  * not tokenized. */
 static bool external_ends(struct head *h)
 {
-    if (!eat(h, "AS"))
-        return wrong(h, "its body is not AS and a text");
+    if (!definition_eat(h, "AS"))
+        return definition_wrong(h, "its body is not AS and a text");
     const char *s = h->r.t.s, *end = h->r.text.end;
     while (end > s && strchr(" \t\r\n", end[-1]))
         end--;
@@ -432,10 +435,10 @@ static bool external_ends(struct head *h)
         const char *tag_end = memchr(s + 1, '$', (size_t)(end - s - 1));
         size_t tag = tag_end ? (size_t)(tag_end + 1 - s) : 0, all = (size_t)(end - s);
         const char *close = tag ? memmem(s + tag, all - tag, s, tag) : NULL;
-        return (close && close + tag == end) || wrong(h, "its body has no end");
+        return (close && close + tag == end) || definition_wrong(h, "its body has no end");
     }
     bool text = reader_token(&h->r, SQL_STRING);
-    return (text && h->r.t.kind == SQL_END) || wrong(h, "its body is not AS and a text");
+    return (text && h->r.t.kind == SQL_END) || definition_wrong(h, "its body is not AS and a text");
 }
 
 /* Checks that the body ends properly. Version comments in it are accepted as code, because they
@@ -475,7 +478,7 @@ static bool reads_the_same(struct head *h)
     add_tokens(h, &h->d->comment, &again);
     return (again.len == h->tokens.len &&
             (again.len == 0 || memcmp(again.p, h->tokens.p, again.len) == 0)) ||
-           wrong(h, "its head reads differently without its comments");
+           definition_wrong(h, "its head reads differently without its comments");
 }
 
 bool definition_read(const char *sql, size_t len, const struct definition_modes *modes,

@@ -84,7 +84,7 @@ static int floor_log2_pow10(int e)
 }
 
 /* Returns the product divided by 2^128, with the lowest bit set if anything was truncated. */
-static uint64_t scaled(uint128 g, uint64_t v)
+static uint64_t double_format_scaled(uint128 g, uint64_t v)
 {
     uint128 low = (uint128)(uint64_t)g * v;
     uint128 high = (uint128)(uint64_t)(g >> 64) * v + (uint64_t)(low >> 64);
@@ -97,15 +97,15 @@ struct decimal {
 };
 
 /* Returns the shortest decimal that reads back as c * 2^q, and of several the nearest one. */
-static struct decimal shortest(uint64_t c, int q, bool lower_closer)
+static struct decimal double_format_shortest(uint64_t c, int q, bool lower_closer)
 {
     const uint64_t odd = c & 1; /* if c is even, the interval includes its bounds */
     int k = (q * 1262611 - (lower_closer ? 524031 : 0)) >> 22;
     int h = q + floor_log2_pow10(-k) + 1;
     uint128 g = powers[-k - POWER_MIN];
-    uint64_t lower = scaled(g, (4 * c - 2 + lower_closer) << h) + odd;
-    uint64_t value = scaled(g, (4 * c) << h);
-    uint64_t upper = scaled(g, (4 * c + 2) << h) - odd;
+    uint64_t lower = double_format_scaled(g, (4 * c - 2 + lower_closer) << h) + odd;
+    uint64_t value = double_format_scaled(g, (4 * c) << h);
+    uint64_t upper = double_format_scaled(g, (4 * c + 2) << h) - odd;
     uint64_t s = value / 4, tens = s / 10;
     if (s >= 10) {
         bool below = lower <= 40 * tens, above = 40 * tens + 40 <= upper;
@@ -124,12 +124,12 @@ static struct decimal decimal_of(uint64_t bits)
     uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
     int exponent = (int)(bits >> 52 & 0x7ff);
     if (exponent == 0)
-        return shortest(fraction, -1074, false);
+        return double_format_shortest(fraction, -1074, false);
     uint64_t c = fraction | UINT64_C(1) << 52;
     int q = exponent - 1075;
     if (q <= 0 && q > -53 && (c & ((UINT64_C(1) << -q) - 1)) == 0)
         return (struct decimal){c >> -q, 0}; /* an integer */
-    return shortest(c, q, fraction == 0 && exponent > 1);
+    return double_format_shortest(c, q, fraction == 0 && exponent > 1);
 }
 
 static char *put_zeros(char *out, int n)
@@ -140,7 +140,7 @@ static char *put_zeros(char *out, int n)
 
 /* Places the decimal point. `point` is the number of digits before it. Like the server, uses an
  * exponent if the plain form would add more than 14 zeros. */
-static char *place(char *out, const char *digits, int n, int point)
+static char *double_format_place(char *out, const char *digits, int n, int point)
 {
     if (point >= -14 && (point <= 15 || n > point)) {
         if (point <= 0) {
@@ -184,7 +184,7 @@ size_t double_text(double value, char out[REAL_MAX])
         do
             text[19 - n++] = (char)('0' + d.digits % 10);
         while (d.digits /= 10);
-        at = place(at, text + 20 - n, n, n + d.exponent);
+        at = double_format_place(at, text + 20 - n, n, n + d.exponent);
     }
     *at = '\0';
     return (size_t)(at - out);

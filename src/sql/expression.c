@@ -119,7 +119,7 @@ static void add_sequence(struct reader *r, struct buf *out)
     reader_expect(r, SQL_CLOSE, out);
 }
 
-static void add_word(struct reader *r, struct buf *out)
+static void expression_add_word(struct reader *r, struct buf *out)
 {
     struct sql_token word = r->t;
     bool opens = reader_peek(r).kind == SQL_OPEN;
@@ -157,7 +157,7 @@ static void add_column(struct reader *r, struct buf *out)
 static void add_piece(struct reader *r, struct buf *out)
 {
     if (r->t.kind == SQL_WORD) {
-        add_word(r, out);
+        expression_add_word(r, out);
         return;
     }
     if (r->t.kind == SQL_NAME)
@@ -229,7 +229,7 @@ void expression_default(struct reader *r, struct buf *out)
     } else if (reader_at(r, "nextval")) {
         add_sequence(r, out);
     } else {
-        add_word(r, out);
+        expression_add_word(r, out);
         expression_read(r, out);
     }
 }

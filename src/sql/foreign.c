@@ -10,7 +10,7 @@
 /* Returns whether the server executes a version comment. MariaDB skips the numbers that MySQL
  * assigned to its own features from 5.7 on. No server has the highest number, which marks
  * MariaDB's sandbox. */
-static bool executes(struct server_version v, const struct sql_token *t, size_t *head)
+static bool foreign_executes(struct server_version v, const struct sql_token *t, size_t *head)
 {
     bool only_mariadb = t->s[2] == 'M';
     size_t at = only_mariadb ? 4 : 3, from = at;
@@ -33,7 +33,7 @@ static void open_or_skip(struct foreign_text *x)
     const char *close = memmem(t->s, (size_t)(x->text.end - t->s), "*/", 2);
     struct sql_token whole = {.s = t->s, .len = (size_t)((close ? close : x->text.end) - t->s)};
     size_t head;
-    bool runs = executes(x->server, &whole, &head);
+    bool runs = foreign_executes(x->server, &whole, &head);
     x->text.s = runs || !close ? t->s + head : close + 2;
     x->text.entered = runs;
 }
@@ -82,7 +82,7 @@ bool foreign_text_end(const struct foreign_text *x)
 }
 
 /* Reads one of the words of a list such as "A B". */
-static bool one_of(struct foreign_text *x, const char *list)
+static bool foreign_one_of(struct foreign_text *x, const char *list)
 {
     bool is = x->t.kind == SQL_WORD && sql_find_word(list, x->t.s, x->t.len);
     if (is)
@@ -106,7 +106,7 @@ static bool last_of_name(struct foreign_text *x, struct buf *name)
 }
 
 /* Reads "`t`" or "`schema`.`t`". */
-static bool read_name(struct foreign_text *x, struct foreign *f)
+static bool foreign_read_name(struct foreign_text *x, struct foreign *f)
 {
     if (!last_of_name(x, &f->name))
         return false;
@@ -122,7 +122,7 @@ static bool read_name(struct foreign_text *x, struct foreign *f)
 
 static bool name_and_end(struct foreign_text *x, struct foreign *f)
 {
-    bool is = read_name(x, f);
+    bool is = foreign_read_name(x, f);
     if (is)
         foreign_text_next(x);
     return is && foreign_text_end(x);
@@ -148,38 +148,39 @@ static bool trigger_table(struct foreign_text *x, struct foreign *f)
 {
     while (!foreign_text_end(x) && x->t.kind != SQL_BAD)
         if (foreign_text_word(x, "ON"))
-            return read_name(x, f);
+            return foreign_read_name(x, f);
         else
             foreign_text_next(x);
     return false;
 }
 
-static enum foreign_kind create(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_create(struct foreign_text *x, struct foreign *f)
 {
     bool replaces = sql_is(&x->t, "OR");
     before_kind(x);
     if (foreign_text_word(x, "TABLE")) {
         if_exists(x);
-        return read_name(x, f) && !replaces ? FOREIGN_TABLE : FOREIGN_REFUSED;
+        return foreign_read_name(x, f) && !replaces ? FOREIGN_TABLE : FOREIGN_REFUSED;
     }
-    if (one_of(x, "DATABASE SCHEMA")) {
+    if (foreign_one_of(x, "DATABASE SCHEMA")) {
         if_exists(x);
-        return read_name(x, f) ? FOREIGN_MAKE_SCHEMA : FOREIGN_REFUSED;
+        return foreign_read_name(x, f) ? FOREIGN_MAKE_SCHEMA : FOREIGN_REFUSED;
     }
     if (foreign_text_word(x, "SEQUENCE")) {
         if_exists(x);
-        return read_name(x, f) ? FOREIGN_SEQUENCE : FOREIGN_REFUSED;
+        return foreign_read_name(x, f) ? FOREIGN_SEQUENCE : FOREIGN_REFUSED;
     }
     if (foreign_text_word(x, "VIEW")) {
         if_exists(x);
-        f->view = read_name(x, f);
+        f->view = foreign_read_name(x, f);
         return f->view ? FOREIGN_CODE : FOREIGN_REFUSED;
     }
     if (foreign_text_word(x, "TRIGGER")) {
         f->trigger = trigger_table(x, f);
         return f->trigger ? FOREIGN_CODE : FOREIGN_REFUSED;
     }
-    return one_of(x, "FUNCTION PROCEDURE EVENT PACKAGE LIBRARY") ? FOREIGN_CODE : FOREIGN_REFUSED;
+    return foreign_one_of(x, "FUNCTION PROCEDURE EVENT PACKAGE LIBRARY") ? FOREIGN_CODE
+                                                                         : FOREIGN_REFUSED;
 }
 
 /* Finds the end of the rows. If the whole statement is in a comment, the comment ends after its
@@ -197,24 +198,24 @@ static bool end_of_rows(struct foreign_text *x, struct foreign *f)
     return closed;
 }
 
-static enum foreign_kind rows(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_rows(struct foreign_text *x, struct foreign *f)
 {
-    while (one_of(x, "LOW_PRIORITY HIGH_PRIORITY DELAYED"))
+    while (foreign_one_of(x, "LOW_PRIORITY HIGH_PRIORITY DELAYED"))
         continue;
     f->ignore = !f->replace && foreign_text_word(x, "IGNORE");
     foreign_text_word(x, "INTO");
-    return read_name(x, f) && end_of_rows(x, f) ? FOREIGN_ROWS : FOREIGN_REFUSED;
+    return foreign_read_name(x, f) && end_of_rows(x, f) ? FOREIGN_ROWS : FOREIGN_REFUSED;
 }
 
-static enum foreign_kind insert(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_insert(struct foreign_text *x, struct foreign *f)
 {
-    return rows(x, f);
+    return foreign_rows(x, f);
 }
 
-static enum foreign_kind replace(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_replace(struct foreign_text *x, struct foreign *f)
 {
     f->replace = true;
-    return rows(x, f);
+    return foreign_rows(x, f);
 }
 
 static enum foreign_kind truncate_table(struct foreign_text *x, struct foreign *f)
@@ -224,22 +225,23 @@ static enum foreign_kind truncate_table(struct foreign_text *x, struct foreign *
     return name_and_end(x, f) ? FOREIGN_EMPTY : FOREIGN_REFUSED;
 }
 
-static enum foreign_kind delete_rows(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_delete_rows(struct foreign_text *x, struct foreign *f)
 {
     return foreign_text_word(x, "FROM") && name_and_end(x, f) ? FOREIGN_EMPTY : FOREIGN_REFUSED;
 }
 
 /* Reads ALTER. DISABLE KEYS and ENABLE KEYS are neutral, because they affect only how keys are
  * built while rows are loaded. */
-static enum foreign_kind alter(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_alter(struct foreign_text *x, struct foreign *f)
 {
-    if (one_of(x, "DATABASE SCHEMA")) /* mysqldump writes it around code to set the character set */
+    if (foreign_one_of(
+            x, "DATABASE SCHEMA")) /* mysqldump writes it around code to set the character set */
         return FOREIGN_NEUTRAL;
-    if (!foreign_text_word(x, "TABLE") || !read_name(x, f))
+    if (!foreign_text_word(x, "TABLE") || !foreign_read_name(x, f))
         return FOREIGN_REFUSED;
     struct foreign_text ahead = *x;
     foreign_text_next(&ahead);
-    bool keys = one_of(&ahead, "DISABLE ENABLE") && foreign_text_word(&ahead, "KEYS") &&
+    bool keys = foreign_one_of(&ahead, "DISABLE ENABLE") && foreign_text_word(&ahead, "KEYS") &&
                 foreign_text_end(&ahead);
     return keys ? FOREIGN_NEUTRAL : FOREIGN_ALTER;
 }
@@ -250,7 +252,7 @@ static bool drop_tables(struct foreign_text *x, struct foreign *f)
     SCOPED(buf_free) struct buf first = {0};
     if_exists(x);
     do {
-        if (!read_name(x, f))
+        if (!foreign_read_name(x, f))
             return false;
         if (!f->names.count)
             buf_adds(&first, f->schema.p ? f->schema.p : "");
@@ -259,64 +261,64 @@ static bool drop_tables(struct foreign_text *x, struct foreign *f)
         names_add(&f->names, f->name.p);
         foreign_text_next(x);
     } while (foreign_text_punct(x, ","));
-    one_of(x, "RESTRICT CASCADE");
+    foreign_one_of(x, "RESTRICT CASCADE");
     return foreign_text_end(x);
 }
 
-static enum foreign_kind drop(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_drop(struct foreign_text *x, struct foreign *f)
 {
     if (foreign_text_word(x, "TABLE"))
         return drop_tables(x, f) ? FOREIGN_DROP : FOREIGN_REFUSED;
-    if (one_of(x, "DATABASE SCHEMA")) {
+    if (foreign_one_of(x, "DATABASE SCHEMA")) {
         if_exists(x);
         return name_and_end(x, f) ? FOREIGN_DROP_SCHEMA : FOREIGN_REFUSED;
     }
     /* The object is dropped before it is created again. Existing objects are never dropped
      * (code.h). */
-    return one_of(x, "VIEW TRIGGER FUNCTION PROCEDURE EVENT PACKAGE LIBRARY SEQUENCE")
+    return foreign_one_of(x, "VIEW TRIGGER FUNCTION PROCEDURE EVENT PACKAGE LIBRARY SEQUENCE")
                ? FOREIGN_NEUTRAL
                : FOREIGN_REFUSED;
 }
 
-static enum foreign_kind use(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_use(struct foreign_text *x, struct foreign *f)
 {
     return name_and_end(x, f) && !f->schema.len ? FOREIGN_USE : FOREIGN_REFUSED;
 }
 
-static enum foreign_kind set(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind sql_foreign_set(struct foreign_text *x, struct foreign *f)
 {
     (void)x, (void)f;
     return FOREIGN_SET;
 }
 
-static enum foreign_kind neutral(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_neutral(struct foreign_text *x, struct foreign *f)
 {
     (void)x, (void)f;
     return FOREIGN_NEUTRAL;
 }
 
-static enum foreign_kind start(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_start(struct foreign_text *x, struct foreign *f)
 {
     (void)f;
-    return one_of(x, "TRANSACTION SLAVE REPLICA ALL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+    return foreign_one_of(x, "TRANSACTION SLAVE REPLICA ALL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
 }
 
-static enum foreign_kind change(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_change(struct foreign_text *x, struct foreign *f)
 {
     (void)f;
-    return one_of(x, "MASTER REPLICATION") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+    return foreign_one_of(x, "MASTER REPLICATION") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
 }
 
 /* Reads DO SETVAL of MariaDB's mysqldump. It is ignored, because the sequence is not restored
  * either. */
-static enum foreign_kind run(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_run(struct foreign_text *x, struct foreign *f)
 {
     (void)f;
-    return one_of(x, "SETVAL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
+    return foreign_one_of(x, "SETVAL") ? FOREIGN_NEUTRAL : FOREIGN_REFUSED;
 }
 
 /* Reads a statement of our own dumps that sets a session variable (dump/format.c). */
-static enum foreign_kind own(struct foreign_text *x, struct foreign *f)
+static enum foreign_kind foreign_own(struct foreign_text *x, struct foreign *f)
 {
     (void)f;
     foreign_text_word(x, "PREPARE");
@@ -327,27 +329,13 @@ static const struct statement {
     const char *word;
     enum foreign_kind (*read)(struct foreign_text *x, struct foreign *f);
 } statements[] = {
-    {"INSERT", insert},
-    {"REPLACE", replace},
-    {"CREATE", create},
-    {"SET", set},
-    {"ALTER", alter},
-    {"DROP", drop},
-    {"USE", use},
-    {"LOCK", neutral},
-    {"UNLOCK", neutral},
-    {"BEGIN", neutral},
-    {"COMMIT", neutral},
-    {"FLUSH", neutral},
-    {"START", start},
-    {"STOP", start},
-    {"CHANGE", change},
-    {"DO", run},
-    {"TRUNCATE", truncate_table},
-    {"DELETE", delete_rows},
-    {"PREPARE", own},
-    {"EXECUTE", own},
-    {"DEALLOCATE", own},
+    {"INSERT", foreign_insert}, {"REPLACE", foreign_replace}, {"CREATE", foreign_create},
+    {"SET", sql_foreign_set},   {"ALTER", foreign_alter},     {"DROP", foreign_drop},
+    {"USE", foreign_use},       {"LOCK", foreign_neutral},    {"UNLOCK", foreign_neutral},
+    {"BEGIN", foreign_neutral}, {"COMMIT", foreign_neutral},  {"FLUSH", foreign_neutral},
+    {"START", foreign_start},   {"STOP", foreign_start},      {"CHANGE", foreign_change},
+    {"DO", foreign_run},        {"TRUNCATE", truncate_table}, {"DELETE", foreign_delete_rows},
+    {"PREPARE", foreign_own},   {"EXECUTE", foreign_own},     {"DEALLOCATE", foreign_own},
 };
 
 void foreign_read(const char *sql, size_t len, const struct foreign_reading *how,

@@ -27,7 +27,7 @@ static const char *const harmless[] = {
 /* Global variables that concern only replication. */
 static const char *const replication[] = {"gtid_purged", "gtid_slave_pos", NULL};
 
-static bool among(const char *name, const char *const *list)
+static bool foreign_set_among(const char *name, const char *const *list)
 {
     while (*list && strcasecmp(*list, name) != 0)
         list++;
@@ -55,7 +55,7 @@ struct variable {
     bool global; /* "GLOBAL name" or "@@GLOBAL.name" */
 };
 
-static bool copy_name(const struct sql_token *t, char out[80])
+static bool foreign_set_copy_name(const struct sql_token *t, char out[80])
 {
     SCOPED(buf_free) struct buf b = {0};
     if (!sql_token_name(t, &b) && !(t->kind == SQL_STRING && sql_token_bytes(t, false, &b)))
@@ -63,7 +63,7 @@ static bool copy_name(const struct sql_token *t, char out[80])
     return snprintf(out, 80, "%s", b.p) < 80;
 }
 
-static bool scope(struct foreign_text *x, struct variable *v)
+static bool foreign_set_scope(struct foreign_text *x, struct variable *v)
 {
     v->global = sql_is(&x->t, "GLOBAL") || sql_is(&x->t, "PERSIST");
     bool is = v->global || sql_is(&x->t, "SESSION") || sql_is(&x->t, "LOCAL");
@@ -78,18 +78,18 @@ static bool read_variable(struct foreign_text *x, struct variable *v)
     if (v->user) {
         foreign_text_next(x);
         v->user = !foreign_text_punct(x, "@");
-        if (!v->user && scope(x, v) && !foreign_text_punct(x, "."))
+        if (!v->user && foreign_set_scope(x, v) && !foreign_text_punct(x, "."))
             return false;
     } else {
-        scope(x, v);
+        foreign_set_scope(x, v);
     }
-    bool is = copy_name(&x->t, v->name);
+    bool is = foreign_set_copy_name(&x->t, v->name);
     if (is)
         foreign_text_next(x);
     return is;
 }
 
-static struct foreign_saved *saved(const struct foreign_session *s, const char *name)
+static struct foreign_saved *foreign_set_saved(const struct foreign_session *s, const char *name)
 {
     for (size_t i = 0; i < s->saved_count; i++)
         if (strcasecmp(s->saved[i].variable, name) == 0)
@@ -97,9 +97,9 @@ static struct foreign_saved *saved(const struct foreign_session *s, const char *
     return NULL;
 }
 
-static void save(struct foreign_session *s, const char *name, int setting)
+static void foreign_set_save(struct foreign_session *s, const char *name, int setting)
 {
-    struct foreign_saved *v = saved(s, name);
+    struct foreign_saved *v = foreign_set_saved(s, name);
     if (!v) {
         s->saved = xgrow(s->saved, s->saved_count, sizeof *s->saved);
         v = &s->saved[s->saved_count++];
@@ -129,7 +129,7 @@ static void skip_value(struct foreign_text *x)
     }
 }
 
-static bool literal(struct foreign_text *x, struct value *v)
+static bool foreign_set_literal(struct foreign_text *x, struct value *v)
 {
     SCOPED(buf_free) struct buf b = {0};
     bool is = sql_token_bytes(&x->t, x->text.plain_strings, &b) || sql_token_name(&x->t, &b);
@@ -153,9 +153,9 @@ static void read_value(struct foreign_text *x, struct value *v)
     if (sql_is_punct(&x->t, "@"))
         v->simple = read_variable(x, &v->from);
     else
-        v->simple = !either && literal(x, v);
+        v->simple = !either && foreign_set_literal(x, v);
     if (either) {
-        v->simple = v->simple && foreign_text_punct(x, ",") && literal(x, v);
+        v->simple = v->simple && foreign_text_punct(x, ",") && foreign_set_literal(x, v);
         v->simple = v->simple && x->t.kind == SQL_CLOSE;
         foreign_text_next(x);
     }
@@ -174,7 +174,7 @@ static void fold_modes(char *s)
     *to = '\0';
 }
 
-static bool letters(const char *s, const char *others)
+static bool foreign_set_letters(const char *s, const char *others)
 {
     for (; *s; s++)
         if (!isalnum((unsigned char)*s) && !strchr(others, *s))
@@ -182,10 +182,10 @@ static bool letters(const char *s, const char *others)
     return true;
 }
 
-static bool take(struct foreign_session *s, int setting, const char *text)
+static bool foreign_set_take(struct foreign_session *s, int setting, const char *text)
 {
     static const char *const others[FOREIGN_SETTINGS] = {"_", "_, ", "_/+-:", ""};
-    if (!letters(text, others[setting]))
+    if (!foreign_set_letters(text, others[setting]))
         return false;
     snprintf(s->now[setting], sizeof s->now[setting], "%s", text);
     if (setting == FOREIGN_MODE)
@@ -206,45 +206,47 @@ static bool is_of_head(const char *user_variable)
            strcasecmp(user_variable, "OLD_AUTOCOMMIT") != 0;
 }
 
-static bool assign(struct foreign_session *s, int setting, const struct value *v,
-                   struct foreign_set *out)
+static bool foreign_set_assign(struct foreign_session *s, int setting, const struct value *v,
+                               struct foreign_set *out)
 {
     if (!v->simple)
         return false;
     if (!v->from.name[0])
-        return take(s, setting, strcasecmp(v->text, "DEFAULT") == 0 ? s->start[setting] : v->text);
+        return foreign_set_take(s, setting,
+                                strcasecmp(v->text, "DEFAULT") == 0 ? s->start[setting] : v->text);
     if (!v->from.user) /* sql_mode=@@sql_mode; a new session has the global value */
         return setting_of(v->from.name) == setting &&
-               (!v->from.global || take(s, setting, s->start[setting]));
-    const struct foreign_saved *was = saved(s, v->from.name);
+               (!v->from.global || foreign_set_take(s, setting, s->start[setting]));
+    const struct foreign_saved *was = foreign_set_saved(s, v->from.name);
     if (!was && v->either)
-        return take(s, setting, v->text);
+        return foreign_set_take(s, setting, v->text);
     if (!was || was->setting != setting)
         return false;
     out->restores |= is_of_head(v->from.name);
-    return take(s, setting, was->value);
+    return foreign_set_take(s, setting, was->value);
 }
 
 /* Reads "NAMES utf8mb4 COLLATE …". */
-static bool names(struct foreign_session *s, struct foreign_text *x)
+static bool foreign_set_names(struct foreign_session *s, struct foreign_text *x)
 {
     struct value v = {0};
-    if (!literal(x, &v))
+    if (!foreign_set_literal(x, &v))
         return false;
     if (foreign_text_word(x, "COLLATE"))
         foreign_text_next(x);
     s->any = true;
-    return take(s, FOREIGN_NAMES,
-                strcasecmp(v.text, "DEFAULT") == 0 ? s->start[FOREIGN_NAMES] : v.text);
+    return foreign_set_take(s, FOREIGN_NAMES,
+                            strcasecmp(v.text, "DEFAULT") == 0 ? s->start[FOREIGN_NAMES] : v.text);
 }
 
-static bool one(struct foreign_session *s, struct foreign_text *x, struct foreign_set *out)
+static bool foreign_set_one(struct foreign_session *s, struct foreign_text *x,
+                            struct foreign_set *out)
 {
     struct variable to;
     struct value v;
     if (foreign_text_word(x, "NAMES")) {
         snprintf(out->what, sizeof out->what, "NAMES");
-        return names(s, x);
+        return foreign_set_names(s, x);
     }
     bool is = read_variable(x, &to);
     snprintf(out->what, sizeof out->what, "%s", to.name);
@@ -254,7 +256,7 @@ static bool one(struct foreign_session *s, struct foreign_text *x, struct foreig
     int setting = setting_of(to.name);
     if (to.user) {
         bool session = v.from.name[0] && !v.from.user && !v.from.global;
-        save(s, to.name, session ? setting_of(v.from.name) : -1);
+        foreign_set_save(s, to.name, session ? setting_of(v.from.name) : -1);
         bool old = is_of_head(to.name);
         out->saves |= old && session;
         s->any |= old;
@@ -262,18 +264,18 @@ static bool one(struct foreign_session *s, struct foreign_text *x, struct foreig
         return true;
     }
     if (to.global)
-        return among(to.name, replication);
+        return foreign_set_among(to.name, replication);
     /* A variable that was never set is NULL, which the server rejects. */
-    if (v.from.user && !v.either && !saved(s, v.from.name))
+    if (v.from.user && !v.either && !foreign_set_saved(s, v.from.name))
         return false;
     if (setting >= 0) {
         /* mysqldump sets it around each definition, even in files without a header */
         s->any |= setting != FOREIGN_NAMES;
-        return assign(s, setting, &v, out);
+        return foreign_set_assign(s, setting, &v, out);
     }
-    out->restores |= v.from.user && is_of_head(v.from.name) && saved(s, v.from.name);
+    out->restores |= v.from.user && is_of_head(v.from.name) && foreign_set_saved(s, v.from.name);
     s->any |= strcasecmp(to.name, "foreign_key_checks") == 0;
-    return among(to.name, harmless);
+    return foreign_set_among(to.name, harmless);
 }
 
 void foreign_session_begin(struct foreign_session *s, const char *names, const char *mode,
@@ -296,11 +298,11 @@ bool foreign_set(struct foreign_session *session, const char *sql, size_t len,
     foreign_text_word(&x, "SET");
     struct foreign_text ahead = x;
     struct variable v;
-    scope(&ahead, &v);
+    foreign_set_scope(&ahead, &v);
     if (sql_is(&ahead.t, "TRANSACTION"))
         return true;
     do
-        if (!one(session, &x, out))
+        if (!foreign_set_one(session, &x, out))
             return false;
     while (foreign_text_punct(&x, ","));
     return foreign_text_end(&x);

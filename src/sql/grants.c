@@ -57,7 +57,7 @@ static bool read_privileges(struct reader *r, struct grant *g)
 
 /* Reads a schema's or an object's name, quoted or not; NULL for "*". A backslash belongs to the
  * pattern, so strings are read without escapes. */
-static bool read_part(struct reader *r, char **name)
+static bool grants_read_part(struct reader *r, char **name)
 {
     struct buf b = {0};
     if (reader_punct(r, "*"))
@@ -100,7 +100,8 @@ static bool read_object(struct reader *r, struct grant *g)
     for (size_t i = 0; i < sizeof routines / sizeof *routines && !g->routine; i++)
         if (reader_word(r, routines[i][0]))
             g->routine = routines[i][1];
-    if (!read_part(r, &g->schema) || !reader_punct(r, ".") || !read_part(r, &g->object))
+    if (!grants_read_part(r, &g->schema) || !reader_punct(r, ".") ||
+        !grants_read_part(r, &g->object))
         return false;
     /* No server grants a privilege on one table of every schema, so this text is not understood. */
     if (g->object && !g->schema)
@@ -114,7 +115,7 @@ static bool read_object(struct reader *r, struct grant *g)
 }
 
 /* Reads a line after GRANT or REVOKE. Returns false if it is not understood. */
-static bool read_line(struct reader *r, struct grant *g)
+static bool grants_read_line(struct reader *r, struct grant *g)
 {
     struct sql_token after = reader_peek(r);
     /* GRANT `role`,`role` TO …; older servers do not quote it */
@@ -161,7 +162,7 @@ int grants_add(struct grants *g, const char *line)
     row.revoke = !grants && reader_word(&r, "REVOKE");
     if (!grants && !row.revoke)
         return reader_word(&r, "DENY") ? -1 : 0; /* DENY would remove what another line grants */
-    if (!read_line(&r, &row)) {
+    if (!grants_read_line(&r, &row)) {
         grant_free(&row);
         return -1;
     }
@@ -180,7 +181,7 @@ void grants_free(struct grants *g)
 
 /* Compares by LIKE with \ as the escape character, as the server compares schema names. Only the
  * newest % needs to be retried, because it can match anything that an earlier one could. */
-static bool like(const char *s, const char *p)
+static bool grants_like(const char *s, const char *p)
 {
     /* position after the newest %, and where the rest was last tried */
     const char *after = NULL, *from = NULL;
@@ -209,12 +210,12 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
     /* only grants on schemas are patterns */
     if (g->literal || row->on == GRANT_TABLE || row->revoke)
         return strcmp(row->schema, schema) == 0;
-    return like(schema, row->schema);
+    return grants_like(schema, row->schema);
 }
 
 /* Returns the position of the first unescaped one of these wildcards, or SIZE_MAX if there is
  * none. */
-static size_t wildcard(const char *pattern, const char *of)
+static size_t grants_wildcard(const char *pattern, const char *of)
 {
     for (const char *p = pattern; *p; p++) {
         if (*p == '\\' && p[1])
@@ -227,7 +228,7 @@ static size_t wildcard(const char *pattern, const char *of)
 
 bool grant_is_wide(const struct grants *g, const struct grant *row)
 {
-    return row->on == GRANT_SCHEMA && !g->literal && wildcard(row->schema, "%") != SIZE_MAX;
+    return row->on == GRANT_SCHEMA && !g->literal && grants_wildcard(row->schema, "%") != SIZE_MAX;
 }
 
 /* Returns the grant that the server uses. Patterns without wildcards come first, then the
@@ -240,7 +241,7 @@ const struct grant *grants_row(const struct grants *g, const char *schema, const
         const struct grant *row = &g->list[i];
         if (row->on == GRANT_SCHEMA && !row->revoke && strcmp(row->grantee, grantee) == 0 &&
             grant_matches(g, row, schema) &&
-            (!best || wildcard(row->schema, "%_") > wildcard(best->schema, "%_")))
+            (!best || grants_wildcard(row->schema, "%_") > grants_wildcard(best->schema, "%_")))
             best = row;
     }
     return best;
@@ -258,7 +259,7 @@ static bool grant_has(const struct grant *g, const char *privilege)
 
 /* Returns true if MySQL's partial revokes remove the privilege on this schema from a grant on
  * *.*. */
-static bool revoked(const struct grants *g, const char *schema, const char *privilege)
+static bool grants_revoked(const struct grants *g, const char *schema, const char *privilege)
 {
     for (size_t i = 0; schema && i < g->count; i++)
         if (g->list[i].revoke && g->list[i].on == GRANT_SCHEMA &&
@@ -273,7 +274,7 @@ bool grants_have(const struct grants *g, const char *schema, const char *privile
         const struct grant *row = &g->list[i];
         if (row->revoke || !grant_has(row, privilege))
             continue;
-        if (row->on == GRANT_GLOBAL && !revoked(g, schema, privilege))
+        if (row->on == GRANT_GLOBAL && !grants_revoked(g, schema, privilege))
             return true;
         if (row->on == GRANT_SCHEMA && schema && grants_row(g, schema, row->grantee) == row)
             return true;

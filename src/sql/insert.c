@@ -17,14 +17,14 @@ struct rows_reader {
     struct sql_insert *out;
 };
 
-static void next(struct rows_reader *r)
+static void insert_next(struct rows_reader *r)
 {
     sql_next(&r->text, &r->t);
 }
 
 /* Appends a token if `keep` is true. "…" is a string in most sessions and a name under
  * ANSI_QUOTES, so it is written as '…', which means the same in every session. */
-static void add(struct rows_reader *r, bool keep)
+static void insert_add(struct rows_reader *r, bool keep)
 {
     if (keep && r->t.kind == SQL_STRING && *r->t.s == '"') {
         SCOPED(buf_free) struct buf bytes = {0};
@@ -33,17 +33,17 @@ static void add(struct rows_reader *r, bool keep)
     } else if (keep) {
         buf_add(&r->out->rows, r->t.s, r->t.len);
     }
-    next(r);
+    insert_next(r);
 }
 
 /* Reads "(…)" after UNHEX: hex digits that the server converts to a string. */
 static int read_unhex(struct rows_reader *r, bool keep)
 {
     SCOPED(buf_free) struct buf digits = {0}, bytes = {0};
-    next(r);
+    insert_next(r);
     if (r->t.kind != SQL_OPEN)
         return -1;
-    next(r);
+    insert_next(r);
     if (!sql_token_bytes(&r->t, false, &digits) || r->t.kind != SQL_STRING || digits.len % 2)
         return -1;
     for (size_t i = 0; i < digits.len; i += 2) {
@@ -52,14 +52,14 @@ static int read_unhex(struct rows_reader *r, bool keep)
         buf_addc(&bytes,
                  (char)(text_hex_value(digits.p[i]) << 4 | text_hex_value(digits.p[i + 1])));
     }
-    next(r);
+    insert_next(r);
     if (r->t.kind != SQL_CLOSE)
         return -1;
     if (keep) {
         buf_adds(&r->out->rows, "_binary");
         sql_text_literal(&r->out->rows, bytes.p ? bytes.p : "", bytes.len);
     }
-    next(r);
+    insert_next(r);
     return 0;
 }
 
@@ -68,32 +68,32 @@ static int read_convert(struct rows_reader *r, bool keep)
 {
     SCOPED(buf_free) struct buf bytes = {0};
     uint64_t n = 0;
-    next(r);
+    insert_next(r);
     if (r->t.kind != SQL_OPEN)
         return -1;
-    next(r);
+    insert_next(r);
     if (r->t.kind != SQL_BITS || !sql_token_bytes(&r->t, false, &bytes) || bytes.len > 8)
         return -1;
     for (size_t i = 0; i < bytes.len; i++)
         n = n << 8 | (unsigned char)bytes.p[i];
-    next(r);
+    insert_next(r);
     if (!sql_is_punct(&r->t, ","))
         return -1;
-    next(r);
+    insert_next(r);
     if (!sql_is(&r->t, "UNSIGNED"))
         return -1;
-    next(r);
+    insert_next(r);
     if (r->t.kind != SQL_CLOSE)
         return -1;
     if (keep)
         buf_printf(&r->out->rows, "%" PRIu64, n);
-    next(r);
+    insert_next(r);
     return 0;
 }
 
 /* Reads a number, a string, hex or bit digits, or NULL. Anything that could be a name is
  * rejected. */
-static int read_literal(struct rows_reader *r, bool keep)
+static int insert_read_literal(struct rows_reader *r, bool keep)
 {
     if (sql_is(&r->t, "UNHEX"))
         return read_unhex(r, keep);
@@ -102,21 +102,21 @@ static int read_literal(struct rows_reader *r, bool keep)
     if (r->t.kind == SQL_CHARSET) {
         if (!sql_charset_safe(r->t.s + 1, r->t.len - 1))
             return -1;
-        add(r, keep);
+        insert_add(r, keep);
         if (keep && r->t.kind != SQL_STRING)
             buf_addc(&r->out->rows, ' ');
     } else if (sql_is_punct(&r->t, "-") || sql_is_punct(&r->t, "+")) {
-        add(r, keep);
+        insert_add(r, keep);
         if (r->t.kind != SQL_NUMBER)
             return -1;
     } else if (r->t.kind == SQL_NUMBER || sql_is(&r->t, "NULL")) {
-        add(r, keep);
+        insert_add(r, keep);
         return 0;
     }
     if (r->t.kind != SQL_NUMBER && r->t.kind != SQL_STRING && r->t.kind != SQL_HEX &&
         r->t.kind != SQL_BITS)
         return -1;
-    add(r, keep);
+    insert_add(r, keep);
     return 0;
 }
 
@@ -129,15 +129,15 @@ static size_t values_ahead(const struct rows_reader *r)
     size_t n = 0;
     ahead.out = &nothing;
     do {
-        next(&ahead);
+        insert_next(&ahead);
         n++;
-    } while (read_literal(&ahead, false) == 0 && sql_is_punct(&ahead.t, ","));
+    } while (insert_read_literal(&ahead, false) == 0 && sql_is_punct(&ahead.t, ","));
     return n;
 }
 
 /* Reads one row, starting at its parenthesis. Most rows have the form of our own dumps. They are
  * copied unchanged by a reader that is several times faster. */
-static int read_row(struct rows_reader *r)
+static int insert_read_row(struct rows_reader *r)
 {
     struct buf *rows = &r->out->rows;
     /* Without a list of columns a row has a value for each column. The values of generated
@@ -148,14 +148,14 @@ static int read_row(struct rows_reader *r)
     if (after) { /* the tuple contains only literals, so copying it sends nothing else */
         buf_add(rows, r->t.s, (size_t)(after - r->t.s));
         r->text.s = after;
-        next(r);
+        insert_next(r);
         return 0;
     }
     if (r->t.kind != SQL_OPEN)
         return -1;
     buf_addc(rows, '(');
     if (sql_peek(&r->text).kind == SQL_CLOSE) {
-        next(r);
+        insert_next(r);
         r->out->empty = true;
     } else {
         size_t n = 0;
@@ -165,56 +165,56 @@ static int read_row(struct rows_reader *r)
                 buf_addc(rows, ',');
             any |= keep;
             n++;
-            next(r);
-            if (read_literal(r, keep) < 0)
+            insert_next(r);
+            if (insert_read_literal(r, keep) < 0)
                 return -1;
         } while (sql_is_punct(&r->t, ","));
     }
     if (r->t.kind != SQL_CLOSE)
         return -1;
     buf_addc(rows, ')');
-    next(r);
+    insert_next(r);
     return 0;
 }
 
 /* Reads a name and removes its quotes. The writer quotes it again. */
-static int read_name(struct rows_reader *r)
+static int insert_read_name(struct rows_reader *r)
 {
     struct sql_insert *o = r->out;
     struct buf name = {0};
-    next(r);
+    insert_next(r);
     if (!sql_token_name(&r->t, &name)) {
         buf_free(&name);
         return -1;
     }
     o->columns = xgrow(o->columns, o->column_count, sizeof *o->columns);
     o->columns[o->column_count++] = name.p;
-    next(r);
+    insert_next(r);
     return 0;
 }
 
 /* Reads "(`a`,`b`)", which may be missing or empty. */
-static int read_columns(struct rows_reader *r)
+static int insert_read_columns(struct rows_reader *r)
 {
     if (r->t.kind != SQL_OPEN)
         return 0;
     r->out->listed = true;
     if (sql_peek(&r->text).kind == SQL_CLOSE) {
-        next(r);
+        insert_next(r);
     } else {
         do {
-            if (read_name(r) < 0)
+            if (insert_read_name(r) < 0)
                 return -1;
         } while (sql_is_punct(&r->t, ","));
     }
     if (r->t.kind != SQL_CLOSE)
         return -1;
-    next(r);
+    insert_next(r);
     return 0;
 }
 
 /* Reads "VALUES (…),(…)". Either all rows are "()" or none. */
-static int read_rows(struct rows_reader *r)
+static int insert_read_rows(struct rows_reader *r)
 {
     size_t rows = 0, empty = 0;
     /* INSERT … SELECT and INSERT … SET could contain code */
@@ -223,9 +223,9 @@ static int read_rows(struct rows_reader *r)
     do {
         if (rows++)
             buf_addc(&r->out->rows, ',');
-        next(r);
+        insert_next(r);
         r->out->empty = false;
-        if (read_row(r) < 0)
+        if (insert_read_row(r) < 0)
             return -1;
         empty += r->out->empty;
     } while (sql_is_punct(&r->t, ","));
@@ -244,8 +244,8 @@ int sql_insert_read(const char *s, size_t len, bool ansi_quotes, const bool *lea
     *out = (struct sql_insert){0};
     /* the output is hardly ever longer than the input */
     buf_reserve(&out->rows, len);
-    next(&r);
-    if (read_columns(&r) == 0 && read_rows(&r) == 0)
+    insert_next(&r);
+    if (insert_read_columns(&r) == 0 && insert_read_rows(&r) == 0)
         return 0;
     sql_insert_free(out);
     return -1;

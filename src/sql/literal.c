@@ -354,7 +354,7 @@ const char *sql_tuple_field(const char *tuple, size_t len, size_t n, size_t *fie
     }
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t literal_mix(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
@@ -367,10 +367,10 @@ uint64_t sql_tuple_hash(const char *s, size_t len)
     uint64_t h = 0x2545f4914f6cdd1du ^ len, v = 0;
     for (; len >= 8; s += 8, len -= 8) {
         memcpy(&v, s, 8);
-        h = mix(h, v);
+        h = literal_mix(h, v);
     }
     v = 0;
     memcpy(&v, s, len);
-    h = mix(h, v);
-    return mix(h, h >> 32);
+    h = literal_mix(h, v);
+    return literal_mix(h, h >> 32);
 }

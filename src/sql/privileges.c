@@ -103,7 +103,7 @@ static const char *const uses[SERVER_PRIVILEGES] = {
     [MAY_END_SESSIONS] = "[restore] end_blockers = idle",
 };
 
-static const struct privilege *row_of(struct server_version v, enum server_privilege p)
+static const struct privilege *privileges_row_of(struct server_version v, enum server_privilege p)
 {
     const struct privilege *found = NULL;
     for (size_t i = 0; i < COUNT(privileges); i++)
@@ -115,13 +115,13 @@ static const struct privilege *row_of(struct server_version v, enum server_privi
 
 const char *server_privilege(struct server_version v, enum server_privilege p)
 {
-    const struct privilege *row = row_of(v, p);
+    const struct privilege *row = privileges_row_of(v, p);
     return row ? row->name : NULL;
 }
 
 const char *server_privilege_on(struct server_version v, enum server_privilege p)
 {
-    const struct privilege *row = row_of(v, p);
+    const struct privilege *row = privileges_row_of(v, p);
     return row && row->on ? row->on->quoted : "*.*";
 }
 
@@ -131,19 +131,19 @@ static const char *in_grants(const char *name)
     return strcmp(name, "REPLICATION CLIENT") == 0 ? "BINLOG MONITOR" : name;
 }
 
-static bool has(const struct grants *g, const char *name)
+static bool privileges_has(const struct grants *g, const char *name)
 {
     return grants_have(g, NULL, in_grants(name));
 }
 
 bool server_may(const struct grants *g, struct server_version v, enum server_privilege p)
 {
-    const struct privilege *row = row_of(v, p);
+    const struct privilege *row = privileges_row_of(v, p);
     if (!row || (row->on ? grants_have_table(g, row->on->schema, row->on->table, row->name)
-                         : has(g, row->name)))
+                         : privileges_has(g, row->name)))
         return true;
     for (size_t i = 0; i < COUNT(row->implied); i++)
-        if (row->implied[i] && has(g, row->implied[i]))
+        if (row->implied[i] && privileges_has(g, row->implied[i]))
             return true;
     /* Newer MariaDB versions support both ways. */
     return p == MAY_READ_ROUTINES && v.mariadb && grants_have_table(g, "mysql", "proc", "SELECT");
@@ -152,7 +152,7 @@ bool server_may(const struct grants *g, struct server_version v, enum server_pri
 bool server_privilege_grants(struct server_version v, enum server_privilege p, const char *schema,
                              const char *table, const char *name)
 {
-    const struct privilege *row = row_of(v, p);
+    const struct privilege *row = privileges_row_of(v, p);
     const struct place *on = row ? row->on : NULL;
     bool here =
         on ? schema && table && strcmp(on->schema, schema) == 0 && strcmp(on->table, table) == 0
@@ -187,7 +187,7 @@ static void add_version(struct buf *b, unsigned number)
         buf_printf(b, ".%u", number % 100);
 }
 
-static void add_row(struct buf *b, const struct privilege *row)
+static void privileges_add_row(struct buf *b, const struct privilege *row)
 {
     buf_adds(b, row->name);
     if (row->on)
@@ -212,7 +212,7 @@ static void add_vendor(struct buf *b, enum server_privilege p, bool mariadb)
         } else {
             buf_printf(b, "%s%s: ", b->len ? " " : "", mariadb ? "MariaDB" : "MySQL");
         }
-        add_row(b, row);
+        privileges_add_row(b, row);
         newer = row;
     }
     if (newer)
@@ -248,7 +248,7 @@ static const struct {
 
 bool server_privilege_rules(struct server_version v, bool in_mysql, const char *name)
 {
-    const struct privilege *definer = row_of(v, MAY_NAME_DEFINER);
+    const struct privilege *definer = privileges_row_of(v, MAY_NAME_DEFINER);
     for (size_t i = 0; i < COUNT(like_root); i++)
         if (strcmp(like_root[i].name, name) == 0)
             return !in_mysql || like_root[i].in_mysql;

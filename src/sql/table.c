@@ -59,7 +59,7 @@ static void read_row_end(struct reader *r, struct buf *out)
     reader_one_of(r, "START END", "the row's", out);
 }
 
-static void read_format(struct reader *r, struct buf *out)
+static void table_read_format(struct reader *r, struct buf *out)
 {
     reader_one_of(r, "FIXED DYNAMIC DEFAULT", "the format", out);
 }
@@ -90,7 +90,7 @@ static const struct attribute {
     {"AUTO_INCREMENT", NULL, AT(counter)},
     {"COMMENT", reader_string, AT(comment)},
     {"CHECK", expression_read, AT(check)},
-    {"COLUMN_FORMAT", read_format, AT(format), SQL_MYSQL},
+    {"COLUMN_FORMAT", table_read_format, AT(format), SQL_MYSQL},
     {"STORAGE", options_storage, AT(storage), SQL_MYSQL},
     {"ENGINE_ATTRIBUTE", reader_string, AT(attribute), SQL_MYSQL, true},
     {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, AT(attribute2), SQL_MYSQL, true},
@@ -193,7 +193,7 @@ static void read_key_option(struct reader *r, struct sql_key *k, struct buf *opt
 }
 
 /* Reads "`name` USING … (parts) options". */
-static void read_key(struct reader *r, struct sql_table *t, const char *kind)
+static void table_read_key(struct reader *r, struct sql_table *t, const char *kind)
 {
     struct buf options = {0};
     t->keys = xgrow(t->keys, t->key_count, sizeof *t->keys);
@@ -282,7 +282,7 @@ static void read_constraint(struct reader *r, struct sql_table *t)
 
 /* Reads an item of the list. The words are reserved, so a column with such a name would be
  * quoted. PERIOD and VECTOR are not reserved. */
-static void read_item(struct reader *r, struct sql_table *t)
+static void table_read_item(struct reader *r, struct sql_table *t)
 {
     static const char *const keys[][2] = {
         {"PRIMARY", "PRIMARY KEY"},
@@ -294,14 +294,14 @@ static void read_item(struct reader *r, struct sql_table *t)
         if (reader_word(r, keys[i][0])) {
             if (!reader_word(r, "KEY"))
                 reader_need(r, "INDEX");
-            read_key(r, t, keys[i][1]);
+            table_read_key(r, t, keys[i][1]);
             return;
         }
     /* PERIOD alone may be a column's name; PERIOD FOR is the clause */
     if (reader_word(r, "VECTOR KEY"))
-        read_key(r, t, "VECTOR KEY");
+        table_read_key(r, t, "VECTOR KEY");
     else if (reader_word(r, "KEY") || reader_word(r, "INDEX"))
-        read_key(r, t, "KEY");
+        table_read_key(r, t, "KEY");
     else if (reader_at(r, "CONSTRAINT") || reader_at(r, "CHECK") || reader_at(r, "FOREIGN") ||
              reader_at(r, "PERIOD FOR"))
         read_constraint(r, t);
@@ -309,7 +309,7 @@ static void read_item(struct reader *r, struct sql_table *t)
         read_column(r, t);
 }
 
-static struct sql_text text_of(const char *s, size_t len, unsigned modes)
+static struct sql_text table_text_of(const char *s, size_t len, unsigned modes)
 {
     return (struct sql_text){.s = s,
                              .end = s + len,
@@ -317,7 +317,7 @@ static struct sql_text text_of(const char *s, size_t len, unsigned modes)
                              .plain_strings = modes & SQL_PLAIN_STRINGS};
 }
 
-static void begin(struct reader *r, struct sql_table *out)
+static void table_begin(struct reader *r, struct sql_table *out)
 {
     *out = (struct sql_table){0};
     out->engine = reader_own(r, xstrdup(""));
@@ -334,15 +334,15 @@ static void read_table_name(struct reader *r, unsigned modes, struct sql_table *
 int sql_table_read(const char *create, size_t len, unsigned modes, struct sql_table *out,
                    struct err *e)
 {
-    struct reader r = {.text = text_of(create, len, modes), .of = out, .e = e};
-    begin(&r, out);
+    struct reader r = {.text = table_text_of(create, len, modes), .of = out, .e = e};
+    table_begin(&r, out);
     reader_need(&r, "CREATE TABLE");
     if (reader_at(&r, "IF"))
         reader_need(&r, "IF NOT EXISTS");
     read_table_name(&r, modes, out);
     reader_expect(&r, SQL_OPEN, NULL);
     do
-        read_item(&r, out);
+        table_read_item(&r, out);
     while (reader_punct(&r, ","));
     reader_expect(&r, SQL_CLOSE, NULL);
     if (out->column_count == 0)
@@ -367,7 +367,7 @@ static bool read_clause(struct reader *r, struct sql_table *t)
         while (*a && !reader_at(r, *a))
             a++;
         if (*a || reader_at(r, "VECTOR KEY"))
-            read_item(r, t);
+            table_read_item(r, t);
         else
             reader_refuse(r, "ADD");
     } else if (reader_word(r, "MODIFY")) {
@@ -383,8 +383,8 @@ static bool read_clause(struct reader *r, struct sql_table *t)
 int sql_alter_read(const char *alter, size_t len, unsigned modes, struct sql_table *out,
                    struct err *e)
 {
-    struct reader r = {.text = text_of(alter, len, modes), .of = out, .e = e};
-    begin(&r, out);
+    struct reader r = {.text = table_text_of(alter, len, modes), .of = out, .e = e};
+    table_begin(&r, out);
     reader_need(&r, "ALTER TABLE");
     read_table_name(&r, modes, out);
     do {
@@ -401,7 +401,7 @@ int sql_alter_read(const char *alter, size_t len, unsigned modes, struct sql_tab
 /* Returns the table's engine. MySQL 4 wrote TYPE instead of ENGINE. */
 char *sql_table_engine(const char *create, size_t len, unsigned modes)
 {
-    struct sql_text text = text_of(create, len, modes);
+    struct sql_text text = table_text_of(create, len, modes);
     struct sql_token t;
     struct buf engine = {0};
     unsigned named = 0, depth = 0;
@@ -455,7 +455,7 @@ void sql_table_free(struct sql_table *t)
 /* Writing */
 
 /* Appends " word text" if there is a text. */
-static void add(struct buf *out, const char *word, const char *text)
+static void table_add(struct buf *out, const char *word, const char *text)
 {
     if (text)
         buf_printf(out, " %s", word), buf_adds(out, text);
@@ -508,15 +508,15 @@ static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
         add_if(out, k->parts[i].descending, "DESC");
     }
     buf_addc(out, ')');
-    add(out, "USING ", k->method);
+    table_add(out, "USING ", k->method);
     buf_adds(out, k->options);
     if (k->parser) {
         buf_adds(out, " WITH PARSER ");
         sql_ident(out, k->parser);
     }
-    add(out, "COMMENT ", k->comment);
+    table_add(out, "COMMENT ", k->comment);
     add_if(out, k->hidden, mariadb ? "IGNORED" : "INVISIBLE");
-    add(out, "SECONDARY_ENGINE_ATTRIBUTE=", mariadb ? NULL : k->attribute2);
+    table_add(out, "SECONDARY_ENGINE_ATTRIBUTE=", mariadb ? NULL : k->attribute2);
 }
 
 /* Writes a constraint. On MySQL the name of a CHECK is unique in its schema, and while a shadow
@@ -538,7 +538,7 @@ static void write_constraint(struct buf *out, const struct sql_constraint *c,
     add_if(out, c->not_enforced && !how->mariadb, "NOT ENFORCED");
 }
 
-static bool knows(const struct sql_option *o, const struct sql_table_how *how)
+static bool table_knows(const struct sql_option *o, const struct sql_table_how *how)
 {
     return o->brand != (how->mariadb ? SQL_MYSQL : SQL_MARIADB);
 }
@@ -566,7 +566,7 @@ void sql_alter_write(struct buf *out, const struct sql_table *t, const struct sq
         write_constraint(out, &t->constraints[i], how);
     }
     for (size_t i = 0; i < t->option_count; i++)
-        if (knows(&t->options[i], how)) {
+        if (table_knows(&t->options[i], how)) {
             buf_adds(out, n++ ? "," : "");
             write_option(out, &t->options[i]);
         }
@@ -592,7 +592,7 @@ void sql_table_write(struct buf *out, const struct sql_table *t, const struct sq
     }
     buf_adds(out, "\n)");
     for (size_t i = 0; i < t->option_count; i++)
-        if (knows(&t->options[i], how))
+        if (table_knows(&t->options[i], how))
             write_option(out, &t->options[i]);
     if (t->partitions) {
         buf_addc(out, '\n');

@@ -33,7 +33,7 @@ static void number_or_default(struct reader *r, struct buf *out)
 }
 
 /* Reads a size such as "16777216" or "4M". */
-static void read_size(struct reader *r, struct buf *out)
+static void table_options_read_size(struct reader *r, struct buf *out)
 {
     size_t digits = 0;
     while (digits < r->t.len && r->t.s[digits] >= '0' && r->t.s[digits] <= '9')
@@ -83,7 +83,7 @@ static const struct known_option {
     enum sql_brand brand;
 } known_options[] = {
     {"AUTO_INCREMENT", reader_number, SQL_BOTH},
-    {"AUTOEXTEND_SIZE", read_size, SQL_MYSQL},
+    {"AUTOEXTEND_SIZE", table_options_read_size, SQL_MYSQL},
     {"AVG_ROW_LENGTH", reader_number, SQL_BOTH},
     {"CHARSET", reader_letters, SQL_BOTH},
     {"CHECKSUM", reader_number, SQL_BOTH},

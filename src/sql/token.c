@@ -36,7 +36,7 @@ static bool is_bit(char c)
     return c == '0' || c == '1';
 }
 
-static bool at(const struct sql_text *x, const char *s, const char *what)
+static bool token_at(const struct sql_text *x, const char *s, const char *what)
 {
     size_t n = strlen(what);
     return (size_t)(x->end - s) >= n && memcmp(s, what, n) == 0;
@@ -44,7 +44,7 @@ static bool at(const struct sql_text *x, const char *s, const char *what)
 
 /* Ends the text at the first thing that is not understood, because the rest could be read in two
  * ways. */
-static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *why)
+static enum sql_kind token_bad(struct sql_text *x, struct sql_token *t, const char *why)
 {
     x->why = why;
     x->s = t->s;
@@ -53,8 +53,8 @@ static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *wh
 }
 
 /* Accepts a token: the next one begins after it. */
-static enum sql_kind take(struct sql_text *x, struct sql_token *t, enum sql_kind kind,
-                          const char *after)
+static enum sql_kind token_take(struct sql_text *x, struct sql_token *t, enum sql_kind kind,
+                                const char *after)
 {
     t->len = (size_t)(after - t->s);
     x->s = after;
@@ -77,19 +77,19 @@ static const char *after_quotes(const struct sql_text *x, const char *s, bool es
 
 /* Reads a quoted text. Rejects bytes that are not UTF-8: they could end in an incomplete
  * character, which some character sets complete with the quote. */
-static enum sql_kind quoted(struct sql_text *x, struct sql_token *t, const char *s)
+static enum sql_kind token_quoted(struct sql_text *x, struct sql_token *t, const char *s)
 {
     bool name = *s == '`' || (*s == '"' && x->ansi_quotes);
     const char *after = after_quotes(x, s, !name && !x->plain_strings);
     if (!after)
-        return bad(
+        return token_bad(
             x, t, name ? "a name without its closing quote" : "a string without its closing quote");
     bool any = x->binary && !name;
     if (!any && memchr(s, '\0', (size_t)(after - s)))
-        return bad(x, t, "a NUL byte in quotes");
+        return token_bad(x, t, "a NUL byte in quotes");
     if (!any && !text_utf8_valid(s, (size_t)(after - s)))
-        return bad(x, t, "bytes in quotes that are not UTF-8");
-    return take(x, t, name ? SQL_NAME : SQL_STRING, after);
+        return token_bad(x, t, "bytes in quotes that are not UTF-8");
+    return token_take(x, t, name ? SQL_NAME : SQL_STRING, after);
 }
 
 /* Reads x'…' and b'…', which may contain only digits that form whole bytes. */
@@ -100,38 +100,39 @@ static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
     while (s < x->end && (hex ? isxdigit((unsigned char)*s) : is_bit(*s)))
         s++;
     if (s == x->end || *s != '\'' || (hex && (s - t->s) % 2 != 0))
-        return bad(x, t, "a literal of digits that has others in it");
-    return take(x, t, hex ? SQL_HEX : SQL_BITS, s + 1);
+        return token_bad(x, t, "a literal of digits that has others in it");
+    return token_take(x, t, hex ? SQL_HEX : SQL_BITS, s + 1);
 }
 
 /* Returns true if a literal follows, so that _latin1 before it is an introducer. Alone _latin1
  * is a name. */
 static bool begins_literal(const struct sql_text *x, const char *s)
 {
-    if (at(x, s, "'") || at(x, s, "0x") || at(x, s, "0b") || (at(x, s, "\"") && !x->ansi_quotes))
+    if (token_at(x, s, "'") || token_at(x, s, "0x") || token_at(x, s, "0b") ||
+        (token_at(x, s, "\"") && !x->ansi_quotes))
         return true;
     return x->end - s > 1 && strchr("xXbB", *s) && *s && s[1] == '\'';
 }
 
-static enum sql_kind word(struct sql_text *x, struct sql_token *t)
+static enum sql_kind token_word(struct sql_text *x, struct sql_token *t)
 {
     const char *s = t->s;
     while (s < x->end && is_word(*s))
         s++;
     if (!text_utf8_valid(t->s, (size_t)(s - t->s)))
-        return bad(x, t, "bytes that are not UTF-8");
+        return token_bad(x, t, "bytes that are not UTF-8");
     const char *next = s;
     while (next < x->end && is_blank(*next))
         next++;
     bool charset = *t->s == '_' && s - t->s > 1 && begins_literal(x, next);
-    return take(x, t, charset ? SQL_CHARSET : SQL_WORD, s);
+    return token_take(x, t, charset ? SQL_CHARSET : SQL_WORD, s);
 }
 
 /* Returns the end of 0xAB or 0b01. Returns NULL if another letter follows, which makes it a
  * name. */
 static const char *after_prefixed(const struct sql_text *x, const char *s)
 {
-    bool hex = at(x, s, "0x");
+    bool hex = token_at(x, s, "0x");
     const char *from = s += 2;
     while (s < x->end && (hex ? isxdigit((unsigned char)*s) : is_bit(*s)))
         s++;
@@ -147,26 +148,27 @@ static const char *after_digits(const struct sql_text *x, const char *s)
 }
 
 /* Reads 12, 1.5, .5, 1e5, 1.5E-3, or a word that begins with digits. */
-static enum sql_kind number(struct sql_text *x, struct sql_token *t)
+static enum sql_kind token_number(struct sql_text *x, struct sql_token *t)
 {
-    if (at(x, t->s, "0x") || at(x, t->s, "0b")) {
+    if (token_at(x, t->s, "0x") || token_at(x, t->s, "0b")) {
         const char *after = after_prefixed(x, t->s);
-        return after ? take(x, t, t->s[1] == 'x' ? SQL_HEX : SQL_BITS, after) : word(x, t);
+        return after ? token_take(x, t, t->s[1] == 'x' ? SQL_HEX : SQL_BITS, after)
+                     : token_word(x, t);
     }
     const char *s = after_digits(x, t->s);
-    bool point = at(x, s, ".");
+    bool point = token_at(x, s, ".");
     if (point)
         s = after_digits(x, s + 1);
-    if (at(x, s, "e") || at(x, s, "E")) {
-        const char *power = s + 1 + (at(x, s + 1, "-") || at(x, s + 1, "+"));
+    if (token_at(x, s, "e") || token_at(x, s, "E")) {
+        const char *power = s + 1 + (token_at(x, s + 1, "-") || token_at(x, s + 1, "+"));
         if (power < x->end && text_is_digit(*power)) {
             s = after_digits(x, power);
             point = true;
         }
     }
     if (s == x->end || !is_word(*s))
-        return take(x, t, SQL_NUMBER, s);
-    return point ? bad(x, t, "a number with letters in it") : word(x, t);
+        return token_take(x, t, SQL_NUMBER, s);
+    return point ? token_bad(x, t, "a number with letters in it") : token_word(x, t);
 }
 
 /* Returns the position after a listed comment's start and its blank, or NULL. */
@@ -174,7 +176,7 @@ static const char *after_known_head(const struct sql_text *x, const char *s)
 {
     for (const struct known *k = known; k < known + sizeof known / sizeof *known; k++) {
         size_t n = strlen(k->head);
-        if (at(x, s, k->head) && at(x, s + n, " ") && at(x, s + n + 1, k->clause))
+        if (token_at(x, s, k->head) && token_at(x, s + n, " ") && token_at(x, s + n + 1, k->clause))
             return s + n + 1;
     }
     return NULL;
@@ -183,21 +185,21 @@ static const char *after_known_head(const struct sql_text *x, const char *s)
 /* Reads a comment. Everything up to the first end of a comment is one token, unless the comment
  * is listed; then its contents are read. A version comment inside an entered one is rejected,
  * because it would end in different places on different servers. */
-static enum sql_kind comment(struct sql_text *x, struct sql_token *t)
+static enum sql_kind token_comment(struct sql_text *x, struct sql_token *t)
 {
-    bool version = at(x, t->s, "/*!") || at(x, t->s, "/*M!");
+    bool version = token_at(x, t->s, "/*!") || token_at(x, t->s, "/*M!");
     const char *clause = version ? after_known_head(x, t->s) : NULL;
     if (x->entered)
-        return bad(x, t, "a comment in a comment");
+        return token_bad(x, t, "a comment in a comment");
     if (clause) {
         x->entered = true;
-        return take(x, t, SQL_ENTER, clause);
+        return token_take(x, t, SQL_ENTER, clause);
     }
     const char *from = t->s + 2;
     const char *close = memmem(from, (size_t)(x->end - from), "*/", 2);
     if (!close)
-        return bad(x, t, "a comment without its end");
-    return take(x, t, version ? SQL_VERSION : SQL_COMMENT, close + 2);
+        return token_bad(x, t, "a comment without its end");
+    return token_take(x, t, version ? SQL_VERSION : SQL_COMMENT, close + 2);
 }
 
 enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
@@ -207,45 +209,45 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     const char *s = x->s;
     *t = (struct sql_token){.s = s};
     if (x->why)
-        return bad(x, t, x->why);
+        return token_bad(x, t, x->why);
     if (s == x->end)
-        return x->entered ? bad(x, t, "a comment without its end") : SQL_END;
+        return x->entered ? token_bad(x, t, "a comment without its end") : SQL_END;
     /* checked first, because these are a third of the tokens in rows */
     if (*s == ',' || *s == '(' || *s == ')')
-        return take(x, t, *s == ',' ? SQL_PUNCT : *s == '(' ? SQL_OPEN : SQL_CLOSE, s + 1);
+        return token_take(x, t, *s == ',' ? SQL_PUNCT : *s == '(' ? SQL_OPEN : SQL_CLOSE, s + 1);
     if (*s == '\'' || *s == '"' || *s == '`')
-        return quoted(x, t, s);
+        return token_quoted(x, t, s);
     if (text_is_digit(*s) || (*s == '.' && x->end - s > 1 && text_is_digit(s[1])))
-        return number(x, t);
-    if (at(x, s + 1, "'") && (*s == 'x' || *s == 'X' || *s == 'b' || *s == 'B'))
+        return token_number(x, t);
+    if (token_at(x, s + 1, "'") && (*s == 'x' || *s == 'X' || *s == 'b' || *s == 'B'))
         return digits_in_quotes(x, t);
     if (is_word(*s))
-        return word(x, t);
-    if (at(x, s, "/*"))
-        return comment(x, t);
-    if (at(x, s, "*/")) {
+        return token_word(x, t);
+    if (token_at(x, s, "/*"))
+        return token_comment(x, t);
+    if (token_at(x, s, "*/")) {
         /* One server would treat the end of a comment without a beginning as code, another one
          * as two operators. */
         if (!x->entered)
-            return bad(x, t, "the end of a comment that did not begin");
+            return token_bad(x, t, "the end of a comment that did not begin");
         x->entered = false;
-        return take(x, t, SQL_LEAVE, t->s + 2);
+        return token_take(x, t, SQL_LEAVE, t->s + 2);
     }
-    bool dashes = at(x, s, "--") && (s + 2 == x->end || (unsigned char)s[2] <= ' ');
+    bool dashes = token_at(x, s, "--") && (s + 2 == x->end || (unsigned char)s[2] <= ' ');
     if (dashes || *s == '#') {
         const char *nl = memchr(s, '\n', (size_t)(x->end - s));
-        return x->entered ? bad(x, t, "a comment in a comment")
-                          : take(x, t, SQL_COMMENT, nl ? nl : x->end);
+        return x->entered ? token_bad(x, t, "a comment in a comment")
+                          : token_take(x, t, SQL_COMMENT, nl ? nl : x->end);
     }
     /* The longest operators come first, as in the servers. */
     static const char *const longer[] = {
         "->>", "<=>", "->", "<<", ">>", "<=", ">=", "<>", "!=", "&&", "||", ":=", NULL};
     for (const char *const *o = longer; *o; o++)
-        if (at(x, t->s, *o))
-            return take(x, t, SQL_PUNCT, t->s + strlen(*o));
+        if (token_at(x, t->s, *o))
+            return token_take(x, t, SQL_PUNCT, t->s + strlen(*o));
     if (*t->s > ' ' && *t->s < 0x7f)
-        return take(x, t, SQL_PUNCT, t->s + 1);
-    return bad(x, t, *t->s ? "a control character" : "a NUL byte");
+        return token_take(x, t, SQL_PUNCT, t->s + 1);
+    return token_bad(x, t, *t->s ? "a control character" : "a NUL byte");
 }
 
 /* Reads ahead on a copy of the state, which is only a few pointers. */

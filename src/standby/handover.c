@@ -45,7 +45,7 @@ int handover_write(const struct transfer *t, const char *world, const struct han
 
 /* Collects the names of handovers. Skips older generations: they predate the world that is taken
  * over. */
-static int see(void *arg, const struct remote_entry *x, struct err *e)
+static int handover_see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
     const char *slash = strrchr(x->name, '/'), *file = slash ? slash + 1 : x->name;
@@ -66,12 +66,13 @@ static void free_found(struct found *f)
     free(f->names);
 }
 
-static int list(struct remote *r, const char *world, uint64_t least, struct found *out,
-                struct err *e)
+static int handover_list(struct remote *r, const char *world, uint64_t least, struct found *out,
+                         struct err *e)
 {
     SCOPED(xfree) char *dir = xasprintf("%s/handover/", world);
     *out = (struct found){.least = least};
-    return remote_list(r, dir, &(struct remote_list){.entry = see, .arg = out}, e) == REMOTE_OK
+    return remote_list(r, dir, &(struct remote_list){.entry = handover_see, .arg = out}, e) ==
+                   REMOTE_OK
                ? 0
                : -1;
 }
@@ -85,8 +86,8 @@ bool handover_reached(const struct handover *h, const struct db_binlog_pos *to)
 /* Returns generation 0 if the handover is not ours. With a signing key, only handovers signed by it
  * count: any account that can write to the store could otherwise claim a handover that never
  * happened, and a promotion would not ask the operator. */
-static struct handover judge(const char *name, const struct buf *text, const char *world,
-                             struct err *ignored)
+static struct handover handover_judge(const char *name, const struct buf *text, const char *world,
+                                      struct err *ignored)
 {
     struct handover h = {0};
     json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
@@ -111,7 +112,7 @@ int handover_read(const struct transfer *t, const char *world, uint64_t least, s
                   struct err *ignored, struct err *e)
 {
     SCOPED(free_found) struct found f;
-    int rc = list(t->store, world, least, &f, e);
+    int rc = handover_list(t->store, world, least, &f, e);
     *out = (struct handover){0};
     err_clear(ignored);
     for (size_t i = 0; i < f.count && rc == 0; i++) {
@@ -121,7 +122,7 @@ int handover_read(const struct transfer *t, const char *world, uint64_t least, s
         enum remote_result got = transfer_get_text(t, f.names[i], WORD_BYTES, &text, e);
         struct handover said = {0};
         if (got == REMOTE_OK)
-            said = judge(f.names[i], &text, world, ignored);
+            said = handover_judge(f.names[i], &text, world, ignored);
         if (got != REMOTE_OK && got != REMOTE_MISSING && (!e || e->cls != ERR_DAMAGED))
             rc = -1;
         if (said.generation > out->generation)
@@ -133,7 +134,7 @@ int handover_read(const struct transfer *t, const char *world, uint64_t least, s
 int handover_clear(struct remote *r, const char *world, struct err *e)
 {
     SCOPED(free_found) struct found f;
-    int rc = list(r, world, 0, &f, e);
+    int rc = handover_list(r, world, 0, &f, e);
     for (size_t i = 0; i < f.count && rc == 0; i++)
         rc = remote_delete(r, f.names[i], e) == REMOTE_OK ? 0 : -1;
     return rc;

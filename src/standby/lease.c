@@ -11,7 +11,7 @@
 
 /* Allocates a lease with its own timeouts: those of [offsite] are for files of any size, and a
  * lease would expire during such a wait. */
-static struct lease *make(const struct config *cfg, const char *holder)
+static struct lease *lease_make(const struct config *cfg, const char *holder)
 {
     struct lease *l = xcalloc(1, sizeof *l);
     l->kind = cfg->standby.lease == LEASE_ETCD ? &lease_etcd : &lease_s3;
@@ -27,7 +27,7 @@ static struct lease *make(const struct config *cfg, const char *holder)
 enum lease_result lease_open(const struct config *cfg, int dirfd, const char *holder,
                              struct lease **out, struct err *e)
 {
-    struct lease *l = make(cfg, holder);
+    struct lease *l = lease_make(cfg, holder);
     enum lease_result got = l->kind->open(l, dirfd, e);
     *out = got == LEASE_OK ? l : NULL;
     if (got != LEASE_OK)
@@ -77,7 +77,7 @@ enum lease_result lease_release(struct lease *l, struct lease_grant *g, struct e
 enum lease_result lease_prove(const struct config *cfg, int dirfd, struct lease_proof *out,
                               struct err *e)
 {
-    struct lease *l = make(cfg, "check/0");
+    struct lease *l = lease_make(cfg, "check/0");
     *out = (struct lease_proof){0};
     enum lease_result got = l->kind->prove(l, dirfd, out, e);
     lease_close(l);

@@ -34,19 +34,19 @@ struct etcd {
     char *key, *last_key; /* in base64 */
     char id[32];          /* ID of etcd's own lease; "": not known */
     char written[32];     /* revision of our last write of the key */
-    char term[32];        /* leader's Raft term at the last look(), confirmed by a majority */
+    char term[32]; /* leader's Raft term at the last lease_etcd_look(), confirmed by a majority */
 };
 
 /* ---- requests ---- */
 
-static char *base64(const void *data, size_t len)
+static char *lease_etcd_base64(const void *data, size_t len)
 {
     char *out = xcalloc(1, 4 * ((len + 2) / 3) + 1);
     EVP_EncodeBlock((unsigned char *)out, data, (int)len);
     return out;
 }
 
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static size_t lease_etcd_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct buf *b = arg;
     if (b->len + size * n > ANSWER_MAX)
@@ -55,8 +55,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return size * n;
 }
 
-static void set_options(struct etcd *c, const char *body, struct curl_slist **headers,
-                        struct buf *answer)
+static void lease_etcd_set_options(struct etcd *c, const char *body, struct curl_slist **headers,
+                                   struct buf *answer)
 {
     struct curl_request *w = &c->request;
     SCOPED(buf_free) struct buf line = {.secret = true};
@@ -74,7 +74,7 @@ static void set_options(struct etcd *c, const char *body, struct curl_slist **he
     CURL_SET(w, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
     /* libcurl does not copy it: it may contain the password */
     CURL_SET(w, CURLOPT_POSTFIELDS, body);
-    CURL_SET(w, CURLOPT_WRITEFUNCTION, on_body);
+    CURL_SET(w, CURLOPT_WRITEFUNCTION, lease_etcd_on_body);
     CURL_SET(w, CURLOPT_WRITEDATA, answer);
 }
 
@@ -86,7 +86,8 @@ static const char *words_of(const json_t *answer)
 
 /* Judges etcd's answer. "No leader", "request timed out" and the like are HTTP errors: another
  * member, or the same one later, may succeed. A login error is permanent. */
-static enum lease_result judge(struct etcd *c, long status, const json_t *answer, struct err *e)
+static enum lease_result lease_etcd_judge(struct etcd *c, long status, const json_t *answer,
+                                          struct err *e)
 {
     const struct curl_request *w = &c->request;
     SCOPED(buf_free) struct buf shown = {0};
@@ -126,7 +127,7 @@ static enum lease_result ask_member(struct lease *l, unsigned member, const char
     *answer = NULL;
     if (curl_request_open(w, &target, e) < 0)
         return LEASE_REFUSED;
-    set_options(c, body, &headers, &got);
+    lease_etcd_set_options(c, body, &headers, &got);
     CURLcode rc = curl_request_run(w);
     w->api->easy_getinfo(w->h, CURLINFO_RESPONSE_CODE, &status);
     w->api->slist_free_all(headers);
@@ -135,7 +136,7 @@ static enum lease_result ask_member(struct lease *l, unsigned member, const char
         return LEASE_AWAY;
     }
     *answer = json_loadb(got.p ? got.p : "", got.len, JSON_DISABLE_EOF_CHECK, NULL);
-    return judge(c, status, *answer, e);
+    return lease_etcd_judge(c, status, *answer, e);
 }
 
 /* Asks the members in order, beginning with the one that answered last, until one answers. */
@@ -161,7 +162,7 @@ static enum lease_result ask_any(struct lease *l, const char *path, const char *
 
 /* Logs in. The password goes to the first member that is asked, so it is sent only over the
  * protocol that the config names. */
-static enum lease_result login(struct lease *l, struct err *e)
+static enum lease_result lease_etcd_login(struct lease *l, struct err *e)
 {
     struct etcd *c = l->own;
     json_auto_t *o =
@@ -183,8 +184,8 @@ static enum lease_result login(struct lease *l, struct err *e)
 
 /* Takes ownership of `body`. A token expires after some minutes: the request is then repeated with
  * a new one. */
-static enum lease_result ask(struct lease *l, const char *path, json_t *body, json_t **answer,
-                             struct err *e)
+static enum lease_result lease_etcd_ask(struct lease *l, const char *path, json_t *body,
+                                        json_t **answer, struct err *e)
 {
     struct etcd *c = l->own;
     struct err why = {0};
@@ -192,14 +193,14 @@ static enum lease_result ask(struct lease *l, const char *path, json_t *body, js
     json_decref(body);
     *answer = NULL;
     if (c->password.len && !c->token.len) {
-        enum lease_result in = login(l, e);
+        enum lease_result in = lease_etcd_login(l, e);
         if (in != LEASE_OK)
             return in;
     }
     enum lease_result got = ask_any(l, path, text ? text : "", answer, &why);
     if (got == LEASE_REFUSED && why.num == 401 && c->password.len) {
         err_clear(&why);
-        got = login(l, &why);
+        got = lease_etcd_login(l, &why);
         if (got == LEASE_OK)
             got = ask_any(l, path, text ? text : "", answer, &why);
     }
@@ -210,24 +211,25 @@ static enum lease_result ask(struct lease *l, const char *path, json_t *body, js
 
 /* ---- keys ---- */
 
-static json_t *range(const char *key)
+static json_t *lease_etcd_range(const char *key)
 {
     return json_pack("{s:{s:s}}", "requestRange", "key", key);
 }
 
 /* Returns the request that writes a key. etcd deletes the key together with its lease `id`; "0":
  * the key stays. */
-static json_t *put(const char *key, const struct lease_record *r, int64_t ttl, const char *id)
+static json_t *lease_etcd_put(const char *key, const struct lease_record *r, int64_t ttl,
+                              const char *id)
 {
     json_auto_t *o = lease_json(r, ttl);
     SCOPED(xfree) char *text = json_dumps(o, JSON_COMPACT);
-    SCOPED(xfree) char *value = base64(text ? text : "", text ? strlen(text) : 0);
+    SCOPED(xfree) char *value = lease_etcd_base64(text ? text : "", text ? strlen(text) : 0);
     return json_pack("{s:{s:s, s:s, s:s}}", "requestPut", "key", key, "value", value, "lease", id);
 }
 
 /* Returns the condition that the key still has this revision; revision 0: that it does not
  * exist. */
-static json_t *unchanged(const char *key, const char *revision)
+static json_t *lease_etcd_unchanged(const char *key, const char *revision)
 {
     return json_pack("{s:s, s:s, s:s, s:s}", "key", key, "target", "MOD", "result", "EQUAL",
                      "modRevision", revision);
@@ -269,13 +271,15 @@ static int read_found(const json_t *answer, size_t i, struct found *out, struct 
 
 /* Reads both keys in one transaction. A majority confirms even a transaction that only reads, so
  * the answer is never outdated. */
-static enum lease_result look(struct lease *l, struct found *key, struct found *last, struct err *e)
+static enum lease_result lease_etcd_look(struct lease *l, struct found *key, struct found *last,
+                                         struct err *e)
 {
     struct etcd *c = l->own;
     json_t *answer;
-    enum lease_result got =
-        ask(l, "kv/txn", json_pack("{s:[o, o]}", "success", range(c->key), range(c->last_key)),
-            &answer, e);
+    enum lease_result got = lease_etcd_ask(
+        l, "kv/txn",
+        json_pack("{s:[o, o]}", "success", lease_etcd_range(c->key), lease_etcd_range(c->last_key)),
+        &answer, e);
     if (got == LEASE_OK &&
         (read_found(answer, 0, key, e) < 0 || read_found(answer, 1, last, e) < 0))
         got = LEASE_REFUSED;
@@ -291,7 +295,7 @@ static enum lease_result look(struct lease *l, struct found *key, struct found *
 static enum lease_result etcd_read(struct lease *l, struct lease_record *out, struct err *e)
 {
     struct found key, last;
-    enum lease_result got = look(l, &key, &last, e);
+    enum lease_result got = lease_etcd_look(l, &key, &last, e);
     *out = (struct lease_record){.free = true};
     if (got != LEASE_OK)
         return got;
@@ -311,12 +315,12 @@ static int64_t read_ttl(const json_t *o, const struct lease *l)
 
 /* Creates a lease in etcd's sense: a time to which keys are bound. *ttl: the ms that etcd
  * granted. */
-static enum lease_result grant(struct lease *l, char id[32], int64_t *ttl, struct err *e)
+static enum lease_result lease_etcd_grant(struct lease *l, char id[32], int64_t *ttl, struct err *e)
 {
     json_t *answer;
     enum lease_result got =
-        ask(l, "lease/grant", json_pack("{s:I}", "TTL", (json_int_t)((l->ttl + 999) / 1000)),
-            &answer, e);
+        lease_etcd_ask(l, "lease/grant",
+                       json_pack("{s:I}", "TTL", (json_int_t)((l->ttl + 999) / 1000)), &answer, e);
     number_text(answer, "ID", id);
     *ttl = read_ttl(answer, l);
     json_decref(answer);
@@ -327,10 +331,10 @@ static enum lease_result grant(struct lease *l, char id[32], int64_t *ttl, struc
     return got;
 }
 
-static void revoke(struct lease *l, const char *id)
+static void lease_etcd_revoke(struct lease *l, const char *id)
 {
     json_t *answer;
-    ask(l, "lease/revoke", json_pack("{s:s}", "ID", id), &answer, NULL);
+    lease_etcd_ask(l, "lease/revoke", json_pack("{s:s}", "ID", id), &answer, NULL);
     json_decref(answer);
 }
 
@@ -343,11 +347,12 @@ static enum lease_result write_both(struct lease *l, const struct found *key,
     struct etcd *c = l->own;
     json_t *answer;
     struct found now;
-    json_t *txn =
-        json_pack("{s:[o, o], s:[o, o], s:[o]}", "compare", unchanged(c->key, key->revision),
-                  unchanged(c->last_key, last->revision), "success", put(c->key, r, l->ttl, id),
-                  put(c->last_key, r, l->ttl, "0"), "failure", range(c->key));
-    enum lease_result got = ask(l, "kv/txn", txn, &answer, e);
+    json_t *txn = json_pack(
+        "{s:[o, o], s:[o, o], s:[o]}", "compare", lease_etcd_unchanged(c->key, key->revision),
+        lease_etcd_unchanged(c->last_key, last->revision), "success",
+        lease_etcd_put(c->key, r, l->ttl, id), lease_etcd_put(c->last_key, r, l->ttl, "0"),
+        "failure", lease_etcd_range(c->key));
+    enum lease_result got = lease_etcd_ask(l, "kv/txn", txn, &answer, e);
     if (got == LEASE_OK && js_flag(answer, "succeeded")) {
         number_text(json_object_get(answer, "header"), "revision", c->written);
     } else if (got == LEASE_OK && read_found(answer, 0, &now, e) < 0) {
@@ -376,7 +381,7 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
     struct found key, last;
     int64_t ttl;
     char id[32];
-    enum lease_result got = look(l, &key, &last, e);
+    enum lease_result got = lease_etcd_look(l, &key, &last, e);
     if (got != LEASE_OK)
         return got;
     if (key.there && !lease_is_ours(l, &key.record)) {
@@ -392,13 +397,13 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
     struct lease_record r = {.number = lease_next(newest, above), .generation = generation};
     snprintf(r.holder, sizeof r.holder, "%s", l->holder);
     mono_t asked = clock_mono(); /* etcd counts the TTL from its answer on */
-    got = grant(l, id, &ttl, e);
+    got = lease_etcd_grant(l, id, &ttl, e);
     if (got != LEASE_OK)
         return got;
     got = write_both(l, &key, &last, &r, id, e);
     if (got != LEASE_OK) {
         if (got == LEASE_HELD)
-            revoke(l, id); /* after LEASE_AWAY the keys may be ours */
+            lease_etcd_revoke(l, id); /* after LEASE_AWAY the keys may be ours */
         return got;
     }
     memcpy(c->id, id, sizeof c->id);
@@ -415,7 +420,7 @@ static enum lease_result find_ours(struct lease *l, struct lease_grant *g, struc
                                    struct found *last, struct err *e)
 {
     struct etcd *c = l->own;
-    enum lease_result got = look(l, key, last, e);
+    enum lease_result got = lease_etcd_look(l, key, last, e);
     if (got != LEASE_OK)
         return got;
     if (!key->there || !lease_is_ours(l, &key->record) ||
@@ -436,7 +441,8 @@ static enum lease_result keep_alive(struct lease *l, int64_t *ttl, char term[32]
 {
     struct etcd *c = l->own;
     json_t *answer;
-    enum lease_result got = ask(l, "lease/keepalive", json_pack("{s:s}", "ID", c->id), &answer, e);
+    enum lease_result got =
+        lease_etcd_ask(l, "lease/keepalive", json_pack("{s:s}", "ID", c->id), &answer, e);
     const json_t *result = json_object_get(answer, "result");
     *ttl = read_ttl(result, l);
     number_text(json_object_get(result, "header"), "raft_term", term);
@@ -487,7 +493,7 @@ static enum lease_result etcd_takeable(struct lease *l, struct err *e)
 {
     json_t *answer;
     enum lease_result got =
-        ask(l, "maintenance/alarm", json_pack("{s:s}", "action", "GET"), &answer, e);
+        lease_etcd_ask(l, "maintenance/alarm", json_pack("{s:s}", "action", "GET"), &answer, e);
     const json_t *alarms = json_object_get(answer, "alarms"), *x;
     size_t i;
     json_array_foreach(alarms, i, x)
@@ -516,19 +522,21 @@ static enum lease_result etcd_release(struct lease *l, struct lease_grant *g, st
     if (got != LEASE_OK)
         return got;
     key.record.free = true;
-    ask(l, "kv/txn",
-        json_pack("{s:[o, o], s:[{s:{s:s}}, o]}", "compare", unchanged(c->key, key.revision),
-                  unchanged(c->last_key, last.revision), "success", "requestDeleteRange", "key",
-                  c->key, put(c->last_key, &key.record, l->ttl, "0")),
-        &answer, NULL);
+    lease_etcd_ask(l, "kv/txn",
+                   json_pack("{s:[o, o], s:[{s:{s:s}}, o]}", "compare",
+                             lease_etcd_unchanged(c->key, key.revision),
+                             lease_etcd_unchanged(c->last_key, last.revision), "success",
+                             "requestDeleteRange", "key", c->key,
+                             lease_etcd_put(c->last_key, &key.record, l->ttl, "0")),
+                   &answer, NULL);
     json_decref(answer);
-    got = look(l, &key, &last, e);
+    got = lease_etcd_look(l, &key, &last, e);
     if (got == LEASE_OK && key.there && lease_is_ours(l, &key.record)) {
         err_set(e, ERR_UNREACHABLE, 0, "etcd did not release the lease");
         return LEASE_AWAY;
     }
     if (got == LEASE_OK)
-        revoke(l, c->id); /* no key is bound to it any longer */
+        lease_etcd_revoke(l, c->id); /* no key is bound to it any longer */
     return got;
 }
 
@@ -542,8 +550,8 @@ static enum lease_result etcd_open(struct lease *l, int dirfd, struct err *e)
     SCOPED(xfree) char *key = xasprintf("/worldkeeper/%s/lease", l->cfg.name);
     SCOPED(xfree) char *last = xasprintf("/worldkeeper/%s/last", l->cfg.name);
     c->password.secret = c->token.secret = true;
-    c->key = base64(key, strlen(key));
-    c->last_key = base64(last, strlen(last));
+    c->key = lease_etcd_base64(key, strlen(key));
+    c->last_key = lease_etcd_base64(last, strlen(last));
     char *url;
     for (const char *rest = s->etcd; c->count < MEMBERS_MAX && (url = config_next_part(&rest));)
         c->members[c->count++] = url;
@@ -600,17 +608,17 @@ static enum lease_result etcd_prove(struct lease *l, int dirfd, struct lease_pro
     if (got != LEASE_OK)
         return got;
     out->count = c->count;
-    got = look(l, &key, &last, e); /* also logs in */
+    got = lease_etcd_look(l, &key, &last, e); /* also logs in */
     for (unsigned i = 0; i < c->count; i++) {
         out->answered += ask_member(l, i, "maintenance/status", "{}", &answer, NULL) == LEASE_OK;
         json_decref(answer);
     }
     if (got == LEASE_OK)
-        got = grant(l, id, &out->ttl, e);
+        got = lease_etcd_grant(l, id, &out->ttl, e);
     if (got != LEASE_OK)
         return got;
-    revoke(l, id);
-    if (ask(l, "cluster/member/list", json_object(), &answer, NULL) == LEASE_OK)
+    lease_etcd_revoke(l, id);
+    if (lease_etcd_ask(l, "cluster/member/list", json_object(), &answer, NULL) == LEASE_OK)
         name_members(answer, out);
     json_decref(answer);
     out->conditions = true;

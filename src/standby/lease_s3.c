@@ -75,7 +75,7 @@ static enum lease_result s3_connect(struct lease *l, struct err *e)
     return result_of(remote_open(&l->cfg, &s->store, e));
 }
 
-static enum lease_result s3_open(struct lease *l, int dirfd, struct err *e)
+static enum lease_result lease_s3_s3_open(struct lease *l, int dirfd, struct err *e)
 {
     bool bare = false;
     enum lease_result got = read_proof(l, dirfd, &bare, e);
@@ -100,7 +100,7 @@ static void s3_close(struct lease *l)
 /* ---- reading and writing ---- */
 
 /* Reads lease.json into s->record; number 0 if no machine has taken the lease yet. */
-static enum lease_result look(struct lease *l, struct err *e)
+static enum lease_result lease_s3_look(struct lease *l, struct err *e)
 {
     struct s3 *s = l->own;
     char version[REMOTE_VERSION];
@@ -125,8 +125,8 @@ static enum lease_result look(struct lease *l, struct err *e)
     return LEASE_OK;
 }
 
-/* Writes the record if the object was not written since the last look(). */
-static enum lease_result put(struct lease *l, const struct lease_record *r, struct err *e)
+/* Writes the record if the object was not written since the last lease_s3_look(). */
+static enum lease_result lease_s3_put(struct lease *l, const struct lease_record *r, struct err *e)
 {
     struct s3 *s = l->own;
     char next[REMOTE_VERSION];
@@ -149,10 +149,10 @@ static enum lease_result put(struct lease *l, const struct lease_record *r, stru
     return result_of(got);
 }
 
-static enum lease_result s3_read(struct lease *l, struct lease_record *out, struct err *e)
+static enum lease_result lease_s3_s3_read(struct lease *l, struct lease_record *out, struct err *e)
 {
     struct s3 *s = l->own;
-    enum lease_result got = look(l, e);
+    enum lease_result got = lease_s3_look(l, e);
     *out = s->record;
     return got;
 }
@@ -161,7 +161,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
                                  struct lease_grant *out, int64_t *wait, struct err *e)
 {
     struct s3 *s = l->own;
-    enum lease_result got = look(l, e);
+    enum lease_result got = lease_s3_look(l, e);
     if (got != LEASE_OK)
         return got;
     if (!s->record.free && !lease_is_ours(l, &s->record)) {
@@ -175,7 +175,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
     snprintf(r.holder, sizeof r.holder, "%s", l->holder);
     mono_t asked = clock_mono();
     *wait = -1;
-    got = put(l, &r, e);
+    got = lease_s3_put(l, &r, e);
     if (got == LEASE_OK) {
         *out = (struct lease_grant){
             .number = r.number, .generation = generation, .valid_until = lease_ends(asked, l->ttl)};
@@ -201,13 +201,14 @@ static bool is_grant(const struct lease *l, struct lease_grant *g)
 
 /* Writes our lease again. Tries twice, because a write may be refused after an earlier write of
  * ours whose answer was lost. */
-static enum lease_result rewrite(struct lease *l, struct lease_grant *g, bool free, struct err *e)
+static enum lease_result lease_s3_rewrite(struct lease *l, struct lease_grant *g, bool free,
+                                          struct err *e)
 {
     struct s3 *s = l->own;
     enum lease_result got = LEASE_HELD;
     for (int i = 0; i < 2 && got == LEASE_HELD; i++) {
         err_clear(e);
-        if ((!s->version[0] || s->record.free) && (got = look(l, e)) != LEASE_OK)
+        if ((!s->version[0] || s->record.free) && (got = lease_s3_look(l, e)) != LEASE_OK)
             return got;
         if (!is_grant(l, g))
             return lease_held_by(&s->record, e);
@@ -215,7 +216,7 @@ static enum lease_result rewrite(struct lease *l, struct lease_grant *g, bool fr
         mono_t asked = clock_mono();
         r.generation = g->generation > r.generation ? g->generation : r.generation;
         r.free = free;
-        got = put(l, &r, e);
+        got = lease_s3_put(l, &r, e);
         if (got == LEASE_OK) {
             g->generation = r.generation;
             g->valid_until = lease_ends(asked, l->ttl);
@@ -226,13 +227,13 @@ static enum lease_result rewrite(struct lease *l, struct lease_grant *g, bool fr
 
 static enum lease_result s3_renew(struct lease *l, struct lease_grant *g, struct err *e)
 {
-    return rewrite(l, g, false, e);
+    return lease_s3_rewrite(l, g, false, e);
 }
 
 /* Marks the object as free. It is not deleted, so its number continues to grow. */
 static enum lease_result s3_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
-    return rewrite(l, g, true, e);
+    return lease_s3_rewrite(l, g, true, e);
 }
 
 /* ---- --check ---- */
@@ -244,8 +245,9 @@ struct proving {
     bool bare;
 };
 
-static enum remote_result write_text(struct proving *p, const char *text, const char *version,
-                                     char next[REMOTE_VERSION], struct err *e)
+static enum remote_result lease_s3_write_text(struct proving *p, const char *text,
+                                              const char *version, char next[REMOTE_VERSION],
+                                              struct err *e)
 {
     SCOPED(buf_free) struct buf data = {0};
     buf_adds(&data, text);
@@ -254,7 +256,7 @@ static enum remote_result write_text(struct proving *p, const char *text, const 
 
 /* Returns true if the file has this content and, unless `version` is NULL, the version that the
  * store returned when it was written. */
-static bool reads(struct proving *p, const char *text, const char *version)
+static bool lease_s3_reads(struct proving *p, const char *text, const char *version)
 {
     SCOPED(buf_free) struct buf data = {0};
     char is[REMOTE_VERSION];
@@ -263,7 +265,7 @@ static bool reads(struct proving *p, const char *text, const char *version)
            (!version || strcmp(is, version) == 0);
 }
 
-static enum lease_result unproved(const struct proving *p, const char *what, struct err *e)
+static enum lease_result lease_s3_unproved(const struct proving *p, const char *what, struct err *e)
 {
     err_set(e, ERR_REFUSED, 0, "%s %s: it cannot decide which machine has the world",
             remote_shown(p->store), what);
@@ -277,31 +279,32 @@ static enum lease_result unproved(const struct proving *p, const char *what, str
 static enum lease_result try_conditions(struct proving *p, struct err *e)
 {
     char next[REMOTE_VERSION];
-    enum remote_result got = write_text(p, "first", NULL, p->first, e);
+    enum remote_result got = lease_s3_write_text(p, "first", NULL, p->first, e);
     if (got != REMOTE_OK)
-        return got == REMOTE_LATER ? LEASE_AWAY : unproved(p, "refuses to write on condition", e);
-    if (!p->first[0] || !reads(p, "first", p->first))
-        return unproved(p, "does not say which version of a file it has", e);
-    got = write_text(p, "other", NULL, next, e);
+        return got == REMOTE_LATER ? LEASE_AWAY
+                                   : lease_s3_unproved(p, "refuses to write on condition", e);
+    if (!p->first[0] || !lease_s3_reads(p, "first", p->first))
+        return lease_s3_unproved(p, "does not say which version of a file it has", e);
+    got = lease_s3_write_text(p, "other", NULL, next, e);
     if (got == REMOTE_LATER)
         return LEASE_AWAY;
-    if (got != REMOTE_EXISTS || !reads(p, "first", p->first))
-        return unproved(p, "ignores If-None-Match", e);
-    got = write_text(p, "second", p->first, p->second, e);
+    if (got != REMOTE_EXISTS || !lease_s3_reads(p, "first", p->first))
+        return lease_s3_unproved(p, "ignores If-None-Match", e);
+    got = lease_s3_write_text(p, "second", p->first, p->second, e);
     if (got == REMOTE_EXISTS) { /* some stores compare the ETag only without its quotes */
         p->bare = true;
         remote_bare_versions(p->store, true);
-        got = write_text(p, "second", p->first, p->second, e);
+        got = lease_s3_write_text(p, "second", p->first, p->second, e);
     }
     if (got == REMOTE_LATER)
         return LEASE_AWAY;
-    if (got != REMOTE_OK || !p->second[0] || !reads(p, "second", p->second))
-        return unproved(p, "does not honour If-Match", e);
-    got = write_text(p, "other", p->first, next, e);
+    if (got != REMOTE_OK || !p->second[0] || !lease_s3_reads(p, "second", p->second))
+        return lease_s3_unproved(p, "does not honour If-Match", e);
+    got = lease_s3_write_text(p, "other", p->first, next, e);
     if (got == REMOTE_LATER)
         return LEASE_AWAY;
-    if (got != REMOTE_EXISTS || !reads(p, "second", p->second))
-        return unproved(p, "ignores If-Match", e);
+    if (got != REMOTE_EXISTS || !lease_s3_reads(p, "second", p->second))
+        return lease_s3_unproved(p, "ignores If-Match", e);
     return LEASE_OK;
 }
 
@@ -340,9 +343,9 @@ static enum lease_result s3_prove(struct lease *l, int dirfd, struct lease_proof
     return LEASE_REFUSED;
 }
 
-const struct lease_kind lease_s3 = {.open = s3_open,
+const struct lease_kind lease_s3 = {.open = lease_s3_s3_open,
                                     .close = s3_close,
-                                    .read = s3_read,
+                                    .read = lease_s3_s3_read,
                                     .take = s3_take,
                                     .renew = s3_renew,
                                     .release = s3_release,

@@ -83,7 +83,7 @@ static bool is_bad(const struct pull *p, const char *name)
     return false;
 }
 
-static void pass_over(struct pull *p, const char *name)
+static void pull_pass_over(struct pull *p, const char *name)
 {
     char *at = p->bad[p->bad_count++ % PULL_BAD_MAX];
     snprintf(at, DUMP_NAME_MAX, "%s", name);
@@ -91,13 +91,13 @@ static void pass_over(struct pull *p, const char *name)
 
 static void set_bad(struct pull *p, const char *name, const struct err *why)
 {
-    pass_over(p, name);
+    pull_pass_over(p, name);
     p->skipped = *why;
 }
 
 /* Fetches one dump. Returns 1 if it is here now, 0 if it is damaged, abandoned or was deleted, -1
  * on error. */
-static int bring(struct pull *p, const struct copy_dump *d, struct err *e)
+static int pull_bring(struct pull *p, const struct copy_dump *d, struct err *e)
 {
     SCOPED(catalog_free) struct catalog one = {.list = xcalloc(1, sizeof *one.list), .count = 1};
     struct catalog_entry *x = &one.list[0];
@@ -106,7 +106,7 @@ static int bring(struct pull *p, const struct copy_dump *d, struct err *e)
     if (got != 0)
         return got < 0 ? -1 : 0; /* it was deleted since it was listed */
     if (x->intact && lives_abandoned(&p->lives, &x->m)) {
-        pass_over(p, d->name);
+        pull_pass_over(p, d->name);
         return 0;
     }
     if (!x->intact)
@@ -133,7 +133,7 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
             continue;
         if (x && x->intact)
             return 0;
-        if ((got = bring(p, d, e)) != 0)
+        if ((got = pull_bring(p, d, e)) != 0)
             return got;
     }
     return 0;
@@ -143,7 +143,7 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
 
 /* Applies the retention. Called only after a new dump, because only a new dump makes older files
  * superfluous. */
-static int trim(struct pull *p, int journal, struct err *e)
+static int pull_trim(struct pull *p, int journal, struct err *e)
 {
     unsigned removed;
     if (catalog_retain(p->dirfd, p->cfg->name, &p->cfg->retention, &removed, e) < 0)
@@ -153,7 +153,7 @@ static int trim(struct pull *p, int journal, struct err *e)
 
 /* Sets p->newest, and p->moment to the time of the newest dump, or to that of the journal's last
  * segment if it is later. */
-static int look(struct pull *p, const struct catalog_entry *newest, int journal, struct err *e)
+static int pull_look(struct pull *p, const struct catalog_entry *newest, int journal, struct err *e)
 {
     SCOPED(archive_free) struct archive a = {0};
     if (journal >= 0 && archive_load(journal, p->cfg->name, &a, e) < 0)
@@ -192,7 +192,8 @@ static int take_journal(struct pull *p, const struct catalog *here, bool fetched
     if (p->fetch.passed.cls != ERR_NONE)
         p->skipped = p->fetch.passed;
     SCOPED(file_close) int journal = journal_dir(p->cfg);
-    return (fetched && trim(p, journal, e) < 0) || look(p, newest, journal, e) < 0 ? -1 : 0;
+    return (fetched && pull_trim(p, journal, e) < 0) || pull_look(p, newest, journal, e) < 0 ? -1
+                                                                                             : 0;
 }
 
 /* Waits for the lock, because its holder may be fetching a large file. */
@@ -244,7 +245,7 @@ int pull_here(struct pull *p, struct err *e)
     lives_load(p->dirfd, &p->lives);
     const struct catalog_entry *newest = catalog_newest(&here, 0);
     SCOPED(file_close) int journal = journal_dir(p->cfg);
-    return newest ? look(p, newest, journal, e) : 0;
+    return newest ? pull_look(p, newest, journal, e) : 0;
 }
 
 int pull_step(struct pull *p, struct err *e)

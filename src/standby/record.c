@@ -52,7 +52,7 @@ struct name {
     struct life life;
 };
 
-static int compare(const struct name *a, const struct name *b)
+static int record_compare(const struct name *a, const struct name *b)
 {
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
@@ -61,20 +61,20 @@ static int compare(const struct name *a, const struct name *b)
     return strcmp(a->life.nonce, b->life.nonce);
 }
 
-static char *object(const char *world, const struct name *n)
+static char *record_object(const char *world, const struct name *n)
 {
     return xasprintf("%s/record/%" PRIu64 "-%" PRIu64 "-%s.json", world, n->number,
                      n->life.generation, n->life.nonce);
 }
 
-static struct name name_of(const struct lives *l)
+static struct name record_name_of(const struct lives *l)
 {
     return (struct name){.number = l->number, .life = l->now};
 }
 
 /* Parses an object's name. Returns false if it is not spelled exactly as worldkeeper spells it:
  * such an object is not ours. */
-static bool parse_name(const char *world, const char *object_name, struct name *out)
+static bool record_parse_name(const char *world, const char *object_name, struct name *out)
 {
     const char *slash = strrchr(object_name, '/'), *at = slash ? slash + 1 : object_name;
     struct name n = {0};
@@ -86,7 +86,7 @@ static bool parse_name(const char *world, const char *object_name, struct name *
         strcmp(at + len, ".json") != 0)
         return false;
     memcpy(n.life.nonce, at, len);
-    SCOPED(xfree) char *name = object(world, &n);
+    SCOPED(xfree) char *name = record_object(world, &n);
     *out = n;
     return strcmp(name, object_name) == 0;
 }
@@ -97,13 +97,13 @@ struct found {
     struct name newest;       /* number 0: none */
 };
 
-static int see(void *arg, const struct remote_entry *x, struct err *e)
+static int record_see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
     struct name n;
     (void)e;
-    if (parse_name(f->world, x->name, &n) && (!f->below || compare(&n, f->below) < 0) &&
-        compare(&n, &f->newest) > 0)
+    if (record_parse_name(f->world, x->name, &n) &&
+        (!f->below || record_compare(&n, f->below) < 0) && record_compare(&n, &f->newest) > 0)
         f->newest = n;
     return 0;
 }
@@ -111,14 +111,14 @@ static int see(void *arg, const struct remote_entry *x, struct err *e)
 /* Returns -1 if the text is not a valid record of ours. With a signing key, only records signed by
  * it count: any account that can write to the store could otherwise give the world to any
  * machine. */
-static int parse(const char *name, const struct buf *text, const char *world, const struct name *is,
-                 struct lives *out, struct err *ignored)
+static int record_parse(const char *name, const struct buf *text, const char *world,
+                        const struct name *is, struct lives *out, struct err *ignored)
 {
     json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
     enum signature signed_by = signature_check(o, FRONT);
     bool good = lives_parse(o, out) == 0 && strcmp(js_text(o, "world"), world) == 0;
-    struct name said = name_of(out);
-    if (good && compare(&said, is) == 0 &&
+    struct name said = record_name_of(out);
+    if (good && record_compare(&said, is) == 0 &&
         (signed_by == SIGNATURE_UNASKED || signed_by == SIGNATURE_GOOD)) {
         out->own = out->unwritten = false; /* used only in lives.json */
         return 0;
@@ -135,11 +135,11 @@ static int read_one(const struct transfer *t, const char *world, const struct na
                     struct lives *out, struct err *ignored, struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0};
-    SCOPED(xfree) char *name = object(world, n);
+    SCOPED(xfree) char *name = record_object(world, n);
     struct err why = {0};
     enum remote_result got = transfer_get_text(t, name, RECORD_BYTES, &text, &why);
     if (got == REMOTE_OK)
-        return parse(name, &text, world, n, out, ignored) == 0;
+        return record_parse(name, &text, world, n, out, ignored) == 0;
     if (got == REMOTE_MISSING || why.cls == ERR_DAMAGED)
         return 0;
     return err_pass(e, &why);
@@ -150,12 +150,12 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
 {
     SCOPED(xfree) char *dir = xasprintf("%s/record/", world);
     struct found f = {.world = world};
-    struct name tried, known = name_of(io);
+    struct name tried, known = record_name_of(io);
     uint64_t highest = 0;
     err_clear(ignored);
     for (unsigned i = 0; i < TRIES; i++) {
         f.newest = (struct name){0};
-        if (remote_list(t->store, dir, &(struct remote_list){.entry = see, .arg = &f}, e) !=
+        if (remote_list(t->store, dir, &(struct remote_list){.entry = record_see, .arg = &f}, e) !=
             REMOTE_OK)
             return err_step(e, "reading the record of the world");
         if (!f.newest.number) {
@@ -164,8 +164,9 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
         }
         if (i == 0)
             highest = f.newest.number;
-        int got =
-            compare(&f.newest, &known) == 0 ? 1 : read_one(t, world, &f.newest, io, ignored, e);
+        int got = record_compare(&f.newest, &known) == 0
+                      ? 1
+                      : read_one(t, world, &f.newest, io, ignored, e);
         if (got < 0)
             return err_step(e, "reading the record of the world");
         io->highest = highest;
@@ -187,9 +188,9 @@ int record_write(const struct transfer *t, const char *world, const struct lives
 {
     struct transfer_stored is;
     struct lives newest = {0};
-    struct name n = name_of(l);
+    struct name n = record_name_of(l);
     struct err why = {0}, ignored;
-    SCOPED(xfree) char *name = object(world, &n);
+    SCOPED(xfree) char *name = record_object(world, &n);
     if (l->number > NUMBER_MAX) { /* its name would not be recognized as ours */
         err_set(e, ERR_REFUSED, 0,
                 "a file in %s/record of the store has the highest number there is: no life can "
@@ -210,8 +211,8 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     enum remote_result got = transfer_put_text(t, name, text, &is, &why);
     if (record_read(t, world, &newest, &ignored, e) < 0)
         return -1;
-    struct name there = name_of(&newest);
-    if (compare(&there, &n) == 0)
+    struct name there = record_name_of(&newest);
+    if (record_compare(&there, &n) == 0)
         return 0;
     if (got != REMOTE_OK && got != REMOTE_EXISTS) {
         err_pass(e, &why);
@@ -239,8 +240,9 @@ static int see_old(void *arg, const struct remote_entry *x, struct err *e)
     struct trim *s = arg;
     struct name n;
     (void)e;
-    if (s->count < TRIM_MAX && parse_name(s->world, x->name, &n) && compare(&n, &s->below) < 0 &&
-        n.number < s->below.number && n.life.generation < s->oldest)
+    if (s->count < TRIM_MAX && record_parse_name(s->world, x->name, &n) &&
+        record_compare(&n, &s->below) < 0 && n.number < s->below.number &&
+        n.life.generation < s->oldest)
         s->list[s->count++] = n;
     return 0;
 }
@@ -250,13 +252,13 @@ static int see_old(void *arg, const struct remote_entry *x, struct err *e)
 int record_trim(const struct transfer *t, const char *world, const struct lives *newest,
                 uint64_t oldest, struct err *e)
 {
-    struct trim s = {.world = world, .below = name_of(newest), .oldest = oldest};
+    struct trim s = {.world = world, .below = record_name_of(newest), .oldest = oldest};
     SCOPED(xfree) char *dir = xasprintf("%s/record/", world);
     if (remote_list(t->store, dir, &(struct remote_list){.entry = see_old, .arg = &s}, e) !=
         REMOTE_OK)
         return -1;
     for (size_t i = 0; i < s.count; i++) {
-        SCOPED(xfree) char *name = object(world, &s.list[i]);
+        SCOPED(xfree) char *name = record_object(world, &s.list[i]);
         if (fence_check("record", e) < 0 || remote_delete(t->store, name, e) != REMOTE_OK)
             return -1;
     }

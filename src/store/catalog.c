@@ -40,7 +40,7 @@ static void keep_reason(struct catalog_entry *ent, struct err *why)
 
 /* Checks that the file exists, with the size in its manifest. A missing or replaced file makes the
  * dump not intact; any other error makes it `unread`, so that retention does not delete it. */
-static void check_file(int dirfd, struct catalog_entry *ent)
+static void catalog_check_file(int dirfd, struct catalog_entry *ent)
 {
     struct stat st = {0};
     struct err why = {0};
@@ -104,7 +104,7 @@ static void check_proof(int dirfd, struct catalog_entry *ent)
 /* Loads one entry. Every name counts for the highest generation and sequence, even without a
  * manifest, so that no number is used twice. A manifest that cannot be read is listed with the
  * numbers of its name. */
-static int load_one(int dirfd, const char *file, void *arg, struct err *e)
+static int catalog_load_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     (void)e;
     struct load *l = arg;
@@ -131,7 +131,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
         ent->m.generation = generation;
         ent->m.sequence = sequence;
     } else {
-        check_file(dirfd, ent);
+        catalog_check_file(dirfd, ent);
         check_signature(ent);
     }
     check_proof(dirfd, ent);
@@ -139,7 +139,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
     return 0;
 }
 
-static int newest_first(const void *a, const void *b)
+static int catalog_newest_first(const void *a, const void *b)
 {
     const struct catalog_entry *x = a, *y = b;
     return manifest_compare(&y->m, &x->m);
@@ -149,12 +149,12 @@ static int newest_first(const void *a, const void *b)
 static int load_dir(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     struct load l = {out, world};
-    if (each_name(dirfd, load_one, &l, e) < 0) {
+    if (each_name(dirfd, catalog_load_one, &l, e) < 0) {
         catalog_free(out);
         return -1;
     }
     if (out->count)
-        qsort(out->list, out->count, sizeof *out->list, newest_first);
+        qsort(out->list, out->count, sizeof *out->list, catalog_newest_first);
     return 0;
 }
 
@@ -344,8 +344,8 @@ int catalog_remove(int dirfd, const char *name, struct err *e)
 }
 
 /* `damaged`: treat damaged dumps as intact. */
-static struct retention_item *choose(const struct catalog *c, const struct config_retention *rule,
-                                     bool damaged)
+static struct retention_item *catalog_choose(const struct catalog *c,
+                                             const struct config_retention *rule, bool damaged)
 {
     struct retention_item *items = xcalloc(c->count, sizeof *items);
     wall_t now = clock_wall();
@@ -369,8 +369,8 @@ int catalog_retain(int dirfd, const char *world, const struct config_retention *
     *removed = 0;
     if (catalog_load(dirfd, world, &c, e) < 0)
         return -1;
-    SCOPED(xfree) struct retention_item *items = choose(&c, rule, false);
-    SCOPED(xfree) struct retention_item *as_intact = choose(&c, rule, true);
+    SCOPED(xfree) struct retention_item *items = catalog_choose(&c, rule, false);
+    SCOPED(xfree) struct retention_item *as_intact = catalog_choose(&c, rule, true);
     int rc = 0;
     for (size_t i = 0; i < c.count; i++) {
         const struct catalog_entry *x = &c.list[i];

@@ -36,8 +36,8 @@ typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, 
 
 /* Does kept_load(); without `checked` the signature is not verified, because kept_sign() replaces
  * it. */
-static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool checked,
-                int64_t newest, json_t **out, struct err *e)
+static int store_kept_load(int dirfd, const char *name, size_t limit, read_fn *read, bool checked,
+                           int64_t newest, json_t **out, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     struct err why = {0};
@@ -68,17 +68,17 @@ static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool c
 
 int kept_load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
 {
-    return load(dirfd, name, limit, file_read, true, KEPT_FORMAT, out, e);
+    return store_kept_load(dirfd, name, limit, file_read, true, KEPT_FORMAT, out, e);
 }
 
 int kept_load_private(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
 {
-    return load(dirfd, name, limit, file_read_private, true, KEPT_FORMAT, out, e);
+    return store_kept_load(dirfd, name, limit, file_read_private, true, KEPT_FORMAT, out, e);
 }
 
 int kept_load_unsigned(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
 {
-    return load(dirfd, name, limit, file_read, false, INT64_MAX, out, e);
+    return store_kept_load(dirfd, name, limit, file_read, false, INT64_MAX, out, e);
 }
 
 int kept_give(int dirfd, const char *name, struct err *e)
@@ -93,7 +93,7 @@ int kept_give(int dirfd, const char *name, struct err *e)
 int kept_sign(int dirfd, const char *name, size_t limit, struct err *e)
 {
     json_t *o;
-    int rc = load(dirfd, name, limit, file_read, false, KEPT_FORMAT, &o, e);
+    int rc = store_kept_load(dirfd, name, limit, file_read, false, KEPT_FORMAT, &o, e);
     return rc == 1 ? kept_save(dirfd, name, limit, o, e) : rc;
 }
 

@@ -24,7 +24,7 @@ const struct ancestor *lives_ancestor(const struct lives *l, const struct life *
 
 /* Returns true if the successor took the dump over. A later dump of the ancestor counts if the
  * successor contains all of it. */
-static bool took(const struct ancestor *a, const struct manifest *m)
+static bool lives_took(const struct ancestor *a, const struct manifest *m)
 {
     struct manifest than = {.generation = a->life.generation};
     struct db_binlog_pos to = {.pos = a->pos};
@@ -52,7 +52,7 @@ bool lives_abandoned(const struct lives *l, const struct manifest *m)
     if (m->generation > l->now.generation)
         return !l->own;
     const struct ancestor *a = lives_ancestor(l, &is);
-    return !a || !took(a, m);
+    return !a || !lives_took(a, m);
 }
 
 struct lives lives_next(const struct lives *l, uint64_t number, const char *machine,
@@ -79,7 +79,7 @@ struct lives lives_late(const struct lives *l, const struct lives *there, uint64
     next.replaced[0] = '\0';
     if (!there->number || life_is(&there->now, &l->now) || lives_ancestor(l, &there->now))
         return next;
-    /* With a dump of an earlier life, nothing of this one was taken (took()). */
+    /* With a dump of an earlier life, nothing of this one was taken (lives_took()). */
     next.before[0] = (struct ancestor){.life = there->now, .ended = "lost"};
     if (l->count)
         memcpy(next.before[0].dump, l->before[0].dump, sizeof next.before[0].dump);

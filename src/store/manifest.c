@@ -265,7 +265,7 @@ int manifest_write(int dirfd, const struct manifest *m, struct err *e)
     return s ? file_commit(dirfd, file, s, strlen(s), 0600, e) : -1;
 }
 
-static int by_name(const void *a, const void *b, void *tables)
+static int manifest_by_name(const void *a, const void *b, void *tables)
 {
     const struct manifest_table *t = tables;
     return strcmp(t[*(const uint32_t *)a].name, t[*(const uint32_t *)b].name);
@@ -273,7 +273,7 @@ static int by_name(const void *a, const void *b, void *tables)
 
 /* Reads the tables. The sum of their rows is compared with the dump's, so a truncated list is
  * detected. */
-static bool read_tables(const json_t *list, struct manifest *m)
+static bool manifest_read_tables(const json_t *list, struct manifest *m)
 {
     size_t n = json_array_size(list);
     uint64_t rows = 0;
@@ -291,7 +291,7 @@ static bool read_tables(const json_t *list, struct manifest *m)
     m->by_name = xcalloc(n, sizeof *m->by_name);
     for (size_t i = 0; i < n; i++)
         m->by_name[i] = (uint32_t)i;
-    qsort_r(m->by_name, n, sizeof *m->by_name, by_name, m->tables);
+    qsort_r(m->by_name, n, sizeof *m->by_name, manifest_by_name, m->tables);
     return rows == m->rows;
 }
 
@@ -352,7 +352,7 @@ static int read_fields(const json_t *o, const char *name, struct manifest *m, st
     if (!lack && m->server.start <= 0) /* the proof of a loss uses it */
         lack = "no server start time in it";
     lack = lack ? lack : js_read(o, head_rest, JS_COUNT(head_rest), m);
-    if (!lack && !read_tables(json_object_get(o, "tables"), m))
+    if (!lack && !manifest_read_tables(json_object_get(o, "tables"), m))
         lack = OF_TABLES;
     if (!lack && !read_parts(json_object_get(o, "parts"), m->sha256, &m->parts))
         lack = "its list of the file's parts is not whole";

@@ -128,7 +128,7 @@ int pending_save(int dirfd, const struct pending *p, struct err *e)
 }
 
 /* Returns true for the name of a character set or collation. */
-static bool is_name(const char *s)
+static bool pending_is_name(const char *s)
 {
     return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
 }
@@ -148,7 +148,7 @@ static bool is_events(const char *s)
 static bool is_head(const struct db_trigger *t)
 {
     return (strcmp(t->timing, "BEFORE") == 0 || strcmp(t->timing, "AFTER") == 0) &&
-           is_events(t->event) && is_name(t->charset) && is_name(t->collation);
+           is_events(t->event) && pending_is_name(t->charset) && pending_is_name(t->collation);
 }
 
 /* Reads everything or nothing: an incomplete file would drop tables and triggers that must be put

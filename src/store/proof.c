@@ -60,7 +60,7 @@ static int write_proof(int dirfd, const char *name, const struct proof *p, struc
 }
 
 /* Returns a current finding, which replaces the earlier ones. */
-static struct proof finding(const char *by, const char *reason)
+static struct proof proof_finding(const char *by, const char *reason)
 {
     struct proof p = {.at = clock_wall()};
     snprintf(p.by, sizeof p.by, "%s", by);
@@ -70,13 +70,13 @@ static struct proof finding(const char *by, const char *reason)
 
 int proof_intact(int dirfd, const char *name, const char *by, struct err *e)
 {
-    struct proof p = finding(by, "");
+    struct proof p = proof_finding(by, "");
     return write_proof(dirfd, name, &p, e);
 }
 
 int proof_damaged(int dirfd, const char *name, const char *by, const char *reason, struct err *e)
 {
-    struct proof p = finding(by, reason);
+    struct proof p = proof_finding(by, reason);
     p.damaged = true;
     return write_proof(dirfd, name, &p, e);
 }
@@ -87,7 +87,7 @@ int proof_load_failed(int dirfd, const char *name, const char *by, const char *r
     struct proof was;
     if (proof_read(dirfd, name, &was, e) < 0)
         return -1;
-    *out = finding(by, reason);
+    *out = proof_finding(by, reason);
     /* The count never exceeds the limit, which is also the maximum that proof_read() accepts. */
     out->failures = was.failures < PROOF_LOADS ? was.failures + 1 : was.failures;
     return write_proof(dirfd, name, out, e);

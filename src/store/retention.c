@@ -15,7 +15,7 @@ struct intact {
 
 /* Compares by numbers that a crash or a clock cannot change: times do not decide which dump is
  * newer. */
-static int order(const struct retention_item *a, const struct retention_item *b)
+static int retention_order(const struct retention_item *a, const struct retention_item *b)
 {
     if (a->generation != b->generation)
         return a->generation < b->generation ? -1 : 1;
@@ -24,11 +24,11 @@ static int order(const struct retention_item *a, const struct retention_item *b)
     return 0;
 }
 
-static int newest_first(const void *left, const void *right)
+static int retention_newest_first(const void *left, const void *right)
 {
     const struct retention_item *a = *(struct retention_item *const *)left;
     const struct retention_item *b = *(struct retention_item *const *)right;
-    int by_order = order(b, a);
+    int by_order = retention_order(b, a);
     return by_order ? by_order : (b->at.ms > a->at.ms) - (b->at.ms < a->at.ms);
 }
 
@@ -43,7 +43,7 @@ static void keep_last(struct intact *in, unsigned count)
 {
     unsigned kept = 0;
     for (size_t i = 0; i < in->n; i++) {
-        bool same = i > 0 && order(in->list[i - 1], in->list[i]) == 0;
+        bool same = i > 0 && retention_order(in->list[i - 1], in->list[i]) == 0;
         if (!same && kept++ >= (count ? count : 1))
             return;
         in->list[i]->keep = true;
@@ -89,7 +89,7 @@ static void share_fate(struct intact *in)
 {
     for (size_t i = 0, end; i < in->n; i = end) {
         bool keep = false;
-        for (end = i; end < in->n && order(in->list[i], in->list[end]) == 0; end++)
+        for (end = i; end < in->n && retention_order(in->list[i], in->list[end]) == 0; end++)
             keep |= in->list[end]->keep;
         for (size_t k = i; k < end; k++)
             in->list[k]->keep = keep;
@@ -105,7 +105,7 @@ void retention_choose(struct retention_item *items, size_t n, const struct confi
         if (items[i].intact)
             in.list[in.n++] = &items[i];
     }
-    qsort(in.list, in.n, sizeof(struct retention_item *), newest_first);
+    qsort(in.list, in.n, sizeof(struct retention_item *), retention_newest_first);
     keep_last(&in, rule->keep_last);
     keep_within(&in, rule->keep_within, now);
     keep_buckets(&in, rule->keep_hourly, HOUR_MS, 1, 0, now);
@@ -116,6 +116,6 @@ void retention_choose(struct retention_item *items, size_t n, const struct confi
     share_fate(&in);
     for (size_t i = 0; i < n; i++)
         if (!items[i].intact)
-            items[i].keep = in.n == 0 || order(&items[i], in.list[0]) >= 0;
+            items[i].keep = in.n == 0 || retention_order(&items[i], in.list[0]) >= 0;
     free(in.list);
 }

@@ -17,7 +17,7 @@ static struct {
 } keys;
 
 /* Reads a key. A short one could be guessed from a dump and its signature, which are not secret. */
-static int read_key(const char *name, const char *file, struct buf *out, struct err *e)
+static int signature_read_key(const char *name, const char *file, struct buf *out, struct err *e)
 {
     if (!file)
         return 0;
@@ -37,8 +37,8 @@ int signature_open(const struct config *c, struct err *e)
     struct buf key = {0}, old = {0};
     if (keys.from == c)
         return 0;
-    if (read_key("hmac_key_file", c->hmac_key_file, &key, e) < 0 ||
-        read_key("hmac_old_key_file", c->hmac_old_key_file, &old, e) < 0) {
+    if (signature_read_key("hmac_key_file", c->hmac_key_file, &key, e) < 0 ||
+        signature_read_key("hmac_old_key_file", c->hmac_old_key_file, &old, e) < 0) {
         buf_free(&key);
         buf_free(&old);
         return -1;
@@ -59,8 +59,8 @@ bool signature_on(void)
 }
 
 /* Joins both in one buffer, because libcrypto's HMAC takes its input in one piece. */
-static int digest(const struct buf *key, const char *front, const void *p, size_t n,
-                  unsigned char signature[SIGNATURE_BYTES])
+static int signature_digest(const struct buf *key, const char *front, const void *p, size_t n,
+                            unsigned char signature[SIGNATURE_BYTES])
 {
     SCOPED(buf_free) struct buf b = {0};
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -77,7 +77,7 @@ static int digest(const struct buf *key, const char *front, const void *p, size_
 int signature_bytes(const char *front, const void *p, size_t len,
                     unsigned char signature[SIGNATURE_BYTES])
 {
-    return signature_on() ? digest(&keys.key, front, p, len, signature) : -1;
+    return signature_on() ? signature_digest(&keys.key, front, p, len, signature) : -1;
 }
 
 /* Checks a signature in constant time. */
@@ -85,7 +85,7 @@ static bool made_by(const struct buf *key, const char *front, const void *p, siz
                     const unsigned char signature[SIGNATURE_BYTES])
 {
     unsigned char made[SIGNATURE_BYTES];
-    return key->len && digest(key, front, p, len, made) == 0 &&
+    return key->len && signature_digest(key, front, p, len, made) == 0 &&
            CRYPTO_memcmp(made, signature, SIGNATURE_BYTES) == 0;
 }
 
@@ -108,7 +108,7 @@ bool signature_sum(const json_t *o, const char *const *without, char hex[SHA256_
 }
 
 /* Returns the signed bytes of an object; NULL: not possible, for instance not UTF-8. */
-static char *canonical(const json_t *o)
+static char *signature_canonical(const json_t *o)
 {
     static const char *const without[] = {FIELD, NULL};
     return js_canonical(o, without);
@@ -120,7 +120,7 @@ int signature_add(json_t *o, const char *front)
     char hex[SHA256_HEX];
     if (!signature_on())
         return 0;
-    SCOPED(xfree) char *text = canonical(o);
+    SCOPED(xfree) char *text = signature_canonical(o);
     if (!text || signature_bytes(front, text, strlen(text), signature) < 0)
         return -1;
     text_hex(signature, sizeof signature, hex);
@@ -135,7 +135,7 @@ enum signature signature_check(const json_t *o, const char *front)
     if (!json_object_get(o, FIELD))
         return SIGNATURE_MISSING;
     SCOPED(xfree) char *text =
-        text_unhex(js_text(o, FIELD), signature, sizeof signature) ? canonical(o) : NULL;
+        text_unhex(js_text(o, FIELD), signature, sizeof signature) ? signature_canonical(o) : NULL;
     bool good = text && signature_bytes_good(front, text, strlen(text), signature);
     return good ? SIGNATURE_GOOD : SIGNATURE_WRONG;
 }

@@ -149,25 +149,25 @@ static void span_in(struct timeline *t, size_t ring, unsigned state, int64_t fro
     }
 }
 
-static void span(struct timeline *t, unsigned state, int64_t from, int64_t to)
+static void timeline_span(struct timeline *t, unsigned state, int64_t from, int64_t to)
 {
     for (size_t i = 0; i < RINGS && state != ST_UNKNOWN; i++)
         span_in(t, i, state, from, to);
 }
 
-static void most(int64_t *value, int64_t other)
+static void timeline_most(int64_t *value, int64_t other)
 {
     *value = *value > other ? *value : other;
 }
 
-static int64_t measure(const json_t *record, const char *key)
+static int64_t timeline_measure(const json_t *record, const char *key)
 {
     return js_within(record, key, 0, INT64_C(1) << 53, -1);
 }
 
 /* Adds the figures to each ring separately. A ring is never computed from a finer one, which
  * covers less time. */
-static void add_figures(struct timeline *t, const json_t *record, enum history_kind kind)
+static void timeline_add_figures(struct timeline *t, const json_t *record, enum history_kind kind)
 {
     json_t *seconds = json_object_get(record, "seconds");
     bool ok = js_flag(record, "ok");
@@ -176,16 +176,17 @@ static void add_figures(struct timeline *t, const json_t *record, enum history_k
         if (!b)
             continue;
         if (kind == HISTORY_STATE) {
-            most(&b->measured[PROBE_MS], measure(record, measures[PROBE_MS]));
-            most(&b->measured[JOURNAL_LAG_MS], measure(record, measures[JOURNAL_LAG_MS]));
+            timeline_most(&b->measured[PROBE_MS], timeline_measure(record, measures[PROBE_MS]));
+            timeline_most(&b->measured[JOURNAL_LAG_MS],
+                          timeline_measure(record, measures[JOURNAL_LAG_MS]));
         } else if (kind == HISTORY_DUMP) {
             b->dumps += ok;
             b->dumps_failed += !ok;
             double took = json_number_value(seconds);
             if (ok && took >= 0 && took < 1e9)
-                most(&b->measured[DUMP_MS], (int64_t)(took * 1000));
+                timeline_most(&b->measured[DUMP_MS], (int64_t)(took * 1000));
             for (size_t k = ROWS; k < MEASURES && ok; k++)
-                b->measured[k] = measure(record, measures[k]);
+                b->measured[k] = timeline_measure(record, measures[k]);
         }
     }
 }
@@ -237,7 +238,7 @@ static void incident_end(struct timeline *t, wall_t at)
     t->left = (wall_t){0};
 }
 
-static unsigned state_of(const json_t *record)
+static unsigned timeline_state_of(const json_t *record)
 {
     for (unsigned i = 0; i < STATES; i++)
         if (strcmp(states[i].state, js_text(record, "state")) == 0)
@@ -255,7 +256,7 @@ static const char *cause_of(const json_t *record)
  * through it. */
 static void incident_state(struct timeline *t, unsigned before, const json_t *record)
 {
-    unsigned state = state_of(record);
+    unsigned state = timeline_state_of(record);
     wall_t since = js_moment(record, "since_ms");
     bool unverified = js_flag(record, "unverified");
     if (state == ST_UP) {
@@ -313,7 +314,7 @@ static json_t *incident_json(const struct incident_span *n)
 }
 
 /* Returns the time stored under `key` instead of the record's own key; ms is 0 if there is none. */
-static wall_t moment_of(const json_t *record, const char *key)
+static wall_t timeline_moment_of(const json_t *record, const char *key)
 {
     json_auto_t *o = json_pack("{s:O?}", "at", json_object_get(record, key));
     return history_at(o);
@@ -322,9 +323,9 @@ static wall_t moment_of(const json_t *record, const char *key)
 /* Reads an incident from the line of a day. */
 static void incident_read(struct timeline *t, const json_t *o)
 {
-    unsigned state = state_of(o);
+    unsigned state = timeline_state_of(o);
     struct incident_span n = {.begin = history_at(o),
-                              .end = moment_of(o, "end"),
+                              .end = timeline_moment_of(o, "end"),
                               .worst = state == ST_UNKNOWN ? ST_SUSPECT : state};
     n.watched = json_is_number(json_object_get(o, "outage_seconds"));
     n.unverified = js_flag(o, "unverified");
@@ -357,14 +358,14 @@ static void read_day(struct timeline *t, const json_t *o)
     b->dumps = js_within(o, "dumps", 0, DAY, 0);
     b->dumps_failed = js_within(o, "dumps_failed", 0, DAY, 0);
     for (size_t i = 0; i < MEASURES; i++)
-        b->measured[i] = measure(o, measures[i]);
+        b->measured[i] = timeline_measure(o, measures[i]);
 }
 
 /* Returns until when the previous state is known to have lasted. */
 static int64_t known_until(const struct timeline *t, const json_t *record, enum history_kind kind)
 {
     int64_t at = history_at(record).ms;
-    int64_t until = kind == HISTORY_STARTED ? moment_of(record, "watched_until").ms
+    int64_t until = kind == HISTORY_STARTED ? timeline_moment_of(record, "watched_until").ms
                                             : at - js_within(record, "unwatched_ms", 0, at, 0);
     until = until < at ? until : at;
     return until > t->at.ms ? until : t->at.ms;
@@ -393,12 +394,12 @@ void timeline_add(struct timeline *t, const json_t *record)
         t->at = at;
         return;
     }
-    add_figures(t, record, kind);
+    timeline_add_figures(t, record, kind);
     /* recorded by a manual action, so it does not prove that a supervisor was running */
     if (js_flag(record, "by_hand"))
         return;
     int64_t until = known_until(t, record, kind);
-    span(t, before, t->at.ms, until);
+    timeline_span(t, before, t->at.ms, until);
     /* A record may be slightly older than the figures published before it arrived. */
     if (until < at.ms || before == ST_UNKNOWN || at.ms < t->at.ms - BACK_MS ||
         js_number(record, "clock_set_ms", 0) != 0) {
@@ -410,7 +411,7 @@ void timeline_add(struct timeline *t, const json_t *record)
     if (kind == HISTORY_STARTED || kind == HISTORY_STOPPED)
         t->state = ST_UNKNOWN;
     if (kind == HISTORY_STATE) {
-        t->state = js_flag(record, "unverified") ? ST_UNKNOWN : state_of(record);
+        t->state = js_flag(record, "unverified") ? ST_UNKNOWN : timeline_state_of(record);
         incident_state(t, until < at.ms ? ST_UNKNOWN : before, record);
     }
     if (kind == HISTORY_RESTORE && t->open && js_flag(record, "ok")) {
@@ -431,7 +432,7 @@ void timeline_until(struct timeline *t, wall_t alive)
      * clock was set. */
     if (alive.ms <= t->at.ms || alive.ms - t->at.ms > SAMPLE_LATE_MS)
         return;
-    span(t, t->state, t->at.ms, alive.ms);
+    timeline_span(t, t->state, t->at.ms, alive.ms);
     t->at = alive;
     t->now.ms = t->now.ms > alive.ms ? t->now.ms : alive.ms;
 }
@@ -443,7 +444,7 @@ bool timeline_is_behind(const struct timeline *t, wall_t now)
 
 /* ---- output ---- */
 
-static void set_known(json_t *o, const char *key, int64_t value)
+static void timeline_set_known(json_t *o, const char *key, int64_t value)
 {
     if (value >= 0)
         js_set_int(o, key, value);
@@ -462,9 +463,9 @@ static json_t *bucket_json(const struct bucket *b, int64_t length)
     if (!b)
         return o;
     for (size_t i = 0; i < MEASURES; i++)
-        set_known(o, measures[i], b->measured[i]);
-    set_known(o, "dumps", b->dumps ? b->dumps : -1);
-    set_known(o, "dumps_failed", b->dumps_failed ? b->dumps_failed : -1);
+        timeline_set_known(o, measures[i], b->measured[i]);
+    timeline_set_known(o, "dumps", b->dumps ? b->dumps : -1);
+    timeline_set_known(o, "dumps_failed", b->dumps_failed ? b->dumps_failed : -1);
     return o;
 }
 
@@ -569,7 +570,7 @@ void thinning_free(struct thinning *t)
     *t = (struct thinning){0};
 }
 
-static int64_t age(const struct thinning *t, size_t i)
+static int64_t timeline_age(const struct thinning *t, size_t i)
 {
     return t->list[t->count - 1].lived - t->list[i].lived;
 }
@@ -577,7 +578,7 @@ static int64_t age(const struct thinning *t, size_t i)
 /* Waits a day longer than necessary, so that the file is not rewritten for each record. */
 bool thinning_due(const struct thinning *t, size_t most)
 {
-    for (size_t i = 0; i < t->count && age(t, i) > DETAILS_MS + DAY; i++)
+    for (size_t i = 0; i < t->count && timeline_age(t, i) > DETAILS_MS + DAY; i++)
         if (t->list[i].detail)
             return true;
     return t->bytes > most;
@@ -586,12 +587,14 @@ bool thinning_due(const struct thinning *t, size_t most)
 size_t thinning_cut(const struct thinning *t, size_t most)
 {
     size_t i = t->count, bytes = 0;
-    while (i > 0 && age(t, i - 1) <= DETAILS_MS && bytes + t->list[i - 1].bytes <= most / 2)
+    while (i > 0 && timeline_age(t, i - 1) <= DETAILS_MS &&
+           bytes + t->list[i - 1].bytes <= most / 2)
         bytes += t->list[--i].bytes;
     return i;
 }
 
-static void add_line(struct buf *out, json_t *o /* taken */, wall_t at, enum history_kind kind)
+static void timeline_add_line(struct buf *out, json_t *o /* taken */, wall_t at,
+                              enum history_kind kind)
 {
     json_object_set_new(o, "at", js_time(at));
     json_object_set_new(o, "kind", json_string(history_kind_name(kind)));
@@ -605,14 +608,16 @@ void timeline_days(const struct timeline *t, struct buf *out)
 {
     int64_t newest = 0;
     for (int64_t i = 0; i < sizes[DAYS].kept; i++)
-        most(&newest, t->rings[DAYS][i].number);
+        timeline_most(&newest, t->rings[DAYS][i].number);
     for (int64_t n = newest > sizes[DAYS].kept ? newest - sizes[DAYS].kept + 1 : 1; n <= newest;
          n++)
         if (bucket_there(t, DAYS, n))
-            add_line(out, bucket_json(bucket_there(t, DAYS, n), 0), (wall_t){n * DAY}, HISTORY_DAY);
+            timeline_add_line(out, bucket_json(bucket_there(t, DAYS, n), 0), (wall_t){n * DAY},
+                              HISTORY_DAY);
     for (size_t i = 0; i < t->incident_count; i++)
         if (t->incidents[i].end.ms)
-            add_line(out, incident_json(&t->incidents[i]), t->incidents[i].begin, HISTORY_DAY);
+            timeline_add_line(out, incident_json(&t->incidents[i]), t->incidents[i].begin,
+                              HISTORY_DAY);
     if (t->state == ST_UNKNOWN)
         return;
     /* The incident continues in the detailed records. */
@@ -622,5 +627,5 @@ void timeline_days(const struct timeline *t, struct buf *out)
         js_set_int(o, "since_ms", t->left.ms);
         json_object_set_new(o, "since_up", json_boolean(t->left_seen));
     }
-    add_line(out, o, t->at, HISTORY_STATE);
+    timeline_add_line(out, o, t->at, HISTORY_STATE);
 }

@@ -34,7 +34,7 @@ static struct clients {
     struct client list[CLIENTS_MAX];
 } clients;
 
-static void begin(struct world *w)
+static void clients_begin(struct world *w)
 {
     (void)w;
     clients.listener = -1;
@@ -90,7 +90,7 @@ void clients_send(json_t *taken, bool last)
 }
 
 /* Sends the final packet and closes the client. Takes `result`. */
-static void answer(struct client *c, json_t *result, const struct err *e)
+static void clients_answer(struct client *c, json_t *result, const struct err *e)
 {
     json_auto_t *o = json_pack("{s:{s:o*, s:o*}}", "done", "result", result, "error",
                                e ? worker_err_json(e) : NULL);
@@ -122,7 +122,7 @@ static void accept_client(void)
     struct client none = {.fd = fd}; /* no free slot: this client only gets the error */
     err_set(&e, ERR_BUSY, 0, "%d requests wait already", CLIENTS_MAX);
     err_hint(&e, "one job at a time; end a waiting command with Ctrl-C");
-    answer(&none, NULL, &e);
+    clients_answer(&none, NULL, &e);
 }
 
 static void pause_world(struct world *w, struct client *c, const struct request *r)
@@ -139,7 +139,7 @@ static void pause_world(struct world *w, struct client *c, const struct request 
                          ? "there is nothing to pause on a standby: worldkeeper --pause on the "
                            "machine that keeps the world"
                          : "wait for the restore to end");
-        answer(c, NULL, &e);
+        clients_answer(c, NULL, &e);
         return;
     }
     /* The dump is stopped because it would hold locks in a server that an operator is about to
@@ -147,12 +147,12 @@ static void pause_world(struct world *w, struct client *c, const struct request 
     if (jobs_running() == ACTION_DUMP || jobs_is_spare())
         worker_stop(&w->job_worker, SIGTERM);
     w->state_dirty = true;
-    answer(c, publish_status_json(w), NULL);
+    clients_answer(c, publish_status_json(w), NULL);
 }
 
 /* Starts a job. Only one job runs at a time: a request that arrives meanwhile is queued. Takes the
  * request. */
-static void job(struct world *w, struct client *c, struct request *r)
+static void clients_job(struct world *w, struct client *c, struct request *r)
 {
     struct err e;
     if (jobs_busy(w)) {
@@ -171,12 +171,12 @@ static void job(struct world *w, struct client *c, struct request *r)
         c->waits = true;
         if (jobs_start(w, r, &e) == 0)
             return;
-        answer(c, NULL, &e);
+        clients_answer(c, NULL, &e);
     }
     request_free(r);
 }
 
-static void timers(struct world *w, mono_t mono)
+static void clients_timers(struct world *w, mono_t mono)
 {
     (void)mono;
     if (!w->stopping) {
@@ -206,12 +206,12 @@ static void timers(struct world *w, mono_t mono)
         struct request r = c->queued;
         c->queued = (struct request){0};
         if (c->fd >= 0 && r.action != ACTION_NONE)
-            job(w, c, &r);
+            clients_job(w, c, &r);
     }
 }
 
 /* Answers a client's request or starts its job. Takes the request. */
-static void request(struct world *w, struct client *c, struct request *r)
+static void clients_request(struct world *w, struct client *c, struct request *r)
 {
     /* Rows are put back only into a world that is up, or that an operator paused deliberately. */
     struct err e;
@@ -220,31 +220,31 @@ static void request(struct world *w, struct client *c, struct request *r)
         err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
         err_hint(
             &e, "ask again in a few seconds; whether the next one runs then: worldkeeper --status");
-        answer(c, NULL, &e);
+        clients_answer(c, NULL, &e);
         request_free(r);
         return;
     }
     if (action_is(r->action, ACTION_JOB) &&
         !(r->apply && w->guard.state != GUARD_UP && w->guard.state != GUARD_PAUSED)) {
-        job(w, c, r);
+        clients_job(w, c, r);
         return;
     }
     if (r->action == ACTION_STATUS) {
-        answer(c, publish_status_json(w), NULL);
+        clients_answer(c, publish_status_json(w), NULL);
     } else if (r->action == ACTION_PAUSE) {
         pause_world(w, c, r);
     } else if (r->action == ACTION_RESUME) {
         world_event(w, &(struct guard_event){.type = GUARD_RESUME});
         w->state_dirty = true;
         prober_next(clock_mono());
-        answer(c, publish_status_json(w), NULL);
+        clients_answer(c, publish_status_json(w), NULL);
     } else if (r->apply) {
         err_set(&e, ERR_REFUSED, 0, "the world is not up: %s", w->guard.reason);
         err_hint(&e, "rows are put back into a world that is restored; worldkeeper --status");
-        answer(c, NULL, &e);
+        clients_answer(c, NULL, &e);
     } else {
         err_set(&e, ERR_USAGE, 0, "the supervisor knows no action '%s'", action_name(r->action));
-        answer(c, NULL, &e);
+        clients_answer(c, NULL, &e);
     }
     request_free(r);
 }
@@ -266,10 +266,10 @@ void clients_message(struct world *w, size_t i)
         close_client(c); /* the job continues without this client */
     } else if (o && !c->waits && c->queued.action == ACTION_NONE) { /* one request per client */
         if (request_from_json(o, &r, &e) < 0)
-            answer(c, NULL, &e);
+            clients_answer(c, NULL, &e);
         else
-            request(w, c, &r);
+            clients_request(w, c, &r);
     }
 }
 
-const struct part clients_part = {.begin = begin, .timers = timers};
+const struct part clients_part = {.begin = clients_begin, .timers = clients_timers};

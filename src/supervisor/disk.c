@@ -62,7 +62,8 @@ int disk_start(struct world *w, struct err *e)
     return worker_start(&w->disk_writer, disk_writer_worker, &args, true, e);
 }
 
-static void away(struct world *w, const char *key, const char *why, const char *todo)
+static void supervisor_disk_away(struct world *w, const char *key, const char *why,
+                                 const char *todo)
 {
     notify_open(w, CONDITION_DISK_WRITER, key,
                 "still trying; alerts are sent from memory, and the world is still watched", todo,
@@ -77,7 +78,7 @@ static void writer_gone(void)
     recorder_disk_gone();
 }
 
-static void restart(struct world *w)
+static void disk_restart(struct world *w)
 {
     /* It finishes its queue and exits; the next disk writer opens the new directories. */
     worker_end(&w->disk_writer);
@@ -124,7 +125,7 @@ static void save_state(struct world *w, mono_t now)
         w->state_dirty = false;
 }
 
-static void timers(struct world *w, mono_t now)
+static void disk_timers(struct world *w, mono_t now)
 {
     struct err e;
     save_state(w, now);
@@ -145,12 +146,13 @@ static void timers(struct world *w, mono_t now)
         writer_gone();
         snprintf(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
                  w->cfg->dump_dir, w->cfg->status_dir ? w->cfg->status_dir : "no status directory");
-        away(w, "silent", "their disk does not answer", todo);
+        supervisor_disk_away(w, "silent", "their disk does not answer", todo);
     }
     if (w->disk_writer.pid || disk.hung || !mono_reached(now, disk.next_start))
         return;
     if (disk_start(w, &e) < 0)
-        away(w, "start", e.text, "see the limits of processes, descriptors and memory");
+        supervisor_disk_away(w, "start", e.text,
+                             "see the limits of processes, descriptors and memory");
 }
 
 /* The order matters: first the final state and history, then the marks of delivered alerts, then
@@ -173,7 +175,7 @@ void disk_finish(struct world *w)
 /* ---- answers ---- */
 
 /* A failed write is tried again later; each kind of failure is reported once. */
-static void failed(struct world *w, const struct disk_failure *f)
+static void disk_failed(struct world *w, const struct disk_failure *f)
 {
     /* `step`: for alerts, which are sent even if they cannot be stored, the failure is only logged.
      * The condition of the disk itself is reported elsewhere. */
@@ -224,7 +226,7 @@ static void failed(struct world *w, const struct disk_failure *f)
 }
 
 /* A damaged dump does not count as a dump: if it is the newest one, a new dump is taken at once. */
-static void damaged(struct world *w, json_t *list, const char *device)
+static void disk_damaged(struct world *w, json_t *list, const char *device)
 {
     const struct condition *shown = &w->conditions[CONDITION_DAMAGED];
     const json_t *first = json_array_get(list, 0);
@@ -273,7 +275,7 @@ static void damaged(struct world *w, json_t *list, const char *device)
         dumps_due(clock_mono());
 }
 
-static void polled(struct world *w, const struct disk_state *d, json_t *list)
+static void disk_polled(struct world *w, const struct disk_state *d, json_t *list)
 {
     /* An answered poll ends only the condition of the disk writer. Failures of the status and the
      * state end when their own writes succeed. */
@@ -283,7 +285,7 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
     if (d->state_ok)
         notify_over(w, CONDITION_STATE, "the state is written again");
     if (list)
-        damaged(w, list, d->disk);
+        disk_damaged(w, list, d->disk);
     if (d->free_known) {
         /* if unknown, a bad disk shows in failing writes */
         char todo[640], headline[100], t[TEXT_SHORT];
@@ -324,23 +326,24 @@ bool disk_message(struct world *w, enum file_dir_place *place)
     if (!worker_receive_packet(w->disk_writer.fd, &m, &closed)) {
         if (!closed)
             return false;
-        worker_end(&w->disk_writer); /* timers() starts the next one */
+        worker_end(&w->disk_writer); /* disk_timers() starts the next one */
         writer_gone();
         if (!w->stopping)
-            away(w, "died", "their process died",
-                 "nothing, unless it happens again; the kernel's log may say what killed it");
+            supervisor_disk_away(
+                w, "died", "their process died",
+                "nothing, unless it happens again; the kernel's log may say what killed it");
         return false;
     }
     disk.polled = (mono_t){0};
     if (m.type == DISK_FAILED && packet_struct(&m, sizeof(struct disk_failure))) {
         struct disk_failure f;
         memcpy(&f, m.data, sizeof f);
-        failed(w, &f);
+        disk_failed(w, &f);
     } else if (m.type == DISK_POLLED && m.len >= sizeof(struct disk_state)) {
         struct disk_state d;
         json_auto_t *list = packet_json(&m, sizeof d);
         memcpy(&d, m.data, sizeof d);
-        polled(w, &d, list);
+        disk_polled(w, &d, list);
         *place = d.place;
         return true;
     } else if (m.type == DISK_RECORDED) {
@@ -356,7 +359,7 @@ bool disk_message(struct world *w, enum file_dir_place *place)
     return false;
 }
 
-static json_t *status_json(const struct world *w)
+static json_t *disk_status_json(const struct world *w)
 {
     (void)w;
     const struct manifest *newest = dumps_newest();
@@ -365,8 +368,8 @@ static json_t *status_json(const struct world *w)
                      js_known(newest, newest ? (int64_t)newest->file_size : 0));
 }
 
-const struct part disk_part = {.timers = timers,
-                               .restart = restart,
+const struct part disk_part = {.timers = disk_timers,
+                               .restart = disk_restart,
                                .opens_dirs = true,
                                .status = "disk",
-                               .status_json = status_json};
+                               .status_json = disk_status_json};

@@ -56,8 +56,8 @@ int disk_writer_send_json(const struct worker *writer, enum disk_request request
     return rc;
 }
 
-static void answer(struct disk_writer *s, enum disk_answer type, const void *data, size_t size,
-                   const json_t *o)
+static void disk_writer_answer(struct disk_writer *s, enum disk_answer type, const void *data,
+                               size_t size, const json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0};
     SCOPED(xfree) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -69,7 +69,7 @@ static void answer(struct disk_writer *s, enum disk_answer type, const void *dat
 static void report_failure(struct disk_writer *s, enum disk_request request, const struct err *e)
 {
     struct disk_failure f = {request, *e};
-    answer(s, DISK_FAILED, &f, sizeof f, NULL);
+    disk_writer_answer(s, DISK_FAILED, &f, sizeof f, NULL);
 }
 
 /* Removes temporary files from the status directory, including those that file_republish() keeps
@@ -162,7 +162,7 @@ static void say_until(mono_t lease)
     fence_said(valid.ms < lease.ms ? valid : lease);
 }
 
-static void publish(struct disk_writer *s, const json_t *files)
+static void disk_writer_publish(struct disk_writer *s, const json_t *files)
 {
     struct err e;
     if (!s->args->cfg->status_dir)
@@ -229,7 +229,7 @@ static void queue_alert(struct disk_writer *s, const json_t *alert)
         report_failure(s, DISK_ALERT, &e);
         return;
     }
-    answer(s, DISK_STORED, &number, sizeof number, NULL);
+    disk_writer_answer(s, DISK_STORED, &number, sizeof number, NULL);
 }
 
 static void queue_again(struct disk_writer *s, const json_t *o)
@@ -266,12 +266,12 @@ static void load_alerts(struct disk_writer *s)
         struct disk_kept kept = {.number = k.number[i]};
         for (int ch = 0; ch < ALERT_CHANNELS; ch++)
             kept.waits[ch] = kept.number > k.channel[ch].mark;
-        answer(s, DISK_KEPT, &kept, sizeof kept, json_array_get(k.alerts, i));
+        disk_writer_answer(s, DISK_KEPT, &kept, sizeof kept, json_array_get(k.alerts, i));
     }
     struct queue_kept rest = k;
     rest.alerts = NULL;
     rest.number = NULL;
-    answer(s, DISK_LOADED, &rest, sizeof rest, NULL);
+    disk_writer_answer(s, DISK_LOADED, &rest, sizeof rest, NULL);
 }
 
 static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
@@ -307,7 +307,7 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
         mount_name(dir, s->disk, sizeof s->disk);
     snprintf(d.disk, sizeof d.disk, "%s", s->disk);
     json_auto_t *damaged = proof_damaged_json(dir);
-    answer(s, DISK_POLLED, &d, sizeof d, damaged);
+    disk_writer_answer(s, DISK_POLLED, &d, sizeof d, damaged);
 }
 
 int disk_writer_worker(int fd, void *arg)
@@ -325,7 +325,7 @@ int disk_writer_worker(int fd, void *arg)
         json_t *o = NULL;
         switch ((enum disk_request)m.type) {
         case DISK_PUBLISH:
-            publish(&s, o = packet_json(&m, 0));
+            disk_writer_publish(&s, o = packet_json(&m, 0));
             break;
         case DISK_STATE:
             if (!(data = packet_struct(&m, sizeof(struct state))))
@@ -350,7 +350,7 @@ int disk_writer_worker(int fd, void *arg)
             if (history_append(s.args->dump_dirfd, o, &e) < 0)
                 report_failure(&s, DISK_HISTORY, &e);
             else
-                answer(&s, DISK_RECORDED, NULL, 0, NULL);
+                disk_writer_answer(&s, DISK_RECORDED, NULL, 0, NULL);
             /* Without a status directory, no other code removes old entries from the history. */
             history_file_follow(s.args->dump_dirfd);
             break;

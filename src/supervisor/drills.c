@@ -58,7 +58,7 @@ static const struct config_work *config_of(const struct world *w, int kind)
     return kind == DRILL ? &w->cfg->drill : &w->cfg->verify;
 }
 
-static struct state_work *state_of(const struct world *w, int kind)
+static struct state_work *drills_state_of(const struct world *w, int kind)
 {
     return kind == DRILL ? &w->a->state.drill : &w->a->state.verify;
 }
@@ -67,7 +67,7 @@ static struct state_work *state_of(const struct world *w, int kind)
  * repeats one drill. */
 static void began_now(struct world *w, int kind)
 {
-    struct state_work *s = state_of(w, kind);
+    struct state_work *s = drills_state_of(w, kind);
     s->ran = true;
     s->at = clock_wall();
     w->state_dirty = true;
@@ -119,7 +119,7 @@ static bool is_due(struct world *w, int kind, mono_t now)
     if (c->interval == 0 || k->runs || w->stopping || !mono_reached(now, k->look))
         return false;
     k->look = mono_add(now, LOOK_MS);
-    struct state_work *past = state_of(w, kind);
+    struct state_work *past = drills_state_of(w, kind);
     w->state_dirty |= schedule_settle(past, wall);
     k->held[0] = '\0';
     bool due = schedule_next(c, past, wall).ms <= wall.ms;
@@ -147,10 +147,10 @@ static bool is_due(struct world *w, int kind, mono_t now)
     return begins;
 }
 
-static void begun(struct world *w, int kind)
+static void supervisor_drills_begun(struct world *w, int kind)
 {
     struct work *k = &drills.work[kind];
-    k->before = *state_of(w, kind);
+    k->before = *drills_state_of(w, kind);
     k->runs = true;
     began_now(w, kind); /* recorded so that the next supervisor does not repeat the run */
     w->status_dirty = true;
@@ -164,12 +164,13 @@ bool drills_due(struct world *w, mono_t now)
 
 void drills_begun(struct world *w)
 {
-    begun(w, DRILL);
+    supervisor_drills_begun(w, DRILL);
 }
 
 /* ---- the result of a run ---- */
 
-static void ended(struct world *w, int kind, json_t *fields /* taken */, const struct err *e)
+static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /* taken */,
+                                    const struct err *e)
 {
     struct work *k = &drills.work[kind];
     bool by_clock = k->runs;
@@ -182,7 +183,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
     if (passing && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
         json_decref(fields);
         if (by_clock) {
-            *state_of(w, kind) = k->before;
+            *drills_state_of(w, kind) = k->before;
             w->state_dirty = true;
         }
         k->not_before = mono_add(clock_mono(), AGAIN_MS);
@@ -191,7 +192,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
     k->passing = 0;
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
     /* A long error does not fit into the state. */
-    struct state_work *s = state_of(w, kind);
+    struct state_work *s = drills_state_of(w, kind);
     SCOPED(buf_free) struct buf error = {0};
     const char *text = js_text(fields, "error");
     if (text[0]) {
@@ -234,7 +235,7 @@ void drills_ended(struct world *w, const struct request *r, const json_t *result
     if (newest && !r->automatic && !e) /* it counts like a scheduled drill */
         began_now(w, DRILL);
     if (newest)
-        ended(w, DRILL, fields, e);
+        supervisor_drills_ended(w, DRILL, fields, e);
     else
         json_decref(fields);
 }
@@ -245,7 +246,7 @@ static const struct request verify_all = {.action = ACTION_VERIFY, .automatic = 
 
 /* A verify may read dumps for hours. It is not a job, so that dumps and restores continue beside
  * it. */
-static int child_main(int fd, void *arg)
+static int drills_child_main(int fd, void *arg)
 {
     struct action_context *a = ((struct world *)arg)->a;
     struct err e = {0};
@@ -269,11 +270,11 @@ static void verify_ended(struct world *w, json_t *fields /* taken */, const stru
     else
         log_line(LOG_NOTE_, "verify done: all of %" JSON_INTEGER_FORMAT " dumps are whole",
                  (json_int_t)js_within(fields, "whole", 0, INT64_MAX, 0));
-    ended(w, VERIFY, fields, e);
+    supervisor_drills_ended(w, VERIFY, fields, e);
 }
 
 /* Handles the result of the verify. A worker that ends without a result was killed. */
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void drills_message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct err e = {0};
     bool stopped = v->stop_requested;
@@ -290,7 +291,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         e.cls == ERR_NONE ? NULL : &e);
 }
 
-static void stop(struct world *w)
+static void drills_stop(struct world *w)
 {
     (void)w;
     worker_stop(&drills.verify, SIGKILL);
@@ -303,26 +304,26 @@ static bool waits_for_hand(const struct world *w, int kind)
     const struct condition *shown = &w->conditions[kinds[kind].condition];
     if (kind == VERIFY || shown->on)
         return kind == DRILL && strcmp(shown->key, "overdue") != 0;
-    json_auto_t *last = json_loads(state_of(w, kind)->last, 0, NULL);
+    json_auto_t *last = json_loads(drills_state_of(w, kind)->last, 0, NULL);
     return last && !js_flag(last, "ok");
 }
 
-static void timers(struct world *w, mono_t now)
+static void drills_timers(struct world *w, mono_t now)
 {
     const struct worker *v = &drills.verify;
     enum guard_state s = w->guard.state;
     bool gives_way = w->stopping || s == GUARD_LOST || s == GUARD_RESTORING || s == GUARD_PAUSED;
     if (v->pid && gives_way && !v->stop_requested)
-        stop(w);
+        drills_stop(w);
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && !waits_for_hand(w, i))
             notify_over(w, kinds[i].condition, "there are no %s by the clock any more",
                         kinds[i].plural);
     if (!v->pid && is_due(w, VERIFY, now)) {
         struct err e;
-        begun(w, VERIFY);
+        supervisor_drills_begun(w, VERIFY);
         log_line(LOG_NOTE_, "verify begins by itself");
-        if (worker_start(&drills.verify, child_main, w, false, &e) < 0)
+        if (worker_start(&drills.verify, drills_child_main, w, false, &e) < 0)
             verify_ended(w, history_fields(&verify_all, NULL, &e), &e);
     }
 }
@@ -333,7 +334,7 @@ static json_t *next_json(const struct world *w, int kind)
 {
     const struct config_work *c = config_of(w, kind);
     const struct work *k = &drills.work[kind];
-    struct state_work past = *state_of(w, kind);
+    struct state_work past = *drills_state_of(w, kind);
     wall_t now = clock_wall();
     if (c->interval == 0)
         return json_null();
@@ -357,15 +358,16 @@ void drills_status(const struct world *w, json_t *status)
         char last[16], next[16];
         snprintf(last, sizeof last, "last_%s", kinds[i].name);
         snprintf(next, sizeof next, "next_%s", kinds[i].name);
-        json_t *was = json_loads(state_of(w, i)->last, 0, NULL);
+        json_t *was = json_loads(drills_state_of(w, i)->last, 0, NULL);
         json_object_set_new(status, last, was ? was : json_null());
         json_object_set_new(status, next, next_json(w, i));
     }
 }
 
-static void begin(struct world *w)
+static void drills_begin(struct world *w)
 {
-    world_worker(w, &drills.verify, "verify", message);
+    world_worker(w, &drills.verify, "verify", drills_message);
 }
 
-const struct part drills_part = {.begin = begin, .timers = timers, .stop = stop};
+const struct part drills_part = {
+    .begin = drills_begin, .timers = drills_timers, .stop = drills_stop};

@@ -75,8 +75,8 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
 }
 
 /* Handles a stored dump. `e` is an error that occurred after the dump was stored, or NULL. */
-static void stored(struct world *w, const struct manifest *m, const json_t *result,
-                   const struct err *e)
+static void dump_end_stored(struct world *w, const struct manifest *m, const json_t *result,
+                            const struct err *e)
 {
     char rows[TEXT_SHORT], size[TEXT_SHORT];
     report_shrunk(w, m, json_object_get(result, "shrunk"));
@@ -141,7 +141,7 @@ void dump_ended(struct world *w, const struct manifest *m, const json_t *result,
                 const struct err *e)
 {
     if (m->name[0])
-        stored(w, m, result, e);
+        dump_end_stored(w, m, result, e);
     else
         dump_failed(w, result, e);
 }
@@ -160,7 +160,7 @@ void round_ended(struct world *w, const struct manifest *first, const json_t *re
     if (!begun && !e)
         return;
     if (first->name[0]) {
-        stored(w, first, result, e);
+        dump_end_stored(w, first, result, e);
     } else if (catalog_load(w->a->job.dirfd, w->cfg->name, &c, &why) < 0) {
         world_log_err(w, LOG_ERROR_, "the dumps of the new round", &why);
     } else {

@@ -59,7 +59,7 @@ static void by_interval(struct world *w)
 
 /* After a config change, a shorter interval may make a dump due at once. A dump that is already
  * due, such as the first one of a restored world, stays due. */
-static void restart(struct world *w)
+static void dumps_restart(struct world *w)
 {
     if (!mono_reached(clock_mono(), dumps.next))
         by_interval(w);
@@ -123,7 +123,7 @@ void dumps_due(mono_t when)
 }
 
 /* Reports a newest dump that is older than [dump] max_age. */
-static void timers(struct world *w, mono_t now)
+static void dumps_timers(struct world *w, mono_t now)
 {
     char t[TEXT_SHORT], headline[80];
     if (w->guard.state == GUARD_STANDBY) {
@@ -148,4 +148,4 @@ static void timers(struct world *w, mono_t now)
         notify_over(w, CONDITION_STALE, "there is a good dump again");
 }
 
-const struct part dumps_part = {.timers = timers, .restart = restart};
+const struct part dumps_part = {.timers = dumps_timers, .restart = dumps_restart};

@@ -101,13 +101,13 @@ static struct follower {
 
 /* Returns the maximum age in ms of a change that is not proven to be in the journal; -1 without a
  * follower or a proof. The proof of an earlier worker still holds when another one begins. */
-static int64_t lag(mono_t now)
+static int64_t follower_lag(mono_t now)
 {
     return follower.state != FOLLOWING || !follower.proven.ms ? -1
                                                               : mono_since(now, follower.proven);
 }
 
-/* Like lag(), but if the worker has not proven anything yet, counts from the time it began to read:
+/* Like follower_lag(), but if the worker has not proven anything yet, counts from the time it began to read:
  * there is no reason to warn before it had the time. */
 static int64_t lag_of_worker(mono_t now)
 {
@@ -116,7 +116,7 @@ static int64_t lag_of_worker(mono_t now)
                : mono_since(now, follower.at.marker_read ? follower.proven : follower.begun);
 }
 
-static json_t *status_json(const struct world *w)
+static json_t *follower_status_json(const struct world *w)
 {
     static const char *const names[] = {[IDLE] = "idle",
                                         [STARTING] = "starting",
@@ -124,7 +124,7 @@ static json_t *status_json(const struct world *w)
                                         [UNABLE] = "off",
                                         [FAILED] = "failed"};
     const struct condition *gap = &w->conditions[CONDITION_JOURNAL_GAP];
-    int64_t ms = lag(clock_mono());
+    int64_t ms = follower_lag(clock_mono());
     if (w->cfg->journal == JOURNAL_OFF)
         return json_null();
     json_t *o = json_pack("{s:s, s:s, s:o, s:b, s:o}", "mode",
@@ -147,7 +147,7 @@ static json_t *status_json(const struct world *w)
 
 double follower_behind_seconds(void)
 {
-    int64_t ms = lag(clock_mono());
+    int64_t ms = follower_lag(clock_mono());
     return ms < 0 ? -1 : (double)ms / 1000;
 }
 
@@ -180,14 +180,14 @@ bool follower_busy(const struct world *w)
 
 /* The next worker begins only after this one has ended, because two workers must not write the same
  * file. */
-static void restart(struct world *w)
+static void follower_restart(struct world *w)
 {
     if (follower.worker.pid && !follower.worker.stop_requested)
         end_worker(w, clock_mono());
     follower.next_start = clock_mono();
 }
 
-static void stop(struct world *w)
+static void follower_stop(struct world *w)
 {
     if (follower.worker.pid)
         kill_worker(w, IDLE);
@@ -201,7 +201,7 @@ static void back_off(void)
 /* Returns why the log does not lead from the newest dump to the current world; NULL if it does. It
  * does not lead across a restore that stopped before the time of the loss: on a new server, the
  * same file names belong to another log. */
-static const char *discontinuity(const struct world *w, const struct manifest *newest)
+static const char *follower_discontinuity(const struct world *w, const struct manifest *newest)
 {
     const struct state *s = &w->a->state;
     if (follower.position_lost)
@@ -229,7 +229,7 @@ static void start_worker(struct world *w, mono_t now)
                                 .board = follower.board,
                                 .dump_dirfd = w->a->job.dirfd,
                                 .log_broken = follower.log_broken};
-    if (newest && !discontinuity(w, newest)) {
+    if (newest && !follower_discontinuity(w, newest)) {
         args.from = newest->end;
         args.created_at = newest->log_created_at;
         memcpy(args.nonce, newest->nonce, sizeof args.nonce);
@@ -249,9 +249,9 @@ int64_t follower_unproven(const struct world *w)
 {
     const struct manifest *newest = dumps_newest();
     bool gap = w->conditions[CONDITION_JOURNAL_GAP].on || follower.gaps != follower.covered;
-    if (!newest || gap || follower.from_now || discontinuity(w, newest))
+    if (!newest || gap || follower.from_now || follower_discontinuity(w, newest))
         return -1;
-    return lag(clock_mono());
+    return follower_lag(clock_mono());
 }
 
 /* ---- gaps ---- */
@@ -282,7 +282,7 @@ static void dump_soon(struct world *w, bool first)
 static wall_t gap_moment(const struct follow_gap *gap)
 {
     wall_t now = clock_wall(), by_server = gap->by_statement ? gap->statement.before : gap->at;
-    int64_t ms = lag(clock_mono());
+    int64_t ms = follower_lag(clock_mono());
     if (ms < 0)
         ms = lag_of_worker(clock_mono());
     if (by_server.ms && by_server.ms <= now.ms)
@@ -447,14 +447,14 @@ static bool after_dump(const struct follow_emptied *e, const struct manifest *ne
 
 /* Returns whether the old change explains the loss better. The larger one of two losses since the
  * newest dump does, unless its rows are back; a TRUNCATE removes all rows. */
-static bool outweighs(const struct follow_emptied *old, const struct follow_emptied *e)
+static bool follower_outweighs(const struct follow_emptied *old, const struct follow_emptied *e)
 {
     const uint64_t lost = old->rows ? old->rows : old->before;
     return e->rows && after_dump(old, dumps_newest()) && old->back < lost / 2 &&
            (old->rows == 0 || old->rows > e->rows);
 }
 
-static bool same_place(const struct follow_emptied *a, const struct follow_emptied *b)
+static bool follower_same_place(const struct follow_emptied *a, const struct follow_emptied *b)
 {
     return a->pos == b->pos && strcmp(a->file, b->file) == 0;
 }
@@ -466,11 +466,11 @@ static void remember_change(const struct follow_emptied *e)
                                          !follower.changes[i].is.columns[0] != !e->columns[0]))
         i++;
     struct mass_change *c = &follower.changes[i];
-    if (i < follower.change_count && same_place(&c->is, e)) {
+    if (i < follower.change_count && follower_same_place(&c->is, e)) {
         c->is = *e;
         return;
     }
-    if (i < follower.change_count && outweighs(&c->is, e))
+    if (i < follower.change_count && follower_outweighs(&c->is, e))
         return;
     if (i == follower.change_count)
         follower.changes =
@@ -479,7 +479,7 @@ static void remember_change(const struct follow_emptied *e)
         .is = *e, .due = mono_add(clock_mono(), e->columns[0] ? 0 : REFILL_MS)};
 }
 
-static void progressed(struct world *w, const struct follow_progress *r)
+static void follower_progressed(struct world *w, const struct follow_progress *r)
 {
     const struct manifest *newest = dumps_newest();
     mono_t now = clock_mono();
@@ -494,8 +494,9 @@ static void progressed(struct world *w, const struct follow_progress *r)
     *(r->marker_read ? &follower.proven : &follower.begun) = r->proven;
     follower.at = *r;
     follower.reason[0] = '\0';
-    const char *why =
-        newest && !w->conditions[CONDITION_JOURNAL_GAP].on ? discontinuity(w, newest) : NULL;
+    const char *why = newest && !w->conditions[CONDITION_JOURNAL_GAP].on
+                          ? follower_discontinuity(w, newest)
+                          : NULL;
     if (why) {
         struct follow_gap gap = {.pos = r->pos};
         snprintf(gap.why, sizeof gap.why, "%s", why);
@@ -521,11 +522,11 @@ static void progressed(struct world *w, const struct follow_progress *r)
         notify_over(w, CONDITION_JOURNAL, "the journal is followed again");
 }
 
-static void reported(struct world *w, const struct follow_report *r)
+static void follower_reported(struct world *w, const struct follow_report *r)
 {
     for (size_t i = 0; i < r->emptied_count; i++)
         remember_change(&r->emptied[i]);
-    progressed(w, &r->at);
+    follower_progressed(w, &r->at);
 }
 
 /* Reads the worker's progress page. An entry counts only once all packets that the worker sent
@@ -538,10 +539,10 @@ static void look_at_board(struct world *w)
         now.packets > follower.packets)
         return;
     follower.board_seen = seen;
-    progressed(w, &now);
+    follower_progressed(w, &now);
 }
 
-static void unable(struct world *w, const struct follow_unable *u)
+static void follower_unable(struct world *w, const struct follow_unable *u)
 {
     char todo[800];
     bool news = strncmp(follower.reason, u->why, sizeof follower.reason - 1) != 0;
@@ -574,7 +575,7 @@ static void unable(struct world *w, const struct follow_unable *u)
         notify_over(w, CONDITION_JOURNAL, "no journal: %.600s", u->why);
 }
 
-static void failed(struct world *w, const struct follow_failure *failure)
+static void follower_failed(struct world *w, const struct follow_failure *failure)
 {
     const struct err *e = &failure->error;
     /* The log cannot be followed across a damaged event or a gap; reading it again does not
@@ -607,7 +608,7 @@ static void failed(struct world *w, const struct follow_failure *failure)
                 "the journal is not followed: %.560s", e->text);
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void follower_message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct follow_failure failure = {.files = false};
     const void *p;
@@ -618,17 +619,17 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         kill_worker(w, IDLE);
     } else if (!m) {
         err_set(&failure.error, ERR_SYSTEM, 0, "its process died");
-        failed(w, &failure);
+        follower_failed(w, &failure);
     } else if (m->type == FOLLOW_REPORT && (p = packet_struct(m, sizeof(struct follow_report)))) {
-        reported(w, p);
+        follower_reported(w, p);
     } else if (m->type == FOLLOW_GAP && (p = packet_struct(m, sizeof(struct follow_gap)))) {
         gap_reported(w, p);
     } else if (m->type == FOLLOW_UNABLE && (p = packet_struct(m, sizeof(struct follow_unable)))) {
-        unable(w, p);
+        follower_unable(w, p);
     } else if (m->type == FOLLOW_FAILED && (p = packet_struct(m, sizeof failure))) {
         memcpy(&failure, p, sizeof failure);
         worker_err_clean(&failure.error);
-        failed(w, &failure);
+        follower_failed(w, &failure);
     }
 }
 
@@ -891,7 +892,7 @@ void follower_dump_done(struct world *w)
     if (follower.worker.pid && follower.from_now && end->file[0]) {
         /* The worker did not begin at a dump. The next worker begins at this dump and reports later
          * gaps. */
-        restart(w);
+        follower_restart(w);
         follower.covered = follower.gaps;
     } else if (follower.worker.pid && w->cfg->journal == JOURNAL_FOLLOW) {
         worker_send_packet(follower.worker.fd, 0, "",
@@ -931,7 +932,7 @@ static void check_lag(struct world *w, mono_t now)
                     text_duration(limit, l));
 }
 
-static void timers(struct world *w, mono_t now)
+static void follower_timers(struct world *w, mono_t now)
 {
     bool wants = w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
     if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is not a failure */
@@ -953,16 +954,16 @@ static void timers(struct world *w, mono_t now)
         check_lag(w, now);
 }
 
-static void begin(struct world *w)
+static void follower_begin(struct world *w)
 {
-    world_worker(w, &follower.worker, "journal", message);
+    world_worker(w, &follower.worker, "journal", follower_message);
     follower.retry = RETRY_FIRST_MS;
 }
 
-const struct part follower_part = {.begin = begin,
-                                   .timers = timers,
-                                   .restart = restart,
+const struct part follower_part = {.begin = follower_begin,
+                                   .timers = follower_timers,
+                                   .restart = follower_restart,
                                    .opens_dirs = true,
-                                   .stop = stop,
+                                   .stop = follower_stop,
                                    .status = "journal",
-                                   .status_json = status_json};
+                                   .status_json = follower_status_json};

@@ -32,7 +32,7 @@ static struct history_file {
     mono_t next_publish, tidied; /* ms 0: not yet */
 } history;
 
-static void forget(void)
+static void history_file_forget(void)
 {
     history_place_free(&history.place);
     thinning_free(&history.lines);
@@ -40,7 +40,7 @@ static void forget(void)
     history.timeline = NULL;
 }
 
-static void see(void *arg, const json_t *record, const char *line)
+static void history_file_see(void *arg, const json_t *record, const char *line)
 {
     (void)arg;
     thinning_see(&history.lines, record, strlen(line) + 1);
@@ -51,21 +51,21 @@ static void see(void *arg, const json_t *record, const char *line)
 
 /* Reads the records that were appended since the last call, or the whole file if it was
  * replaced. */
-static int follow(int dirfd, struct err *e)
+static int supervisor_history_file_follow(int dirfd, struct err *e)
 {
     bool from_start;
     wall_t now = clock_wall();
     if (history.timeline && timeline_is_behind(history.timeline, now))
-        forget(); /* buckets that were counted by the old clock now lie in the future */
+        history_file_forget(); /* buckets that were counted by the old clock now lie in the future */
     if (!history.timeline)
         history.timeline = timeline_new(now);
     timeline_now(history.timeline, now);
-    int rc = history_read(dirfd, &history.place, &from_start, see, NULL, e);
+    int rc = history_read(dirfd, &history.place, &from_start, history_file_see, NULL, e);
     if (!from_start)
         return rc;
-    forget();
+    history_file_forget();
     history.timeline = timeline_new(now);
-    return history_read(dirfd, &history.place, &from_start, see, NULL, e);
+    return history_read(dirfd, &history.place, &from_start, history_file_see, NULL, e);
 }
 
 /* ---- thinning ---- */
@@ -76,7 +76,7 @@ struct thin {
     struct buf lines;
 };
 
-static void divide(void *arg, const json_t *record, const char *line)
+static void history_file_divide(void *arg, const json_t *record, const char *line)
 {
     struct thin *t = arg;
     if (t->line++ < t->cut) {
@@ -92,15 +92,15 @@ static void divide(void *arg, const json_t *record, const char *line)
 
 /* Replaces old records by one line per day. After a failure the file stays unchanged, and this is
  * tried again later. */
-static void thin(int dirfd)
+static void history_file_thin(int dirfd)
 {
     struct thin t = {.cut = thinning_cut(&history.lines, BYTES_MAX)};
     struct history_place place = {0};
     struct err ignored;
     bool from_start;
     t.gone = timeline_new((wall_t){CLOCK_WALL_MAX});
-    if (history_read(dirfd, &place, &from_start, divide, &t, &ignored) == 0 && t.lines.len &&
-        history_replace(dirfd, &place, &t.lines, &ignored) < 0)
+    if (history_read(dirfd, &place, &from_start, history_file_divide, &t, &ignored) == 0 &&
+        t.lines.len && history_replace(dirfd, &place, &t.lines, &ignored) < 0)
         log_line(LOG_WARN_, "the history cannot be compacted: %s", ignored.text);
     timeline_free(t.gone);
     history_place_free(&place);
@@ -117,15 +117,15 @@ void history_file_follow(int dump_dirfd)
 {
     struct err unread;
     mono_t now = clock_mono();
-    (void)follow(dump_dirfd, &unread);
+    (void)supervisor_history_file_follow(dump_dirfd, &unread);
     if (!history.tidied.ms)
         history.tidied = now;
     if (tidy_due(now)) {
         history.tidied = now;
         if (thinning_due(&history.lines, BYTES_MAX))
-            thin(dump_dirfd);
-        forget(); /* also removes buckets that a temporarily wrong clock left */
-        (void)follow(dump_dirfd, &unread);
+            history_file_thin(dump_dirfd);
+        history_file_forget(); /* also removes buckets that a temporarily wrong clock left */
+        (void)supervisor_history_file_follow(dump_dirfd, &unread);
     }
 }
 

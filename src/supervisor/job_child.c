@@ -41,7 +41,7 @@ static void child_stepping_back(void *arg)
     worker_send_packet(*(const int *)arg, JOB_STEPPING_BACK, "", 0);
 }
 
-static const char *longest(json_t *in)
+static const char *job_child_longest(json_t *in)
 {
     const char *key, *found = "";
     json_t *value;
@@ -58,14 +58,14 @@ static const char *longest(json_t *in)
 /* Shortens an answer that exceeds one packet, such as the plan of very many tables or the list of
  * very many dumps. Removes the longest members, or the end of a long text. The data that the
  * supervisor records and reports is kept. */
-static void shorten(struct action_context *a, json_t *result, const json_t *whole)
+static void job_child_shorten(struct action_context *a, json_t *result, const json_t *whole)
 {
     while (json_dumpb(whole, NULL, 0, JSON_COMPACT) > JOB_DONE_MAX && json_object_size(result)) {
         json_t *in = result, *value;
-        const char *key = longest(in);
+        const char *key = job_child_longest(in);
         while (json_object_size(value = json_object_get(in, key)) > 0) {
             in = value;
-            key = longest(in);
+            key = job_child_longest(in);
         }
         bool cut = json_string_length(value) > TEXT_KEPT;
         SCOPED(xfree) char *note =
@@ -108,7 +108,7 @@ int job_child(int fd, void *arg)
         json_object_set_new(done, "result", result);
     if (out.failed)
         json_object_set_new(done, "error", worker_err_json(&out.error));
-    shorten(a, result, o);
+    job_child_shorten(a, result, o);
     worker_send_json(fd, JOB_DONE, o);
     json_decref(o);
     return 0;

@@ -32,7 +32,7 @@
  *   jobs_message()   passes progress and notes to the clients, keeps the outcome; the last packet
  *                    ends the job
  *   jobs_died()      replaces the last packet if the child died without an outcome
- *   ended()          does what follows for the state, the dumps (dump_end.c), the world
+ *   jobs_ended()          does what follows for the state, the dumps (dump_end.c), the world
  *                    (restore_end.c), the journal, the guard and the history
  *
  * The child has a copy of all memory, and its changes there are lost when it exits. So the state
@@ -114,7 +114,7 @@ bool jobs_await_dir(void)
     return jobs.other_dir != NULL;
 }
 
-static json_t *status_json(const struct world *w)
+static json_t *jobs_status_json(const struct world *w)
 {
     (void)w;
     if (jobs.request.action == ACTION_NONE)
@@ -144,7 +144,7 @@ static void job_words(const struct request *r, char *out, size_t size)
 }
 
 /* Notifies the guard, once per restore. */
-static void announce(struct world *w)
+static void jobs_announce(struct world *w)
 {
     if (jobs.announced)
         return;
@@ -189,7 +189,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     log_line(r->action == ACTION_DUMP ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", words,
              r->automatic ? " by itself" : "");
     if (jobs.replaces_world && r->automatic)
-        announce(w);
+        jobs_announce(w);
     return 0;
 }
 
@@ -220,7 +220,7 @@ static void strip_action(struct err *e, const char *action)
 }
 
 /* Ends the job: after this, no job runs. */
-static void let_go(struct world *w, const struct request *r)
+static void jobs_let_go(struct world *w, const struct request *r)
 {
     set_request(w, &(struct request){0});
     if (request_swaps(r))
@@ -232,7 +232,7 @@ static void let_go(struct world *w, const struct request *r)
     w->status_dirty = w->poll_disk = true; /* the job may have found a damaged dump */
 }
 
-static void adopt(struct world *w, enum action action, const struct job_outcome *out)
+static void jobs_adopt(struct world *w, enum action action, const struct job_outcome *out)
 {
     if (out->new_state) {
         restore_adopt_state(w, action, jobs.began, &out->state);
@@ -243,8 +243,8 @@ static void adopt(struct world *w, enum action action, const struct job_outcome 
     }
 }
 
-static void record(struct world *w, const struct request *r, const json_t *result,
-                   const struct err *e)
+static void jobs_record(struct world *w, const struct request *r, const json_t *result,
+                        const struct err *e)
 {
     enum history_kind kind = history_of(r, result, e);
     if (kind == HISTORY_KINDS)
@@ -282,7 +282,7 @@ static void follow_up(struct world *w, const struct request *r, const struct man
  * - No job runs when the other parts learn of the end.
  * - The state describes the current world before the history and the guard read it.
  * - The journal restarts before the guard judges the restored world. */
-static void ended(struct world *w, struct job_outcome *out, const json_t *result)
+static void jobs_ended(struct world *w, struct job_outcome *out, const json_t *result)
 {
     struct request r = jobs.request;
     const struct err *e = out->failed ? &out->error : NULL;
@@ -291,13 +291,13 @@ static void ended(struct world *w, struct job_outcome *out, const json_t *result
     strip_action(&out->error, action_name(r.action));
     job_words(&r, words, sizeof words);
     snprintf(failed, sizeof failed, "%s failed", words);
-    let_go(w, &r);
+    jobs_let_go(w, &r);
     if (e && !quiet)
         world_log_err(w, LOG_ERROR_, failed, e);
     if (e && r.action == ACTION_TIDY)
         tidy_at(mono_add(clock_mono(), TIDY_FAILED_MS));
-    adopt(w, r.action, out);
-    record(w, &r, result, e);
+    jobs_adopt(w, r.action, out);
+    jobs_record(w, &r, result, e);
     /* --at restores up to the end of a second, which may include changes later than alive_at. */
     if (!e && request_swaps(&r))
         follower_restored(w, js_text(result, "dump"), (wall_t){jobs.alive_at.ms - 1000});
@@ -309,7 +309,7 @@ static void ended(struct world *w, struct job_outcome *out, const json_t *result
 
 /* Handles the worker's final packet. The clients receive the result after the supervisor has acted
  * on it. */
-static json_t *done(struct world *w, json_t *o, bool *last)
+static json_t *jobs_done(struct world *w, json_t *o, bool *last)
 {
     const struct err *e = &jobs.outcome.error;
     worker_end(&w->job_worker); /* the worker exits now; the loop reaps it later */
@@ -319,7 +319,7 @@ static json_t *done(struct world *w, json_t *o, bool *last)
         return NULL;
     }
     *last = true;
-    ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
+    jobs_ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
     return o;
 }
 
@@ -345,11 +345,11 @@ json_t *jobs_dir_changed(struct world *w, const struct err *why, bool *last)
     jobs.outcome.error = e;
     json_object_set_new(json_object_get(o, "done"), "error", worker_err_json(&e));
     *last = true;
-    ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
+    jobs_ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
     return o;
 }
 
-static void progress(struct world *w, json_t *part)
+static void jobs_progress(struct world *w, json_t *part)
 {
     json_object_set_new(part, "job", json_string(action_name(jobs.request.action)));
     json_decref(jobs.progress);
@@ -357,7 +357,7 @@ static void progress(struct world *w, json_t *part)
     /* A manual restore may be refused if the world is alive. It has really begun when it loads
      * rows. */
     if (jobs.replaces_world && strcmp(js_text(part, "phase"), "loading") == 0)
-        announce(w);
+        jobs_announce(w);
 }
 
 json_t *jobs_message(struct world *w, bool *last)
@@ -391,9 +391,9 @@ json_t *jobs_message(struct world *w, bool *last)
     }
     json_t *o = packet_json(&m, 0), *part;
     if (m.type == JOB_DONE && jobs.ended && o)
-        return done(w, o, last);
+        return jobs_done(w, o, last);
     if ((part = json_object_get(o, "progress")))
-        progress(w, part);
+        jobs_progress(w, part);
     else if ((part = json_object_get(o, "note")))
         log_line(LOG_NOTE_, "%s", json_string_value(part));
     else if ((part = json_object_get(o, "blocked"))) {
@@ -425,7 +425,7 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
                 WIFSIGNALED(wait_status) ? "signal" : "exit",
                 WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
     json_t *o = json_pack("{s:{s:o}}", "done", "error", worker_err_json(&out.error));
-    ended(w, &out, NULL); /* the next job tidies up what this one left in the server */
+    jobs_ended(w, &out, NULL); /* the next job tidies up what this one left in the server */
     return o;
 }
 
@@ -459,7 +459,7 @@ static void watch_stall(struct world *w, mono_t now)
 
 /* Starts the most urgent job that is due. Only one job runs at a time, in this order: restore,
  * tidy, dump, drill. */
-static void timers(struct world *w, mono_t now)
+static void jobs_timers(struct world *w, mono_t now)
 {
     struct err e;
     watch_stall(w, now);
@@ -500,4 +500,5 @@ static void timers(struct world *w, mono_t now)
     }
 }
 
-const struct part jobs_part = {.timers = timers, .status = "running", .status_json = status_json};
+const struct part jobs_part = {
+    .timers = jobs_timers, .status = "running", .status_json = jobs_status_json};

@@ -169,7 +169,7 @@ static void pause_for(struct child *c, int64_t ms)
 
 /* Checks a lease that is no longer ours. It is taken again only if no other machine has held it
  * since: the machine that holds, or held, a newer lease keeps the world. */
-static enum lease_result look_again(struct child *c, struct err *e)
+static enum lease_result lease_look_again(struct child *c, struct err *e)
 {
     struct lease_record *r = &c->report.record;
     const struct state *s = &c->w->a->state;
@@ -223,7 +223,7 @@ static void try_once(struct child *c)
         got = lease_renew(c->lease, &c->grant, &e);
     if (got == LEASE_HELD) {
         err_clear(&e);
-        got = look_again(c, &e);
+        got = lease_look_again(c, &e);
     }
     if (got == LEASE_OK) {
         c->report.standing = HOLDS;
@@ -246,7 +246,7 @@ static bool has_lease(const struct world *w)
     return w->cfg->standby.lease != LEASE_NONE;
 }
 
-static int child_main(int fd, void *arg)
+static int lease_child_main(int fd, void *arg)
 {
     static struct child c; /* static, so that no byte of the packet is uninitialized */
     c.fd = fd;
@@ -284,7 +284,7 @@ int leases_begin(struct world *w, struct err *e)
     return 0;
 }
 
-static void stop(struct world *w)
+static void lease_stop(struct world *w)
 {
     (void)w;
     /* An interrupted renewal either took effect or did not; both are safe. */
@@ -292,9 +292,9 @@ static void stop(struct world *w)
     lease_table_stop();
 }
 
-static void restart(struct world *w)
+static void lease_restart(struct world *w)
 {
-    stop(w);
+    lease_stop(w);
     leases.next_start = clock_mono();
 }
 
@@ -382,7 +382,7 @@ static void judge_takeable(struct world *w)
         notify_over(w, CONDITION_LEASE, "the lease could be taken over again");
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void lease_message(struct world *w, struct worker *v, const struct packet *m)
 {
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     if (!m)
@@ -416,7 +416,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     judge_takeable(w);
 }
 
-static int64_t silent(const struct world *w)
+static int64_t lease_silent(const struct world *w)
 {
     int64_t asks = RECORD_MS + 2 * RECORD_TIMEOUT;
     return has_lease(w) && w->cfg->standby.ttl > asks ? w->cfg->standby.ttl : asks;
@@ -424,7 +424,7 @@ static int64_t silent(const struct world *w)
 
 /* Rule 4: a machine that was replaced becomes a standby without a command. Its rows are saved and
  * its tables are set aside, which needs the server. */
-static void set_aside(struct world *w, mono_t now)
+static void lease_set_aside(struct world *w, mono_t now)
 {
     struct request r = {.action = ACTION_DEMOTE, .automatic = true};
     struct err e;
@@ -443,7 +443,7 @@ static void set_aside(struct world *w, mono_t now)
         world_log_err(w, LOG_ERROR_, "setting the world aside", &e);
 }
 
-static void timers(struct world *w, mono_t now)
+static void lease_timers(struct world *w, mono_t now)
 {
     struct err e;
     if (!has_lease(w) || state_standby(&w->a->state, w->cfg))
@@ -457,21 +457,21 @@ static void timers(struct world *w, mono_t now)
         leases.last = (struct report){0};
         lease_table_expect(!standby);
         if (standby) {
-            stop(w);
+            lease_stop(w);
             fence_shut(true); /* the worker may have been about to open the fence */
         }
-        restart(w);
+        lease_restart(w);
     }
     /* A working worker is never silent for so long, because each of its requests has a timeout. */
-    if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * silent(w)) {
+    if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * lease_silent(w)) {
         log_line(LOG_WARN_, "the lease worker made no progress and was ended");
-        stop(w);
+        lease_stop(w);
     }
     if (!leases.worker.pid && !leases.standby && !w->stopping &&
         mono_reached(now, leases.next_start)) {
         leases.next_start = mono_add(now, START_MS);
         leases.sent = w->a->state.generation;
-        if (worker_start(&leases.worker, child_main, w, false, &e) < 0)
+        if (worker_start(&leases.worker, lease_child_main, w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the lease", &e);
     }
     /* A restore has raised the generation, and the lease contains it. */
@@ -480,7 +480,7 @@ static void timers(struct world *w, mono_t now)
                            sizeof w->a->state.generation) == 0)
         leases.sent = w->a->state.generation;
     w->status_dirty |= leases_decide(w);
-    set_aside(w, now);
+    lease_set_aside(w, now);
 }
 
 /* Returns how long the loop may sleep. It wakes when the lease ends, to remove the flag before a
@@ -493,7 +493,7 @@ int64_t leases_sleep(mono_t now, int64_t ms)
 
 /* ---- what is shown ---- */
 
-static json_t *status_json(const struct world *w)
+static json_t *lease_status_json(const struct world *w)
 {
     static const char *const states[] = {"held", "doubtful", "gone"};
     const struct report *r = &leases.last;
@@ -521,16 +521,16 @@ static json_t *status_json(const struct world *w)
     return o;
 }
 
-static void begin(struct world *w)
+static void lease_begin(struct world *w)
 {
-    world_worker(w, &leases.worker, "lease", message);
+    world_worker(w, &leases.worker, "lease", lease_message);
     lease_table_begin(w);
 }
 
-const struct part leases_part = {.begin = begin,
-                                 .timers = timers,
-                                 .restart = restart,
+const struct part leases_part = {.begin = lease_begin,
+                                 .timers = lease_timers,
+                                 .restart = lease_restart,
                                  .opens_dirs = true,
-                                 .stop = stop,
+                                 .stop = lease_stop,
                                  .status = "lease",
-                                 .status_json = status_json};
+                                 .status_json = lease_status_json};

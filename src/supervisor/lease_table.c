@@ -52,7 +52,7 @@ static int write_once(struct child *c, const struct renewal *r, struct err *e)
     return fence_is_shut() ? db_lease_end(c->db, cfg->schema, e) : 0;
 }
 
-static void renew(struct child *c, const struct renewal *r)
+static void lease_table_renew(struct child *c, const struct renewal *r)
 {
     struct err e = {0};
     if (write_once(c, r, &e) == 0) {
@@ -66,7 +66,7 @@ static void renew(struct child *c, const struct renewal *r)
     c->said = e;
 }
 
-static int child_main(int fd, void *arg)
+static int lease_table_child_main(int fd, void *arg)
 {
     struct child c = {.w = arg};
     struct renewal newest = {0};
@@ -79,7 +79,7 @@ static int child_main(int fd, void *arg)
         const struct renewal *r;
         if (poll(&p, 1, newest.number ? 0 : -1) <= 0) {
             if (newest.number) {
-                renew(&c, &newest);
+                lease_table_renew(&c, &newest);
                 worker_send_packet(fd, WRITTEN, NULL, 0);
             }
             newest.number = 0;
@@ -102,14 +102,14 @@ void lease_table_write(struct world *w, uint64_t number, mono_t until)
     if (writer.fd >= 0 && worker_send_packet(writer.fd, RENEWED, &r, sizeof r) == 0)
         return;
     lease_table_stop();
-    if (worker_start(&writer, child_main, w, false, &e) < 0)
+    if (worker_start(&writer, lease_table_child_main, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the writer of worldkeeper_lease", &e);
     else
         /* If sending fails, the next renewal is written. */
         worker_send_packet(writer.fd, RENEWED, &r, sizeof r);
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void lease_table_message(struct world *w, struct worker *v, const struct packet *m)
 {
     (void)w;
     if (!m)
@@ -120,7 +120,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
 
 void lease_table_begin(struct world *w)
 {
-    world_worker(w, &writer, "lease-table", message);
+    world_worker(w, &writer, "lease-table", lease_table_message);
 }
 
 bool lease_table_tried(void)

@@ -39,7 +39,7 @@
 #include "supervisor/write_back.h"
 
 /* One iteration: poll, handle what arrived (handle_poll()), then the timers of all parts in a fixed
- * order (timers()). Work that must happen in this iteration, but not at once, is a flag in struct
+ * order (loop_timers()). Work that must happen in this iteration, but not at once, is a flag in struct
  * world. No part calls back into the loop. */
 
 /* The guard expects a tick at least once a second (GUARD_TICK). */
@@ -84,7 +84,7 @@ static void report_ready(struct world *w)
 /* ---- from one part to another ---- */
 
 /* The guard judges first, because the time of the next probe depends on its decision. */
-static void judged(struct world *w, const struct judgement *j)
+static void loop_judged(struct world *w, const struct judgement *j)
 {
     mono_t now = clock_mono();
     world_event(w, &(struct guard_event){.type = GUARD_PROBED, .judgement = j});
@@ -108,7 +108,7 @@ static void job_message(struct world *w)
 
 /* Reaps workers. Only the job and the disk writer are handled here: the end of other workers is
  * noticed by their sockets. */
-static void reap(struct world *w)
+static void loop_reap(struct world *w)
 {
     int status;
     pid_t pid;
@@ -129,7 +129,7 @@ static void reap(struct world *w)
 /* ---- signals and time ---- */
 
 /* Begins to stop. The loop continues until the job has ended or is killed at the deadline; see
- * finished(). */
+ * loop_finished(). */
 static void begin_stop(struct world *w)
 {
     if (w->stopping)
@@ -196,7 +196,7 @@ static const struct part *const parts[] = {
     &disk_part,    &notifier_part,       &recorder_part,    &publisher_part,
     NULL};
 
-static void timers(struct world *w)
+static void loop_timers(struct world *w)
 {
     struct judgement j;
     reload_timers(w);
@@ -213,7 +213,7 @@ static void timers(struct world *w)
     if (mono_since(now, loop.began) > READY_MS)
         report_ready(w);
     if (prober_timers(w, now, &j))
-        judged(w, &j);
+        loop_judged(w, &j);
     for (size_t i = 0; parts[i]; i++)
         if (parts[i]->timers)
             parts[i]->timers(w, now);
@@ -251,7 +251,7 @@ static void handle_poll(struct world *w, const struct pollfd *p)
     struct judgement j;
     enum file_dir_place place;
     if (p[POLL_PROBE].revents && prober_message(w, &j))
-        judged(w, &j);
+        loop_judged(w, &j);
     if (p[POLL_DISK].revents && disk_message(w, &place))
         reload_check_place(w, place);
     if (p[POLL_JOB].revents)
@@ -267,7 +267,7 @@ static void handle_poll(struct world *w, const struct pollfd *p)
         struct signalfd_siginfo si;
         while (read(loop.signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
             if (si.ssi_signo == SIGCHLD)
-                reap(w);
+                loop_reap(w);
             else if (si.ssi_signo != SIGHUP)
                 begin_stop(w);
             else if (!w->stopping)
@@ -278,7 +278,7 @@ static void handle_poll(struct world *w, const struct pollfd *p)
 
 /* Returns whether the loop may end. The follower still writes what it has read; what it has not
  * written by the deadline is lost. */
-static bool finished(struct world *w)
+static bool loop_finished(struct world *w)
 {
     mono_t now = clock_mono();
     if (!w->stopping)
@@ -290,10 +290,10 @@ static bool finished(struct world *w)
     return mono_reached(now, mono_add(loop.stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
 }
 
-static void run(struct world *w)
+static void loop_run(struct world *w)
 {
     struct pollfd p[POLL_COUNT];
-    while (!finished(w)) {
+    while (!loop_finished(w)) {
         mono_t before = clock_mono();
         /* Sleep until the next tick, probe or timeout, whichever comes first. */
         int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(before, loop.last_tick),
@@ -320,7 +320,7 @@ static void run(struct world *w)
         }
         if (n > 0)
             handle_poll(w, p);
-        timers(w);
+        loop_timers(w);
         int64_t overslept = n == 0 ? mono_since(woke, before) - ms : 0;
         publish_late(overslept + mono_since(clock_mono(), woke));
         if (loop.next_watchdog.ms && mono_reached(woke, loop.next_watchdog)) {
@@ -349,7 +349,7 @@ static int open_signals(struct err *e)
 }
 
 /* Loads the state of the disk: dumps, the last ALIVE, an interrupted restore. */
-static int recall(struct world *w, struct err *e)
+static int loop_recall(struct world *w, struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};
     SCOPED(pending_free) struct pending p = {0};
@@ -441,7 +441,7 @@ static void keep_world(struct world *w)
                                      .pause_ms = s->pause_until.ms ? left : 0,
                                      .pause_by_wall = true,
                                      .text = "paused before the supervisor was started again"});
-    run(w);
+    loop_run(w);
     publish_status(w);
     for (size_t i = 0; parts[i]; i++)
         if (parts[i]->stop)
@@ -460,7 +460,7 @@ int world_run(struct action_context *a, struct config *cfg, struct err *e)
     int rc = holdings_take(w, e) < 0 || open_signals(e) < 0 ? -1 : 0;
     if (rc == 0) {
         fault_supervisor(getpid());
-        rc = recall(w, e) < 0 || leases_begin(w, e) < 0 || disk_start(w, e) < 0 ? -1 : 0;
+        rc = loop_recall(w, e) < 0 || leases_begin(w, e) < 0 || disk_start(w, e) < 0 ? -1 : 0;
     }
     if (rc == 0)
         keep_world(w);

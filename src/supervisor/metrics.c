@@ -156,7 +156,7 @@ struct family {
 
 /* Appends a label. The text format allows any UTF-8 in its value; only these three characters are
  * escaped. */
-static void add_label(struct buf *b, const char *name, size_t len, const char *value)
+static void metrics_add_label(struct buf *b, const char *name, size_t len, const char *value)
 {
     buf_add(b, name, len);
     buf_adds(b, "=\"");
@@ -173,8 +173,8 @@ static void add_label(struct buf *b, const char *name, size_t len, const char *v
 
 /* Writes one sample. `element`: the object whose members become labels, or NULL; `le`: the limit of
  * a bucket, or NULL. */
-static void sample(struct family *f, const char *suffix, const json_t *element, const char *le,
-                   double value)
+static void metrics_sample(struct family *f, const char *suffix, const json_t *element,
+                           const char *le, double value)
 {
     const struct metric *m = f->metric;
     if (!f->begun)
@@ -182,26 +182,26 @@ static void sample(struct family *f, const char *suffix, const json_t *element, 
                    m->name, m->type);
     f->begun = true;
     buf_printf(f->out, "worldkeeper_%s%s{", m->name, suffix);
-    add_label(f->out, "world", strlen("world"), f->world);
+    metrics_add_label(f->out, "world", strlen("world"), f->world);
     const char *label = m->path + strcspn(m->path, " ");
     for (label += strspn(label, " "); *label;) {
         size_t len = strcspn(label, " "), name = strcspn(label, " =");
         const char *from = label[name] == '=' ? label + name + 1 : label;
         SCOPED(xfree) char *member = xstrndup(from, (size_t)(label + len - from));
         buf_addc(f->out, ',');
-        add_label(f->out, label, name, js_text(element, member));
+        metrics_add_label(f->out, label, name, js_text(element, member));
         label += len + strspn(label + len, " ");
     }
     if (le) {
         buf_addc(f->out, ',');
-        add_label(f->out, "le", strlen("le"), le);
+        metrics_add_label(f->out, "le", strlen("le"), le);
     }
     buf_printf(f->out, "} %.3f\n", value);
 }
 
 /* Converts a value to a number; returns false if it is unknown. Flags become 0 and 1, times become
  * seconds. */
-static bool number_of(const json_t *value, double *out)
+static bool metrics_number_of(const json_t *value, double *out)
 {
     wall_t at;
     *out = json_is_true(value) ? 1 : json_number_value(value);
@@ -213,7 +213,8 @@ static bool number_of(const json_t *value, double *out)
     return true;
 }
 
-static void follow(struct family *f, const char *path, const json_t *value, const json_t *element)
+static void metrics_follow(struct family *f, const char *path, const json_t *value,
+                           const json_t *element)
 {
     double number;
     while (value && *path && *path != ' ') {
@@ -226,7 +227,7 @@ static void follow(struct family *f, const char *path, const json_t *value, cons
             size_t i;
             json_array_foreach(value, i, each)
             {
-                follow(f, path + strlen("[]."), each, each);
+                metrics_follow(f, path + strlen("[]."), each, each);
             }
             return;
         }
@@ -237,23 +238,23 @@ static void follow(struct family *f, const char *path, const json_t *value, cons
         const json_t *buckets = json_object_get(value, "buckets"), *bucket;
         double count = 0, sum;
         size_t i;
-        if (json_array_size(buckets) && number_of(json_object_get(value, "sum"), &sum)) {
+        if (json_array_size(buckets) && metrics_number_of(json_object_get(value, "sum"), &sum)) {
             json_array_foreach(buckets, i, bucket)
             {
-                number_of(json_object_get(bucket, "count"), &count);
-                sample(f, "_bucket", NULL, js_text(bucket, "le"), count);
+                metrics_number_of(json_object_get(bucket, "count"), &count);
+                metrics_sample(f, "_bucket", NULL, js_text(bucket, "le"), count);
             }
-            sample(f, "_sum", NULL, NULL, sum);
-            sample(f, "_count", NULL, NULL, count);
+            metrics_sample(f, "_sum", NULL, NULL, sum);
+            metrics_sample(f, "_count", NULL, NULL, count);
         }
-    } else if (number_of(value, &number))
-        sample(f, "", element, NULL, number);
+    } else if (metrics_number_of(value, &number))
+        metrics_sample(f, "", element, NULL, number);
 }
 
 void metrics_text(const char *world, const json_t *status, struct buf *out)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct family f = {.metric = &table[i], .world = world, .out = out};
-        follow(&f, table[i].path, status, NULL);
+        metrics_follow(&f, table[i].path, status, NULL);
     }
 }

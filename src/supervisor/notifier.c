@@ -91,7 +91,7 @@ struct sent {
 
 /* An alert waits for each channel that lacks it, so the longest backlog is the number of waiting
  * alerts. */
-static json_t *status_json(const struct world *w)
+static json_t *notifier_status_json(const struct world *w)
 {
     json_t *channels = json_object();
     size_t most = 0;
@@ -252,7 +252,7 @@ static const char *name_delivery(const struct world *w, enum alert_channel ch)
 
 /* If a webhook has another name, it starts from scratch; the figures and alerts of the old one do
  * not count for it. */
-static void restart(struct world *w)
+static void notifier_restart(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
         struct delivery *d = &notifier.deliveries[ch];
@@ -298,7 +298,7 @@ static void close_incident(const char *name)
 /* Composes an alert for the open incident with this name, or for the one that it would open.
  * `exposed`: the alert says what a loss now would cost. The result is JSON, exactly as it is stored
  * and sent; nothing is looked up later. */
-static json_t *compose(struct world *w, const char *name, struct alert *al, bool exposed)
+static json_t *notifier_compose(struct world *w, const char *name, struct alert *al, bool exposed)
 {
     SCOPED(buf_free) struct buf todo = {0}, loss = {0};
     const struct incident *open = incident_find(&notifier.incidents, name);
@@ -314,8 +314,8 @@ static json_t *compose(struct world *w, const char *name, struct alert *al, bool
 }
 
 /* Queues an alert, which opens the incident with this name or, with `closes`, closes it. */
-static void send(struct world *w, const char *name, json_t *alert /* taken */, unsigned event,
-                 bool closes)
+static void notifier_send(struct world *w, const char *name, json_t *alert /* taken */,
+                          unsigned event, bool closes)
 {
     if (closes) {
         close_incident(name);
@@ -385,7 +385,7 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
                        .todo = n->todo,
                        .urgent = kind != GUARD_ALERT_REMINDER};
     if (alert_wanted(w->cfg, event))
-        send(w, name, compose(w, name, &al, on), event, !on);
+        notifier_send(w, name, notifier_compose(w, name, &al, on), event, !on);
     else if (!on)
         close_incident(name);
 }
@@ -455,7 +455,7 @@ void notify_started(struct world *w, wall_t last_sign)
     if (last_sign.ms)
         log_line(LOG_WARN_, "%s", words.what);
     if (alert_wanted(w->cfg, EVENT_STARTED))
-        send(w, "start", compose(w, "start", &al, false), EVENT_STARTED, true);
+        notifier_send(w, "start", notifier_compose(w, "start", &al, false), EVENT_STARTED, true);
     notify_over(w, CONDITION_REFUSED, "the config is accepted");
 }
 
@@ -472,7 +472,7 @@ void notify_event(struct world *w, const char *name, unsigned event, const char 
     history_add(w, HISTORY_CONDITION,
                 json_pack("{s:s, s:b, s:o}", "condition", name, "on", 1, "what", js_clean(what)));
     if (alert_wanted(w->cfg, event))
-        send(w, name, compose(w, name, &al, true), event, true);
+        notifier_send(w, name, notifier_compose(w, name, &al, true), event, true);
 }
 
 /* Sends an alert about the world's own state, which includes the one that was held back. */
@@ -488,7 +488,8 @@ static void send_guard(struct world *w, struct alert *al, bool closes)
         incident_open(&notifier.incidents, WORLD_INCIDENT, js_text(notifier.held, "incident"),
                       al->event);
     notifier.held = NULL;
-    send(w, WORLD_INCIDENT, compose(w, WORLD_INCIDENT, al, !closes), al->event, closes);
+    notifier_send(w, WORLD_INCIDENT, notifier_compose(w, WORLD_INCIDENT, al, !closes), al->event,
+                  closes);
 }
 
 static void send_held(struct world *w)
@@ -496,7 +497,7 @@ static void send_held(struct world *w)
     json_t *held = notifier.held;
     notifier.held = NULL;
     if (held)
-        send(w, WORLD_INCIDENT, held, EVENT_RESTORING, false);
+        notifier_send(w, WORLD_INCIDENT, held, EVENT_RESTORING, false);
 }
 
 /* Ends the hold if the restore ended without an alert about the world, or with one that the config
@@ -553,7 +554,7 @@ void notify_guard(struct world *w, const struct words_facts *facts)
          * minute, or if an operator started it and sees it begin. */
         if (alert_wanted(w->cfg, EVENT_RESTORING)) {
             json_decref(notifier.held);
-            notifier.held = compose(w, WORLD_INCIDENT, &al, false);
+            notifier.held = notifier_compose(w, WORLD_INCIDENT, &al, false);
             notifier.held_until =
                 mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
         }
@@ -646,7 +647,7 @@ static void partly_delivered(struct world *w, enum alert_channel ch, const struc
 
 /* Handles an accepted message. If some recipients of a mail refused it permanently, that is logged
  * and the mail counts as delivered. */
-static void delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
+static void notifier_delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
 {
     struct delivery *d = &notifier.deliveries[ch];
     d->sent_count++;
@@ -669,7 +670,7 @@ static void delivered(struct world *w, enum alert_channel ch, bool ok, const str
 
 /* Handles the result of a delivery. A delivery sends one message; afterwards its worker is always
  * killed. */
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void notifier_message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct delivery *d = notifier.deliveries;
     enum alert_channel ch = 0;
@@ -690,7 +691,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     if (s.accepted && d->left)
         partly_delivered(w, ch, &s.error);
     else if (s.accepted)
-        delivered(w, ch, s.ok, &s.error);
+        notifier_delivered(w, ch, s.ok, &s.error);
     else
         delivery_failed(w, ch, s.retry_after, &s.error);
     json_decref(d->left);
@@ -748,7 +749,7 @@ struct disk_marks notify_marks(void)
     return marks;
 }
 
-static void timers(struct world *w, mono_t now)
+static void notifier_timers(struct world *w, mono_t now)
 {
     if (notifier.held && mono_reached(now, notifier.held_until))
         send_held(w);
@@ -771,27 +772,28 @@ void notify_heartbeat_now(void)
 }
 
 /* Kills the running deliveries, and marks those that are already done. */
-static void stop(struct world *w)
+static void notifier_stop(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {
         struct delivery *d = &notifier.deliveries[ch];
         if (ch != ALERT_HEARTBEAT && d->worker.fd >= 0)
-            world_hear(w, &d->worker, message); /* mark what was sent; the rest stays queued */
+            world_hear(w, &d->worker,
+                       notifier_message); /* mark what was sent; the rest stays queued */
         worker_stop(&d->worker, SIGKILL);
     }
 }
 
-static void begin(struct world *w)
+static void notifier_begin(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++)
-        world_worker(w, &notifier.deliveries[ch].worker, name_delivery(w, ch), message);
+        world_worker(w, &notifier.deliveries[ch].worker, name_delivery(w, ch), notifier_message);
     notifier.next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
 }
 
-const struct part notifier_part = {.begin = begin,
-                                   .timers = timers,
-                                   .restart = restart,
+const struct part notifier_part = {.begin = notifier_begin,
+                                   .timers = notifier_timers,
+                                   .restart = notifier_restart,
                                    .opens_dirs = true,
-                                   .stop = stop,
+                                   .stop = notifier_stop,
                                    .status = "alerts",
-                                   .status_json = status_json};
+                                   .status_json = notifier_status_json};

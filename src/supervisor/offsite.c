@@ -97,7 +97,7 @@ struct child {
 };
 
 /* Sends the report. One-time events are then cleared, so that they are reported once. */
-static void send_report(struct child *c)
+static void offsite_send_report(struct child *c)
 {
     worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
     c->report.failed = false;
@@ -107,7 +107,7 @@ static void send_report(struct child *c)
 
 /* Called during an upload. Reports regularly, so that the supervisor does not take this worker for
  * a hanging one. */
-static int look(void *arg, uint64_t bytes, struct err *e)
+static int offsite_look(void *arg, uint64_t bytes, struct err *e)
 {
     (void)e;
     struct child *c = arg;
@@ -127,7 +127,7 @@ static int look(void *arg, uint64_t bytes, struct err *e)
         c->report.sending = true;
         if (c->u.figures.known)
             c->report.is = c->u.figures;
-        send_report(c);
+        offsite_send_report(c);
     }
     return 0;
 }
@@ -180,7 +180,7 @@ static int record_life(struct child *c, const struct transfer *t, const struct s
     return lives_save(c->u.dirfd, &next, e);
 }
 
-static int whose(void *arg, const struct transfer *t, struct err *e)
+static int offsite_whose(void *arg, const struct transfer *t, struct err *e)
 {
     struct child *c = arg;
     struct state s;
@@ -227,7 +227,7 @@ static void trim_record(struct child *c)
 }
 
 /* Handles a failed step; returns how long to wait in ms. */
-static int64_t failed(struct child *c, enum remote_result got, const struct err *e)
+static int64_t offsite_failed(struct child *c, enum remote_result got, const struct err *e)
 {
     int64_t asked = c->u.t.store ? remote_pause(c->u.t.store) : 0;
     c->report.failed = c->report.trouble = true;
@@ -240,7 +240,7 @@ static int64_t failed(struct child *c, enum remote_result got, const struct err 
 }
 
 /* Runs one step; returns how long to wait in ms. */
-static int64_t step(struct child *c)
+static int64_t offsite_step(struct child *c)
 {
     struct err e = {0};
     bool more = false;
@@ -248,7 +248,7 @@ static int64_t step(struct child *c)
     enum remote_result got =
         c->role == DUMPS ? upload_dumps(&c->u, &more, &e) : upload_segments(&c->u, &more, &e);
     if (got != REMOTE_OK)
-        return failed(c, got, &e);
+        return offsite_failed(c, got, &e);
     c->pause = 0;
     const struct upload *u = &c->u;
     c->report.is = u->figures;
@@ -272,7 +272,7 @@ static int64_t step(struct child *c)
     return more ? 0 : c->role == DUMPS ? DUMPS_TICK_MS : TICK_MS;
 }
 
-static int run_child(int fd, struct world *w, unsigned role)
+static int offsite_run_child(int fd, struct world *w, unsigned role)
 {
     static struct child c; /* static, so that no byte of the packet is uninitialized */
     c.fd = fd;
@@ -281,17 +281,18 @@ static int run_child(int fd, struct world *w, unsigned role)
     uint64_t *rate = &w->cfg->offsite.max_rate;
     if (*rate && w->cfg->journal == JOURNAL_FOLLOW && w->cfg->offsite.segments)
         *rate = role == DUMPS ? *rate - *rate / 4 : *rate / 4;
-    c.u = (struct upload){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .look = look, .look_arg = &c};
+    c.u = (struct upload){
+        .cfg = w->cfg, .dirfd = w->a->job.dirfd, .look = offsite_look, .look_arg = &c};
     if (w->cfg->standby.given) {
-        c.u.whose = whose;
+        c.u.whose = offsite_whose;
         c.u.whose_each = w->cfg->standby.lease == LEASE_NONE;
     }
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t wait = step(&c);
+        int64_t wait = offsite_step(&c);
         if (wait > 0)
             c.report.sending = false;
-        send_report(&c);
+        offsite_send_report(&c);
         if (poll(&p, 1, (int)wait) > 0)
             /* Nothing is ever sent to this worker, so the supervisor has closed the socket. */
             return 0;
@@ -300,12 +301,12 @@ static int run_child(int fd, struct world *w, unsigned role)
 
 static int send_dumps(int fd, void *arg)
 {
-    return run_child(fd, arg, DUMPS);
+    return offsite_run_child(fd, arg, DUMPS);
 }
 
 static int send_segments(int fd, void *arg)
 {
-    return run_child(fd, arg, SEGMENTS);
+    return offsite_run_child(fd, arg, SEGMENTS);
 }
 
 /* ---- the supervisor ---- */
@@ -316,7 +317,7 @@ static void end_sender(struct sender *s)
     s->last = (struct report){0};
 }
 
-static void stop(struct world *w)
+static void offsite_stop(struct world *w)
 {
     (void)w;
     for (unsigned i = 0; i < SENDERS; i++)
@@ -330,16 +331,16 @@ static void end_conditions(struct world *w, const char *why)
         notify_over(w, of[i], "%s", why);
 }
 
-static void restart(struct world *w)
+static void offsite_restart(struct world *w)
 {
-    stop(w);
+    offsite_stop(w);
     for (unsigned i = 0; i < SENDERS; i++)
         offsite.senders[i].next_start = clock_mono();
 }
 
 /* Returns whether worker `i` may run. A machine whose fence is closed, or that is a standby, must
  * not write where another machine stores its world. */
-static bool wanted(const struct world *w, unsigned i)
+static bool offsite_wanted(const struct world *w, unsigned i)
 {
     const struct config *c = w->cfg;
     return c->offsite.url && fence_open() && !state_standby(&w->a->state, c) &&
@@ -357,7 +358,7 @@ static bool is_known(unsigned i)
 /* Returns the report of the worker that is in trouble; NULL: none. A worker that makes no copies
  * comes first, because a bad item in the store may stay there for good. Then dumps come first:
  * without them the journal is useless. */
-static const struct report *trouble(void)
+static const struct report *offsite_trouble(void)
 {
     const struct report *found = NULL;
     for (unsigned i = 0; i < SENDERS; i++) {
@@ -368,9 +369,9 @@ static const struct report *trouble(void)
     return found;
 }
 
-static void judge(struct world *w)
+static void offsite_judge(struct world *w)
 {
-    const struct report *r = trouble();
+    const struct report *r = offsite_trouble();
     char key[CONDITION_KEY];
     bool away = condition_lasts(&offsite.away_since, r && r->away, AWAY_MS, clock_mono());
     if (r && r->away && !away)
@@ -395,13 +396,13 @@ static void judge(struct world *w)
 
 /* Returns the age in seconds of the oldest item that is newer than everything stored; -1: not
  * known. */
-static int64_t behind_seconds(const struct world *w)
+static int64_t supervisor_offsite_behind_seconds(const struct world *w)
 {
     int64_t most = 0, now = clock_wall().ms;
     for (unsigned i = 0; i < SENDERS; i++) {
         const struct report *r = &offsite.senders[i].last;
         int64_t is = r->is.since.ms && now > r->is.since.ms ? (now - r->is.since.ms) / 1000 : 0;
-        if (wanted(w, i) && !is_known(i))
+        if (offsite_wanted(w, i) && !is_known(i))
             return -1;
         most = is > most ? is : most;
     }
@@ -411,9 +412,9 @@ static int64_t behind_seconds(const struct world *w)
 /* Reports uploads that succeed but are too slow. If uploads fail, CONDITION_OFFSITE says more. */
 static void judge_late(struct world *w)
 {
-    int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
+    int64_t behind = supervisor_offsite_behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
     char t[TEXT_SHORT];
-    const struct report *r = trouble();
+    const struct report *r = offsite_trouble();
     if (behind > limit && (!r || r->made))
         notify_open(w, CONDITION_OFFSITE_LATE, NULL,
                     "the newest dump is sent first; dumps stay in the dump directory",
@@ -427,7 +428,7 @@ static void judge_late(struct world *w)
                     "the copies on the other machine are as new as they have to be");
 }
 
-static void take_report(struct world *w, struct sender *s, const struct report *r)
+static void offsite_take_report(struct world *w, struct sender *s, const struct report *r)
 {
     struct report *last = &s->last;
     bool news = r->is.known != last->is.known || r->is.waiting != last->is.waiting ||
@@ -445,34 +446,34 @@ static void take_report(struct world *w, struct sender *s, const struct report *
                     json_pack("{s:b, s:o, s:I, s:f}", "ok", true, "dump", js_clean(r->done),
                               "bytes", (json_int_t)r->bytes, "seconds", (double)r->took_ms / 1000));
     if (r->is.known || r->trouble)
-        judge(w);
+        offsite_judge(w);
     judge_late(w);
 }
 
 /* Handles a worker that ended. The failure is shown until the next worker reports. */
-static void worker_lost(struct world *w, struct sender *s, const char *how)
+static void offsite_worker_lost(struct world *w, struct sender *s, const char *how)
 {
     struct report r = {.failed = true, .trouble = true, .away = true};
     memcpy(r.is.newest, s->last.is.newest, sizeof r.is.newest);
     r.is.newest_at = s->last.is.newest_at;
     err_set(&r.why, ERR_SYSTEM, 0, "the %s worker %s", s->worker.name, how);
     worker_end(&s->worker);
-    take_report(w, s, &r);
+    offsite_take_report(w, s, &r);
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void offsite_message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct sender *s = offsite.senders;
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     while (&s->worker != v)
         s++;
     if (r)
-        take_report(w, s, r);
+        offsite_take_report(w, s, r);
     else if (!m)
-        worker_lost(w, s, "ended by itself");
+        offsite_worker_lost(w, s, "ended by itself");
 }
 
-static void timers(struct world *w, mono_t now)
+static void offsite_timers(struct world *w, mono_t now)
 {
     static worker_fn *const run[SENDERS] = {send_dumps, send_segments};
     struct err e;
@@ -491,11 +492,12 @@ static void timers(struct world *w, mono_t now)
         if (s->worker.pid && mono_since(now, s->worker.heard) > silent) {
             log_line(LOG_WARN_, "the %s worker made no progress and was ended", s->worker.name);
             worker_stop(&s->worker, SIGKILL);
-            worker_lost(w, s, "made no progress and was ended");
+            offsite_worker_lost(w, s, "made no progress and was ended");
         }
-        if (s->worker.pid && !wanted(w, i))
+        if (s->worker.pid && !offsite_wanted(w, i))
             end_sender(s);
-        if (s->worker.pid || !wanted(w, i) || w->stopping || !mono_reached(now, s->next_start))
+        if (s->worker.pid || !offsite_wanted(w, i) || w->stopping ||
+            !mono_reached(now, s->next_start))
             continue;
         s->next_start = mono_add(now, START_MS);
         if (!offsite.hurried)
@@ -507,13 +509,13 @@ static void timers(struct world *w, mono_t now)
 
 /* ---- what is shown ---- */
 
-static json_t *status_json(const struct world *w)
+static json_t *offsite_status_json(const struct world *w)
 {
     const struct report *last[] = {&offsite.senders[DUMPS].last, &offsite.senders[SEGMENTS].last};
     const struct upload_figures *dumps = &last[0]->is, *segments = &last[1]->is;
-    int64_t behind = behind_seconds(w);
+    int64_t behind = supervisor_offsite_behind_seconds(w);
     bool waits = dumps->waiting || segments->waiting || last[0]->sending || last[1]->sending;
-    const struct report *r = trouble();
+    const struct report *r = offsite_trouble();
     const char *state = r && r->fenced ? "fenced"
                         : r            ? "failing"
                         : behind < 0   ? NULL
@@ -535,16 +537,16 @@ static json_t *status_json(const struct world *w)
     return j;
 }
 
-static void begin(struct world *w)
+static void offsite_begin(struct world *w)
 {
-    world_worker(w, &offsite.senders[DUMPS].worker, "off-site", message);
-    world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", message);
+    world_worker(w, &offsite.senders[DUMPS].worker, "off-site", offsite_message);
+    world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", offsite_message);
 }
 
-const struct part offsite_part = {.begin = begin,
-                                  .timers = timers,
-                                  .restart = restart,
+const struct part offsite_part = {.begin = offsite_begin,
+                                  .timers = offsite_timers,
+                                  .restart = offsite_restart,
                                   .opens_dirs = true,
-                                  .stop = stop,
+                                  .stop = offsite_stop,
                                   .status = "offsite",
-                                  .status_json = status_json};
+                                  .status_json = offsite_status_json};

@@ -23,7 +23,7 @@ static struct periodic_check {
 
 /* Runs in a fork, since the rules log in, resolve names and access disks, and each of these may
  * block. */
-static int child_main(int fd, void *arg)
+static int periodic_check_child_main(int fd, void *arg)
 {
     const struct world *w = arg;
     json_auto_t *o = check_again(w->cfg, w->a->password.p);
@@ -32,14 +32,14 @@ static int child_main(int fd, void *arg)
     return 0;
 }
 
-static void stop(struct world *w)
+static void periodic_check_stop(struct world *w)
 {
     (void)w;
     worker_kill(&periodic_check.worker);
 }
 
 /* Judges the result of a check, unless the world is down meanwhile. */
-static void judge(struct world *w, const json_t *o)
+static void periodic_check_judge(struct world *w, const json_t *o)
 {
     const char *what = js_text(o, "what");
     char key[64];
@@ -56,21 +56,21 @@ static void judge(struct world *w, const json_t *o)
     periodic_check.next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void periodic_check_message(struct world *w, struct worker *v, const struct packet *m)
 {
     json_auto_t *o = m ? packet_json(m, 0) : NULL;
     if (!m)
         worker_end(v);
     else if (o)
-        judge(w, o);
+        periodic_check_judge(w, o);
 }
 
-static void timers(struct world *w, mono_t now)
+static void periodic_check_timers(struct world *w, mono_t now)
 {
     struct err e;
     if (periodic_check.worker.pid &&
         (w->stopping || mono_since(now, periodic_check.worker.started) > LIMIT_MS))
-        stop(w);
+        periodic_check_stop(w);
     if (w->guard.state == GUARD_STANDBY)
         notify_over(w, CONDITION_CHECK, "another machine keeps the world");
     /* A check does not run beside a job, because it would find the locks and the connections of the
@@ -79,22 +79,24 @@ static void timers(struct world *w, mono_t now)
         !mono_reached(now, periodic_check.next))
         return;
     periodic_check.next = mono_add(now, AGAIN_MS);
-    if (worker_start(&periodic_check.worker, child_main, w, false, &e) < 0)
+    if (worker_start(&periodic_check.worker, periodic_check_child_main, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the daily check", &e);
 }
 
-static void restart(struct world *w)
+static void periodic_check_restart(struct world *w)
 {
     if (periodic_check.worker.pid)
-        stop(w);
+        periodic_check_stop(w);
     periodic_check.next = clock_mono();
 }
 
-static void begin(struct world *w)
+static void periodic_check_begin(struct world *w)
 {
-    world_worker(w, &periodic_check.worker, "check", message);
+    world_worker(w, &periodic_check.worker, "check", periodic_check_message);
     periodic_check.next = mono_add(clock_mono(), FIRST_MS);
 }
 
-const struct part periodic_check_part = {
-    .begin = begin, .timers = timers, .restart = restart, .stop = stop};
+const struct part periodic_check_part = {.begin = periodic_check_begin,
+                                         .timers = periodic_check_timers,
+                                         .restart = periodic_check_restart,
+                                         .stop = periodic_check_stop};

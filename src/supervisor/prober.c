@@ -101,7 +101,7 @@ static void seen_gone(struct state *s, const struct observation *o, const struct
         s->gone_at = clock_wall();
 }
 
-static void judge(struct world *w, const struct observation *o, struct judgement *j)
+static void prober_judge(struct world *w, const struct observation *o, struct judgement *j)
 {
     /* A copy, because a change for this answer must not affect later ones. */
     struct expectation expect = prober.expect;
@@ -136,19 +136,19 @@ static void judge(struct world *w, const struct observation *o, struct judgement
 }
 
 /* Judges a failure of the probe itself: the state of the server is unknown. */
-static bool stalled(struct world *w, const char *text, struct judgement *j)
+static bool prober_stalled(struct world *w, const char *text, struct judgement *j)
 {
     struct observation o = {.failed = VERDICT_STALLED,
                             .latency_ms = mono_since(clock_mono(), prober.asked_at)};
     snprintf(o.text, sizeof o.text, "%.500s", text);
-    judge(w, &o, j);
+    prober_judge(w, &o, j);
     return true;
 }
 
 /* Sends a question. Returns true if no process could be started, which was then judged. Questions
  * are numbered, because after a restore an answer to an older question would describe the previous
  * world. */
-static bool ask(struct world *w, mono_t now, struct judgement *j)
+static bool prober_ask(struct world *w, mono_t now, struct judgement *j)
 {
     static struct probe_args args; /* read by the child after the fork */
     struct err e;
@@ -157,7 +157,7 @@ static bool ask(struct world *w, mono_t now, struct judgement *j)
     prober.next = mono_add(now, w->cfg->probe_interval);
     if (w->probe_worker.pid == 0 &&
         worker_start(&w->probe_worker, probe_worker, &args, false, &e) < 0)
-        return stalled(w, e.text, j);
+        return prober_stalled(w, e.text, j);
     /* The probe may take the server lock only if this supervisor has a world, or a dump and no
      * foreign world. Otherwise the lock would only keep out the supervisor that has a world. */
     struct probe_question q = {.number = ++prober.number,
@@ -177,12 +177,12 @@ bool prober_timers(struct world *w, mono_t now, struct judgement *out)
     if (w->stopping)
         return false;
     if (!prober.asked)
-        return mono_reached(now, prober.next) && ask(w, now, out);
+        return mono_reached(now, prober.next) && prober_ask(w, now, out);
     if (mono_since(now, prober.asked_at) <= w->cfg->probe_timeout)
         return false;
     snprintf(text, sizeof text, "no answer in %s", text_duration(w->cfg->probe_timeout, t));
     worker_kill(&w->probe_worker);
-    return stalled(w, text, out);
+    return prober_stalled(w, text, out);
 }
 
 bool prober_message(struct world *w, struct judgement *out)
@@ -193,14 +193,14 @@ bool prober_message(struct world *w, struct judgement *out)
         const struct probe_answer *a = packet_struct(&m, sizeof *a);
         if (!a || !asked || a->number != prober.number)
             return false;
-        judge(w, &a->seen, out);
+        prober_judge(w, &a->seen, out);
         return true;
     }
     if (!closed)
         return false;
     worker_end(&w->probe_worker);
     prober.asked = false;
-    return asked && !w->stopping && stalled(w, "the probe's process died", out);
+    return asked && !w->stopping && prober_stalled(w, "the probe's process died", out);
 }
 
 /* Returns how long the loop may sleep. One millisecond more than the timeout, so that the timeout
@@ -225,14 +225,14 @@ void prober_discard(void)
     prober.next = clock_mono();
 }
 
-static void stop(struct world *w)
+static void prober_stop(struct world *w)
 {
     worker_kill(&w->probe_worker);
 }
 
-static void restart(struct world *w)
+static void prober_restart(struct world *w)
 {
-    stop(w);
+    prober_stop(w);
     prober_discard();
 }
 
@@ -251,12 +251,14 @@ bool prober_same_world(void)
     return prober.same_world;
 }
 
-static json_t *status_json(const struct world *w)
+static json_t *prober_status_json(const struct world *w)
 {
     return json_pack("{s:s, s:o, s:o, s:I, s:s}", "verdict", verdict_name(w->guard.verdict), "text",
                      js_clean(prober.text), "at", js_time(prober.at), "latency_ms",
                      (json_int_t)prober.last.latency_ms, "history", prober.history);
 }
 
-const struct part prober_part = {
-    .restart = restart, .stop = stop, .status = "probe", .status_json = status_json};
+const struct part prober_part = {.restart = prober_restart,
+                                 .stop = prober_stop,
+                                 .status = "probe",
+                                 .status_json = prober_status_json};

@@ -201,7 +201,7 @@ static json_t *state_figures(const struct world *w)
 }
 
 /* Returns the figures of the metrics that the status lacks, or does not have as a number. */
-static json_t *figures(const struct world *w, const json_t *status)
+static json_t *publisher_figures(const struct world *w, const json_t *status)
 {
     const char *central = js_text(json_object_get(status, "progress"), "central");
     json_t *o = json_object(), *damaged = disk_damaged_dumps();
@@ -249,7 +249,7 @@ static json_t *status_files(struct world *w)
         add_file(files, w->cfg->json_file, s);
     if (w->cfg->metrics_file) {
         SCOPED(buf_free) struct buf b = {0};
-        json_object_set_new(status, "figures", figures(w, status));
+        json_object_set_new(status, "figures", publisher_figures(w, status));
         metrics_text(w->cfg->name, status, &b);
         add_file(files, w->cfg->metrics_file, b.p);
     }
@@ -326,10 +326,10 @@ void publish_leave(struct world *w, const struct config *next)
 }
 
 /* Publishes the status if it changed, and otherwise every few seconds. */
-static void timers(struct world *w, mono_t now)
+static void publisher_timers(struct world *w, mono_t now)
 {
     if (w->status_dirty || mono_reached(now, publisher.next))
         publish_status(w);
 }
 
-const struct part publisher_part = {.timers = timers};
+const struct part publisher_part = {.timers = publisher_timers};

@@ -33,7 +33,7 @@ static struct recorder {
     int64_t probe_ms, journal_lag_ms; /* the largest since the last sample; -1: none */
 } recorder;
 
-static void begin(struct world *w)
+static void recorder_begin(struct world *w)
 {
     struct recorder *r = &recorder;
     (void)w;
@@ -49,7 +49,7 @@ static int give_first(struct world *w)
 
 /* Sends one record at a time. If a disk writer dies with a record, the record is sent again; its
  * copies are then adjacent in the file and count once. */
-static void give(struct world *w)
+static void recorder_give(struct world *w)
 {
     if (!recorder.given && json_array_size(recorder.waiting) &&
         mono_reached(clock_mono(), recorder.retry))
@@ -110,7 +110,7 @@ void history_add(struct world *w, enum history_kind kind, json_t *fields)
         json_array_remove(recorder.waiting, 1); /* the first record may have been sent already */
     }
     json_array_append_new(recorder.waiting, history_record(kind, fields));
-    give(w);
+    recorder_give(w);
 }
 
 /* Returns the fields of a state record; `unverified` only if it is true. */
@@ -164,7 +164,7 @@ void recorder_stored(struct world *w)
         json_array_remove(recorder.waiting, 0);
     /* The loss of records is logged once per outage of the disk. */
     recorder.given = recorder.dropped = false;
-    give(w);
+    recorder_give(w);
 }
 
 void recorder_failed(void)
@@ -189,10 +189,10 @@ void recorder_finish(struct world *w)
         json_array_remove(recorder.waiting, 0);
 }
 
-static void timers(struct world *w, mono_t now)
+static void recorder_timers(struct world *w, mono_t now)
 {
     (void)now;
-    give(w);
+    recorder_give(w);
 }
 
-const struct part recorder_part = {.begin = begin, .timers = timers};
+const struct part recorder_part = {.begin = recorder_begin, .timers = recorder_timers};

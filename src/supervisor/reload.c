@@ -103,7 +103,7 @@ static void replace_context(struct world *w, struct action_context *next)
 
 /* Restarts the parts, the disk writer first. What the other parts then send goes to the next disk
  * writer, which has the new directories and keys. The old one would still write it. */
-static void restart(struct world *w, bool only_dirs)
+static void reload_restart(struct world *w, bool only_dirs)
 {
     disk_part.restart(w);
     for (size_t i = 0; w->parts[i]; i++)
@@ -123,7 +123,7 @@ static bool same_identity(const struct config *a, const struct config *b)
 
 /* Takes the claims of the new config. If another world holds one of them, the old claims are taken
  * again. The old claims are dropped first, since the new ones may overlap with them. */
-static int reclaim(const struct config *c, const struct config *fresh, struct err *e)
+static int reload_reclaim(const struct config *c, const struct config *fresh, struct err *e)
 {
     struct claims *claims = &holdings.claims;
     bool same_dir = c->status_dir && fresh->status_dir
@@ -144,9 +144,9 @@ static int adopt_config(struct world *w, struct config *fresh, struct err *e)
     struct action_context next;
     if (action_open(&next, fresh, true, e) < 0)
         return -1;
-    int rc = action_password(&next, e) < 0 || reclaim(w->cfg, fresh, e) < 0 ? -1 : 0;
+    int rc = action_password(&next, e) < 0 || reload_reclaim(w->cfg, fresh, e) < 0 ? -1 : 0;
     if (rc == 0 && (rc = signature_open(fresh, e)) < 0)
-        reclaim(fresh, w->cfg, NULL);
+        reload_reclaim(fresh, w->cfg, NULL);
     if (rc < 0) {
         action_close(&next);
         return -1;
@@ -163,7 +163,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     config_free(w->cfg);
     w->cfg = fresh;
     guard_config_from(fresh, &w->guard_cfg);
-    restart(w, false);
+    reload_restart(w, false);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
     notify_over(w, CONDITION_REFUSED, "the config is accepted again");
     if (new_key) {
@@ -245,7 +245,7 @@ int reload_dump_dir(struct world *w, struct err *e)
     holdings.lock = lock;
     action_lock_write(lock, socket);
     replace_context(w, &next);
-    restart(w, true);
+    reload_restart(w, true);
     notify_dir_moved();
     dumps_load(w, &c);
     catalog_free(&c);

@@ -75,7 +75,7 @@ static void line_free(struct line *l)
 
 /* Sends the figures after each ledger, so that a ledger that fails or hangs does not affect the
  * others. */
-static int child_main(int fd, void *arg)
+static int rollups_child_main(int fd, void *arg)
 {
     static struct report out; /* static, so that no byte of the packet is uninitialized */
     const struct world *w = arg;
@@ -94,7 +94,7 @@ static int child_main(int fd, void *arg)
     return 0;
 }
 
-static void stop(struct world *w)
+static void rollups_stop(struct world *w)
 {
     (void)w;
     /* Possible at any moment: the next run continues with the remaining rows. */
@@ -106,7 +106,7 @@ static void stop(struct world *w)
 /* ---- conditions ---- */
 
 /* Returns how long the ledger has waited, in ms. */
-static int64_t waited(const struct line *l, mono_t now)
+static int64_t rollups_waited(const struct line *l, mono_t now)
 {
     return l->waits ? mono_since(now, l->since) : 0;
 }
@@ -133,11 +133,11 @@ static const struct {
 
 /* Returns whether the condition holds for this ledger by its last run. If so, appends the
  * description to `what`. */
-static bool holds(const struct world *w, enum condition_id id, unsigned i, struct buf *what)
+static bool rollups_holds(const struct world *w, enum condition_id id, unsigned i, struct buf *what)
 {
     const struct line *l = &rollups.lines[i];
     const struct config_ledger *c = &w->cfg->ledgers[i];
-    int64_t slow = waited(l, clock_mono());
+    int64_t slow = rollups_waited(l, clock_mono());
     bool ran = l->ran || l->ran_before; /* earlier findings stay until the next run */
     char t[TEXT_SHORT], every[TEXT_SHORT];
     if (ran && l->took_ms > slow)
@@ -167,7 +167,7 @@ static bool holds(const struct world *w, enum condition_id id, unsigned i, struc
 
 /* Opens or ends a condition. The text is that of the first ledger for which the condition holds,
  * with a count of the others: "[ledger a] …; and 2 more". */
-static void judge(struct world *w, enum condition_id id)
+static void rollups_judge(struct world *w, enum condition_id id)
 {
     SCOPED(buf_free) struct buf what = {0}, others = {0};
     const struct line *first = NULL;
@@ -177,7 +177,7 @@ static void judge(struct world *w, enum condition_id id)
     bool known = true;
     for (unsigned i = 0; i < rollups.count; i++) {
         known = known && rollups.lines[i].ran;
-        if (holds(w, id, i, first ? &others : &what) && n++ == 0)
+        if (rollups_holds(w, id, i, first ? &others : &what) && n++ == 0)
             first = &rollups.lines[i];
     }
     if (!first) {
@@ -203,7 +203,7 @@ static void judge(struct world *w, enum condition_id id)
 static void judge_all(struct world *w)
 {
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
-        judge(w, id);
+        rollups_judge(w, id);
 }
 
 /* ---- reports ---- */
@@ -240,8 +240,8 @@ static mono_t next_run(const struct line *l, int64_t interval, mono_t now)
     return mono_add(now, interval - since);
 }
 
-static void reported(struct world *w, struct line *l, const struct config_ledger *c,
-                     const struct ledger_report *is)
+static void rollups_reported(struct world *w, struct line *l, const struct config_ledger *c,
+                             const struct ledger_report *is)
 {
     mono_t now = clock_mono();
     bool first = !l->seen;
@@ -292,7 +292,7 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
         judge_all(w);
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void rollups_message(struct world *w, struct worker *v, const struct packet *m)
 {
     const struct report *p = m ? packet_struct(m, sizeof *p) : NULL;
     if (!m) {
@@ -304,24 +304,24 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
                 continue;
             err_set(&none.error, ERR_SYSTEM, 0, "[ledger %s]: the worker of the rollup died",
                     rollups.lines[i].name);
-            reported(w, &rollups.lines[i], &w->cfg->ledgers[i], &none);
+            rollups_reported(w, &rollups.lines[i], &w->cfg->ledgers[i], &none);
         }
     }
     if (!p || p->index >= rollups.count)
         return;
     struct ledger_report is = p->is;
     worker_err_clean(&is.error);
-    reported(w, &rollups.lines[p->index], &w->cfg->ledgers[p->index], &is);
+    rollups_reported(w, &rollups.lines[p->index], &w->cfg->ledgers[p->index], &is);
 }
 
 /* ---- another config ---- */
 
 /* Adopts the ledgers of the new config. Ledgers that remain keep their state. */
-static void restart(struct world *w)
+static void rollups_restart(struct world *w)
 {
     struct line fresh[CONFIG_LEDGERS] = {0};
     mono_t now = clock_mono();
-    stop(w);
+    rollups_stop(w);
     for (unsigned i = 0; i < w->cfg->ledger_count; i++) {
         const struct config_ledger *c = &w->cfg->ledgers[i];
         for (unsigned k = 0; k < rollups.count; k++) {
@@ -347,14 +347,14 @@ static void restart(struct world *w)
     w->status_dirty = true;
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
         if (w->conditions[id].on) /* a ledger that was removed must not keep its condition open */
-            judge(w, id);
+            rollups_judge(w, id);
 }
 
 /* ---- time ---- */
 
 /* Chooses the ledgers that are due; returns whether there are any. A ledger without figures is
  * looked at first. */
-static bool choose(mono_t now)
+static bool rollups_choose(mono_t now)
 {
     bool any = false;
     for (unsigned i = 0; i < rollups.count; i++) {
@@ -377,15 +377,15 @@ static void watch_waits(struct world *w, mono_t now, bool may)
         if (due && !l->waits)
             l->since = now;
         l->waits = due;
-        slow |= waited(l, now) > w->cfg->ledgers[i].interval;
+        slow |= rollups_waited(l, now) > w->cfg->ledgers[i].interval;
     }
     if (slow)
-        judge(w, CONDITION_LEDGER_SLOW);
+        rollups_judge(w, CONDITION_LEDGER_SLOW);
 }
 
 /* Starts the worker for due ledgers. No run begins or continues while a job is about to replace
  * tables. */
-static void timers(struct world *w, mono_t now)
+static void rollups_timers(struct world *w, mono_t now)
 {
     bool swapping = w->swaps;
     enum guard_state state = w->guard.state;
@@ -394,7 +394,7 @@ static void timers(struct world *w, mono_t now)
     bool elsewhere = state == GUARD_STANDBY;
     struct err e;
     if (rollups.worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
-        stop(w);
+        rollups_stop(w);
     if (gone || swapping) {
         /* The world is lost or being replaced, so nothing is known of its ledgers. */
         for (unsigned i = 0; i < rollups.count; i++) {
@@ -412,10 +412,10 @@ static void timers(struct world *w, mono_t now)
         if (elsewhere)
             notify_over(w, id, "another machine keeps the world, and rolls up its ledgers");
         else if (rollups.count == 0) /* an earlier supervisor may have had ledgers */
-            judge(w, id);
-    if (rollups.worker.pid || !up || !choose(now))
+            rollups_judge(w, id);
+    if (rollups.worker.pid || !up || !rollups_choose(now))
         return;
-    if (worker_start(&rollups.worker, child_main, w, false, &e) == 0)
+    if (worker_start(&rollups.worker, rollups_child_main, w, false, &e) == 0)
         return;
     world_log_err(w, LOG_WARN_, "the rollup of ledgers", &e);
     for (unsigned i = 0; i < rollups.count; i++) {
@@ -426,7 +426,7 @@ static void timers(struct world *w, mono_t now)
 
 /* ---- what is published ---- */
 
-static json_t *status_json(const struct world *w)
+static json_t *rollups_status_json(const struct world *w)
 {
     (void)w;
     json_t *list = json_array();
@@ -446,15 +446,15 @@ static json_t *status_json(const struct world *w)
     return list;
 }
 
-static void begin(struct world *w)
+static void rollups_begin(struct world *w)
 {
-    world_worker(w, &rollups.worker, "rollup", message);
-    restart(w);
+    world_worker(w, &rollups.worker, "rollup", rollups_message);
+    rollups_restart(w);
 }
 
-const struct part rollups_part = {.begin = begin,
-                                  .timers = timers,
-                                  .restart = restart,
-                                  .stop = stop,
+const struct part rollups_part = {.begin = rollups_begin,
+                                  .timers = rollups_timers,
+                                  .restart = rollups_restart,
+                                  .stop = rollups_stop,
                                   .status = "ledgers",
-                                  .status_json = status_json};
+                                  .status_json = rollups_status_json};

@@ -2,7 +2,7 @@
  * watches. A worker downloads what the store has, and maintains the copy of the world. Nothing is
  * restored, dumped or uploaded until a promotion. The supervisor judges the worker's reports, like
  * offsite.c in the other direction. When a promotion begins, the worker is released rather than
- * killed (yield()). */
+ * killed (standby_yield()). */
 #include "supervisor/standby.h"
 
 #include <inttypes.h>
@@ -84,7 +84,7 @@ struct child {
     int64_t pause;       /* last pause after a failure, doubled each time */
 };
 
-static void send_report(struct child *c)
+static void standby_send_report(struct child *c)
 {
     worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
     c->said = clock_mono();
@@ -101,7 +101,7 @@ static bool is_over(const struct child *c, int64_t wait)
 /* Reports progress, so that the supervisor does not take this worker for a hanging one. Exits if
  * the worker is no longer wanted, because a promotion must not wait for a load. Interrupted work
  * does not count: files count when they are complete, the copy when it is recorded. */
-static void on_progress(struct progress *p)
+static void standby_on_progress(struct progress *p)
 {
     struct child *c = p->arg;
     bool loading = p->phase && strcmp(p->phase, "loading") == 0;
@@ -111,12 +111,12 @@ static void on_progress(struct progress *p)
     if (is_over(c, 0))
         _exit(0);
     if (mono_since(clock_mono(), c->said) >= LOOK_MS)
-        send_report(c);
+        standby_send_report(c);
 }
 
 /* Removes leftovers before the copy is loaded, which needs the memory. A failure is retried in the
  * next step: the sessions of a killed process may hold their locks until their statement ends. */
-static void tidy(struct child *c)
+static void standby_tidy(struct child *c)
 {
     struct err e = {0};
     if (c->tidied)
@@ -131,7 +131,7 @@ static void tidy(struct child *c)
 
 /* Downloads what the store has, then updates the copy, because a load must not delay the newest
  * journal. Returns how long to wait in ms. */
-static int64_t step(struct child *c)
+static int64_t standby_step(struct child *c)
 {
     struct err e = {0};
     struct report *r = &c->report;
@@ -149,8 +149,8 @@ static int64_t step(struct child *c)
     r->newest = p->newest;
     r->moment = p->moment;
     r->pulled_at = clock_wall();
-    send_report(c);
-    tidy(c);
+    standby_send_report(c);
+    standby_tidy(c);
     /* A failure is retried in the next step. */
     struct err why = {0};
     struct warm_keeper *k = &c->report.warm;
@@ -165,7 +165,7 @@ static int64_t step(struct child *c)
 
 /* Opens the lease with a short timeout, because a failing request would otherwise delay a step by
  * the full time of a long lease. */
-static int open_lease(struct child *c, struct err *e)
+static int standby_open_lease(struct child *c, struct err *e)
 {
     struct config quick = *c->job.cfg;
     if (quick.standby.ttl > ASK_TTL_MS)
@@ -188,7 +188,7 @@ static void look_at_lease(struct child *c)
     if (s->lease == LEASE_NONE || mono_since(now, c->news) < CALM_MS ||
         mono_since(now, c->looked) < s->ttl / 4)
         return;
-    if (c->lease || open_lease(c, &e) == 0) {
+    if (c->lease || standby_open_lease(c, &e) == 0) {
         if (lease_read(c->lease, &r, &e) == LEASE_OK) {
             lease_seen_get(c->lease, &c->report.lease);
         } else {
@@ -199,7 +199,7 @@ static void look_at_lease(struct child *c)
     c->looked = clock_mono();
 }
 
-static int run_child(int fd, void *arg)
+static int standby_run_child(int fd, void *arg)
 {
     /* static, because its job and progress contain pointers into it. */
     static struct child c; /* also leaves no byte of the packet uninitialized */
@@ -214,12 +214,12 @@ static int run_child(int fd, void *arg)
     c.report.lease = standby.last.lease;
     c.report.moment = standby.last.moment;
     c.report.newest = standby.last.newest;
-    c.progress = (struct progress){.report = on_progress, .arg = &c};
+    c.progress = (struct progress){.report = standby_on_progress, .arg = &c};
     c.pull = (struct pull){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .progress = &c.progress};
     for (;;) {
-        int64_t wait = step(&c);
+        int64_t wait = standby_step(&c);
         look_at_lease(&c);
-        send_report(&c);
+        standby_send_report(&c);
         if (is_over(&c, wait))
             return 0;
     }
@@ -233,23 +233,23 @@ static bool is_standby(const struct world *w)
 }
 
 /* Releases the worker, because a promotion begins: the worker starts nothing new. */
-static void yield(void)
+static void standby_yield(void)
 {
     standby.leaving = standby.worker.pid ? standby.worker.pid : standby.leaving;
     standby.leaves = mono_add(clock_mono(), LEAVE_MS);
     worker_end(&standby.worker); /* the loop reaps the process later */
 }
 
-static void stop(struct world *w)
+static void standby_stop(struct world *w)
 {
     (void)w;
     worker_stop(&standby.worker, SIGKILL); /* incomplete files do not count */
-    yield();
+    standby_yield();
 }
 
-static void restart(struct world *w)
+static void standby_restart(struct world *w)
 {
-    stop(w);
+    standby_stop(w);
     standby.last = (struct report){0};
     w->a->lease_seen = (struct lease_seen){0}; /* the new config may name another lease */
     standby.next_start = clock_mono();
@@ -258,7 +258,7 @@ static void restart(struct world *w)
 /* Returns the seconds since the newest change that is here; -1: not known. It compares the wall
  * clocks of two machines. If our wall clock is behind, the result is at least the time since
  * the change arrived, by our monotonic clock. */
-static int64_t behind_seconds(void)
+static int64_t supervisor_standby_behind_seconds(void)
 {
     const struct report *r = &standby.last;
     int64_t ms = clock_wall().ms - r->moment.ms, here = mono_since(clock_mono(), standby.moved);
@@ -267,10 +267,10 @@ static int64_t behind_seconds(void)
     return (ms > here ? ms : here) / 1000;
 }
 
-static void judge(struct world *w)
+static void standby_judge(struct world *w)
 {
     const struct report *r = &standby.last;
-    int64_t behind = behind_seconds(), limit = w->cfg->max_dump_age / 1000;
+    int64_t behind = supervisor_standby_behind_seconds(), limit = w->cfg->max_dump_age / 1000;
     char key[CONDITION_KEY], t[TEXT_SHORT];
     bool failing = r->failed, bad = !failing && r->why.cls != ERR_NONE;
     /* A listed object may be gone when it is fetched, because the primary deletes dumps and joins
@@ -351,7 +351,7 @@ static void judge_tables(struct world *w, mono_t now)
                                   : "this machine is no standby any more");
 }
 
-static void take_report(struct world *w, const struct report *r)
+static void standby_take_report(struct world *w, const struct report *r)
 {
     struct report *last = &standby.last;
     bool same = r->loading == last->loading && r->warm.ready == last->warm.ready &&
@@ -376,32 +376,32 @@ static void take_report(struct world *w, const struct report *r)
             log_line(LOG_WARN_, "the world is not kept loaded, a promotion would load it: %s",
                      r->warm.why);
     }
-    judge(w);
+    standby_judge(w);
     judge_copy(w);
 }
 
 /* Handles a worker that ended. The failure is shown until the next worker reports. */
-static void worker_lost(struct world *w, const char *how)
+static void standby_worker_lost(struct world *w, const char *how)
 {
     struct report r = standby.last;
     r.failed = true;
     err_set(&r.why, ERR_SYSTEM, 0, "the standby worker %s", how);
-    yield();
-    take_report(w, &r);
+    standby_yield();
+    standby_take_report(w, &r);
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void standby_message(struct world *w, struct worker *v, const struct packet *m)
 {
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     (void)v;
     if (r)
-        take_report(w, r);
+        standby_take_report(w, r);
     else if (!m)
-        worker_lost(w, "ended by itself");
+        standby_worker_lost(w, "ended by itself");
 }
 
 /* Runs the worker, and keeps the guard's state in step with the role. */
-static void timers(struct world *w, mono_t now)
+static void standby_timers(struct world *w, mono_t now)
 {
     struct err e;
     /* A released worker is killed after a while, because a promotion waits for what it holds, and a
@@ -425,10 +425,10 @@ static void timers(struct world *w, mono_t now)
     if (standby.worker.pid && mono_since(now, standby.worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the standby worker made no progress and was ended");
         worker_stop(&standby.worker, SIGKILL);
-        worker_lost(w, "made no progress and was ended");
+        standby_worker_lost(w, "made no progress and was ended");
     }
     if (!wanted && standby.worker.pid)
-        yield();
+        standby_yield();
     if (!is_standby(w))
         notify_over(w, CONDITION_STANDBY, "this machine is no standby any more");
     if (!is_standby(w) || !w->cfg->standby.warm)
@@ -436,7 +436,7 @@ static void timers(struct world *w, mono_t now)
     if (standby.worker.pid || !wanted || !mono_reached(now, standby.next_start))
         return;
     standby.next_start = mono_add(now, START_MS);
-    if (worker_start(&standby.worker, run_child, w, false, &e) < 0)
+    if (worker_start(&standby.worker, standby_run_child, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the standby worker", &e);
 }
 
@@ -448,7 +448,8 @@ static json_t *copy_json(const struct world *w, bool heard)
     const struct report *r = &standby.last;
     const struct warm_keeper *k = &r->warm;
     bool ready = k->ready && !r->loading;
-    int64_t behind = (clock_wall().ms - r->warm_moment.ms) / 1000, least = behind_seconds();
+    int64_t behind = (clock_wall().ms - r->warm_moment.ms) / 1000,
+            least = supervisor_standby_behind_seconds();
     if (!w->cfg->standby.warm || !is_standby(w))
         return json_null();
     if (behind < least)
@@ -467,11 +468,11 @@ static json_t *copy_json(const struct world *w, bool heard)
                      js_time(ready ? k->compared_at : (wall_t){0}));
 }
 
-static json_t *status_json(const struct world *w)
+static json_t *standby_status_json(const struct world *w)
 {
     const struct report *r = &standby.last;
     bool is = is_standby(w);
-    int64_t behind = is ? behind_seconds() : -1;
+    int64_t behind = is ? supervisor_standby_behind_seconds() : -1;
     bool heard = standby.worker.pid && mono_since(clock_mono(), standby.worker.heard) <= QUIET_MS;
     const char *state = !is || !heard ? NULL : r->failed ? "failing" : r->known ? "pulling" : NULL;
     if (!w->cfg->standby.given)
@@ -486,15 +487,15 @@ static json_t *status_json(const struct world *w)
         copy_json(w, heard));
 }
 
-static void begin(struct world *w)
+static void standby_begin(struct world *w)
 {
-    world_worker(w, &standby.worker, "standby", message);
+    world_worker(w, &standby.worker, "standby", standby_message);
 }
 
-const struct part standby_part = {.begin = begin,
-                                  .timers = timers,
-                                  .restart = restart,
+const struct part standby_part = {.begin = standby_begin,
+                                  .timers = standby_timers,
+                                  .restart = standby_restart,
                                   .opens_dirs = true,
-                                  .stop = stop,
+                                  .stop = standby_stop,
                                   .status = "standby",
-                                  .status_json = status_json};
+                                  .status_json = standby_status_json};

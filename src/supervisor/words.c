@@ -26,7 +26,7 @@ struct text {
 };
 
 /* Fills the four texts. The reason comes from the guard, which has cleaned it. */
-static void say(struct words *out, const char *reason, const struct text *t)
+static void words_say(struct words *out, const char *reason, const struct text *t)
 {
     SET(out->headline, "%s", t->headline);
     SET(out->what, "%s%.600s", t->what, reason);
@@ -35,7 +35,7 @@ static void say(struct words *out, const char *reason, const struct text *t)
 }
 
 /* Describes problems of the sentinel, which the verdict alone does not determine. */
-static void sentinel(const struct words_facts *f, struct words *out)
+static void words_sentinel(const struct words_facts *f, struct words *out)
 {
     static const struct text
         elsewhere = {"LOST, and the server is another one",
@@ -73,7 +73,7 @@ static void sentinel(const struct words_facts *f, struct words *out)
                            : f->guard->verdict == VERDICT_MISSING ? &missing
                            : f->guard->verdict == VERDICT_EMPTY   ? &deleted
                                                                   : &foreign;
-    say(out, f->guard->reason, t);
+    words_say(out, f->guard->reason, t);
     /* A row that survives a server restart proves neither a living world nor a loss. */
     if (t == &foreign && f->engine[0]) {
         SCOPED(buf_free) struct buf name = {0};
@@ -86,7 +86,7 @@ static void sentinel(const struct words_facts *f, struct words *out)
     }
 }
 
-static void down(const struct words_facts *f, struct words *out)
+static void words_down(const struct words_facts *f, struct words *out)
 {
     static const struct text
         node = {"NOT ANSWERING, its node is not in the primary component",
@@ -124,7 +124,7 @@ static void down(const struct words_facts *f, struct words *out)
         t = f->error == GALERA_NOT_PRIMARY ? &node : &stalled;
     else if (f->guard->verdict == VERDICT_DENIED)
         t = text_starts(reason, PROBE_ANOTHER) ? &another : &denied;
-    say(out, reason, t);
+    words_say(out, reason, t);
     /* First a sentence for people, then the server's message. */
     if (t == &away || t == &away_by_hand) {
         struct explanation x;
@@ -138,7 +138,7 @@ static void down(const struct words_facts *f, struct words *out)
 
 /* Describes a lost world that waits. After a failed restore an operator must choose: first the hint
  * of its error, then the command that is always right. */
-static void waiting(const struct words_facts *f, struct words *out)
+static void words_waiting(const struct words_facts *f, struct words *out)
 {
 #define SHOWN "worldkeeper --list shows what can be restored"
 #define CHOICE SHOWN "; to restore a certain dump: worldkeeper --restore=DUMP"
@@ -149,7 +149,7 @@ static void waiting(const struct words_facts *f, struct words *out)
     static const struct text failed = {"DOWN, the restore failed",
                                        "the world is lost and could not be restored: ",
                                        "trying again by itself, with growing pauses", CHOICE};
-    say(out, f->guard->reason, f->cfg->restore_auto ? &failed : &by_hand);
+    words_say(out, f->guard->reason, f->cfg->restore_auto ? &failed : &by_hand);
     if (f->cfg->restore_auto && f->hint[0])
         SET(out->todo, "%.400s; %s", f->hint, SHOWN);
 }
@@ -157,7 +157,7 @@ static void waiting(const struct words_facts *f, struct words *out)
 /* ---- restored ---- */
 
 /* Formats a time as --at takes it: "2026-11-22T21:03:10Z", or "21:03:10Z" without `day`. */
-static void moment(const char *utc, bool day, char out[TEXT_SHORT])
+static void words_moment(const char *utc, bool day, char out[TEXT_SHORT])
 {
     if (strlen(utc) != strlen("2026-11-22T21:03:10Z") || utc[10] != 'T') {
         snprintf(out, TEXT_SHORT, "%.40s", utc);
@@ -174,7 +174,7 @@ struct set_aside {
     const char *file, *name; /* path and file name */
 };
 
-static bool set_aside(const json_t *restored, struct set_aside *out)
+static bool words_set_aside(const json_t *restored, struct set_aside *out)
 {
     int64_t rows = js_number(restored, "conflict_rows", 0);
     const char *slash;
@@ -195,8 +195,8 @@ static bool set_aside(const json_t *restored, struct set_aside *out)
     const char *to = js_text(restored, "conflict_to");
     char a[TEXT_SHORT], b[TEXT_SHORT];
     bool one_day = strncmp(from, to, 10) == 0;
-    moment(from, !one_day, a);
-    moment(to, !one_day, b);
+    words_moment(from, !one_day, a);
+    words_moment(to, !one_day, b);
     if (from[0] && to[0])
         SET(out->when, "written %s to %s", a, b);
     else if (to[0])
@@ -279,14 +279,14 @@ static void as_dumped(const json_t *restored, struct words *out)
 
 /* Describes a restore: first what was lost, then which rows were set aside, then what needs an
  * operator, because players ask in this order. */
-static void restored(const struct words_facts *f, struct words *out)
+static void words_restored(const struct words_facts *f, struct words *out)
 {
     const json_t *r = f->restored;
     const struct loss loss = loss_from_json(r);
     const char *to = js_text(r, "restored_to");
     char lost[TEXT_SHORT], at[TEXT_SHORT];
     struct set_aside aside;
-    moment(to, true, at);
+    words_moment(to, true, at);
     const char *words = loss_words(&loss, lost);
     if (f->guard->by_hand && to[0]) {
         SET(out->headline, "RESTORED by hand to %s", at);
@@ -304,7 +304,7 @@ static void restored(const struct words_facts *f, struct words *out)
     }
     SET(out->doing, "probing and dumping on");
     SET(out->todo, "%s", after_loss(r, &loss));
-    if (set_aside(r, &aside))
+    if (words_set_aside(r, &aside))
         set_aside_words(&aside, &loss, out);
     as_dumped(r, out);
     /* Events are restored disabled. The statements that enable them are shown if all of them
@@ -322,7 +322,7 @@ static void restored(const struct words_facts *f, struct words *out)
     add_what(out, "; but: ", js_text(r, "warning"));
 }
 
-static void recovered(const struct words_facts *f, struct words *out)
+static void words_recovered(const struct words_facts *f, struct words *out)
 {
     static const struct text same = {
         "BACK, nothing lost",
@@ -337,7 +337,7 @@ static void recovered(const struct words_facts *f, struct words *out)
                                        "away, in the same server process, "
                                        "so that nothing is lost: ",
                                        "probing and dumping on", "nothing"};
-    say(out, f->guard->reason, !f->same_world ? &other : f->refused ? &let_in : &same);
+    words_say(out, f->guard->reason, !f->same_world ? &other : f->refused ? &let_in : &same);
     if (f->answer->alert_event == EVENT_SENTINEL)
         SET(out->headline, "PROTECTED again");
     if (f->answer->alert_event == EVENT_STANDBY)
@@ -352,9 +352,9 @@ void words_for_guard(const struct words_facts *f, struct words *out)
     *out = (struct words){.doing = "probing on"};
     SET(out->what, "%.690s", f->guard->reason);
     if (a->alert == GUARD_ALERT_RECOVERED)
-        recovered(f, out);
+        words_recovered(f, out);
     else if (a->alert_event == EVENT_RESTORED)
-        restored(f, out);
+        words_restored(f, out);
     else if (a->alert_event == EVENT_RESTORING) {
         static const struct text by_hand = {"RESTORING", "the world is being restored by hand",
                                             "what was requested is being restored; players wait",
@@ -363,20 +363,20 @@ void words_for_guard(const struct words_facts *f, struct words *out)
             "RESTORING", "the database server has lost the world, which is being restored: ",
             "the newest intact dump is being restored; players wait", "nothing"};
         const char *why = f->lost_reason[0] ? f->lost_reason : f->guard->reason;
-        say(out, f->guard->by_hand ? "" : why, f->guard->by_hand ? &by_hand : &lost);
+        words_say(out, f->guard->by_hand ? "" : why, f->guard->by_hand ? &by_hand : &lost);
     } else if (a->alert_event == EVENT_WAITING)
-        waiting(f, out);
+        words_waiting(f, out);
     else if (a->alert_event == EVENT_SENTINEL)
-        sentinel(f, out);
+        words_sentinel(f, out);
     else if (a->alert_event == EVENT_STANDBY) {
         static const struct text t = {
             "NOT KEPT HERE, another machine may have it", "",
             "probing on; no restore, no upload, and the flag is not UP",
             "worldkeeper --status says who has the world; where this machine is to have it: "
             "worldkeeper --check says what is wrong with it"};
-        say(out, f->guard->reason, &t);
+        words_say(out, f->guard->reason, &t);
     } else {
-        down(f, out);
+        words_down(f, out);
     }
 }
 
@@ -388,8 +388,8 @@ void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, str
     SET(out->what, "the supervisor was started");
     if (last_sign.ms == 0)
         return;
-    moment(text_utc(last_sign, t), true, from);
-    moment(text_utc(now, t), true, to);
+    words_moment(text_utc(last_sign, t), true, from);
+    words_moment(text_utc(now, t), true, to);
     SET(out->headline, "supervisor died and runs again");
     SET(out->what,
         "the supervisor, or its machine, died: its last sign of life was at %s, it has been "

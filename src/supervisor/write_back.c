@@ -139,7 +139,7 @@ static bool central_ready(struct child *c)
 /* Returns whether the server still has the world. A restarted server has lost the local stores
  * together with the world, perhaps before the supervisor noticed. Then nothing is known of them,
  * and an empty wk_stolen proves nothing. */
-static bool remembered(struct child *c, struct err *e)
+static bool write_back_remembered(struct child *c, struct err *e)
 {
     const struct config *cfg = c->w->cfg;
     struct db_sentinel s;
@@ -168,7 +168,7 @@ static bool world_ready(struct child *c)
          /* The fence is checked because the supervisor, which sends the orders, may hang. */
         up = c->order.up && fence_open();
     if (up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
-        (!fresh || (wait_briefly(c->run.world, &e) == 0 && remembered(c, &e))))
+        (!fresh || (wait_briefly(c->run.world, &e) == 0 && write_back_remembered(c, &e))))
         return true;
     if (!up || !db_unanswered(&e)) { /* the probe reports an unreachable server */
         db_close(c->run.world);
@@ -270,7 +270,7 @@ static void ask_figures(struct child *c)
     local_keys_free(&keys);
 }
 
-static int child_main(int fd, void *arg)
+static int write_back_child_main(int fd, void *arg)
 {
     /* The central store is also tried while the world is down, because its state is always
      * shown. */
@@ -302,7 +302,7 @@ static int child_main(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-static void stop(struct world *w)
+static void write_back_stop(struct world *w)
 {
     (void)w;
     worker_kill(&write_backs.worker); /* each of its effects can be repeated safely */
@@ -310,9 +310,9 @@ static void stop(struct world *w)
     write_backs.order = (struct order){0};
 }
 
-static void restart(struct world *w)
+static void write_back_restart(struct world *w)
 {
-    stop(w);
+    write_back_stop(w);
     write_backs.next_start = clock_mono();
 }
 
@@ -357,7 +357,7 @@ static void judge_central(struct world *w, const struct report *r)
         notify_over(w, CONDITION_CENTRAL, "players' progress is written back again");
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m)
+static void write_back_message(struct world *w, struct worker *v, const struct packet *m)
 {
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     if (!m)
@@ -410,7 +410,7 @@ static void give_orders(struct world *w)
     write_backs.lost = write_backs.lost && !o.up;
 }
 
-static void timers(struct world *w, mono_t now)
+static void write_back_timers(struct world *w, mono_t now)
 {
     struct err e;
     if (!w->cfg->progress.lock_id) {
@@ -421,13 +421,13 @@ static void timers(struct world *w, mono_t now)
     }
     if (write_backs.worker.pid && mono_since(now, write_backs.worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the write-back made no progress and was ended");
-        stop(w);
+        write_back_stop(w);
     }
     if (!write_backs.worker.pid && w->cfg->progress.lock_id && !w->stopping &&
         mono_reached(now, write_backs.next_start)) {
         write_backs.next_start = mono_add(now, START_MS);
         write_backs.order = (struct order){0};
-        if (worker_start(&write_backs.worker, child_main, w, false, &e) < 0)
+        if (worker_start(&write_backs.worker, write_back_child_main, w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the write-back", &e);
     }
     if (write_backs.worker.pid)
@@ -436,7 +436,7 @@ static void timers(struct world *w, mono_t now)
 
 /* ---- what is shown ---- */
 
-static json_t *status_json(const struct world *w)
+static json_t *write_back_status_json(const struct world *w)
 {
     const struct report *r = &write_backs.last;
     static const char *const states[] = {NULL, "ok", "away", "refused"};
@@ -454,14 +454,14 @@ static json_t *status_json(const struct world *w)
     return o;
 }
 
-static void begin(struct world *w)
+static void write_back_begin(struct world *w)
 {
-    world_worker(w, &write_backs.worker, "write-back", message);
+    world_worker(w, &write_backs.worker, "write-back", write_back_message);
 }
 
-const struct part write_backs_part = {.begin = begin,
-                                      .timers = timers,
-                                      .restart = restart,
-                                      .stop = stop,
+const struct part write_backs_part = {.begin = write_back_begin,
+                                      .timers = write_back_timers,
+                                      .restart = write_back_restart,
+                                      .stop = write_back_stop,
                                       .status = "progress",
-                                      .status_json = status_json};
+                                      .status_json = write_back_status_json};

@@ -32,8 +32,9 @@ char verdict_letter(enum verdict v)
 }
 
 /* Cleans text from the server, which cannot be trusted, to one printable line. */
-static void say(struct judgement *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct judgement *out, const char *fmt, ...)
+static void expect_say(struct judgement *out, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void expect_say(struct judgement *out, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf raw = {0}, line = {0};
     va_list ap;
@@ -75,9 +76,9 @@ static void judge_failed(const struct observation *seen, struct judgement *out)
     snprintf(number, sizeof number, "%d", seen->error);
     out->verdict = seen->failed;
     if (seen->error == 0 || strstr(text, number))
-        say(out, "%s", text);
+        expect_say(out, "%s", text);
     else
-        say(out, "%s (error %d)", text, seen->error);
+        expect_say(out, "%s (error %d)", text, seen->error);
 }
 
 /* Checks privileges first, because without privileges on a table the server answers as if it did
@@ -86,24 +87,26 @@ static void judge_missing(const struct observation *seen, struct judgement *out)
 {
     if (!seen->privileges_proven) {
         out->verdict = VERDICT_DENIED;
-        say(out, "sentinel table not visible (error %d), and our rights to see it are not proven",
-            seen->error);
+        expect_say(out,
+                   "sentinel table not visible (error %d), and our rights to see it are not proven",
+                   seen->error);
         return;
     }
     out->verdict = VERDICT_MISSING;
     out->rebuilt = !seen->schema_has_rows;
     if (!seen->schema_there)
-        say(out, EXPECT_NO_SCHEMA " (error %d)", seen->error);
+        expect_say(out, EXPECT_NO_SCHEMA " (error %d)", seen->error);
     else
-        say(out, "sentinel table not there (error %d), %s", seen->error,
-            out->rebuilt ? "no table of the schema holds a row" : "tables of the schema hold rows");
+        expect_say(out, "sentinel table not there (error %d), %s", seen->error,
+                   out->rebuilt ? "no table of the schema holds a row"
+                                : "tables of the schema hold rows");
 }
 
 /* A connection that is older than the last ALIVE leads to the same process: no connection survives
  * its server, but it may survive a time without probes. A broken connection alone proves no
  * restart, but one that breaks within the second of the server's start has no other likely cause.
  */
-static bool restarted(const struct observation *seen, const struct expectation *known)
+static bool expect_restarted(const struct observation *seen, const struct expectation *known)
 {
     const struct server_id *now = &seen->server, *then = &known->server;
     if (known->seen.ms && seen->opened.ms <= known->seen.ms)
@@ -121,19 +124,21 @@ static void judge_empty(const struct observation *seen, const struct expectation
     start_text(a->start, now);
     start_text(b->start, then);
     if (!known->known)
-        say(out, "sentinel empty, and nothing is known of this world from before");
+        expect_say(out, "sentinel empty, and nothing is known of this world from before");
     else if (!out->same_place)
-        say(out,
+        expect_say(
+            out,
             "sentinel empty, on another server: host %s, data in %s, before host %s, data in %s",
             a->hostname, a->datadir, b->hostname, b->datadir);
     else if (out->restarted && a->start == b->start)
-        say(out, "sentinel empty, server started again within the second of its start, %s", now);
+        expect_say(out, "sentinel empty, server started again within the second of its start, %s",
+                   now);
     else if (out->restarted)
-        say(out, "sentinel empty, server started at %s, before at %s", now, then);
+        expect_say(out, "sentinel empty, server started at %s, before at %s", now, then);
     else if (a->start == 0 || b->start == 0)
-        say(out, "sentinel empty, and whether the server restarted is not known");
+        expect_say(out, "sentinel empty, and whether the server restarted is not known");
     else
-        say(out, "sentinel row deleted: the server is still the one started at %s", now);
+        expect_say(out, "sentinel row deleted: the server is still the one started at %s", now);
 }
 
 /* Checks every reason against the row first: only a row that passes all checks is ALIVE. */
@@ -146,23 +151,24 @@ static void judge_row(const struct observation *seen, const struct expectation *
     char now[TEXT_SHORT];
     out->verdict = VERDICT_FOREIGN;
     if (seen->rows > 1) {
-        say(out, "sentinel holds %u rows instead of one", seen->rows);
+        expect_say(out, "sentinel holds %u rows instead of one", seen->rows);
         return;
     }
     if (seen->engine[0]) {
-        say(out,
+        expect_say(
+            out,
             "sentinel table is of engine %s instead of MEMORY: its row outlasts a loss and proves "
             "nothing",
             seen->engine);
         return;
     }
     if (!is_nonce(seen->nonce)) {
-        say(out, "sentinel row is not ours: its nonce is not %d hex digits", NONCE_LEN);
+        expect_say(out, "sentinel row is not ours: its nonce is not %d hex digits", NONCE_LEN);
         return;
     }
     if (!first && !last && !next) {
-        say(out, "sentinel nonce %.*s is not ours, expected %.*s", NONCE_SHOWN, seen->nonce,
-            NONCE_SHOWN, known->nonce[0] ? known->nonce : known->next_nonce);
+        expect_say(out, "sentinel nonce %.*s is not ours, expected %.*s", NONCE_SHOWN, seen->nonce,
+                   NONCE_SHOWN, known->nonce[0] ? known->nonce : known->next_nonce);
         return;
     }
     out->verdict = VERDICT_ALIVE;
@@ -173,8 +179,9 @@ static void judge_row(const struct observation *seen, const struct expectation *
         why = ", of a restore or a dump of ours"; /* an operator may have loaded it */
     else if (out->restarted)
         why = ", put back by somebody since the server started at ";
-    say(out, "sentinel there, nonce %.*s, generation %" PRIu64 "%s%s", NONCE_SHOWN, seen->nonce,
-        seen->generation, why, last && out->restarted ? start_text(seen->server.start, now) : "");
+    expect_say(out, "sentinel there, nonce %.*s, generation %" PRIu64 "%s%s", NONCE_SHOWN,
+               seen->nonce, seen->generation, why,
+               last && out->restarted ? start_text(seen->server.start, now) : "");
 }
 
 void expect_judge(const struct observation *seen, const struct expectation *known,
@@ -184,7 +191,8 @@ void expect_judge(const struct observation *seen, const struct expectation *know
     *out = (struct judgement){.same_place = true, .start = seen->server.start};
     if (known->known && seen->server.start != 0) {
         out->same_place = server_same_place(&seen->server, &known->server);
-        out->restarted = known->server.start != 0 && (restarted(seen, known) || !out->same_place);
+        out->restarted =
+            known->server.start != 0 && (expect_restarted(seen, known) || !out->same_place);
     }
     switch (seen->failed) {
     case VERDICT_UNREACHABLE:
@@ -205,7 +213,7 @@ void expect_judge(const struct observation *seen, const struct expectation *know
             judge_row(seen, known, out);
         if (seen->another && out->verdict != VERDICT_FOREIGN) {
             out->verdict = VERDICT_DENIED;
-            say(out, "%s", seen->text);
+            expect_say(out, "%s", seen->text);
         }
         break;
     }

@@ -74,7 +74,7 @@ static const struct text causes[] = {
 };
 
 /* One cause may have several explanations, distinguished by the error's number or our own words. */
-static struct text text_of(const struct guard *g, int error)
+static struct text explain_text_of(const struct guard *g, int error)
 {
     struct text t = (size_t)g->cause < sizeof causes / sizeof *causes ? causes[g->cause]
                                                                       : (struct text){"", "", ""};
@@ -111,7 +111,7 @@ static struct text text_of(const struct guard *g, int error)
 void explain(const struct guard *g, const struct config *c, int error, const char *hint,
              struct explanation *out)
 {
-    struct text t = text_of(g, error);
+    struct text t = explain_text_of(g, error);
     const char *todo = t.todo, *found;
     bool failed = g->cause == CAUSE_FAILED || g->cause == CAUSE_BACKOFF;
     /* A command for the service manager must run on the server's machine. */

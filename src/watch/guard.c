@@ -9,7 +9,7 @@
 #include "config/config.h"
 #include "base/text.h"
 
-/* An event goes to its handler (guard_step()). Handlers change the state only by become(), and
+/* An event goes to its handler (guard_step()). Handlers change the state only by guard_become(), and
  * return at most one action and one alert. Their order here: probes, restores, all others. */
 
 /* So that a returning server is noticed within two seconds. */
@@ -46,10 +46,10 @@ void guard_init(struct guard *g, mono_t now)
 /* ---- the state and its reason ---- */
 
 /* Sets the state; no other function writes it. With the same state, only the reason changes. */
-static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
-                   ...) __attribute__((format(printf, 4, 5)));
-static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
-                   ...)
+static void guard_become(struct step *s, enum guard_state state, enum guard_cause cause,
+                         const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void guard_become(struct step *s, enum guard_state state, enum guard_cause cause,
+                         const char *fmt, ...)
 {
     struct guard *g = s->g;
     SCOPED(buf_free) struct buf raw = {0}, line = {0};
@@ -84,14 +84,14 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
 /* ---- alerts ---- */
 
 /* Returns true in states in which a verdict is only shown, and decides nothing. */
-static bool only_shows(const struct guard *g)
+static bool guard_only_shows(const struct guard *g)
 {
     return g->state == GUARD_RESTORING || g->state == GUARD_PAUSED || g->state == GUARD_STANDBY ||
            g->state == GUARD_STOPPED;
 }
 
 /* Returns true during planned work: a pause, and restores by hand during it. */
-static bool quiet(const struct guard *g)
+static bool guard_quiet(const struct guard *g)
 {
     return g->state == GUARD_PAUSED || g->state == GUARD_STANDBY || g->state == GUARD_STOPPED ||
            (g->state == GUARD_RESTORING && g->after == GUARD_PAUSED);
@@ -105,7 +105,7 @@ static void alert_trouble(struct step *s, unsigned event, const char *words)
     struct guard *g = s->g;
     unsigned char cause = (unsigned char)g->cause;
     uint64_t id = text_hash(text_hash(TEXT_HASH, &cause, 1), words, strlen(words));
-    if (quiet(g))
+    if (guard_quiet(g))
         return;
     g->alerted = event;
     for (unsigned i = 0; i < g->known_count && i < GUARD_KNOWN; i++)
@@ -123,7 +123,7 @@ static void alert_trouble(struct step *s, unsigned event, const char *words)
 
 /* Returns how many consecutive probes prove a loss. One probe may see a server at an odd moment;
  * several of the same process do not. */
-static unsigned needed(const struct step *s)
+static unsigned guard_needed(const struct step *s)
 {
     return s->c->confirm ? s->c->confirm : 1;
 }
@@ -168,7 +168,7 @@ static bool is_loss(const struct step *s, const struct judgement *j)
 }
 
 /* Counts each verdict once, before any decision, whatever follows from it. */
-static void count(struct step *s, const struct judgement *j, enum verdict before)
+static void guard_count(struct step *s, const struct judgement *j, enum verdict before)
 {
     struct guard *g = s->g;
     count_up(&g->fresh);
@@ -192,11 +192,11 @@ static void on_alive(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
     if (g->state == GUARD_UP) {
-        if (g->cause == CAUSE_DOUBT && g->fresh >= needed(s)) /* the doubt is over */
-            become(s, GUARD_UP, CAUSE_ALIVE, "%s", j->text);
+        if (g->cause == CAUSE_DOUBT && g->fresh >= guard_needed(s)) /* the doubt is over */
+            guard_become(s, GUARD_UP, CAUSE_ALIVE, "%s", j->text);
         return;
     }
-    become(s, GUARD_UP, CAUSE_ALIVE, "%s", j->text);
+    guard_become(s, GUARD_UP, CAUSE_ALIVE, "%s", j->text);
     if (g->alerted) {
         s->out->alert = GUARD_ALERT_RECOVERED;
         s->out->alert_event = g->alerted;
@@ -220,20 +220,21 @@ static void on_loss(struct step *s, const struct judgement *j)
     if (backing_off(s))
         return;
     if (!j->same_place && !s->c->restore_new_server) {
-        become(s, GUARD_WAITING, CAUSE_ELSEWHERE,
-               "%s; not restored there unless that is asked for ([restore] new_server = yes, or "
-               "--restore)",
-               j->text);
+        guard_become(
+            s, GUARD_WAITING, CAUSE_ELSEWHERE,
+            "%s; not restored there unless that is asked for ([restore] new_server = yes, or "
+            "--restore)",
+            j->text);
         alert_trouble(s, EVENT_SENTINEL, "");
     } else if (!s->c->restore_auto) {
-        become(s, GUARD_WAITING, CAUSE_MANUAL,
-               "%s; [restore] auto = no, so --restore is up to an admin", j->text);
+        guard_become(s, GUARD_WAITING, CAUSE_MANUAL,
+                     "%s; [restore] auto = no, so --restore is up to an admin", j->text);
         alert_trouble(s, EVENT_WAITING, "");
     } else if (!mono_reached(s->now, g->retry_at)) {
-        become(s, GUARD_WAITING, CAUSE_BACKOFF, "%s; restores failed: %u, next try in %s", j->text,
-               g->failures, text_duration(mono_since(g->retry_at, s->now), left));
+        guard_become(s, GUARD_WAITING, CAUSE_BACKOFF, "%s; restores failed: %u, next try in %s",
+                     j->text, g->failures, text_duration(mono_since(g->retry_at, s->now), left));
     } else if (g->state != GUARD_LOST) { /* request it only once */
-        become(s, GUARD_LOST, CAUSE_LOSS, "%s; seen %u times", j->text, g->empties);
+        guard_become(s, GUARD_LOST, CAUSE_LOSS, "%s; seen %u times", j->text, g->empties);
         s->out->action = GUARD_START_RESTORE;
     }
 }
@@ -242,14 +243,15 @@ static void on_empty(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
     if (!j->restarted) {
-        become(s, GUARD_SUSPECT, CAUSE_DELETED, "%s", j->text);
-        if (g->deleted >= needed(s))
+        guard_become(s, GUARD_SUSPECT, CAUSE_DELETED, "%s", j->text);
+        if (g->deleted >= guard_needed(s))
             alert_trouble(s, EVENT_SENTINEL, "");
-    } else if (g->empties >= needed(s) && g->fresh >= needed(s)) {
+    } else if (g->empties >= guard_needed(s) && g->fresh >= guard_needed(s)) {
         on_loss(s, j);
     } else if (!backing_off(s)) {
-        become(s, g->state == GUARD_WAITING ? GUARD_WAITING : GUARD_SUSPECT, CAUSE_UNCONFIRMED,
-               "%s; seen %u of %u times", j->text, g->empties, needed(s));
+        guard_become(s, g->state == GUARD_WAITING ? GUARD_WAITING : GUARD_SUSPECT,
+                     CAUSE_UNCONFIRMED, "%s; seen %u of %u times", j->text, g->empties,
+                     guard_needed(s));
     }
 }
 
@@ -258,11 +260,11 @@ static void on_empty(struct step *s, const struct judgement *j)
 static void on_missing(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
-    if (g->empties >= needed(s) && g->fresh >= needed(s)) {
+    if (g->empties >= guard_needed(s) && g->fresh >= guard_needed(s)) {
         on_loss(s, j);
     } else if (g->empties == 0 || !backing_off(s)) {
         g->rows_there = !j->restarted && !j->rebuilt;
-        become(s, GUARD_WAITING, CAUSE_MISSING, "%s", j->text);
+        guard_become(s, GUARD_WAITING, CAUSE_MISSING, "%s", j->text);
         alert_trouble(s, EVENT_SENTINEL, g->reason);
     }
 }
@@ -295,8 +297,8 @@ static const struct {
 static void wait_for_lease(struct step *s)
 {
     const struct guard *g = s->g;
-    become(s, GUARD_WAITING, CAUSE_LEASE, "%s",
-           g->no_lease[0] ? g->no_lease : FENCED_TEXT ": not yet");
+    guard_become(s, GUARD_WAITING, CAUSE_LEASE, "%s",
+                 g->no_lease[0] ? g->no_lease : FENCED_TEXT ": not yet");
     if (g->no_lease[0])
         alert_trouble(s, EVENT_STANDBY, "");
 }
@@ -310,13 +312,13 @@ static void on_probe(struct step *s, const struct guard_event *ev)
     enum verdict before = g->verdict;
     g->verdict = j->verdict;
     /* The verdict is always stored for the status; the decision follows. */
-    if (only_shows(g))
+    if (guard_only_shows(g))
         return;
     if (g->fenced) {
         wait_for_lease(s);
         return;
     }
-    count(s, j, before);
+    guard_count(s, j, before);
     switch (j->verdict) {
     case VERDICT_ALIVE:
         on_alive(s, j);
@@ -330,13 +332,13 @@ static void on_probe(struct step *s, const struct guard_event *ev)
     case VERDICT_STALLED:
         if (g->cause != CAUSE_STALLED)
             g->stalled_since = s->now;
-        become(s, GUARD_SUSPECT, CAUSE_STALLED, "%s", j->text);
+        guard_become(s, GUARD_SUSPECT, CAUSE_STALLED, "%s", j->text);
         alert_stalled(s);
         break;
     case VERDICT_FOREIGN:
     case VERDICT_UNREACHABLE:
     case VERDICT_DENIED:
-        become(s, plain[j->verdict].state, plain[j->verdict].cause, "%s", j->text);
+        guard_become(s, plain[j->verdict].state, plain[j->verdict].cause, "%s", j->text);
         alert_trouble(s, plain[j->verdict].event, plain[j->verdict].by_reason ? g->reason : "");
         break;
     case VERDICT_NONE:
@@ -347,7 +349,7 @@ static void on_probe(struct step *s, const struct guard_event *ev)
 /* ---- restores ---- */
 
 /* Writes ": text", or nothing. */
-static const char *detail(const char *text, char out[640])
+static const char *guard_detail(const char *text, char out[640])
 {
     snprintf(out, 640, "%s%s", text && text[0] ? ": " : "", text ? text : "");
     return out;
@@ -364,17 +366,17 @@ static void on_restore_started(struct step *s, const struct guard_event *ev)
     /* An automatic restore is void if the state LOST ended before it started. */
     bool wanted = ev->by_hand || g->state == GUARD_LOST;
     bool trouble = g->state == GUARD_LOST || g->state == GUARD_WAITING;
-    g->after = quiet(g) ? g->state : wanted && trouble ? GUARD_WAITING : GUARD_STARTING;
+    g->after = guard_quiet(g) ? g->state : wanted && trouble ? GUARD_WAITING : GUARD_STARTING;
     g->by_hand = ev->by_hand;
     g->stalling = false;
     forget_emptiness(g);
     if (!wanted || (g->fenced && g->after != GUARD_STANDBY)) { /* a promotion takes the lease */
-        become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore no longer wanted, being ended");
+        guard_become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore no longer wanted, being ended");
         s->out->action = GUARD_END_RESTORE;
         return;
     }
-    become(s, GUARD_RESTORING, CAUSE_RESTORE, "restore%s runs%s", ev->by_hand ? " by hand" : "",
-           detail(ev->text, which));
+    guard_become(s, GUARD_RESTORING, CAUSE_RESTORE, "restore%s runs%s",
+                 ev->by_hand ? " by hand" : "", guard_detail(ev->text, which));
     alert_trouble(s, EVENT_RESTORING, ev->by_hand ? "by hand" : "");
 }
 
@@ -385,19 +387,19 @@ static void on_restore_ok(struct step *s, const struct guard_event *ev)
     if (g->state != GUARD_RESTORING)
         return;
     bool paused = g->after == GUARD_PAUSED;
-    detail(ev->text, what);
+    guard_detail(ev->text, what);
     g->stalling = false;
     g->fresh = 0;
     forget_restores(g);
     if (paused) {
-        become(s, GUARD_PAUSED, CAUSE_PAUSE, "restored%s; paused as before", what);
+        guard_become(s, GUARD_PAUSED, CAUSE_PAUSE, "restored%s; paused as before", what);
         return;
     }
     if (g->fenced) { /* swapped in while the lease was held, but no longer ours */
         wait_for_lease(s);
         return;
     }
-    become(s, GUARD_UP, CAUSE_RESTORED, "restored%s", what);
+    guard_become(s, GUARD_UP, CAUSE_RESTORED, "restored%s", what);
     s->out->alert = GUARD_ALERT_NEW;
     s->out->alert_event = EVENT_RESTORED;
     forget_trouble(g);
@@ -414,11 +416,13 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
     enum guard_state after = g->state == GUARD_LOST ? GUARD_WAITING : g->after;
     forget_emptiness(g);
     if (after == GUARD_PAUSED)
-        become(s, GUARD_PAUSED, CAUSE_PAUSE, "restore failed: %s; paused as before", why);
+        guard_become(s, GUARD_PAUSED, CAUSE_PAUSE, "restore failed: %s; paused as before", why);
     else if (after == GUARD_STANDBY)
-        become(s, GUARD_STANDBY, CAUSE_STANDBY, "promotion failed: %s; standby as before", why);
+        guard_become(s, GUARD_STANDBY, CAUSE_STANDBY, "promotion failed: %s; standby as before",
+                     why);
     else if (after == GUARD_STARTING)
-        become(s, GUARD_STARTING, CAUSE_FAILED, "restore ended: %s; the next probe decides", why);
+        guard_become(s, GUARD_STARTING, CAUSE_FAILED, "restore ended: %s; the next probe decides",
+                     why);
     else {
         /* An automatic restore, or one by hand begun in trouble, has failed: wait, then try again. */
         char wait[TEXT_SHORT];
@@ -426,13 +430,13 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
         g->retry_wait = clock_backoff(g->retry_wait, s->c->retry_first, s->c->retry_max);
         if (g->stalling) { /* that took long enough: retry at once, with the dump of guard_skip() */
             g->retry_at = s->now;
-            become(s, GUARD_WAITING, CAUSE_FAILED, "restore made no progress: %s; again at once",
-                   why);
+            guard_become(s, GUARD_WAITING, CAUSE_FAILED,
+                         "restore made no progress: %s; again at once", why);
         } else {
             g->stalls = 0;
             g->retry_at = mono_add(s->now, g->retry_wait);
-            become(s, GUARD_WAITING, CAUSE_FAILED, "restore failed: %s; next try in %s", why,
-                   text_duration(g->retry_wait, wait));
+            guard_become(s, GUARD_WAITING, CAUSE_FAILED, "restore failed: %s; next try in %s", why,
+                         text_duration(g->retry_wait, wait));
         }
         alert_trouble(s, EVENT_WAITING, why);
     }
@@ -452,8 +456,8 @@ static void on_restore_stalled(struct step *s, const struct guard_event *ev)
     g->stalling = true;
     if (!g->by_hand)
         count_up(&g->stalls);
-    become(s, GUARD_RESTORING, g->cause, "restore makes no progress, being ended%s",
-           detail(ev->text, what));
+    guard_become(s, GUARD_RESTORING, g->cause, "restore makes no progress, being ended%s",
+                 guard_detail(ev->text, what));
 }
 
 /* ---- the rest ---- */
@@ -467,7 +471,7 @@ static void start_over(struct step *s, enum guard_state state, enum guard_cause 
     forget_restores(g);
     g->fresh = 0;
     g->pause_until = (mono_t){0};
-    become(s, state, cause, "%s", why);
+    guard_become(s, state, cause, "%s", why);
 }
 
 static void end_pause(struct step *s, const char *why)
@@ -486,11 +490,11 @@ static void on_pause(struct step *s, const struct guard_event *ev)
     g->pause_by_wall = ev->pause_by_wall;
     if (ev->pause_ms > 0) {
         g->pause_until = mono_add(s->now, ev->pause_ms);
-        become(s, GUARD_PAUSED, CAUSE_PAUSE, "paused on request for %s",
-               text_duration(ev->pause_ms, length));
+        guard_become(s, GUARD_PAUSED, CAUSE_PAUSE, "paused on request for %s",
+                     text_duration(ev->pause_ms, length));
     } else {
         g->pause_until = (mono_t){0};
-        become(s, GUARD_PAUSED, CAUSE_PAUSE, "paused on request until resumed");
+        guard_become(s, GUARD_PAUSED, CAUSE_PAUSE, "paused on request until resumed");
     }
 }
 
@@ -516,11 +520,11 @@ static void on_doubt(struct step *s, const struct guard_event *ev)
     }
     forget_emptiness(g);
     g->fresh = 0;
-    if (only_shows(g))
+    if (guard_only_shows(g))
         return;
-    become(s, g->state == GUARD_LOST ? GUARD_SUSPECT : g->state, CAUSE_DOUBT,
-           "in doubt about ourselves: %s; nothing is done until fresh probes agree",
-           ev->text && ev->text[0] ? ev->text : "no reason given");
+    guard_become(s, g->state == GUARD_LOST ? GUARD_SUSPECT : g->state, CAUSE_DOUBT,
+                 "in doubt about ourselves: %s; nothing is done until fresh probes agree",
+                 ev->text && ev->text[0] ? ev->text : "no reason given");
 }
 
 static void on_fenced(struct step *s, const struct guard_event *ev)
@@ -538,7 +542,7 @@ static void on_fenced(struct step *s, const struct guard_event *ev)
         return;
     if (g->state == GUARD_RESTORING) {
         s->out->action = GUARD_END_RESTORE;
-        become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore being ended: " FENCED_TEXT);
+        guard_become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore being ended: " FENCED_TEXT);
         return;
     }
     if (g->state != GUARD_PAUSED && g->state != GUARD_STANDBY)
@@ -553,8 +557,8 @@ static void on_unfenced(struct step *s, const struct guard_event *ev)
         return;
     g->fenced = false;
     if (g->state == GUARD_WAITING)
-        become(s, GUARD_STARTING, CAUSE_LEASE, "%s",
-               ev->text ? ev->text : "this machine has the lease of the world");
+        guard_become(s, GUARD_STARTING, CAUSE_LEASE, "%s",
+                     ev->text ? ev->text : "this machine has the lease of the world");
 }
 
 static void on_stop(struct step *s, const struct guard_event *ev)
@@ -564,7 +568,7 @@ static void on_stop(struct step *s, const struct guard_event *ev)
     if (g->state == GUARD_STOPPED)
         return;
     g->stalling = false;
-    become(s, GUARD_STOPPED, CAUSE_STOP, "asked to stop");
+    guard_become(s, GUARD_STOPPED, CAUSE_STOP, "asked to stop");
 }
 
 /* A running promotion decides itself. */
@@ -606,7 +610,7 @@ static void on_tick(struct step *s, const struct guard_event *ev)
     alert_stalled(s);
     bool trouble = g->state == GUARD_SUSPECT || g->state == GUARD_WAITING ||
                    g->state == GUARD_LOST || g->state == GUARD_RESTORING;
-    if (s->out->alert != GUARD_ALERT_NONE || !trouble || quiet(g) || !g->alerted ||
+    if (s->out->alert != GUARD_ALERT_NONE || !trouble || guard_quiet(g) || !g->alerted ||
         !guard_reminds(s->c->alert_repeat, g->alerted_at, s->now))
         return;
     g->alerted_at = s->now;
@@ -619,7 +623,7 @@ static void on_tick(struct step *s, const struct guard_event *ev)
 static bool is_near(const struct step *s)
 {
     const struct guard *g = s->g;
-    bool seen = g->empties >= needed(s) || g->deleted >= needed(s);
+    bool seen = g->empties >= guard_needed(s) || g->deleted >= guard_needed(s);
     bool empty = g->verdict == VERDICT_EMPTY || (g->verdict == VERDICT_MISSING && g->empties > 0);
     if (g->state == GUARD_WAITING && g->verdict == VERDICT_UNREACHABLE)
         return true;

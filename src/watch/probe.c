@@ -53,7 +53,7 @@ static enum verdict verdict_of_error(const struct err *e)
     return VERDICT_DENIED; /* the server answers with another error: never a reason to restore */
 }
 
-static void failed(struct prober *p, const struct err *e, struct observation *o)
+static void probe_failed(struct prober *p, const struct err *e, struct observation *o)
 {
     o->failed = verdict_of_error(e);
     o->dead = o->failed == VERDICT_UNREACHABLE &&
@@ -80,7 +80,7 @@ static void failed(struct prober *p, const struct err *e, struct observation *o)
     p->db = NULL;
 }
 
-/* Reads the server's identity. On failure the last one is kept: failed() needs its process ID. */
+/* Reads the server's identity. On failure the last one is kept: probe_failed() needs its process ID. */
 static int ask_who(struct prober *p, struct err *e)
 {
     struct server_id server;
@@ -91,7 +91,7 @@ static int ask_who(struct prober *p, struct err *e)
 }
 
 /* Connects. Facts about the old connection do not apply to the new one. */
-static int connect_server(struct prober *p, struct err *e)
+static int probe_connect_server(struct prober *p, struct err *e)
 {
     struct db_params params = p->args->db;
     params.connect_timeout = params.read_timeout = p->args->cfg->probe_timeout;
@@ -117,7 +117,7 @@ struct answer {
 /* Reads the sentinel. A server that crashed during a swap may have renamed the sentinel without a
  * replacement. It is empty under that other name as well, and the next restore gives the sentinel
  * its own name again. */
-static int read_sentinel(struct prober *p, struct answer *a, struct err *e)
+static int probe_read_sentinel(struct prober *p, struct answer *a, struct err *e)
 {
     const struct config *c = p->args->cfg;
     struct err why;
@@ -130,13 +130,13 @@ static int read_sentinel(struct prober *p, struct answer *a, struct err *e)
     return empty ? 0 : -1;
 }
 
-static int ask(struct prober *p, struct answer *a, struct err *e)
+static int probe_ask(struct prober *p, struct answer *a, struct err *e)
 {
     const struct config *c = p->args->cfg;
     *a = (struct answer){0};
-    if (!p->db && connect_server(p, e) < 0)
+    if (!p->db && probe_connect_server(p, e) < 0)
         return -1;
-    if (read_sentinel(p, a, e) < 0)
+    if (probe_read_sentinel(p, a, e) < 0)
         return -1;
     /* A row that survives restarts of the server proves nothing: check the engine first. */
     if (a->s.rows && !p->memory &&
@@ -151,12 +151,12 @@ static int ask(struct prober *p, struct answer *a, struct err *e)
 static int ask_again(struct prober *p, struct answer *a, struct err *e)
 {
     bool old = p->db != NULL;
-    int rc = ask(p, a, e);
+    int rc = probe_ask(p, a, e);
     if (rc == 0 || !old || e->cls != ERR_UNREACHABLE)
         return rc;
     db_close(p->db);
     p->db = NULL;
-    return ask(p, a, e);
+    return probe_ask(p, a, e);
 }
 
 /* Returns 1 if no other session watches, or if that is not known. The server may still be ending
@@ -230,7 +230,7 @@ static void probe_once(struct prober *p, bool may, struct observation *o)
         o->opened = p->opened;
     }
     if (rc < 0) {
-        failed(p, &e, o);
+        probe_failed(p, &e, o);
     } else {
         o->rows = a.s.rows;
         o->generation = a.s.generation;
@@ -242,7 +242,7 @@ static void probe_once(struct prober *p, bool may, struct observation *o)
 }
 
 /* Cleans text from the server, which is used in the log, the status and JSON. */
-static void clean(char *text, size_t size)
+static void probe_clean(char *text, size_t size)
 {
     SCOPED(buf_free) struct buf b = {0};
     text_clean(&b, text, size - 1);
@@ -262,14 +262,14 @@ int probe_worker(int fd, void *arg)
         if (p.before == 0)
             p.before = q->before;
         probe_once(&p, q->may_watch, &a.seen);
-        clean(a.seen.text, sizeof a.seen.text);
-        clean(a.seen.nonce, sizeof a.seen.nonce);
-        clean(a.seen.engine, sizeof a.seen.engine);
+        probe_clean(a.seen.text, sizeof a.seen.text);
+        probe_clean(a.seen.nonce, sizeof a.seen.nonce);
+        probe_clean(a.seen.engine, sizeof a.seen.engine);
         struct server_id *server = &a.seen.server;
-        clean(server->uid, sizeof server->uid);
-        clean(server->hostname, sizeof server->hostname);
-        clean(server->datadir, sizeof server->datadir);
-        clean(server->version, sizeof server->version);
+        probe_clean(server->uid, sizeof server->uid);
+        probe_clean(server->hostname, sizeof server->hostname);
+        probe_clean(server->datadir, sizeof server->datadir);
+        probe_clean(server->version, sizeof server->version);
         worker_send_packet(fd, 0, &a, sizeof a);
     }
     db_close(p.db);

@@ -118,8 +118,8 @@ MUTANTS = [
            ["tests/system/test_ledger.py", "tests/system/test_ledger_torture.py"]),
     Mutant("ledger-delete-first", "rows are deleted before they are added to totals",
            [("src/ledger/piece.c", "    if (p->rows && add_groups(r, p, e) < 0)\n        return -1;\n"
-             "    fault_point(\"ledger.added\");\n    if (delete_rows(r, p, e) < 0)\n        return -1;\n",
-             "    if (delete_rows(r, p, e) < 0)\n        return -1;\n    fault_point(\"ledger.added\");\n"
+             "    fault_point(\"ledger.added\");\n    if (piece_delete_rows(r, p, e) < 0)\n        return -1;\n",
+             "    if (piece_delete_rows(r, p, e) < 0)\n        return -1;\n    fault_point(\"ledger.added\");\n"
              "    if (p->rows && add_groups(r, p, e) < 0)\n        return -1;\n")],
            ["tests/system/test_ledger_faults.py", "tests/system/test_ledger_torture.py"]),
     Mutant("ledger-two-statements", "total and mark of a key change in two statements",
@@ -156,8 +156,8 @@ MUTANTS = [
            ["tests/system/test_ledger.py"]),
     Mutant("no-step-back", "who lost the lease to another machine takes it again as soon as it can",
            [("src/supervisor/lease.c", "    if (r->number && !mine) {", "    if (r->number && !mine && wait_for_it(c)) {"),
-            ("src/supervisor/lease.c", "static enum lease_result look_again(",
-             "static bool wait_for_it(struct child *c)\n{\n    return c->fd < 0;\n}\n\nstatic enum lease_result look_again(")],
+            ("src/supervisor/lease.c", "static enum lease_result lease_look_again(",
+             "static bool wait_for_it(struct child *c)\n{\n    return c->fd < 0;\n}\n\nstatic enum lease_result lease_look_again(")],
            ["tests/system/test_lease.py"]),
     Mutant("lease-from-its-answer", "a lease is counted from when the answer came",
            [("src/standby/lease_s3.c", ".valid_until = lease_ends(asked, l->ttl)};",

@@ -2,6 +2,7 @@
 what other files may call is in the header of the same name."""
 import glob
 import os
+import re
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -69,3 +70,17 @@ def test_what_others_call_is_in_the_header_of_the_file():
     built = {os.path.relpath(path, BUILT)[:-2] for path in glob.glob(f"{BUILT}/*/*.o")}
     exist = {file for file in built if os.path.exists(f"{ROOT}/src/{file}.c")}  # objects of removed files may lie there
     assert (without & exist) - ONE_OBJECT - {"setup/main"} == WITHOUT_HEADER & exist
+
+
+def test_a_function_is_found_by_its_name():
+    """grep and a debugger tell functions apart by their names: no two functions of src have one name, and what only its
+    own file calls is not one bare word but begins with the file's name."""
+    where = {}
+    for path in sorted(glob.glob(f"{ROOT}/src/**/*.c", recursive=True)):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for static, name in re.findall(r"^(static )?(?!typedef|struct \w+ \{)(?:[a-z]\w*[ *]+)+(\w+)\((?![^;]*?\);$)", text, re.M):
+            where.setdefault(name, set()).add(os.path.relpath(path, ROOT))
+            assert not static or "_" in name, f"{path}: {name}"
+    assert len(where) > 3000
+    assert {name: sorted(files) for name, files in where.items() if len(files) > 1} == {"main": ["src/main.c", "src/setup/main.c"]}
