@@ -20,9 +20,10 @@ int control_listen(const struct config *cfg, char path[256], struct err *e);
  * trying again at once would not help. */
 int control_accept(int listener, struct err *e);
 
-/* Client: sends the request to the supervisor named in the lock file, passes every event to a->emit,
- * and returns its answer like action_run(). CONTROL_NOBODY, with ERR_UNREACHABLE: there is no
- * supervisor to talk to. The class alone does not say so: a job that found no server has it too. */
+/* Client: sends the request to the supervisor named in the lock file, passes every event to
+ * a->emit, and returns its answer like action_run(). CONTROL_NOBODY, with ERR_UNREACHABLE: there
+ * is no supervisor to talk to. The class alone does not say so: a job that found no server has
+ * it too. */
 #define CONTROL_NOBODY (-2)
 #define CONTROL_PATIENCE 10 /* seconds, for a supervisor that should answer at once */
 int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e);

@@ -13,8 +13,8 @@ action_fn action_history;
  * `e` NULL: it succeeded. */
 enum history_kind history_of(const struct request *r, const json_t *result, const struct err *e);
 json_t *history_fields(const struct request *r, const json_t *result, const struct err *e);
-/* Adds to a record of a restore the file of the rows that players wrote into the emptied tables, if there is one, and
- * the command that compares them with the world. */
+/* Adds to a record of a restore the file of the rows that players wrote into the emptied tables,
+ * if there is one, and the command that compares them with the world. */
 void history_conflict(const struct config *cfg, const json_t *result, json_t *o);
 /* Records an action that ran without a supervisor. A failure is only logged. */
 void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,

@@ -103,8 +103,8 @@ void packer_free(struct packer *p)
 
 /* ---- unpacking ---- */
 
-/* zlib reads and checks the header of each member also for ISA-L, which loses a header's flags when its
- * bytes arrive in two calls, and accepts reserved flags. */
+/* zlib reads and checks the header of each member also for ISA-L, which loses a header's flags
+ * when its bytes arrive in two calls, and accepts reserved flags. */
 struct unpacker {
     z_stream z;
     void *isal;        /* its state; NULL: zlib does all of it */

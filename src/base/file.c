@@ -492,8 +492,8 @@ static int file_step(int dirfd, const char *name, int flags, const char *path, s
     return -1;
 }
 
-/* Opens component by component, because O_NOFOLLOW checks only the last component of a path. `flags`
- * are for the last one. */
+/* Opens component by component, because O_NOFOLLOW checks only the last component of a path.
+ * `flags` are for the last one. */
 static int open_steps(const char *path, int flags, struct err *e)
 {
     char *copy = xstrdup(path), *rest = copy;

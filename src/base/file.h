@@ -69,8 +69,8 @@ int file_list(int dirfd, const char *failed, struct names *out, struct err *e);
  * and not writable by group or others. Otherwise ERR_REFUSED. */
 int file_open_path(const char *path, struct err *e);
 /* Opens the directory of `path`, and sets `name` to its last component. Links on the way are
- * followed as by file_open_path(). Returns the descriptor, or -1 with num ENOENT if a directory does
- * not exist. */
+ * followed as by file_open_path(). Returns the descriptor, or -1 with num ENOENT if a directory
+ * does not exist. */
 int file_open_place(const char *path, const char **name, struct err *e);
 /* Like file_open_path(), for a file that decides which peers are trusted. Returns ERR_REFUSED
  * unless it and each directory of its real path are owned by root or us (for root: by anybody) and

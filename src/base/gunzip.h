@@ -1,5 +1,6 @@
-/* Reader of gzip files (gzip.h): decompresses any number of members, counts plain and packed bytes, and hashes the packed
- * ones. Errors stick: after the first one every call fails with it. For one thread. */
+/* Reader of gzip files (gzip.h): decompresses any number of members, counts plain and packed
+ * bytes, and hashes the packed ones. Errors stick: after the first one every call fails with it.
+ * For one thread. */
 #ifndef WK_BASE_GUNZIP_H
 #define WK_BASE_GUNZIP_H
 

@@ -39,7 +39,8 @@ void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg);
  * is copied. Waits while too many members are in flight. `tag` is passed to the member function. An
  * error may be that of an earlier member. */
 int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e);
-/* Buffers; a member (tag 0) is written every GZIP_MEMBER bytes, before one of gzip_give(), and at the end. */
+/* Buffers; a member (tag 0) is written every GZIP_MEMBER bytes, before one of gzip_give(), and
+ * at the end. */
 int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *e);
 /* Waits until all members that are complete so far have been written to the file. */
 int gzip_flush(struct gzip_writer *g, struct err *e);

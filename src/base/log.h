@@ -1,5 +1,6 @@
-/* One line per event on standard error, for journald (priority prefix) or a terminal (time prefix).
- * Only main, the supervisor and the entry functions of workers log; everything else returns a struct err. */
+/* One line per event on standard error, for journald (priority prefix) or a terminal (time
+ * prefix). Only main, the supervisor and the entry functions of workers log; everything else
+ * returns a struct err. */
 #ifndef WK_BASE_LOG_H
 #define WK_BASE_LOG_H
 

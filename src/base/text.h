@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 
-/* A local variable that this function frees on every way out of its scope. It is initialized where it
- * is declared, and nothing else frees it: SCOPED(buf_free) struct buf b = {0}. */
+/* A local variable that this function frees on every way out of its scope. It is initialized
+ * where it is declared, and nothing else frees it: SCOPED(buf_free) struct buf b = {0}. */
 #define SCOPED(free_it) __attribute__((cleanup(free_it)))
 
 void *xcalloc(size_t n, size_t size);

@@ -1,4 +1,5 @@
-/* Whether the binary log can be followed at all: what a journal needs of the server and of the account. */
+/* Whether the binary log can be followed at all: what a journal needs of the server and of the
+ * account. */
 #ifndef WK_BINLOG_PREREQUISITES_H
 #define WK_BINLOG_PREREQUISITES_H
 

@@ -1,5 +1,5 @@
-/* The columns of a row image: what a map event says about each is compared with what information_schema says about it now;
- * and how their values are printed. */
+/* The columns of a row image: what a map event says about each is compared with what
+ * information_schema says about it now; and how their values are printed. */
 #ifndef WK_BINLOG_ROW_IMAGE_FIELD_H
 #define WK_BINLOG_ROW_IMAGE_FIELD_H
 

@@ -1,4 +1,5 @@
-/* Statements that leave rows, columns and primary keys as they are: clauses of ALTER TABLE, indexes, table maintenance. Pure. */
+/* Statements that leave rows, columns and primary keys as they are: clauses of ALTER TABLE,
+ * indexes, table maintenance. Pure. */
 #ifndef WK_BINLOG_STATEMENT_DEFINITION_H
 #define WK_BINLOG_STATEMENT_DEFINITION_H
 

@@ -1,4 +1,5 @@
-/* Two of the ways of bulk.h: a prepared INSERT with whole columns as arrays, or with some hundred rows in a statement. */
+/* Two of the ways of bulk.h: a prepared INSERT with whole columns as arrays, or with some
+ * hundred rows in a statement. */
 #ifndef WK_BULK_PREPARED_H
 #define WK_BULK_PREPARED_H
 

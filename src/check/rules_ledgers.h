@@ -1,4 +1,5 @@
-/* --check: the tables of ledgers, what is made beside them, and whether the game keeps the rules of a ledger. */
+/* --check: the tables of ledgers, what is made beside them, and whether the game keeps the rules
+ * of a ledger. */
 #ifndef WK_CHECK_RULES_LEDGERS_H
 #define WK_CHECK_RULES_LEDGERS_H
 

@@ -1,4 +1,5 @@
-/* --check: the server after its next restart. A restore meets that one, and settings made at run time are gone. */
+/* --check: the server after its next restart. A restore meets that one, and settings made at run
+ * time are gone. */
 #ifndef WK_CHECK_RULES_NEXT_H
 #define WK_CHECK_RULES_NEXT_H
 

@@ -116,8 +116,8 @@ static int begin_ledger(struct reading *r, const char *name)
     return 0;
 }
 
-/* Begins [alert.webhook] or [alert.webhook.NAME]. The one without a name may be in several places, as other sections
- * may. */
+/* Begins [alert.webhook] or [alert.webhook.NAME]. The one without a name may be in several
+ * places, as other sections may. */
 static int begin_webhook(struct reading *r, const char *section)
 {
     const char *name = section + sizeof WEBHOOK - 1;
@@ -310,8 +310,8 @@ static void fail_value(struct reading *r, const char *section, const struct conf
     err_hint(r->e, "%s", bad->hint);
 }
 
-/* libinih's handler: checks and stores one key. The reader has checked the line itself, and made the section's
- * struct. */
+/* libinih's handler: checks and stores one key. The reader has checked the line itself, and made
+ * the section's struct. */
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
     struct reading *r = arg;

@@ -1,10 +1,10 @@
 /* Copies tables inside the server over several connections at once, while one of them (the holder)
  * keeps the tables locked.
  *
- * The holder locks all of these tables in one statement, which the server does without deadlock whatever the
- * game locks. The other connections take no locks: they read with HIGH_PRIORITY, which goes ahead
- * of the writers waiting for the holder. Tables that they cannot read at once (a waiting ALTER or
- * TRUNCATE blocks new readers) are copied by the holder. Large tables are copied in parts.
+ * The holder locks all of these tables in one statement, which the server does without deadlock
+ * whatever the game locks. The other connections take no locks: they read with HIGH_PRIORITY, which
+ * goes ahead of the writers waiting for the holder. Tables that they cannot read at once (a waiting
+ * ALTER or TRUNCATE blocks new readers) are copied by the holder. Large tables are copied in parts.
  *
  * All functions are called by one thread; the module starts its own worker threads. */
 #ifndef WK_DUMP_COPIES_H

@@ -1,4 +1,5 @@
-/* Merging a delta (delta.h) into the rows of the dump: which rows stay, and which are written after them. */
+/* Merging a delta (delta.h) into the rows of the dump: which rows stay, and which are written
+ * after them. */
 #ifndef WK_JOURNAL_DELTA_BASE_H
 #define WK_JOURNAL_DELTA_BASE_H
 

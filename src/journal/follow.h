@@ -46,7 +46,8 @@ struct follow_progress {
     uint64_t packets; /* number of packets sent before: the supervisor handles these first */
 };
 
-/* Sent at the beginning, when the first marker was read, and when tables lost many rows or values at once. */
+/* Sent at the beginning, when the first marker was read, and when tables lost many rows or
+ * values at once. */
 struct follow_report {
     struct follow_progress at;
     size_t

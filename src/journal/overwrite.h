@@ -1,6 +1,6 @@
 /* Finds the columns that one transaction set to a single value in all rows that it updated,
- * although their values differed before. An UPDATE without WHERE does that; a recalculation does not. Pure:
- * it reads the changes of the journal, and keeps hashes only. */
+ * although their values differed before. An UPDATE without WHERE does that; a recalculation does
+ * not. Pure: it reads the changes of the journal, and keeps hashes only. */
 #ifndef WK_JOURNAL_OVERWRITE_H
 #define WK_JOURNAL_OVERWRITE_H
 

@@ -11,10 +11,11 @@
 
 #define SEGMENT_FRAME 16u
 
-/* segment_frame.c. The MAC of a frame is an HMAC-SHA256 (store/signature.h) of the segment's number,
- * the frame's offset, its length as it is written, the MAC of the frame before it (zeros for the
- * first) and the body before the MAC: no frame can be changed, omitted, moved, or replaced by one
- * from another segment or from a part that was cut off. The preceding MAC is read from the file. */
+/* segment_frame.c. The MAC of a frame is an HMAC-SHA256 (store/signature.h) of the segment's
+ * number, the frame's offset, its length as it is written, the MAC of the frame before it (zeros
+ * for the first) and the body before the MAC: no frame can be changed, omitted, moved, or
+ * replaced by one from another segment or from a part that was cut off. The preceding MAC is
+ * read from the file. */
 
 struct segment_frame {
     uint32_t word; /* its length, as it is written */

@@ -1,6 +1,6 @@
-/* Rows as RFC 4180: fields with commas between them, lines that end with CR LF. A quoted field is text
- * in UTF-8; a field without quotes is a number, a date, 0x and the hex digits of binary data, or, if it
- * is empty, NULL. So "" is an empty text. Pure. */
+/* Rows as RFC 4180: fields with commas between them, lines that end with CR LF. A quoted field
+ * is text in UTF-8; a field without quotes is a number, a date, 0x and the hex digits of binary
+ * data, or, if it is empty, NULL. So "" is an empty text. Pure. */
 #ifndef WK_LEDGER_CSV_H
 #define WK_LEDGER_CSV_H
 

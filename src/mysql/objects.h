@@ -1,6 +1,6 @@
-/* What a schema holds besides tables: triggers, views, routines, events, libraries, packages. Names
- * are quoted here; callers pass them raw. Returned strings are owned by the structs they are in; every
- * *_free leaves {0}. Errors as in conn.h. */
+/* What a schema holds besides tables: triggers, views, routines, events, libraries, packages.
+ * Names are quoted here; callers pass them raw. Returned strings are owned by the structs they
+ * are in; every *_free leaves {0}. Errors as in conn.h. */
 #ifndef WK_MYSQL_OBJECTS_H
 #define WK_MYSQL_OBJECTS_H
 

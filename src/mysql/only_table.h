@@ -20,8 +20,8 @@
 #include "mysql/conn.h"
 
 #define DB_ONLY_TABLE "USE INDEX FOR GROUP BY ()"
-/* A derived table: MySQL refuses a plain subquery on the target of the statement (1093). An aggregate keeps it from being
- * merged, and FALSE keeps it from reading rows. */
+/* A derived table: MySQL refuses a plain subquery on the target of the statement (1093). An
+ * aggregate keeps it from being merged, and FALSE keeps it from reading rows. */
 #define DB_ONLY_0(name)                                                                            \
     "(SELECT wk_0 FROM (SELECT COUNT(*) AS wk_0 FROM " name " " DB_ONLY_TABLE                      \
     " WHERE FALSE) wk_only)"

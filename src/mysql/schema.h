@@ -1,6 +1,6 @@
-/* The tables of a schema, their columns and keys, as the server describes them. Names are quoted here;
- * callers pass them raw. Returned strings are owned by the structs they are in; every *_free leaves
- * {0}. Errors as in conn.h. */
+/* The tables of a schema, their columns and keys, as the server describes them. Names are quoted
+ * here; callers pass them raw. Returned strings are owned by the structs they are in; every
+ * *_free leaves {0}. Errors as in conn.h. */
 #ifndef WK_MYSQL_SCHEMA_H
 #define WK_MYSQL_SCHEMA_H
 

@@ -1,9 +1,9 @@
 /* One libcurl request, shared by mail, webhook, heartbeat and off-site stores: total timeout,
- * verified TLS, no redirects, no proxy, no netrc, only the protocols given. Blocking, bounded by the
- * timeout.
+ * verified TLS, no redirects, no proxy, no netrc, only the protocols given. Blocking, bounded by
+ * the timeout.
  *
- * A URL may be a secret (a webhook's is its password): texts made here contain no more of it than
- * host and port, and text that repeats a piece of a secret is not passed on. */
+ * A URL may be a secret (a webhook's is its password): texts made here contain no more of it
+ * than host and port, and text that repeats a piece of a secret is not passed on. */
 #ifndef WK_NET_CURL_REQUEST_H
 #define WK_NET_CURL_REQUEST_H
 

@@ -21,7 +21,8 @@
  * Without it, all lack it. */
 #define ALERT_RECIPIENTS "recipients"
 
-/* From ALERT_WEBHOOK on the config's webhooks, by slot. The heartbeat is a channel that carries no alerts. */
+/* From ALERT_WEBHOOK on the config's webhooks, by slot. The heartbeat is a channel that carries
+ * no alerts. */
 enum alert_channel {
     ALERT_SMTP,
     ALERT_WEBHOOK,

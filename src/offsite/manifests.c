@@ -84,8 +84,8 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
 
 /* ---- remembered manifests ---- */
 
-/* Remembers that the dump is ours, whatever is in the store now: manifests_parse() reverts it if that is
- * another dump. What the manifest says is remembered only for the same size and stamp. */
+/* Remembers that the dump is ours, whatever is in the store now: manifests_parse() reverts it if
+ * that is another dump. What the manifest says is remembered only for the same size and stamp. */
 static void recall_dump(struct copies *c, const char *name, const char *line)
 {
     struct copy_dump *d = copies_dump(c, name);

@@ -49,8 +49,9 @@ const char *remote_shown(const struct remote *r);
 /* Returns the ms that the store asked to wait with its last REMOTE_LATER; 0: none. */
 int64_t remote_pause(const struct remote *r);
 
-/* Names are relative to the URL: components of [A-Za-z0-9._-] joined by '/', each beginning with a
- * letter or digit, 1 to 600 bytes; directories are made as needed. ".part" at the end is reserved. */
+/* Names are relative to the URL: components of [A-Za-z0-9._-] joined by '/', each beginning with
+ * a letter or digit, 1 to 600 bytes; directories are made as needed. ".part" at the end is
+ * reserved. */
 bool remote_name_valid(const char *name);
 
 struct remote_source {

@@ -41,8 +41,8 @@ void central_batch_free(struct central_batch *b);
 bool central_batch_add(struct central_batch *b, const struct local_blob *blob);
 
 /* Outcome of a save. Sent: the blob is there, by this call or an earlier one. Unknown: the store
- * has never given out that number of the lock to this game server, so it is another store than the one in which the
- * lock was taken, or an earlier state of it. */
+ * has never given out that number of the lock to this game server, so it is another store than
+ * the one in which the lock was taken, or an earlier state of it. */
 enum central_outcome { CENTRAL_SENT, CENTRAL_STALE, CENTRAL_STOLEN, CENTRAL_UNKNOWN_LOCK };
 const char *central_outcome_name(enum central_outcome o);
 struct central_answer {

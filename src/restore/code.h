@@ -33,8 +33,8 @@ void code_note(struct code *c, const char *sql, size_t len);
 /* The same for a file of another tool; ignores other statements, and settings that do not concern
  * definitions. */
 void code_note_foreign(struct code *c, const char *sql, size_t len);
-/* Returns the character set in which its text is sent, so that the server sees the same quotes as our parser: its own, or
- * UTF-8 if the bytes are the same. NULL: there is none. */
+/* Returns the character set in which its text is sent, so that the server sees the same quotes
+ * as our parser: its own, or UTF-8 if the bytes are the same. NULL: there is none. */
 const char *code_client(const struct code_item *it);
 /* A verify_fn: notes the definitions of a dump in a struct code. */
 int code_see(void *code, const struct format_item *item, struct err *e);

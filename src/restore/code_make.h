@@ -8,10 +8,11 @@
 
 struct restore;
 
-/* Decides what is done with the dump's code (r->code_case). Called before anything is loaded, because it depends on what
- * exists. */
+/* Decides what is done with the dump's code (r->code_case). Called before anything is loaded,
+ * because it depends on what exists. */
 int code_judge(struct restore *r, struct err *e);
-/* Creates it after the swap, or reports why not. A dry run with --with-code lists what would be created. */
+/* Creates it after the swap, or reports why not. A dry run with --with-code lists what would be
+ * created. */
 void code_restore(struct restore *r);
 /* Returns true if there is code to create. That is then recorded before the swap, so that
  * code_recover() can create it after a crash. */

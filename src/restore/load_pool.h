@@ -16,8 +16,8 @@
 struct restore;
 
 int load_pool_run(struct restore *r, struct err *e);
-/* Only checks that the dump's definitions can be restored on this server, as load_pool_run() does before it loads
- * anything. Changes nothing. */
+/* Only checks that the dump's definitions can be restored on this server, as load_pool_run()
+ * does before it loads anything. Changes nothing. */
 int load_pool_check(struct restore *r, struct err *e);
 /* Returns the number of connections that load a dump. `configured` 0: as many as help with the
  * processors of this machine. */

@@ -8,7 +8,8 @@
 
 struct restore;
 
-/* Reads --table: "planet,`a, b`" are names separated by commas; a name with a comma is quoted by backticks. ERR_USAGE. */
+/* Reads --table: "planet,`a, b`" are names separated by commas; a name with a comma is quoted by
+ * backticks. ERR_USAGE. */
 int restore_tables(const char *text, struct names *out, struct err *e);
 /* Judges the living world, before anything is changed. */
 int permit_world(struct restore *r, struct err *e);

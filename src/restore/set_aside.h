@@ -14,8 +14,8 @@ struct set_aside {
     /* Locks the InnoDB tables; NULL: there are none. With GTIDs MySQL refuses to lock both kinds in
      * one statement. */
     struct db *carried;
-    /* Of the world (mysql/world_tables.h), without the sentinel. InnoDB tables of ledgers are listed
-     * and stay as they are. */
+    /* Of the world (mysql/world_tables.h), without the sentinel. InnoDB tables of ledgers are
+     * listed and stay as they are. */
     struct db_tables tables;
     char file[CONFLICT_NAME_MAX];
     uint64_t rows; /* rows in it; 0: there is none */

@@ -8,16 +8,16 @@
 
 struct restore;
 
-/* Saves the rows of the tables to be replaced to conflict-….sql.gz, because a server crash after the swap would lose
- * them. swap_tidy() completes the file. */
+/* Saves the rows of the tables to be replaced to conflict-….sql.gz, because a server crash after
+ * the swap would lose them. swap_tidy() completes the file. */
 int swap_save_conflicts(struct restore *r, struct err *e);
 /* Calls db_lease_claim() for the new generation, right before swap_in(). */
 int swap_claim(const struct restore *r, struct err *e);
 /* Creates the shadow sentinel, moves the triggers, runs the one RENAME TABLE. On failure everything
  * is unchanged. If an answer was lost, r->db is a new connection afterwards. */
 int swap_in(struct restore *r, struct err *e);
-/* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken place: a failure
- * here is reported, and repaired by the next swap_recover(). */
+/* Saves all replaced rows, drops the old tables, raises the generation. The swap has already
+ * taken place: a failure here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct restore *r, struct err *e);
 /* Runs the same statements for a drill, in the scratch schema, where each loaded table is a shadow
  * table beside an empty copy of the living one (rehearsal.h). */

@@ -1,4 +1,5 @@
-/* In a promotion the tables of the standby's copy (warm.h) become the shadow tables, instead of a load. */
+/* In a promotion the tables of the standby's copy (warm.h) become the shadow tables, instead of
+ * a load. */
 #ifndef WK_RESTORE_WARM_PROMOTE_H
 #define WK_RESTORE_WARM_PROMOTE_H
 

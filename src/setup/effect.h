@@ -26,8 +26,8 @@ struct effects {
 
 /* Creates a directory and its missing parents; `ours`: it belongs to the service's user. */
 int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e);
-/* Writes a file beside its name and renames it. `secret`: its text is not shown. A file with another text is left
- * unchanged, and that is reported. */
+/* Writes a file beside its name and renames it. `secret`: its text is not shown. A file with
+ * another text is left unchanged, and that is reported. */
 int effect_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
                 bool secret, struct err *e);
 /* Opens a regular file for reading. Returns the descriptor, or -1 with errno: ENOENT if it does not
@@ -46,8 +46,8 @@ char *effect_setting_value(struct db *db, const char *setting);
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
 /* Records a file that another program made for us, as if setup had made it. */
 int effect_adopt(struct effects *x, const char *path, struct err *e);
-/* Removes a file whose text has this SHA-256. Returns 1 if the file was removed or does not exist; 0 if
- * its text is another one: it is left unchanged, and that is reported; -1 on error. */
+/* Removes a file whose text has this SHA-256. Returns 1 if the file was removed or does not
+ * exist; 0 if its text is another one: it is left unchanged, and that is reported; -1 on error. */
 int effect_remove(struct effects *x, const char *path, const char *sum, struct err *e);
 /* Runs a program and reads its output, up to `limit` bytes. Returns its exit status, or -1. It
  * changes nothing, and is also run in a dry run. */

@@ -45,7 +45,8 @@ struct setup {
 
 /* admin.c: opens s->db; asks for an administrator's login if there is no other way in. */
 int setup_connect(struct setup *s, struct err *e);
-/* Opens s->db again if the server has ended the session, as after a question that was left open for long. */
+/* Opens s->db again if the server has ended the session, as after a question that was left open
+ * for long. */
 int setup_reconnect(struct setup *s, struct err *e);
 /* world.c: sets one world up, or continues with one that was. */
 int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e);

@@ -1,5 +1,6 @@
-/* The tokens of a statement as one server executes it: comments are dropped, and a version comment is part of the text
- * if this server reads it. Private to sql/foreign.c and sql/foreign_set.c. */
+/* The tokens of a statement as one server executes it: comments are dropped, and a version
+ * comment is part of the text if this server reads it. Private to sql/foreign.c and
+ * sql/foreign_set.c. */
 #ifndef WK_SQL_FOREIGN_TEXT_H
 #define WK_SQL_FOREIGN_TEXT_H
 

@@ -42,7 +42,8 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
                 struct err *e);
 /* Writes it and reads it back. ERR_REFUSED: another machine was faster. */
 int record_write(const struct transfer *t, const char *world, const struct lives *l, struct err *e);
-/* Deletes the records below `newest` of lives before generation `oldest`. The store has no dump of these lives. */
+/* Deletes the records below `newest` of lives before generation `oldest`. The store has no dump
+ * of these lives. */
 int record_trim(const struct transfer *t, const char *world, const struct lives *newest,
                 uint64_t oldest, struct err *e);
 /* Returns the number of the next life. `lease`: the number of the held lease; 0: there is no lease.

@@ -10,7 +10,8 @@
 struct catalog_entry {
     struct manifest m; /* m.name is set even if the manifest could not be read */
     bool intact;       /* manifest readable, file present with its size; the content is not read */
-    /* It is not intact, and the only reason is that it cannot be read or that others can write it. */
+    /* It is not intact, and the only reason is that it cannot be read or that others can write
+     * it. */
     bool unread;
     bool unproven;  /* not intact only for lack of a valid signature: neither used nor deleted */
     bool damaged;   /* not intact only because of its proof (proof.h) */

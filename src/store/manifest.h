@@ -77,7 +77,8 @@ struct manifest {
         uint64_t size;
         char sha256[SHA256_HEX];
     } copy;
-    /* of its views, routines, triggers and events (dump/definitions.h); "": made by an older version */
+    /* of its views, routines, triggers and events (dump/definitions.h); "": made by an older
+     * version */
     char code_hash[17];
     char rejected[512];       /* why it is in rejected/, or "" */
     enum signature signature; /* signature of the file that it was read from */

@@ -107,8 +107,8 @@ static int64_t follower_lag(mono_t now)
                                                               : mono_since(now, follower.proven);
 }
 
-/* Like follower_lag(), but if the worker has not proven anything yet, counts from the time it began to read:
- * there is no reason to warn before it had the time. */
+/* Like follower_lag(), but if the worker has not proven anything yet, counts from the time it
+ * began to read: there is no reason to warn before it had the time. */
 static int64_t lag_of_worker(mono_t now)
 {
     return follower.state != FOLLOWING

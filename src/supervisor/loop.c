@@ -38,9 +38,9 @@
 #include "supervisor/world.h"
 #include "supervisor/write_back.h"
 
-/* One iteration: poll, handle what arrived (handle_poll()), then the timers of all parts in a fixed
- * order (loop_timers()). Work that must happen in this iteration, but not at once, is a flag in struct
- * world. No part calls back into the loop. */
+/* One iteration: poll, handle what arrived (handle_poll()), then the timers of all parts in a
+ * fixed order (loop_timers()). Work that must happen in this iteration, but not at once, is a
+ * flag in struct world. No part calls back into the loop. */
 
 /* The guard expects a tick at least once a second (GUARD_TICK). */
 #define TICK_MS 1000

@@ -1,4 +1,5 @@
-/* The event loop of a supervisor: waits, passes messages from one part to another, starts and ends everything. */
+/* The event loop of a supervisor: waits, passes messages from one part to another, starts and
+ * ends everything. */
 #ifndef WK_SUPERVISOR_LOOP_H
 #define WK_SUPERVISOR_LOOP_H
 

@@ -1,4 +1,5 @@
-/* Another config or dump directory while the supervisor runs, and the locks that keep other supervisors away. */
+/* Another config or dump directory while the supervisor runs, and the locks that keep other
+ * supervisors away. */
 #ifndef WK_SUPERVISOR_RELOAD_H
 #define WK_SUPERVISOR_RELOAD_H
 

@@ -21,7 +21,8 @@ json_t *restore_outage_json(const struct world *w);
  * overwrite them. Everything else belongs to the supervisor, and may have changed while the job
  * worked. `began`: when the job did. */
 void restore_adopt_state(struct world *w, enum action job, mono_t began, const struct state *saved);
-/* `announced`: the guard knows of this restore. `result`: of the action, or NULL; `e`: its error, or NULL. */
+/* `announced`: the guard knows of this restore. `result`: of the action, or NULL; `e`: its
+ * error, or NULL. */
 void restore_ended(struct world *w, const struct request *r, bool announced, const json_t *result,
                    const struct err *e);
 

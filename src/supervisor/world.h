@@ -61,7 +61,8 @@ struct world {
     struct config *cfg;       /* owned; replaced by a reload */
     struct guard guard;
     struct explanation why;
-    /* its state in words for people, as of the last world_event() */ /* changed by world_event() alone */
+    /* its state in words for people, as of the last world_event() */ /* changed by world_event()
+     * alone */
     struct guard_config guard_cfg;
     struct condition conditions[CONDITIONS]; /* set by notify_open() and notify_over() */
     char host[256];                          /* this machine, as status and history name it */

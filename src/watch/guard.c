@@ -9,8 +9,8 @@
 #include "config/config.h"
 #include "base/text.h"
 
-/* An event goes to its handler (guard_step()). Handlers change the state only by guard_become(), and
- * return at most one action and one alert. Their order here: probes, restores, all others. */
+/* An event goes to its handler (guard_step()). Handlers change the state only by guard_become(),
+ * and return at most one action and one alert. Their order here: probes, restores, all others. */
 
 /* So that a returning server is noticed within two seconds. */
 #define HURRY_MS 250 /* between probes while g->hurry */
@@ -424,7 +424,8 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
         guard_become(s, GUARD_STARTING, CAUSE_FAILED, "restore ended: %s; the next probe decides",
                      why);
     else {
-        /* An automatic restore, or one by hand begun in trouble, has failed: wait, then try again. */
+        /* An automatic restore, or one by hand begun in trouble, has failed: wait, then try
+         * again. */
         char wait[TEXT_SHORT];
         count_up(&g->failures);
         g->retry_wait = clock_backoff(g->retry_wait, s->c->retry_first, s->c->retry_max);

@@ -80,7 +80,8 @@ static void probe_failed(struct prober *p, const struct err *e, struct observati
     p->db = NULL;
 }
 
-/* Reads the server's identity. On failure the last one is kept: probe_failed() needs its process ID. */
+/* Reads the server's identity. On failure the last one is kept: probe_failed() needs its process
+ * ID. */
 static int ask_who(struct prober *p, struct err *e)
 {
     struct server_id server;

@@ -1,9 +1,8 @@
 /* scan --socket PATH --user NAME --schema NAME [--compare] [--pause]: reads every MEMORY table
  * of a schema with db_scan_rows() and throws the rows away, for the benchmark to run beside a
- * writer. Prints one JSON object. --compare reads all tables by each way that src/mysql has, and tells
- * those whose tuples differ. --pause waits between the list of the tables and the reading of them:
- * it says "listed" on stderr, and goes on at the end of its input.
- */
+ * writer. Prints one JSON object. --compare reads all tables by each way that src/mysql has, and
+ * tells those whose tuples differ. --pause waits between the list of the tables and the reading
+ * of them: it says "listed" on stderr, and goes on at the end of its input. */
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>

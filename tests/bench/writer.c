@@ -1,11 +1,11 @@
-/* writer SOCKET SCHEMA [RATE ROWS [KEYS]]: a game with one connection that changes RATE rows a second
- * (1000), ROWS (1) with each statement, until SIGTERM. With KEYS it adds rows of so many keys to the
- * ledger `gains` instead. Prints how long its statements took.
+/* writer SOCKET SCHEMA [RATE ROWS [KEYS]]: a game with one connection that changes RATE rows a
+ * second (1000), ROWS (1) with each statement, until SIGTERM. With KEYS it adds rows of so many
+ * keys to the ledger `gains` instead. Prints how long its statements took.
  *
- * The schedule is absolute: what fell due while a statement waited is sent as soon as that one has
- * ended, as orders of players queue up behind a lock. `wait` counts from sending a statement to its
- * answer. `late` counts from the moment at which it fell due to its answer: of a wait of three
- * seconds it also sees the three thousand statements that stood behind it. */
+ * The schedule is absolute: what fell due while a statement waited is sent as soon as that one
+ * has ended, as orders of players queue up behind a lock. `wait` counts from sending a statement
+ * to its answer. `late` counts from the moment at which it fell due to its answer: of a wait of
+ * three seconds it also sees the three thousand statements that stood behind it. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>

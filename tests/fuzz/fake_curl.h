@@ -1,5 +1,5 @@
-/* A libcurl that carries nothing: it gives out pieces of a target's input. What a request does is the target's
- * easy_perform(). Included by one file of a target. */
+/* A libcurl that carries nothing: it gives out pieces of a target's input. What a request does
+ * is the target's easy_perform(). Included by one file of a target. */
 #ifndef WK_FUZZ_FAKE_CURL_H
 #define WK_FUZZ_FAKE_CURL_H
 

@@ -1,7 +1,7 @@
-/* Fuzzing of the reader of age files: in pieces of any length it gives the same bytes or the same
- * refusal, and a file that was changed gives only whole chunks of what was written. The first byte is the
- * length of a piece; the lowest bit of the second selects: the rest is a file, or changes (place, place,
- * bits) of one that the target made. */
+/* Fuzzing of the reader of age files: in pieces of any length it gives the same bytes or the
+ * same refusal, and a file that was changed gives only whole chunks of what was written. The
+ * first byte is the length of a piece; the lowest bit of the second selects: the rest is a file,
+ * or changes (place, place, bits) of one that the target made. */
 #include <stdlib.h>
 #include <string.h>
 

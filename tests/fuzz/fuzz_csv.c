@@ -1,5 +1,6 @@
-/* Fuzzing of the reader of rolled-up rows: read in pieces of any length it gives the same rows or the same refusal,
- * and what it gave can be written and read again. The first byte is the length of a piece. */
+/* Fuzzing of the reader of rolled-up rows: read in pieces of any length it gives the same rows
+ * or the same refusal, and what it gave can be written and read again. The first byte is the
+ * length of a piece. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* Fuzzing of definitions of views, routines, packages, libraries, triggers and events: what is written for one that was
- * taken has the tokens that were checked, no comment in its head, the body byte for byte, and reads as the same again.
- * The lowest four bits of the first byte select how the session reads the text. */
+/* Fuzzing of definitions of views, routines, packages, libraries, triggers and events: what is
+ * written for one that was taken has the tokens that were checked, no comment in its head, the
+ * body byte for byte, and reads as the same again. The lowest four bits of the first byte select
+ * how the session reads the text. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -49,7 +50,8 @@ static bool same(const struct sql_token *a, const struct sql_token *b, bool name
     return equal;
 }
 
-/* Leaves out the state of an event, whose last tokens are its comment and DO: in its place DISABLE is written. */
+/* Leaves out the state of an event, whose last tokens are its comment and DO: in its place
+ * DISABLE is written. */
 static void leave_out_state(struct tokens *t, size_t behind)
 {
     size_t at = t->count - behind, from = at;

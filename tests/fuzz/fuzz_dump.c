@@ -230,9 +230,9 @@ static bool sets(const char *sql, const char *set, const char *signs)
     return strcmp(sql, "'") == 0 || strncmp(sql, "', time_zone='", 14) == 0;
 }
 
-/* Nothing but the character set of a file's text, its modes, the zone of its times and whether constraints are checked
- * is taken over into the session. Here, in place of the library, since every statement comes this way, by whichever function
- * of mysql/conn.h it is sent. */
+/* Nothing but the character set of a file's text, its modes, the zone of its times and whether
+ * constraints are checked is taken over into the session. Here, in place of the library, since
+ * every statement comes this way, by whichever function of mysql/conn.h it is sent. */
 int __wrap_mysql_real_query(MYSQL *my, const char *sql, unsigned long len)
 {
     (void)my;

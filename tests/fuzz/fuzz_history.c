@@ -1,5 +1,5 @@
-/* Fuzzing of a history: what is in the file is read, counted and thinned out as the disk writer does
- * it. Whatever it holds, what is published keeps its limits. */
+/* Fuzzing of a history: what is in the file is read, counted and thinned out as the disk writer
+ * does it. Whatever it holds, what is published keeps its limits. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Fuzzing of row_image_read() alone. The bytes are: a seed, how many columns, their types, the length
- * of their metadata, the metadata, how much else the map tells, that, which columns are in the
- * rows, and the rows. */
+/* Fuzzing of row_image_read() alone. The bytes are: a seed, how many columns, their types, the
+ * length of their metadata, the metadata, how much else the map tells, that, which columns are
+ * in the rows, and the rows. */
 #include <stdlib.h>
 
 #include "scratch.h"

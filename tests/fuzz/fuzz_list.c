@@ -1,9 +1,9 @@
-/* Fuzzing of what S3 and WebDAV stores answer to a list or a sweep: the first byte chooses, the second says how a
- * request ends, the third is the length of a piece; then pages, each ended by a zero byte, and empty answers for
- * what is asked beyond them.
+/* Fuzzing of what S3 and WebDAV stores answer to a list or a sweep: the first byte chooses, the
+ * second says how a request ends, the third is the length of a piece; then pages, each ended by a
+ * zero byte, and empty answers for what is asked beyond them.
  *
- * A name that is given out is one of ours, in the directory that was asked for; in pieces of any length it is the
- * same list or the same refusal; a refusal is one line without a secret. */
+ * A name that is given out is one of ours, in the directory that was asked for; in pieces of any
+ * length it is the same list or the same refusal; a refusal is one line without a secret. */
 #include <stdio.h>
 
 #include "fake_curl.h"

@@ -1,10 +1,10 @@
 /* Fuzzing of what a server says, through the real client library: the input is a server that
  * answers on a socket.
  *
- * The first byte chooses what the client does with it (`deeds`), and bit 7 the greeting's brand. Then
- * packets follow: two bytes, 15 bits of length and a bit that ends an answer, and the bytes. Each
- * statement that reads something takes the next answer; others are done. With no answer left the
- * server hangs up. Numbers of packets are put in here.
+ * The first byte chooses what the client does with it (`deeds`), and bit 7 the greeting's brand.
+ * Then packets follow: two bytes, 15 bits of length and a bit that ends an answer, and the bytes.
+ * Each statement that reads something takes the next answer; others are done. With no answer left
+ * the server hangs up. Numbers of packets are put in here.
  *
  * FUZZ_SERVER=path: no such server, but the one whose socket that is, to record a session
  * (tests/tools/record_server.py). */
@@ -29,8 +29,9 @@
 #include "sql/literal.h"
 #include "scratch.h"
 
-/* Connector/C reserves memory for as many columns as a server announces, which may be more than there is:
- * the allocator says no, as it does without sanitizers, and the library makes an error of it. */
+/* Connector/C reserves memory for as many columns as a server announces, which may be more than
+ * there is: the allocator says no, as it does without sanitizers, and the library makes an error
+ * of it. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -18,8 +18,8 @@ static inline unsigned dice(unsigned below)
     return (unsigned)((dice_seed >> 20) % below);
 }
 
-/* How many of `all` rounds are run, how far apart the places are that are tried: all of them where the
- * whole is wanted (make nightly), else a third. */
+/* How many of `all` rounds are run, how far apart the places are that are tried: all of them
+ * where the whole is wanted (make nightly), else a third. */
 static inline bool dice_whole(void)
 {
     const char *whole = getenv("WK_WHOLE");

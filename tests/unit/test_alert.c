@@ -251,7 +251,8 @@ static void test_text(void **state)
     json_decref(list);
 }
 
-/* Each command is a line of its own, whole, with what it does above it; what it costs to lose the world now. */
+/* Each command is a line of its own, whole, with what it does above it; what it costs to lose
+ * the world now. */
 static void test_text_commands(void **state)
 {
     (void)state;

@@ -38,8 +38,8 @@ static int tear_down(void **state)
 
 /* ---- a directory ---- */
 
-/* Three groups of 100 bytes and GTIDs from `seq` on, behind `from`; not finalized. Says where it ends.
- */
+/* Three groups of 100 bytes and GTIDs from `seq` on, behind `from`; not finalized. Says where it
+ * ends. */
 static struct segment_place make(uint64_t number, const struct segment_place *from, uint64_t seq,
                                  bool follows, bool signature)
 {
@@ -462,8 +462,8 @@ static int find_by(const char *file, int64_t start)
     return archive_find(&a, &p, 0, &(struct server_id){.uid = "uid", .start = start});
 }
 
-/* On a MySQL the groups of its source are in any order: the last one is not the one with the highest number. Its own are
- * in order. */
+/* On a MySQL the groups of its source are in any order: the last one is not the one with the
+ * highest number. Its own are in order. */
 static void test_a_replicas_numbers(void **state)
 {
     static const char own[] = "3e11fa47-71ca-11e1-9e33-c80aa9429562";

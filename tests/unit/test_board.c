@@ -44,8 +44,8 @@ static void test_newest_only(void **state)
     assert_false(board_read(b, &seen, &out));
 }
 
-/* A reader never has a part of one and a part of another, and none is older than the one before; also when the
- * writer is killed at any moment, and another one follows it. */
+/* A reader never has a part of one and a part of another, and none is older than the one before;
+ * also when the writer is killed at any moment, and another one follows it. */
 static void test_whole_while_it_is_written(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* check_rules(): what tables of rules come to, without a server or a disk: facts in, findings out. */
+/* check_rules(): what tables of rules come to, without a server or a disk: facts in, findings
+ * out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

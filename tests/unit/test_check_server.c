@@ -193,8 +193,8 @@ static void test_connection(void **state)
         kit_case_run(&cases[i], connect_only);
 }
 
-/* An account whose way to log in the client library has no plugin for. MariaDB's library says itself
- * what is missing; with Oracle's, what can be done is said here. */
+/* An account whose way to log in the client library has no plugin for. MariaDB's library says
+ * itself what is missing; with Oracle's, what can be done is said here. */
 static void test_missing_plugin(void **state)
 {
     (void)state;

@@ -1060,7 +1060,8 @@ static void test_channel_checks(void **state)
     config_free(load(SMTP "tls_ca = /ca\n"));
 }
 
-/* Several webhooks: each with values and defaults of its own; a reload keeps one of a name where it was. */
+/* Several webhooks: each with values and defaults of its own; a reload keeps one of a name where
+ * it was. */
 static void test_webhooks(void **state)
 {
     (void)state;

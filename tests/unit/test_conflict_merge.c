@@ -1,5 +1,5 @@
-/* restore/conflict_files, restore/conflict_merge: what a file of rows tells, whatever is cut or changed in it; sets
- * of rows, and the numbers that were given. */
+/* restore/conflict_files, restore/conflict_merge: what a file of rows tells, whatever is cut or
+ * changed in it; sets of rows, and the numbers that were given. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,8 @@ static void test_odd_times(void **state)
 #undef REST
 }
 
-/* 40,000 tables: each is looked for once, not in all before it. Only the last one is there twice. */
+/* 40,000 tables: each is looked for once, not in all before it. Only the last one is there
+ * twice. */
 static void test_many_tables(void **state)
 {
     (void)state;

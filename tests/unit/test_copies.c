@@ -1,5 +1,5 @@
-/* offsite/copies, owner and manifests: names in the store, how far a segment reaches there, which segments
- * no dump needs; whose dumps there are, and what is remembered of them. */
+/* offsite/copies, owner and manifests: names in the store, how far a segment reaches there,
+ * which segments no dump needs; whose dumps there are, and what is remembered of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,8 +108,8 @@ static void test_spare(void **state)
     spare_is(1000 * HOUR, (wall_t){day - 100 * HOUR}, "x......");
 }
 
-/* What no key of ours has signed reaches nowhere, says nothing of when a segment ended, is not read, and goes with the
- * segments of its time. */
+/* What no key of ours has signed reaches nowhere, says nothing of when a segment ended, is not
+ * read, and goes with the segments of its time. */
 static void test_unproven(void **state)
 {
     (void)state;

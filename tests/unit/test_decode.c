@@ -1,5 +1,5 @@
-/* Unit tests of binlog/decode.h: what a server that names tables without end costs, or one twice. The events need no
- * log: what decode.c asks of one is answered here. */
+/* Unit tests of binlog/decode.h: what a server that names tables without end costs, or one
+ * twice. The events need no log: what decode.c asks of one is answered here. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,8 +84,8 @@ static void map_column(struct decode *d, uint64_t id, uint8_t type)
     assert_int_equal(decode_event(d, NULL, &ev), 0);
 }
 
-/* Two maps of one table in a statement, of which the second does not fit it: a gap, and no row of it is read, by
- * whichever id. */
+/* Two maps of one table in a statement, of which the second does not fit it: a gap, and no row
+ * of it is read, by whichever id. */
 static void test_another_map(void **state)
 {
     (void)state;

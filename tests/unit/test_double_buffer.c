@@ -1,6 +1,6 @@
-/* base/double_buffer: halves are worked on in the order they were filled in, each once; a failure of
- * the worker reaches the filler; what was not begun when the buffer is closed never is. Seeds of the random
- * pauses are fixed, and no result depends on how long they take. */
+/* base/double_buffer: halves are worked on in the order they were filled in, each once; a
+ * failure of the worker reaches the filler; what was not begun when the buffer is closed never
+ * is. Seeds of the random pauses are fixed, and no result depends on how long they take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -534,7 +534,8 @@ static int try_untrusted(void)
     return wrong;
 }
 
-/* What decides whom we trust is nobody else's, nor in a directory where somebody else could replace it. */
+/* What decides whom we trust is nobody else's, nor in a directory where somebody else could
+ * replace it. */
 static void test_trusted(void **state)
 {
     (void)state;

@@ -61,7 +61,8 @@ static void test_words(void **state)
     }
 }
 
-/* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a period. */
+/* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a
+ * period. */
 static void test_each_cause(void **state)
 {
     static const char *const inner[] = {"sentinel", "SUSPECT", "WAITING",

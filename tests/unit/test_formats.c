@@ -1,4 +1,5 @@
-/* Files of other versions: an older format is read and upgraded, a newer one is refused in words and stays as it is. */
+/* Files of other versions: an older format is read and upgraded, a newer one is refused in words
+ * and stays as it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +73,8 @@ static void test_state(void **state)
     assert_int_equal(format_of("state.json"), 99);
 }
 
-/* Its digest, which the server has, covers the number: without one it is that of the version that wrote it. */
+/* Its digest, which the server has, covers the number: without one it is that of the version
+ * that wrote it. */
 static void test_pending(void **state)
 {
     (void)state;
@@ -96,8 +98,8 @@ static void test_pending(void **state)
     refused(&e, "pending.json");
 }
 
-/* What a newer version says of a dump is not known: it is kept, and not used. The number of a round counts in any case:
- * without it dumps of earlier rounds would be restored. */
+/* What a newer version says of a dump is not known: it is kept, and not used. The number of a
+ * round counts in any case: without it dumps of earlier rounds would be restored. */
 static void test_beside_dumps(void **state)
 {
     (void)state;

@@ -210,7 +210,8 @@ static void test_every_schema(void **state)
     }
 }
 
-/* Patterns as LIKE reads them; the last ones would take years if each % were tried with each other. */
+/* Patterns as LIKE reads them; the last ones would take years if each % were tried with each
+ * other. */
 static void test_like(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* binlog/gtid: up to which number the groups of a domain were written, in the words of both servers. */
+/* binlog/gtid: up to which number the groups of a domain were written, in the words of both
+ * servers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

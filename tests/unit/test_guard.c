@@ -675,8 +675,8 @@ static void by_hand_in_a_pause(void **state)
     tell_story(&usual, lines);
 }
 
-/* A pause up to a time ends at that time of the wall clock, wherever that is set to; one of a length
- * does not care. */
+/* A pause up to a time ends at that time of the wall clock, wherever that is set to; one of a
+ * length does not care. */
 static void a_pause_and_the_wall_clock(void **state)
 {
     static const struct {
@@ -1047,7 +1047,8 @@ static void conditions_are_said_once(void **state)
 }
 
 /* An absence counts from its first moment, and each one anew. */
-/* A refusal of our own has no number: its words tell it from another one, but not by the numbers in them. */
+/* A refusal of our own has no number: its words tell it from another one, but not by the numbers
+ * in them. */
 static void failures_have_keys(void **state)
 {
     (void)state;
@@ -1090,7 +1091,8 @@ static void condition_that_lasts(void **state)
     assert_true(condition_lasts(&since, true, 0, (mono_t){92000}));
 }
 
-/* Without the lease nothing is up and nothing is restored, whatever is seen; with it the next probe decides. */
+/* Without the lease nothing is up and nothing is restored, whatever is seen; with it the next
+ * probe decides. */
 static void without_the_lease(void **state)
 {
     (void)state;
@@ -1130,7 +1132,8 @@ static void without_the_lease(void **state)
     step(&g, &usual, ALIVE, now.ms += 1000, &a);
     assert_true(g.state == UP && a.alert == GUARD_ALERT_RECOVERED);
 
-    /* In a restore: it is ended; if it had swapped already, nobody is told that the world is up here. */
+    /* In a restore: it is ended; if it had swapped already, nobody is told that the world is up
+     * here. */
     step(&g, &usual, BY_HAND, now.ms += 1000, &a);
     guard_step(&g, &usual, &gone, now, &a);
     assert_true(g.state == RESTORING && a.action == GUARD_END_RESTORE);
@@ -1153,7 +1156,8 @@ static void without_the_lease(void **state)
     step(&g, &usual, ALIVE, now.ms += 1000, &a);
     assert_true(a.alert == GUARD_ALERT_NONE && !a.renewed);
 
-    /* A promotion that is refused has opened the fence and closes it again: it is not ended, so its own reason is reported. */
+    /* A promotion that is refused has opened the fence and closes it again: it is not ended, so
+     * its own reason is reported. */
     static const struct guard_event standby = {.type = GUARD_ROLE, .standby = true};
     guard_step(&g, &usual, &standby, now, &a);
     assert_int_equal(g.state, GUARD_STANDBY);

@@ -153,7 +153,8 @@ static void test_refused(void **state)
     }
 }
 
-/* What changes no table, and what other tools write: accepted, with the tables that are left in the end. */
+/* What changes no table, and what other tools write: accepted, with the tables that are left in
+ * the end. */
 static void test_accepted(void **state)
 {
     (void)state;

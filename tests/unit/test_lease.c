@@ -1,4 +1,5 @@
-/* standby/lease: when a lease is held, by the holder's clock and by the other machine's; base/fence. */
+/* standby/lease: when a lease is held, by the holder's clock and by the other machine's;
+ * base/fence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +30,8 @@ static void held_doubtful_gone(void **state)
     assert_int_equal(lease_judge((mono_t){0}, TTL, (mono_t){-1}), LEASE_GONE);
 }
 
-/* Whenever the renewal reached the store between question and answer: who saw it only after that waits for
- * longer than its holder acts. */
+/* Whenever the renewal reached the store between question and answer: who saw it only after that
+ * waits for longer than its holder acts. */
 static void nobody_else_before(void **state)
 {
     (void)state;

@@ -103,8 +103,8 @@ static void test_csv(void **state)
     expect("\"a\" \r\n", NULL);
 }
 
-/* A field without an end is refused at the limit, not when memory ends. Of the row nothing but its end is
- * touched: the memory in front of it is never there. */
+/* A field without an end is refused at the limit, not when memory ends. Of the row nothing but
+ * its end is touched: the memory in front of it is never there. */
 static void test_row_without_end(void **state)
 {
     (void)state;

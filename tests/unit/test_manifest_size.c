@@ -1,6 +1,6 @@
-/* A manifest of 16 MiB, the largest that is read: reading it, planning a restore of it and comparing
- * it with another one take little more than their share of what a quarter of it takes. What is
- * compared are ratios of processor time, never a time. */
+/* A manifest of 16 MiB, the largest that is read: reading it, planning a restore of it and
+ * comparing it with another one take little more than their share of what a quarter of it takes.
+ * What is compared are ratios of processor time, never a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,9 +103,9 @@ static void make(struct manifest *m, unsigned count)
     manifest_free(&made);
 }
 
-/* Sixteen times as many tables: 256 times the work if it were quadratic, while caches that are too small for them, or
- * another program that uses these, make it a few times more than sixteen. What something disturbed is repeated, the
- * least time counts. */
+/* Sixteen times as many tables: 256 times the work if it were quadratic, while caches that are
+ * too small for them, or another program that uses these, make it a few times more than sixteen.
+ * What something disturbed is repeated, the least time counts. */
 static void test_growth(void **state)
 {
     (void)state;
@@ -173,7 +173,8 @@ static void test_one_name_in_two_cases(void **state)
         }
 }
 
-/* A list of parts comes back; half of one is a damaged manifest, and one of another file is none. */
+/* A list of parts comes back; half of one is a damaged manifest, and one of another file is
+ * none. */
 static void test_parts(void **state)
 {
     (void)state;

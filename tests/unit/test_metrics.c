@@ -45,7 +45,8 @@ static void test_kinds_of_values(void **state)
     assert_has(&b, "worldkeeper_disk_free_bytes{world=\"s8\"} 9007199254740991.000\n");
 }
 
-/* Null, missing, of another type than the table expects, a time that is none: no sample, no help. */
+/* Null, missing, of another type than the table expects, a time that is none: no sample, no
+ * help. */
 static void test_what_is_not_known_is_absent(void **state)
 {
     static const char *const wrong[] = {"2026-11-22T10:00:00Z", "yesterday", "",

@@ -43,7 +43,8 @@ static void test_lines(void **state)
     expect((const char *const[]){"enforce_storage_engine=", NULL}, "enforce_storage_engine", "");
 }
 
-/* Groups of other programs are passed over; files of a directory are read in the order of their names, *.cnf only. */
+/* Groups of other programs are passed over; files of a directory are read in the order of their
+ * names, *.cnf only. */
 static void test_files(void **state)
 {
     (void)state;

@@ -64,7 +64,8 @@ static void test_each_channel_gets_each_once(void **state)
     kit_outbox_free(&o);
 }
 
-/* A channel that comes into the config begins with the next alert; one that leaves waits for none. */
+/* A channel that comes into the config begins with the next alert; one that leaves waits for
+ * none. */
 static void test_channels_come_and_go(void **state)
 {
     (void)state;
@@ -202,7 +203,8 @@ static void test_urgent(void **state)
     kit_outbox_free(&o);
 }
 
-/* Bad news hurries once, for each channel, from when it is on disk; not what another supervisor left. */
+/* Bad news hurries once, for each channel, from when it is on disk; not what another supervisor
+ * left. */
 static void test_urgent_once(void **state)
 {
     (void)state;
@@ -280,8 +282,8 @@ static void test_pace_limit(void **state)
     kit_outbox_free(&o);
 }
 
-/* A webhook of another name in the same slot gets nothing that was meant for the one before, and no pause of its; what
- * waits elsewhere goes on waiting. */
+/* A webhook of another name in the same slot gets nothing that was meant for the one before, and
+ * no pause of its; what waits elsewhere goes on waiting. */
 static void test_another_webhook(void **state)
 {
     (void)state;
@@ -361,7 +363,8 @@ static void test_too_many(void **state)
     kit_outbox_free(&o);
 }
 
-/* Some recipients of a mail have it: only the others are left, on the disk too; what is new goes to all. */
+/* Some recipients of a mail have it: only the others are left, on the disk too; what is new goes
+ * to all. */
 static void test_partly_delivered(void **state)
 {
     (void)state;

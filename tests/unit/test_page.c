@@ -1,4 +1,5 @@
-/* Templates and what the pages say: from config, status and history, with text that tries to be markup. */
+/* Templates and what the pages say: from config, status and history, with text that tries to be
+ * markup. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -76,7 +76,8 @@ static bool may(size_t v, const char *granted, enum server_privilege p)
     return held;
 }
 
-/* What SUPER stands for, as it was found by trying on 10.5, 10.11, 11.8 and 9.7: a bit for each version. */
+/* What SUPER stands for, as it was found by trying on 10.5, 10.11, 11.8 and 9.7: a bit for each
+ * version. */
 static void test_super(void **state)
 {
     (void)state;
@@ -105,8 +106,8 @@ static void test_super(void **state)
     }
 }
 
-/* In each version the privileges that a hint names are enough. No privilege at all is not enough, and neither are all
- * privileges on a schema. */
+/* In each version the privileges that a hint names are enough. No privilege at all is not
+ * enough, and neither are all privileges on a schema. */
 static void test_granted(void **state)
 {
     (void)state;

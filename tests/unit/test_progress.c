@@ -1,4 +1,5 @@
-/* progress: what fits into one round trip, what a failure says about the central store, and the pause of max_rate. */
+/* progress: what fits into one round trip, what a failure says about the central store, and the
+ * pause of max_rate. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,8 +126,8 @@ static void test_failures(void **state)
     }
 }
 
-/* What may pass by itself is told when it has lasted, whichever of these failures it was meanwhile; anything else
- * at once, and then the wait begins anew. */
+/* What may pass by itself is told when it has lasted, whichever of these failures it was
+ * meanwhile; anything else at once, and then the wait begins anew. */
 static void test_grace(void **state)
 {
     const struct err busy = {.cls = ERR_QUERY, .num = DB_LOCK_TIMEOUT},

@@ -1,4 +1,5 @@
-/* standby/pull: segments of another world are moved aside all or not at all, before anything is fetched. */
+/* standby/pull: segments of another world are moved aside all or not at all, before anything is
+ * fetched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

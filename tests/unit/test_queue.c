@@ -150,8 +150,8 @@ static void test_no_channel(void **state)
     assert_int_equal(waiting(ALERT_SMTP), 0);
 }
 
-/* Webhooks side by side: a mark each, by name. One that fails keeps an alert's file for itself alone, wherever the
- * config has it; the mark of one that was taken out goes. */
+/* Webhooks side by side: a mark each, by name. One that fails keeps an alert's file for itself
+ * alone, wherever the config has it; the mark of one that was taken out goes. */
 static void test_webhooks(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* standby/record and store/lives: whose the world is, by the record, and which dumps are abandoned. */
+/* standby/record and store/lives: whose the world is, by the record, and which dumps are
+ * abandoned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +54,8 @@ static void test_judge(void **state)
         {false, none, {0}, none, RECORD_UNKNOWN},
         {true, none, own, last, RECORD_NONE},
         {true, none, {0}, none, RECORD_NONE},
-        /* by the machine, whatever life it was: a restore that is not recorded yet, or was cut off */
+        /* by the machine, whatever life it was: a restore that is not recorded yet, or was cut
+         * off */
         {true, named(HERE, own, NULL), own, last, RECORD_OURS},
         {true, named(HERE, other, NULL), own, none, RECORD_OURS},
         {true, named(HERE, own, NULL), {0}, none, RECORD_OURS},
@@ -185,7 +187,8 @@ static void test_next(void **state)
     assert_int_equal(again.number, 0);
 }
 
-/* What the replaced machine has recorded itself since is an ancestor, of which nothing was taken. */
+/* What the replaced machine has recorded itself since is an ancestor, of which nothing was
+ * taken. */
 static void test_late(void **state)
 {
     (void)state;
@@ -214,7 +217,8 @@ static void test_late(void **state)
     assert_int_equal(lives_late(&l, &there, 1).count, 1);
 }
 
-/* Whoever can write one name into the store must not make a promotion write a record that nobody reads. */
+/* Whoever can write one name into the store must not make a promotion write a record that nobody
+ * reads. */
 static void test_no_number_is_left(void **state)
 {
     (void)state;

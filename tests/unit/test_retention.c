@@ -15,7 +15,8 @@
 #define DAY (24 * HOUR)
 #define NOW (INT64_C(19675) * DAY + 12 * HOUR) /* Tuesday, 2023-11-14, noon */
 
-/* ---- examples: newest first, 'o' intact, 'x' not; 'p' intact and pinned; expected 'k' kept, '-' may go ---- */
+/* ---- examples: newest first, 'o' intact, 'x' not; 'p' intact and pinned; expected 'k' kept,
+ * '-' may go ---- */
 
 static const struct {
     const char *what;

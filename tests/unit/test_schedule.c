@@ -76,8 +76,8 @@ static void test_time_of_day(void **state)
     }
 }
 
-/* Each day once, at that time as the clock on the wall shows it; also on the days on which there is no
- * 02:30, or two of them. */
+/* Each day once, at that time as the clock on the wall shows it; also on the days on which there
+ * is no 02:30, or two of them. */
 static void test_summer_time(void **state)
 {
     static const char *const zones[] = {"CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0",

@@ -172,7 +172,8 @@ static const char *padded(struct buf *b, const char *s, size_t width, bool right
     return b->p;
 }
 
-/* Without libc's tables each character takes a column, and none is cut in two. The first test: libc reads them once. */
+/* Without libc's tables each character takes a column, and none is cut in two. The first test:
+ * libc reads them once. */
 static void test_no_locale(void **state)
 {
     (void)state;
@@ -666,7 +667,8 @@ static void test_json(void **state)
     json_decref(o);
 }
 
-/* JSON is read by people, too: what a terminal obeys or hides is escaped, in keys as well, and the value is the same. */
+/* JSON is read by people, too: what a terminal obeys or hides is escaped, in keys as well, and
+ * the value is the same. */
 static void test_json_on_a_terminal(void **state)
 {
     (void)state;

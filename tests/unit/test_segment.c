@@ -620,7 +620,8 @@ static struct segment_place end_of_open_file(void)
     return k.sum.to;
 }
 
-/* That nothing came is written, but nobody waits for the disk because of it, and it is no change. */
+/* That nothing came is written, but nobody waits for the disk because of it, and it is no
+ * change. */
 static void test_quiet(void **state)
 {
     (void)state;
@@ -650,7 +651,8 @@ static void test_quiet(void **state)
     assert_false(segment_dirty(seg.w));
 }
 
-/* Changes that wait for the disk go on waiting; a group of another schema is named together with the time. */
+/* Changes that wait for the disk go on waiting; a group of another schema is named together with
+ * the time. */
 static void test_quiet_after_changes(void **state)
 {
     (void)state;

@@ -312,7 +312,8 @@ static void test_tail_behind_a_summary(void **state)
 
 /* ---- damage ---- */
 
-/* Under sanitizers, where each takes many times as long, one bit of each byte; without, all of them. */
+/* Under sanitizers, where each takes many times as long, one bit of each byte; without, all of
+ * them. */
 static bool left_out(size_t at, unsigned bit)
 {
 #ifdef __SANITIZE_ADDRESS__

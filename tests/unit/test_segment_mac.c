@@ -292,7 +292,8 @@ static void test_a_frame_of_another_segment(void **state)
     expect_read(false);
 }
 
-/* What a killed writer left is finalized by whoever has the key, and by no other so that it counts. */
+/* What a killed writer left is finalized by whoever has the key, and by no other so that it
+ * counts. */
 static void test_left_over(void **state)
 {
     (void)state;

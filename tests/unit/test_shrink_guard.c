@@ -56,7 +56,8 @@ static const struct {
     {"items 1000, users 100", "items 1000, users 50", 50, ""},
     {"a 1000, b 10, c 10", "a 1000, b 10, c 1", 50, "1 rows in 'c', before 10 (shrink_limit 50%)"},
     {"b 10, a 1000", "a 1000, b 1", 50, "1 rows in 'b', before 10 (shrink_limit 50%)"},
-    /* players' sessions end, and their rows go; what else is lost is judged as if they had not been there */
+    /* players' sessions end, and their rows go; what else is lost is judged as if they had not
+     * been there */
     {"users 100, wk_progress 1000, wk_session 90", "users 100, wk_progress 0, wk_session 0", 50,
      ""},
     {"users 100, wk_progress 1000", "users 49, wk_progress 0", 50,
@@ -129,7 +130,8 @@ static void test_tables(void **state)
     manifest_free(&now);
 }
 
-/* Tables that had fewer rows than the rule's least are not judged, and no more is a world as small as that. */
+/* Tables that had fewer rows than the rule's least are not judged, and no more is a world as
+ * small as that. */
 static void test_small_tables(void **state)
 {
     (void)state;
@@ -156,7 +158,8 @@ static void test_small_tables(void **state)
     }
 }
 
-/* Where the world shrank and no table of it did, as after DROP TABLE, one entry stands for the world. */
+/* Where the world shrank and no table of it did, as after DROP TABLE, one entry stands for the
+ * world. */
 static void test_world_alone(void **state)
 {
     (void)state;

@@ -501,7 +501,8 @@ static void test_names_in_texts(void **state)
 }
 
 /* lower_case_table_names is not 0. */
-/* A statement may be as long as a packet: each byte is looked at a few times, or this does not end. */
+/* A statement may be as long as a packet: each byte is looked at a few times, or this does not
+ * end. */
 static void test_long(void **state)
 {
     (void)state;

@@ -42,7 +42,8 @@ static void test_split(void **state)
            "for a new round … (then by name)", "worldkeeper --world s8 --init");
     expect("correct that row, then worldkeeper --dump, and wait", "",
            "correct that row, then … and wait", "worldkeeper --dump", NULL, NULL);
-    /* a value that the shell would split, with the separator in it, and a name that ends in punctuation */
+    /* a value that the shell would split, with the separator in it, and a name that ends in
+     * punctuation */
     expect("it comes back: worldkeeper --config '/a b/it'\\''s; x.ini' --restore=d-1 --at "
            "2026-11-22T21:03:10Z --table "
            "'pla net',fleet --force",

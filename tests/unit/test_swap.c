@@ -277,8 +277,8 @@ static void test_rows_that_cannot_be_saved(void **state)
     end();
 }
 
-/* Nor are the rows of another restore in the same second, which a crash of the server cut off: it may have been the last
- * to have them. */
+/* Nor are the rows of another restore in the same second, which a crash of the server cut off:
+ * it may have been the last to have them. */
 static void test_name_of_saved_rows(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* sql/table: definitions are read into a structure and written by us; what it cannot hold is refused
- * by name. */
+/* sql/table: definitions are read into a structure and written by us; what it cannot hold is
+ * refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,8 @@ static void test_brands(void **state)
                  "PAGE_CHECKSUM=1 TRANSACTIONAL=0 PAGE_COMPRESSED='ON' WITH SYSTEM VERSIONING");
 }
 
-/* MariaDB quotes names and values of its engines' options, depending on its version and on how they were given. */
+/* MariaDB quotes names and values of its engines' options, depending on its version and on how
+ * they were given. */
 static void test_options_of_engines(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* sql/token: where names, strings and comments of a dump's text end, and what is none of its text. */
+/* sql/token: where names, strings and comments of a dump's text end, and what is none of its
+ * text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

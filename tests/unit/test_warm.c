@@ -36,7 +36,8 @@ static int opened(const char *mark, const char *tables, unsigned mark_error, uns
     return rc;
 }
 
-/* It is given up only for what says that it is not there: to load it costs as much as all that it saves. */
+/* It is given up only for what says that it is not there: to load it costs as much as all that
+ * it saves. */
 static void test_open(void **state)
 {
     (void)state;

@@ -220,7 +220,8 @@ static void test_heartbeat(void **state)
     }
 }
 
-/* What waits in an outbox goes as one message; returns how many alerts it held, 0: not delivered. */
+/* What waits in an outbox goes as one message; returns how many alerts it held, 0: not
+ * delivered. */
 static unsigned deliver(struct outbox *o, int port, enum config_format format)
 {
     struct config c = config(port);
@@ -247,7 +248,8 @@ static void add(struct outbox *o, const char *what, int64_t ms)
     outbox_add(o, &c, alert_compose(&c, &a, (wall_t){ms}));
 }
 
-/* Nothing is lost while the server is away, and what has piled up comes as one message, in order. */
+/* Nothing is lost while the server is away, and what has piled up comes as one message, in
+ * order. */
 static void test_deliver_later(void **state)
 {
     (void)state;
