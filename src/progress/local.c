@@ -437,6 +437,16 @@ static void same_save(struct buf *sql, const struct local_blob *b)
     sql_string(sql, b->changed_at, strlen(b->changed_at));
 }
 
+int local_known_store(struct db *db, char *out, struct err *e)
+{
+    char *store = db_one(db, "SELECT COALESCE(MAX(store),'') FROM wk_session " DB_ONLY_TABLE, e);
+    if (!store)
+        return -1;
+    snprintf(out, PROGRESS_STORE_MAX + 1, "%s", store);
+    free(store);
+    return 0;
+}
+
 /* The first list finds the rows by their key. The second one selects those that have not changed
  * since they were read, so sent_seq=seq sets the seq that was sent. */
 static int mark_piece(struct db *db, const struct local_blob *const *sent, size_t count,

@@ -98,6 +98,9 @@ struct local_sessions {
 int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_sessions *out,
                         struct err *e);
 int local_closing(struct db *db, bool remembers, struct local_sessions *out, struct err *e);
+/* Reads the name of a central store that has accepted blobs of a session of this world into
+ * `out[PROGRESS_STORE_MAX + 1]`; "": none is recorded. */
+int local_known_store(struct db *db, char *out, struct err *e);
 /* Records `store` as the central store of the sessions of these blobs. */
 int local_remember(struct db *db, const char *store, const struct local_blob *const *blobs,
                    size_t count, struct err *e);

@@ -48,6 +48,13 @@ int write_back_central(struct write_back *w, struct err *e)
     return -1;
 }
 
+/* The world's state names the store only once a run has reported it. A run that was ended before, or
+ * a state that was lost, leaves it in the sessions. */
+static int write_back_know(struct write_back *w, struct err *e)
+{
+    return w->known[0] || !w->remembers ? 0 : local_known_store(w->world, w->known, e);
+}
+
 /* Sets strict mode, so that blobs that are set aside are never cut. On a Galera cluster, rows of
  * MEMORY tables belong to one node. */
 int write_back_world(struct write_back *w, const struct db_params *p, struct err *e)
@@ -59,7 +66,7 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
     w->world = db_open(&params, e);
     if (w->world && (w->cfg->progress.innodb || galera_own_node(w->world, e) == 0) &&
         db_exec(w->world, "SET SESSION sql_mode='STRICT_ALL_TABLES'", e) == 0 &&
-        local_exists(w->world, w->cfg->schema, &w->remembers, e) == 0)
+        local_exists(w->world, w->cfg->schema, &w->remembers, e) == 0 && write_back_know(w, e) == 0)
         return 0;
     db_close(w->world);
     w->world = NULL;

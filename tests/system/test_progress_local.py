@@ -1,4 +1,6 @@
 """The local store of players' progress, and how it is written back to the central one."""
+import json
+import os
 import re
 import time
 
@@ -789,6 +791,13 @@ def waiting(keeper, *words):
     return keeper.wait(lambda: [t for t in keeper.status()["troubles"] if all(w in t["what"] for w in words)], words)[0]
 
 
+def remembered(store, count):
+    """So many sessions have the name of the store that took their blobs."""
+    keeper = store.keeper
+    keeper.wait(lambda: keeper.server.value(f"SELECT COUNT(*) FROM {keeper.world.schema}.wk_session WHERE store<>''") == count,
+                "the sessions to have their store")
+
+
 def another_central(store, server):
     """A second central store, which the game server's account reaches as well."""
     store.keeper.configure({"progress": {"write_back": "1s"}})
@@ -872,7 +881,7 @@ def test_another_central_store_is_known_by_its_name(memory, server, which):
     keeper.start()
     store.put("a", "p1", b"sent")
     store.put("b", "p2", b"sent too")
-    keeper.wait(lambda: len(store.central.blobs()) == 2, "the first saves")
+    remembered(store, 2)
     keeper.reload({"progress": {"schema": other.schema}})
     store.put("a", "p1", b"new")
     store.close("p2")                                # with nothing unsent: its lock is not one of this store
@@ -891,6 +900,30 @@ def test_another_central_store_is_known_by_its_name(memory, server, which):
     keeper.wait(lambda: store.sessions() == {} and not keeper.status()["troubles"], "all that waited")
     assert store.central.blobs() == {"a": (2, b"new"), "b": (1, b"sent too"), "c": (1, b"never sent before")}
     assert store.stolen() == {} and other.blobs() == {} and store.central.holder("p2") is None
+
+
+def test_another_central_store_after_a_lost_state(memory, server):
+    """The sessions say which store has taken this world's blobs. So a supervisor that was ended before a run reported the
+    store, or whose state was lost, does not take another one's answers for its own."""
+    store, keeper = memory, memory.keeper
+    other = another_central(store, server)
+    store.open("p1")
+    other.acquire("p3", "gs-b"), other.acquire("p3", "gs-c")
+    keeper.start()
+    store.put("a", "p1", b"sent")
+    remembered(store, 1)
+    keeper.stop()
+    path = os.path.join(keeper.dumps_dir, "state.json")
+    with open(path, encoding="utf-8") as f:
+        state = json.load(f)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**state, "central": ""}, f)
+    keeper.configure({"progress": {"schema": other.schema}})
+    store.open("p3")
+    store.put("c", "p3", b"never sent before")
+    keeper.start()
+    waiting(keeper, f"schema {other.schema} is another central store")
+    assert store.stolen() == {} and other.blobs() == {}
 
 
 def test_another_central_store_without_a_name(memory, server):
