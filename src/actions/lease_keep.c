@@ -30,6 +30,25 @@ static int lease_keep_open_lease(struct action_context *a, struct lease **l, str
                : 0;
 }
 
+/* Refuses if the newest lease belongs or belonged to another machine, because that machine has the
+ * world. */
+static int need_own(const struct action_context *a, const struct lease_record *r, struct err *e)
+{
+    if (!r->number || strcmp(r->holder, a->state.holder) == 0)
+        return 0;
+    char words[LEASE_WORDS];
+    err_set(e, ERR_REFUSED, 0, "%s", lease_words(r, words));
+    return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
+}
+
+/* Renews whatever lease this machine has. A supervisor that runs at the same time may have taken it
+ * anew, so its number is looked up each time. LEASE_HELD: this machine has none now. */
+static enum lease_result renew_own(struct lease_keep *k, struct lease *l, struct err *e)
+{
+    k->grant = (struct lease_grant){.generation = k->a->state.generation};
+    return lease_renew(l, &k->grant, e);
+}
+
 /* ---- the process that renews ---- */
 
 static int lease_keep_renew(int fd, void *arg)
@@ -42,7 +61,7 @@ static int lease_keep_renew(int fd, void *arg)
     while (got == LEASE_OK || got == LEASE_AWAY) {
         if (poll(&p, 1, (int)(k->a->cfg->standby.ttl / 5)) > 0)
             break; /* the other end was closed: the renewer is no longer needed */
-        got = lease_renew(l, &k->grant, &e);
+        got = k->own ? renew_own(k, l, &e) : lease_renew(l, &k->grant, &e);
         if (got == LEASE_OK)
             fence_set(k->grant.valid_until);
         else if (got != LEASE_AWAY)
@@ -73,6 +92,25 @@ static bool is_ending(struct lease *l)
     return lease_read(l, &r, &(struct err){0}) == LEASE_OK && r.free;
 }
 
+/* Renews the lease of this machine, or takes it if it has ended. If the supervisor was faster, the
+ * next call renews what the supervisor took. */
+static enum lease_result renew_or_take(struct lease_keep *k, struct lease *l, int64_t *wait,
+                                       struct err *e)
+{
+    struct lease_record r;
+    enum lease_result got = renew_own(k, l, e);
+    if (got != LEASE_HELD)
+        return got;
+    err_clear(e);
+    if ((got = lease_read(l, &r, e)) != LEASE_OK)
+        return got;
+    if (need_own(k->a, &r, e) < 0)
+        return LEASE_REFUSED;
+    got = lease_take(l, k->a->state.lease_number, k->a->state.generation, &k->grant, wait, e);
+    *wait = TRY_MS;
+    return got;
+}
+
 static int actions_lease_keep_take(struct lease_keep *k, struct lease *l, struct err *e)
 {
     const struct state *s = &k->a->state;
@@ -86,7 +124,9 @@ static int actions_lease_keep_take(struct lease_keep *k, struct lease *l, struct
     progress_phase(k->a->job.progress, "waiting for the lease", 0, 0);
     for (;;) {
         int64_t wait = TRY_MS;
-        enum lease_result got = lease_take(l, s->lease_number, s->generation, &k->grant, &wait, e);
+        enum lease_result got =
+            k->own ? renew_or_take(k, l, &wait, e)
+                   : lease_take(l, s->lease_number, s->generation, &k->grant, &wait, e);
         if (got == LEASE_OK)
             return 0;
         mono_t now = clock_mono();
@@ -104,17 +144,6 @@ static int actions_lease_keep_take(struct lease_keep *k, struct lease *l, struct
     }
 }
 
-/* Refuses if the newest lease belongs or belonged to another machine, because that machine has the
- * world. */
-static int need_own(const struct action_context *a, const struct lease_record *r, struct err *e)
-{
-    if (!r->number || strcmp(r->holder, a->state.holder) == 0)
-        return 0;
-    char words[LEASE_WORDS];
-    err_set(e, ERR_REFUSED, 0, "%s", lease_words(r, words));
-    return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
-}
-
 static int lease_keep_look(const struct lease_keep *k, struct lease *l, struct err *e)
 {
     struct lease_record r;
@@ -130,20 +159,21 @@ static void lease_keep_make(struct lease_keep *k, struct action_context *a)
     worker_init(&k->renewer, "lease");
 }
 
-static int lease_keep_begin(struct lease_keep *k, struct action_context *a, bool own, struct err *e)
+static int lease_keep_begin(struct lease_keep *k, struct action_context *a, struct err *e)
 {
     struct lease *l = NULL;
     if (fence_make(e) < 0 || lease_keep_open_lease(a, &l, e) < 0)
         return -1;
     lease_seen_set(l, &a->lease_seen);
-    int rc = own && lease_keep_look(k, l, e) < 0 ? -1 : actions_lease_keep_take(k, l, e);
+    int rc = k->own && lease_keep_look(k, l, e) < 0 ? -1 : actions_lease_keep_take(k, l, e);
     lease_close(l);
     if (rc < 0)
         return -1;
     a->state.lease_number = k->grant.number;
     fence_set(k->grant.valid_until);
     fence_shut(false);
-    return state_save(a->job.dirfd, &a->state, e) < 0 ||
+    /* Without the world's lock only the supervisor may write state.json. */
+    return (!k->own && state_save(a->job.dirfd, &a->state, e) < 0) ||
                    worker_start(&k->renewer, lease_keep_renew, k, false, e) < 0
                ? -1
                : 0;
@@ -153,7 +183,7 @@ int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *
 {
     lease_keep_make(k, a);
     if (lease_keep_is_wanted(a))
-        return lease_keep_begin(k, a, false, e);
+        return lease_keep_begin(k, a, e);
     if (fence_made()) {
         fence_stay_open();
         fence_shut(false);
@@ -166,7 +196,8 @@ int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *w
     lease_keep_make(k, a);
     if (fence_made())
         return fence_check(what, e);
-    return lease_keep_is_wanted(a) ? lease_keep_begin(k, a, true, e) : action_need_record(a, e);
+    k->own = true;
+    return lease_keep_is_wanted(a) ? lease_keep_begin(k, a, e) : action_need_record(a, e);
 }
 
 /* Checks the lease before a dump. A lease service that does not answer does not prevent the dump,

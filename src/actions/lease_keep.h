@@ -10,14 +10,15 @@ struct lease_keep {
     struct action_context *a;
     struct lease_grant grant; /* the newest */
     struct lease_record had;  /* the lease before it was taken; holder "": that was not read */
+    bool own;                 /* a supervisor may renew the same lease at the same time */
     struct worker renewer;    /* renews it while the action works */
 };
 /* Takes the lease; waits for one that is held but no longer renewed. ERR_REFUSED: another machine
  * renews it. The fence is open while the lease is ours. */
 int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e);
-/* For a primary without a supervisor, where nothing renews its lease: the same, but never takes one
- * that another machine has, or had last. If a supervisor renews it, checks that it is held now.
- * `what` needs it. */
+/* For an action of the primary that needs the lease. In the supervisor's process: checks that it is
+ * held now. In a process of its own: renews the lease of this machine, which a supervisor may renew
+ * too, and takes it if it has ended; never takes one that another machine has, or had last. */
 int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e);
 /* For actions that only read the world: returns -1 if another machine is known to have the lease,
  * or to have had it last. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "net/curl_request.h"
@@ -384,6 +385,7 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
     enum lease_result got = lease_etcd_look(l, &key, &last, e);
     if (got != LEASE_OK)
         return got;
+    fault_point("lease.looked");
     if (key.there && !lease_is_ours(l, &key.record)) {
         *wait = 1000;
         return lease_held_by(&key.record, e);
@@ -426,6 +428,7 @@ static enum lease_result find_ours(struct lease *l, struct lease_grant *g, struc
     if (!key->there || !lease_is_ours(l, &key->record) ||
         (g->number && g->number != key->record.number))
         return lease_held_by(key->there ? &key->record : &last->record, e);
+    fault_point("lease.looked");
     g->number = key->record.number;
     memcpy(g->holder, key->record.holder, sizeof g->holder);
     memcpy(c->id, key->id, sizeof c->id);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/js.h"
 #include "offsite/remote.h"
 #include "standby/lease_int.h"
@@ -164,6 +165,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
     enum lease_result got = lease_s3_look(l, e);
     if (got != LEASE_OK)
         return got;
+    fault_point("lease.looked");
     if (!s->record.free && !lease_is_ours(l, &s->record)) {
         /* Uses the TTL of the lease's holder, not ours, because the two configs may differ. */
         int64_t all = s->record.ttl + LEASE_MARGIN(s->record.ttl);
@@ -212,6 +214,7 @@ static enum lease_result lease_s3_rewrite(struct lease *l, struct lease_grant *g
             return got;
         if (!is_grant(l, g))
             return lease_held_by(&s->record, e);
+        fault_point("lease.looked");
         struct lease_record r = s->record;
         mono_t asked = clock_mono();
         r.generation = g->generation > r.generation ? g->generation : r.generation;

@@ -457,6 +457,48 @@ def test_an_unlock_that_slept(primary, server):
     assert store.central.holder("p1") is None and store.central.holder("p2") == "gs-a"
 
 
+@pytest.mark.parametrize("kind", ["s3", pytest.param("etcd", marks=NEEDS_ETCD)])
+def test_a_write_back_beside_the_supervisor(primary, server, tmp, kind):
+    """A write-back by hand runs in its own process, beside the supervisor that renews the lease. It uses that lease and takes no
+    new one, whatever happens to the lease between its own look and its own write."""
+    k, etcd = primary, Etcd(tmp) if kind == "etcd" else None
+    store = made(k, Central(server))
+    if etcd:
+        k.configure({"standby": {"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"}})
+    else:
+        assert "honours If-None-Match and If-Match" in k.run("--check").out
+        k.configure({"standby": {"ttl": "4s"}})
+    try:
+        k.start()
+
+        def held():
+            lease = k.status()["lease"]
+            return lease["state"] == "held" and lease["number"]
+        number = k.wait(held, "the lease")
+        store.open("p1")
+        store.put("a", "p1", b"1")
+        job = k.popen("--write-back", fault="lease.looked#1=stop")
+
+        def is_stopped():
+            with open(f"/proc/{job.pid}/stat", encoding="ascii") as f:
+                return f.read().rpartition(")")[2].split()[0] == "T"
+        wait_for(is_stopped, "its look at the lease")
+        if etcd:
+            k.ok("--write-back")
+        else:
+            before = k.conditions.objects[k.lease_path]
+            k.wait(lambda: k.conditions.objects[k.lease_path] != before, "the supervisor's renewal")
+        os.kill(job.pid, SIGCONT)
+        done = k.finish(job)
+        assert done.rc == DONE, done
+        assert store.central.blobs()["a"] == (1, b"1")
+        assert k.wait(held, "the lease") == number and "stepped back" not in k.log()
+    finally:
+        k.stop()
+        if etcd:
+            etcd.stop()
+
+
 def waits_for_lock(server):
     return server.sessions(info="RENAME TABLE%", state="Waiting%")
 
