@@ -580,7 +580,9 @@ void fetch_beside_close(struct fetch_beside *b)
     if (!b->f || b->file.fd < 0)
         return;
     arrival_give_up(&b->file);
-    remote_abandon(b->f->t.store);
+    /* Without a thread no transfer is running, and the connection is needed for the journal. */
+    if (b->f->t.arrival)
+        remote_abandon(b->f->t.store);
     thread_group_wait(&b->thread, 1000, NULL, NULL);
     thread_group_end(&b->thread);
     b->f->t.arrival = NULL;

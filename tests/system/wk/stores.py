@@ -398,6 +398,15 @@ class Liar:
                 self.end_headers()
                 self.wfile.write(b"" if self.command == "HEAD" else body)
 
+            def reply_object(self, body, **headers):
+                """The object from the byte on that was asked for, as S3 does."""
+                first = int((self.headers.get("Range") or "bytes=0-")[len("bytes="):].partition("-")[0])
+                if first and first >= len(body):
+                    return self.refuse(416, "InvalidRange")
+                if "Range" in self.headers:
+                    headers["Content_Range"] = f"bytes {first}-{len(body) - 1}/{len(body)}"
+                return self.reply(206 if "Range" in self.headers else 200, body[first:], **headers)
+
             def refuse(self, status, code, **headers):
                 self.reply(status, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode(), **headers)
 
@@ -435,7 +444,7 @@ class Liar:
                 if "Authorization" not in self.headers:
                     return self.refuse(403, "AccessDenied")
                 if path in liar.objects:
-                    return self.reply(200, liar.objects[path])
+                    return self.reply_object(liar.objects[path])
                 return self.refuse(404, "NoSuchKey")
             do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = do_MOVE = do_MKCOL = do_PROPFIND = do
 
@@ -501,7 +510,7 @@ class Conditions:
                 h.reply(200, ETag=f'"{self.version(h.body)}"')
             return True
         if h.command == "GET" and path in self.objects and "Authorization" in h.headers:
-            h.reply(200, self.objects[path], ETag=f'"{self.version(self.objects[path])}"')
+            h.reply_object(self.objects[path], ETag=f'"{self.version(self.objects[path])}"')
             return True
         return False
 
