@@ -11,11 +11,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 usage() {
     cat <<'END'
-Usage: scripts/test.sh [STEP... | core]
+Usage: scripts/test.sh [STEP... | core | --quick]
 
-Installs what is missing from Debian's packages and runs all steps but "system", "system-core" and "unit" (what
-"system-san" and "unit-san" run more slowly), or the named ones. "core" is "build unit system-core", with few packages:
-what another Debian, with other libraries and another server, could break first. WK_SEED=N takes other random worlds,
+Installs what is missing from Debian's packages and runs all steps but "system", "system-core", "system-quick" and "unit"
+(what "system-san" and "unit-san" run more slowly), or the named ones. "core" is "build unit system-core", with few packages:
+what another Debian, with other libraries and another server, could break first. --quick is "build unit system-quick":
+one system test of each feature, on MariaDB. WK_SEED=N takes other random worlds,
 kills and faults.
 Where system tests run on both kinds of server, each kind runs its share of them (tests/system/README.md).
 WK_WHOLE=yes runs everything on each, and all unit tests with Oracle's library, as make nightly does.
@@ -39,6 +40,7 @@ declare -A title=(
     [fuzz]='what the fuzzers found, once'
     [system]='system tests, release'
     [system-core]='system tests of the core, release'
+    [system-quick]='system tests, one of each feature'
     [system-san]='system tests, sanitizers'
     [system-mysql]='system tests on MySQL, release'
     [system-oracle]="system tests, Oracle's library"
@@ -61,6 +63,7 @@ case ${1:-} in
     ;;
 esac
 [ "$*" != core ] || set -- build unit system-core
+[ "$*" != --quick ] || set -- build unit system-quick
 for name in "$@"; do
     [ -n "${title[$name]:-}" ] || {
         usage >&2
@@ -256,6 +259,9 @@ run_system_core() {
         tests/system/test_{connection,rogue_server,security,stores,privileges}.py \
         tests/system/test_{dump_exact,verdicts,loss,crash_server,restore_auto}.py
 }
+run_system_quick() {
+    WORLDKEEPER=$PWD/build/release/worldkeeper pytest system-quick -m quick tests/system
+}
 run_system() { WORLDKEEPER=$PWD/build/release/worldkeeper pytest system tests/system; }
 # What cannot be fetched fails, and what an earlier run found does not count for this one.
 run_system_mysql() {
@@ -319,7 +325,7 @@ esac
 if [ -n "$few" ]; then scripts/servers.sh fetch radosgw; else scripts/deps.sh test; fi >"$out/stores.log" 2>&1 </dev/null &
 stores_pid=$!
 case " ${order[*]} " in
-*" system "* | *" system-san "* | *" system-core "*) make_template mariadb >"$out/template.log" 2>&1 </dev/null & ;;
+*" system "* | *" system-san "* | *" system-core "* | *" system-quick "*) make_template mariadb >"$out/template.log" 2>&1 </dev/null & ;;
 esac
 
 # Before the first step that is more than a build.

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.any_server
 TEXT_LINE = 998  # RFC 5322: no line of a mail is longer
 
 
+@pytest.mark.quick
 def test_mail_reaches_every_recipient(keeper, smtp):
     """--test-alert sends one mail to all recipients and tells what the server answered."""
     keeper.configure(smtp.settings(to="one@example.com, two@example.org"))

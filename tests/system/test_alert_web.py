@@ -31,6 +31,7 @@ def told(doomed, http):
     return doomed
 
 
+@pytest.mark.quick
 def test_generic_json(told, victim, http):
     """A script gets one JSON object: event, world, host, when, what, doing, todo."""
     told.start()

@@ -29,6 +29,7 @@ def grants(done):
     return [g.strip().rstrip(";") for g in re.findall(r"GRANT [^;\n]+", text)]
 
 
+@pytest.mark.quick
 def test_a_healthy_set_up(keeper):
     """Everything in place: exit 0, no failure, each check with a text."""
     keeper.dump()

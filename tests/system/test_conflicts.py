@@ -41,6 +41,7 @@ def restore_while_written(keeper, *late, early=("INSERT INTO chat VALUES (1,'ear
     return keeper.finish(process)
 
 
+@pytest.mark.quick
 def test_one_complete_file(lost):
     """Rows that arrive until the very swap are in the same file as those before, which the result names
     with its full path, how many they are, in which tables, from when to when."""

@@ -25,6 +25,7 @@ def schemas(keeper):
     return [s for (s,) in keeper.server.sql("SHOW DATABASES") if "drill" in s]
 
 
+@pytest.mark.quick
 def test_newest_dump_with_its_journal(logged):
     """What a restore would bring back now is compared with the living world, table by table: one that
     differs counts if the log shows no change of it."""

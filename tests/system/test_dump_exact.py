@@ -49,6 +49,7 @@ def without_comments(picture):
             for k, v in picture.items()}
 
 
+@pytest.mark.quick
 @METHODS
 @ENGINES
 def test_stock_client_restores_on_an_empty_schema(make_world, make_keeper, method, engines):

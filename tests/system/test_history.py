@@ -38,6 +38,7 @@ def published(keeper):
     return json.loads(text)
 
 
+@pytest.mark.quick
 def test_loss_and_restore_are_remembered(doomed, victim):
     """From the last UP to the next: states, the loss, the restore with its figures; one incident of them."""
     keeper = doomed

@@ -31,6 +31,7 @@ def write(path, text):
     return "--restore=" + path
 
 
+@pytest.mark.quick
 def test_the_counter_that_phpmyadmin_sets(doomed, victim, path, into):
     """Ids of deleted players are not given out again, in a table that is made and in one that is there."""
     world = doomed.world

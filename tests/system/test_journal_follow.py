@@ -117,6 +117,7 @@ def test_in_another_place(make_followed, make_keeper, make_server, when):
     assert_same(before, snapshot(other.server, world.schema), "in the other place")
 
 
+@pytest.mark.quick
 def test_by_hand_on_a_new_server(make_followed):
     """Where nobody allowed it, it waits for a person; what he restores is the same."""
     keeper = make_followed(settings={"restore": {"new_server": "no"}})

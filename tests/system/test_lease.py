@@ -77,6 +77,7 @@ def said_held(machine):
     return wait_for(lambda: (lambda said: said["result"] == "held" and said)(machine.call("renew")), "the end of its lease")
 
 
+@pytest.mark.quick
 def test_one_at_a_time(place):
     """Held by one, it is refused to the other, until it was given back or has not been renewed for its time; its number
     only grows, and who lost it is told."""

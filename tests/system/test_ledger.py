@@ -42,6 +42,7 @@ def ledger(request, keeper):
     return keeper
 
 
+@pytest.mark.quick
 def test_the_manual_s_week(ledger):
     """Gains on Monday, a rollup until Tuesday, gains on Wednesday; then the designers change the levels."""
     world = ledger.world

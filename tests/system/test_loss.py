@@ -96,6 +96,7 @@ def test_a_supervisor_saw_the_end(doomed, victim, http):
     assert told["lost"] in doomed.run("--status").out
 
 
+@pytest.mark.quick
 def test_a_whole_journal_loses_nothing(make_server, make_world, make_keeper):
     """Only a journal that reaches the loss proves that nothing is gone."""
     server = make_server(*LOG)

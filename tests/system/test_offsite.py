@@ -82,6 +82,7 @@ def test_several_recipients(keeper, store, tmp, way):
         assert done.rc == rc, done
 
 
+@pytest.mark.quick
 def test_machine_is_lost(make_followed, store):
     """A bare machine with the config and the key has the world back, whole, up to the last change that was
     stored; and goes on storing."""

@@ -121,6 +121,7 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
     well(browser, site)
 
 
+@pytest.mark.quick
 @pytest.mark.needs("chromium")
 def test_without_scripts_and_for_players(keeper, make_browser):
     """The HTML itself says what is known; players read the game's words, and nothing of the machine."""

@@ -110,6 +110,7 @@ def test_tables_are_of_innodb_with_the_columns_of_the_manual(central):
     assert engines == (("InnoDB",),)
 
 
+@pytest.mark.quick
 def test_a_game_server_can_only_call(central, game):
     seq = take(game)
     game.call("wk_save", "b1", "p1", "gs-a", seq, 1, b"x")

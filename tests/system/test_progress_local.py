@@ -26,6 +26,7 @@ def memory(keeper, server):
     return made(keeper, Central(server))
 
 
+@pytest.mark.quick
 def test_a_session(store):
     """Opened, saved twice, written back, closed: each step leaves what the contract says."""
     store.open("p1")

@@ -24,6 +24,7 @@ def kept(doomed, http):
     return doomed.start()
 
 
+@pytest.mark.quick
 def test_a_killed_server_gets_its_world_back(kept, victim):
     """kill -9, start: the flag goes UP, WAITING, RESTORING, UP, and every row is back."""
     with Watcher(kept) as watcher:

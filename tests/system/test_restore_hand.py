@@ -16,6 +16,7 @@ from wk.util import wait_for
 pytestmark = pytest.mark.either_server
 
 
+@pytest.mark.quick
 def test_restore_after_a_loss(lost):
     """--restore puts the newest dump back, exactly, and says what it did."""
     result = lost.ok("--restore", "--json")

@@ -37,6 +37,7 @@ def lose(keeper, victim):
     keeper.wait(lambda: keeper.status().get("last_restore") and keeper.state() == "UP", "the world")
 
 
+@pytest.mark.quick
 def test_the_old_round_never_comes_back_over_the_new_one(doomed, victim):
     """DROP DATABASE, the new tables, --init: the first dump counts, and the next loss brings the new world back."""
     old = doomed.dump()["name"]

@@ -93,6 +93,7 @@ def findings(machine, world="galaxy"):
 # -- the whole way ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.each_server
 def test_enter_is_enough(galaxy, make_machine):
     """Each question has a sensible answer: the world is supervised, dumped, drilled and followed, and survives a crash."""

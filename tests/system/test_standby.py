@@ -100,6 +100,7 @@ def test_a_key_that_both_machines_get_later(make_pair):
     two.world.assert_is(before)
 
 
+@pytest.mark.quick
 def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     """Writers whose changes are written down, and the primary's machine is gone: what the standby's promotion lacks was
     not stored. The old machine becomes the standby, and a switch-over to it loses nothing."""

@@ -29,6 +29,7 @@ def files(keeper):
             for name in os.listdir(keeper.status_dir) if not name.startswith(".")}
 
 
+@pytest.mark.quick
 def test_status_has_everything(keeper):
     """status.json holds each promised key, and figures that fit the dump on the disk."""
     keeper.start()

@@ -86,6 +86,7 @@ def test_a_moment_before_the_statement(undo, mistake):
     assert_same(picture, now, mistake)
 
 
+@pytest.mark.quick
 def test_a_dump_of_a_later_moment(undo):
     """Nothing leads back from it to the moment that was asked for."""
     keeper = undo()
