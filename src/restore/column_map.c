@@ -110,6 +110,12 @@ int column_map_check(const struct target *t, struct err *e)
                  : 0;
 }
 
+/* MariaDB before 10.6, and MySQL before 8.0.29, say utf8. */
+static const char *plain_charset(const char *name)
+{
+    return strcmp(name, "utf8") == 0 ? "utf8mb3" : name;
+}
+
 /* Copies the word after `front` in a line to `out`, or "" if `front` is not before the first
  * quote. */
 static void word_after(const char *line, const char *front, char out[33])
@@ -118,13 +124,12 @@ static void word_after(const char *line, const char *front, char out[33])
     const char *s = memmem(line, len, front, strlen(front));
     s = s ? s + strlen(front) : "";
     snprintf(out, 33, "%.*s", (int)strcspn(s, " ,\n"), s);
-    if (strcmp(out, "utf8") == 0)
-        snprintf(out, 33, "utf8mb3");
 }
 
 /* Returns whether the same bytes mean the same text in both character sets. */
-static bool letters_fit(const char *was, const char *now)
+static bool letters_fit(const char *dumped, const char *live)
 {
+    const char *was = plain_charset(dumped), *now = plain_charset(live);
     return strcmp(was, now) == 0 || strcmp(was, "ascii") == 0 ||
            (strcmp(was, "utf8mb3") == 0 && strcmp(now, "utf8mb4") == 0);
 }
