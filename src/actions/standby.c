@@ -130,14 +130,19 @@ static int do_without(struct action_context *a, const struct request *r, struct 
 }
 
 /* Requires the world that was handed over, complete or not at all. The store may not list all of it
- * yet. */
-static int need_life(const struct request *r, const struct pull *p, const struct handover *h,
+ * yet. With --force the handover of another life is forgotten: it proves nothing about the dump
+ * that is promoted. */
+static int need_life(const struct request *r, const struct pull *p, struct handover *h,
                      struct err *e)
 {
     const struct manifest *m = &p->newest;
     bool same = m->generation == h->generation && (!h->nonce[0] || strcmp(m->nonce, h->nonce) == 0);
-    if (!h->generation || same || r->force)
+    if (!h->generation || same)
         return 0;
+    if (r->force) {
+        *h = (struct handover){0};
+        return 0;
+    }
     err_set(e, ERR_REFUSED, 0,
             "the other machine handed over generation %" PRIu64
             " of this world, and the newest dump here is %s, of another life of it",

@@ -47,6 +47,8 @@ struct decode {
     bool rows, markers;
     char from[256]; /* the file in which reading began */
     bool rotated;   /* the last event of the previous file was a rotation */
+    bool lost; /* a restart of the server was read, and since then nothing that shows a world */
+    uint32_t server_id; /* of the server that wrote the file; 0: not known yet */
 
     struct change at; /* the fields that all changes of a transaction have in common */
     struct buf before, tuple;
@@ -248,10 +250,12 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
     c.before_len = update ? d->before.len : 0;
     c.tuple = d->tuple.p;
     c.len = d->tuple.len;
-    if (!s->sentinel)
+    if (!s->sentinel) {
         *rc = decode_give(d, kinds[rows->op], &c);
-    else if (update)
+    } else if (update) {
+        d->lost = false; /* markers are written only while the world is up */
         *rc = decode_give(d, CHANGE_MARKER, &c);
+    }
     return at;
 }
 
@@ -359,12 +363,26 @@ static int give_definition(struct decode *d, const struct event *ev)
         &(struct change){.deed = &deed, .sql = ev->query.sql, .sql_len = ev->query.len});
 }
 
+/* Judges a statement with the comment of a restart where no restart was read. Then it is a
+ * client's, and the world goes on. A DELETE may have a WHERE; and where another server's statement
+ * was executed here, that server may have lost the world. */
+static enum statement_kind decode_judge_emptied(const struct decode *d, const struct event *ev,
+                                                const struct statement *st)
+{
+    if (d->lost || db_sentinel_own(d->world->sentinel, st->table->name))
+        return STATEMENT_EMPTIED;
+    bool own = !d->server_id || ev->server_id == d->server_id;
+    return own && st->truncates ? STATEMENT_TRUNCATE : STATEMENT_CHANGE;
+}
+
 static int take_query(struct decode *d, const struct event *ev)
 {
     struct statement st;
     if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
         return 0; /* nearly all transactions end this way */
     statement_judge(d->world, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    if (st.kind == STATEMENT_EMPTIED)
+        st.kind = decode_judge_emptied(d, ev, &st);
     if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
         /* a temporary table may have the same name as a table of the world */
         st.kind = STATEMENT_CHANGE;
@@ -372,6 +390,7 @@ static int take_query(struct decode *d, const struct event *ev)
         memset(d->unknown_names, 0, sizeof d->unknown_names);
     switch (st.kind) {
     case STATEMENT_SWAP:
+        d->lost = false;
         return give_statement(d, ev, &st.mark);
     case STATEMENT_EMPTIED:
         return st.table->memory && !db_sentinel_own(d->world->sentinel, st.table->name)
@@ -430,8 +449,10 @@ static int cut_off(struct decode *d)
  * without a log. */
 static int take_format(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
+    d->server_id = ev->server_id;
     if (!ev->next || !ev->format.created || strcmp(p->file, d->from) == 0)
         return 0;
+    d->lost = true;
     set_place(d, p, ev);
     if (d->rotated &&
         decode_gap(d, "the server had closed its binary log and wrote none until its restart") < 0)

@@ -373,6 +373,7 @@ static bool judge_emptied(const struct statement_world *world, const char *from,
     if (!words_next(&w) || (!words_is(&w, "TRUNCATE") && !(by_server && words_is(&w, "DELETE"))))
         return false;
     struct words name = w;
+    out->truncates = words_is(&w, "TRUNCATE");
     if (words_next_any(&w, "TABLE FROM"))
         name = w;
     if (!statement_read_table(world, &name, from, &out->table))

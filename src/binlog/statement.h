@@ -18,11 +18,13 @@ enum statement_kind {
     STATEMENT_BEGIN,    /* opens a transaction */
     STATEMENT_END,      /* closes it; also ROLLBACK, which undoes nothing in a MEMORY table */
     STATEMENT_TRUNCATE, /* all rows of `table` were deleted by a client's statement */
-    STATEMENT_EMPTIED,  /* the server logged that its restart emptied `table` */
-    STATEMENT_SWAP,     /* a restore of ours replaced the world: `mark` */
-    STATEMENT_ARRIVAL,  /* an unknown table may have become one of the world's, with rows */
-    STATEMENT_EXISTS,   /* CREATE TABLE IF NOT EXISTS of `table`; logged even if it existed */
-    STATEMENT_CHANGE,   /* changes definitions, or rows by a statement: cannot be followed */
+    /* all rows of `table` were deleted, with the comment of a server whose restart emptied it. Any
+     * client can write that comment. */
+    STATEMENT_EMPTIED,
+    STATEMENT_SWAP,    /* a restore of ours replaced the world: `mark` */
+    STATEMENT_ARRIVAL, /* an unknown table may have become one of the world's, with rows */
+    STATEMENT_EXISTS,  /* CREATE TABLE IF NOT EXISTS of `table`; logged even if it existed */
+    STATEMENT_CHANGE,  /* changes definitions, or rows by a statement: cannot be followed */
 };
 
 /* Origin of a restored world. It is written as a comment into the RENAME that swaps the world in,
@@ -39,6 +41,7 @@ struct statement_mark {
 struct statement {
     enum statement_kind kind;
     const struct db_table *table;
+    bool truncates; /* EMPTIED: by TRUNCATE; a DELETE may be of some rows only */
     struct statement_mark mark;
 };
 

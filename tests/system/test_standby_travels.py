@@ -1,5 +1,7 @@
 """What belongs to a world travels with it: its code, worldkeeper's own tables whatever their engine, and the locks of sessions.
 The traces are those of tests/models/README.md's rules 6, 8 and 9."""
+import json
+import os
 import shutil
 
 import pytest
@@ -150,6 +152,27 @@ def test_code_newer_than_the_dump(make_pair):
     told = promote(one, "--force")
     assert "code" in told["lost"] and told["dump"] in told["lost"], told
     assert code(one.world) == was
+
+
+@pytest.mark.parametrize("key, other", [("nonce", "f" * 32), ("generation", 7)])
+def test_a_handover_of_another_life(make_pair, tmp, key, other):
+    """The newest dump is of another life than the one that was handed over: it is not taken for it. With --force it is
+    promoted, and nobody says that nothing is lost."""
+    one, two = make_pair()
+    dump_and_follow(one)
+    stored(one)
+    one.ok("--switch-over")
+    folder = os.path.join(tmp, "store", "w1", "handover")
+    [name] = os.listdir(folder)
+    with open(os.path.join(folder, name), encoding="utf-8") as f:
+        said = {**json.load(f), key: other}
+    os.unlink(os.path.join(folder, name))
+    with open(os.path.join(folder, f"{said['generation']}-1.json"), "w", encoding="utf-8") as f:
+        json.dump(said, f)
+    refused = two.run("--promote", *two.by_hand)
+    assert refused.rc == REFUSED and "of another life of it" in refused.err, refused
+    told = promote(two, "--force")
+    assert told["lost"].startswith("lost: ") and told["lost_seconds"] is None, told
 
 
 @pytest.mark.parametrize("lease", LEASES)

@@ -19,6 +19,7 @@
 #include "journal/archive.h"
 #include "journal/recovery_range.h"
 #include "journal/segment_op.h"
+#include "restore/plan.h"
 #include "store/pending.h"
 #include "store/proof.h"
 #include "store/state.h"
@@ -167,12 +168,43 @@ static void test_numbers(void **state)
     assert_true(number_signed(7) == 7 && number_signed(UINT64_MAX) == INT64_MAX);
 }
 
+/* A manifest whose figures are as large as they can be: a table's room and the rows of all tables
+ * stay the largest numbers. */
+static void test_plan(void **state)
+{
+    (void)state;
+    static const uint64_t figures[] = {0, 1, INT64_MAX, UINT64_MAX};
+    static char names[2][2] = {"a", "b"}, memory[] = "MEMORY", sentinel[] = "s";
+    struct config cfg = {.sentinel = sentinel};
+    struct job job = {.cfg = &cfg};
+    for (size_t i = 0; i < COUNT(figures); i++) {
+        const uint64_t n = figures[i];
+        struct plan p = {.job = &job, .schema = "x", .into = true};
+        struct manifest_table tables[2];
+        struct manifest m = {.tables = tables, .table_count = 2};
+        for (size_t k = 0; k < 2; k++)
+            tables[k] = (struct manifest_table){
+                .name = names[k], .engine = memory, .rows = n, .data_length = n, .index_length = n};
+        assert_int_equal(plan_from_manifest(&p, &m, NULL), 0);
+        assert_int_equal(p.count, 2);
+        const uint64_t heap = n > UINT64_MAX / 4 ? UINT64_MAX : 4 * n,
+                       rows = n > UINT64_MAX / 2 ? UINT64_MAX : 2 * n;
+        assert_true(p.list[0].heap_need == heap && p.rows == rows);
+        plan_leave_out(&p, &p.list[0], "");
+        assert_true(p.rows == rows - n);
+        plan_leave_out(&p, &p.list[1], "");
+        assert_true(p.rows == 0);
+        plan_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_plan),
         cmocka_unit_test_teardown(test_kept_files, kit_clean),
     };
     js_begin();
