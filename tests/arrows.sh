@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who may include whom, and what the READMEs name. One line per violation, file and line first.
+# Who may include whom, how wide lines are, and what the READMEs name. One line per violation, file and line first.
 # shellcheck disable=SC2016 # backticks in single quotes are text
 set -euo pipefail
 
@@ -15,6 +15,7 @@ Usage: tests/arrows.sh [DIRECTORY]     check the tree there (default: the one th
             src/mysql/client.* includes the client library's headers
   parts     in src/supervisor each file includes only headers of files that the list in
             src/supervisor/world.h names below it; the list names each file of the folder
+  width     no line of a .c or .h file in src or tests has more than 100 characters
   READMEs   what README.md, CONTRIBUTING.md and src/README.md name in `backticks`, files and
             functions, exists
 END
@@ -158,6 +159,17 @@ check_parts() {
     done < <(find src/supervisor -name '*.[ch]' | LC_ALL=C sort)
 }
 
+# ---- width ----
+
+check_width() {
+    local file line
+    # C.UTF-8: characters, not bytes. -H: one file alone is named too.
+    while IFS=: read -r file line _; do
+        violation "$file" "$line" 'more than 100 characters'
+    done < <(find src tests -name '*.[ch]' -print0 | LC_ALL=C sort -z |
+        LC_ALL=C.UTF-8 xargs -0r grep -aHnE '^.{101}' || true)
+}
+
 # ---- READMEs ----
 
 function_exists() { # a declaration, definition or macro at the left edge of a file in src
@@ -203,6 +215,7 @@ check_tree() { # directory
     check_includes
     check_unused
     check_parts
+    check_width
     check_readmes
     [ "$found" = 0 ] || exit 1
 }
@@ -291,6 +304,11 @@ self_check() {
         src/supervisor/world.h "$list" src/supervisor/loop.c '#include "base/one.h"' src/supervisor/jobs.h 'int a;'
     expect 'src/README.md:1: shop may include base, and no file does' src/README.md '| shop | x | | | |' \
         src/shop/one.c 'int a;'
+    local wide
+    wide="/* $(printf '%0*d' 94 0) */"
+    expect clean src/base/two.c "$wide" tests/two.h "${wide//0/ä}"
+    expect 'src/base/two.c:1: more than 100 characters' src/base/two.c "$wide "
+    expect 'tests/unit/two.h:1: more than 100 characters' tests/unit/two.h "${wide//0/ä}."
     [ "$found" = 0 ] || exit 1
     echo 'arrows: each kind of violation is found'
 }

@@ -4,14 +4,16 @@
  *         several connections (copies.h), unlocks; writers wait for the copies only. Rows are read
  *         from the copies.
  *   fuzzy locks nothing for long: scans while the game writes, and merges in what changed
- *         (fuzzy.h). Tables without a primary key are copied after the scan as by `copy`, under a lock
- *         of these tables only; the changes are merged up to the log's position under that lock.
+ *         (fuzzy.h). Tables without a primary key are copied after the scan as by `copy`, under a
+ *         lock of these tables only; the changes are merged up to the log's position under that
+ *         lock.
  *   lock  keeps the locks until the last row has been read, as mysqldump does.
  *
  * Under the locks nothing about these tables is added to the binary log, so its position belongs to
- * the snapshot. The game's InnoDB tables (engines = all) are read over a separate connection in a consistent
- * snapshot that begins while the locks are held: one moment for all, as far as the engines allow. Worldkeeper's own
- * (mysql/world_tables.h) are locked, since the journal goes on from their rows.
+ * the snapshot. The game's InnoDB tables (engines = all) are read over a separate connection in a
+ * consistent snapshot that begins while the locks are held: one moment for all, as far as the
+ * engines allow. Worldkeeper's own (mysql/world_tables.h) are locked, since the journal goes on
+ * from their rows.
  *
  * Connections are never replaced: if one is lost, the snapshot is lost (ERR_UNREACHABLE).
  * All functions are called by one thread. */

@@ -50,8 +50,8 @@ struct follow_progress {
  * values at once. */
 struct follow_report {
     struct follow_progress at;
-    size_t
-        emptied_count; /* tables that lost rows, or their values, to one statement since the last report */
+    /* Number of tables that lost rows, or their values, to one statement since the last report. */
+    size_t emptied_count;
     struct follow_emptied {
         char name[256];
         /* rows that one transaction deleted or overwrote; 0: all were deleted, by a TRUNCATE */

@@ -4,8 +4,8 @@
  *
  *   HANDLER  of MariaDB walks through the rows in chunks of about 2 ms. ALTER, TRUNCATE and LOCK
  *            TABLES … WRITE wait for the end of the scan of that table.
- *   copies   of the table inside the server (temp_copy.h), each read when it is complete: of all of it,
- *            or, where it is big, of one share of its keys after another. Writers wait for one.
+ *   copies   of the table inside the server (temp_copy.h), each read when it is complete: of all of
+ *            it, or, where it is big, of one share of its keys after another. Writers wait for one.
  *
  * The tuples are those of rows.h. Errors as in conn.h; ERR_CHANGED when the table is no longer what
  * it was. */

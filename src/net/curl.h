@@ -10,7 +10,7 @@
 /* clang-format off */
 /* The functions that are used, by their names without "curl_". */
 #define CURL_FUNCTIONS(each)                                                                       \
-    each(global_init_mem) each(easy_init) each(easy_reset) each(easy_setopt) each(easy_perform)        \
+    each(global_init_mem) each(easy_init) each(easy_reset) each(easy_setopt) each(easy_perform)    \
     each(easy_getinfo) each(easy_cleanup) each(easy_strerror) each(slist_append)                   \
     each(slist_free_all) each(url) each(url_set) each(url_get) each(url_cleanup) each(free)        \
     each(version_info)

@@ -51,9 +51,10 @@ struct alert {
     json_t *facts; /* further figures (object, borrowed) or NULL; shown in the object's order */
 };
 /* Returns a new JSON object, which is the alert from here on, in memory, on disk and in a webhook:
- * {"id","incident","event","kind","urgent","world","host","at"[,"at_local"],"at_unix","headline","what","doing",
- * "todo","advice","commands":[{"does","command"}],"exposure","facts"[,"earlier"]}. It is valid
- * UTF-8 without control characters, at most about 30 KiB, plus as much for the earlier one.
+ * {"id","incident","event","kind","urgent","world","host","at"[,"at_local"],"at_unix","headline",
+ * "what","doing","todo","advice","commands":[{"does","command"}],"exposure","facts"[,"earlier"]}.
+ * It is valid UTF-8 without control characters, at most about 30 KiB, plus as much for the earlier
+ * one.
  * "advice" and "commands" are "todo" split (base/steps.h): a command is complete or missing. Files
  * of older versions lack some keys. */
 json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now);

@@ -3,8 +3,8 @@
  *
  *   000000000012.json       one alert (numbers only grow; file_commit, 0600)
  *   000000000007.json.bad   could not be read: set aside for a person; the last few are kept
- *   smtp.done               "000000000011\n": this channel's mark, the last number delivered; one for each
- *                           channel (alert_channel_name())
+ *   smtp.done               "000000000011\n": this channel's mark, the last number delivered; one
+ *                           for each channel (alert_channel_name())
  *   lock                    held (flock) while numbers are assigned and while all is read
  *   reserve                 space reserved so that "disk full" can still be queued
  *   incidents               the open ones, at the end of this file

@@ -1,9 +1,9 @@
 /* The contents of a world's store, by the names there:
  *
- *   WORLD/dumps/NAME.sql.gz[.age]       a dump's file; NAME.2.sql.gz[.age] … if the name was taken by
- *                                       an upload that was not completed
- *   WORLD/dumps/NAME.json               its manifest, which names the file, its size and its SHA-256:
- *                                       written last, it makes it a dump
+ *   WORLD/dumps/NAME.sql.gz[.age]       a dump's file; NAME.2.sql.gz[.age] … if the name was taken
+ *                                       by an upload that was not completed
+ *   WORLD/dumps/NAME.json               its manifest, which names the file, its size and its
+ *                                       SHA-256: written last, it makes it a dump
  *   WORLD/segments/WORLD-NUMBER-MADE.FROM-TO[.HMAC][.age]   an object part: bytes of a journal
  *                                       segment that was begun at MADE (ms since 1970); complete
  *                                       transactions, which never change. With [dump] hmac_key_file

@@ -48,8 +48,8 @@ int write_back_central(struct write_back *w, struct err *e)
     return -1;
 }
 
-/* The world's state names the store only once a run has reported it. A run that was ended before, or
- * a state that was lost, leaves it in the sessions. */
+/* The world's state names the store only once a run has reported it. A run that was ended before,
+ * or a state that was lost, leaves it in the sessions. */
 static int write_back_know(struct write_back *w, struct err *e)
 {
     return w->known[0] || !w->remembers ? 0 : local_known_store(w->world, w->known, e);

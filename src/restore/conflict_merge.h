@@ -2,7 +2,7 @@
  * and which have a key that another row has taken. On request it inserts the new rows and, with new
  * AUTO_INCREMENT values, those whose key is taken.
  *
- *   the file  --reader, literals only-->  worldkeeper_tmp_rows   (rows without an equal in the world)
+ *   the file  --reader, literals only-->  worldkeeper_tmp_rows (rows without an equal in the world)
  *   keys of the world's table          -->  worldkeeper_tmp_taken
  *   LOCK TABLES, one INSERT … SELECT   -->  the world's table
  *

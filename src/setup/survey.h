@@ -21,8 +21,8 @@ struct survey_schema {
 struct survey {
     struct survey_schema *list;
     size_t count;
-    unsigned
-        unfit; /* schemas left out: with a control character in its name none can be written into a config */
+    /* Number of skipped schemas: a name with a control character cannot be written to a config. */
+    unsigned unfit;
 };
 
 /* Lists them in the order of their names, without those of the server itself. `db` is an

@@ -270,10 +270,10 @@ bool server_privilege_rules(struct server_version v, bool in_mysql, const char *
  *   LOCK TABLES              a dump of one moment
  *   CREATE TEMPORARY TABLES  the copies of [dump] method = copy
  *   TRIGGER                  moving triggers over at the swap; seeing them at all on MySQL
- *   DELETE, CREATE ROUTINE, ALTER ROUTINE   [progress]: rows that were written back, the routines of the local
- *                            store, which are never called
- *   DELETE, CREATE VIEW      [ledger NAME]: rows that were rolled up, the views of totals; and TRIGGER with
- *                            `request`
+ *   DELETE, CREATE ROUTINE, ALTER ROUTINE   [progress]: rows that were written back, the routines
+ *                            of the local store, which are never called
+ *   DELETE, CREATE VIEW      [ledger NAME]: rows that were rolled up, the views of totals; and
+ *                            TRIGGER with `request`
  */
 static const struct schema_privilege on_schema[] = {
     {"SELECT", "reading", PART_ALL},

@@ -57,7 +57,8 @@ enum server_word {
     WORD_STATUS_SCHEMA,  /* schema of the table global_status */
     WORD_HANDLER,        /* statement on MEMORY tables */
     WORD_SKIP_LOCKED,    /* clause of SELECT */
-    WORD_NEW_ROW, /* clause of INSERT: names the row for ON DUPLICATE KEY UPDATE; "": VALUES() does */
+    /* clause of INSERT: names the row for ON DUPLICATE KEY UPDATE; "": VALUES() does */
+    WORD_NEW_ROW,
     WORD_OR_REPLACE, /* clause of CREATE PROCEDURE */
     WORD_ROLES,      /* table: which account has which role */
     WORD_OLD_MODE,   /* sql_mode that newer servers refuse */

@@ -9,7 +9,8 @@
  *
  *     s3    lease.json in the world's directory of the [offsite] store, written conditionally only;
  *           the object stays, so its number continues to grow
- *     etcd  /worldkeeper/WORLD/lease, which etcd deletes after its time; /worldkeeper/WORLD/last stays
+ *     etcd  /worldkeeper/WORLD/lease, which etcd deletes after its time;
+ *           /worldkeeper/WORLD/last stays
  *
  * Calls block, for at most half the lease's time or ten seconds per request, whichever is less; so
  * they are made in workers and actions only. One struct lease, one thread. */

@@ -14,7 +14,8 @@
 
 enum pin_kind {
     PIN_NONE,
-    PIN_SHRINK, /* the last dump before one that lost many rows: for [retention] keep_before_shrink */
+    /* the last dump before one that lost many rows: for [retention] keep_before_shrink */
+    PIN_SHRINK,
     PIN_ROUND, /* the last dump of a round; kept until an operator removes the pin */
     PIN_KINDS
 };

@@ -56,7 +56,7 @@ static int supervisor_history_file_follow(int dirfd, struct err *e)
     bool from_start;
     wall_t now = clock_wall();
     if (history.timeline && timeline_is_behind(history.timeline, now))
-        history_file_forget(); /* buckets that were counted by the old clock now lie in the future */
+        history_file_forget(); /* buckets counted by the old clock are now in the future */
     if (!history.timeline)
         history.timeline = timeline_new(now);
     timeline_now(history.timeline, now);

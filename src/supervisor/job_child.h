@@ -13,7 +13,9 @@
 
 /* Its packets, in this order at its end. */
 enum job_packet {
-    JOB_EVENT, /* JSON: {"progress":{…}} or {"note":"…"}, for the status, the log and clients; or {"blocked":{…}} */
+    /* JSON: {"progress":{…}} or {"note":"…"}, for the status, the log and clients; or
+     * {"blocked":{…}} */
+    JOB_EVENT,
     JOB_SWAPPING,      /* the nonce that is about to be swapped in */
     JOB_OUTCOME,       /* struct job_outcome */
     JOB_STEPPING_BACK, /* nothing */

@@ -27,8 +27,8 @@ struct words_facts {
     const char *lost_reason;           /* why the world was found lost, or "" */
     const char *hint;                  /* hint of the last failed restore's error, or "" */
     const json_t *restored;            /* last_restore of the status, or NULL */
-    bool
-        refused; /* of a recovery: until now the server refused worldkeeper; nothing else is known */
+    /* Of a recovery: until now the server refused worldkeeper; nothing else is known. */
+    bool refused;
     bool same_world; /* same nonce and server process as at the previous ALIVE */
 };
 void words_for_guard(const struct words_facts *f, struct words *out);

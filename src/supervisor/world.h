@@ -1,6 +1,6 @@
-/* The state that the parts of a supervisor share. All other state is in the part that it belongs to,
- * in a static struct that only that part's file can see, because a process keeps one world. Each
- * file includes and calls only those listed below it (tests/arrows.sh checks the includes). It
+/* The state that the parts of a supervisor share. All other state is in the part that it belongs
+ * to, in a static struct that only that part's file can see, because a process keeps one world.
+ * Each file includes and calls only those listed below it (tests/arrows.sh checks the includes). It
  * returns what its caller must do instead of calling back. An action that must happen later in the
  * same iteration of the loop is a flag here.
  *

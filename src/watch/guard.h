@@ -12,14 +12,14 @@
  *   on a restarted v                       v    |
  *   server        LOST ---------------> RESTORING ---done---> UP
  *
- * Without the lease of a world that has one (GUARD_FENCED) the state is WAITING, whatever is seen, or
- * PAUSED, or a RESTORING that is being ended; it is left for STARTING (GUARD_UNFENCED).
+ * Without the lease of a world that has one (GUARD_FENCED) the state is WAITING, whatever is seen,
+ * or PAUSED, or a RESTORING that is being ended; it is left for STARTING (GUARD_UNFENCED).
  *
- * STANDBY is the state of a machine that another one keeps the world for (GUARD_ROLE); it is left for
- * RESTORING, by a promotion, or for STARTING. PAUSED is entered on request, from any state but LOST,
- * RESTORING and STANDBY, and is left for STARTING. A
- * restore by hand may start in any state; if it fails, STARTING follows (the next probe decides),
- * PAUSED if it began there, or WAITING if it began in trouble.
+ * STANDBY is the state of a machine that another one keeps the world for (GUARD_ROLE); it is left
+ * for RESTORING, by a promotion, or for STARTING. PAUSED is entered on request, from any state but
+ * LOST, RESTORING and STANDBY, and is left for STARTING. A restore by hand may start in any state;
+ * if it fails, STARTING follows (the next probe decides), PAUSED if it began there, or WAITING if
+ * it began in trouble.
  *
  * What is true in each state (asserted by guard_check):
  *   UP         the last verdict was ALIVE, or a restore just swapped the world in; no restore runs,

@@ -1,12 +1,16 @@
-/* What the central store of players' progress costs. The schema has the central store and a table `bare`.
+/* What the central store of players' progress costs. The schema has the central store and a table
+ * `bare`.
  *
- * progress SOCKET SCHEMA saves COUNT BYTES    CALL wk_save beside the bare UPDATE that it stands for, one of each
- *                                             in turn, by one connection: microseconds
- * progress SOCKET SCHEMA sends COUNT BYTES    so many changed blobs at once: a bare multi-row INSERT … ON DUPLICATE
- *                                             KEY UPDATE, wk_send, and a CALL wk_save each: milliseconds
- * progress SOCKET SCHEMA waiters COUNT LOCKS  so many at so few locks, each of which is held for HOLD_MS, with the
- *                                             manual's pauses, for LIMIT_MS at most: when the last one had
- *                                             its turn, beside the time for which all of them hold a lock */
+ * progress SOCKET SCHEMA saves COUNT BYTES    CALL wk_save beside the bare UPDATE that it stands
+ *                                             for, one of each in turn, by one connection:
+ *                                             microseconds
+ * progress SOCKET SCHEMA sends COUNT BYTES    so many changed blobs at once: a bare multi-row
+ *                                             INSERT … ON DUPLICATE KEY UPDATE, wk_send, and a CALL
+ *                                             wk_save each: milliseconds
+ * progress SOCKET SCHEMA waiters COUNT LOCKS  so many at so few locks, each of which is held for
+ *                                             HOLD_MS, with the manual's pauses, for LIMIT_MS at
+ *                                             most: when the last one had its turn, beside the time
+ *                                             for which all of them hold a lock */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -61,8 +61,8 @@ static void test_whole_while_it_is_written(void **state)
             for (uint64_t n = 1;; n++) {
                 struct figures f = all(n);
                 board_write(b, &f);
-                usleep(
-                    20); /* else a reader that is interrupted in each round would never see a whole one */
+                /* else a reader that is interrupted in each round would never see a whole one */
+                usleep(20);
             }
         for (int got = 0; got < 100;) {
             if (!board_read(b, &seen, &out))

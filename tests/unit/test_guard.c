@@ -370,15 +370,19 @@ static void killed_and_back(void **state)
         {  250, UNREACHABLE, WAITING,   "",              "WAITING",      "no connection"},
         {  250, STALLED,     SUSPECT,   "",              "WAITING",      NULL},
         {  250, UNREACHABLE, WAITING,   "",              "WAITING",      NULL},
-        {  250, EMPTY,       WAITING,   "",              "WAITING",      "sentinel empty; seen 1 of 2 times"},
-        {  250, EMPTY,       LOST,      "START",         "RESTORING",    "sentinel empty; seen 2 times"},
+        {  250, EMPTY,       WAITING,   "",              "WAITING",
+         "sentinel empty; seen 1 of 2 times"},
+        {  250, EMPTY,       LOST,      "START",         "RESTORING",
+         "sentinel empty; seen 2 times"},
         {   10, STARTED,     RESTORING, "new restoring", "RESTORING.",   "restore runs"},
         { 1000, EMPTY,       RESTORING, "",              "RESTORING.",   NULL},
         {58999, TICK,        RESTORING, "",              "RESTORING.",   NULL},
         {    1, TICK,        RESTORING, "",              "RESTORING..",  NULL},
         {60000, ALIVE,       RESTORING, "",              "RESTORING...", NULL},
-        {    5, DONE,        UP,        "new restored",  "UP",           "restored: dump 7, 50000 rows"},
-        { 1000, ALIVE,       UP,        "",              "UP",           "restored: dump 7, 50000 rows"},
+        {    5, DONE,        UP,        "new restored",  "UP",
+         "restored: dump 7, 50000 rows"},
+        { 1000, ALIVE,       UP,        "",              "UP",
+         "restored: dump 7, 50000 rows"},
         END};
     struct guard g = tell_story(&usual, lines);
     assert_int_equal(g.verdict, VERDICT_ALIVE);
@@ -475,7 +479,8 @@ static void failures_wait_longer_and_longer(void **state)
         {    0, EMPTY,   SUSPECT,   "",              "WAITING",    NULL},
         { 1000, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
         {    0, STARTED, RESTORING, "new restoring", "RESTORING.", NULL},
-        { 1000, FAILED,  WAITING,   "new waiting",   "WAITING",    "restore failed: table is full; next try in 5.0 s"},
+        { 1000, FAILED,  WAITING,   "new waiting",   "WAITING",
+         "restore failed: table is full; next try in 5.0 s"},
         { 1000, EMPTY,   WAITING,   "",              "WAITING",    "restore failed: table is full"},
         { 3999, EMPTY,   WAITING,   "",              "WAITING",    "restore failed: table is full"},
         {    1, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
@@ -484,18 +489,21 @@ static void failures_wait_longer_and_longer(void **state)
         { 9000, EMPTY,   WAITING,   "",              "WAITING",    NULL},
         {  999, EMPTY,   WAITING,   "",              "WAITING",    NULL},
         {    1, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
-        {    0, FAILED,  WAITING,   "",              "WAITING",    "next try in 20.0 s"}, /* no worker */
+        /* no worker */
+        {    0, FAILED,  WAITING,   "",              "WAITING",    "next try in 20.0 s"},
         {20000, EMPTY,   WAITING,   "",              "WAITING",    "1 of 2"},
         {    0, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
         {    0, STARTED, RESTORING, "",              "RESTORING.", NULL},
-        { 1000, NO_DUMP, WAITING,   "new waiting",   "WAITING",    "no intact dump; next try in 40.0 s"},
+        { 1000, NO_DUMP, WAITING,   "new waiting",   "WAITING",
+         "no intact dump; next try in 40.0 s"},
         {40000, EMPTY,   WAITING,   "",              "WAITING",    NULL},
         {    0, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
         {    0, STARTED, RESTORING, "",              "RESTORING.", NULL},
         { 1000, FAILED,  WAITING,   "",              "WAITING",    "next try in 1m"},
         { 1000, DYING,   WAITING,   "new down",      "WAITING",    NULL},
         { 1000, EMPTY,   WAITING,   "",              "WAITING",    "1 of 2"},
-        { 1000, EMPTY,   WAITING,   "",              "WAITING",    "restores failed: 5, next try in 57.0 s"},
+        { 1000, EMPTY,   WAITING,   "",              "WAITING",
+         "restores failed: 5, next try in 57.0 s"},
         { 1000, EMPTY,   WAITING,   "",              "WAITING",    "next try in 57.0 s"},
         {56000, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
         {    0, STARTED, RESTORING, "",              "RESTORING.", NULL},
@@ -515,7 +523,8 @@ static void somebody_mended_it_by_hand(void **state)
         { 1000, FAILED,  WAITING,   "new waiting",       "WAITING",    NULL},
         { 1000, ALIVE,   UP,        "recovered waiting", "UP",         NULL},
         { 1000, EMPTY,   SUSPECT,   "",                  "UP",         NULL},
-        { 1000, EMPTY,   LOST,      "START",             "RESTORING",  NULL}, /* no wait left over */
+        /* no wait left over */
+        { 1000, EMPTY,   LOST,      "START",             "RESTORING",  NULL},
         END};
     tell_story(&usual, lines);
 }
@@ -528,7 +537,8 @@ static void no_progress_same_dump_then_older(void **state)
         { 1000, EMPTY,       LOST,      "START",         "RESTORING",  NULL},
         {    0, STARTED,     RESTORING, "new restoring", "RESTORING.", NULL},
         {60000, NO_PROGRESS, RESTORING, "END",           "RESTORING..", "no progress"},
-        { 1000, NO_PROGRESS, RESTORING, "END",           "RESTORING..", NULL}, /* it takes its time to die */
+        /* it takes its time to die */
+        { 1000, NO_PROGRESS, RESTORING, "END",           "RESTORING..", NULL},
         {  100, FAILED,      WAITING,   "new waiting",   "WAITING",    "again at once"},
         END};
     struct line lines[16];
@@ -564,9 +574,11 @@ static void by_hand_over_a_living_world(void **state)
     (void)state;
     static const struct line lines[] = {
         {    0, ALIVE,       UP,        "",                    "UP",          NULL},
-        { 1000, BY_HAND,     RESTORING, "new restoring",       "RESTORING.",  "restore by hand runs: dump 7"},
+        { 1000, BY_HAND,     RESTORING, "new restoring",       "RESTORING.",
+         "restore by hand runs: dump 7"},
         { 1000, ALIVE,       RESTORING, "",                    "RESTORING.",  NULL},
-        { 1000, FAILED,      STARTING,  "",                    "WAITING",     "restore ended: table is full; the next probe decides"},
+        { 1000, FAILED,      STARTING,  "",                    "WAITING",
+         "restore ended: table is full; the next probe decides"},
         { 1000, ALIVE,       UP,        "recovered restoring", "UP",          NULL},
         { 1000, BY_HAND,     RESTORING, "new restoring",       "RESTORING.",  NULL},
         {60000, NO_PROGRESS, RESTORING, "END",                 "RESTORING..", NULL},
@@ -619,7 +631,8 @@ static void paused(void **state)
     static const struct line lines[] = {
         {     0, ALIVE,       UP,        "",               "UP",      NULL},
         {  1000, UNREACHABLE, WAITING,   "new down",       "WAITING", NULL},
-        {  1000, PAUSE_5S,    PAUSED,    "",               "WAITING", "paused on request for 5.0 s"},
+        {  1000, PAUSE_5S,    PAUSED,    "",               "WAITING",
+         "paused on request for 5.0 s"},
         {  4000, EMPTY,       PAUSED,    "",               "WAITING", NULL},
         {   500, EMPTY,       PAUSED,    "",               "WAITING", NULL},
         {   499, TICK,        PAUSED,    "",               "WAITING", NULL},
@@ -659,12 +672,15 @@ static void by_hand_in_a_pause(void **state)
         {     0, ALIVE,   UP,        "",             "UP",           NULL},
         {  1000, PAUSE,   PAUSED,    "",             "WAITING",      NULL},
         {  1000, BY_HAND, RESTORING, "",             "RESTORING.",   NULL},
-        {  1000, FAILED,  PAUSED,    "",             "WAITING",      "restore failed: table is full; paused as before"},
+        {  1000, FAILED,  PAUSED,    "",             "WAITING",
+         "restore failed: table is full; paused as before"},
         {  1000, BY_HAND, RESTORING, "",             "RESTORING.",   NULL},
-        {  1000, DONE,    PAUSED,    "",             "WAITING",      "restored: dump 7, 50000 rows; paused as before"},
+        {  1000, DONE,    PAUSED,    "",             "WAITING",
+         "restored: dump 7, 50000 rows; paused as before"},
         {  1000, ALIVE,   PAUSED,    "",             "WAITING",      NULL},
         {  1000, BY_HAND, RESTORING, "",             "RESTORING.",   NULL},
-        {  1000, RESUME,  RESTORING, "",             "RESTORING.",   NULL}, /* ends the pause, not the restore */
+        /* ends the pause, not the restore */
+        {  1000, RESUME,  RESTORING, "",             "RESTORING.",   NULL},
         {  1000, DONE,    UP,        "new restored", "UP",           NULL},
         {  1000, PAUSE_5S, PAUSED,   "",             "WAITING",      NULL},
         {  1000, BY_HAND, RESTORING, "",             "RESTORING.",   NULL},
@@ -717,7 +733,8 @@ static void reminders(void **state)
         {899999, TICK,        WAITING,   "",                "WAITING",    NULL},
         {     1, TICK,        WAITING,   "again down",      "WAITING",    NULL},
         {     1, TICK,        WAITING,   "",                "WAITING",    NULL},
-        {899000, DENIED,      SUSPECT,   "new down",        "WAITING",    NULL}, /* another trouble */
+        /* another trouble */
+        {899000, DENIED,      SUSPECT,   "new down",        "WAITING",    NULL},
         {899999, TICK,        SUSPECT,   "",                "WAITING",    NULL},
         {     1, TICK,        SUSPECT,   "again down",      "WAITING",    NULL},
         {  1000, EMPTY,       SUSPECT,   "",                "WAITING",    NULL},
@@ -735,9 +752,11 @@ static void told_once(void **state)
     (void)state;
     static const struct line lines[] = {
         {    0, UNREACHABLE, WAITING, "new down",           "WAITING", NULL},
-        { 1000, DYING,       WAITING, "",                   "WAITING", NULL}, /* other words, the same */
+        /* other words, the same */
+        { 1000, DYING,       WAITING, "",                   "WAITING", NULL},
         { 1000, DENIED,      SUSPECT, "new down",           "WAITING", NULL},
-        { 1000, FULL,        SUSPECT, "new down",           "WAITING", NULL}, /* needs another way out */
+        /* needs another way out */
+        { 1000, FULL,        SUSPECT, "new down",           "WAITING", NULL},
         { 1000, UNREACHABLE, WAITING, "",                   "WAITING", NULL},
         { 1000, FOREIGN,     SUSPECT, "new sentinel",       "WAITING", NULL},
         { 1000, DENIED,      SUSPECT, "",                   "WAITING", NULL},
@@ -765,7 +784,8 @@ static void short_stalls_are_nobodys_business(void **state)
         { 1000, ALIVE,   UP,      "recovered down", "UP",      NULL},
         { 1000, STALLED, SUSPECT, "",               "UP",      NULL},
         { 9000, EMPTY,   SUSPECT, "",               "UP",      NULL},
-        { 9000, STALLED, SUSPECT, "",               "WAITING", NULL}, /* its grace counts anew, the flag's does not */
+        /* its grace counts anew, the flag's does not */
+        { 9000, STALLED, SUSPECT, "",               "WAITING", NULL},
         { 9999, STALLED, SUSPECT, "",               "WAITING", NULL},
         {    1, STALLED, SUSPECT, "new down",       "WAITING", NULL},
         END};
@@ -793,10 +813,12 @@ static void another_server(void **state)
     static const struct line lines[] = {
         {    0, ALIVE,     UP,      "",                   "UP",      NULL},
         { 1000, ELSEWHERE, SUSPECT, "",                   "UP",      NULL},
-        { 1000, ELSEWHERE, WAITING, "new sentinel",       "WAITING", "new_server = yes, or --restore"},
+        { 1000, ELSEWHERE, WAITING, "new sentinel",       "WAITING",
+         "new_server = yes, or --restore"},
         { 1000, ELSEWHERE, WAITING, "",                   "WAITING", NULL},
         { 1000, EMPTY,     WAITING, "",                   "WAITING", "1 of 2"},
-        { 1000, EMPTY,     LOST,    "START",              "RESTORING", NULL}, /* the old one is back */
+        /* the old one is back */
+        { 1000, EMPTY,     LOST,    "START",              "RESTORING", NULL},
         { 1000, ALIVE,     UP,      "recovered sentinel", "UP",      NULL},
         END};
     static const struct line allowed[] = {
@@ -839,7 +861,8 @@ static void schema_gone(void **state)
         { 1000, REBUILT, WAITING,   "",              "WAITING",    NULL},
         { 1000, EMPTY,   WAITING,   "",              "WAITING",    "1 of 2"}, /* not mixed */
         { 1000, REBUILT, WAITING,   "",              "WAITING",    NULL},
-        { 1000, REBUILT, LOST,      "START",         "RESTORING",  "schema not there; seen 2 times"},
+        { 1000, REBUILT, LOST,      "START",         "RESTORING",
+         "schema not there; seen 2 times"},
         { 1000, STARTED, RESTORING, "new restoring", "RESTORING.", NULL},
         { 1000, FAILED,  WAITING,   "new waiting",   "WAITING",    NULL},
         { 1000, REBUILT, WAITING,   "",              "WAITING",    "restore failed"},
