@@ -13,24 +13,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actions/control.h"
+#include "actions/hint_command.h"
 #include "actions/history.h"
 #include "actions/run.h"
-#include "check/check.h"
-#include "check/needed_grants.h"
-#include "actions/control.h"
+#include "actions/worlds.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "base/log.h"
-#include "progress/central_sql.h"
-#include "restore/restore.h"
+#include "check/check.h"
+#include "check/needed_grants.h"
 #include "cli/help.h"
 #include "cli/result_view.h"
 #include "cli/screen.h"
+#include "progress/central_sql.h"
+#include "restore/restore.h"
 #include "store/signature.h"
-#include "actions/hint_command.h"
 #include "supervisor/loop.h"
 #include "supervisor/world.h"
-#include "actions/worlds.h"
 
 struct options {
     struct request request;

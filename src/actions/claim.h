@@ -5,8 +5,8 @@
 #ifndef WK_ACTIONS_CLAIM_H
 #define WK_ACTIONS_CLAIM_H
 
-#include "config/config.h"
 #include "base/err.h"
+#include "config/config.h"
 
 struct claims {
     int schema, name, status; /* descriptors; -1: none */

@@ -13,13 +13,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/js.h"
-#include "base/worker.h"
 #include "actions/action.h"
 #include "actions/context.h"
 #include "actions/hint_command.h"
 #include "actions/request.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "base/worker.h"
 
 /* Both sides of the socket. The supervisor's side never blocks. The client's side waits: with a
  * time limit for requests that are answered at once, without one for jobs. */

@@ -3,9 +3,9 @@
 #ifndef WK_ACTIONS_HINT_COMMAND_H
 #define WK_ACTIONS_HINT_COMMAND_H
 
-#include "config/config.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "config/config.h"
 
 /* The reader of the hint: the user who started this process on a terminal; or root, who reads it in
  * a mail, in the status or in the log of a supervisor that runs as another user. */

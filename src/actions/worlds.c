@@ -9,10 +9,10 @@
 #include "actions/action.h"
 #include "actions/context.h"
 #include "actions/control.h"
+#include "actions/hint_command.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/js.h"
-#include "actions/hint_command.h"
 
 /* Largest status in bytes that is read: far more than any status has, but harmless. */
 #define PUBLISHED_MAX (1u << 20)

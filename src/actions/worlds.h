@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "config/config.h"
 #include "base/err.h"
+#include "config/config.h"
 
 #define WORLDS_DIR "/etc/worldkeeper"
 

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "mysql/schema.h"
 #include "binlog/statement.h"
+#include "mysql/schema.h"
 
 /* A table of the world, as far as its changes need it. */
 struct change_table {

@@ -5,8 +5,8 @@
 #ifndef WK_BINLOG_DECODE_H
 #define WK_BINLOG_DECODE_H
 
-#include "binlog/stream.h"
 #include "binlog/change.h"
+#include "binlog/stream.h"
 
 struct decode;
 

@@ -3,9 +3,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "mysql/sentinel.h"
 #include "binlog/statement_int.h"
 #include "binlog/statement_words.h"
+#include "mysql/sentinel.h"
 
 /* ---- effects on whole tables ---- */
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "binlog/statement_int.h"
 #include "sql/literal.h"
 #include "sql/token.h"
-#include "binlog/statement_int.h"
 
 static const char *skip_comment(const char *s, const char *end)
 {

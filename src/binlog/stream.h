@@ -24,8 +24,8 @@
 #ifndef WK_BINLOG_STREAM_H
 #define WK_BINLOG_STREAM_H
 
-#include "mysql/conn.h"
 #include "binlog/position.h"
+#include "mysql/conn.h"
 
 struct binlog;
 

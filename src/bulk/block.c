@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bulk/bulk_int.h"
 #include "base/number.h"
+#include "bulk/bulk_int.h"
 #include "sql/literal.h"
 
 void bulk_block_init(struct bulk_block *k, const struct bulk_column *columns, size_t count)

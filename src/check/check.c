@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/js.h"
 #include "check/rule.h"
 #include "check/rules_disk.h"
 #include "check/rules_elsewhere.h"
@@ -11,7 +12,6 @@
 #include "check/rules_progress.h"
 #include "check/rules_schema.h"
 #include "check/rules_server.h"
-#include "base/js.h"
 
 /* The order matters: later parts use facts of earlier ones. The facts about tables are loaded
  * first. */

@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-#include "config/config.h"
 #include "base/err.h"
 #include "base/progress.h"
+#include "config/config.h"
 
 /* *result: {"checks":[{"name","level":"ok|note|warn|fail","text","hint"}]}. Returns -1 with class
  * ERR_SYSTEM if something fails. */

@@ -20,10 +20,10 @@
 
 #include <jansson.h>
 
+#include "actions/hint_command.h"
 #include "config/config.h"
 #include "mysql/account.h"
 #include "mysql/objects.h"
-#include "actions/hint_command.h"
 #include "store/catalog.h"
 #include "store/state.h"
 

@@ -12,16 +12,16 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "check/rule.h"
-#include "check/rules_privileges.h"
+#include "actions/claim.h"
+#include "actions/worlds.h"
 #include "base/codec.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "base/machine.h"
 #include "base/number.h"
+#include "check/rule.h"
+#include "check/rules_privileges.h"
 #include "store/signature.h"
-#include "actions/claim.h"
-#include "actions/worlds.h"
 
 /* Some versions of <linux/magic.h> lack these. */
 #define MAGIC_CIFS 0xff534d42u

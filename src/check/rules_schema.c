@@ -6,13 +6,13 @@
 #include "bulk/bulk.h"
 #include "check/rule.h"
 #include "check/rules_privileges.h"
+#include "dump/snapshot.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
-#include "sql/literal.h"
-#include "dump/snapshot.h"
 #include "restore/load_pool.h"
 #include "restore/rename.h"
 #include "restore/restore.h"
+#include "sql/literal.h"
 #include "sql/table.h"
 
 /* ---- facts that other parts use too ---- */

@@ -7,11 +7,11 @@
 #include <strings.h>
 #include <time.h>
 
-#include "check/rule.h"
-#include "check/rules_privileges.h"
 #include "base/machine.h"
 #include "binlog/prerequisites.h"
 #include "binlog/stream.h"
+#include "check/rule.h"
+#include "check/rules_privileges.h"
 #include "mysql/answer.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"

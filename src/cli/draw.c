@@ -9,9 +9,9 @@
 #include <wchar.h>
 
 #include "actions/hint_command.h"
-#include "base/steps.h"
 #include "base/clock.h"
 #include "base/js.h"
+#include "base/steps.h"
 
 /* Texts of results are patterns with {fields} (draw_fill()). If a field is missing in the JSON, it
  * is left out together with the words around it. Results of other versions can therefore be shown

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/store_url.h"
 #include "base/text.h"
+#include "config/store_url.h"
 
 /* A slower store would count as hanging. */
 #define OFFSITE_RATE_MIN 16384

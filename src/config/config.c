@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/keys.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "config/keys.h"
 
 #define FILE_BYTES_MAX 65536
 #define VALUE_SHOWN_MAX 80

@@ -2,8 +2,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/config.h"
 #include "base/text.h"
+#include "config/config.h"
 
 /* Accepts only addresses in 127.0.0.0/8: 127.example.org is a name that may resolve elsewhere. */
 static bool safe_is_here(const char *host, size_t len)

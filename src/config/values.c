@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/store_url.h"
 #include "base/text.h"
+#include "config/store_url.h"
 
 #define SOCKET_BYTES_MAX 107 /* sun_path */
 

@@ -13,9 +13,9 @@
 #ifndef WK_DUMP_FUZZY_H
 #define WK_DUMP_FUZZY_H
 
+#include "dump/job.h"
 #include "mysql/rows.h"
 #include "mysql/scan.h"
-#include "dump/job.h"
 
 /* Returns why these tables cannot be read this way, as a sentence (malloc); NULL: they can.
  * Pure. */

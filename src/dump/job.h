@@ -2,8 +2,8 @@
 #ifndef WK_DUMP_JOB_H
 #define WK_DUMP_JOB_H
 
-#include "config/config.h"
 #include "base/progress.h"
+#include "config/config.h"
 #include "mysql/conn.h"
 
 struct job {

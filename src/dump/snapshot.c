@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "mysql/session.h"
-#include "mysql/world_tables.h"
-#include "sql/literal.h"
 #include "binlog/prerequisites.h"
 #include "dump/copies.h"
 #include "dump/format.h"
 #include "dump/fuzzy.h"
+#include "mysql/session.h"
+#include "mysql/world_tables.h"
+#include "sql/literal.h"
 
 /* A waiting lock request blocks all statements that come after it, so each attempt is short. */
 #define LOCK_TRY_SECONDS 5

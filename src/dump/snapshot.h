@@ -20,9 +20,9 @@
 #ifndef WK_DUMP_SNAPSHOT_H
 #define WK_DUMP_SNAPSHOT_H
 
+#include "dump/job.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
-#include "dump/job.h"
 #include "store/manifest.h"
 
 struct snapshot {

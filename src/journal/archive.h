@@ -7,9 +7,9 @@
 #define WK_JOURNAL_ARCHIVE_H
 
 #include "config/config.h"
-#include "mysql/server.h"
 #include "journal/segment.h"
 #include "journal/segment_read.h"
+#include "mysql/server.h"
 
 struct archive_segment {
     char file[SEGMENT_NAME_MAX];

@@ -8,12 +8,12 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "binlog/decode.h"
+#include "binlog/gtid.h"
 #include "binlog/statement_scope.h"
 #include "binlog/statement_summary.h"
 #include "binlog/stream.h"
-#include "binlog/gtid.h"
 #include "journal/archive.h"
-#include "binlog/decode.h"
 #include "journal/delta_int.h"
 #include "journal/replay_tables.h"
 #include "journal/segment_read.h"

@@ -16,8 +16,8 @@
 #define WK_JOURNAL_REPLAY_H
 
 #include "base/progress.h"
-#include "mysql/schema.h"
 #include "journal/delta.h"
+#include "mysql/schema.h"
 #include "store/manifest.h"
 
 /* The segment of a position. A position alone does not prove that it is not one in another server's

@@ -2,8 +2,8 @@
 #ifndef WK_JOURNAL_REPLAY_TABLES_H
 #define WK_JOURNAL_REPLAY_TABLES_H
 
-#include "journal/replay.h"
 #include "binlog/change.h"
+#include "journal/replay.h"
 #include "store/manifest.h"
 
 /* Gives up following a new table, so that it cannot be restored. Call it before replay_finish(). */

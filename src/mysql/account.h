@@ -3,8 +3,8 @@
 #ifndef WK_MYSQL_ACCOUNT_H
 #define WK_MYSQL_ACCOUNT_H
 
-#include "sql/privileges.h"
 #include "mysql/schema.h"
+#include "sql/privileges.h"
 
 struct db_account {
     char name[400];          /* CURRENT_USER(): user@host as the server matched it */

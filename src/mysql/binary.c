@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cursor.h"
 #include "mysql/answer.h"
 #include "mysql/conn_int.h"
-#include "base/cursor.h"
 #include "mysql/value.h"
 
 /* Space that a value other than bytes needs in addition to its ZEROFILL. Bytes need

@@ -7,8 +7,8 @@
 #define WK_MYSQL_BINARY_H
 
 #include "base/text.h"
-#include "sql/enum_members.h"
 #include "mysql/schema.h"
+#include "sql/enum_members.h"
 
 /* How one field of the result goes into the tuple. */
 struct db_binary_field {

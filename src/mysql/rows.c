@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "mysql/binary.h"
 #include "mysql/only_table.h"
-#include "sql/literal.h"
 #include "mysql/value.h"
+#include "sql/literal.h"
 
 void db_column_list(struct buf *b, const struct db_table *t)
 {

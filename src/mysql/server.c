@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/js.h"
+#include "base/text.h"
 
 bool server_restarted(const struct server_id *now, const struct server_id *then)
 {

@@ -10,9 +10,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config/config.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "notify/message.h"
 
 #define ALERT_QUEUE_MAX 500

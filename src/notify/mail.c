@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "notify/mime.h"
 #include "net/curl_request.h"
+#include "notify/mime.h"
 
 /* libcurl speaks SMTP; this program composes the mail (mime.h). libcurl's error codes do not tell
  * at which step or recipient a server refused, so its debug output is parsed for that. */

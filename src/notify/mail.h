@@ -2,8 +2,8 @@
 #ifndef WK_NOTIFY_MAIL_H
 #define WK_NOTIFY_MAIL_H
 
-#include "config/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "notify/message.h"
 
 /* Like alert_request(): r->accepted if the server accepted the mail for at least one recipient, or

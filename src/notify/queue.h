@@ -20,8 +20,8 @@
 
 #include <jansson.h>
 
-#include "config/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "notify/alert.h"
 
 struct queue_kept {

@@ -2,8 +2,8 @@
 #ifndef WK_NOTIFY_WEBHOOK_H
 #define WK_NOTIFY_WEBHOOK_H
 
-#include "config/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "notify/message.h"
 
 /* Like alert_request() and alert_beat(). */

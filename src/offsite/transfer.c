@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/fence.h"
+#include "base/file.h"
 
 #define PIECE 65536u
 

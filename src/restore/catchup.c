@@ -18,10 +18,10 @@
 #include "base/js.h"
 #include "base/number.h"
 #include "binlog/prerequisites.h"
-#include "mysql/schema.h"
-#include "mysql/world_tables.h"
 #include "journal/archive.h"
 #include "journal/replay_tables.h"
+#include "mysql/schema.h"
+#include "mysql/world_tables.h"
 #include "store/lives.h"
 
 /* A sign of life this long after a loss cannot be explained by a clock that is slightly off. */

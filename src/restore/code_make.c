@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "binlog/statement_summary.h"
 #include "mysql/account.h"
 #include "mysql/objects.h"
 #include "mysql/schema.h"
@@ -16,7 +17,6 @@
 #include "restore/result.h"
 #include "restore/running.h"
 #include "sql/literal.h"
-#include "binlog/statement_summary.h"
 
 #define NAMED_MAX 100 /* objects per list that a result names */
 #define UNKNOWN_COLLATION 1273

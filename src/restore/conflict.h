@@ -13,9 +13,9 @@
 #define WK_RESTORE_CONFLICT_H
 
 #include "base/gzip.h"
-#include "mysql/schema.h"
 #include "dump/format.h"
 #include "dump/job.h"
+#include "mysql/schema.h"
 
 #define CONFLICT_NAME_MAX 128
 

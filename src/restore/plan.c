@@ -9,11 +9,11 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "binlog/statement.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
 #include "mysql/world_tables.h"
 #include "sql/literal.h"
-#include "binlog/statement.h"
 
 int plan_begin(struct plan *p, struct db *db, struct err *e)
 {

@@ -4,9 +4,9 @@
 #ifndef WK_RESTORE_PLAN_H
 #define WK_RESTORE_PLAN_H
 
+#include "dump/job.h"
 #include "mysql/objects.h"
 #include "mysql/schema.h"
-#include "dump/job.h"
 #include "store/manifest.h"
 
 /* Prefixes, in the world's schema, of the names of shadow tables and of replaced tables. */

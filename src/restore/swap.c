@@ -9,12 +9,11 @@
 
 #include "base/fault.h"
 #include "base/js.h"
+#include "binlog/statement.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
-#include "sql/literal.h"
-#include "binlog/statement.h"
 #include "restore/blocked.h"
 #include "restore/code_make.h"
 #include "restore/conflict.h"
@@ -26,6 +25,7 @@
 #include "restore/running.h"
 #include "restore/shadow_table.h"
 #include "restore/triggers.h"
+#include "sql/literal.h"
 #include "store/pending.h"
 
 #define SHADOW_SENTINEL PLAN_SHADOW "sentinel"

@@ -10,8 +10,8 @@
 #include "actions/worlds.h"
 #include "base/file.h"
 #include "mysql/account.h"
-#include "sql/literal.h"
 #include "setup/talk.h"
+#include "sql/literal.h"
 
 #define NAME_LONGEST 32 /* of an account, on MySQL */
 #define SECRET_BYTES 24

@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "mysql/conn.h"
-#include "setup/effect.h"
 #include "setup/draft.h"
+#include "setup/effect.h"
 #include "setup/survey.h"
 
 /* Prefix of the names of our option files for the server; the world's name and ".cnf" follow. */

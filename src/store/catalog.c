@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "store/retention.h"
 #include "store/lives.h"
+#include "store/retention.h"
 #include "store/round.h"
 
 #define REJECTED_KEPT 3

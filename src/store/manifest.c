@@ -1,7 +1,7 @@
 #include "store/manifest.h"
 
-#include "store/round.h"
 #include "store/kept.h"
+#include "store/round.h"
 
 #include <errno.h>
 #include <inttypes.h>

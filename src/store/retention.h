@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "config/config.h"
 #include "base/clock.h"
+#include "config/config.h"
 
 struct retention_item {
     uint64_t generation, sequence; /* order of the dumps; times are not used for it */

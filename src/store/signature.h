@@ -19,8 +19,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config/config.h"
 #include "base/gzip.h"
+#include "config/config.h"
 
 #define SIGNATURE_KEY_MIN 32 /* minimum characters of a key */
 #define SIGNATURE_BYTES 32u  /* length of a signature */

@@ -19,8 +19,8 @@
 #include "supervisor/dumps.h"
 #include "supervisor/notifier.h"
 #include "supervisor/recorder.h"
-#include "supervisor/world.h"
 #include "supervisor/schedule.h"
+#include "supervisor/world.h"
 
 /* Both kinds are scheduled (schedule.h), give way to all other work, and are reported in the same
  * words. The last result is kept in state.json, for the status of the next supervisor. */

@@ -14,8 +14,8 @@
 #include "supervisor/condition_words.h"
 #include "supervisor/dumps.h"
 #include "supervisor/notifier.h"
-#include "supervisor/world.h"
 #include "supervisor/words.h"
+#include "supervisor/world.h"
 
 #define RETRY_FIRST_MS fault_wait(1000)
 #define RETRY_MAX_MS fault_wait(60000)

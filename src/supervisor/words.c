@@ -8,8 +8,8 @@
 #include "base/js.h"
 #include "base/text.h"
 #include "mysql/galera.h"
-#include "sql/literal.h"
 #include "restore/loss.h"
+#include "sql/literal.h"
 #include "watch/explain.h"
 #include "watch/probe.h"
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/config.h"
 #include "base/text.h"
+#include "config/config.h"
 
 /* An event goes to its handler (guard_step()). Handlers change the state only by guard_become(),
  * and return at most one action and one alert. Their order here: probes, restores, all others. */

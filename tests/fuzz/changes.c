@@ -1,5 +1,5 @@
-#include "binlog/statement_scope.h"
 #include "changes.h"
+#include "binlog/statement_scope.h"
 #include "journal/segment_read.h"
 
 #include <stdlib.h>

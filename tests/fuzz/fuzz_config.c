@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/keys.h"
 #include "base/text.h"
+#include "config/keys.h"
 #include "scratch.h"
 
 #define SECRET "CANARY"

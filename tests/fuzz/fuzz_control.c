@@ -14,10 +14,10 @@
 
 #include "actions/control.h"
 #include "base/worker.h"
-#include "scratch.h"
+#include "cli/draw.h"
 #include "cli/result_view.h"
 #include "cli/screen.h"
-#include "cli/draw.h"
+#include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,6 @@
 
 #include "base/gunzip.h"
 #include "base/text.h"
-#include "sql/literal.h"
 #include "dump/verify.h"
 #include "mysql/conn_int.h"
 #include "restore/code.h"
@@ -18,6 +17,7 @@
 #include "restore/plan.h"
 #include "scratch.h"
 #include "sql/insert.h"
+#include "sql/literal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "changes.h"
 #include "base/codec.h"
+#include "changes.h"
 #include "journal/segment_frame.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"

@@ -6,8 +6,8 @@
  * length it is the same list or the same refusal; a refusal is one line without a secret. */
 #include <stdio.h>
 
-#include "fake_curl.h"
 #include "base/text.h"
+#include "fake_curl.h"
 #include "offsite/remote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -18,16 +18,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "mysql/account.h"
 #include "binlog/stream.h"
+#include "mysql/account.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/objects.h"
-#include "mysql/server.h"
 #include "mysql/scan.h"
 #include "mysql/sentinel.h"
-#include "sql/literal.h"
+#include "mysql/server.h"
 #include "scratch.h"
+#include "sql/literal.h"
 
 /* Connector/C reserves memory for as many columns as a server announces, which may be more than
  * there is: the allocator says no, as it does without sanitizers, and the library makes an error

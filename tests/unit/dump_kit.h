@@ -3,10 +3,10 @@
 #define WK_TESTS_DUMP_KIT_H
 
 #include "base/gzip.h"
-#include "sql/literal.h"
 #include "dir_kit.h"
 #include "dump/format.h"
 #include "dump/parts.h"
+#include "sql/literal.h"
 #include "store/manifest.h"
 
 /* Columns `id` and `na``me` each. Two rows a statement. */

@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dice_kit.h"
-#include "config/config.h"
-#include "config/keys.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "config/config.h"
+#include "config/keys.h"
+#include "dice_kit.h"
 
 /* The least that is a config. What a test adds begins in line 9, in [dump]. */
 #define BASE "[world]\nname = w\nschema = s\n[mysql]\nsocket = /run/s\nuser = u\n[dump]\ndir = /d\n"

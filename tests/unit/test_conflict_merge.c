@@ -11,10 +11,10 @@
 
 #include "base/gzip.h"
 #include "dir_kit.h"
-#include "sql/literal.h"
 #include "restore/conflict_files.h"
 #include "restore/conflict_merge.h"
 #include "restore/conflict_table.h"
+#include "sql/literal.h"
 
 #define NEW                                                                                        \
     "-- worldkeeper conflict 2\n-- written from 2026-01-01T00:00:00Z to 2026-01-01T00:01:14Z\n"

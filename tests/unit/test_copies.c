@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "offsite/owner.h"
 #include "offsite/manifests.h"
+#include "offsite/owner.h"
 
 #define HOUR INT64_C(3600000)
 

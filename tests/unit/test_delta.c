@@ -14,9 +14,9 @@
 
 #include "base/text.h"
 #include "dice_kit.h"
-#include "sql/literal.h"
 #include "journal/delta.h"
 #include "journal/delta_base.h"
+#include "sql/literal.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <cmocka.h>
 
 #include "fake_clock.h"
 #include "notify/alert.h"

@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
+#include "fake_clock.h"
 #include "mysql/lease.h"
 #include "mysql/objects.h"
-#include "mysql/schema.h"
 #include "mysql/scan.h"
+#include "mysql/schema.h"
 #include "mysql/sentinel.h"
-#include "fake_clock.h"
 #include "scripted_server.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -15,14 +14,15 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <cmocka.h>
 
-#include "base/file.h"
-#include "fake_clock.h"
 #include "alert_kit.h"
+#include "base/file.h"
 #include "dir_kit.h"
-#include "open_kit.h"
+#include "fake_clock.h"
 #include "notify/alert.h"
 #include "notify/queue.h"
+#include "open_kit.h"
 #include "store/signature.h"
 
 /* Where this is set, who waits for a lock waits no time, and this happens meanwhile. */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sql/enum_members.h"
 #include "mysql/scan.h"
+#include "sql/enum_members.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "fake_clock.h"
+#include "cli/draw.h"
 #include "cli/result_view.h"
 #include "cli/screen.h"
-#include "cli/draw.h"
+#include "fake_clock.h"
 
 /* libc's, or as on a machine without the files of the locale. */
 static bool no_locale;

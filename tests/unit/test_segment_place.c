@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
+#include "binlog/gtid.h"
 #include "dir_kit.h"
 #include "journal/archive.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
 #include "journal/segment_write.h"
-#include "binlog/gtid.h"
 
 static const unsigned key[] = {0};
 static struct change_table table = {

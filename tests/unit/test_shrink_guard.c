@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "dump_kit.h"
 #include "dump/shrink_guard.h"
+#include "dump_kit.h"
 
 static const struct shrink_rule half = {50, 0, "sentinel"};
 

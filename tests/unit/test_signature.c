@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "catalog_kit.h"
 #include "base/js.h"
+#include "catalog_kit.h"
 #include "store/retention.h"
 
 #define FRONT "worldkeeper manifest 1\n"

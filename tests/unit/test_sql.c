@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mysql/value.h"
 #include "sql/literal.h"
 #include "sql/token.h"
-#include "mysql/value.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -16,8 +16,8 @@
 #include "restore/rename.h"
 #include "restore/running.h"
 #include "restore/swap.h"
-#include "store/pending.h"
 #include "scripted_server.h"
+#include "store/pending.h"
 
 #define REFUSED 1064
 #define MANY 200u /* more than a swap has statements */

@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <cmocka.h>
 
-#include "base/file.h"
-#include "fake_clock.h"
 #include "alert_kit.h"
+#include "base/file.h"
+#include "dir_kit.h"
+#include "fake_clock.h"
 #include "notify/outbox.h"
 #include "notify/template.h"
-#include "dir_kit.h"
 #include "tiny_server.h"
 
 #define SECRET "/services/T0CANARY1/B0CANARY2/xxCANARYxx3"
