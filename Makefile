@@ -220,53 +220,12 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 -include $(wildcard $(BUILD)/tests/bench/*.d)
 
-# This one is made of the program's own code.
-$(BUILD)/bench/scan: $(BUILD)/tests/bench/scan.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+# Programs made of the program's own code; each says in its first comment what it is for.
+OWN_TOOLS := bench/scan $(addprefix tools/,binlog_read code_make flips lease_call remote_call row_images segment_read table_rewrite)
+$(OWN_TOOLS:%=$(BUILD)/%): $(BUILD)/%: $(BUILD)/tests/%.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
-
-# Reads the binary log as the journal does, for the system tests.
-$(BUILD)/tools/binlog_read: $(BUILD)/tests/tools/binlog_read.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
-
-# Prints journal segments, for the system tests.
-$(BUILD)/tools/segment_read: $(BUILD)/tests/tools/segment_read.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
-
-# Calls a store for copies off the machine, for the system tests.
-$(BUILD)/tools/remote_call: $(BUILD)/tests/tools/remote_call.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
--include $(BUILD)/tests/tools/remote_call.d
-$(BUILD)/tools/lease_call: $(BUILD)/tests/tools/lease_call.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
--include $(BUILD)/tests/tools/lease_call.d
-
-# Flips and cuts what is stored, for the fault campaign.
-$(BUILD)/tools/flips: $(BUILD)/tests/tools/flips.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
-
-# Decodes a file of the binary log with the program's own code, for the system tests.
-$(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
--include $(BUILD)/tests/tools/row_images.d
-
-# Reads definitions of tables and writes what a restore would send, for the system tests.
-$(BUILD)/tools/table_rewrite: $(BUILD)/tests/tools/table_rewrite.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
--include $(BUILD)/tests/tools/table_rewrite.d
-
-# What src/restore/code.h lets through, for the system tests.
-$(BUILD)/tools/code_make: $(BUILD)/tests/tools/code_make.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
--include $(BUILD)/tests/tools/code_make.d
+-include $(wildcard $(BUILD)/tests/tools/*.d)
 
 # A server loads this one, whatever the rest is built with.
 $(BUILD)/tools/%.so: tests/tools/%.c
