@@ -266,10 +266,26 @@ static int progress_central_acquire(struct db *db, const char *lock_id,
     return central_call(db, &sql, outcome, lock_seq, e);
 }
 
-int central_acquire(struct db *db, const char *lock_id, const struct local_key *lock_key,
-                    char outcome[16], uint64_t *lock_seq, struct err *e)
+int central_acquire_all(struct db *db, const char *lock_id, struct local_session *list,
+                        size_t count, char (*outcomes)[16], struct err *e)
 {
-    return progress_central_acquire(db, lock_id, lock_key, "NULL", outcome, lock_seq, e);
+    SCOPED(buf_free) struct buf sql = {0};
+    size_t answers = 0;
+    int got;
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(&sql, i ? ";" : "");
+        call_begin(&sql, "wk_acquire", &list[i].lock_key, lock_id);
+        buf_adds(&sql, ",NULL)");
+    }
+    struct db_rows *r = db_select_answers(db, "tu*", sql.p, sql.len, e);
+    while ((got = db_next(r, e)) == 1 && answers < count) {
+        db_copy(r, 0, outcomes[answers], sizeof outcomes[answers]);
+        list[answers++].lock_seq = db_uint(r, 1);
+    }
+    db_rows_end(r);
+    return got == 0 && answers == count ? 0
+           : got < 0                    ? -1
+                     : db_invalid(db, e, "%zu outcomes of %zu calls", answers, count);
 }
 
 void central_saves_free(struct central_saves *s)
@@ -278,28 +294,45 @@ void central_saves_free(struct central_saves *s)
     *s = (struct central_saves){0};
 }
 
-int central_stamp(struct db *db, const char *lock_id, const struct local_session *s,
-                  struct central_saves *out, struct err *e)
+static int take_save(const struct db_rows *r, struct central_saves *out, struct err *e)
+{
+    out->stolen |= strcmp(db_text(r, 0), "stolen") == 0;
+    if (strcmp(db_text(r, 0), "loaded") != 0)
+        return 0;
+    out->list = xgrow(out->list, out->count, sizeof *out->list);
+    struct central_save *save = &out->list[out->count];
+    if (local_take_key(r, 1, &save->key, e) < 0)
+        return -1;
+    save->seq = db_uint(r, 2);
+    out->count++;
+    return 0;
+}
+
+/* Rows of wk_load do not name their lock, so a row of our own ends each call's rows. */
+#define STAMP_END "next"
+
+int central_stamp_all(struct db *db, const char *lock_id, const struct local_session *list,
+                      size_t count, struct central_saves *out, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
-    bool ours = true;
+    size_t at = 0;
     int got;
-    call_begin(&sql, "wk_load", &s->lock_key, lock_id);
-    buf_printf(&sql, ",%" PRIu64 ")", s->lock_seq);
-    struct db_rows *r = db_select_len(db, "tBU*", sql.p, sql.len, e);
-    while ((got = db_next(r, e)) == 1) {
-        ours &= strcmp(db_text(r, 0), "stolen") != 0;
-        if (strcmp(db_text(r, 0), "loaded") != 0)
-            continue;
-        out->list = xgrow(out->list, out->count, sizeof *out->list);
-        struct central_save *save = &out->list[out->count];
-        if ((got = local_take_key(r, 1, &save->key, e)) < 0)
-            break;
-        save->seq = db_uint(r, 2);
-        out->count++;
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(&sql, i ? ";" : "");
+        call_begin(&sql, "wk_load", &list[i].lock_key, lock_id);
+        buf_printf(&sql, ",%" PRIu64 ");SELECT '" STAMP_END "',NULL,CAST(NULL AS UNSIGNED),NULL",
+                   list[i].lock_seq);
     }
+    struct db_rows *r = db_select_answers(db, "tBU*", sql.p, sql.len, e);
+    while ((got = db_next(r, e)) == 1 && at < count)
+        if (strcmp(db_text(r, 0), STAMP_END) == 0)
+            at++;
+        else if ((got = take_save(r, &out[at], e)) < 0)
+            break;
     db_rows_end(r);
-    return got < 0 ? -1 : ours;
+    return got == 0 && at == count ? 0
+           : got < 0               ? -1
+                                   : db_invalid(db, e, "%zu answers of %zu calls", at, count);
 }
 
 /* The first call may be answered `busy`, if it is the first one that wants the lock. At the next

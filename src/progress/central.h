@@ -68,10 +68,10 @@ int central_beat(struct db *db, const char *lock_id, struct err *e);
  * *anonymous: number of accounts that accept any user name, 0 also if that is not known. */
 int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anonymous,
                   struct err *e);
-/* Acquires a lock unless another game server holds it: "locked", "mine" or "busy"; *lock_seq: its
- * current number. */
-int central_acquire(struct db *db, const char *lock_id, const struct local_key *lock_key,
-                    char outcome[16], uint64_t *lock_seq, struct err *e);
+/* Acquires the locks of all these sessions in one round trip, except those that another game server
+ * holds. outcomes[i]: "locked", "mine" or "busy"; the session gets the lock's current number. */
+int central_acquire_all(struct db *db, const char *lock_id, struct local_session *list,
+                        size_t count, char (*outcomes)[16], struct err *e);
 /* The blobs of a lock, without their bytes. */
 struct central_saves {
     struct central_save {
@@ -79,12 +79,13 @@ struct central_saves {
         uint64_t seq;
     } * list;
     size_t count;
+    bool stolen; /* the lock has another number */
 };
 void central_saves_free(struct central_saves *s);
-/* Loads the blobs of a lock, after which only saves under this number are accepted. Returns 1, or 0
- * if the lock has another number. */
-int central_stamp(struct db *db, const char *lock_id, const struct local_session *s,
-                  struct central_saves *out, struct err *e);
+/* Loads the blobs of the locks of all these sessions in one round trip, into out[i]. After that
+ * only saves under these numbers are accepted. */
+int central_stamp_all(struct db *db, const char *lock_id, const struct local_session *list,
+                      size_t count, struct central_saves *out, struct err *e);
 /* Releases a lock whoever holds it: "released" or "busy". */
 int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
                            char outcome[16], struct err *e);

@@ -620,20 +620,35 @@ int local_close_in(struct db *db, const char *session, const struct local_key *l
     return db_exec_len(db, sql.p, sql.len, e);
 }
 
-/* Saves of an earlier session keep their number. */
+/* One statement for all of them, because a promoted world waits for it. Saves of an earlier session
+ * keep their number. */
+static void renumber_sql(struct buf *sql, const char *table, const struct local_session *const *was,
+                         const struct local_session *now, size_t count)
+{
+    buf_adds(sql, "UPDATE ");
+    sql_ident(sql, table);
+    buf_adds(sql, " " DB_ONLY_TABLE " SET lock_seq=CASE lock_key");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(sql, " WHEN ");
+        local_key_sql(sql, &now[i].lock_key);
+        buf_printf(sql, " THEN %" PRIu64, now[i].lock_seq);
+    }
+    buf_adds(sql, " END WHERE ");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(sql, i ? " OR (lock_key=" : "(lock_key=");
+        local_key_sql(sql, &was[i]->lock_key);
+        buf_printf(sql, " AND lock_seq=%" PRIu64 ")", was[i]->lock_seq);
+    }
+}
+
 int local_renumber_in(struct db *db, const char *session, const char *progress,
-                      const struct local_session *s, uint64_t lock_seq, struct err *e)
+                      const struct local_session *const *was, const struct local_session *now,
+                      size_t count, struct err *e)
 {
     const char *const both[] = {progress, session};
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+    for (size_t i = 0; count && i < sizeof both / sizeof *both; i++) {
         SCOPED(buf_free) struct buf sql = {0};
-        buf_adds(&sql, "UPDATE ");
-        sql_ident(&sql, both[i]);
-        buf_printf(&sql,
-                   " " DB_ONLY_TABLE " SET lock_seq=%" PRIu64 " WHERE lock_seq=%" PRIu64
-                   " AND lock_key=",
-                   lock_seq, s->lock_seq);
-        local_key_sql(&sql, &s->lock_key);
+        renumber_sql(&sql, both[i], was, now, count);
         if (db_exec_len(db, sql.p, sql.len, e) < 0)
             return -1;
     }

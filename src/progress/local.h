@@ -114,9 +114,11 @@ int local_sessions_in(struct db *db, const char *session, struct local_sessions 
 /* Marks a session as closing. */
 int local_close_in(struct db *db, const char *session, const struct local_key *lock_key,
                    struct err *e);
-/* Gives a session another lock number, under which its unsent blobs are sent. */
+/* Gives each of these sessions the lock number of the same place in `now`. Its unsent blobs are
+ * sent under that number. */
 int local_renumber_in(struct db *db, const char *session, const char *progress,
-                      const struct local_session *s, uint64_t lock_seq, struct err *e);
+                      const struct local_session *const *was, const struct local_session *now,
+                      size_t count, struct err *e);
 /* Reads the number of a save; *seq 0: there is none. */
 int local_seq_in(struct db *db, const char *progress, const struct local_key *blob_key,
                  uint64_t *seq, struct err *e);

@@ -9,6 +9,9 @@
 #include "progress/write_back.h"
 
 #define TRIES 2 /* a lost connection is made once more */
+/* Sessions whose locks are taken in two round trips: the world waits for them, and the central
+ * store may be far away. */
+#define RENEW_AT_ONCE 64
 
 struct renew {
     struct db *db;
@@ -56,46 +59,109 @@ static uint64_t held_number(const struct local_sessions *held, const struct loca
     return 0;
 }
 
-/* Returns 1 if the lock was taken under the number in `now`, 0 if the session is over, -1 with
- * `away` if the central store did not answer. */
-static int renew_take(struct renew *r, struct db *central, const struct local_session *s,
-                      struct local_session *now, struct central_saves *saves, struct err *away)
+/* Sessions that are renewed together. */
+struct renewing {
+    size_t count;
+    const struct local_session *was[RENEW_AT_ONCE];
+    struct local_session now[RENEW_AT_ONCE];
+    uint64_t held[RENEW_AT_ONCE]; /* numbers of the locks before */
+    struct central_saves saves[RENEW_AT_ONCE];
+};
+
+static void renewing_free(struct renewing *n)
 {
-    char outcome[16];
-    *now = *s;
-    if (central_acquire(central, r->lock_id, &s->lock_key, outcome, &now->lock_seq, away) < 0)
-        return -1;
-    fault_point("progress.acquired");
-    if (strcmp(outcome, "locked") == 0) /* released meanwhile: the session has ended */
-        return central_release(central, r->lock_id, now, outcome, away);
-    if (strcmp(outcome, "mine") != 0)
-        return 0;
-    /* Stamped only now: saves count under the new number only once the blobs are loaded under
-     * it. */
-    return central_stamp(central, r->lock_id, now, saves, away);
+    for (size_t i = 0; i < n->count; i++)
+        central_saves_free(&n->saves[i]);
 }
 
-static int renew_one(struct renew *r, struct db *central, const struct local_sessions *held,
-                     struct err *away, struct err *e)
+/* Chooses those of the next `span` sessions whose locks this game server holds. */
+static void renew_choose(const struct renew *r, size_t span, const struct local_sessions *held,
+                         struct renewing *n)
 {
-    const struct local_session *s = &r->list.list[r->next];
-    SCOPED(central_saves_free) struct central_saves saves = {0};
-    struct local_session now;
-    uint64_t number = held_number(held, s);
+    for (size_t i = 0; i < span; i++) {
+        const struct local_session *s = &r->list.list[r->next + i];
+        uint64_t number = held_number(held, s);
+        if (!number)
+            continue;
+        n->was[n->count] = s;
+        n->now[n->count] = *s;
+        n->held[n->count++] = number;
+    }
+}
+
+/* Takes the locks anew. Sessions whose lock another game server has by now are taken from the
+ * list. */
+static int renew_take(const struct renew *r, struct db *central, struct renewing *n,
+                      struct err *away)
+{
+    char outcomes[RENEW_AT_ONCE][16], released[16];
+    size_t kept = 0;
+    if (central_acquire_all(central, r->lock_id, n->now, n->count, outcomes, away) < 0)
+        return -1;
+    fault_point("progress.acquired");
+    for (size_t i = 0; i < n->count; i++) {
+        if (strcmp(outcomes[i], "mine") == 0) {
+            n->was[kept] = n->was[i];
+            n->now[kept] = n->now[i];
+            n->held[kept++] = n->held[i];
+        } else if (strcmp(outcomes[i], "locked") == 0 && /* released meanwhile: it has ended */
+                   central_release(central, r->lock_id, &n->now[i], released, away) < 0) {
+            return -1;
+        }
+    }
+    n->count = kept;
+    /* Stamped only now: saves count under the new number only once the blobs are loaded under
+     * it. */
+    return kept ? central_stamp_all(central, r->lock_id, n->now, kept, n->saves, away) : 0;
+}
+
+/* Returns the place in `n` of a session that goes on, n->count if it is over, -1 on error. It is
+ * over if its lock is not ours, or if a later session has saved something newer. */
+static ssize_t renew_judge(struct renew *r, const struct renewing *n, const struct local_session *s,
+                           struct err *e)
+{
+    size_t i = 0;
+    while (i < n->count && n->was[i] != s)
+        i++;
+    if (i == n->count || n->saves[i].stolen)
+        return (ssize_t)n->count;
+    int newer = n->held[i] != s->lock_seq ? is_newer(r, &n->saves[i], e) : 0;
+    return newer < 0 ? -1 : newer ? (ssize_t)n->count : (ssize_t)i;
+}
+
+/* Closes the sessions that are over, and gives the others their new numbers. */
+static int renew_settle(struct renew *r, const struct renewing *n, size_t span, struct err *e)
+{
+    const struct local_session *was[RENEW_AT_ONCE];
+    struct local_session now[RENEW_AT_ONCE];
+    size_t goes_on = 0;
+    for (size_t i = 0; i < span; i++) {
+        const struct local_session *s = &r->list.list[r->next + i];
+        ssize_t at = renew_judge(r, n, s, e);
+        if (at < 0 || ((size_t)at == n->count && close_session(r, s, e) < 0))
+            return -1;
+        if ((size_t)at == n->count)
+            continue;
+        was[goes_on] = s;
+        now[goes_on++] = n->now[at];
+        renew_name_first(r->out, s);
+    }
+    r->next += span;
+    r->out->taken += goes_on;
+    return local_renumber_in(r->db, r->session, r->progress, was, now, goes_on, e);
+}
+
+static int renew_some(struct renew *r, struct db *central, const struct local_sessions *held,
+                      struct err *away, struct err *e)
+{
+    SCOPED(renewing_free) struct renewing n = {0};
+    size_t left = r->list.count - r->next, span = left < RENEW_AT_ONCE ? left : RENEW_AT_ONCE;
     if (fence_check("session", e) < 0)
         return -1;
-    int got = number ? renew_take(r, central, s, &now, &saves, away) : 0;
-    if (got < 0)
+    renew_choose(r, span, held, &n);
+    if (n.count && renew_take(r, central, &n, away) < 0)
         return 0;
-    int newer = got && number != s->lock_seq ? is_newer(r, &saves, e) : 0;
-    if (newer < 0)
-        return -1;
-    r->next++;
-    if (!got || newer)
-        return close_session(r, s, e);
-    r->out->taken++;
-    renew_name_first(r->out, s);
-    return local_renumber_in(r->db, r->session, r->progress, s, now.lock_seq, e);
+    return renew_settle(r, &n, span, e);
 }
 
 /* Renews all remaining sessions, as long as the central store answers. */
@@ -107,7 +173,7 @@ static int renew_all(struct renew *r, struct db *central, struct err *away, stru
     if (central_held(central, r->lock_id, &held, away) < 0)
         return 0;
     while (rc == 0 && away->cls == ERR_NONE && r->next < r->list.count)
-        rc = renew_one(r, central, &held, away, e);
+        rc = renew_some(r, central, &held, away, e);
     free(held.list);
     return rc;
 }

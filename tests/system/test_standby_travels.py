@@ -274,6 +274,37 @@ def test_an_old_unsent_save_is_stolen(make_pair, server, tmp, lease, engine):
     assert [why for why, _ in here.stolen().values()] in ([b"stolen"], ["stolen"]), here.stolen()
 
 
+def test_many_sessions_go_on(make_pair, server):
+    """More than are renewed at once, of which two are over: one lock was given back, and one is another game server's. Each
+    of the others has the lock's number, here and in the central store, and its unsent save is sent under it."""
+    one, two = make_pair()
+    here, there = progress(one, two, Central(server))
+    central, names = here.central, [f"p{i:03}" for i in range(150)]
+    own, theirs = one.world.server.admin(one.world.schema), server.admin(central.schema)
+    with own.cursor() as cur, theirs.cursor() as calls:
+        for name in names:
+            calls.execute("CALL wk_acquire(%s,'gs-a',NULL)", (name,))
+            cur.execute("REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)", (name, calls.fetchall()[0][1]))
+            cur.execute("CALL wk_put(%s,%s,'unsent')", (name + "/bag", name))
+    own.close()
+    theirs.close()
+    central.call("wk_release", "p070", "gs-a", 1)
+    central.call("wk_release", "p071", "gs-a", 1)
+    central.acquire("p071", "gs-b")
+    dump_and_follow(one)
+    stored(one)
+    one.kill9()
+    told = promote(two, "--force")
+    assert told["sessions"] == {"renewed": len(names) - 2, "closed": 2}, told
+    state = there.sessions()
+    assert sorted(state) == names and [name for name in names if state[name] == "closing"] == ["p070", "p071"], state
+    numbers = dict(two.world.sql("SELECT lock_key,lock_seq FROM wk_session WHERE state='open'"))
+    assert numbers == dict(server.sql("SELECT lock_key,lock_seq FROM wk_lock WHERE lock_id='gs-a'", schema=central.schema))
+    assert set(numbers.values()) == {2}, numbers
+    two.ok("--write-back")
+    assert sorted(central.blobs()) == [name + "/bag" for name in names if state[name] == "open"]
+
+
 def test_sessions_that_cannot_go_on(make_pair, server):
     """Rule 8: the central store does not answer during the promotion. The world is there, nobody can save in a session of before,
     and what was unsent goes to the central store once it is back. A session whose lock was given back is closed, too."""
