@@ -337,17 +337,20 @@ progress-torture: $(BIN)
 
 ## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, in
 ##                  one etcd and in three, on both kinds of server; the same again with TAKEOVER_SEED, and with
-##                  TAKEOVER_ONLY=peers only what these words of tests/system/wk/takeover.py do
+##                  TAKEOVER_ONLY=peers only what these words of tests/system/wk/takeover.py do; a run that was ended
+##                  goes on where it was, for the same commit (TAKEOVER_STATE; remove that file for another one)
 TAKEOVER_ROUNDS ?= 85
 TAKEOVER_SEED ?=
 TAKEOVER_KINDS ?= s3 etcd etcd3
 TAKEOVER_SERVERS ?= mariadb mysql
 TAKEOVER_ONLY ?=
+TAKEOVER_STATE ?= $(abspath $(BUILD))/takeover.json
 .PHONY: takeover-torture
 takeover-torture: $(BIN)
 	for kind in $(TAKEOVER_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
 	  WK_TAKEOVER_ROUNDS=$(TAKEOVER_ROUNDS) WK_TAKEOVER_SEED=$(TAKEOVER_SEED) WK_TAKEOVER_KINDS="$(TAKEOVER_KINDS)" \
-	  WK_TAKEOVER_ONLY="$(TAKEOVER_ONLY)" \
+	  WK_TAKEOVER_ONLY="$(TAKEOVER_ONLY)" WK_TAKEOVER_STATE=$(TAKEOVER_STATE) \
+	  WK_TAKEOVER_COMMIT=$(shell git rev-parse --short HEAD 2>/dev/null) \
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k test_torture test_takeover_torture.py) || exit 1; done
 
 ## make changes     CHANGES losses after random changes of definitions, under random settings of the next server and with

@@ -1,29 +1,39 @@
 """The takeover torture: two machines as processes, with servers of their own, a store and an etcd, and a link between
-each of them that can be cut; a game that asks before each write; and somebody who looks at both sides."""
+each of them that can be cut; a game that asks before each write, earns points in a ledger and saves its players' progress
+in a central store; and somebody who looks at both sides."""
 import collections
 import json
 import os
 import random
 import re
+import shutil
 import threading
 import time
-from signal import SIGCONT, SIGSTOP
+from signal import SIGCONT, SIGHUP, SIGSTOP
 
 import pymysql
 
 from .audit import AuditedWriters, Writer
-from .keeper import DONE, precise, sanitized
+from .keeper import DONE, REFUSED, precise, sanitized
+from .progress import Store as Progress
 from .segments import Segments
 from .stores import Conditions, Liar
 from .util import wait_for
+
+LEDGER = {"table": "gains", "key": "player, mini", "value": "xp", "time": "at", "rollup_after": "0"}
+GAINS = ("CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT NOT NULL, mini INT NOT NULL, "
+         "xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL, UNIQUE KEY (token), KEY k USING BTREE "
+         "(player, mini, id)) ENGINE=MEMORY")
+EARN = "INSERT INTO gains (player,mini,xp,at,token) VALUES (1,1,1,'2026-11-16 10:00:00',UUID())"
+UNTIL = "2026-11-17 00:00:00Z"  # a rollup sums all that was earned until then: everything
 
 DAY = 86400
 TTL = 4  # the program's own limits are not far below, and a test machine may be slow
 
 
 class Shared(Conditions):
-    """The store as one machine sees it: the same objects for both. `newest`: the highest generation of which a manifest
-    is there; `older`: what was stored of an older one after that."""
+    """The store as one machine sees it: the same objects for both. `newest`: the highest generation of which each
+    machine stored a manifest; `older`: what a machine stored of a generation before that of the other one, after it."""
 
     def __init__(self, liar, whole, machine):
         super().__init__(liar)
@@ -42,7 +52,7 @@ class Store:
     """One S3 that honours conditions, with a door for each machine."""
 
     def __init__(self, base, count):
-        self.lock, self.objects, self.newest, self.older, self.known = threading.RLock(), {}, 0, [], set()
+        self.lock, self.objects, self.newest, self.older, self.known = threading.RLock(), {}, {}, [], set()
         self.doors = []
         for machine in range(count):
             os.mkdir(f"{base}/door-{machine}")
@@ -53,10 +63,11 @@ class Store:
 
     def stored(self, machine, path, generation):
         with self.lock:
-            if path not in self.known and generation < self.newest:
-                self.older.append(f"machine {machine} stored {path} of generation {generation} after one of {self.newest}")
+            newest = max((g for m, g in self.newest.items() if m != machine), default=0)
+            if path not in self.known and generation < newest:
+                self.older.append(f"machine {machine} stored {path} of generation {generation} after one of {newest}")
             self.known.add(path)
-            self.newest = max(self.newest, generation)
+            self.newest[machine] = max(self.newest.get(machine, 0), generation)
 
     def stop(self):
         for door in self.doors:
@@ -142,54 +153,163 @@ class Observer(threading.Thread):
 
 
 class Asking(Writer):
-    """Asks before each write whether the machine whose database it uses has the lease of the world."""
+    """Asks before each write whether the machine whose database it uses has the lease of the world. It ends when that lease
+    has another number than at its first write: another machine may have had the world in between."""
+    number = None
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.gate = threading.Lock()  # held during a change; whoever holds it keeps the writer from changing anything
 
     def may_write(self, cur):
         try:
-            cur.execute("SELECT 1 FROM worldkeeper_lease WHERE until>UTC_TIMESTAMP(3)")
+            cur.execute("SELECT number FROM worldkeeper_lease WHERE until>UTC_TIMESTAMP(3)")
         except pymysql.err.ProgrammingError:  # the lease was never held here
             return False
-        return cur.fetchall()
+        for (number,) in cur.fetchall():
+            self.number = self.number or number
+            if number != self.number:
+                self.ended.set()
+            return number == self.number
+        return False
 
     def change(self, cur):
-        while not self.ended.is_set() and not self.may_write(cur):
+        while not self.ended.is_set():
+            with self.gate:
+                if self.may_write(cur):
+                    self.write(cur)
+                    return
             time.sleep(0.01)
-        if not self.ended.is_set():
-            super().change(cur)
+
+    def write(self, cur):
+        super().change(cur)
+
+
+class Earner(Asking):
+    """Earns points: each acknowledged row of the ledger counts once, also after any number of rollups."""
+
+    def write(self, cur):
+        self.pending, self.sent = True, time.monotonic()
+        cur.execute(EARN)
+        self.told.append((self.sent, time.monotonic()))
+        self.pending = None
+        time.sleep(0.01)
+
+
+class Saver(Asking):
+    """A game that saves a player's progress: the n-th save of all is the number n."""
+    saves = None
+
+    def write(self, cur):
+        self.saves.n += 1
+        cur.execute("CALL wk_put('anna/bag','anna',%s)", (str(self.saves.n),))
+        time.sleep(0.03)
+
+
+class Saves(threading.Thread):
+    """Looks at the central store: a save that was there is never replaced by an older one."""
+
+    def __init__(self, central):
+        super().__init__(daemon=True)
+        self.central, self.n, self.newest, self.wrong, self.ended = central, 0, 0, [], threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.05):
+            for _, blob in self.central.blobs().values():
+                if int(blob) < self.newest:
+                    self.wrong.append(f"save {int(blob)} replaced save {self.newest}")
+                self.newest = max(self.newest, int(blob))
+
+    def stop(self):
+        self.ended.set()
+        self.join()
 
 
 class Game(AuditedWriters):
+    """Writers of rows, and, with a central store, one who earns points and one who saves progress."""
+    saves = None
+
     def start(self, machine):
         self.world = machine.keeper.world
         self.threads = [Asking(self.world, i, f"{self.seed}/{i}/{self.changes}", self.tables, self.pause)
                         for i in range(self.count)]
+        self.others = []
+        if self.saves:
+            Progress(machine.keeper, self.saves.central).open("anna")
+            self.earner, saver = (kind(self.world, self.count, self.seed, self.tables) for kind in (Earner, Saver))
+            saver.saves = self.saves
+            self.others = [self.earner, saver]
+            [(self.before,)] = self.totals()
         for writer, book in zip(self.threads, self.book):
             writer.begin(book)
             writer.serial = self.changes + 1
+        for writer in self.threads + self.others:
             writer.start()
         self.running = True
         return self
 
+    def stop(self):
+        for writer in self.others if self.running else []:
+            writer.ended.set()
+            writer.join()
+        super().stop()
+
+    def totals(self):
+        return self.world.sql("SELECT COALESCE(SUM(xp),0) FROM xp_total")
+
+    def hold(self):
+        """Nobody changes anything until release(). False: somebody waits for an answer."""
+        held = []
+        for writer in self.threads + self.others:
+            if not writer.gate.acquire(timeout=5):
+                for gate in held:
+                    gate.release()
+                return False
+            held.append(writer.gate)
+        return True
+
+    def release(self):
+        for writer in self.threads + self.others:
+            writer.gate.release()
+
+    def audit_totals(self, kept_until):
+        """What was earned before `kept_until` counts, and nothing counts twice."""
+        if not self.saves:
+            return
+        [(found,)] = self.totals()
+        least = self.before + sum(told[1] < kept_until for told in self.earner.told)
+        most = self.before + len(self.earner.told) + bool(self.earner.pending)
+        assert least <= found <= most, f"the total is {found}, not {least} to {most}"
+        assert not self.saves.wrong, self.saves.wrong[:3]
+
 
 def kinds_of(etcd):
     """What can be done here, the usual more often."""
-    return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour"]
+    return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
+             "old_disk", *["commands"] * 4]
             + ([] if sanitized() else ["clock", "clock"]) + (["peers", "peers"] if etcd and etcd.doors else []))
+
+
+MOVERS = ["kill", "switch", "hour", "old_disk"]  # most of which change the machine
+STEPS = ["command", "command", "command", "restore", "restore_table", "ddl", "rollup", "write_back", "pause", "reload",
+         "crash"]
 
 
 class Torture:
     """Rounds over two machines, of which the first is the primary; `etcd` or None. `kinds`: what is done to them, by the
     names of the methods."""
 
-    def __init__(self, machines, store, seed, etcd=None, kinds=None):
+    def __init__(self, machines, store, seed, etcd=None, kinds=None, central=None):
         self.kinds = kinds or kinds_of(etcd)
         self.machines, self.store, self.etcd, self.seed = machines, store, etcd, seed
         self.random = random.Random(str(seed))
         self.primary, self.standby = machines
         self.game = Game(self.primary.keeper.world, seed, count=2)
-        self.game.pause = 0.004
+        self.game.pause, self.game.others = 0.004, []
+        self.game.saves = Saves(central) if central else None
         self.observer, self.counts, self.ages = Observer(machines), collections.Counter(), []
-        self.presses, self.story = [], []
+        self.presses, self.story, self.paused = [], [], set()
 
     def say(self, *words):
         self.story.append(f"{time.monotonic() - self.began:.2f} " + " ".join(map(str, words)))
@@ -201,7 +321,18 @@ class Torture:
     # -- one round --------------------------------------------------------------------------------
 
     def round(self):
-        self.began, self.story, self.presses, self.switched = time.monotonic(), [], [], None
+        """One disturbance, or, in each second round, as many as it takes to change the machine three times."""
+        before, far = self.counts["moved"], self.random.random() < 0.5
+        self.began, self.story = time.monotonic(), []
+        for n in range(8 if far else 1):
+            self.leg(MOVERS if far and n % 2 and not set(MOVERS) - set(self.kinds) else self.kinds)
+            if self.counts["moved"] - before >= 3:
+                break
+        self.counts["rounds"] += 1
+        self.counts["three changes"] += self.counts["moved"] - before >= 3
+
+    def leg(self, kinds):
+        self.presses, self.switched, self.said = [], None, []
         for machine in self.machines:
             machine.jumps = (0,)
         self.game.start(self.primary)
@@ -210,30 +341,41 @@ class Torture:
         self.disturbed = time.monotonic()
         old = self.primary
         self.server_ended = None
-        kind = self.random.choice(self.kinds)
+        kind = self.random.choice(kinds)
         getattr(self, "do_" + kind)()
         self.counts[kind] += 1
         self.settle()
         moved = self.primary is not old
         self.game.stop()
         self.game.world = self.primary.keeper.world
-        self.check(old, moved, stored)
-        self.counts["rounds"] += 1
+        self.check(moved, stored)
+        self.counts["legs"] += 1
         self.counts["moved"] += moved
 
-    def check(self, old, moved, stored):
+    def may_lose(self, moved):
+        """Whether a promotion said that something is lost, or its answer is not known."""
         handed_over = self.switched is not None and self.switched.rc == DONE
+        promotions = [done for words, done in self.said if words[0] == "--promote" and done.rc != REFUSED]
+        if moved and handed_over and len(promotions) < 2:
+            return False
+        return any(done.rc != DONE or '"nothing lost"' not in done.out for done in promotions)
+
+    def check(self, moved, stored):
         try:
-            if not moved or handed_over:
+            kept_until = time.monotonic()
+            if not self.may_lose(moved):
                 self.game.audit()
             else:
-                now = time.monotonic()
-                age, lost = self.game.audit_cut(now)
+                age, lost = self.game.audit_cut(kept_until)
                 self.counts["lost"] += lost
                 if lost:
-                    assert now - age >= stored, f"lost what was stored: {lost} changes, the first {now - age - stored} s too early"
-                    self.ages.append(self.disturbed - (now - age))  # below 0: it came after the fault began
+                    assert kept_until - age >= stored, (
+                        f"lost what was stored: {lost} changes, the first {kept_until - age - stored} s too early")
+                    self.ages.append(self.disturbed - (kept_until - age))  # below 0: it came after the fault began
+                kept_until = stored
+            self.game.audit_totals(kept_until)
             assert self.observer.is_alive(), "nobody looks at both sides any more"
+            assert not self.game.saves or self.game.saves.is_alive(), "nobody looks at the central store any more"
             assert not self.observer.both, f"both are up: {self.observer.both[:2]}"
             assert not self.store.older, self.store.older[:3]
         except AssertionError as wrong:
@@ -266,6 +408,8 @@ class Torture:
     # -- what is done to them ---------------------------------------------------------------------
 
     def press(self, machine, *words):
+        if words == ("--promote",):
+            words = ("--promote", "--json")  # what it says of the loss is judged
         self.say("machine", machine.number, *words)
         self.presses.append((machine, words, machine.keeper.popen(*words)))
 
@@ -276,6 +420,93 @@ class Torture:
                                            [self.primary, self.standby, self.standby], []]):
             self.press(machine, "--promote")
             self.wait_a_while(0.1)
+
+    # Commands as an operator gives them, on either side and at any moment, one after the other or at the same time.
+
+    def do_commands(self):
+        for _ in range(self.random.randint(3, 6)):
+            step = self.random.choice(STEPS)
+            self.counts[f"step {step}"] += 1
+            getattr(self, "step_" + step)(self.random.choice([self.primary, self.primary, self.standby]))
+            self.wait_a_while(1)
+
+    def step_command(self, machine):
+        self.press(machine, self.random.choice(["--promote", "--demote", "--switch-over", "--dump"]))
+
+    def step_restore(self, machine, *more):
+        """To a dump that is made now. The game waits meanwhile, so that the restored world is the one of that moment: of a
+        table no journal is read, and none leads over an earlier restore."""
+        if not self.game.hold():
+            return
+        try:
+            if self.do(machine, "--dump").rc == DONE:
+                self.do(machine, "--restore", "--force", *more)
+        finally:
+            self.game.release()
+
+    def step_restore_table(self, machine):
+        self.step_restore(machine, "--table", self.random.choice(["bank", "ship", "news"]))
+
+    def step_ddl(self, machine):
+        n = len(self.story)
+        statement = self.random.choice([f"CREATE TABLE extra_{n} (id INT PRIMARY KEY) ENGINE=MEMORY",
+                                        "DROP TABLE IF EXISTS extra_1", f"ALTER TABLE ship COMMENT='{n}'",
+                                        f"ALTER TABLE bank ADD KEY k_{n} (who)"])
+        self.say("machine", machine.number, statement)
+        try:
+            machine.keeper.world.sql("SET lock_wait_timeout=2", statement)
+        except pymysql.err.MySQLError as refused:
+            self.say(refused)
+
+    def step_rollup(self, machine):
+        self.press(machine, "--rollup=xp", "--until", UNTIL)
+
+    def step_write_back(self, machine):
+        self.press(machine, "--write-back")
+
+    def step_pause(self, machine):
+        self.paused.add(machine)
+        self.press(machine, "--pause")
+
+    def step_reload(self, machine):
+        self.say("machine", machine.number, "SIGHUP")
+        machine.keeper.process.send_signal(SIGHUP)
+
+    def step_crash(self, machine):
+        self.say("machine", machine.number, "kill, and start")
+        machine.keeper.kill9()
+        machine.keeper.start(None)
+
+    def do_store(self):
+        """The store refuses everything to one machine or to both, loses answers to writes, or is slow."""
+        doors = [self.store.doors[m.number].fault for m in self.random.choice([[self.primary], [self.standby], self.machines])]
+        how = self.random.choice(["away", "lost", "late"])
+        self.say("the store of", len(doors), "machines:", how)
+        for door in doors:
+            setattr(door, how, {"away": True, "lost": self.random.randint(1, 9), "late": self.random.choice([0.2, 1])}[how])
+        self.press_about()
+        if self.random.random() < 0.3:
+            self.press(self.primary, "--switch-over")
+        time.sleep(TTL * self.random.choice([0.2, 0.6, 1.5, 2]))
+
+    def do_old_disk(self):
+        """The primary is lost with its server. It is back with an older disk when the other machine has the world."""
+        old, new = self.primary, self.standby
+        disk, older = old.keeper.dumps_dir, old.keeper.dumps_dir + ".old"
+        old.stop(True)
+        shutil.copytree(disk, older)
+        old.go_on()
+        self.wait_a_while(2)
+        self.say("the primary is lost")
+        old.keeper.kill9()
+        old.keeper.server.kill9()
+        self.press(new, "--promote")
+        self.finish_presses(new)
+        self.say("it is back, with its old disk")
+        shutil.rmtree(disk)
+        os.rename(older, disk)
+        old.keeper.server.start()
+        old.keeper.start(None)
 
     def wait_a_while(self, most):
         time.sleep(self.random.uniform(0, most))
@@ -446,6 +677,7 @@ class Torture:
             done = machine.keeper.finish(process)
             self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-200:] if done.rc else "")
             self.counts[f"{words[0]} {done.rc}"] += 1
+            self.said.append((words, done))
             if words[0] == "--switch-over":
                 self.switched = done
 
@@ -453,11 +685,16 @@ class Torture:
         for machine in self.machines:
             machine.mend()
         self.finish_presses()
+        for door in self.store.doors:
+            door.fault.away, door.fault.lost, door.fault.late = False, 0, 0
         if self.server_ended:
             self.server_ended.keeper.server.start()
         for machine in self.machines:
             if not machine.keeper.alive():
                 machine.keeper.start(None)
+        for machine in list(self.paused):
+            self.do(machine, "--resume")
+        self.paused = set()
         wait_for(self.is_settled, self.about)
 
     def is_settled(self):
@@ -479,12 +716,18 @@ class Torture:
         return False
 
     def do(self, machine, *words):
+        if words == ("--promote",):
+            words = ("--promote", "--json")
         done = machine.keeper.run(*words)
+        self.said.append((words, done))
         self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-300:] if done.rc else "")
+        return done
 
     def end(self):
         self.observer.stop()
         self.game.stop()
+        if self.game.saves:
+            self.game.saves.stop()
         for machine in self.machines:
             machine.mend()
             for link in machine.links.values():
