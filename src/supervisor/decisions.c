@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "actions/action.h"
+#include "base/fault.h"
 #include "base/js.h"
 #include "base/log.h"
 #include "supervisor/notifier.h"
@@ -12,10 +13,28 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
+/* How long a server may hang before an alert is sent. */
+#define SUSPECT_GRACE_MS fault_wait(10000)
+/* Pauses between attempts to restore: short at first, since the world is down, then longer, so that
+ * a broken dump does not fill the log. */
+#define RETRY_FIRST_MS fault_wait(10000)
+#define RETRY_MAX_MS fault_wait(300000)
+
 static struct {
     char lost_reason[640];  /* why the world was found lost, or "" */
     char restore_hint[512]; /* hint of the error that the last restore failed with */
 } decisions;
+
+void guard_config_from(const struct config *c, struct guard_config *out)
+{
+    *out = (struct guard_config){.confirm = c->probe_confirm,
+                                 .restore_auto = c->restore_auto,
+                                 .restore_new_server = c->restore_new_server,
+                                 .alert_repeat = c->alert_repeat,
+                                 .suspect_grace = SUSPECT_GRACE_MS,
+                                 .retry_first = RETRY_FIRST_MS,
+                                 .retry_max = RETRY_MAX_MS};
+}
 
 void world_event(struct world *w, const struct guard_event *ev)
 {

@@ -9,12 +9,12 @@
 #include "actions/claim.h"
 #include "actions/control.h"
 #include "actions/hint_command.h"
-#include "base/fault.h"
 #include "base/systemd.h"
 #include "store/catalog.h"
 #include "store/signature.h"
 #include "supervisor/clients.h"
 #include "supervisor/condition_words.h"
+#include "supervisor/decisions.h"
 #include "supervisor/disk.h"
 #include "supervisor/dumps.h"
 #include "supervisor/jobs.h"
@@ -26,12 +26,6 @@
  * workers that hold descriptors of the old one. A failure before the switch leaves the old one in
  * force. */
 
-/* How long a server may hang before an alert is sent. */
-#define SUSPECT_GRACE_MS fault_wait(10000)
-/* Pauses between attempts to restore: short at first, since the world is down, then longer, so that
- * a broken dump does not fill the log. */
-#define RETRY_FIRST_MS fault_wait(10000)
-#define RETRY_MAX_MS fault_wait(300000)
 /* 30 tries of 100 ms are three seconds. */
 #define LOCK_TRIES 30
 #define LOCK_PAUSE_US 100000
@@ -67,17 +61,6 @@ int holdings_take(struct world *w, struct err *e)
 void holdings_timers(void)
 {
     claims_drain(&holdings.claims);
-}
-
-void guard_config_from(const struct config *c, struct guard_config *out)
-{
-    *out = (struct guard_config){.confirm = c->probe_confirm,
-                                 .restore_auto = c->restore_auto,
-                                 .restore_new_server = c->restore_new_server,
-                                 .alert_repeat = c->alert_repeat,
-                                 .suspect_grace = SUSPECT_GRACE_MS,
-                                 .retry_first = RETRY_FIRST_MS,
-                                 .retry_max = RETRY_MAX_MS};
 }
 
 void warn_of_insecure(const struct config *c)

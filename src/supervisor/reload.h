@@ -7,7 +7,6 @@
 #include "base/file.h"
 
 struct config;
-struct guard_config;
 struct world;
 
 /* Takes the locks at the start. Returns -1 if another supervisor or world holds one. */
@@ -15,7 +14,6 @@ int holdings_take(struct world *w, struct err *e);
 /* Call it each second (claims_drain()). */
 void holdings_timers(void);
 
-void guard_config_from(const struct config *c, struct guard_config *out);
 void warn_of_insecure(const struct config *c);
 
 /* Reloads the config (SIGHUP). A broken config changes nothing: the old one stays in force, and
