@@ -5,6 +5,7 @@
 
 #include "actions/request.h"
 #include "base/js.h"
+#include "ledger/verify.h"
 #include "store/signature.h"
 
 #define LOCK_WAIT_MS 60000 /* for manual runs; the supervisor retries later */

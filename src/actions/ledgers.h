@@ -3,7 +3,9 @@
 #define WK_ACTIONS_LEDGERS_H
 
 #include "actions/context.h"
+#include "ledger/age.h"
 #include "ledger/ledger.h"
+#include "ledger/rollup.h"
 
 /* Rolls up the ledger that `dump` names, or all. */
 action_fn action_rollup;

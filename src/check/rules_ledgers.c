@@ -6,6 +6,7 @@
 
 #include "check/rule.h"
 #include "ledger/ledger.h"
+#include "ledger/sql.h"
 #include "sql/literal.h"
 
 /* These rules run once per ledger. Each text begins with the ledger's name. */

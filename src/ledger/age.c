@@ -1,7 +1,11 @@
-/* Finds the rows that are old enough to be rolled up, and writes the marker rows that show it. */
+#include "ledger/age.h"
+
 #include <inttypes.h>
 
+#include "ledger/piece.h"
 #include "ledger/run_int.h"
+#include "ledger/sql.h"
+#include "ledger/sums.h"
 #include "sql/literal.h"
 
 #define MARKS 64

@@ -1,12 +1,10 @@
-/* Checks that the rollup can still hold what the ledger's columns can. --init created its
- * columns from the ledger's. A column that was changed since is refused, because the server
- * would not report an error when it rounds a number, cuts fractions of a second or treats two
- * keys as one. */
+#include "ledger/columns.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "ledger/ledger.h"
+#include "ledger/sql.h"
 #include "sql/literal.h"
 
 /* Sets the error text; the caller adds the hint. */

@@ -1,16 +1,5 @@
-/* Writes rolled-up rows to files (files.h) before they are deleted.
- *
- * A run first writes all rows that it is going to roll up to one file. It then stores the file's
- * sequence as `file` in NAME_mark, rolls up exactly those rows, and stores the sequence as `filed`.
- *
- * These marker rows are part of the world, so a restore takes them back together with rollup and
- * ledger. The rows of a file with a larger sequence than `file` are in the ledger again, or never
- * existed in this world; the file is set aside.
- *
- * A file between `filed` and `file` was interrupted: its rows are not written again. In a MEMORY
- * ledger these are the rows with ids up to its `upto`, because ids become visible in their
- * order. In an InnoDB ledger they are the rows whose ids are in the file. In both, the rows must
- * still be the same, because ids may have begun again. */
+#include "ledger/keep.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +7,8 @@
 
 #include "base/fault.h"
 #include "ledger/files.h"
-#include "ledger/run_int.h"
+#include "ledger/piece.h"
+#include "ledger/sums.h"
 #include "sql/literal.h"
 
 #define BATCH 1000000u /* InnoDB: maximum rows of one file, whose ids are kept in memory */

@@ -1,11 +1,15 @@
 /* Reads a ledger's definition from the server, and creates the objects beside the ledger. */
-#include "ledger/run_int.h"
+#include "ledger/ledger.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "ledger/columns.h"
+#include "ledger/run_int.h"
+#include "ledger/sql.h"
+#include "ledger/sums.h"
 #include "mysql/lease.h"
 #include "sql/literal.h"
 

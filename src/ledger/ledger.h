@@ -44,11 +44,6 @@ struct ledger {
     const struct db_column *request; /* NULL: none */
     uint64_t next_id;
 };
-/* The name of a table or view that is created beside it: NAME_rollup. It lives as long as the
- * enclosing block. */
-#define LEDGER_OWN_MAX 56 /* the config allows 40 characters for NAME */
-#define LEDGER_OWN(c, suffix) ledger_own((char[LEDGER_OWN_MAX]){0}, c, suffix)
-const char *ledger_own(char out[LEDGER_OWN_MAX], const struct config_ledger *c, const char *suffix);
 /* Returns the number of its keys and values. */
 static inline unsigned ledger_columns(const struct ledger *l)
 {
@@ -78,68 +73,9 @@ int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e);
 /* Returns 1 if the trigger for request ids reads no view in the place of NAME_request, or if there
  * is no trigger; else 0, or -1. */
 int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e);
-/* ERR_REFUSED with the statement to execute: the ledger's columns have changed, and the rollup's no
- * longer match (columns.c). */
-int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e);
-
-/* Appends `form` for each of these columns, with the quoted name for each $ in it. Pure, like the
- * following functions. */
-enum ledger_part { LEDGER_KEYS, LEDGER_VALUES, LEDGER_ALL };
-void ledger_sql_each(struct buf *b, const struct ledger *l, enum ledger_part part,
-                     const char *between, const char *form);
-/* These append the statements for a session whose default schema is the world's. */
-void ledger_sql_rollup(struct buf *b, const struct ledger *l);
-/* Appends the rollup's column of a key or a value. */
-void ledger_sql_column(struct buf *b, const struct ledger *l, const char *name);
-void ledger_sql_mark(struct buf *b, const struct ledger *l);
-void ledger_sql_total(struct buf *b, const struct ledger *l);
-void ledger_sql_level(struct buf *b, const struct ledger *l);
-/* Appends "r.key=l.key AND …". */
-void ledger_sql_join(struct buf *b, const struct ledger *l);
-/* Appends the table of request ids that were rolled up, and the trigger that refuses them. */
-void ledger_sql_request(struct buf *b, const struct ledger *l);
-void ledger_sql_trigger(struct buf *b, const struct ledger *l);
-/* Appends the statement that creates the index that rolling up needs. */
-void ledger_sql_index(struct buf *b, const struct ledger *l);
-
-/* Records the request ids of rows that are about to be deleted: `where` is a condition for rows of
- * the ledger. */
-int ledger_request_add(struct db *db, const struct ledger *l, const char *where, struct err *e);
-/* Forgets request ids that were recorded longer ago than request_keep. */
-int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e);
-
 /* ERR_REFUSED: NAME_total was created for another table, or for another engine of it. */
 int ledger_check_view(struct db *db, const struct ledger *l, struct err *e);
 
-struct ledger_options {
-    bool dry_run;
-    int64_t until; /* ms since 1970: roll up rows up to then, however young; -1: by rollup_after */
-    bool (*stop)(void *arg); /* called between two pieces; true: stop. May be NULL */
-    void *stop_arg;
-    int dirfd, level; /* the dump directory and the gzip level, for rows that are kept */
-};
-struct ledger_result {
-    uint64_t rolled_up; /* rows that this run added to totals */
-    uint64_t late;      /* rows of this run that are older than the rows rolled up before */
-    uint64_t ignored;   /* rows whose id had already been passed: no total has them */
-    uint64_t kept;      /* rows that this run wrote to files */
-    uint64_t pieces;
-};
-/* Sets the error for a ledger whose rollup does not exist. */
-int ledger_not_made(const struct ledger *l, struct err *e);
-/* Does one run, under ledger_lock(). */
-int ledger_rollup(struct db *db, struct ledger *l, const struct ledger_options *opt,
-                  struct ledger_result *out, struct err *e);
-/* --rollup --verify: compares rollup, files and ledger (verify.c). */
-struct ledger_verified {
-    uint64_t rows, keys, rolled_up; /* rows in the ledger, keys in the rollup, rows in its totals */
-    uint64_t files, file_rows;
-    json_t *problems, *unknown; /* sentences: what is wrong, and what cannot be known */
-};
-/* Under ledger_lock(). Returns -1 if it could not be verified; findings are not errors. */
-int ledger_verify(struct db *db, struct ledger *l, int dirfd, struct ledger_verified *out,
-                  struct err *e);
-void ledger_verified_free(struct ledger_verified *v);
 /* Figures from the tables since --init; for a session whose default schema is the world's. */
 struct ledger_figures {
     uint64_t rows, rolled_up, keys, late;
@@ -148,9 +84,4 @@ struct ledger_figures {
 };
 int ledger_figures(struct db *db, const struct ledger *l, struct ledger_figures *out,
                    struct err *e);
-/* Returns the maximum interval of runs, in ms, so that rows are rolled up at their age. */
-int64_t ledger_mark_step(const struct config_ledger *cfg);
-/* Records which ids exist now, so that a later run knows which rows are old. */
-int ledger_mark(struct db *db, struct ledger *l, struct err *e);
-
 #endif

@@ -1,13 +1,10 @@
-/* Finds a total that would not fit its column before any row of its piece is changed. The server
- * would find it only in the middle of a statement, and a MEMORY table keeps the changes before the
- * error.
- *
- * Reading each key's total costs a statement. It is not needed while the largest total fits
- * together with everything that the run has added since: then every total fits. */
+#include "ledger/limits.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger/run_int.h"
+#include "ledger/sql.h"
+#include "ledger/sums.h"
 #include "sql/literal.h"
 
 #define TOTAL_MAX (((total_t)INT64_MAX << 64) + (total_t)UINT64_MAX)

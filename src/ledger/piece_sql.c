@@ -1,8 +1,10 @@
-/* Builds the statements of a piece. */
+#include "ledger/piece_sql.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-#include "ledger/run_int.h"
+#include "ledger/sql.h"
+#include "ledger/sums.h"
 #include "mysql/rows.h"
 #include "mysql/value.h"
 #include "sql/literal.h"

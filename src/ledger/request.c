@@ -1,17 +1,9 @@
-/* Request ids: a repeated insert is refused even after the row of the first insert was rolled up.
- *
- * While the row is in the ledger, the ledger's own unique key refuses the repeated insert.
- * Afterwards a trigger does, which looks the id up in NAME_request. The id is stored there before
- * the row is deleted.
- *
- * MEMORY: a statement locks both tables before its first row, so nothing happens between the checks
- * of the trigger and of the key. The trigger can run before the insert, which could not be undone.
- *
- * InnoDB: the trigger runs after the insert. A session that waited for the row's deletion sees
- * the id, which was added in the same transaction. */
+#include "ledger/request.h"
+
 #include <inttypes.h>
 
 #include "ledger/run_int.h"
+#include "ledger/sql.h"
 #include "sql/literal.h"
 
 #define EXPIRED_AT_ONCE 1000

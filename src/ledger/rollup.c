@@ -1,11 +1,18 @@
-/* Runs one rollup of a ledger. */
+#include "ledger/rollup.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "ledger/age.h"
+#include "ledger/keep.h"
+#include "ledger/limits.h"
+#include "ledger/piece.h"
+#include "ledger/request.h"
 #include "ledger/run_int.h"
+#include "ledger/sql.h"
 #include "sql/literal.h"
 
 #define MEMORY_PIECE 1000u /* a game waits for each statement */

@@ -3,6 +3,7 @@
 #define WK_LEDGER_RUN_INT_H
 
 #include "ledger/ledger.h"
+#include "ledger/rollup.h"
 
 __extension__ typedef __int128 total_t;
 
@@ -49,54 +50,7 @@ struct piece {
     size_t ignored_count;
 };
 
-/* sums.c */
-bool ledger_value_parse(const char *s, size_t len, unsigned scale, total_t *out);
-void ledger_value_put(struct buf *b, total_t v, unsigned scale);
-bool ledger_parse_id(const char *s, size_t len, uint64_t *out);
-struct group *ledger_group_of(struct piece *p, struct buf *key);
-void ledger_group_add(const struct run *r, struct group *g, uint64_t id, const total_t *v,
-                      const char *time, size_t len);
-/* Merges the rows into one group per key, in the order of keys. */
-void ledger_merge_groups(const struct run *r, struct piece *p);
-
-/* piece_sql.c */
-void ledger_sql_select(struct buf *b, const struct run *r);
-void ledger_sql_limit(struct buf *b, const struct run *r, char **row, const unsigned long *len,
-                      uint64_t id, bool after, bool whole_key);
-void ledger_sql_add(struct buf *b, const struct run *r, const struct piece *p);
-/* Appends the condition for the rows of a piece. */
-void ledger_sql_rows_of(struct buf *b, const struct run *r, const struct piece *p);
-void ledger_sql_delete(struct buf *b, const struct run *r, const struct piece *p);
-void ledger_put_literal(struct buf *b, const struct db_column *c, const char *v, size_t len,
-                        bool compared);
-
-/* limits.c: checks that every total fits its column. */
-int ledger_limits_begin(struct run *r, struct err *e);
-int ledger_limits_check(struct run *r, const struct piece *p, struct err *e);
-
-/* age.c: finds the last id that is old enough; InnoDB: and the newest time. */
-/* Appends a time as SQL, in the terms of the time column: a column without a time zone has that of
- * the server. */
-void ledger_sql_moment(struct buf *b, const struct ledger *l, int64_t ms);
-int ledger_find_end(struct run *r, struct err *e);
-
-/* Called for each row: `row` holds these fields, then the columns of `whole`. */
-enum { FIELD_ID, FIELD_MARK, FIELD_FLAG, FIELD_KEY };
-typedef int row_fn(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
-                   const unsigned long *len, struct err *e);
-/* Reads the next rows after the previous piece. */
-int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e);
-void ledger_free_piece(struct piece *p);
-/* Adds and deletes all pieces, from the current one on. */
-int ledger_all_pieces(struct run *r, struct err *e);
-/* The same for a ledger with `keep`: each row is written to a file first. */
-int ledger_keep_run(struct run *r, struct err *e);
-/* Continues after this piece; NULL: from the beginning. */
-void ledger_next_piece(struct run *r, struct piece *p);
-/* Refuses a row whose key no total can have: NULL, or none of an ENUM's values. */
-int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e);
-int ledger_refuse_row(const struct run *r, uint64_t id, const char *column, const char *why,
-                      struct err *e);
+/* ledger.c */
 /* Runs a query for a number; NULL becomes 0. */
 int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,8 +1,8 @@
-/* Builds the statements that create the tables, views and trigger beside a ledger. */
+#include "ledger/sql.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/ledger.h"
 #include "sql/literal.h"
 
 const char *ledger_own(char out[LEDGER_OWN_MAX], const struct config_ledger *c, const char *suffix)

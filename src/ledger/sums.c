@@ -1,8 +1,7 @@
-/* Computes what the rows of a piece add to the totals of their keys, without the server. */
+#include "ledger/sums.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "ledger/run_int.h"
 
 #include "base/number.h"
 

@@ -1,7 +1,5 @@
-/* Sums up the rows of all files per key in a temporary table like the rollup, so that the server
- * decides which keys are the same. A key that has as many rows in files as in its total must
- * have the same sums in both. The manifests show which rows are missing from files: each says
- * how many rows were in totals when its file was begun. */
+#include "ledger/verify.h"
+
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -9,6 +7,8 @@
 #include "base/js.h"
 #include "ledger/files.h"
 #include "ledger/run_int.h"
+#include "ledger/sql.h"
+#include "ledger/sums.h"
 #include "sql/literal.h"
 
 #define TEMPORARY "`worldkeeper_tmp_verify`"

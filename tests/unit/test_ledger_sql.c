@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ledger/ledger.h"
+#include "ledger/sql.h"
 
 /* A ledger of two keys and two values, one of them with a name that needs care. */
 struct kit {

@@ -1,0 +1,22 @@
+/* Writes rolled-up rows to files (files.h) before they are deleted.
+ *
+ * A run first writes all rows that it is going to roll up to one file. It then stores the file's
+ * sequence as `file` in NAME_mark, rolls up exactly those rows, and stores the sequence as `filed`.
+ *
+ * These marker rows are part of the world, so a restore takes them back together with rollup and
+ * ledger. The rows of a file with a larger sequence than `file` are in the ledger again, or never
+ * existed in this world; the file is set aside.
+ *
+ * A file between `filed` and `file` was interrupted: its rows are not written again. In a MEMORY
+ * ledger these are the rows with ids up to its `upto`, because ids become visible in their
+ * order. In an InnoDB ledger they are the rows whose ids are in the file. In both, the rows must
+ * still be the same, because ids may have begun again. */
+#ifndef WK_LEDGER_KEEP_H
+#define WK_LEDGER_KEEP_H
+
+#include "ledger/run_int.h"
+
+/* Adds and deletes all pieces; each row is written to a file first. */
+int ledger_keep_run(struct run *r, struct err *e);
+
+#endif
