@@ -1,9 +1,10 @@
-#include "notify/queue.h"
+#include "notify/incident.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/js.h"
+#include "notify/queue.h"
 #include "store/kept.h"
 
 #define INCIDENTS_BYTES 16384

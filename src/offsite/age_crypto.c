@@ -1,12 +1,4 @@
-/* The cryptography of age v1 (c2sp.org/age). All primitives are libcrypto's; only their order is
- * ours. The format was chosen because a copy must be readable without worldkeeper: `age -d` reads
- * it.
- *
- * - X25519 agrees on a key with a recipient whose secret half is not on this machine, so the
- *   machine that writes cannot read.
- * - HKDF derives separate keys for wrapping, header and payload.
- * - ChaCha20-Poly1305 makes each chunk and its position tamper-proof. */
-#include "offsite/age_int.h"
+#include "offsite/age_crypto.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -16,11 +8,6 @@
 int age_failed(const char *what, struct err *e)
 {
     return err_set(e, ERR_SYSTEM, 0, "libcrypto cannot %s", what);
-}
-
-void age_keys_wipe(struct age_keys *k)
-{
-    OPENSSL_cleanse(k, sizeof *k);
 }
 
 int age_public(const unsigned char secret[AGE_KEY], unsigned char out[AGE_KEY], struct err *e)

@@ -1,5 +1,4 @@
-/* Reads and writes recipients and identities: bech32 (BIP 173), in upper case if it is secret. */
-#include "offsite/age_int.h"
+#include "offsite/age_keys.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -8,6 +7,7 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "offsite/age_crypto.h"
 
 #define RECIPIENT "age"
 #define IDENTITY "age-secret-key-"
@@ -16,6 +16,11 @@
 #define FILE_MAX_BYTES 65536u
 
 static const char symbols[] = "qpzry9x8gf2tvdw0s3jn54khce6mua7l";
+
+void age_keys_wipe(struct age_keys *k)
+{
+    OPENSSL_cleanse(k, sizeof *k);
+}
 
 static uint32_t polymod_step(uint32_t c, unsigned value)
 {

@@ -1,15 +1,10 @@
-/* Reads an age file in pieces of any length with the memory of one chunk. A dump is restored while
- * it is fetched, and may be larger than memory and disk. The file is not trusted, because the store
- * may send anything:
- *
- * - The header has a limit.
- * - Each length is checked before it is used.
- * - No chunk goes to the sink before its tag was checked.
- * - After an error nothing more is read. */
-#include "offsite/age_int.h"
+#include "offsite/age_read.h"
 
 #include <openssl/crypto.h>
 #include <string.h>
+
+#include "offsite/age_crypto.h"
+#include "offsite/age_keys.h"
 
 enum stage { HEADER, NONCE, PAYLOAD };
 

@@ -1,11 +1,11 @@
-/* Writes an age file piece by piece. The file's key exists only while the header is made. The
- * payload's key is kept until the end of the file. A second attempt at the same upload makes new
- * keys (send_from_start() in transfer.c), so no nonce is ever used for other bytes. */
-#include "offsite/age_int.h"
+#include "offsite/age_write.h"
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <string.h>
+
+#include "offsite/age_crypto.h"
+#include "offsite/age_keys.h"
 
 #define STANZA_BYTES (sizeof AGE_STANZA - 1 + AGE_B64 + 1 + AGE_B64 + 1)
 #define HEADER_END (sizeof AGE_MAC - 1 + 1 + AGE_B64 + 1)

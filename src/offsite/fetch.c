@@ -25,6 +25,8 @@
 #include "journal/archive.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
+#include "offsite/age_keys.h"
+#include "offsite/age_write.h"
 #include "offsite/manifests.h"
 #include "offsite/rounds.h"
 #include "store/proof.h"

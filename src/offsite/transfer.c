@@ -16,6 +16,9 @@
 
 #include "base/fence.h"
 #include "base/file.h"
+#include "offsite/age_keys.h"
+#include "offsite/age_read.h"
+#include "offsite/age_write.h"
 
 #define PIECE 65536u
 

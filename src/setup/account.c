@@ -10,6 +10,7 @@
 #include "actions/worlds.h"
 #include "base/file.h"
 #include "mysql/account.h"
+#include "setup/admin.h"
 #include "setup/talk.h"
 #include "sql/literal.h"
 

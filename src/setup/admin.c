@@ -1,11 +1,11 @@
-/* The session of an administrator of the server. */
+#include "setup/admin.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "config/config.h"
-#include "setup/setup.h"
 #include "setup/talk.h"
 
 #define TIMEOUT_CONNECT 10000 /* ms */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "setup/admin.h"
 #include "setup/talk.h"
 
 #define LOCAL_MAIL "smtp://localhost"

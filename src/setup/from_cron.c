@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "actions/worlds.h"
+#include "setup/admin.h"
 #include "setup/scripts.h"
 #include "setup/talk.h"
+#include "setup/world.h"
 
 /* ---- the configs ---- */
 

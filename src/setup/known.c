@@ -1,10 +1,11 @@
-/* Prints what an operator should know about a world that was set up. */
+#include "setup/known.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "binlog/prerequisites.h"
+#include "setup/restart.h"
 #include "setup/talk.h"
-#include "setup/world.h"
 
 /* Returns true if privileges for the journal were declined. binlog_prerequisites() cannot tell:
  * over an administrator's session it reports what the server lacks, but not what was declined. */

@@ -15,9 +15,12 @@
 #include "actions/worlds.h"
 #include "base/js.h"
 #include "base/number.h"
+#include "setup/admin.h"
 #include "setup/from_cron.h"
 #include "setup/setup.h"
 #include "setup/talk.h"
+#include "setup/undo.h"
+#include "setup/world.h"
 
 #define SERVICE_USER "worldkeeper"
 #define PORT "3306"

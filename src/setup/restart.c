@@ -1,8 +1,5 @@
-/* The server restart that enables the binary log.
- *
- * The restart empties all MEMORY tables of the server. So each schema that has some must belong to
- * a world that is up. All writes are blocked from the last dump until the server stops, so that
- * this dump has everything that was acknowledged before. */
+#include "setup/restart.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +10,8 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "mysql/sentinel.h"
+#include "setup/admin.h"
 #include "setup/talk.h"
-#include "setup/world.h"
 
 #define LOCK_WAIT 10000          /* ms to wait for writing statements to end */
 #define SERVER_PATIENCE 300000   /* ms until the server answers again */

@@ -1,4 +1,5 @@
 #include "setup/scripts.h"
+#include "setup/admin.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -43,21 +43,4 @@ struct setup {
     size_t world_count;
 };
 
-/* admin.c: opens s->db; asks for an administrator's login if there is no other way in. */
-int setup_connect(struct setup *s, struct err *e);
-/* Opens s->db again if the server has ended the session, as after a question that was left open
- * for long. */
-int setup_reconnect(struct setup *s, struct err *e);
-/* world.c: sets one world up, or continues with one that was. */
-int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e);
-/* Finishes setup_world(): restarts the server if all worlds are `good` and it was agreed, checks
- * each world, and prints a summary. Called once, after the last world. */
-int setup_finish(struct setup *s, bool good, struct err *e);
-/* undo.c: removes what was made for the world, but no dumps. */
-int setup_undo(struct setup *s, const char *name, struct err *e);
-
-/* paths: below s->root; malloc */
-char *setup_path(const struct setup *s, const char *path);
-char *setup_config_path(const struct setup *s, const char *name, const char *end);
-
 #endif

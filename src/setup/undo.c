@@ -1,5 +1,5 @@
-/* --undo: removes what setup made, the newest first. Dumps, and everything that was changed since,
- * stay. */
+#include "setup/undo.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "mysql/account.h"
-#include "setup/setup.h"
+#include "setup/admin.h"
 #include "setup/talk.h"
 #include "sql/literal.h"
 

@@ -10,6 +10,9 @@
 #include "base/file.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
+#include "setup/admin.h"
+#include "setup/known.h"
+#include "setup/restart.h"
 #include "setup/scripts.h"
 #include "setup/talk.h"
 

@@ -24,24 +24,10 @@ struct world {
     struct made made; /* after its steps: what was made for it */
 };
 
-/* Return whether the world is UP, or in another state, by its supervisor's answer, or by the last
- * published status. */
-bool world_is(const struct config *cfg, const char *state);
-
-/* restart.c */
-
-/* Returns true if the written options take effect only with a server restart. */
-bool restart_needed(const struct world *w);
-/* Asks, with the other questions, whether the server is to be restarted at the end. */
-int restart_ask(struct world *w, struct err *e);
-/* Restarts the server if that was agreed, without losing a row that was acknowledged before, and
- * waits until each world is up and followed. */
-int restart_server(struct setup *s, struct err *e);
-/* Returns the systemd service of the server, if systemd started it on this machine; NULL: not
- * known. The caller frees it. */
-char *restart_service(const struct setup *s);
-
-/* known.c: prints what the world is protected against, what it is not, and useful commands. */
-void known_say(struct world *w);
+/* Sets one world up, or continues with one that was. */
+int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e);
+/* Finishes setup_world(): restarts the server if all worlds are `good` and it was agreed, checks
+ * each world, and prints a summary. Called once, after the last world. */
+int setup_finish(struct setup *s, bool good, struct err *e);
 
 #endif

@@ -1,9 +1,8 @@
-/* Reads expressions in definitions. Words, functions and operators must be in lists, which
- * contain nothing that could name another table, a file, a stored function or a variable. */
+#include "sql/expression.h"
+
 #include <string.h>
 
 #include "sql/literal.h"
-#include "sql/table_int.h"
 
 #define DEPTH_MAX 100u
 

@@ -3,8 +3,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "sql/expression.h"
 #include "sql/literal.h"
-#include "sql/table_int.h"
+#include "sql/table_options.h"
 
 /* Returns whether an item of the list ends here. A rejection also ends it. */
 static bool at_end(const struct reader *r)

@@ -1,8 +1,9 @@
-/* Reads what follows the columns: options from a list, and partitions. */
+#include "sql/table_options.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "sql/table_int.h"
+#include "sql/expression.h"
 
 /* Reads an engine. The list contains engines that store their own rows in the server's own
  * directories. */

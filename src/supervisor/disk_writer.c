@@ -12,6 +12,7 @@
 #include "base/js.h"
 #include "base/machine.h"
 #include "base/number.h"
+#include "notify/incident.h"
 #include "notify/queue.h"
 #include "page/site.h"
 #include "store/history.h"

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "base/steps.h"
+#include "notify/incident.h"
 #include "notify/outbox.h"
 #include "notify/queue.h"
 #include "supervisor/condition_words.h"

@@ -41,6 +41,7 @@
 #include "actions/context.h"
 #include "base/worker.h"
 #include "supervisor/condition_words.h"
+#include "watch/condition.h"
 #include "watch/explain.h"
 #include "watch/guard.h"
 

@@ -1,4 +1,4 @@
-#include "watch/guard.h"
+#include "watch/condition.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "offsite/age.h"
+#include "offsite/age_keys.h"
+#include "offsite/age_read.h"
+#include "offsite/age_write.h"
 #include "scratch.h"
 
 #define PLAIN 140000u

@@ -9,7 +9,9 @@
 #include <cmocka.h>
 
 #include "dir_kit.h"
-#include "offsite/age.h"
+#include "offsite/age_keys.h"
+#include "offsite/age_read.h"
+#include "offsite/age_write.h"
 
 static const size_t sizes[] = {0, 1, 65535, 65536, 65537, 131072};
 #define SIZES (sizeof sizes / sizeof *sizes)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "guard_kit.h"
+#include "watch/condition.h"
 #include "watch/guard.h"
 
 #define STARTING GUARD_STARTING

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "dir_kit.h"
+#include "notify/incident.h"
 #include "notify/queue.h"
 
 static void test_open_and_close(void **state)

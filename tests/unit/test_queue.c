@@ -21,6 +21,7 @@
 #include "dir_kit.h"
 #include "fake_clock.h"
 #include "notify/alert.h"
+#include "notify/incident.h"
 #include "notify/queue.h"
 #include "open_kit.h"
 #include "store/signature.h"

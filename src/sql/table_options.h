@@ -1,18 +1,9 @@
-/* Internals of the parser of table definitions. */
-#ifndef WK_SQL_TABLE_INT_H
-#define WK_SQL_TABLE_INT_H
+/* Reads what follows the columns: options from a list, and partitions. */
+#ifndef WK_SQL_TABLE_OPTIONS_H
+#define WK_SQL_TABLE_OPTIONS_H
 
 #include "sql/reader.h"
 #include "sql/table.h"
-
-/* Reads a literal with its sign and character set. */
-void expression_literal(struct reader *r, struct buf *out);
-/* Reads "( … )" of listed words, functions and operators. */
-void expression_read(struct reader *r, struct buf *out);
-/* Reads the part after DEFAULT. */
-void expression_default(struct reader *r, struct buf *out);
-/* Reads CURRENT_TIMESTAMP, with or without digits. */
-void expression_now(struct reader *r, struct buf *out);
 
 /* Reads DISK, MEMORY or DEFAULT. */
 void options_storage(struct reader *r, struct buf *out);

@@ -1,12 +1,20 @@
-/* Shared by the files of age.h: the cryptography, and the format's numbers. */
-#ifndef WK_OFFSITE_AGE_INT_H
-#define WK_OFFSITE_AGE_INT_H
+/* The cryptography of age v1 (c2sp.org/age). All primitives are libcrypto's; only their order is
+ * ours. The format was chosen because a copy must be readable without worldkeeper: `age -d` reads
+ * it.
+ *
+ * - X25519 agrees on a key with a recipient whose secret half is not on this machine, so the
+ *   machine that writes cannot read.
+ * - HKDF derives separate keys for wrapping, header and payload.
+ * - ChaCha20-Poly1305 makes each chunk and its position tamper-proof. */
+#ifndef WK_OFFSITE_AGE_CRYPTO_H
+#define WK_OFFSITE_AGE_CRYPTO_H
 
 #include <stdbool.h>
 
 #include "base/text.h"
 #include "offsite/age.h"
 
+/* The format's texts and numbers. */
 #define AGE_VERSION "age-encryption.org/v1\n"
 #define AGE_STANZA "-> X25519 "
 #define AGE_MAC "---"

@@ -1,0 +1,26 @@
+/* The server restart that enables the binary log.
+ *
+ * The restart empties all MEMORY tables of the server. So each schema that has some must belong to
+ * a world that is up. All writes are blocked from the last dump until the server stops, so that
+ * this dump has everything that was acknowledged before. */
+#ifndef WK_SETUP_RESTART_H
+#define WK_SETUP_RESTART_H
+
+#include "setup/world.h"
+
+/* Returns true if the written options take effect only with a server restart. */
+bool restart_needed(const struct world *w);
+/* Asks, with the other questions, whether the server is to be restarted at the end. */
+int restart_ask(struct world *w, struct err *e);
+/* Restarts the server if that was agreed, without losing a row that was acknowledged before, and
+ * waits until each world is up and followed. */
+int restart_server(struct setup *s, struct err *e);
+/* Returns the systemd service of the server, if systemd started it on this machine; NULL: not
+ * known. The caller frees it. */
+char *restart_service(const struct setup *s);
+
+/* Return whether the world is UP, or in another state, by its supervisor's answer, or by the last
+ * published status. */
+bool world_is(const struct config *cfg, const char *state);
+
+#endif
