@@ -236,6 +236,27 @@ static int follow_list_tables(struct follower *f, struct err *e)
     return 0;
 }
 
+/* Adds the tables that the newest dump has but the server does not: a table that was dropped before
+ * it was listed, in a part of the log that was not read yet, must be known for its DROP to be
+ * recognized. Their columns are not known. */
+static void add_dropped(struct follower *f)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
+    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
+    size_t listed = f->tables.count;
+    for (size_t i = 0; newest && i < newest->m.table_count; i++) {
+        const struct manifest_table *t = &newest->m.tables[i];
+        const struct db_tables then = {.list = f->tables.list, .count = listed};
+        if (strcasecmp(t->engine, "MEMORY") != 0 || db_table_find(&then, t->name))
+            continue;
+        f->tables.list = xrealloc(f->tables.list, (f->tables.count + 1) * sizeof *f->tables.list);
+        f->tables.list[f->tables.count++] = (struct db_table){
+            .name = xstrdup(t->name), .engine = xstrdup(t->engine), .memory = true};
+    }
+    db_tables_sort(&f->tables);
+}
+
 /* ---- the marker ---- */
 
 /* Chooses a random first number, because the log also contains markers of earlier followers,
@@ -375,7 +396,7 @@ static int judge_mark(struct follower *f, struct err *e)
 {
     struct db_sentinel now;
     if (db_sentinel_read(f->db, f->a->cfg->schema, f->a->cfg->sentinel, &now, e) < 0)
-        return -1;
+        return db_table_missing(e) ? 0 : -1; /* dropped since: the log will show how */
     bool ours = strcmp(now.nonce, f->swap_nonce) == 0 && strcmp(f->nonce, f->swap_nonce) != 0;
     if (!ours)
         send_packet(f, FOLLOW_GAP, f->swap, sizeof *f->swap);
@@ -505,6 +526,11 @@ static int follow_tick(struct follower *f, struct err *e)
     f->written_at[f->written % MARKERS] = clock_mono();
     int rc = db_sentinel_mark(f->db, c->schema, c->sentinel, f->written, e);
     f->answered = clock_mono();
+    if (rc < 0 && db_table_missing(e)) { /* it was dropped: the log, which is read on, shows how */
+        f->written--;
+        f->end.file[0] = '\0'; /* without a marker, reaching the end proves nothing */
+        return 0;
+    }
     return rc;
 }
 
@@ -698,6 +724,16 @@ static bool is_missed(struct follower *f, const struct change *c)
     return missed;
 }
 
+/* Returns whether the gap only says that changed rows of a dropped table cannot be decoded here
+ * (add_dropped()). Without segments nothing is missing: a restore reads the log itself, with the
+ * dump's definition. */
+static bool is_only_unread(const struct follower *f, const struct change *c)
+{
+    const struct statement_scope *s = c->scope;
+    return !f->keep && !c->deed && s && s->count == 1 && s->tables[0].deed == SCOPE_ARRIVED &&
+           s->tables[0].table && s->tables[0].table->column_count == 0;
+}
+
 static int follow_take_gap(struct follower *f, const struct change *c)
 {
     struct change gap = *c;
@@ -816,7 +852,7 @@ static int follow_take(void *arg, const struct change *c)
         f->list_again |= c->definitions;
         /* A crash can leave a restore's table swap incomplete. The next restore undoes it by
          * renaming the tables back, which is not a gap. */
-        if (f->lost && strstr(c->why, DB_OWN_PREFIX))
+        if ((f->lost && strstr(c->why, DB_OWN_PREFIX)) || is_only_unread(f, c))
             return 0;
         return follow_take_gap(f, c);
     case CHANGE_CREATED:
@@ -947,21 +983,40 @@ static int follow_begin(struct follower *f, struct err *e)
     return 0;
 }
 
+/* Sets the schema's name as the server spells it. If the schema was dropped, the newest dump knows
+ * it. */
+static int set_schema(struct follower *f, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
+    if (f->schema || e->cls != ERR_REFUSED)
+        return f->schema ? 0 : -1;
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
+    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
+    f->schema = newest ? xstrdup(newest->m.schema) : NULL;
+    return newest ? 0 : -1;
+}
+
+/* What was dropped before this worker began is still in the log, and is reported when it is read.
+ * Therefore neither the schema nor the sentinel needs to exist. */
 static int follow_prepare(struct follower *f, struct err *e)
 {
     struct db_sentinel now;
-    f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
-    if (!f->schema || first_marker(f, e) < 0)
+    if (set_schema(f, e) < 0 || first_marker(f, e) < 0)
         return -1;
     /* The world at the position where reading begins: the dump's, or the current one if there is
      * none. */
     memcpy(f->nonce, f->a->nonce, sizeof f->nonce);
     if (!f->nonce[0]) {
-        if (db_sentinel_read(f->db, f->schema, f->a->cfg->sentinel, &now, e) < 0)
+        if (db_sentinel_read(f->db, f->schema, f->a->cfg->sentinel, &now, e) < 0 &&
+            !db_table_missing(e))
             return -1;
         memcpy(f->nonce, now.nonce, sizeof f->nonce);
     }
-    if (follow_list_tables(f, e) < 0 || open_keep(f, e) < 0 || follow_begin(f, e) < 0)
+    if (follow_list_tables(f, e) < 0)
+        return -1;
+    add_dropped(f);
+    if (open_keep(f, e) < 0 || follow_begin(f, e) < 0)
         return -1;
     names_free(&f->newcomers); /* in the first list all tables are new */
     f->decode = decode_new(&f->world, &f->from.point, true, follow_take, f);
@@ -982,6 +1037,7 @@ static int follow_follow(struct follower *f, struct err *e)
         return -1;
     if (!yes)
         return 0;
+    fault_point("journal.connected");
     if (follow_prepare(f, e) < 0)
         return -1;
     int got;

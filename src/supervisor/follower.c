@@ -932,9 +932,18 @@ static void check_lag(struct world *w, mono_t now)
                     text_duration(limit, l));
 }
 
+/* Returns whether the log is worth reading: the world is up, or something removed it from a server
+ * that was not restarted. Only the log names the statement that did it. */
+static bool is_to_be_read(const struct world *w)
+{
+    const struct guard *g = &w->guard;
+    return g->state == GUARD_UP ||
+           (g->state == GUARD_WAITING && g->cause == CAUSE_MISSING && w->a->state.gone_at.ms == 0);
+}
+
 static void follower_timers(struct world *w, mono_t now)
 {
-    bool wants = w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
+    bool wants = w->cfg->journal != JOURNAL_OFF && is_to_be_read(w) && !w->stopping;
     if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is not a failure */
         w->state_dirty |= w->a->state.followed;
         w->a->state.followed = false;
@@ -950,7 +959,7 @@ static void follower_timers(struct world *w, mono_t now)
         follower.next_start = now;
     else if (!follower.worker.pid && mono_reached(now, follower.next_start))
         start_worker(w, now);
-    if (wants)
+    if (wants && w->guard.state == GUARD_UP) /* without its sentinel no marker can be written */
         check_lag(w, now);
 }
 

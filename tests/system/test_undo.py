@@ -535,6 +535,27 @@ def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, m
         assert_same(of(before, table), of(after, table), mistake)
 
 
+@pytest.mark.parametrize("point", ["journal.connected", "journal.marker"])
+def test_a_dropped_database_is_told_by_a_follower_that_finds_it_gone(undo, smtp, point):
+    """It has just begun: whether it lists the tables or writes its first marker, they are there no more."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
+    world = keeper.world
+    play(world)
+    before = tables(world)
+    next_second(keeper.server)
+    keeper.start(fault=f"{point}#1=stop")
+    follower = wait_stopped(keeper, point)
+    world.sql(f"DROP DATABASE {ident(world.schema)}")
+    keeper.wait(lambda: keeper.status().get("state") == "WAITING", "what the probe finds")
+    go_on(follower)
+    mail = smtp.wait(lambda m: "DATABASE DROPPED" in m.subject)[0]
+    command = next(c for c in pasted(mail) if "--at 20" in c)
+    assert "as it was just before" in one_line(mail), mail.text
+    keeper.ok(*shlex.split(command)[3:])
+    assert_same(before, tables(world), "the world")
+    assert not [m for m in smtp.mails if "journal is not followed" in one_line(m)], [m.subject for m in smtp.mails]
+
+
 def test_the_mail_about_lost_rows_has_the_figures_in_its_subject(undo, smtp):
     """A DELETE without WHERE, and the command as a line of its own."""
     keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
