@@ -573,18 +573,6 @@ static const struct {
     {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
 };
 
-/* Shows the time in UTC, as in the records, so that the histories of two machines can be
- * compared. */
-static void at_cell(struct buf *b, const json_t *o)
-{
-    char text[32];
-    js_copy(o, "at", text, sizeof text);
-    text[strcspn(text, ".")] = '\0';
-    if (strchr(text, 'T'))
-        *strchr(text, 'T') = ' ';
-    text_clean(b, text, sizeof text);
-}
-
 static void what_cell(struct buf *b, const json_t *o)
 {
     SCOPED(buf_free) struct buf what = {0};
@@ -608,7 +596,7 @@ static void what_cell(struct buf *b, const json_t *o)
 
 static void show_history(const json_t *o)
 {
-    static const struct column columns[] = {{"AT (UTC)", NULL, at_cell, false},
+    static const struct column columns[] = {{"AT", "{at:t}", NULL, false},
                                             {"KIND", "{kind}", NULL, false},
                                             {"WHAT", NULL, what_cell, false}};
     /* A state that is only measured again is left out here; the JSON has it. */

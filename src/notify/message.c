@@ -13,9 +13,8 @@
 #define CHAT_FIELD_MAX 400 /* bytes of one field in a chat message */
 #define COMMAND_MAX 2000
 #define COMMANDS_MAX 2
-#define FACTS_MAX 40
 #define FACT_MAX 200
-#define LABEL_MAX 24 /* maximum columns of aligned labels */
+#define LABEL_WIDTH 13 /* columns of "What happened", the longest label */
 
 void request_result_free(struct request_result *r)
 {
@@ -179,56 +178,49 @@ void message_subject(struct buf *out, const struct message *m)
     buf_printf(out, "%s%s", s.p, suffix);
 }
 
-/* Appends a fact's value as one line of valid UTF-8. */
-static void fact_value(struct buf *out, const json_t *v)
+/* The facts of a restore that people read, with the words for them; programs get all facts as they
+ * are named in the status. The sentences before them say what was lost and what was set aside. */
+static const struct shown_fact {
+    const char *key, *label;
+    enum { FACT_TEXT, FACT_COUNT, FACT_SECONDS } form;
+} shown_facts[] = {
+    {"restored_to", "World as of", FACT_TEXT},
+    {"outage_seconds", "Was down for", FACT_SECONDS},
+    {"seconds", "Restore took", FACT_SECONDS},
+    {"dump", "From dump", FACT_TEXT},
+    {"journal_changes", "With changes", FACT_COUNT},
+    {"journal_gap", "Not beyond", FACT_TEXT},
+    {"rows", "Rows", FACT_COUNT},
+    {"only", "Tables", FACT_TEXT},
+};
+
+/* Appends a fact's value as one line of valid UTF-8; nothing if it is unknown or empty. */
+static void fact_value(struct buf *out, const json_t *facts, const struct shown_fact *f)
 {
-    if (json_is_string(v)) {
-        text_clean(out, json_string_value(v), FACT_MAX);
+    const json_t *v = json_object_get(facts, f->key);
+    double n = json_number_value(v);
+    char t[TEXT_SHORT];
+    if (f->form == FACT_TEXT)
+        text_clean(out, json_string_value(v) ? json_string_value(v) : "", FACT_MAX);
+    else if (!json_is_number(v) || n < 0 || n >= 1e12)
         return;
-    }
-    if (json_is_boolean(v)) {
-        buf_adds(out, json_is_true(v) ? "yes" : "no");
-        return;
-    }
-    SCOPED(xfree) char *s = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-    text_clean(out, s ? s : "", FACT_MAX);
+    else if (f->form == FACT_COUNT)
+        buf_adds(out, text_count((uint64_t)n, t));
+    else
+        buf_adds(out, text_duration((int64_t)(n * 1000), t));
 }
 
-static size_t label_width(const json_t *facts)
+static void message_add_row(struct buf *out, const char *label, const char *value)
 {
-    const char *key;
-    json_t *v;
-    size_t width = strlen("What happened"), seen = 0;
-    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
-    {
-        size_t n = text_units(key, false);
-        if (n > width && n <= LABEL_MAX)
-            width = n;
-        if (++seen == FACTS_MAX)
-            break;
-    }
-    return width;
+    buf_printf(out, "%-*s  %s\n", LABEL_WIDTH, label, value);
 }
 
-static void message_add_row(struct buf *out, size_t width, const char *label, const char *value)
-{
-    size_t n = text_units(label, false);
-    buf_printf(out, "%s%*s  %s\n", label, n < width ? (int)(width - n) : 0, "", value);
-}
-
-static void field_row(struct buf *out, size_t width, const char *label, const json_t *alert,
-                      const char *key)
+static void field_row(struct buf *out, const char *label, const json_t *alert, const char *key)
 {
     SCOPED(buf_free) struct buf v = {0};
     message_field(&v, alert, key, FIELD_MAX);
     if (v.len)
-        message_add_row(out, width, label, v.p);
-}
-
-/* Returns whether a value is unknown or empty. Such values are not shown. */
-static bool message_is_empty(const json_t *v)
-{
-    return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
+        message_add_row(out, label, v.p);
 }
 
 /* Reads command `i` of an alert and its description, both complete and cleaned. Returns false if
@@ -253,17 +245,17 @@ static const char *advice_key(const json_t *a)
 
 /* Adds the steps. Each command has its own line, so that a triple click selects it; the line above
  * says what it does. */
-static void add_todo(struct buf *out, size_t width, const json_t *a)
+static void add_todo(struct buf *out, const json_t *a)
 {
     size_t before = out->len;
-    field_row(out, width, "To do", a, advice_key(a));
+    field_row(out, "To do", a, advice_key(a));
     for (size_t i = 0; i < COMMANDS_MAX; i++) {
         SCOPED(buf_free) struct buf does = {0}, command = {0};
         if (!command_at(a, i, &does, &command))
             break;
         if (does.len) {
             buf_addc(&does, ':');
-            message_add_row(out, width, out->len == before ? "To do" : "", does.p);
+            message_add_row(out, out->len == before ? "To do" : "", does.p);
         } else if (out->len == before) {
             buf_adds(out, "To do\n");
         }
@@ -271,11 +263,10 @@ static void add_todo(struct buf *out, size_t width, const json_t *a)
     }
 }
 
-static void add_fields(struct buf *out, size_t width, const json_t *a,
-                       const char *const fields[][2])
+static void add_fields(struct buf *out, const json_t *a, const char *const fields[][2])
 {
     for (size_t i = 0; fields[i][0]; i++)
-        field_row(out, width, fields[i][0], a, fields[i][1]);
+        field_row(out, fields[i][0], a, fields[i][1]);
 }
 
 /* Adds the time in UTC, in the format of --at. The local time of the machine that wrote the alert
@@ -300,43 +291,34 @@ static void add_full(struct buf *out, const json_t *a)
     static const char *const then[][2] = {{"World", "world"}, {"Host", "host"}, {NULL, NULL}};
     static const char *const last[][2] = {{"Event", "event"}, {NULL, NULL}};
     const json_t *facts = json_object_get(a, "facts"), *earlier = json_object_get(a, "earlier");
-    size_t width = label_width(facts);
-    add_fields(out, width, a, first);
-    add_todo(out, width, a);
-    add_fields(out, width, a, next);
+    add_fields(out, a, first);
+    add_todo(out, a);
+    add_fields(out, a, next);
     if (json_is_object(earlier)) { /* an earlier alert that was not sent separately */
         SCOPED(buf_free) struct buf v = {0};
         message_field(&v, earlier, "at", 32);
         buf_adds(&v, "  ");
         message_field(&v, earlier, "what", FIELD_MAX);
-        message_add_row(out, width, "Before", v.p);
+        message_add_row(out, "Before", v.p);
     }
     buf_addc(out, '\n');
-    add_fields(out, width, a, then);
+    add_fields(out, a, then);
     SCOPED(buf_free) struct buf time = {0};
     add_time(&time, a);
     if (time.len)
-        message_add_row(out, width, "Time", time.p);
-    add_fields(out, width, a, last);
+        message_add_row(out, "Time", time.p);
+    add_fields(out, a, last);
     if (strcmp(js_text(a, "kind"), "new") != 0)
-        field_row(out, width, "Kind", a, "kind");
-    if (json_object_size(facts) > 0) {
-        buf_addc(out, '\n');
-        const char *key;
-        json_t *v;
-        size_t seen = 0;
-        json_object_foreach((json_t *)(uintptr_t)facts, key, v)
-        {
-            if (message_is_empty(v))
-                continue;
-            SCOPED(buf_free) struct buf label = {0}, value = {0};
-            text_clean(&label, key, 40);
-            fact_value(&value, v);
-            message_add_row(out, width, label.p, value.p);
-            if (++seen == FACTS_MAX)
-                break;
-        }
+        field_row(out, "Kind", a, "kind");
+    SCOPED(buf_free) struct buf figures = {0};
+    for (size_t i = 0; i < sizeof shown_facts / sizeof *shown_facts; i++) {
+        SCOPED(buf_free) struct buf value = {0};
+        fact_value(&value, facts, &shown_facts[i]);
+        if (value.len)
+            message_add_row(&figures, shown_facts[i].label, value.p);
     }
+    if (figures.len)
+        buf_printf(out, "\n%s", figures.p);
 }
 
 static void add_brief(struct buf *out, const json_t *a)
@@ -477,19 +459,12 @@ void message_chat(struct buf *out, const struct message *m, size_t max)
     /* The other alerts get a third of the room. */
     size_t room = text_units(out->p, true) + (folded ? max / 6 : max);
     const json_t *facts = json_object_get(a, "facts");
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
-    {
-        if (message_is_empty(v))
-            continue;
-        SCOPED(buf_free) struct buf line = {0};
-        text_clean(&line, key, 40);
-        buf_adds(&line, ": ");
-        fact_value(&line, v);
-        bool fits = chat_line(out, room < max ? room : max, "", line.p);
-        if (!fits)
-            break;
+    bool fits = true;
+    for (size_t i = 0; i < sizeof shown_facts / sizeof *shown_facts && fits; i++) {
+        SCOPED(buf_free) struct buf line = {0}, value = {0};
+        fact_value(&value, facts, &shown_facts[i]);
+        buf_printf(&line, "%s: %s", shown_facts[i].label, value.len ? value.p : "");
+        fits = !value.len || chat_line(out, room < max ? room : max, "", line.p);
     }
     if (folded)
         chat_others(out, max, m);

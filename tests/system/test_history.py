@@ -141,7 +141,9 @@ def test_each_kind_on_the_terminal(keeper):
     at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     with open(file_of(keeper), "w", encoding="utf-8") as f:
         f.writelines(json.dumps({"at": at, **record}) + "\n" for record, _ in said)
-    shown = [line[21:] for line in keeper.ok("--history").out.splitlines()[1:-1]]
+    lines = keeper.ok("--history").out.splitlines()[1:-1]
+    assert {line[:22] for line in lines} == {at[:19] + "Z  "}, "the form of mails, pages and --at"
+    shown = [line[22:] for line in lines]
     assert shown == [f"{record['kind']:10}  {text}" for record, text in said]
 
 

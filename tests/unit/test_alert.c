@@ -32,8 +32,10 @@ static json_t *make(const char *what, const char *kind)
                       .what = what,
                       .doing = "probing every second",
                       .todo = "nothing"};
-    a.facts = json_pack("{s:s, s:i, s:b, s:n, s:s}", "dump", "s8-000002-00000043", "rows", 50000,
-                        "whole", 1, "lost_seconds", "conflict_file", "");
+    a.facts = json_pack("{s:s, s:i, s:b, s:n, s:s, s:f, s:{s:i, s:s, s:s}}", "dump",
+                        "s8-000002-00000043", "rows", 50000, "whole", 1, "lost_seconds",
+                        "conflict_file", "", "outage_seconds", 4.2, "journal", "changes", 1031,
+                        "nonce", "0a8d", "gap", "");
     json_t *j = alert_compose(config(), &a, (wall_t){1769903999000});
     json_decref(a.facts);
     return j;
@@ -244,9 +246,10 @@ static void test_text(void **state)
                              "Time           2026-01-31T23:59:59Z\n"
                              "Event          restored\n"
                              "\n"
-                             "dump           s8-000002-00000043\n"
-                             "rows           50000\n"
-                             "whole          yes\n");
+                             "Was down for   4.2 s\n"
+                             "From dump      s8-000002-00000043\n"
+                             "With changes   1,031\n"
+                             "Rows           50,000\n");
     buf_free(&b);
     json_decref(list);
 }
