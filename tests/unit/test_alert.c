@@ -32,10 +32,10 @@ static json_t *make(const char *what, const char *kind)
                       .what = what,
                       .doing = "probing every second",
                       .todo = "nothing"};
-    a.facts = json_pack("{s:s, s:i, s:b, s:n, s:s, s:f, s:{s:i, s:s, s:s}}", "dump",
-                        "s8-000002-00000043", "rows", 50000, "whole", 1, "lost_seconds",
-                        "conflict_file", "", "outage_seconds", 4.2, "journal", "changes", 1031,
-                        "nonce", "0a8d", "gap", "");
+    a.facts =
+        json_pack("{s:s, s:i, s:b, s:n, s:s, s:f, s:{s:i, s:s, s:s}}", "dump", "s8-000002-00000043",
+                  "rows", 50000, "whole", 1, "lost_seconds", "conflict_file", "", "outage_seconds",
+                  4.2, "journal", "changes", 1031, "nonce", "0a8d", "gap", "");
     json_t *j = alert_compose(config(), &a, (wall_t){1769903999000});
     json_decref(a.facts);
     return j;
