@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/js.h"
 #include "base/steps.h"
 #include "notify/mail.h"
 #include "notify/message.h"
@@ -51,6 +52,11 @@ int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch)
 bool alert_wanted(const struct config *c, unsigned event)
 {
     return (c->alert_events & event) && config_any_channel(c);
+}
+
+bool alert_is_expected(const json_t *alert)
+{
+    return js_flag(alert, "expected");
 }
 
 /* Composing */
@@ -173,6 +179,8 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
     json_object_set_new(j, "event", json_string(event ? event : "test"));
     json_object_set_new(j, "kind", clean_json(a->kind ? a->kind : "new", 20));
     json_object_set_new(j, "urgent", json_boolean(a->urgent));
+    if (a->expected)
+        json_object_set_new(j, "expected", json_true());
     json_object_set_new(j, "world", clean_json(c->name, 64));
     json_object_set_new(j, "host", clean_json(host, 255));
     json_object_set_new(j, "at", json_string(text_utc(now, at)));

@@ -32,6 +32,9 @@ enum alert_channel {
 /* "smtp", "webhook", "webhook.NAME", "heartbeat"; valid as long as the config. */
 const char *alert_channel_name(const struct config *c, enum alert_channel ch);
 bool alert_channel_on(const struct config *c, enum alert_channel ch);
+/* Returns true for an end that the mail before it announced. Only webhooks get it, to close what
+ * they opened. */
+bool alert_is_expected(const json_t *alert);
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch); /* ms of a request */
 /* Returns whether any channel is on and the event (an EVENT_ bit) is listed in [alert] events. */
 bool alert_wanted(const struct config *c, unsigned event);
@@ -47,6 +50,7 @@ struct alert {
     const char *exposure; /* what a loss now would cost; NULL: not included */
     const char *incident; /* id of its incident's first alert; NULL: this is the first one */
     bool urgent;          /* not delayed by pacing */
+    bool expected;        /* an end that the alert before it announced: no mail */
     json_t *earlier;      /* an alert that was not sent separately (taken), or NULL */
     json_t *facts; /* further figures (object, borrowed) or NULL; shown in the object's order */
 };

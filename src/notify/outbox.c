@@ -51,7 +51,7 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
     }
     struct outbox_alert *a = outbox_insert(o, o->count, alert);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
-        a->done[ch] = !alert_channel_on(c, ch);
+        a->done[ch] = !alert_channel_on(c, ch) || (ch == ALERT_SMTP && alert_is_expected(alert));
 }
 
 void outbox_add_stored(struct outbox *o, json_t *alert, uint64_t number,

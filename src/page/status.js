@@ -3,7 +3,6 @@
 "use strict";
 (function () {
   var SVG = "http://www.w3.org/2000/svg", DAY = 86400000, history = null, said = "", looked = 0;
-  var WIDE = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
   var DOWN = ["suspect", "waiting", "lost", "restoring"];
   var SAY = { // after the cause, which the status has in words
     UP: "The world is up.", SUSPECT: "Nothing is decided yet.", LOST: "A restore begins.", RESTORING: "Players wait until it is done.",
@@ -28,8 +27,12 @@
   function fill(parent, children) {
     parent.replaceChildren.apply(parent, children);
   }
-  function time(text) {
-    return text ? new Date(text).toLocaleString(undefined, WIDE) : "unknown";
+  function time(text) { // in the form of mails, terminal and --at
+    return text ? new Date(text).toISOString().slice(0, 19) + "Z" : "unknown";
+  }
+  function looked_at(now) { // with the reader's own clock, where that is another one
+    var own = new Date(now).getTimezoneOffset() ? ", " + new Date(now).toLocaleTimeString(undefined, { timeZoneName: "short" }) + " here" : "";
+    set("updated-line", "Looked at " + time(now) + own + ".");
   }
   function number(n) { return typeof n === "number" ? n.toLocaleString() : "unknown"; }
   function span(s) {
@@ -98,7 +101,11 @@
   function conflictRows(n) { return n.conflict_rows > 0 ? number(n.conflict_rows) + (n.conflict_rows === 1 ? " row" : " rows") : "rows"; }
   function fact(name, text) {
     var div = make("div");
-    div.append(make("dt", name), make("dd", text));
+    var dd = make("dd");
+    text.split(/(\d{4}-\d\d-\d\dT[\d:]{8}Z)/).forEach(function (part, i) { // a time is not broken at its hyphens
+      dd.append(i % 2 ? make("span", part, "moment") : part);
+    });
+    div.append(make("dt", name), dd);
     return div;
   }
   function facts(s) {
@@ -134,7 +141,7 @@
     todo(s.todo, s.command);
     at("since").dateTime = s.since;
     set("since", time(s.since));
-    set("updated-line", "Looked at " + time(now) + ".");
+    looked_at(now);
     set("pause", s.pause_until ? "Planned work, until " + time(s.pause_until) + "." : "");
     running(s.running);
     conditions(s.troubles);
@@ -142,7 +149,7 @@
   }
   function dead(s) {
     headline("UNKNOWN", SAY.UNKNOWN + (s ? " Last word, at " + time(s.updated) + ": " + s.state + "." : ""));
-    set("updated-line", "Looked at " + time(Date.now()) + ".");
+    looked_at(Date.now());
     set("pause", "");
     set("detail", "");
     todo("See whether the supervisor runs.", "systemctl status 'worldkeeper@*'");
@@ -227,11 +234,11 @@
     }));
   }
 
-  // ---- charts ----
+  // ---- charts, in UTC like all times of this page ----
   // Drawn for the width that there is, so that its text stays text. The values stand in a table below, for who cannot point.
   var LEFT = 64, RIGHT = 8, TOP = 8, HIGH = 120, BOTTOM = 20;
-  function day(ms) { return new Date(ms).toLocaleString(undefined, { month: "short", day: "numeric" }); }
-  function clock(ms) { return new Date(ms).toLocaleString(undefined, { hour: "2-digit", minute: "2-digit" }); }
+  function day(ms) { return new Date(ms).toLocaleString(undefined, { month: "short", day: "numeric", timeZone: "UTC" }); }
+  function clock(ms) { return new Date(ms).toLocaleString(undefined, { hour: "2-digit", minute: "2-digit", timeZone: "UTC" }); }
   // A step of 1, 2 or 5 in the unit that is shown, for at most four lines.
   function step(range, unit) {
     var raw = range / 4 / unit, power = Math.pow(10, Math.floor(Math.log10(raw))), part = raw / power;
@@ -244,12 +251,12 @@
     return ticks;
   }
   function byteUnit(n) { var u = 1; while (n / u >= 1024) { u *= 1024; } return u; }
-  // Whole days or hours of the reader's clock, at most six.
+  // Whole days or hours, at most six.
   function moments(from, to) {
     var hours = [1, 2, 3, 6, 12, 24, 48, 72, 96, 168].filter(function (h) { return (to - from) / 3600000 / h <= 6; })[0] || 336;
     var t = new Date(from), list = [];
-    t.setHours(0, 0, 0, 0);
-    for (; t.getTime() <= to; t.setHours(t.getHours() + hours)) { if (t.getTime() >= from) { list.push(t.getTime()); } }
+    t.setUTCHours(0, 0, 0, 0);
+    for (; t.getTime() <= to; t.setUTCHours(t.getUTCHours() + hours)) { if (t.getTime() >= from) { list.push(t.getTime()); } }
     return { list: list, say: hours < 24 ? clock : day };
   }
   function chart(name, list, key, show, unit) {

@@ -386,6 +386,17 @@ static bool given_up(const struct world *w)
            state_standby(&w->a->state, w->cfg);
 }
 
+/* Returns whether a restore of single tables runs, or has ended since the newest dump. */
+static bool restores_tables(const struct world *w)
+{
+    const struct manifest *newest = dumps_newest();
+    wall_t at;
+    bool runs = w->job == ACTION_RESTORE && w->swaps && w->guard.state == GUARD_UP;
+    return runs ||
+           (js_text(w->last_restore, "only")[0] && newest &&
+            text_utc_ms_parse(js_text(w->last_restore, "at"), &at) == 0 && at.ms > newest->at.ms);
+}
+
 /* Handles a gap. Changes before the gap can be restored from the last dump, changes after it from
  * the next one. `link` and gap->why end the sentence "the journal cannot go on…". */
 static void gap_found(struct world *w, const char *link, const struct follow_gap *gap, bool log)
@@ -404,7 +415,12 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
     wall_t moment = gap_moment(gap);
     keep_gap(w, gap, moment, log);
     gap_words(gap, moment, first, &doing);
-    if (gap->by_statement)
+    if (restores_tables(w) && (!gap->by_statement || strstr(gap->why, DB_OWN_PREFIX)))
+        notify_open_as(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL,
+                       "single tables were restored", doing.p, "nothing, when the dump is stored",
+                       "tables of the world were restored on request (--restore --table), and the "
+                       "journal cannot follow that; it continues from the next dump");
+    else if (gap->by_statement)
         report_statement(w, gap, first, doing.p);
     else /* an open gap keeps its key, because its text may say more than this one */
         notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, doing.p,
@@ -423,7 +439,7 @@ static void gap_reported(struct world *w, const struct follow_gap *gap)
     bool known = w->conditions[CONDITION_JOURNAL_GAP].on ||
                  (newest && db_binlog_pos_compare(&newest->end, &at) >= 0);
     if (!gap->earlier || !known)
-        gap_found(w, " behind", gap, false);
+        gap_found(w, " after", gap, false);
 }
 
 /* Ends the condition. A dump does not end the gap while the changes after the dump cannot be
@@ -501,7 +517,7 @@ static void follower_progressed(struct world *w, const struct follow_progress *r
         struct follow_gap gap = {.pos = r->pos};
         snprintf(gap.why, sizeof gap.why, "%s", why);
         snprintf(gap.file, sizeof gap.file, "%s", r->file);
-        gap_found(w, " behind", &gap, false);
+        gap_found(w, " after", &gap, false);
     }
     bool settled = mono_since(now, follower.worker.started) >= SETTLED_MS;
     /* A worker that has begun can still fail at its first marker, for example on a read-only
@@ -596,7 +612,7 @@ static void follower_failed(struct world *w, const struct follow_failure *failur
         follower.files_failing = true;
     }
     if (log_ends) {
-        gap_found(w, " behind", &gap, true);
+        gap_found(w, " after", &gap, true);
         follower.position_lost = follower.log_broken = true; /* until the next dump is stored */
         follower.at.file[0] = '\0';
     }

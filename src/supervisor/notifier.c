@@ -37,6 +37,8 @@
 /* A restore that ends within this time causes one message, at its end, instead of two that wake the
  * same person. A longer delay would hide that the world is down while an operator can still act. */
 #define HOLD_MS fault_wait(60000)
+/* A condition that ends within this time, as its alert announced, causes no second mail. */
+#define EXPECTED_MS 60000
 /* Name of the incident for the world's own state. The incidents of conditions are named in
  * condition_words.c. */
 #define WORLD_INCIDENT "world"
@@ -206,7 +208,8 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         json_t *alert = packet_json(m, sizeof(struct disk_kept));
         bool waits[ALERT_CHANNELS];
         for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
-            waits[ch] = kept->waits[ch] && alert_channel_on(w->cfg, ch);
+            waits[ch] = kept->waits[ch] && alert_channel_on(w->cfg, ch) &&
+                        !(ch == ALERT_SMTP && alert_is_expected(alert));
         if (alert)
             outbox_add_stored(&notifier.outbox, alert, kept->number, waits);
     } else if (m->type == DISK_LOADED && packet_struct(m, sizeof(struct queue_kept))) {
@@ -358,6 +361,9 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
      * passes this line. */
     if (kind == GUARD_ALERT_NONE)
         return;
+    /* The mail about a dropped table promises the dump. That it was stored is no mail of its own. */
+    bool expected = !on && id == CONDITION_JOURNAL_GAP && t->key[0] &&
+                    clock_wall().ms - t->since.ms < EXPECTED_MS;
     t->on = on;
     t->notified = now;
     snprintf(t->key, sizeof t->key, "%s", n->key);
@@ -384,6 +390,7 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
                        .what = n->what,
                        .doing = n->doing,
                        .todo = n->todo,
+                       .expected = expected,
                        .urgent = kind != GUARD_ALERT_REMINDER};
     if (alert_wanted(w->cfg, event))
         notifier_send(w, name, notifier_compose(w, name, &al, on), event, !on);

@@ -61,6 +61,7 @@ static void probe_failed(struct prober *p, const struct err *e, struct observati
     o->error = e->num;
     snprintf(o->text, sizeof o->text, "%.500s", e->text);
     if (o->failed == VERDICT_MISSING) {
+        struct err why;
         /* The server reports a missing table only to an account that may see it, and error 1142 to
          * any other account. */
         SCOPED(db_tables_free) struct db_tables t = {0};
@@ -72,6 +73,12 @@ static void probe_failed(struct prober *p, const struct err *e, struct observati
             for (size_t i = 0; i < t.count; i++)
                 if (t.list[i].rows > 0)
                     o->schema_has_rows = true;
+            /* MariaDB reports only the table as missing. */
+            SCOPED(xfree) char *name = t.count ? NULL : db_schema_name(p->db, schema, &why);
+            if (!name && t.count == 0 && why.cls == ERR_REFUSED) {
+                o->schema_there = false;
+                o->error = DB_NO_SCHEMA;
+            }
         }
     }
     if (o->failed == VERDICT_MISSING || o->failed == VERDICT_DENIED)

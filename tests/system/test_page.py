@@ -14,6 +14,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 from wk.browser import Browser, Site
+from wk.follow import LOG, following
 from wk.keeper import ROOT, USER
 from wk.stores import account, answers, program
 from wk.util import DIE_WITH_US, end_process, free_port, tail, wait_for
@@ -86,6 +87,8 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
     keeper = make_keeper(make_world(on=victim), SETTINGS).init()
     keeper.start()
     keeper.dump()
+    for name in ("status.html", "history.json"):  # a request for a file that is not there yet is a complaint
+        page(keeper, name)
     browser, site = make_browser(keeper.status_dir)
     browser.look()
     browser.open(site.url + "status.html")
@@ -216,17 +219,22 @@ def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
     assert "check that disk\nreads it" in re.sub(r"\n+", "\n", browser.text("#conditions"))
     assert "only one value so far" in browser.js(f"({figure % 'Size'}).innerText")
     assert browser.js(f"({figure % 'Size'}).querySelector('svg')") is None
-    zone = "(UTC|GMT[-+:0-9]*|[A-Z]{3,5})"
+    form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # of mails, terminal and --at
     readout = f"({figure % 'Rows'}).querySelector('.readout').innerText"
     assert browser.js(readout) == "between 28,000 and 28,700"
     browser.js(f"(s => {{ const b = s.getBoundingClientRect(); s.dispatchEvent(new PointerEvent('pointermove', "
                f"{{clientX: b.right - 9, clientY: b.top + 9}})); }})(({figure % 'Rows'}).querySelector('svg'))")
-    assert re.fullmatch("28,000 at .*:.* " + zone, browser.js(readout)), browser.js(readout)
+    assert re.fullmatch("28,000 at " + form, browser.js(readout)), browser.js(readout)
     browser.js(f"({figure % 'Rows'}).querySelector('summary').click()")
     browser.wait(f"({figure % 'Rows'}).querySelectorAll('tr').length === 101")
     well(browser, site)
     for place in ("#since", "#incidents td", "#charts-note"):
-        assert re.search(zone, browser.text(place)), browser.text(place)
+        assert re.search(form, browser.text(place)), browser.text(place)
+    assert " here" not in browser.text("#updated-line")
+    browser.do("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    browser.open(site.url + "status.html")
+    browser.wait(r"/^Looked at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, .*:.* here\.$/.test(document.getElementById('updated-line').innerText)")
+    assert re.fullmatch(form, browser.text("#since")), browser.text("#since")
 
 
 def records(keeper):
@@ -266,6 +274,31 @@ def test_rows_of_players_in_a_conflict_file(make_world, make_keeper, victim, mak
     browser.wait("(t => t.includes('are being looked at') && !t.includes('Nothing was lost'))(document.body.innerText)")
     assert path not in page(keeper, "players.html") + page(keeper, "players.json")
     well(browser, site)
+
+
+def test_nothing_was_lost_names_its_event_and_goes_after_an_hour(make_world, make_keeper, make_server):
+    """Players read which outage it was about; the file is written anew when the hour is over, without another event."""
+    server = make_server(*LOG)
+    keeper = make_keeper(make_world(on=server), {"status": {"page": "yes"}, "journal": {"mode": "server"}}).init()
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    server.crash()
+    kept = keeper.wait(lambda: json.loads(page(keeper, "players.json"))["kept"], "what players are told")
+    restored = keeper.wait(lambda: keeper.status().get("last_restore"), "the restore")["at"]
+    assert kept == f"The world was restored at {restored[:19]}Z. Nothing was lost."
+    keeper.stop()
+    path = os.path.join(keeper.dumps_dir, "state.json")
+    with open(path, encoding="utf-8") as f:
+        state = json.load(f)
+    assert state["last_restore"]["at"] == restored
+    state["last_restore"]["at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 3600 + 20))
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(state, f)
+    keeper.start()
+    keeper.wait(lambda: keeper.state() == "UP" and keeper.status()["last_restore"]["at"] == state["last_restore"]["at"], "its state")
+    keeper.wait(lambda: json.loads(page(keeper, "players.json"))["kept"] == "", "an hour after it")
+    assert "Nothing was lost" not in page(keeper, "players.html")
 
 
 def page(keeper, name):

@@ -36,6 +36,20 @@ static void begin(struct outbox *o, enum alert_channel ch, const char *names, un
     buf_free(&got);
 }
 
+/* What the mail before it announced is no mail of its own; a webhook closes what it opened. */
+static void test_an_expected_end_is_no_mail(void **state)
+{
+    (void)state;
+    struct outbox o = {0};
+    json_t *end = named("end");
+    json_object_set_new(end, "expected", json_true());
+    add(&o, "a");
+    outbox_add(&o, kit_config(true, true), end);
+    assert_int_equal(outbox_waiting(&o, ALERT_SMTP), 1);
+    begin(&o, ALERT_WEBHOOK, "a end", 0);
+    kit_outbox_free(&o);
+}
+
 static void store(struct outbox *o, uint64_t number)
 {
     assert_non_null(outbox_next(o));
@@ -406,6 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partly_delivered),
         cmocka_unit_test(test_each_channel_gets_each_once),
+        cmocka_unit_test(test_an_expected_end_is_no_mail),
         cmocka_unit_test(test_channels_come_and_go),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_disk_gone),
