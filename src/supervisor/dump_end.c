@@ -54,8 +54,8 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
     if (json_array_size(shrunk) == 0) {
         if (!follower_loss_after(m))
             notify_over(w, CONDITION_SHRUNK,
-                        "the newest dump has not lost many rows again; those that were "
-                        "lost are back only if somebody restored them");
+                        "the newest dump has about as many rows as the one before it; "
+                        "lost rows are back only if somebody restored them");
         return;
     }
     if (only_dropped(w, json_array_get(shrunk, 0)))

@@ -100,13 +100,14 @@ static void words_down(const struct words_facts *f, struct words *out)
                    "no dump and no restore from here; as soon as the other one is gone this one "
                    "takes over",
                    "stop one of the two"},
-        denied = {"NOT PROTECTED, the server refuses worldkeeper",
-                  "the database server refuses worldkeeper, so that it is not known whether the "
-                  "world is there: ",
-                  "probing on; no dump, and nothing is restored on a refusal",
-                  "worldkeeper --check names the privilege or limit that is missing; if it finds "
-                  "none, the password was changed: SIGHUP (systemctl reload) makes this "
-                  "supervisor read it again"},
+        denied =
+            {"NOT PROTECTED, the server refuses worldkeeper",
+             "the database server refuses worldkeeper, so that it is not known whether the "
+             "world is there: ",
+             "probing on; no dump, and nothing is restored on a refusal",
+             "if the account's password was changed, let this supervisor read it again (systemctl "
+             "reload, or SIGHUP); this names the privilege or limit that is missing: "
+             "worldkeeper --check"},
         away = {"DOWN", "",
                 "probing until the server answers; the world is restored by itself when it comes "
                 "back empty",
@@ -326,7 +327,7 @@ static void words_recovered(const struct words_facts *f, struct words *out)
 {
     static const struct text same = {
         "BACK, nothing lost",
-        "the world is up again, in the same server process as before, so that nothing is lost: ",
+        "the world is up again, in the same server process as before, so that nothing is lost",
         "probing and dumping on", "nothing"};
     static const struct text other = {
         "BACK, loss unknown",
@@ -335,9 +336,12 @@ static void words_recovered(const struct words_facts *f, struct words *out)
     static const struct text let_in = {"PROTECTED again",
                                        "the server lets worldkeeper in again; the world was never "
                                        "away, in the same server process, "
-                                       "so that nothing is lost: ",
+                                       "so that nothing is lost",
                                        "probing and dumping on", "nothing"};
-    words_say(out, f->guard->reason, !f->same_world ? &other : f->refused ? &let_in : &same);
+    words_say(out, f->same_world ? "" : f->guard->reason,
+              !f->same_world ? &other
+              : f->refused   ? &let_in
+                             : &same);
     if (f->answer->alert_event == EVENT_SENTINEL)
         SET(out->headline, "PROTECTED again");
     if (f->answer->alert_event == EVENT_STANDBY)
