@@ -498,14 +498,21 @@ bool text_starts(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Reads a time. Only a Z may follow the part that `format` reads. */
+/* Returns true for the name of the local zone at that date (none: false), as mails print it after a local time. */
+static bool is_local_zone(const char *name, struct tm at)
+{
+    at.tm_isdst = -1;
+    return at.tm_mday > 0 && mktime(&at) != -1 && strcmp(name, at.tm_zone) == 0;
+}
+
+/* Reads a time. Only its zone may follow the part that `format` reads. */
 static bool text_read_time(const char *s, const char *format, struct tm *tm, bool *utc)
 {
     const char *end = strptime(s, format, tm);
     /* accepts the form of commands, and that of mails, pages and the terminal */
     size_t zone = !end ? 0 : *end == 'Z' ? 1 : text_starts(end, " UTC") ? 4 : 0;
     *utc = zone > 0;
-    return end && end[zone] == '\0';
+    return end && (end[zone] == '\0' || (*end == ' ' && is_local_zone(end + 1, *tm)));
 }
 
 static wall_t text_time_of(struct tm *tm, bool utc)

@@ -67,6 +67,8 @@ class Night:
             "status": {"page": "yes", "title": "Space Wars, world 8"}, "journal": {"mode": "follow"},
             "offsite": {**self.store.settings(), "plain": "yes"}, "drill": {"max_load": "10000%"},
             "retention": {"keep_last": 50}, **self.smtp.settings()})
+        environment = self.keeper.environment  # mails have the time of the machine beside UTC
+        self.keeper.environment = lambda fault=None, **more: environment(fault, **{"TZ": "Europe/Vienna", **more})
         self.keeper.init()
 
     def end(self):

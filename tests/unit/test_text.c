@@ -369,7 +369,11 @@ static void test_times(void **state)
     assert_int_equal(t.ms, INT64_C(1795285805000));
     assert_int_equal(text_time_parse("2026-11-21 18:30:05 UTC", now, &t), 0); /* as mails have it */
     assert_int_equal(t.ms, INT64_C(1795285805000));
-    assert_int_equal(text_time_parse("2026-11-21 18:30:05 CET", now, &t), -1);
+    assert_int_equal(text_time_parse("2026-11-21 19:30:05 CET", now, &t), 0);
+    assert_int_equal(t.ms, INT64_C(1795285805000));
+    assert_int_equal(text_time_parse("2026-11-21 19:30:05 CEST", now, &t), -1);
+    assert_int_equal(text_time_parse("2026-11-21 19:30:05 PST", now, &t), -1);
+    assert_int_equal(text_time_parse("19:30:05 CET", now, &t), -1);
     assert_int_equal(text_time_parse("18:30:05Z", now, &t), 0);
     assert_int_equal(t.ms, INT64_C(1795285805000));
 }
