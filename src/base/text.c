@@ -498,7 +498,8 @@ bool text_starts(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns true for the name of the local zone at that date (none: false), as mails print it after a local time. */
+/* Returns true for the name of the local zone at that date, as mails print it after a local time;
+ * false without a date. */
 static bool is_local_zone(const char *name, struct tm at)
 {
     at.tm_isdst = -1;

@@ -361,7 +361,7 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
      * passes this line. */
     if (kind == GUARD_ALERT_NONE)
         return;
-    /* The mail about a dropped table promises the dump. That it was stored is no mail of its own. */
+    /* The mail about a dropped table promises the dump. That it was stored is not another mail. */
     bool expected = !on && id == CONDITION_JOURNAL_GAP && t->key[0] &&
                     clock_wall().ms - t->since.ms < EXPECTED_MS;
     t->on = on;
