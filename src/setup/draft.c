@@ -47,11 +47,13 @@ char *draft_name(const char *schema)
  * them has this path. */
 char *draft_service(const char *cgroup)
 {
-    static const char slice[] = "/system.slice/", end[] = ".service";
+    /* From the root on: what any user may run is below /user.slice, where a unit may have any
+     * name. */
+    static const char slice[] = ":/system.slice/", end[] = ".service";
     const char *at = strstr(cgroup, slice);
     size_t n = at ? strcspn(at + strlen(slice), "/\n") : 0, m = strlen(end);
     const char *name = at ? at + strlen(slice) : NULL;
-    if (n <= m || strncmp(name + n - m, end, m) != 0)
+    if (n <= m || strncmp(name + n - m, end, m) != 0 || name[0] == '-')
         return NULL;
     for (size_t i = 0; i < n - m; i++) /* the name must be safe to type unquoted */
         if (!isalnum((unsigned char)name[i]) && !strchr("@_.-", name[i]))

@@ -813,7 +813,7 @@ static bool is_usual(struct world *w, const struct follow_emptied *e)
         if (strcmp(js_text(o, "table"), e->name) != 0 ||
             strcmp(js_text(o, "columns"), e->columns) != 0)
             continue;
-        usual = e->at.ms - js_number(o, "at", 0) < HABIT_MS;
+        usual = e->at.ms - js_moment(o, "at").ms < HABIT_MS;
         json_array_remove(list, i);
     }
     json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "table", e->name, "columns",

@@ -50,6 +50,8 @@ static void test_service(void **state)
         {"0::/system.slice/.service\n", NULL},
         {"0::/system.slice/docker-12.scope\n", NULL},
         {"0::/user.slice/user-0.slice/session-2.scope\n", NULL},
+        {"0::/user.slice/user-7.slice/user@7.service/system.slice/ssh.service\n", NULL},
+        {"0::/system.slice/--force.service\n", NULL},
         {"0::/\n", NULL},
         {"", NULL},
     };
