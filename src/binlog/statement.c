@@ -206,7 +206,7 @@ static bool own_name(const struct statement_world *world, struct words *w)
 }
 
 /* Returns true if the statement is a CREATE, ALTER or DROP TABLE that names only our shadow tables,
- * the sentinel and its lease table. */
+ * the sentinel and its lease table. A client may give a table such a name, and rename it later. */
 static bool about_our_own(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
@@ -216,8 +216,9 @@ static bool about_our_own(const struct statement_world *world, const char *sql, 
     if (!words_next_any(&w, "TABLE") || !words_skip(&w, "IF NOT EXISTS"))
         return false;
     bool own = own_name(world, &w);
-    while (own && drops && words_next(&w))
-        own = words_is(&w, ",") && words_next(&w) && own_name(world, &w);
+    while (own && words_next(&w))
+        own = drops ? words_is(&w, ",") && words_next(&w) && own_name(world, &w)
+                    : !words_any(&w, "RENAME EXCHANGE");
     return own;
 }
 

@@ -7,12 +7,30 @@
 
 #define INDEX_WORDS "INDEX KEY"
 
-/* Skips to the end or past the next comma outside of parentheses. Returns false if a parenthesis
- * is missing. */
+/* Skips the rest of a quoted text, whose first quote is in `w`. Returns false if its end depends on
+ * the SQL mode of the session, or is missing. */
+static bool skip_text(struct words *w)
+{
+    if (words_is(w, "'")) /* masking reduces a literal to two quotes */
+        return words_next_any(w, "'");
+    const char *after = words_skip_text(w->s - 1, w->end);
+    w->s = after ? after : w->end;
+    return after != NULL;
+}
+
+static bool begins_text(const struct words *w)
+{
+    return words_is(w, "'") || words_is(w, "\"");
+}
+
+/* Skips to the end or past the next comma outside of parentheses and texts, which may contain
+ * both. Returns false if a parenthesis is missing, or a text cannot be skipped. */
 static bool skip_clause(struct words *w)
 {
     int depth = 0;
     while (words_next(w)) {
+        if (words_is(w, "\\") || (begins_text(w) && !skip_text(w)))
+            return false;
         depth += words_is(w, "(");
         depth -= words_is(w, ")");
         if (depth == 0 && words_is(w, ","))
@@ -26,14 +44,7 @@ static bool take_value(struct words *w)
 {
     if (!words_next(w) || (words_is(w, "=") && !words_next(w)))
         return false;
-    if (words_is(w, "'")) /* masking reduces a literal to two quotes */
-        return words_next_any(w, "'");
-    if (words_is(w, "\"")) {
-        const char *close = memchr(w->s, '"', (size_t)(w->end - w->s));
-        w->s = close ? close + 1 : w->end;
-        return close != NULL;
-    }
-    return words_name(w);
+    return begins_text(w) ? skip_text(w) : words_name(w);
 }
 
 /* Returns true if an index other than the primary key is dropped. The primary key is needed to

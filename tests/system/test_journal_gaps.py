@@ -26,7 +26,8 @@ SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 # -- gaps --------------------------------------------------------------------------------------
 
 CHANGES = ["ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "RENAME TABLE mark TO mark2",
-           "SET SESSION binlog_format=STATEMENT"]
+           "SET SESSION binlog_format=STATEMENT",
+           'ALTER TABLE mark ADD KEY k (v) COMMENT "(", ADD w INT NOT NULL DEFAULT 3, ADD KEY l (v) COMMENT ")"']
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -265,11 +265,20 @@ static void test_changes(void **state)
         "alter table PLANETS add x int",
         "DROP TABLE `worldkeeper_tmp_new_000001`, planets",
         "RENAME TABLE planets TO x /* worldkeeper restored  */",
+        /* texts hide no clause behind them */
+        "ALTER TABLE planets ADD KEY k (a) COMMENT \"(\", DROP PRIMARY KEY, ADD KEY l (a) COMMENT "
+        "\")\"",
+        "ALTER TABLE planets ADD KEY k (a) COMMENT \"\\\", (\", ADD x INT, ADD KEY l (a) COMMENT "
+        "\")\"",
+        "ALTER TABLE planets ADD KEY k (a) COMMENT '\\', (', ADD x INT, ADD KEY l (a) COMMENT ')'",
+        "ALTER TABLE planets COMMENT \"\\\", COMMENT \", ADD x INT, COMMENT \"\"",
         "ANALYZE UPDATE planets SET a=1",
         "analyze format=json DELETE FROM v",
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         expect(STATEMENT_CHANGE, "world", changes[i]);
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE `worldkeeper_tmp_x` RENAME TO fresh");
+    expect(STATEMENT_CHANGE, "world", "ALTER TABLE `worldkeeper_tmp_x` RENAME TO planets");
     expect(STATEMENT_CHANGE, "other", "ALTER TABLE world.planets ADD x INT");
     expect(STATEMENT_CHANGE, "other", "INSERT INTO `world`.v VALUES (1)");
     expect(STATEMENT_CHANGE, "other", "DROP DATABASE `world`");
@@ -284,6 +293,8 @@ static void test_nothing(void **state)
     static const char *const nothing[] = {
         "ALTER TABLE `world`.`worldkeeper_sentinel` ADD COLUMN beat BIGINT",
         "CREATE TABLE IF NOT EXISTS `world`.`worldkeeper_sentinel_lease` (id INT)",
+        "ALTER TABLE planets ADD KEY k (a) COMMENT \"a (b, c\", ADD UNIQUE KEY l (a) COMMENT 'x)'",
+        "ALTER TABLE planets COMMENT \"a, (\", MAX_ROWS=9",
         "CREATE VIEW v AS SELECT * FROM planets",
         "CREATE OR REPLACE ALGORITHM=UNDEFINED DEFINER=`a`@`b` SQL SECURITY DEFINER VIEW `v` AS "
         "SELECT * FROM planets",
