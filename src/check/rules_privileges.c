@@ -215,6 +215,7 @@ static void trigger_facts(struct check *c)
                *absent = server_privilege(c->version, MAY_NAME_MISSING);
     check_number(c, "triggers", (int64_t)c->triggers.count);
     check_fact(c, "trigger_privilege", check_may(c, "TRIGGER"));
+    check_fact(c, "triggers_shown", server_word(c->version, WORD_SHOWN_TRIGGERS));
     check_fact(c, "log_forbids", log_forbids(c));
     check_word(c, "foreign_trigger", "%s", t ? t->name : "");
     check_word(c, "definer", "%s", t ? t->definer : "");
@@ -234,8 +235,9 @@ static const struct check_rule triggers[] = {
     {"triggers", "!trigger_privilege triggers", CHECK_FAIL,
      "{triggers} on tables that a restore replaces, and no privilege to move them over",
      "{schema_grant}"},
-    /* Without the privilege, MySQL does not even show that triggers exist. */
-    {"triggers", "!trigger_privilege !mariadb", CHECK_FAIL,
+    /* Without the privilege, MySQL and old versions of MariaDB do not even show that triggers
+     * exist. */
+    {"triggers", "!trigger_privilege !triggers_shown", CHECK_FAIL,
      "without the privilege to see them a restore would lose them", "{schema_grant}"},
     {"triggers", "!trigger_privilege", CHECK_WARN,
      "none now, and no privilege to move one over: it would make every restore fail",

@@ -113,7 +113,7 @@ CREATE TABLE IF NOT EXISTS wk_store (
     store    VARBINARY(32) NOT NULL,
     PRIMARY KEY (only_row)
 ) ENGINE=InnoDB //
-SET @wk_new_store = REPLACE(UUID(), '-', '') //
+SET @wk_new_store = LOWER(HEX(RANDOM_BYTES(16))) //
 INSERT IGNORE INTO wk_store (only_row, store) VALUES (1, @wk_new_store) //
 
 -- A table of an earlier version has no wk_lock.account. The routines of that version do not ask for it.

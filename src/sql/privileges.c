@@ -269,7 +269,8 @@ bool server_privilege_rules(struct server_version v, bool in_mysql, const char *
  *   ALTER                    AUTO_INCREMENT counters; RENAME TABLE
  *   LOCK TABLES              a dump of one moment
  *   CREATE TEMPORARY TABLES  the copies of [dump] method = copy
- *   TRIGGER                  moving triggers over at the swap; seeing them at all on MySQL
+ *   TRIGGER                  moving triggers over at the swap; seeing them at all
+ *                            (WORD_SHOWN_TRIGGERS)
  *   DELETE, CREATE ROUTINE, ALTER ROUTINE   [progress]: rows that were written back, the routines
  *                            of the local store, which are never called
  *   DELETE, CREATE VIEW      [ledger NAME]: rows that were rolled up, the views of totals; and

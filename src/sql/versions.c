@@ -111,6 +111,8 @@ static const struct {
     {WORD_HANDLER, MARIADB, 0, "HANDLER"},
     {WORD_SKIP_LOCKED, MARIADB, V(10, 6, 0), "SKIP LOCKED"},
     {WORD_SKIP_LOCKED, MYSQL, V(8, 0, 1), "SKIP LOCKED"},
+    /* Tried: 10.5 hides them, 10.11 and 11.8 do not. Versions between are taken for hiding. */
+    {WORD_SHOWN_TRIGGERS, MARIADB, V(10, 11, 0), "information_schema.TRIGGERS"},
     {WORD_NEW_ROW, MARIADB, 0, ""},
     {WORD_NEW_ROW, MYSQL, 0, ""},
     /* supported since 8.0.19; VALUES() causes a warning since 8.0.20 */

@@ -57,6 +57,7 @@ enum server_word {
     WORD_STATUS_SCHEMA,  /* schema of the table global_status */
     WORD_HANDLER,        /* statement on MEMORY tables */
     WORD_SKIP_LOCKED,    /* clause of SELECT */
+    WORD_SHOWN_TRIGGERS, /* table: shows triggers to an account without the privilege TRIGGER */
     /* clause of INSERT: names the row for ON DUPLICATE KEY UPDATE; "": VALUES() does */
     WORD_NEW_ROW,
     WORD_OR_REPLACE, /* clause of CREATE PROCEDURE */

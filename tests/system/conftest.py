@@ -19,7 +19,7 @@ from wk.follow import LOG  # noqa: E402
 from wk.keeper import BINARY, Keeper, built  # noqa: E402
 from wk.pool import Pool  # noqa: E402
 from wk.segments import Segments  # noqa: E402
-from wk.server import KIND, MYSQL, Server, server_user, use_memory  # noqa: E402
+from wk.server import KIND, MYSQL, Server, server_user, use_memory, version  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
 from wk.stores import Liar  # noqa: E402
 from wk.util import end_process, tail, wait_for  # noqa: E402
@@ -64,8 +64,12 @@ def pytest_collection_modifyitems(config, items):
     machine does not allow is skipped."""
     others = of_the_other_kind(items) if config.getoption("share") else set()
 
+    def fits(since):
+        return MYSQL or not since or version() >= since
+
     def meant(item):
-        return item not in others and all(KIND.partition("-")[0] in mark.args for mark in item.iter_markers("only"))
+        return item not in others and all(KIND.partition("-")[0] in mark.args and fits(mark.kwargs.get("since"))
+                                          for mark in item.iter_markers("only"))
     out = [item for item in items if not meant(item)]
     if out:
         config.hook.pytest_deselected(items=out)

@@ -207,6 +207,7 @@ def test_who_takes_tls_away_later(asked, authority, plugin, tls):
         assert who.heard == b"", who.heard
 
 
+@pytest.mark.only("mariadb", "mysql", why="the central store needs MariaDB 10.11", since=(10, 11))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_central_store_is_proven(make_keeper, make_world, authority, real, server, kind):
     """The same for [progress], whose players' progress goes to another server."""

@@ -144,6 +144,7 @@ static const struct {
 #define LEVEL "transaction_isolation"
     {WORD_ISOLATION, {TX, TX, TX, TX, LEVEL, LEVEL, LEVEL, O_(LEVEL)}},
     {WORD_REQUIRE_KEY, {[V8_0_21] = O_("sql_require_primary_key")}},
+#define TRIGGERS "information_schema.TRIGGERS"
 #define INVISIBLE "sql_generate_invisible_primary_key"
     {WORD_INVISIBLE_KEY, {[V8_0_43] = INVISIBLE, INVISIBLE, INVISIBLE}},
     {WORD_CHECKS, {M_("check_constraint_checks")}},
@@ -151,6 +152,7 @@ static const struct {
     {WORD_IDENTITY, {M_("server_uid"), O_("server_uuid")}},
     {WORD_STATUS_SCHEMA, {M_("information_schema"), O_("performance_schema")}},
     {WORD_HANDLER, {M_("HANDLER")}},
+    {WORD_SHOWN_TRIGGERS, {[V10_11] = TRIGGERS, TRIGGERS, TRIGGERS, TRIGGERS}},
     {WORD_SKIP_LOCKED,
      {[V10_6] = "SKIP LOCKED",
       "SKIP LOCKED",
