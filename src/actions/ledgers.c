@@ -5,7 +5,9 @@
 
 #include "actions/request.h"
 #include "base/js.h"
+#include "ledger/keep.h"
 #include "ledger/verify.h"
+#include "offsite/fetch_ledgers.h"
 #include "store/signature.h"
 
 #define LOCK_WAIT_MS 60000 /* for manual runs; the supervisor retries later */
@@ -40,6 +42,25 @@ int action_init_ledgers(struct action_context *a, json_t **made, json_t **skippe
     }
     db_close(db);
     return rc;
+}
+
+/* An interrupted run has written rows to a file that they are rolled up from. If another machine
+ * wrote it, it is fetched: otherwise these rows would be written to a second file. A file that is
+ * not in the store either was lost with its machine. */
+static int fetch_open_files(struct action_context *a, struct db *db, struct ledger *l,
+                            struct err *e)
+{
+    SCOPED(fetch_close) struct fetch f = {0};
+    uint64_t from, to;
+    json_auto_t *unknown = json_array();
+    int lacks = ledger_lacks_files(db, l, a->job.dirfd, &from, &to, e);
+    if (lacks <= 0 || !a->cfg->offsite.url)
+        return lacks < 0 ? -1 : 0;
+    if (fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 ||
+        fetch_ledgers(&f, l->cfg, from, to, unknown, e) < 0)
+        return err_step(e, "an interrupted run wrote files that may be in the store");
+    const char *lost = json_string_value(json_array_get(unknown, 0));
+    return lost ? err_set(e, ERR_REFUSED, 0, "%.600s", lost) : 0;
 }
 
 /* Sets the rollup position first: with rollup_after = 0, rows up to this position are old
@@ -77,6 +98,8 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
         rc = ledger_open(db, a->cfg->schema, c, &l, e);
     if (rc == 0 && c->keep)
         rc = signature_open(a->cfg, e) < 0 ? -1 : 0;
+    if (rc == 0 && c->keep && l.made && opt && !opt->dry_run)
+        rc = fetch_open_files(a, db, &l, e);
     if (rc == 0)
         rc = ledgers_work(db, &l, opt ? &in : NULL, out, e);
     out->made = l.made;
@@ -109,6 +132,26 @@ static int roll_up(struct action_context *a, const struct config_ledger *c,
     return rc;
 }
 
+/* Fetches files that other machines wrote, before the ledger's lock is taken: a restore waits for
+ * that. `unknown` receives what was not seen. */
+static int verify_fetch(struct action_context *a, const struct config_ledger *c, json_t *unknown)
+{
+    SCOPED(fetch_close) struct fetch f = {0};
+    struct err why = {0};
+    if (!a->cfg->offsite.url)
+        return 0;
+    int got = signature_open(a->cfg, &why) < 0 ||
+                      fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, &why) < 0
+                  ? -1
+                  : fetch_ledgers(&f, c, 0, UINT64_MAX, unknown, &why);
+    if (got >= 0)
+        return got;
+    SCOPED(xfree) char *text =
+        xasprintf("files that other machines wrote were not fetched from the store: %s", why.text);
+    json_array_append_new(unknown, js_clean(text));
+    return 0;
+}
+
 /* Compares totals and ledger under the same lock as a rollup, because they disagree between two
  * steps of a rollup. */
 static int ledgers_verify(struct action_context *a, const struct config_ledger *c, json_t *list,
@@ -116,6 +159,8 @@ static int ledgers_verify(struct action_context *a, const struct config_ledger *
 {
     struct ledger l = {0};
     struct ledger_verified v = {0};
+    json_auto_t *unseen = json_array();
+    int fetched = verify_fetch(a, c, unseen);
     struct db *db = action_connect_world(a, e);
     int rc = db ? ledger_lock(db, a->cfg->schema, c->name, LOCK_WAIT_MS, e) : -1;
     if (rc == 0)
@@ -126,14 +171,16 @@ static int ledgers_verify(struct action_context *a, const struct config_ledger *
         rc = ledger_not_made(&l, e);
     if (rc == 0)
         rc = ledger_verify(db, &l, a->job.dirfd, &v, e);
+    if (rc == 0)
+        json_array_extend(v.unknown, unseen);
     size_t problems = json_array_size(v.problems);
     json_t *o = json_pack("{s:s, s:b}", "name", c->name, "ok", rc == 0 && problems == 0);
     if (rc == 0)
         json_object_update_new(
-            o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:O, s:O}", "rows", (json_int_t)v.rows,
+            o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:i, s:O, s:O}", "rows", (json_int_t)v.rows,
                          "rolled_up", (json_int_t)v.rolled_up, "keys", (json_int_t)v.keys, "files",
-                         (json_int_t)v.files, "file_rows", (json_int_t)v.file_rows, "problems",
-                         v.problems, "unknown", v.unknown));
+                         (json_int_t)v.files, "file_rows", (json_int_t)v.file_rows, "fetched",
+                         fetched, "problems", v.problems, "unknown", v.unknown));
     else
         js_set_clean(o, "error", e->text);
     if (rc == 0 && problems)

@@ -20,6 +20,7 @@
 #include "journal/chain.h"
 #include "journal/segment_read.h"
 #include "mysql/sentinel.h"
+#include "offsite/fetch_ledgers.h"
 #include "offsite/upload.h"
 #include "restore/restore.h"
 #include "restore/result.h"
@@ -442,6 +443,26 @@ static int wait_dump(struct action_context *a, struct fetch *f, struct err *e)
     return 0;
 }
 
+/* Waits until the store has the files of rolled-up rows, which no journal has. */
+static int wait_ledgers(struct action_context *a, struct fetch *f, struct err *e)
+{
+    mono_t until = mono_add(clock_mono(), STORED_MS);
+    char name[LEDGER_FILE_NAME];
+    int unsent;
+    progress_phase(a->job.progress, "waiting for the store", 0, 0);
+    while ((unsent = fetch_ledgers_unsent(f, name, e)) > 0 && !mono_reached(clock_mono(), until)) {
+        progress_at(a->job.progress, 0, 0);
+        poll(NULL, 0, LOOK_MS);
+    }
+    if (unsent <= 0)
+        return unsent;
+    err_set(e, ERR_STALLED, 0,
+            "files of rolled-up rows did not reach the store in time: %s.csv.gz%s", name,
+            unsent > 1 ? " and others" : "");
+    return err_hint(e, "worldkeeper --status shows what holds up the copies; move a file that "
+                       "cannot be sent to another directory");
+}
+
 static int need_journal(const struct action_context *a, struct err *e)
 {
     const struct config *c = a->cfg;
@@ -518,7 +539,8 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
         return err_set(e, ERR_DENIED, 0, "the server does not say where its binary log ends");
     /* The chain is checked again after the wait, because only then the journal is known up to its
      * end. */
-    if (need_chain(a, s, f, e) < 0 || wait_stored(a, f, end, e) < 0 || need_chain(a, s, f, e) < 0)
+    if (need_chain(a, s, f, e) < 0 || wait_ledgers(a, f, e) < 0 || wait_stored(a, f, end, e) < 0 ||
+        need_chain(a, s, f, e) < 0)
         return -1;
     fault_point("switch.stored");
     return 0;
@@ -559,8 +581,8 @@ int action_switch_over(struct action_context *a, const struct request *r, json_t
     struct db_binlog_pos end;
     if (need_standby(a, r, e) < 0 || need_journal(a, e) < 0 ||
         fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 || wait_dump(a, &f, e) < 0 ||
-        set_aside_lock(&s, &a->job, e) < 0 || bring_all(a, &s, &f, &end, e) < 0 ||
-        step_back(a, e) < 0)
+        wait_ledgers(a, &f, e) < 0 || set_aside_lock(&s, &a->job, e) < 0 ||
+        bring_all(a, &s, &f, &end, e) < 0 || step_back(a, e) < 0)
         return err_step(e, "switch-over");
     int rc = standby_hand_over(a, &s, &f, &end, e);
     *result = aside_json(a, &s);

@@ -433,7 +433,8 @@ static void show_rollup(const json_t *o)
                 draw_line(
                     l, "{name}: {rolled_up:n} row{rolled_up:+} of {keys:n} key{keys:+} in totals, "
                        "{file_rows:n} in "
-                       "{files:n} file{files:+}, {rows:n} in the ledger");
+                       "{files:n} file{files:+}[ ({fetched:p} of them fetched from the store)], "
+                       "{rows:n} in the ledger");
             show_items("  WRONG", json_object_get(l, "problems"));
             show_items("  not known", json_object_get(l, "unknown"));
         } else if (js_flag(l, "ok"))

@@ -17,9 +17,8 @@
 #include "base/js.h"
 #include "store/kept.h"
 
-#define MANIFEST_MAX 65536 /* bytes; a manifest has a few hundred */
-#define CHUNK 65536        /* of unpacked text */
-#define PIECE (1 << 20)    /* of a packed file */
+#define CHUNK 65536     /* of unpacked text */
+#define PIECE (1 << 20) /* of a packed file */
 
 /* ---- names ---- */
 
@@ -54,9 +53,8 @@ bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct 
     return true;
 }
 
-/* Parses a file name that has this ending. Returns false if it is not a file of this ledger. */
-static bool files_parse(const char *file, const char *ending, const char *ledger,
-                        struct ledger_file *out)
+bool ledger_file_named(const char *file, const char *ending, const char *ledger,
+                       struct ledger_file *out)
 {
     size_t len = strlen(file), tail = strlen(ending);
     return len > tail && strcmp(file + len - tail, ending) == 0 &&
@@ -81,7 +79,7 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
         return -1;
     for (size_t n = 0; n < found.count; n++) {
         for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-            if (!files_parse(found.list[n], endings[i], ledger, &f))
+            if (!ledger_file_named(found.list[n], endings[i], ledger, &f))
                 continue;
             /* Also counts manifests without data and undone files, so that no number is used
              * twice. */
@@ -160,7 +158,8 @@ int ledger_files_sweep(int dirfd, const char *ledger, struct err *e)
 
 /* ---- reading ---- */
 
-int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
+/* Takes the values of the file's manifest, whose name is `name`. */
+static int files_take(const json_t *o, const char *name, struct ledger_file *f, struct err *e)
 {
     static const struct js_field fields[] = {
         JS_FIELD(struct ledger_file, NUMBER, "rows", rows, "rows", 1, INT64_MAX),
@@ -170,12 +169,7 @@ int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
                  INT64_MAX),
         JS_FIELD(struct ledger_file, HEX, "sha256", sha256, "sha256"),
     };
-    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
-    json_auto_t *o = NULL;
     struct ledger_file is = *f;
-    int got = kept_load(dirfd, name, MANIFEST_MAX, &o, e);
-    if (got <= 0)
-        return got < 0 ? -1 : err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
     const char *lack = js_read(o, fields, JS_COUNT(fields), &is);
     if (!lack && strcmp(js_text(o, "name"), f->name) != 0) /* another file's manifest */
         lack = "name";
@@ -183,6 +177,23 @@ int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
         return err_set(e, ERR_DAMAGED, 0, "%s: no valid \"%s\" in it", name, lack);
     *f = is;
     return 0;
+}
+
+int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
+{
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
+    json_auto_t *o = NULL;
+    int got = kept_load(dirfd, name, LEDGER_FILES_MANIFEST_MAX, &o, e);
+    if (got <= 0)
+        return got < 0 ? -1 : err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
+    return files_take(o, name, f, e);
+}
+
+int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct err *e)
+{
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
+    json_auto_t *o = NULL;
+    return kept_parse(name, manifest, &o, e) < 0 ? -1 : files_take(o, name, f, e);
 }
 
 struct reading {
@@ -390,7 +401,7 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
         rc = file_rename(w->dirfd, w->part, w->dirfd, name, e);
     fault_point("ledger.named");
     if (rc == 0)
-        rc = kept_save(w->dirfd, manifest, MANIFEST_MAX,
+        rc = kept_save(w->dirfd, manifest, LEDGER_FILES_MANIFEST_MAX,
                        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
                                  f->name, "ledger", w->ledger, "written",
                                  text_utc(f->written, written), "sequence", (json_int_t)f->sequence,

@@ -12,7 +12,8 @@
 #define LEDGER_FILES_PART ".csv.gz.part"
 #define LEDGER_FILES_GZIP ".csv.gz"
 #define LEDGER_FILES_MANIFEST ".csv.json"
-#define LEDGER_FILES_UNDONE ".undone" /* after .csv.gz: a restore went back to a time before it */
+#define LEDGER_FILES_MANIFEST_MAX 65536 /* bytes; a manifest has a few hundred */
+#define LEDGER_FILES_UNDONE ".undone"   /* after .csv.gz: a restore went back to a time before it */
 
 struct ledger_file {
     char name[LEDGER_FILE_NAME]; /* without .csv.gz */
@@ -27,6 +28,10 @@ struct ledger_file {
  * is not a file of `ledger`. */
 bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct ledger_file *out);
 
+/* Parses a file name that has this ending, like ledger_file_parse(). */
+bool ledger_file_named(const char *file, const char *ending, const char *ledger,
+                       struct ledger_file *out);
+
 struct ledger_files {
     struct ledger_file *list; /* in order */
     size_t count;
@@ -39,6 +44,8 @@ void ledger_files_free(struct ledger_files *f);
 int ledger_files_sweep(int dirfd, const char *ledger, struct err *e);
 /* Reads the manifest. ERR_DAMAGED, or ERR_REFUSED without a valid signature. */
 int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e);
+/* Like ledger_file_load(), for the text of a manifest that came from elsewhere. */
+int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct err *e);
 /* Reads the header and all rows. Nothing is unpacked before size and SHA-256 of the file were
  * verified, nor any piece that has changed since then. The number of rows can only be verified at
  * the end. */

@@ -380,6 +380,27 @@ static int keep_begin(struct ledger_keep *k, struct err *e)
     return r->l->memory ? keep_compare_rows(k, e) : drop_gone(k, e);
 }
 
+int ledger_lacks_files(struct db *db, const struct ledger *l, int dirfd, uint64_t *from,
+                       uint64_t *to, struct err *e)
+{
+    SCOPED(buf_free) struct buf mark = {0};
+    struct ledger_files files = {0};
+    uint64_t here = 0;
+    sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
+    if (ledger_ask(db, to, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'", mark.p) <
+            0 ||
+        ledger_ask(db, from, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'", mark.p) <
+            0 ||
+        ledger_files_list(dirfd, l->cfg->name, &files, e) < 0)
+        return -1;
+    for (size_t i = 0; i < files.count; i++)
+        here += files.list[i].sequence > *from && files.list[i].sequence <= *to;
+    ledger_files_free(&files);
+    bool lacks = *to > *from && here < *to - *from;
+    *from += 1;
+    return lacks;
+}
+
 /* ---- writing ---- */
 
 /* Refuses a row that no total can have before anything is written, because the row will differ

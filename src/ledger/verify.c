@@ -307,6 +307,13 @@ static int verify_files(struct verify *v, struct err *e)
         kept = f->before + f->rows;
     }
     uint64_t known = v->out->rolled_up + v->open_rows;
+    uint64_t last = before ? before->sequence : 0;
+    if (v->file > last && v->l->cfg->keep)
+        verify_say(v->out->unknown,
+                   "file %08" PRIu64 " was the last to be written, and %s: the machine that wrote "
+                   "it has it, or it was deleted",
+                   v->file,
+                   before ? "no file after the newest one here was seen" : "no file is here");
     if (!before)
         verify_say(v->out->unknown, "there is no file to compare totals with%s",
                    v->l->cfg->keep ? "" : ": keep is 0");

@@ -193,7 +193,7 @@ static int fetch_read_file(struct fetch *f, const struct manifest *m, int fd, bo
     return fetch_read_through(f, m, fd, decrypt, e);
 }
 
-static int need_identity(const struct fetch *f, const char *file, struct err *e)
+int fetch_need_identity(const struct fetch *f, const char *file, struct err *e)
 {
     if (!is_sealed(file) || f->t.identities.count)
         return 0;
@@ -210,12 +210,12 @@ int fetch_verify(struct fetch *f, const struct manifest *m, struct err *e)
 
 int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
 {
-    return need_identity(f, m->copy.file, e) < 0 ? -1 : fetch_verify(f, m, e);
+    return fetch_need_identity(f, m->copy.file, e) < 0 ? -1 : fetch_verify(f, m, e);
 }
 
-/* Checks the free space before anything is fetched, because a restore that fails in the middle
+/* Checked before anything is fetched, because a restore that fails in the middle
  * for lack of space has already cost an hour of the outage. */
-static int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
+int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 {
     struct statvfs s;
     char need[TEXT_SHORT], spare[TEXT_SHORT], is[TEXT_SHORT];
@@ -245,7 +245,7 @@ static int fetch_read_part(struct fetch *f, const struct copy_part *p, int fd, s
              most = p->sealed ? age_size(0, bytes) + AGE_HEADER_MAX : bytes;
     copy_part_name(name, f->cfg->name, p);
     err_clear(why);
-    if (need_identity(f, name, e) < 0)
+    if (fetch_need_identity(f, name, e) < 0)
         return -1;
     enum remote_result got = transfer_get(&f->t, name, p->sealed, most, fd, &is, &plain, why);
     if (got == REMOTE_OK && plain.size == bytes)
@@ -508,7 +508,7 @@ int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_be
 {
     *b = (struct fetch_beside){.f = f, .m = m};
     b->file.fd = -1;
-    if (need_identity(f, m->copy.file, e) < 0 || check_all_room(f, m, e) < 0)
+    if (fetch_need_identity(f, m->copy.file, e) < 0 || check_all_room(f, m, e) < 0)
         return -1;
     b->part = xasprintf("%s.sql.gz.part", m->name);
     int fd = file_open(f->dirfd, b->part, O_RDWR | O_CREAT | O_TRUNC, e);

@@ -27,6 +27,10 @@ struct fetch {
 int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct progress *progress,
                struct err *e);
 void fetch_close(struct fetch *f);
+/* Checks the free space before anything is fetched into this directory. */
+int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e);
+/* ERR_CONFIG: the object is encrypted, and there is no key to read it. */
+int fetch_need_identity(const struct fetch *f, const char *file, struct err *e);
 /* Lists the store again. */
 int fetch_again(struct fetch *f, struct err *e);
 /* Reads the manifest of one of there.dumps; `intact` as below. Returns 1 if it is no longer there,

@@ -30,6 +30,7 @@ void upload_close(struct upload *u)
     remote_close(u->t.store);
     u->t.store = NULL;
     copies_free(&u->there);
+    ledger_copies_free(&u->ledgers);
     u->looked = u->listed = u->doubted = false;
     buf_free(&u->doubts);
     u->figures.known = false;
@@ -161,6 +162,8 @@ static enum remote_result upload_look_again(struct upload *u, struct err *e)
     memset(&u->fenced, 0, sizeof u->fenced);
     struct err why = {0};
     enum remote_result got = copies_load_dumps(u->t.store, u->cfg->name, &u->there, e);
+    if (got == REMOTE_OK)
+        got = ledger_copies_load(u->t.store, u->cfg, &u->ledgers, e);
     if (got != REMOTE_OK)
         return got;
     if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0 || know_self(u, &local, e) < 0)
@@ -254,6 +257,15 @@ enum remote_result upload_file(struct upload *u, const char *name, int fd, uint6
     got = transfer_put(&u->t, name, fd, from, to, out, e);
     fault_point("offsite.sent");
     return got == REMOTE_OK ? transfer_check(&u->t, name, out, e) : got;
+}
+
+enum remote_result upload_text(struct upload *u, const char *name, const char *text, struct err *e)
+{
+    struct transfer_stored stored;
+    enum remote_result got = still_ours(u, e);
+    if (got == REMOTE_OK)
+        got = transfer_put_text(&u->t, name, text, &stored, e);
+    return got == REMOTE_OK ? transfer_check(&u->t, name, &stored, e) : got;
 }
 
 /* Each deletion checks the lease: of all that a stranger could do here, only a deletion cannot

@@ -1,4 +1,5 @@
-/* Uploads: copies what is in the dump directory and the journal but not in the store. The work is
+/* Uploads: copies what is in the dump directory and the journal but not in the store: dumps, files
+ * of rolled-up rows (upload_ledgers.h), segments. The work is
  * determined from both each time, so a kill at any moment costs only the current upload.
  *
  * Of a dump: its file is sent and read back; then its manifest is sent and read back; then it
@@ -8,6 +9,7 @@
 
 #include "journal/segment.h"
 #include "offsite/copies.h"
+#include "offsite/ledger_copies.h"
 #include "offsite/owner.h"
 #include "offsite/transfer.h"
 #include "store/catalog.h"
@@ -28,7 +30,9 @@ struct upload {
 
     struct transfer t;
     struct copies there;
-    bool looked, listed; /* dumps, segments */
+    struct ledger_copies ledgers;
+    char ledger_damaged[LEDGER_FILE_NAME]; /* file that does not match its manifest; "": none */
+    bool looked, listed;                   /* dumps and files of ledgers; segments */
     mono_t looked_at, listed_at, next_tidy;
     struct owner owner;
     struct err fenced; /* ERR_NONE: the store's contents are this machine's and may be changed */
@@ -43,7 +47,7 @@ struct upload {
 
     struct upload_figures {
         bool known;                 /* the following is known, since the store was listed */
-        uint64_t waiting, stored;   /* dumps and segments; dumps */
+        uint64_t waiting, stored;   /* dumps, files of ledgers and segments; dumps */
         char newest[DUMP_NAME_MAX]; /* newest intact dump in the store; "": none */
         wall_t newest_at;
         wall_t since; /* when the oldest unstored item came; ms 0: all is stored */

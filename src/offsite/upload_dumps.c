@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "offsite/rounds.h"
+#include "offsite/upload_ledgers.h"
 #include "store/catalog.h"
 #include "store/retention.h"
 
@@ -279,7 +280,7 @@ static enum remote_result upload_dumps_tidy(struct upload *u, const struct choic
         got = delete_left(u, e);
     if (got == REMOTE_OK)
         upload_sweep(u, "dumps");
-    return got;
+    return got == REMOTE_OK ? upload_ledgers_tidy(u, e) : got;
 }
 
 static enum remote_result send_round(struct upload *u, uint64_t number, struct err *e)
@@ -309,13 +310,20 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         return REMOTE_STOPPED;
     upload_dumps_choose(u, &local, &c);
     const struct catalog_entry *next = next_dump(u, &c);
+    struct upload_ledgers_step ledgers;
+    if (upload_ledgers_choose(u, &ledgers, e) < 0)
+        return REMOTE_STOPPED;
+    u->figures.waiting += ledgers.waiting;
     bool begun = local.round > 1 && local.round > u->round;
-    if (u->fenced.cls || !u->owner.generation || !(next || begun || upload_tidy_due(u)))
+    bool sends = next || begun || ledgers.send || ledgers.undo;
+    if (u->fenced.cls || !u->owner.generation || !(sends || upload_tidy_due(u)))
         return REMOTE_OK;
-    *more = next || begun || !upload_fresh(u);
+    *more = sends || !upload_fresh(u);
     if (!upload_fresh(u))
         return REMOTE_OK;
     if (begun)
         return send_round(u, local.round, e);
-    return next ? send_dump(u, next, e) : upload_dumps_tidy(u, &c, e);
+    if (next)
+        return send_dump(u, next, e);
+    return sends ? upload_ledgers_do(u, &ledgers, e) : upload_dumps_tidy(u, &c, e);
 }

@@ -15,6 +15,8 @@ void upload_remember(struct upload *u);
 /* Stores bytes `from` to `to` of `fd` as `name`, reads them back and compares. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e);
+/* Stores a text as `name`, not encrypted, and reads it back. */
+enum remote_result upload_text(struct upload *u, const char *name, const char *text, struct err *e);
 enum remote_result upload_delete(struct upload *u, const char *name, struct err *e);
 /* Removes remains of interrupted uploads in this folder. A store may refuse that; uploads
  * continue. */

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "journal/segment_op.h"
 #include "journal/segment_store.h"
+#include "offsite/fetch_ledgers.h"
 #include "store/round.h"
 
 #define ASIDE "set-aside"
@@ -58,6 +59,13 @@ static int move_segments(int dirfd, const char *world, struct err *e)
         if (segment_number(found.list[i], world))
             rc = file_rename(dirfd, found.list[i], to, found.list[i], e);
     return rc;
+}
+
+/* Returns true if this machine gave its world up since it last read the store. */
+static bool gave_up(const struct config *c)
+{
+    SCOPED(file_close) int dirfd = journal_dir(c);
+    return dirfd >= 0 && faccessat(dirfd, ASIDE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Moves the segments away if the marker exists. The marker is removed last, so that the move is
@@ -259,7 +267,8 @@ int pull_step(struct pull *p, struct err *e)
     } else if (fetch_again(&p->fetch, e) < 0) {
         return -1;
     }
-    if (settle_journal(p->cfg, e) < 0 || follow_record(p, e) < 0)
+    if ((gave_up(p->cfg) && fetch_ledgers_set_aside(&p->fetch, e) < 0) ||
+        settle_journal(p->cfg, e) < 0 || follow_record(p, e) < 0)
         return -1;
     SCOPED(catalog_free) struct catalog here = {0};
     if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)

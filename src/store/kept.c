@@ -34,36 +34,46 @@ int kept_newer(struct err *e, const char *file, int64_t format, int64_t newest)
 
 typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
 
-/* Does kept_load(); without `checked` the signature is not verified, because kept_sign() replaces
- * it. */
+/* Parses what is in the file `name`. Without `checked` the signature is not verified, because
+ * kept_sign() replaces it. Returns 1 or -1; *out is NULL unless the result is 1. */
+static int store_kept_parse(const char *name, const struct buf *b, bool checked, int64_t newest,
+                            json_t **out, struct err *e)
+{
+    SCOPED(xfree) char *front = front_of(name);
+    int rc = 1;
+    *out = json_loadb(b->p, b->len, JSON_REJECT_DUPLICATES, NULL);
+    enum signature is = checked ? signature_check(*out, front) : SIGNATURE_UNASKED;
+    if (!json_is_object(*out))
+        rc = err_set(e, ERR_DAMAGED, 0, "%s is not what it should be", name);
+    else if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
+        rc = err_set(e, ERR_REFUSED, 0,
+                     is == SIGNATURE_MISSING
+                         ? "%s has no HMAC, and [dump] hmac_key_file asks for one"
+                         : "%s has an HMAC that is not by the key of [dump] hmac_key_file",
+                     name);
+    else if (js_number(*out, "format", 0) > newest)
+        rc = kept_newer(e, name, js_number(*out, "format", 0), newest);
+    if (rc < 0) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
 static int store_kept_load(int dirfd, const char *name, size_t limit, read_fn *read, bool checked,
                            int64_t newest, json_t **out, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     struct err why = {0};
     *out = NULL;
-    int rc = read(dirfd, name, limit, &b, &why) == 0 ? 1 : why.num == ENOENT ? 0 : -1;
-    if (rc == 1) {
-        SCOPED(xfree) char *front = front_of(name);
-        *out = json_loadb(b.p, b.len, JSON_REJECT_DUPLICATES, NULL);
-        enum signature is = checked ? signature_check(*out, front) : SIGNATURE_UNASKED;
-        if (!json_is_object(*out))
-            rc = err_set(&why, ERR_DAMAGED, 0, "%s is not what it should be", name);
-        else if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
-            rc = err_set(&why, ERR_REFUSED, 0,
-                         is == SIGNATURE_MISSING
-                             ? "%s has no HMAC, and [dump] hmac_key_file asks for one"
-                             : "%s has an HMAC that is not by the key of [dump] hmac_key_file",
-                         name);
-        else if (js_number(*out, "format", 0) > newest)
-            rc = kept_newer(&why, name, js_number(*out, "format", 0), newest);
-    }
-    if (rc < 0) {
-        json_decref(*out);
-        *out = NULL;
-        return err_pass(e, &why);
-    }
-    return rc;
+    if (read(dirfd, name, limit, &b, &why) < 0)
+        return why.num == ENOENT ? 0 : err_pass(e, &why);
+    return store_kept_parse(name, &b, checked, newest, out, e);
+}
+
+int kept_parse(const char *name, const struct buf *text, json_t **out, struct err *e)
+{
+    return store_kept_parse(name, text, true, KEPT_FORMAT, out, e);
 }
 
 int kept_load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/text.h"
 
 /* The format that kept_save() writes. It is raised when older versions must no longer use such a
  * file. */
@@ -19,6 +20,8 @@
  * ERR_REFUSED for a file without a valid signature or of a newer format, ERR_DAMAGED for malformed
  * content, or ERR_SYSTEM. *out is NULL unless the result is 1; the caller releases it. */
 int kept_load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e);
+/* Like kept_load(), for the text of such a file that came from elsewhere: 1, or -1. */
+int kept_parse(const char *name, const struct buf *text, json_t **out, struct err *e);
 /* Like kept_load(), for a file that only this user can have written (file_read_private()). */
 int kept_load_private(int dirfd, const char *name, size_t limit, json_t **out, struct err *e);
 /* Returns true if the file was refused because a newer version of worldkeeper wrote it. */

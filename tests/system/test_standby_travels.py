@@ -3,11 +3,14 @@ The traces are those of tests/models/README.md's rules 6, 8 and 9."""
 import json
 import os
 import shutil
+from urllib.parse import urlsplit
 
 import pytest
 from test_ledger import LEDGER, totals
 from test_ledger_keep import pay
 from test_standby import own_dump, standby, store, stored, wait_pulled  # noqa: F401
+from test_standby_warm import COPY
+from test_standby_warm import RIGHTS as COPY_RIGHTS
 from wk.follow import LOG, dump_and_follow
 from wk.keeper import DONE, REFUSED, USER
 from wk.progress import RIGHTS, Central, Store, refused
@@ -122,14 +125,22 @@ CHANGED = [("CREATE TRIGGER thanks AFTER INSERT ON player FOR EACH ROW SET @than
            ("CREATE EVENT bell ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' DO SET @bell=1", "DROP EVENT bell")]
 
 
-def test_code_newer_than_the_dump(make_pair):
+@pytest.mark.parametrize("warm", ["no", "yes"])
+def test_code_newer_than_the_dump(make_pair, warm):
     """The journal has no definitions of code: what was created, altered or dropped since the newest stored dump is not handed
     over without a new dump. Without a handover the result names the dump whose code is here."""
-    one, two = make_pair()
+    one, two = make_pair(settings={"standby": {"lease": "none", "warm": warm}})
+
+    def loaded():
+        copy = standby(two).get("warm") or {}
+        return warm == "no" or (copy.get("state") == "ready" and copy["dump"] == one.newest()["name"])
+    for keeper in (one, two):
+        keeper.server.grant(USER + "@localhost", COPY, COPY_RIGHTS)
     one.world.sql(*CODE)
     two.start("STANDBY")
     dump_and_follow(one)
     stored(one)
+    two.wait(loaded, "the copy")
     for change, back in CHANGED:
         one.world.sql(change)
         done = one.run("--switch-over")
@@ -141,8 +152,10 @@ def test_code_newer_than_the_dump(make_pair):
     one.dump()
     stored(one)
     was = code(one.world)
+    two.wait(loaded, "the copy with the newest dump")
     wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
     told = promote(two)
+    assert told.get("warm", False) is (warm == "yes"), told
     assert code(two.world) == was and told["lost"] == "nothing lost", told
     wait_up(two)
     name = two.newest()["name"]
@@ -205,6 +218,167 @@ def test_a_durable_rollup_comes_along(make_pair, lease):
     two.ok("--switch-over")
     told = promote(one)
     assert totals(one.world) == {(1, 1): 35}, told
+
+
+def kept_files(folder):
+    """{ending: numbers} of the files of rolled-up rows."""
+    found = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if name.startswith("xp-0"):
+            found.setdefault(name[name.index("."):], []).append(int(name.split("-")[1]))
+    return {ending: sorted(numbers) for ending, numbers in found.items()}
+
+
+def verified(keeper):
+    return keeper.run("--rollup=xp", "--verify", "--json").result["ledgers"][0]
+
+
+def roll_up(keeper, token, xp):
+    assert pay(keeper.world, token, xp)
+    assert keeper.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z", "--json")["ledgers"][0]["kept"] == 1
+
+
+@pytest.fixture
+def make_keeping(make_pair):
+    """make(lease): two machines with a ledger that keeps its rows in files."""
+    def make(lease="none", keep="90d"):
+        one, two = make_pair(lease, sql=[GAINS])
+        for keeper in (one, two):
+            keeper.configure({"ledger xp": {**LEDGER, "levels": None, "rollup_after": "0", "keep": keep}})
+            keeper.server.grant(USER + "@localhost", keeper.world.schema, "TRIGGER")
+        one.init()
+        return one, two
+    return make
+
+
+@pytest.mark.parametrize("lease", LEASES)
+def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
+    """Trace 10: each machine can compare totals with the files that the other one wrote, and says which of them it fetched."""
+    one, two = make_keeping(lease)
+    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
+    roll_up(one, "a", 20)
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    roll_up(one, "b", 3)
+    wait_pulled(one, two)
+    wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
+    assert kept_files(folder) == {".csv.gz.age": [1, 2], ".csv.json": [1, 2]}
+    assert promote(two)["lost"] == "nothing lost"
+    wait_up(two)
+    told = verified(two)
+    assert told["ok"] and not told["unknown"] and told["files"] == told["fetched"] == 2, told
+    assert told["rolled_up"] == told["file_rows"] == 2 and totals(two.world) == {(1, 1): 23}, told
+    roll_up(two, "c", 10)
+    told = verified(two)
+    assert told["ok"] and not told["unknown"] and told["files"] == 3 and told["fetched"] == 0, told
+    own_dump(two, two.dump()["name"])
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
+    wait_for(lambda: two.run("--switch-over").rc == DONE, two.log)
+    promote(one)
+    wait_up(one)
+    told = verified(one)
+    assert told["ok"] and not told["unknown"] and told["files"] == told["file_rows"] == 3, told
+    assert told["fetched"] == 1 and kept_files(one.dumps_dir) == {".csv.gz": [1, 2, 3], ".csv.json": [1, 2, 3]}, told
+
+
+def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F811
+    """What was lost with a machine is named, and its file does not count when it comes back: its rows are in another one."""
+    one, two = make_keeping()
+    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
+    roll_up(one, "a", 20)
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    wait_for(lambda: kept_files(folder).get(".csv.json") == [1], "the file is stored")
+    assert pay(one.world, "b", 3)
+    wait_pulled(one, two)
+    one.stop()
+    one.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")  # nobody follows or sends
+    promote(two, "--force")
+    wait_up(two)
+    told = verified(two)
+    assert told["ok"] and told["files"] == told["fetched"] == 1 and not told["unknown"], told
+    two.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")
+    wait_for(lambda: kept_files(folder).get(".csv.json") == [1, 2], "the file of the other machine is stored")
+    own_dump(two, two.dump()["name"])
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
+    assert kept_files(one.dumps_dir) == {".csv.gz": [1], ".csv.json": [1], ".csv.gz.undone": [2]}
+    wait_for(lambda: two.run("--switch-over").rc == DONE, two.log)
+    promote(one)
+    wait_up(one)
+    told = verified(one)
+    assert told["ok"] and told["files"] == 2 and told["fetched"] == 1 and not told["unknown"], told
+    roll_up(one, "c", 1)
+    wait_for(lambda: kept_files(folder).get(".csv.json", [])[2:], "the new file is stored")
+    wait_pulled(one, two)
+    one.kill9()
+    for directory in (folder, two.dumps_dir):
+        for name in os.listdir(directory):
+            if name.startswith("xp-"):
+                os.unlink(os.path.join(directory, name))
+    promote(two, "--force")
+    told = verified(two)
+    assert told["files"] == 0 and any("no file is here" in text for text in told["unknown"]), told
+
+
+def test_files_of_a_ledger_in_the_store(make_keeping, store):  # noqa: F811
+    """An undone file is marked and deleted in the store, an expired one deleted; a bad one there is named, not used."""
+    one, two = make_keeping()
+    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
+    roll_up(one, "a", 20)
+    roll_up(one, "b", 3)
+    two.start("STANDBY")
+    dump_and_follow(one)
+    wait_for(lambda: kept_files(folder).get(".csv.json") == [1, 2], "the files are stored")
+    second = next(name for name in os.listdir(one.dumps_dir) if name.startswith("xp-00000002") and name.endswith(".gz"))
+    roll_up(one, "c", 1)
+    wait_for(lambda: kept_files(folder).get(".csv.json") == [1, 2, 3], "the third is stored")
+    wait_pulled(one, two)
+    wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
+    with open(os.path.join(folder, second + ".age"), "r+b") as f:
+        f.seek(-1, os.SEEK_END)
+        f.write(b"?")
+    promote(two)
+    wait_up(two)
+    told = verified(two)
+    assert told["files"] == told["fetched"] == 2 and not told["ok"], told
+    assert any(second in text and "was not fetched" in text for text in told["unknown"]), told
+    assert any("is missing" in text for text in told["problems"]), told
+    third = next(name for name in os.listdir(two.dumps_dir) if name.startswith("xp-00000003") and name.endswith(".gz"))
+    os.rename(os.path.join(two.dumps_dir, third), os.path.join(two.dumps_dir, third + ".undone"))
+    os.unlink(os.path.join(two.dumps_dir, third.removesuffix("gz") + "json"))
+    two.wait(lambda: kept_files(folder) == {".csv.gz.age": [1, 2], ".csv.json": [1, 2], ".csv.undone": [3]}, "the mark")
+    two.stop()
+    two.configure({"ledger xp": {**LEDGER, "levels": None, "rollup_after": "0", "keep": "1s"}})
+    two.start()
+    two.ok("--rollup=xp")
+    two.dump()
+    two.wait(lambda: kept_files(folder) == {}, "all expired")
+
+
+def test_a_file_of_a_ledger_whose_transfer_is_killed(make_keeping, store):  # noqa: F811
+    """What an upload left under its name is not used; neither is what a fetch left."""
+    one, _ = make_keeping()
+    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
+    roll_up(one, "a", 20)
+    one.start(fault="offsite.ledger_stored=kill")  # each worker
+    wait_for(lambda: kept_files(folder).get(".csv.gz.age"), "the file is sent")
+    assert ".csv.json" not in kept_files(folder)
+    one.kill9()
+    one.start()
+    one.wait(lambda: kept_files(folder).get(".csv.json") == [1], "the file is stored by the next worker")
+    assert ".2.csv.gz.age" in kept_files(folder)
+    for name in os.listdir(one.dumps_dir):
+        if name.startswith("xp-"):
+            os.unlink(os.path.join(one.dumps_dir, name))
+    one.stop()
+    assert one.run("--rollup=xp", "--verify", fault="offsite.ledger_fetched=kill").rc < 0
+    assert kept_files(one.dumps_dir) == {".csv.gz.part": [1]}
+    told = verified(one)
+    assert told["ok"] and told["fetched"] == told["file_rows"] == 1, told
+    assert kept_files(one.dumps_dir) == {".csv.gz": [1], ".csv.json": [1]}
 
 
 def progress(one, two, central, **more):

@@ -203,6 +203,33 @@ def test_what_ends_it(machines):
     assert "warm" in two.status()["standby"] and two.status()["standby"]["warm"] is None
 
 
+BIG = "CREATE TABLE big (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(40) NOT NULL) ENGINE=MEMORY"
+
+
+@pytest.mark.parametrize("fault,why", [(None, None), ("warm.few=50", "changed rows"), ("warm.bytes=1", "of the journal")])
+def test_a_copy_that_is_far_behind(machines, fault, why):
+    """A promotion does not spend more on its copy than a load costs: it says how far the copy is behind, and loads the dump."""
+    one, two = machines(1, [BIG])
+    one.world.sql("INSERT INTO big VALUES " + ",".join(f"({i},{i},'some text of {i}')" for i in range(1000)))
+    dump_and_follow(one)
+    two.start("STANDBY")
+    wait_copy(two)
+    two.stop()
+    for step in range(12):
+        one.world.sql(f"UPDATE big SET a=a+{step + 1}, b=CONCAT('another text of ', id)")
+        if step == 0:  # the next changes are in another segment
+            one.kill9()
+            one.start()
+            following(one)
+    was = checksums(one.server, one.world.schema)["big"]
+    one.ok("--switch-over")
+    told = two.ok("--promote", "--by-hand", "--json", fault=fault)
+    assert told["lost"] == "nothing lost", told
+    assert told["warm"] is (why is None) and (why or "") in told.get("cold", ""), (told["warm"], told.get("cold"))
+    assert told.get("cold", "").endswith("is faster") is (why is not None), told.get("cold")
+    assert checksums(two.server, two.world.schema)["big"] == was
+
+
 @pytest.mark.parametrize("warm", ["warm", "cold"])
 def test_nothing_is_lost_of_tables_with_triggers(machines, warm):
     """Trace 11: a switch-over takes triggers away with the tables; that comes after the position that it hands over, and is no
