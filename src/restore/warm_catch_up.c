@@ -133,16 +133,18 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
 
 /* Checked before anything is read: a promotion reads at most as many bytes of further segments as
  * the newest dump has. Loading it costs less than reading and applying more than that. */
-static int warm_catch_up_near(struct warm *w, const struct archive *a,
+static int warm_catch_up_near(struct warm *w, const struct archive *a, const struct manifest *m,
                               const struct manifest *newest)
 {
+    int found = w->place.number ? -1 : archive_find(a, &m->end, m->log_created_at, &m->server);
+    const uint64_t reached = found < 0 ? w->place.number : a->list[found].number;
     const uint64_t few = fault_limit("warm.bytes", FEW_BYTES);
     uint64_t bytes = 0, most = newest->bytes > few ? newest->bytes : few;
     char is[TEXT_SHORT], limit[TEXT_SHORT];
     for (size_t i = 0; i < a->count; i++)
-        if (a->list[i].number > w->place.number)
+        if (a->list[i].number > reached)
             bytes = number_sum(bytes, a->list[i].size);
-    return !w->last || !w->place.number || bytes <= most
+    return !w->last || bytes <= most
                ? WARM_READY
                : warm_finding(w, WARM_BEHIND,
                               "it is behind by %s of the journal; loading dump %s (%s) "
@@ -177,7 +179,7 @@ static int take_changes(struct warm *w, const struct manifest *m, const struct m
                         const struct archive *a, int journal, struct replay *out, struct err *e)
 {
     struct err why = {0};
-    int rc = warm_catch_up_near(w, a, newest);
+    int rc = warm_catch_up_near(w, a, m, newest);
     if (rc != WARM_READY)
         return rc;
     if (read_changes(w, m, journal, out, e) < 0)
