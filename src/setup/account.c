@@ -174,7 +174,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
                 return -1;
         }
         if (is_wide(g) && !grant) {
-            talk_say("  declined: %s\n", g->sql);
+            talk_line("  declined: %s\n", g->sql);
             s->journal_declined |= text_starts(g->lost, "no journal");
             account_drop(n, i);
             continue;

@@ -64,8 +64,8 @@ int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, stru
     }
     if (!x->dry && make_dir(x, path, mode, ours, e) < 0)
         return -1;
-    talk_say("%s directory %s (mode %04o%s%s)\n", x->dry ? "would make" : "made", path,
-             (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "");
+    talk_line("%s directory %s (mode %04o%s%s)\n", x->dry ? "would make" : "made", path,
+              (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "");
     return 0;
 }
 
@@ -137,16 +137,16 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
     int there = place < 0 ? -1 : compare_file(place, name, text);
     if (there >= 0) {
         if (there == 0)
-            talk_say("%s is there with another text, and stays as it is\n", path);
+            talk_line("%s is there with another text, and stays as it is\n", path);
         return 0;
     }
     effect_digest(text, strlen(text), sum);
     if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
                     effect_write_file(x, place, name, text, mode, ours, e) < 0))
         return -1;
-    talk_say("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
-             (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
-             !x->dry || secret ? "" : ":");
+    talk_line("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
+              (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
+              !x->dry || secret ? "" : ":");
     if (x->dry && !secret)
         talk_show(text, "    ");
     return 0;
@@ -185,12 +185,12 @@ int effect_remove(struct effects *x, const char *path, const char *sum, struct e
         return -1;
     effect_digest(text.p, text.len, now);
     if (strcmp(now, sum) != 0) {
-        talk_say("%s was changed since, and stays\n", path);
+        talk_line("%s was changed since, and stays\n", path);
         return 0;
     }
     if (!x->dry && file_remove(place, name, e) < 0)
         return -1;
-    talk_say("%s file %s\n", x->dry ? "would remove" : "removed", path);
+    talk_line("%s file %s\n", x->dry ? "would remove" : "removed", path);
     return 1;
 }
 
@@ -204,7 +204,7 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
                     db_exec(x->db, sql, e) < 0))
         return err_step(e, "%s", shown);
     fault_point("setup.done");
-    talk_say("%s %s\n", x->dry ? "would run" : "ran", shown);
+    talk_line("%s %s\n", x->dry ? "would run" : "ran", shown);
     return 0;
 }
 
@@ -296,7 +296,7 @@ int effect_run(struct effects *x, const char *const *argv, struct err *e)
         buf_addc(&command, ' ');
         buf_shell(&command, argv[i]);
     }
-    talk_say("%s %s\n", x->dry ? "would run" : "running", command.p);
+    talk_line("%s %s\n", x->dry ? "would run" : "running", command.p);
     if (x->dry)
         return 0;
     pid_t pid = fork();
@@ -366,7 +366,7 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
         buf_addc(&command, ' ');
         buf_shell(&command, options[i]);
     }
-    talk_say("%s %s (as %s)\n", x->dry ? "would run" : "running", command.p, x->user);
+    talk_line("%s %s (as %s)\n", x->dry ? "would run" : "running", command.p, x->user);
     if (x->dry)
         return 0;
     if (x->program < 0)

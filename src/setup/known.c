@@ -62,10 +62,11 @@ void known_say(struct world *w)
     if (!config_any_channel(w->cfg))
         talk_say("Nobody is told when it is lost: [alert.smtp] or [alert.webhook] in %s\n",
                  w->config_path);
-    talk_say("\nWorth knowing:\n"
-             "  worldkeeper --world %s --status       what it does now\n"
-             "  worldkeeper --world %s --list         its dumps, and the times that --restore --at "
-             "reaches\n"
-             "  worldkeeper --world %s --pause=1h     before planned work on the server\n",
-             w->name, w->name, w->name);
+    talk_line(
+        "\nWorth knowing:\n"
+        "  worldkeeper --world %s --status       what it does now\n"
+        "  worldkeeper --world %s --list         its dumps, and the times that --restore --at "
+        "reaches\n"
+        "  worldkeeper --world %s --pause=1h     before planned work on the server\n",
+        w->name, w->name, w->name);
 }

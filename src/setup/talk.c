@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 #define LINE_MAX_SHOWN 2000
+#define USUAL_COLUMNS 80 /* of a terminal that does not know its width */
 
 static bool without_questions;
 
@@ -24,16 +26,59 @@ bool talk_asks(void)
     return !without_questions;
 }
 
-static void put_lines(const char *text, const char *indent)
+/* Returns the number of columns of UTF-8 text without wide characters. */
+static size_t talk_width(const char *s, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += (s[i] & 0xc0) != 0x80;
+    return n;
+}
+
+void talk_wrap(struct buf *out, const char *lead, const char *line, size_t width)
+{
+    size_t start = talk_width(lead, strlen(lead)), used = start;
+    buf_adds(out, lead);
+    for (bool first = true; *line; first = false) {
+        size_t blanks = strspn(line, " "), n = strcspn(line + blanks, " ");
+        size_t columns = talk_width(line + blanks, n);
+        if (!first && n && used + blanks + columns > width) {
+            buf_printf(out, "\n%s", lead);
+            used = start;
+        } else {
+            buf_add(out, line, blanks);
+            used += blanks;
+        }
+        buf_add(out, line + blanks, n);
+        used += columns;
+        line += blanks + n;
+    }
+}
+
+/* Returns the terminal's width, which is queried each time, because it may be resized. A file or a
+ * pipe gets whole lines. */
+static size_t talk_columns(void)
+{
+    struct winsize w;
+    if (!isatty(STDOUT_FILENO))
+        return SIZE_MAX;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : USUAL_COLUMNS;
+}
+
+/* Prints lines, each after `lead`. NULL: the blanks at its own beginning are its lead. */
+static void put_lines(const char *text, const char *lead, size_t width)
 {
     while (*text) {
-        SCOPED(buf_free) struct buf line = {0}, clean = {0};
-        size_t len = strcspn(text, "\n");
+        SCOPED(buf_free) struct buf line = {0}, clean = {0}, shown = {0};
+        size_t len = strcspn(text, "\n"), blanks = lead ? 0 : strspn(text, " ");
+        SCOPED(xfree) char *own = xstrndup(text, blanks);
         buf_adds(&line, "");
-        buf_add(&line, text, len);
+        buf_add(&line, text + blanks, len - blanks);
         buf_adds(&clean, "");
         text_clean(&clean, line.p, LINE_MAX_SHOWN);
-        printf("%s%s", len ? indent : "", clean.p);
+        if (len)
+            talk_wrap(&shown, lead ? lead : own, clean.p, width);
+        fputs(len ? shown.p : "", stdout);
         text += len;
         if (*text) {
             putchar('\n');
@@ -50,12 +95,27 @@ void talk_say(const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    put_lines(b.p, "");
+    put_lines(b.p, NULL, talk_columns());
+}
+
+void talk_line(const char *fmt, ...)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    put_lines(b.p, "", SIZE_MAX);
 }
 
 void talk_show(const char *text, const char *indent)
 {
-    put_lines(text, indent);
+    put_lines(text, indent, SIZE_MAX);
+}
+
+void talk_reason(const char *text, const char *lead)
+{
+    put_lines(text, lead, talk_columns());
 }
 
 static int talk_nobody(const char *question, struct err *e)

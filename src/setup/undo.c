@@ -14,6 +14,11 @@
 #include "setup/talk.h"
 #include "sql/literal.h"
 
+/* Answers of the servers to a REVOKE of a privilege that is not granted, or from an account that does
+ * not exist. */
+#define NO_GRANT 1141
+#define NO_TABLE_GRANT 1147
+
 static int remove_file(struct setup *s, const char *path, const char *sum, struct err *e)
 {
     int rc = effect_remove(&s->x, path, sum, e);
@@ -26,7 +31,7 @@ static int remove_file(struct setup *s, const char *path, const char *sum, struc
 static int remove_dir(struct setup *s, const char *path, struct err *e)
 {
     if (s->dry) {
-        talk_say("would remove directory %s, if it is empty\n", path);
+        talk_line("would remove directory %s, if it is empty\n", path);
         return 1;
     }
     const char *last;
@@ -35,7 +40,7 @@ static int remove_dir(struct setup *s, const char *path, struct err *e)
     if (place < 0)
         return why.num == ENOENT ? 1 : err_pass(e, &why);
     if (unlinkat(place, last, AT_REMOVEDIR) == 0) {
-        talk_say("removed directory %s\n", path);
+        talk_line("removed directory %s\n", path);
         return 1;
     }
     if (errno == ENOENT)
@@ -84,17 +89,39 @@ static int stop_service(struct setup *s, const char *unit, struct err *e)
                     : err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
 }
 
-/* Revokes a privilege. If it was already revoked, that counts as success. */
-static int undo_take_back(struct setup *s, const char *sql, struct err *e)
+/* Revokes one privilege, or several at once. Returns 1 if they were revoked, 0 if at least one of
+ * them is not granted, or -1. */
+static int undo_revoke(struct setup *s, const char *sql, struct err *e)
 {
+    static const int gone[] = {NO_GRANT, NO_TABLE_GRANT, 0};
     struct err why = {0};
     if (undo_type(s, sql, &why) == 1)
         return 1;
-    if (why.cls == ERR_QUERY || why.num == 1141) {
-        talk_say("%s\n", why.text);
-        return 1;
+    if (!err_among(&why, gone))
+        return err_pass(e, &why);
+    return 0;
+}
+
+/* Executes a REVOKE. Privileges that no longer exist count as success. MySQL rejects the whole
+ * statement if one privilege of its list is missing, so each is then revoked alone. */
+static int undo_take_back(struct setup *s, const char *sql, struct err *e)
+{
+    int rc = undo_revoke(s, sql, e);
+    const char *word = sql + strlen("REVOKE "), *target = strstr(sql, " ON ");
+    if (rc != 0 || !target)
+        return rc < 0 ? -1 : 1;
+    while (word < target) {
+        size_t n = strcspn(word, ",");
+        n = n < (size_t)(target - word) ? n : (size_t)(target - word);
+        SCOPED(xfree) char *one = xasprintf("REVOKE %.*s%s", (int)n, word, target);
+        rc = undo_revoke(s, one, e);
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
+            talk_line("already revoked: %s\n", one);
+        word += n + strspn(word + n, ", ");
     }
-    return err_pass(e, &why);
+    return 1;
 }
 
 /* Restores a setting, but only if it still has the value that setup gave it. */

@@ -165,8 +165,8 @@ static int ask_all(struct world *w, struct err *e)
                                   : "with a password in a file",
              w->account.there ? "is there" : "is made");
     for (size_t i = 0; i < w->grants.count; i++) {
-        talk_show(w->grants.list[i].why, "  -- ");
-        talk_say("\n  %s\n", w->grants.list[i].sql);
+        talk_reason(w->grants.list[i].why, "  -- ");
+        talk_line("\n  %s\n", w->grants.list[i].sql);
     }
     if (account_ask(w->s, &w->grants, e) < 0)
         return -1;
@@ -330,7 +330,7 @@ static void say_how_to_start(struct world *w)
         w->x->user);
     static const char *const steps[] = {"init", "dump", "drill", "run"};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        talk_say("  worldkeeper --config %s --%s\n", path.p, steps[i]);
+        talk_line("  worldkeeper --config %s --%s\n", path.p, steps[i]);
 }
 
 /* ---- all of it ---- */
@@ -365,8 +365,8 @@ static void say_done(const struct world *w, const struct made *made)
              w->name);
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(made->list, i);
-        talk_say("  %s %s\n", made_kind_name(made_kind_of(o)),
-                 json_string_value(json_object_get(o, "name")));
+        talk_line("  %s %s\n", made_kind_name(made_kind_of(o)),
+                  json_string_value(json_object_get(o, "name")));
     }
 }
 

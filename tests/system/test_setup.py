@@ -21,10 +21,11 @@ from wk.util import CANARY, ident, wait_for
 pytestmark = pytest.mark.either_server
 
 ENTER = ""
-WHICH, NAME, STATUS = "Which are to be kept[^\n]*: $", "Name of the world[^\n]*: $", "Status directory[^\n]*: $"
-PAGE, ALERTS, GRANT = "A status page[^\n]*: $", "Alerts by[^\n]*: $", "Grant it[^\n]*: $"
-RESTART = "Restart the server[^\n]*: $"
-DO, WRITE, ARRIVED = "(Do it|Show what)[^\n]*: $", "Write them[^\n]*: $", "Did the test[^\n]*: $"
+END = r"[^\n]*(\n[^\n]+){0,2}: $"  # of a question, which may be wrapped
+WHICH, NAME, STATUS = "Which are to be kept" + END, "Name of the world" + END, "Status directory" + END
+PAGE, ALERTS, GRANT = "A status page" + END, "Alerts by" + END, "Grant it" + END
+RESTART = "Restart the server" + END
+DO, WRITE, ARRIVED = "(Do it|Show what)" + END, "Write them" + END, "Did the test" + END
 USER, SECRET = "Administrator[^\n]*: $", "Password[^\n]*: $"
 CONFIG = "etc/worldkeeper/galaxy.ini"
 
@@ -66,13 +67,12 @@ def answer_all(machine, **given):
     known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE, "restart": RESTART,
              "do": DO, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
              "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
-    options = given.pop("options", ())
-    screen = machine.screen(*options)
+    options, columns = given.pop("options", ()), given.pop("columns", 9999)
+    screen = machine.screen(*options, columns=columns)
     asked = []
     try:
-        while screen.read_until("|".join(f"(?P<{k}>{v})" for k, v in known.items())) is not None:
-            last = screen.text[:screen.seen].rpartition("\n")[2]
-            name = next(k for k, v in known.items() if re.search(v, last))
+        while (shown := screen.read_until("|".join(f"(?P<{k}>{v})" for k, v in known.items()))) is not None:
+            name = next(k for k, v in known.items() if re.search(v, shown))
             asked.append(name)
             answer = given.get(name, ENTER)
             screen.type(answer() if callable(answer) else answer)
@@ -224,6 +224,21 @@ def test_answers_that_cannot_be_are_asked_for_again(galaxy, make_machine):
                           options=["--no-global", "--no-server-file", "--dry-run"])
     assert 'there is no "7"' in screen.text and "mail, webhook or none" in screen.text and "y or n" in screen.text, screen.text
     assert screen.text.count("Name of the world") == 3 and screen.text.count("Status directory") == 2
+
+
+@pytest.mark.parametrize("columns", [0, 60, 132])
+def test_sentences_are_wrapped_at_the_width_of_the_terminal(galaxy, make_machine, columns):
+    """80 columns where it does not know. Statements, commands and paths stay whole, since they may be copied."""
+    machine = make_machine(galaxy(*NO_LOG))
+    machine.service("mariadb")
+    screen = answer_all(machine, options=["--dry-run"], columns=columns)
+    assert screen.rc == 0, screen.text
+    width = columns or 80
+    copied = r" *(GRANT|would (run|make|write)|worldkeeper --|\w+ = |#|\[)"
+    sentences = [line for line in screen.text.splitlines() if not re.match(copied, line) and len(line.split()) > 1]
+    assert width * 3 / 4 < max(map(len, sentences)) <= width, max(sentences, key=len)
+    assert re.search(r"^  -- .*\n  -- ", screen.text, re.M) and re.search(r"^  GRANT SELECT, INSERT.*;$", screen.text, re.M)
+    assert "systemctl restart mariadb" in " ".join(screen.text.split())
 
 
 def test_the_end_of_the_input_is_no_answer(galaxy, make_machine):
@@ -643,6 +658,64 @@ def test_undo_revokes_what_an_account_of_others_was_granted(galaxy, make_machine
     assert (done := machine.run("--yes")).returncode == 0, done
     assert (done := machine.run("--undo", "galaxy", "--yes")).returncode == 0, done
     assert sorted(r[0] for r in server.sql("SHOW GRANTS FOR worldkeeper_galaxy@localhost")) == before
+
+
+def account_of_others(server, machine):
+    """An account with a password, made before setup ran, with the file of its password."""
+    server.sql(f"CREATE USER worldkeeper_galaxy@localhost IDENTIFIED BY '{CANARY}'",
+               "GRANT SELECT, TRIGGER ON galaxy.* TO worldkeeper_galaxy@localhost")
+    if not MYSQL:  # else the login by socket would be taken
+        server.sql(f"CREATE USER '{machine.user}'@localhost IDENTIFIED BY '{CANARY}'")
+    machine.etc("worldkeeper")
+    secret = machine.path("etc/worldkeeper/galaxy.password")
+    with open(secret, "w") as f:
+        f.write(CANARY + "\n")
+    os.chmod(secret, 0o400)
+    if os.geteuid() == 0:
+        subprocess.run(["chown", machine.user, secret], check=True)
+
+
+@contextlib.contextmanager
+def no_privilege_can_be_changed(server):
+    """The server rejects each REVOKE, whoever asks: MySQL is read-only for root too, MariaDB has lost a table of its own."""
+    change, back = (("SET GLOBAL super_read_only=1", "SET GLOBAL super_read_only=0, read_only=0") if MYSQL else
+                    ("RENAME TABLE mysql.db TO mysql.db_away", "RENAME TABLE mysql.db_away TO mysql.db"))
+    server.sql(change)
+    try:
+        yield
+    finally:
+        server.sql(back)
+
+
+@pytest.mark.each_server
+def test_undo_reports_a_privilege_that_cannot_be_revoked(galaxy, make_machine):
+    """Its record stays, so that a second run continues; a privilege that is revoked already is no failure."""
+    server = galaxy()
+    machine = make_machine(server)
+    account_of_others(server, machine)
+    before = sorted(r[0] for r in server.sql("SHOW GRANTS FOR worldkeeper_galaxy@localhost"))
+    assert (done := machine.run("--yes")).returncode == 0, done
+    with no_privilege_can_be_changed(server):
+        done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 1 and "could not be removed; a second run continues" in done.stderr, done
+    server.sql("REVOKE INSERT ON galaxy.* FROM worldkeeper_galaxy@localhost")
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0, done
+    left = sorted(r[0] for r in server.sql("SHOW GRANTS FOR worldkeeper_galaxy@localhost"))
+    assert left == before, done.stdout
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("gone", ["all", "account", "schema"])
+def test_undo_of_privileges_that_are_gone(galaxy, make_machine, gone):
+    server = galaxy()
+    machine = make_machine(server)
+    account_of_others(server, machine)
+    assert (done := machine.run("--yes")).returncode == 0, done
+    server.sql({"all": "REVOKE ALL, GRANT OPTION FROM worldkeeper_galaxy@localhost",
+                "account": "DROP USER worldkeeper_galaxy@localhost", "schema": "DROP DATABASE galaxy"}[gone])
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_failure_lists_what_was_done_and_a_second_run_continues(galaxy, make_machine):

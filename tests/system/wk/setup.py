@@ -1,5 +1,6 @@
 """worldkeeper-setup in a pseudo-terminal: what it asks, what is typed, and a machine below a directory for what it makes."""
 import contextlib
+import fcntl
 import glob
 import os
 import pty
@@ -7,6 +8,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import termios
 import threading
@@ -44,13 +46,14 @@ exit 0
 
 
 class Screen:
-    """One run. `script` are pairs: a pattern that is waited for, and the line that is typed then."""
+    """One run. `columns`: the terminal's width, by default one at which nothing is wrapped; 0: it does not know it."""
 
-    def __init__(self, argv, env, cwd):
+    def __init__(self, argv, env, cwd, columns=9999):
         self.text = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
                 os.chdir(cwd)
                 os.execvpe(argv[0], argv, env)
             finally:
@@ -175,8 +178,8 @@ class Machine:
     def argv(self, *options):
         return [SETUP, "--root", self.root, "--socket", self.server.socket, "--service-user", self.user, *options]
 
-    def screen(self, *options, **more):
-        return Screen(self.argv(*options), self.environment(**more), self.base)
+    def screen(self, *options, columns=9999, **more):
+        return Screen(self.argv(*options), self.environment(**more), self.base, columns)
 
     def talk(self, *answers, options=(), **more):
         """Types each answer at the next question; gives the screen after its end."""
