@@ -115,8 +115,8 @@ build_in_root() {
     local work rc=0 options=() name
     [ -n "$suite" ] || suite=$own
     [ "$release" = no ] || options+=(--release)
-    printf 'build-deb: building in a temporary Debian (%s), which takes some minutes\n' "$suite" >&2
     work=$(mktemp -d -p "${TMPDIR:-/var/tmp}") # Debian 13 mounts /tmp without devices
+    printf 'build-deb: building in a temporary Debian (%s), which takes some minutes; its log: %s/log\n' "$suite" "$work" >&2
     # shellcheck disable=SC2064 # the name is known now
     trap "rm -rf --one-file-system '$work'" EXIT
     scripts/clean-root.sh --suite "$suite" --worktree --dir "$work/root" "${roots[@]}" \

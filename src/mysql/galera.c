@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mysql/account.h"
 #include "mysql/conn_int.h"
@@ -77,10 +78,16 @@ int galera_look(struct db *db, struct galera *out, struct err *e)
     int node = is_node(db, out->node, e);
     if (node <= 0)
         return node;
-    struct db_rows *r = db_select(db, "nT", "SHOW STATUS LIKE 'wsrep_cluster_status'", e);
+    struct db_rows *r = db_select(db, "nT", "SHOW STATUS LIKE 'wsrep_cluster_s%'", e);
     int got;
-    while ((got = db_next(r, e)) == 1)
-        db_copy(r, 1, out->status, sizeof out->status);
+    while ((got = db_next(r, e)) == 1) {
+        char name[64];
+        db_copy(r, 0, name, sizeof name);
+        if (strcmp(name, "wsrep_cluster_status") == 0)
+            db_copy(r, 1, out->status, sizeof out->status);
+        else if (strcmp(name, "wsrep_cluster_size") == 0)
+            db_copy(r, 1, out->size, sizeof out->size);
+    }
     db_rows_end(r);
     return got < 0 ? -1 : 1;
 }

@@ -31,9 +31,10 @@ int galera_clean_reads(struct db *db, struct err *e);
     "was "                                                                                         \
     "last (safe_to_bootstrap: 1 in grastate.dat) with galera_new_cluster"
 
-/* For --check: whether the server is a node (name), and in the primary component. */
+/* What the server shows: whether it is a node (its name), in the primary component ("Primary"), and the
+ * number of the component's nodes. */
 struct galera {
-    char node[256], status[64];
+    char node[256], status[64], size[24];
 };
 int galera_look(struct db *db, struct galera *out, struct err *e);
 

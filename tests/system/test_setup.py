@@ -12,6 +12,7 @@ import time
 import pymysql
 import pytest
 
+from wk.cluster import Cluster, state
 from wk.follow import LOG
 from wk.server import MYSQL, Server
 from wk.setup import SETUP, Machine
@@ -525,6 +526,95 @@ def test_the_server_is_restarted_for_its_log(galaxy, make_machine):
     before = {n for when, n in game.acknowledged if when < server.ended}
     assert before and before <= kept, sorted(before - kept)[:9]
     assert machine.run("--yes").returncode == 0 and machine.calls()[-1] == "restart mariadb"
+
+
+@pytest.mark.each_server
+def test_a_restart_for_two_worlds(galaxy, make_world, make_machine):
+    """One question and one restart: both have their last dump under the lock, and both are up, followed and checked afterwards."""
+    server = galaxy(*NO_LOG)
+    make_world("small", server, schema="mars")
+    machine = make_machine(server)
+    machine.service("mariadb")
+    with Game(server) as game:
+        screen = answer_all(machine, restart="y")
+        assert screen.rc == 0 and screen.asked.count("restart") == 1, screen.text
+    order = [r"ran FLUSH TABLES WITH READ LOCK", r"galaxy\.ini --dump ", r"mars\.ini --dump ", "running systemctl restart mariadb",
+             "world galaxy is up again, and its journal is followed", "world mars is up again, and its journal is followed",
+             r"galaxy\.ini --check ", "World galaxy is protected.*with all that was acknowledged",
+             r"mars\.ini --check ", "World mars is protected.*with all that was acknowledged"]
+    assert re.search(".*".join(order), screen.text, re.S), screen.text
+    assert machine.calls().count("restart mariadb") == 1
+    kept = {r[0] for r in server.sql("SELECT id FROM galaxy.fleet")}
+    before = {n for when, n in game.acknowledged if when < server.ended}
+    assert before and before <= kept, sorted(before - kept)[:9]
+    for world in ("galaxy", "mars"):
+        status = json.loads(machine.keeper(world, "--status", "--json").stdout)
+        assert status["state"] == "UP" and status["journal"]["state"] == "following", status
+    assert rows(server) and rows(server, "mars")
+
+
+def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine):
+    """If its last dump fails, or if it is not up: nothing is restarted, and the game can write again."""
+    server = galaxy(*NO_LOG)
+    make_world("small", server, schema="mars")
+    machine = make_machine(server)
+    machine.service("mariadb")
+    assert machine.run("--yes").returncode == 0
+    dumps = machine.path("var/lib/worldkeeper/mars")
+    os.chmod(dumps, 0o500)
+    try:
+        done = machine.run("--yes", "--restart-server")
+    finally:
+        os.chmod(dumps, 0o700)
+    assert done.returncode == 1 and "not restarted: the dump of world mars failed" in done.stderr, done
+    server.sql("INSERT INTO galaxy.fleet (id) VALUES (987654)", "INSERT INTO mars.fleet (id) VALUES (987654)")
+    assert machine.keeper("mars", "--pause=1h").returncode == 0
+    done = machine.run("--yes", "--restart-server")
+    assert done.returncode == 4 and "mars has MEMORY tables, and no world that keeps it is up" in done.stderr, done
+    assert "restart mariadb" not in machine.calls()
+
+
+@pytest.mark.each_server
+def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
+    """Its source's next UPDATE would stop replication: setup says so, asks nothing, and refuses --restart-server."""
+    server = galaxy(*NO_LOG, "--server-id=2")
+    source = make_server(*LOG)
+    source.sql("CREATE USER feed@'127.0.0.1' IDENTIFIED BY 'feed'", "GRANT REPLICATION SLAVE ON *.* TO feed@'127.0.0.1'")
+    to = (f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port}, MASTER_USER='feed', MASTER_PASSWORD='feed', "
+          "MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4")
+    if MYSQL:
+        to = to.replace("MASTER TO", "REPLICATION SOURCE TO").replace("MASTER_", "SOURCE_") + ", GET_SOURCE_PUBLIC_KEY=1"
+    server.sql(to)
+    machine = make_machine(server)
+    machine.service("mariadb")
+    screen = answer_all(machine, options=["--dry-run"])
+    assert screen.rc == 0 and "restart" not in screen.asked, screen.text
+    assert re.search("does not restart the server itself: it is a replica.*1032.*systemctl restart mariadb", screen.text), screen.text
+    done = machine.run("--yes", "--restart-server")
+    assert done.returncode == 4 and "it is a replica" in done.stderr and not machine.calls(), done
+
+
+@pytest.mark.only("mariadb", why="Galera")
+@pytest.mark.needs("galera")
+def test_a_node_of_a_cluster(base, make_world, make_machine):
+    """The question says what the restart means for the cluster; the only node is not restarted."""
+    cluster = Cluster(base, 2, "--log-bin-trust-function-creators=0")
+    try:
+        cluster.bootstrap()
+        first = cluster.nodes[0]
+        make_world("small", first, schema="galaxy")
+        machine = make_machine(first)
+        machine.service("mariadb")
+        done = machine.run("--yes", "--restart-server")
+        assert done.returncode == 4 and "galera_new_cluster" in done.stderr and not machine.calls(), done
+        cluster.join()
+        first.options.append("--wsrep-cluster-address=" + cluster.members)
+        screen = answer_all(machine, restart="y")
+        assert "node n1 of a Galera cluster of 2 nodes" in screen.text, screen.text
+        assert screen.rc == 0 and "world galaxy is up again, and its journal is followed" in screen.text, screen.text
+        assert rows(first) and state(first)[1] == "2"
+    finally:
+        cluster.destroy()
 
 
 def test_a_server_that_does_not_start_is_started_as_before(galaxy, make_machine):

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "setup/draft.h"
+#include "setup/talk.h"
 
 /* ---- names ---- */
 
@@ -223,6 +224,34 @@ static void test_room_for_tables(void **state)
                    "SET @@GLOBAL.max_heap_table_size=268435456;", false);
 }
 
+/* ---- its sentences ---- */
+
+static void test_wrapped(void **state)
+{
+    static const struct {
+        const char *lead, *line;
+        size_t width;
+        const char *shown;
+    } cases[] = {
+        {"", "", 10, ""},
+        {"", "one two three", 13, "one two three"},
+        {"", "one two three", 12, "one two\nthree"},
+        {"  ", "one two three", 9, "  one two\n  three"},
+        {"  -- ", "why it is so", 12, "  -- why it\n  -- is so"},
+        {"", "/a/path/that/is/wide is", 9, "/a/path/that/is/wide\nis"},
+        {"", "to /a/path/that/is/wide", 9, "to\n/a/path/that/is/wide"},
+        {"", "áé íó úő", 5, "áé íó\núő"},
+        {"", "a  b   c", 80, "a  b   c"},
+        {"", "Go on? [Y/n]: ", 13, "Go on? [Y/n]: "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        SCOPED(buf_free) struct buf b = {0};
+        talk_wrap(&b, cases[i].lead, cases[i].line, cases[i].width);
+        assert_string_equal(b.p, cases[i].shown);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_network_and_channels),
         cmocka_unit_test(test_mail_of_this_machine),
         cmocka_unit_test(test_room_for_tables),
+        cmocka_unit_test(test_wrapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

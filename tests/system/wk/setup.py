@@ -25,7 +25,7 @@ case $1 in
 enable)
     world=${3#worldkeeper@}
     [ ! -e "$FAKE/broken" ] || exit 1
-    RUNTIME_DIRECTORY=$FAKE/run $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
+    $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
         </dev/null >>"$FAKE/log" 2>&1 &
     echo $! >"$FAKE/$world.pid"
     ;;
@@ -169,7 +169,7 @@ class Machine:
         as_user = ["setpriv", "--reuid", self.user, "--regid", "nogroup", "--clear-groups"] if os.geteuid() == 0 else []
         env = {"PATH": os.path.join(self.fake, "bin") + ":" + os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb",
                "FAKE": self.fake, "FAKE_ROOT": self.root, "FAKE_BINARY": os.path.join(self.fake, "worldkeeper"),
-               "FAKE_AS": " ".join(as_user), "FAKE_MORE": "", "RUNTIME_DIRECTORY": os.path.join(self.fake, "run")}
+               "FAKE_AS": " ".join(as_user), "FAKE_MORE": ""}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
