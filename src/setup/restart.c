@@ -120,32 +120,36 @@ static int restart_cannot(const struct setup *s, const char *why, struct err *e)
     return 0;
 }
 
-/* Returns why the server must not be restarted because of other servers that it works with; NULL if
- * there is no such reason. The caller frees it. `node` is filled if it is a node of a cluster. */
-static char *restart_harms(const struct setup *s, const char *service, struct galera *node)
+/* Returns why setup must not restart the server because of other servers that it works with; NULL if
+ * there is no such reason. The caller frees it. */
+static char *restart_harms(const struct world *w, const char *service)
 {
     struct err why = {0};
-    int replica = replicas_fed(s->db, &why),
-        member = replica < 0 ? -1 : galera_look(s->db, node, &why);
-    if (member < 0)
+    struct galera is = {0};
+    struct db *db = w->s->db;
+    int replica = replicas_fed(db, &why), node = replica < 0 ? -1 : galera_look(db, &is, &why);
+    if (node < 0)
         return xasprintf("whether it is a replica or in a cluster is not known (%s)", why.text);
     if (replica)
         return xasprintf("it is a replica, and the first UPDATE or DELETE that its source sends to "
                          "the emptied tables stops replication (error 1032). Keep the world on the "
                          "source; systemctl restart %s restarts this server all the same",
                          service);
-    if (member && strcmp(node->status, "Primary") != 0)
-        return xasprintf("node %s is not in its cluster's primary component", node->node);
-    if (member && strcmp(node->size, "1") == 0)
-        return xasprintf("node %s is the only one of its Galera cluster, which ends with it and "
-                         "is begun again by: systemctl stop %s && galera_new_cluster",
-                         node->node, service);
-    return NULL;
+    if (!node)
+        return NULL;
+    /* A node whose writes are blocked does not end: its shutdown waits for the cluster's writes. */
+    SCOPED(xfree) char *begin = strcmp(is.size, "1") == 0
+                                    ? xasprintf("systemctl stop %s && galera_new_cluster", service)
+                                    : xasprintf("systemctl restart %s", service);
+    return xasprintf(
+        "it is node %s of a Galera cluster of %s, which does not end while all writes "
+        "wait for a last dump. Do it while nobody plays: worldkeeper --world %s --dump "
+        "&& %s",
+        is.node, is.size, w->name, begin);
 }
 
 int restart_ask(struct world *w, struct err *e)
 {
-    struct galera node = {0};
     struct setup *s = w->s;
     if (!restart_needed(w) || s->restart_known)
         return 0;
@@ -160,16 +164,10 @@ int restart_ask(struct world *w, struct err *e)
             xasprintf("schema %s has MEMORY tables and is not supervised", other);
         return restart_cannot(s, why, e);
     }
-    SCOPED(xfree) char *harm = restart_harms(s, service, &node);
+    SCOPED(xfree) char *harm = restart_harms(w, service);
     if (harm)
         return restart_cannot(s, harm, e);
     s->restart_known = true;
-    if (node.node[0])
-        talk_say(
-            "This server is node %s of a Galera cluster of %s nodes. A restart takes it out of "
-            "the cluster until it has joined again. MEMORY rows are on this node only: a game "
-            "that is sent to another node meanwhile plays in another world.\n",
-            node.node, node.size);
     talk_say("Setup can restart it at the end (systemctl restart %s), after the first dump has "
              "passed its drill. All writes then wait while a last dump is taken, so that it has "
              "every acknowledged row. Every database of this server is away until it "

@@ -12,7 +12,7 @@ import time
 import pymysql
 import pytest
 
-from wk.cluster import Cluster, state
+from wk.cluster import Cluster
 from wk.follow import LOG
 from wk.server import MYSQL, Server
 from wk.setup import SETUP, Machine
@@ -584,7 +584,8 @@ def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
           "MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4")
     if MYSQL:
         to = to.replace("MASTER TO", "REPLICATION SOURCE TO").replace("MASTER_", "SOURCE_") + ", GET_SOURCE_PUBLIC_KEY=1"
-    server.sql(to)
+    server.sql(to, "START SLAVE")
+    wait_for(lambda: source.value("SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"), "the replica")
     machine = make_machine(server)
     machine.service("mariadb")
     screen = answer_all(machine, options=["--dry-run"])
@@ -596,23 +597,23 @@ def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
 
 @pytest.mark.only("mariadb", why="Galera")
 @pytest.mark.needs("galera")
-def test_a_node_of_a_cluster(base, make_world, make_machine):
-    """The question says what the restart means for the cluster; the only node is not restarted."""
+def test_a_node_of_a_cluster_is_not_restarted(base, make_world, make_machine):
+    """A node does not end while writes are locked. What is said instead fits the cluster: its only node begins it again."""
     cluster = Cluster(base, 2, "--log-bin-trust-function-creators=0")
     try:
         cluster.bootstrap()
-        first = cluster.nodes[0]
-        make_world("small", first, schema="galaxy")
-        machine = make_machine(first)
+        make_world("small", cluster.nodes[0], schema="galaxy")
+        machine = make_machine(cluster.nodes[0])
         machine.service("mariadb")
         done = machine.run("--yes", "--restart-server")
-        assert done.returncode == 4 and "galera_new_cluster" in done.stderr and not machine.calls(), done
+        assert done.returncode == 4 and not machine.calls(), done
+        assert "node n1 of a Galera cluster of 1," in done.stderr, done
+        assert "worldkeeper --world galaxy --dump && systemctl stop mariadb && galera_new_cluster" in done.stderr, done
         cluster.join()
-        first.options.append("--wsrep-cluster-address=" + cluster.members)
-        screen = answer_all(machine, restart="y")
-        assert "node n1 of a Galera cluster of 2 nodes" in screen.text, screen.text
-        assert screen.rc == 0 and "world galaxy is up again, and its journal is followed" in screen.text, screen.text
-        assert rows(first) and state(first)[1] == "2"
+        screen = answer_all(machine)
+        assert screen.rc == 0 and "restart" not in screen.asked, screen.text
+        assert "node n1 of a Galera cluster of 2," in screen.text and "restart mariadb" not in machine.calls(), screen.text
+        assert "worldkeeper --world galaxy --dump && systemctl restart mariadb" in screen.text, screen.text
     finally:
         cluster.destroy()
 
