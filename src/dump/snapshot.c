@@ -13,6 +13,7 @@
 #include "mysql/session.h"
 #include "mysql/world_tables.h"
 #include "sql/literal.h"
+#include "sql/shown_table.h"
 
 /* A waiting lock request blocks all statements that come after it, so each attempt is short. */
 #define LOCK_TRY_SECONDS 5
@@ -267,26 +268,6 @@ static int take_locked(struct snapshot *s, struct err *e)
 
 /* ---- fuzzy ---- */
 
-/* Inserts AUTO_INCREMENT=… right after ENGINE=…, where the server puts it. */
-static char *with_counter(const char *create, uint64_t counter)
-{
-    static const char engine[] = "\n) ENGINE=MEMORY", option[] = " AUTO_INCREMENT=";
-    const char *at = strstr(create, engine), *rest;
-    struct buf b = {0};
-    if (!at)
-        return xstrdup(create);
-    rest = at += sizeof engine - 1;
-    if (text_starts(rest, option)) {
-        rest += sizeof option - 1;
-        rest += strspn(rest, "0123456789");
-    }
-    buf_add(&b, create, (size_t)(at - create));
-    if (counter > 1 && counter < UINT64_MAX)
-        buf_printf(&b, "%s%" PRIu64, option, counter);
-    buf_adds(&b, rest);
-    return b.p;
-}
-
 /* Returns the counter. MySQL reports none if all numbers are used up. */
 static uint64_t locked_counter(const struct db_figures *f)
 {
@@ -306,7 +287,7 @@ static void set_counters(struct snapshot *s)
             continue;
         t->auto_increment =
             s->locked[i] ? locked_counter(&s->figures[i]) : fuzzy_counter(s->fuzzy, i);
-        s->creates[i] = with_counter(was, t->auto_increment);
+        s->creates[i] = shown_table_with_counter(was, t->auto_increment);
         free(was);
     }
 }

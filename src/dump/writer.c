@@ -29,6 +29,7 @@
 #include "mysql/packet_limit.h"
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
+#include "sql/shown_table.h"
 #include "store/catalog.h"
 #include "store/pending.h"
 
@@ -180,7 +181,7 @@ static void put_header(const struct writing *w, struct buf *b)
         uint64_t need = 2 * (t->data_length + t->index_length);
         if (t->memory && need > heap)
             heap = need;
-        keyless |= !strstr(w->snap->creates[i], "\n  PRIMARY KEY (");
+        keyless |= !shown_table_has_primary_key(w->snap->creates[i]);
         for (size_t k = 0; k < t->column_count; k++)
             bare_timestamp |= text_starts(t->columns[k].type, "timestamp") &&
                               !t->columns[k].has_default && !t->columns[k].generated;

@@ -1,0 +1,68 @@
+#include "sql/shown_table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "sql/token.h"
+
+static struct sql_text shown_text(const char *create)
+{
+    return (struct sql_text){.s = create, .end = create + strlen(create)};
+}
+
+/* Reads the next token and updates how many parentheses are open. Returns false at the end. */
+static bool shown_next(struct sql_text *text, struct sql_token *t, unsigned *depth)
+{
+    enum sql_kind kind = sql_next(text, t);
+    if (kind == SQL_OPEN)
+        ++*depth;
+    else if (kind == SQL_CLOSE && *depth > 0)
+        --*depth;
+    return kind != SQL_END && kind != SQL_BAD;
+}
+
+bool shown_table_has_primary_key(const char *create)
+{
+    struct sql_text text = shown_text(create);
+    struct sql_token t;
+    unsigned depth = 0;
+    while (shown_next(&text, &t, &depth)) {
+        if (t.kind == SQL_CLOSE && depth == 0) /* the end of columns and keys */
+            return false;
+        struct sql_token next = sql_peek(&text);
+        if (depth == 1 && sql_is(&t, "PRIMARY") && sql_is(&next, "KEY"))
+            return true;
+    }
+    return false;
+}
+
+/* Reads "WORD = ". */
+static bool shown_option(struct sql_text *text, const char *word)
+{
+    struct sql_token name, sign;
+    sql_next(text, &name);
+    sql_next(text, &sign);
+    return sql_is(&name, word) && sql_is_punct(&sign, "=");
+}
+
+char *shown_table_with_counter(const char *create, uint64_t counter)
+{
+    struct sql_text text = shown_text(create);
+    struct sql_token t;
+    unsigned depth = 0;
+    while (shown_next(&text, &t, &depth) && !(t.kind == SQL_CLOSE && depth == 0))
+        ;
+    bool named = shown_option(&text, "ENGINE");
+    sql_next(&text, &t);
+    if (!named || !sql_is(&t, "MEMORY"))
+        return xstrdup(create);
+    const char *engine_end = t.s + t.len, *rest = engine_end;
+    if (shown_option(&text, "AUTO_INCREMENT") && sql_next(&text, &t) == SQL_NUMBER)
+        rest = t.s + t.len;
+    struct buf b = {0};
+    buf_add(&b, create, (size_t)(engine_end - create));
+    if (counter > 1 && counter < UINT64_MAX)
+        buf_printf(&b, " AUTO_INCREMENT=%" PRIu64, counter);
+    buf_adds(&b, rest);
+    return b.p;
+}
