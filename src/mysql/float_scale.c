@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sql/literal.h"
+#include "sql/shown_table.h"
 
 const char *db_float_scale_type(const char *create, const char *column)
 {
@@ -13,14 +14,6 @@ const char *db_float_scale_type(const char *create, const char *column)
     const char *at = strstr(create, line.p);
     const char *type = at ? at + line.len : NULL;
     return type;
-}
-
-const char *db_float_scale_options(const char *create)
-{
-    const char *options = NULL;
-    for (const char *s = create; (s = strstr(s, "\n) ")); s++)
-        options = s + 1;
-    return options;
 }
 
 static bool is_real(const char *type)
@@ -50,27 +43,6 @@ bool db_float_scale_any(const struct db_table *t)
     return any;
 }
 
-/* Counts the quotes before `at`. A quote inside a text is doubled, so it does not change the
- * result. */
-static bool within_quotes(const char *from, const char *at)
-{
-    bool within = false;
-    for (const char *s = from; s < at; s++)
-        within ^= *s == '\'';
-    return within;
-}
-
-/* Returns whether a table is system-versioned. Such a table refuses an ALTER that would not be
- * part of its history. */
-static bool is_versioned(const char *create)
-{
-    const char *options = db_float_scale_options(create);
-    for (const char *s = options; s && (s = strstr(s, " WITH SYSTEM VERSIONING")); s++)
-        if (!within_quotes(options, s))
-            return true;
-    return false;
-}
-
 /* Adds a column's line without its trailing comma and without the text between `from` and `to`. */
 static void add_modify(struct buf *b, const char *column, const char *type, const char *from,
                        const char *to)
@@ -87,7 +59,7 @@ static void add_modify(struct buf *b, const char *column, const char *type, cons
 void db_float_scale(const struct db_table *t, const char *create, const char *then, struct buf *off,
                     struct buf *on)
 {
-    if (is_versioned(create))
+    if (shown_table_is_versioned(create)) /* it refuses an ALTER outside of its history */
         return;
     for (size_t i = 0; i < t->column_count; i++) {
         if (!has_digits(&t->columns[i]))

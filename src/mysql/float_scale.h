@@ -21,7 +21,5 @@ void db_float_scale(const struct db_table *t, const char *create, const char *th
                     struct buf *on);
 /* Returns the definition's text from a column's type on; NULL: no such column. */
 const char *db_float_scale_type(const char *create, const char *column);
-/* Returns the line after the columns, with the table's options; NULL: there is none. */
-const char *db_float_scale_options(const char *create);
 
 #endif

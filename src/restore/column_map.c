@@ -8,6 +8,7 @@
 #include "mysql/float_scale.h"
 #include "restore/plan.h"
 #include "sql/literal.h"
+#include "sql/shown_table.h"
 
 void column_map_note(struct target *t, const char *columns)
 {
@@ -162,7 +163,7 @@ int column_map_nulls(const struct target *t, const char *create, size_t len, str
 int column_map_letters(const struct target *t, const char *create, size_t len, struct err *e)
 {
     SCOPED(xfree) char *text = xstrndup(create, len);
-    const char *options = db_float_scale_options(text);
+    const char *options = shown_table_options(text);
     int rc = 0;
     for (size_t i = 0; i < t->live->column_count && rc == 0; i++) {
         const struct db_column *c = &t->live->columns[i];

@@ -21,6 +21,38 @@ static bool shown_next(struct sql_text *text, struct sql_token *t, unsigned *dep
     return kind != SQL_END && kind != SQL_BAD;
 }
 
+/* Reads up to the parenthesis after columns and keys. Returns false if there is none. */
+static bool shown_columns_end(struct sql_text *text, struct sql_token *t)
+{
+    unsigned depth = 0;
+    while (shown_next(text, t, &depth))
+        if (t->kind == SQL_CLOSE && depth == 0)
+            return true;
+    return false;
+}
+
+const char *shown_table_options(const char *create)
+{
+    struct sql_text text = shown_text(create);
+    struct sql_token t;
+    return shown_columns_end(&text, &t) ? t.s : NULL;
+}
+
+bool shown_table_is_versioned(const char *create)
+{
+    struct sql_text text = shown_text(create);
+    struct sql_token t;
+    unsigned depth = 0;
+    if (!shown_columns_end(&text, &t))
+        return false;
+    while (shown_next(&text, &t, &depth)) {
+        struct sql_token next = sql_peek(&text);
+        if (sql_is(&t, "SYSTEM") && sql_is(&next, "VERSIONING"))
+            return true;
+    }
+    return false;
+}
+
 bool shown_table_has_primary_key(const char *create)
 {
     struct sql_text text = shown_text(create);
@@ -49,9 +81,7 @@ char *shown_table_with_counter(const char *create, uint64_t counter)
 {
     struct sql_text text = shown_text(create);
     struct sql_token t;
-    unsigned depth = 0;
-    while (shown_next(&text, &t, &depth) && !(t.kind == SQL_CLOSE && depth == 0))
-        ;
+    shown_columns_end(&text, &t);
     bool named = shown_option(&text, "ENGINE");
     sql_next(&text, &t);
     if (!named || !sql_is(&t, "MEMORY"))

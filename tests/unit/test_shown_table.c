@@ -28,6 +28,15 @@ static void test_primary_key(void **state)
             fail_msg("%s", rows[i].create);
 }
 
+static void test_options(void **state)
+{
+    (void)state;
+    static const char odd[] =
+        "CREATE TABLE `t` (\n  `\n) x` int CHECK (`\n) x` > (1))\n) ENGINE=CSV";
+    assert_string_equal(shown_table_options(odd), ") ENGINE=CSV");
+    assert_null(shown_table_options("CREATE TABLE `t` (\n  `a` int"));
+}
+
 static void test_counter(void **state)
 {
     (void)state;
@@ -60,6 +69,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_primary_key),
+        cmocka_unit_test(test_options),
         cmocka_unit_test(test_counter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
