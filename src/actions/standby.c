@@ -22,6 +22,7 @@
 #include "mysql/sentinel.h"
 #include "offsite/fetch_ledgers.h"
 #include "offsite/upload.h"
+#include "offsite/upload_segments.h"
 #include "restore/restore.h"
 #include "restore/result.h"
 #include "restore/set_aside.h"

@@ -1,6 +1,4 @@
-/* Checks across lines: missing keys, keys that exclude or need each other, and defaults that depend
- * on other keys. */
-#include "config/keys.h"
+#include "config/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "config/check.h"
 #include "config/keys.h"
 
 #define FILE_BYTES_MAX 65536

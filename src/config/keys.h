@@ -93,8 +93,4 @@ struct config_source {
     unsigned line[CONFIG_KEYS_MAX];
     unsigned webhook_line[CONFIG_WEBHOOKS][CONFIG_KEYS_MAX];
 };
-/* Checks rules between keys after the last line: required keys, keys that exclude or need each
- * other, defaults that depend on other keys. */
-int config_check(struct config *c, const struct config_source *src, struct err *e);
-
 #endif

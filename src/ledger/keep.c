@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "ledger/files.h"
 #include "ledger/piece.h"
+#include "ledger/sql.h"
 #include "ledger/sums.h"
 #include "sql/literal.h"
 

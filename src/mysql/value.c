@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mysql/answer.h"
+#include "sql/double_format.h"
 #include "sql/literal.h"
 
 double db_real(uint64_t bits, bool single)

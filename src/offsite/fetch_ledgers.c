@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "offsite/age_write.h"
 
 /* Reads one object of a file. Returns 1 if it is what the manifest says, 0 if not, with the reason
  * in `why`, -1 on error. */

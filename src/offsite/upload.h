@@ -64,14 +64,7 @@ struct upload {
         unswept; /* why remains of interrupted uploads could not be removed; ERR_NONE: they could */
 };
 
-/* Each of these does one thing. *more: there may be more to do at once. They connect and list if
- * necessary; after an error call upload_close() first. */
-enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e);
-enum remote_result upload_segments(struct upload *u, bool *more, struct err *e);
 void upload_close(struct upload *u);
-/* Writes the name of the file in the journal's directory that lists the parts that were sent but
- * not yet read back. While it exists, not everything in the store is proven. */
-void upload_doubts_name(const char *world, char out[SEGMENT_NAME_MAX]);
 /* Finds out who owns the dumps there, and changes nothing: sets `fenced`. */
 enum remote_result upload_look(struct upload *u, struct err *e);
 

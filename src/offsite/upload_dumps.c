@@ -1,9 +1,4 @@
-/* Dumps, one step at a time: reads a manifest, sends a dump, or deletes what is not needed, and
- * reports it to the supervisor. Of the waiting dumps the newest is sent first: after a long
- * outage it is worth more than all earlier ones. [retention] decides over local dumps and copies
- * together. So no dump is sent that would be deleted at once, and no copy is deleted for a newer
- * one that is not stored yet. */
-#include "offsite/upload_int.h"
+#include "offsite/upload_dumps.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "offsite/rounds.h"
+#include "offsite/upload_int.h"
 #include "offsite/upload_ledgers.h"
 #include "store/catalog.h"
 #include "store/retention.h"

@@ -1,11 +1,4 @@
-/* The journal's segments. Of a segment that is being written, the settled bytes are sent each time
- * it has grown. A sealed segment is sent as a whole, in one object.
- *
- * A store cannot append, and a name is never written twice. So each second's growth is its own
- * object, whose name says its range of bytes. When the segment is sealed, it is sent again as a
- * whole, and then its small parts are deleted. A restore then fetches one object for each
- * segment instead of thousands. */
-#include "offsite/upload_int.h"
+#include "offsite/upload_segments.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +13,7 @@
 #include "journal/archive.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
+#include "offsite/upload_int.h"
 
 #define DOUBTS_MAX 65536          /* bytes of names */
 #define LOOK_MS fault_wait(60000) /* time between two checks of whose dumps are there */

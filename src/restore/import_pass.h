@@ -6,6 +6,7 @@
 #include "restore/import.h"
 #include "restore/import_read.h"
 #include "restore/plan.h"
+#include "sql/foreign_set.h"
 #include "sql/insert.h"
 #include "sql/table.h"
 

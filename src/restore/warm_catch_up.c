@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/number.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "journal/archive.h"
 #include "mysql/rows.h"
 

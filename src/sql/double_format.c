@@ -1,5 +1,4 @@
-/* Formats floating-point numbers as the servers do. */
-#include "sql/literal.h"
+#include "sql/double_format.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Reads the SET statements of files written by other tools. */
+#include "sql/foreign_set.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,14 +35,6 @@ void sql_hex(struct buf *b, const char *data, size_t len);
 char *sql_put_string(char *out, const char *data, size_t len);
 char *sql_put_hex(char *out, const char *data, size_t len);
 
-/* Prints a floating-point number exactly as the server prints a DOUBLE: the shortest digits that
- * read back as the same number ("0.1", "1e23", "-0"), at most REAL_MAX bytes including the NUL.
- * For numbers that arrive in binary; about 50 ns each, where printf() and reading back takes a
- * microsecond. A NaN or an infinity, which no column can hold, is written as 0. Returns the
- * length. */
-#define REAL_MAX 40
-size_t double_text(double value, char out[REAL_MAX]);
-
 /* Reads a backticked name at s into `out`, unquoted; returns its end, or NULL. */
 const char *sql_read_ident(const char *s, const char *end, struct buf *out);
 

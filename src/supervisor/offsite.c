@@ -20,6 +20,8 @@
 #include "base/fence.h"
 #include "base/js.h"
 #include "offsite/upload.h"
+#include "offsite/upload_dumps.h"
+#include "offsite/upload_segments.h"
 #include "standby/record.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/jobs.h"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sql/double_format.h"
 #include "sql/literal.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

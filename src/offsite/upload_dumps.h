@@ -1,0 +1,15 @@
+/* Dumps, one step at a time: reads a manifest, sends a dump, or deletes what is not needed, and
+ * reports it to the supervisor. Of the waiting dumps the newest is sent first: after a long
+ * outage it is worth more than all earlier ones. [retention] decides over local dumps and copies
+ * together. So no dump is sent that would be deleted at once, and no copy is deleted for a newer
+ * one that is not stored yet. */
+#ifndef WK_OFFSITE_UPLOAD_DUMPS_H
+#define WK_OFFSITE_UPLOAD_DUMPS_H
+
+#include "offsite/upload.h"
+
+/* Does one thing. *more: there may be more to do at once. Connects and lists if necessary;
+ * after an error call upload_close() first. */
+enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e);
+
+#endif
