@@ -31,8 +31,8 @@ int galera_clean_reads(struct db *db, struct err *e);
     "was "                                                                                         \
     "last (safe_to_bootstrap: 1 in grastate.dat) with galera_new_cluster"
 
-/* What the server shows: whether it is a node (its name), in the primary component ("Primary"), and the
- * number of the component's nodes. */
+/* What the server shows: whether it is a node (its name), in the primary component ("Primary"),
+ * and the number of the component's nodes. */
 struct galera {
     char node[256], status[64], size[24];
 };

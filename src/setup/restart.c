@@ -120,8 +120,8 @@ static int restart_cannot(const struct setup *s, const char *why, struct err *e)
     return 0;
 }
 
-/* Returns why setup must not restart the server because of other servers that it works with; NULL if
- * there is no such reason. The caller frees it. */
+/* Returns why setup must not restart the server because of other servers that it works with; NULL
+ * if there is no such reason. The caller frees it. */
 static char *restart_harms(const struct world *w, const char *service)
 {
     struct err why = {0};

@@ -14,8 +14,8 @@
 #include "setup/talk.h"
 #include "sql/literal.h"
 
-/* Answers of the servers to a REVOKE of a privilege that is not granted, or from an account that does
- * not exist. */
+/* Answers of the servers to a REVOKE of a privilege that is not granted, or from an account that
+ * does not exist. */
 #define NO_GRANT 1141
 #define NO_TABLE_GRANT 1147
 
