@@ -116,7 +116,7 @@ proven() {
     [ "$(sha256sum /etc/worldkeeper/*)" = "$config" ] || fail "$what: the config has changed"
     [ "$(stat -c %U:%a "$dumps")" = worldkeeper:700 ] || fail "$what: another owner or mode of the dumps"
     as_service --verify --quiet || fail "$what: a dump is damaged"
-    say "$what: $(worldkeeper --version) supervises; a loss was mended, $(find "$dumps" -name 'demo-*.json' | wc -l) dumps are whole"
+    say "$what: $(worldkeeper --version) supervises; a loss was mended, $(find "$dumps" -name 'demo-*.json' | wc -l) dumps are intact"
 }
 # Upgrade or downgrade over the running world: the package's script restarts it.
 change_to() {

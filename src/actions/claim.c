@@ -142,8 +142,8 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
     SCOPED(xfree) char *who = taken ? claims_schema_holder(cfg) : NULL;
     if (!who)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "schema %s of this server is kept by %s already", cfg->schema, who);
-    err_hint(e, "a schema holds one world: change [world] schema, or stop the other one");
+    err_set(e, ERR_REFUSED, 0, "schema %s of this server is already kept by %s", cfg->schema, who);
+    err_hint(e, "a schema holds one world: change [world] schema, or stop the other supervisor");
     return -1;
 }
 
@@ -185,8 +185,8 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
     SCOPED(xfree) char *who = claim_publisher(cfg, holder_of(c->status));
     if (!who)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "[status] dir %s is that of %s already", cfg->status_dir, who);
-    err_hint(e, "give each world a directory of its own in [status] dir");
+    err_set(e, ERR_REFUSED, 0, "[status] dir %s is already used by %s", cfg->status_dir, who);
+    err_hint(e, "give each world its own [status] dir");
     return -1;
 }
 

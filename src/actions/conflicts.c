@@ -24,7 +24,7 @@ static int conflicts_name_of(const struct action_context *a, const char *arg, co
     }
     if (merge_is_name(*name))
         return 0;
-    err_set(e, ERR_USAGE, 0, "%s is not the name of a conflict-….sql.gz", arg);
+    err_set(e, ERR_USAGE, 0, "%s is not the name of a conflict file (conflict-….sql.gz)", arg);
     return err_hint(e, "worldkeeper --conflicts lists them");
 }
 

@@ -47,8 +47,8 @@ int action_load_state(struct action_context *a, struct err *e)
     int rc = state_load(a->job.dirfd, &a->state, e);
     if (rc < 0 && kept_is_newer(e))
         return err_hint(e,
-                        "install that version again; or remove %s/state.json: the next contact "
-                        "with the world creates it again",
+                        "install that version again; or remove %s/state.json: it is created again "
+                        "as soon as worldkeeper reaches the world",
                         a->cfg->dump_dir);
     if (rc < 0 && e->cls == ERR_REFUSED && e->num != EPERM) { /* EPERM (owner, mode) can be fixed */
         a->ignored = *e;
@@ -61,12 +61,11 @@ int action_load_state(struct action_context *a, struct err *e)
          * world. */
         const struct config *c = a->cfg;
         err_set(e, ERR_CONFIG, 0,
-                "%s/state.json says that this machine is a standby of world %s, and %s has no "
-                "[standby]",
+                "%s/state.json says that this machine is a standby of world %s, but %s has no "
+                "[standby] section",
                 c->dump_dir, c->name, c->path);
-        return err_hint(e,
-                        "put [standby] back into it; worldkeeper-standby(7) says how this machine "
-                        "takes the world over");
+        return err_hint(e, "restore the [standby] section; to make this machine the primary, see "
+                           "worldkeeper-standby(7)");
     }
     snprintf(a->state.world, sizeof a->state.world, "%s", a->cfg->name);
     return 0;
@@ -98,8 +97,9 @@ int action_open(struct action_context *a, const struct config *cfg, bool make, s
     if (a->job.dirfd >= 0 && action_load_state(a, e) == 0)
         return 0;
     if (e->cls == ERR_DAMAGED)
-        err_hint(e, "remove %s/state.json; the next contact with the world creates it again",
-                 cfg->dump_dir);
+        err_hint(
+            e, "remove %s/state.json; it is created again as soon as worldkeeper reaches the world",
+            cfg->dump_dir);
     action_close(a);
     return -1;
 }
@@ -142,7 +142,7 @@ static int held_by(struct action_context *a, struct err *e)
             socket[0] ? "a running supervisor" : "another worldkeeper action",
             js_number(o, "pid", 0), js_text(o, "host"), js_text(o, "since"));
     err_hint(e, socket[0] ? "worldkeeper --status shows its state; stop it before starting another"
-                          : "wait until that action has ended");
+                          : "wait until that action ends");
     return -1;
 }
 
@@ -199,8 +199,8 @@ int action_check_world(const struct action_context *a, struct db *db, struct err
     if (s.rows == 1 && (!a->state.known || strcmp(s.nonce, a->state.nonce) == 0))
         return 0;
     err_set(e, ERR_REFUSED, 0, "world %s is not up: %s", a->cfg->name,
-            s.rows ? "its sentinel row is not the one that is known" : "its sentinel row is gone");
-    err_hint(e, "worldkeeper --status says what is being done about it");
+            s.rows ? "its sentinel row has an unexpected nonce" : "its sentinel row is missing");
+    err_hint(e, "worldkeeper --status shows the reason and what the supervisor does");
     return -1;
 }
 

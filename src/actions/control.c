@@ -184,9 +184,7 @@ static int connect_supervisor(struct action_context *a, struct err *e)
         return fd;
     if (rc == 0)
         err_set(e, ERR_UNREACHABLE, EPERM,
-                "another user answers in the place of the supervisor of "
-                "world %s",
-                a->cfg->name);
+                "another user's process answers on the control socket of world %s", a->cfg->name);
     int why = errno;
     if (fd >= 0)
         close(fd);
@@ -212,9 +210,9 @@ static int control_answer(const struct action_context *a, const json_t *done, js
     worker_err_from(error, e);
     if (!e || e->text[0])
         return -1;
-    err_set(e, e->cls, e->num, "the supervisor of world %s failed, and gives no reason",
+    err_set(e, e->cls, e->num, "the supervisor of world %s failed without giving a reason",
             a->cfg->name);
-    return err_hint(e, "its log may say more");
+    return err_hint(e, "see its log");
 }
 
 /* Waits for the answer. Only requests that the supervisor answers at once have a time limit; a job
@@ -241,8 +239,8 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
     *result = NULL;
     json_auto_t *o = request_json(r);
     if (!o) {
-        err_set(e, ERR_USAGE, 0, "a name that is not UTF-8 cannot be passed to the supervisor");
-        return err_hint(e, "write it in UTF-8; a file can be renamed");
+        err_set(e, ERR_USAGE, 0, "cannot pass a name to the supervisor: it is not UTF-8");
+        return err_hint(e, "use a name in UTF-8; rename the file if necessary");
     }
     int fd = connect_supervisor(a, e);
     if (fd < 0)
@@ -256,8 +254,8 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
     while ((rc = wait_answer(fd, a, r, e)) == 0) {
         json_auto_t *msg = worker_receive(fd, &closed);
         if (closed) {
-            rc = err_set(e, ERR_ABORTED, 0, "no answer: the supervisor ended before it gave one");
-            err_hint(e, "its log says why it ended; systemd starts it again");
+            rc = err_set(e, ERR_ABORTED, 0, "the supervisor exited before it answered");
+            err_hint(e, "its log gives the reason; systemd starts it again");
             break;
         }
         const json_t *done = json_object_get(msg, "done");

@@ -74,8 +74,9 @@ int action_from_verify(struct action_context *a, const struct request *r, json_t
         bad += !whole;
     }
     if (seen == 0)
-        return err_set(e, ERR_UNWELL, 0, "no dump %s in the store", r->dump ? r->dump : "at all");
-    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+        return err_set(e, ERR_UNWELL, 0, "dump %s is not in the store",
+                       r->dump ? r->dump : "at all");
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps are damaged", bad, seen) : 0;
 }
 
 /* Fetches the dump. A drill must test the copy in the store even if the dump is here. With
@@ -87,7 +88,8 @@ static int from_bring(const struct request *r, struct fetch *f, const struct cat
     if (!x || !x->intact)
         return beside && m->parts.count ? fetch_beside_open(f, m, beside, e) : fetch_dump(f, m, e);
     if (strcmp(x->m.sha256, m->sha256) != 0)
-        return err_set(e, ERR_DAMAGED, 0, "an intact dump of this name is here, and differs");
+        return err_set(e, ERR_DAMAGED, 0,
+                       "this machine has an intact dump of the same name with other contents");
     return r->action == ACTION_DRILL ? fetch_prove(f, m, e) : 0;
 }
 
@@ -149,9 +151,9 @@ static int from_choose(struct action_context *a, const struct request *r, wall_t
         }
         if (from->dump.intact && restore_newest(r->dump) && !until.ms &&
             lives_abandoned(&lives, m)) {
-            SCOPED(xfree) char *note = xasprintf(
-                "dump %s is skipped: it was abandoned, the record of the world names other lives",
-                m->name);
+            SCOPED(xfree) char *note = xasprintf("dump %s is skipped: it is abandoned (the record "
+                                                 "of the world does not name its life)",
+                                                 m->name);
             action_note(a, note);
             continue;
         }
@@ -159,15 +161,14 @@ static int from_choose(struct action_context *a, const struct request *r, wall_t
     }
     if (is == 0 && earlier) {
         err_set(e, ERR_NOTHING, 0,
-                "no dump of the current round (%" PRIu64 ") in %s; dumps of earlier rounds are "
-                "taken only by name",
+                "no dump of the current round (%" PRIu64
+                ") in %s; dumps of earlier rounds are used only if named",
                 round, remote_shown(f->t.store));
         err_hint(e,
-                 "if the newest one of the round before is wanted: worldkeeper --%s=%s --from "
-                 "offsite",
+                 "to use the newest one of the previous round: worldkeeper --%s=%s --from offsite",
                  action_name(r->action), from->name);
     } else if (is == 0)
-        err_set(e, ERR_NOTHING, 0, "no dump%s%s in %s that can be used", r->dump ? " " : "",
+        err_set(e, ERR_NOTHING, 0, "no usable dump%s%s in %s", r->dump ? " " : "",
                 r->dump ? r->dump : "", remote_shown(f->t.store));
     return is == 1 ? 0 : -1;
 }

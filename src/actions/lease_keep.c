@@ -81,7 +81,7 @@ static int refuse_held(struct lease *l, struct err *e)
         r = (struct lease_record){0};
     SCOPED(buf_free) struct buf shown = {0};
     text_clean(&shown, r.holder[0] ? r.holder : "another machine", sizeof r.holder);
-    err_set(e, ERR_REFUSED, 0, "the lease is held by %s, which renews it", shown.p);
+    err_set(e, ERR_REFUSED, 0, "the lease is held and renewed by %s", shown.p);
     return err_hint(e, "--switch-over on that machine hands the world over");
 }
 
@@ -148,7 +148,8 @@ static int lease_keep_look(const struct lease_keep *k, struct lease *l, struct e
 {
     struct lease_record r;
     if (lease_read(l, &r, e) != LEASE_OK)
-        return err_step(e, "without the lease of this world nothing is changed");
+        return err_step(e,
+                        "nothing was changed: this machine does not hold the lease of this world");
     return need_own(k->a, &r, e);
 }
 
@@ -234,7 +235,7 @@ void lease_keep_publish(struct lease_keep *k)
         rc = db_lease_publish(db, a->cfg->schema, &word, &e);
     db_close(db);
     if (rc < 0) {
-        err_step(&e, "worldkeeper_lease cannot be written, which games may ask");
+        err_step(&e, "cannot write table worldkeeper_lease, which games may read");
         action_note(a, e.text);
     }
 }
@@ -268,8 +269,8 @@ void lease_keep_release(struct action_context *a, bool kept)
     if (!lease_keep_is_wanted(a))
         return;
     if (!supervised && a->state.watched) {
-        action_note(a, "the lease is not released, and ends by itself: no supervisor is running "
-                       "that could withdraw the status UP");
+        action_note(a, "the lease was not released and expires later: no running supervisor could "
+                       "withdraw the status UP");
         return;
     }
     /* Wait until no status reports the world as up here, or until such a status has expired. */
@@ -279,8 +280,8 @@ void lease_keep_release(struct action_context *a, bool kept)
         poll(NULL, 0, UNSAID_MS);
     }
     if (kept && end_word(a, &e) < 0) {
-        err_step(&e, "the lease is not released, and ends by itself: worldkeeper_lease in the "
-                     "world may still say that it is held here");
+        err_step(&e, "the lease was not released and expires later: table worldkeeper_lease in the "
+                     "world may still name this machine");
         action_note(a, e.text);
         return;
     }
@@ -292,7 +293,7 @@ void lease_keep_release(struct action_context *a, bool kept)
     if (got == LEASE_OK)
         got = lease_release(l, &g, &e);
     if (got != LEASE_OK && got != LEASE_HELD) {
-        err_step(&e, "the lease is not released, and ends by itself");
+        err_step(&e, "the lease was not released and expires later");
         action_note(a, e.text);
     }
     lease_close(l);

@@ -25,10 +25,10 @@ int action_init_ledgers(struct action_context *a, json_t **made, json_t **skippe
         struct ledger l;
         rc = ledger_open(db, c->schema, &c->ledgers[i], &l, e);
         if (rc < 0 && db_table_missing(e)) { /* a new machine, before its restore */
-            SCOPED(xfree) char *text = xasprintf(
-                "%s; a restore brings it back if it is in the dump; otherwise CREATE TABLE, then "
-                "worldkeeper --init",
-                e->text);
+            SCOPED(xfree) char *text =
+                xasprintf("%s; a restore recreates it if it is in the dump; otherwise use CREATE "
+                          "TABLE, then worldkeeper --init",
+                          e->text);
             action_note(a, text);
             json_array_append_new(*skipped, json_string(c->ledgers[i].name));
             rc = 0;
@@ -184,7 +184,7 @@ static int ledgers_verify(struct action_context *a, const struct config_ledger *
     else
         js_set_clean(o, "error", e->text);
     if (rc == 0 && problems)
-        rc = err_set(e, ERR_UNWELL, 0, "[ledger %s]: totals, files and ledger do not agree: %.500s",
+        rc = err_set(e, ERR_UNWELL, 0, "[ledger %s]: totals, files and ledger differ: %.500s",
                      c->name, json_string_value(json_array_get(v.problems, 0)));
     json_array_append_new(list, o);
     ledger_verified_free(&v);
@@ -208,7 +208,8 @@ int action_rollup(struct action_context *a, const struct request *r, json_t **re
         opt.until = until.ms / 1000 * 1000 + 999;
     }
     if (r->verify && (r->until || r->dry_run))
-        return err_set(e, ERR_USAGE, 0, "--verify does not go with --%s: it changes nothing",
+        return err_set(e, ERR_USAGE, 0,
+                       "--verify cannot be combined with --%s, because it changes nothing",
                        r->until ? "until" : "dry-run");
     json_t *list = json_array();
     for (unsigned i = 0; i < c->ledger_count; i++) {

@@ -29,8 +29,8 @@ static int progress_configured(const struct action_context *a, struct err *e)
 {
     if (a->cfg->progress.lock_id)
         return 0;
-    err_set(e, ERR_USAGE, 0, "%s has no [progress]", a->cfg->path);
-    err_hint(e, "add the section: worldkeeper(8) and worldkeeper-progress(7) explain its keys");
+    err_set(e, ERR_USAGE, 0, "%s has no [progress] section", a->cfg->path);
+    err_hint(e, "add the section: its keys are in worldkeeper(8) and worldkeeper-progress(7)");
     return -1;
 }
 
@@ -123,10 +123,8 @@ static int release_held(const struct action_context *a, struct write_back *w,
     struct buf shown = {0};
     text_clean(&shown, holder, 100);
     err_set(e, ERR_REFUSED, 0, "the lock belongs to game server %s, not to %s", shown.p, own);
-    err_hint(
-        e,
-        "the same command with --force takes it away; what that server has not sent by then is set "
-        "aside in its wk_stolen");
+    err_hint(e, "repeat the command with --force to take the lock; that server then moves what it "
+                "has not sent to its table wk_stolen");
     buf_free(&shown);
     return -1;
 }
@@ -152,10 +150,10 @@ static int progress_end_session(struct write_back *w, const struct local_key *ke
     if (w->done.skipped.cls != ERR_NONE) {
         *e = w->done.skipped;
     } else {
-        err_set(e, ERR_CHANGED, 0, "the game has opened another session of it");
-        err_hint(e, "the same command again ends that session, too");
+        err_set(e, ERR_CHANGED, 0, "the game has opened another session for this key");
+        err_hint(e, "repeat the command to end that session, too");
     }
-    err_step(e, "the lock is not released");
+    err_step(e, "the lock was not released");
     return -1;
 }
 
@@ -171,7 +169,7 @@ int action_release(struct action_context *a, const struct request *r, json_t **r
     size_t len = strlen(r->dump ? r->dump : "");
     if (len == 0 || len > PROGRESS_KEY_MAX) {
         err_set(e, ERR_USAGE, 0, "--release=KEY: a key has 1 to %d bytes", PROGRESS_KEY_MAX);
-        err_hint(e, "worldkeeper --locks lists them");
+        err_hint(e, "worldkeeper --locks lists the keys");
         return -1;
     }
     key.len = (unsigned char)len;

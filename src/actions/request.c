@@ -110,9 +110,9 @@ int request_from_json(const json_t *o, struct request *out, struct err *e)
         if (request_read_field(key, value, out))
             continue;
         text_clean(&shown, key, 40);
-        err_set(e, ERR_USAGE, 0, "the running supervisor does not understand '%s' of the request",
+        err_set(e, ERR_USAGE, 0, "the running supervisor does not know '%s' in the request",
                 shown.p);
-        err_hint(e, "it may be of another version: restart it");
+        err_hint(e, "it may have another version: restart it");
         request_free(out);
         return -1;
     }

@@ -111,17 +111,19 @@ static int init_adopt(struct action_context *a, struct init *in, bool force, str
     bool ours = (a->state.known && strcmp(nonce, a->state.nonce) == 0) ||
                 catalog_knows_nonce(&in->catalog, nonce);
     if (in->sentinel.rows > 1)
-        return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours",
+        return err_set(e, ERR_REFUSED, 0,
+                       "table %s holds %u rows; it is not a sentinel of worldkeeper",
                        a->cfg->sentinel, in->sentinel.rows);
     if (ours)
         return action_remember(a, nonce, in->sentinel.generation, &in->server, e);
     if (force)
         return adopt_foreign(a, in, e);
-    err_set(e, ERR_REFUSED, 0, "there is a sentinel already, and %s",
-            a->state.known ? "its nonce is not ours: another world or keeper"
-                           : "nothing in [dump] dir knows it: somebody else may keep this world");
-    return err_hint(
-        e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
+    err_set(e, ERR_REFUSED, 0, "a sentinel exists already: %s",
+            a->state.known
+                ? "its nonce is unknown here; it belongs to another world or supervisor"
+                : "nothing in [dump] dir mentions it; another supervisor may keep this world");
+    return err_hint(e, "make sure that no other supervisor keeps the world, then adopt it: "
+                       "worldkeeper --init --force");
 }
 
 /* Undoes the new round, of which nothing exists yet because the server rejected its sentinel. */
@@ -142,16 +144,16 @@ static int init_create(struct action_context *a, struct init *in, bool force, st
     char nonce[33];
     uint64_t generation;
     if (state_standby(&a->state, c) && catalog_newest(&in->catalog, 0) && !force) {
-        err_set(e, ERR_REFUSED, 0, "the dumps here belong to a world of another machine");
-        return err_hint(e, "worldkeeper --promote takes that world over, once it has ended there");
+        err_set(e, ERR_REFUSED, 0, "the dumps here belong to a world that another machine keeps");
+        return err_hint(
+            e, "worldkeeper --promote takes that world over after the other machine has stopped");
     }
     bool restarted = !a->state.known || server_restarted(&in->server, &a->state.server);
     bool only_row = !restarted && !in->no_table;
     if (restarted && (catalog_newest(&in->catalog, 0) || a->state.known) && !force) {
-        err_set(e, ERR_REFUSED, 0, "this world was kept before and its sentinel row is gone");
-        return err_hint(e,
-                        "worldkeeper --restore brings the world back; worldkeeper --init --force "
-                        "declares what is there now to be the world");
+        err_set(e, ERR_REFUSED, 0, "this world was kept before, but its sentinel row is missing");
+        return err_hint(e, "worldkeeper --restore brings the world back; worldkeeper --init "
+                           "--force accepts the present tables as the world");
     }
     if (only_row) {
         snprintf(nonce, sizeof nonce, "%s", a->state.nonce);
@@ -191,10 +193,10 @@ static int action_init(struct action_context *a, const struct request *r, json_t
         if (a->cfg->standby.warm)
             db_hint_missing(in.db, schema, COPY_PRIVILEGES, &grant);
         if (grant.hint[0]) {
-            SCOPED(xfree) char *text = xasprintf(
-                "[standby] warm = yes: as a standby this machine cannot keep the world loaded "
-                "until somebody types %s",
-                grant.hint);
+            SCOPED(xfree) char *text =
+                xasprintf("[standby] warm = yes: as a standby, this machine cannot keep the world "
+                          "loaded until an administrator runs: %s",
+                          grant.hint);
             action_note(a, text);
         }
     }
@@ -268,10 +270,9 @@ static int new_round(struct action_context *a, struct init *in, json_t **result,
         return -1;
     if (in->sentinel.rows == 0 && !in->no_table) {
         err_set(e, ERR_REFUSED, 0,
-                "the sentinel row is gone: the old round may be lost, or only that row");
-        return err_hint(
-            e, "worldkeeper --restore brings a lost world back, worldkeeper --init puts the row "
-               "back; then worldkeeper --new-round");
+                "the sentinel row is missing: either the old round is lost, or only that row");
+        return err_hint(e, "worldkeeper --restore restores a lost world; worldkeeper --init only "
+                           "recreates the row; then worldkeeper --new-round");
     }
     if (keep_last_dump(a, in, last, e) < 0 || adopt_round(a, in, e) < 0)
         return -1;
@@ -311,11 +312,10 @@ static int check_place(const struct action_context *a, enum action action, struc
     if (place == FILE_DIR_SAME || (place == FILE_DIR_GONE && action == ACTION_RESTORE))
         return 0;
     if (place == FILE_DIR_OTHER)
-        err_set(e, ERR_CHANGED, ACTION_OTHER_DIR, "%s is another directory than before", dir);
+        err_set(e, ERR_CHANGED, ACTION_OTHER_DIR, "%s is not the same directory as before", dir);
     else
-        err_set(e, ERR_CHANGED, ENOENT, "%s is gone: it was moved or removed", dir);
-    return err_hint(
-        e, "put it back in its place, or create it again: it is used as soon as it is there");
+        err_set(e, ERR_CHANGED, ENOENT, "%s does not exist: it was moved or removed", dir);
+    return err_hint(e, "move it back, or create it again; it is used as soon as it exists");
 }
 
 /* Takes a dump. The supervisor uses the result in a->dumped; the JSON is for users. */
@@ -588,9 +588,9 @@ static int action_verify(struct action_context *a, const struct request *r, json
     }
     *result = json_pack("{s:o}", "dumps", list);
     if (seen == 0)
-        return err_set(e, ERR_UNWELL, 0, "no dump %s in %s", r->dump ? r->dump : "at all",
+        return err_set(e, ERR_UNWELL, 0, "dump %s is not in %s", r->dump ? r->dump : "at all",
                        a->cfg->dump_dir);
-    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps are damaged", bad, seen) : 0;
 }
 
 /* Signs dumps. Without a name, only unsigned dumps are signed. A dump with a wrong signature must
@@ -600,8 +600,8 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
 {
     SCOPED(catalog_free) struct catalog c = {0};
     if (!signature_on()) {
-        err_set(e, ERR_CONFIG, 0, "%s names no key to sign with", a->cfg->path);
-        return err_hint(e, "set [dump] hmac_key_file; openssl rand -hex 32 makes a key");
+        err_set(e, ERR_CONFIG, 0, "cannot sign dumps: %s names no key", a->cfg->path);
+        return err_hint(e, "set [dump] hmac_key_file; to create a key: openssl rand -hex 32");
     }
     if ((a->ignored.cls != ERR_NONE && !r->dump && state_sign(a->job.dirfd, e) < 0) ||
         (!r->dump && round_sign(a->job.dirfd, e) < 0) ||
@@ -626,9 +626,9 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     size_t seen = json_array_size(list);
     *result = json_pack("{s:o}", "dumps", list);
     if (r->dump && seen == 0)
-        return err_set(e, ERR_NOTHING, 0, "no dump %s in %s lacks a valid HMAC", r->dump,
+        return err_set(e, ERR_NOTHING, 0, "no dump %s without a valid HMAC in %s", r->dump,
                        a->cfg->dump_dir);
-    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps are damaged", bad, seen) : 0;
 }
 
 /* Tests all channels, because a failing channel must not hide another one. */
@@ -689,7 +689,7 @@ int action_run(struct action_context *a, const struct request *r, json_t **resul
 {
     *result = NULL;
     if (!functions[r->action])
-        return err_set(e, ERR_USAGE, 0, "--%s cannot be run here", action_name(r->action));
+        return err_set(e, ERR_USAGE, 0, "--%s cannot run here", action_name(r->action));
     if (action_allowed(a, r, e) < 0 || (a->job.dirfd >= 0 && check_place(a, r->action, e) < 0) ||
         (action_is(r->action, ACTION_READS_DUMPS) && signature_open(a->cfg, e) < 0) ||
         (action_is(r->action, ACTION_LOGS_IN) && action_password(a, e) < 0))

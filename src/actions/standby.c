@@ -46,11 +46,11 @@ int action_allowed(const struct action_context *a, const struct request *r, stru
                   (r->action == ACTION_INIT && s->role == ROLE_STANDBY);
     if (!writes || !state_standby(s, a->cfg))
         return 0;
-    err_set(e, ERR_REFUSED, 0, "this machine is a standby of world %s: another one keeps it",
+    err_set(e, ERR_REFUSED, 0, "this machine is a standby of world %s, which another machine keeps",
             a->cfg->name);
     return err_hint(e,
-                    "worldkeeper --promote%s takes the world over; --status of the other machine "
-                    "shows whether it lives",
+                    "worldkeeper --promote%s takes the world over; run --status on the other "
+                    "machine to see whether it is up",
                     a->cfg->standby.lease == LEASE_NONE ? " --by-hand" : "");
 }
 
@@ -58,14 +58,15 @@ static int need_standby(const struct action_context *a, const struct request *r,
 {
     const struct config *c = a->cfg;
     if (!c->standby.given) {
-        err_set(e, ERR_CONFIG, 0, "%s has no [standby]: there is no other machine", c->path);
-        return err_hint(e, "worldkeeper-standby(7) says how to set one up");
+        err_set(e, ERR_CONFIG, 0, "%s has no [standby] section: there is no other machine",
+                c->path);
+        return err_hint(e, "to set one up, see worldkeeper-standby(7)");
     }
     if (r->action == ACTION_DEMOTE || state_standby(&a->state, c) == (r->action == ACTION_PROMOTE))
         return 0;
     return r->action == ACTION_PROMOTE
-               ? err_set(e, ERR_REFUSED, 0, "this machine keeps world %s already", c->name)
-               : err_set(e, ERR_REFUSED, 0, "this machine is a standby of world %s already",
+               ? err_set(e, ERR_REFUSED, 0, "this machine already keeps world %s", c->name)
+               : err_set(e, ERR_REFUSED, 0, "this machine is already a standby of world %s",
                          c->name);
 }
 
@@ -81,15 +82,14 @@ static int need_word(struct action_context *a, const struct request *r, const st
         return 0;
     bool odd = ignored->cls != ERR_NONE;
     err_set(e, ERR_REFUSED, 0,
-            "nothing proves that the other machine has ended%s%s; its newest copy in the store is "
-            "of %s. "
-            "Two machines that keep one world let players write into both, and the rows of one are "
-            "lost",
+            "nothing proves that the other machine has stopped%s%s; its newest copy in the store "
+            "is of %s. If two machines keep one world, players write into both, and the rows of "
+            "one machine are lost",
             odd ? ": " : "", odd ? ignored->text : "",
             p->moment.ms ? text_utc(p->moment, t) : "an unknown time");
-    return err_hint(e, "once you have made sure that its supervisor does not run, or that it is "
-                       "switched off, and that no game server can reach its database: worldkeeper "
-                       "--promote --by-hand --force");
+    return err_hint(
+        e, "first make sure that its supervisor is stopped, or that the machine is off, and that "
+           "no game server can reach its database; then: worldkeeper --promote --by-hand --force");
 }
 
 #define UNSEEN_LIVES 100 /* begun by the lost machine since the store was last read */
@@ -112,15 +112,15 @@ static int do_without(struct action_context *a, const struct request *r, struct 
         err_clear(e);
         err_pass(e, &why);
         return err_hint(e,
-                        "worldkeeper --list --from offsite tests the store. If it is lost%s: "
-                        "worldkeeper --promote%s --force promotes what is here, of %s",
+                        "worldkeeper --list --from offsite tests the store. If the store is "
+                        "lost%s: worldkeeper --promote%s --force promotes the local data, of %s",
                         lease ? "" : ", and you have made sure that the other machine is down",
                         lease ? "" : " --by-hand", t);
     }
     err_clear(e);
     SCOPED(xfree) char *note =
-        xasprintf("%s; what is here is promoted, of %s. The record of the world is written when "
-                  "the store answers, and nothing is stored before that",
+        xasprintf("%s; the local data, of %s, is promoted. The record of the world is written when "
+                  "the store answers; nothing is stored before that",
                   why.text, t);
     action_note(a, note);
     uint64_t newest = p->newest.generation > p->lives.now.generation ? p->newest.generation
@@ -147,10 +147,10 @@ static int need_life(const struct request *r, const struct pull *p, struct hando
     }
     err_set(e, ERR_REFUSED, 0,
             "the other machine handed over generation %" PRIu64
-            " of this world, and the newest dump here is %s, of another life of it",
+            " of this world, but the newest dump here is %s, of another life of the world",
             h->generation, m->name);
-    return err_hint(e, "worldkeeper --list --from offsite shows what the store has; try again once "
-                       "a dump of that generation is there");
+    return err_hint(e, "worldkeeper --list --from offsite shows what the store has; try again when "
+                       "it has a dump of that generation");
 }
 
 static int nothing_to_take(const struct action_context *a, struct err *e)
@@ -164,12 +164,12 @@ static int nothing_to_take(const struct action_context *a, struct err *e)
     if (i == c.count)
         return err_set(e, ERR_NOTHING, 0, "the store has no dump of world %s", a->cfg->name);
     err_set(e, ERR_NOTHING, 0,
-            "the store has no dump of the current round (%" PRIu64 ") of world %s: the other "
-            "machine began it, and stored none",
+            "the store has no dump of the current round (%" PRIu64
+            ") of world %s: the other machine began that round and stored no dump of it",
             c.round, a->cfg->name);
     return err_hint(e,
-                    "the newest dump of the round before can be loaded beside it: worldkeeper "
-                    "--restore=%s --into SCHEMA",
+                    "to load the newest dump of the previous round into another schema: "
+                    "worldkeeper --restore=%s --into SCHEMA",
                     c.list[i].m.name);
 }
 
@@ -189,7 +189,7 @@ static int standby_take_over(struct action_context *a, const struct request *r, 
     struct err late, ignored = {0};
     if (pull_step(p, e) < 0 || handover_read(&p->fetch.t, a->cfg->name, p->newest.generation,
                                              &handed_over, &ignored, e) < 0) {
-        err_step(e, "reading what the store has");
+        err_step(e, "reading the store");
         if (do_without(a, r, p, e) < 0)
             return -1;
     } else {
@@ -223,10 +223,10 @@ static int standby_take_over(struct action_context *a, const struct request *r, 
     /* A gap after that position is not a loss. Where MySQL logs them, the renames of the tables
      * that were handed over are such a gap: the position does not pass a gap. */
     bool all = handover_reached(&handed_over, &res.made.upto) && complete;
-    SCOPED(xfree) char *lost = xasprintf(
-        "lost: what the other machine wrote after %s and had not stored; code (views, triggers, "
-        "routines, events) is that of dump %s",
-        text_utc(to, t), res.dump);
+    SCOPED(xfree) char *lost =
+        xasprintf("lost: changes after %s that the other machine had not stored; views, triggers, "
+                  "routines and events are those of dump %s",
+                  text_utc(to, t), res.dump);
     json_object_set_new(*result, "restored_to", json_string(t));
     json_object_set_new(*result, "lost_seconds", js_known(all, 0));
     json_object_set_new(*result, "lost_seconds_max", js_known(all, 0));
@@ -237,7 +237,7 @@ static int standby_take_over(struct action_context *a, const struct request *r, 
     state_restored(&a->state, &res.made);
     if (action_remember(a, res.made.nonce, res.generation, &res.server, e) < 0) {
         a->state.role = ROLE_STANDBY; /* as on disk, so that it can be repeated */
-        return err_step(e, "the world is here, but");
+        return err_step(e, "the world is on this machine, but");
     }
     action_adopt(a);
     if (next.t && handover_clear(next.t->store, a->cfg->name, &late) < 0)
@@ -253,20 +253,22 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
     if (need_standby(a, r, e) < 0)
         return -1;
     if (a->cfg->standby.lease == LEASE_NONE && !r->by_hand) {
-        err_set(e, ERR_REFUSED, 0, "[standby] lease = none: only a person can decide this");
+        err_set(e, ERR_REFUSED, 0, "[standby] lease = none: an operator must decide this");
         return err_hint(e, "worldkeeper --promote --by-hand");
     }
     if (a->cfg->standby.lease != LEASE_NONE && r->by_hand)
-        return err_set(e, ERR_USAGE, 0, "--by-hand goes with [standby] lease = none");
+        return err_set(e, ERR_USAGE, 0, "--by-hand is only for [standby] lease = none");
     struct lease_keep lease;
     int rc = lease_keep_take(&lease, a, e);
     bool taken = lease.grant.number > 0; /* even if it could not be recorded */
     if (rc == 0)
         rc = standby_take_over(a, r, &p, &lease, result, e);
     else if (a->cfg->standby.lease == LEASE_S3 && e->cls != ERR_REFUSED && !e->hint[0])
-        err_hint(e, "the lease is in the store, and without it nothing shows whether the other "
-                    "machine has the world. If both are lost: [standby] lease = none in this "
-                    "machine's config, then worldkeeper --promote --by-hand --force");
+        err_hint(
+            e,
+            "the lease is in the store; without the store nothing shows whether the other machine "
+            "keeps the world. If the store and the other machine are lost: [standby] lease = none "
+            "in this machine's config, then worldkeeper --promote --by-hand --force");
     pull_close(&p);
     if (rc == 0)
         lease_keep_publish(&lease);
@@ -339,18 +341,19 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
     if (elsewhere == 1)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the world is up here, and %s%s",
-            elsewhere < 0 ? "the store does not say whether another machine has it: "
-                          : "the store has no later one of another machine",
+            elsewhere < 0 ? "the store does not show whether another machine has it: "
+                          : "the store has no later record of another machine",
             elsewhere < 0 ? why.text : "");
     /* What is safe depends on which of the two cases this is. Without a lease this machine cannot
      * know. */
     if (elsewhere < 0)
-        return err_hint(e, "worldkeeper --list --from offsite tests the store; then again");
+        return err_hint(
+            e, "worldkeeper --list --from offsite tests the store; then repeat the command");
     if (a->cfg->standby.lease == LEASE_NONE)
-        return err_hint(e, "if the other machine keeps the world too: --demote --force saves the "
-                           "rows of this one to a conflict file; if not: --switch-over hands it "
-                           "over");
-    return err_hint(e, "worldkeeper --switch-over hands it over without loss");
+        return err_hint(
+            e, "if the other machine also keeps the world: --demote --force saves this machine's "
+               "rows to a conflict file; otherwise: --switch-over hands the world over");
+    return err_hint(e, "worldkeeper --switch-over hands the world over without loss");
 }
 
 /* Demotes this machine. It steps back before the rows are saved. From then on no process here
@@ -368,10 +371,9 @@ int action_demote(struct action_context *a, const struct request *r, json_t **re
         rc = set_aside_rename(&s, e);
     *result = aside_json(a, &s);
     if (rc < 0)
-        err_hint(e, "run worldkeeper --demote once more when the server answers: it saves the rows "
-                    "and takes the "
-                    "tables away from the game");
-    return rc < 0 ? err_step(e, "this machine is a standby now, but") : 0;
+        err_hint(e, "when the server answers, repeat worldkeeper --demote: it saves the rows and "
+                    "renames the tables, so that the game cannot use them");
+    return rc < 0 ? err_step(e, "this machine is now a standby, but") : 0;
 }
 
 /* Is the whole journal up to this position in the store and verified? Returns 1, 0, or -1 on
@@ -415,10 +417,9 @@ static int wait_stored(struct action_context *a, struct fetch *f, const struct d
     }
     if (rc != 0)
         return rc < 0 ? -1 : 0;
-    err_set(e, ERR_STALLED, 0, "the end of the journal did not reach the store in time");
-    return err_hint(e,
-                    "worldkeeper --status shows what holds up the copies; this machine keeps the "
-                    "world as before");
+    err_set(e, ERR_STALLED, 0, "the last part of the journal did not reach the store in time");
+    return err_hint(
+        e, "this machine still keeps the world; worldkeeper --status shows what delays the copies");
 }
 
 /* Waits until the store has the newest dump of this machine. It is uploaded first, while the game
@@ -470,8 +471,8 @@ static int need_journal(const struct action_context *a, struct err *e)
     if (c->journal == JOURNAL_FOLLOW && c->offsite.segments)
         return 0;
     err_set(e, ERR_CONFIG, 0,
-            "without the journal in the store the changes since the last dump would be lost");
-    return err_hint(e, "[journal] mode = follow, and [offsite] segments = yes");
+            "the journal is not in the store: changes since the last dump would be lost");
+    return err_hint(e, "set [journal] mode = follow and [offsite] segments = yes");
 }
 
 /* Finds the newest usable dump in the store. Returns 1, 0 if there is none, or -1 on error. */
@@ -537,7 +538,7 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
 {
     db_binlog_pos(s->db, end);
     if (!end->file[0])
-        return err_set(e, ERR_DENIED, 0, "the server does not say where its binary log ends");
+        return err_set(e, ERR_DENIED, 0, "the server does not report the end of its binary log");
     /* The chain is checked again after the wait, because only then the journal is known up to its
      * end. */
     if (need_chain(a, s, f, e) < 0 || wait_ledgers(a, f, e) < 0 || wait_stored(a, f, end, e) < 0 ||
@@ -556,17 +557,14 @@ static int standby_hand_over(struct action_context *a, struct set_aside *s, stru
     snprintf(h.nonce, sizeof h.nonce, "%s", a->state.nonce);
     int rc = set_aside_rename(s, e);
     if (rc < 0) {
-        err_step(e, "this machine is a standby now, but");
-        err_hint(
-            e,
-            "run worldkeeper --demote once more when the server answers: it saves what was written "
-            "since, and takes the tables away from the game");
+        err_step(e, "this machine is now a standby, but");
+        err_hint(e, "when the server answers, repeat worldkeeper --demote: it saves what was "
+                    "written since and renames the tables, so that the game cannot use them");
     } else if (handover_write(&f->t, a->cfg->name, &h, clock_wall(), e) < 0) {
-        err_hint(e,
-                 "all of the world is in the store: --promote on the other machine takes it over, "
-                 "with --by-hand --force where there is no lease");
-        rc = err_step(
-            e, "the world is no longer kept here, but the handover was not recorded in the store");
+        err_hint(e, "the whole world is in the store: run worldkeeper --promote on the other "
+                    "machine (without a lease: worldkeeper --promote --by-hand --force)");
+        rc = err_step(e, "this machine no longer keeps the world, but the handover was not "
+                         "recorded in the store");
     }
     lease_keep_release(a, true);
     return rc;

@@ -40,14 +40,15 @@ int action_need_record(struct action_context *a, struct err *e)
         return 0;
     enum record_says says = action_whose(a, &newest, &unknown);
     if (says == RECORD_UNKNOWN) {
-        err_step(&unknown, "whether another machine has taken this world over is not known");
+        err_step(&unknown, "it is unknown whether another machine has taken this world over");
         action_note(a, unknown.text);
     }
     if (says != RECORD_ANOTHERS)
         return 0;
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, newest.machine, sizeof newest.machine);
-    err_set(e, ERR_REFUSED, 0, "%s has taken this world over, by the record in the store", who.p);
+    err_set(e, ERR_REFUSED, 0, "according to the record in the store, %s has taken this world over",
+            who.p);
     return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
 }
 
@@ -70,9 +71,10 @@ static int whose_recall(struct succession *s, struct err *e)
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, l->machine, sizeof l->machine);
     err_set(e, ERR_REFUSED, 0,
-            "%s, and the record that is known here names %s: what is here may not be its world",
-            had->number ? lease_words(had, words) : "who had the lease could not be read", who.p);
-    return err_hint(e, "worldkeeper --list --from offsite tests the store; then again");
+            "%s, and the last known record names %s: the local data may not belong to that world",
+            had->number ? lease_words(had, words) : "cannot read who held the lease", who.p);
+    return err_hint(e,
+                    "worldkeeper --list --from offsite tests the store; then repeat the command");
 }
 
 int succession_read(struct succession *s, const struct manifest *newest, struct err *e)
@@ -108,10 +110,10 @@ static int whose_changed(const struct lives *now, struct err *e)
 {
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, now->machine, sizeof now->machine);
-    err_set(e, ERR_REFUSED, 0, "the record of this world has changed meanwhile: %s has it",
+    err_set(e, ERR_REFUSED, 0, "the record of this world changed meanwhile: %s now owns the world",
             now->machine[0] ? who.p : "nobody");
-    return err_hint(e, "find out with --status on that machine whether it keeps the world; if it "
-                       "does not: worldkeeper --promote once more");
+    return err_hint(e, "run worldkeeper --status on that machine to see whether it keeps the "
+                       "world; if it does not, repeat worldkeeper --promote");
 }
 
 int succession_begin(void *arg, const struct state_made *made, uint64_t generation, struct err *e)

@@ -102,7 +102,7 @@ int worlds_judge(const json_t *status, struct err *e)
                        strcmp(state, "PAUSED") == 0 ? "the supervisor is paused"
                                                     : "the world is not up");
     if (js_flag(status, "stale"))
-        return err_set(e, ERR_CONDITION, 0, "the world is up; no good dump for too long");
+        return err_set(e, ERR_CONDITION, 0, "the world is up; the last verified dump is too old");
     if (open)
         return err_set(e, ERR_CONDITION, 0, "the world is up, with %zu open condition%s", open,
                        open == 1 ? "" : "s");
@@ -183,7 +183,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
 int worlds_status(const char *dir, json_t **result, struct err *e)
 {
     static const char hint[] =
-        "worldkeeper --config FILE --status shows a world whose config is elsewhere";
+        "for a world whose config is elsewhere: worldkeeper --config FILE --status";
     struct survey s = {.list = json_array()};
     if (worlds_each(dir, survey_one, &s, e) < 0) {
         e->cls = ERR_USAGE;
@@ -199,7 +199,7 @@ int worlds_status(const char *dir, json_t **result, struct err *e)
     if (s.down)
         return err_set(e, ERR_UNWELL, 0, "%u of %zu worlds %s not up", s.down, n,
                        s.down == 1 ? "is" : "are");
-    return s.open ? err_set(e, ERR_CONDITION, 0, "%u of %zu worlds with open conditions, or unread",
-                            s.open, n)
+    return s.open ? err_set(e, ERR_CONDITION, 0,
+                            "%u of %zu worlds have open conditions or could not be read", s.open, n)
                   : 0;
 }

@@ -20,7 +20,7 @@ int arrival_grown(struct arrival *a, uint64_t here, struct err *e)
     bool unwanted = a->given_up;
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
-    return unwanted ? err_set(e, ERR_CHANGED, 0, "it is not wanted any more") : 0;
+    return unwanted ? err_set(e, ERR_CHANGED, 0, "it is no longer wanted") : 0;
 }
 
 void arrival_end(struct arrival *a, const struct err *why)
@@ -43,7 +43,7 @@ int arrival_wait(struct arrival *a, uint64_t from, uint64_t *to, const _Atomic b
     *to = a->here > from ? a->here : from;
     pthread_mutex_unlock(&a->lock);
     if (stopped)
-        return err_set(e, ERR_CHANGED, 0, "it is not read any more");
+        return err_set(e, ERR_CHANGED, 0, "it is no longer read");
     return failed ? err_pass(e, &a->failed) : 0; /* an arrival does not change after its end */
 }
 

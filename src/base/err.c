@@ -51,7 +51,7 @@ int err_sys(struct err *e, int num, const char *fmt, ...)
     e->num = num;
     e->hint[0] = '\0';
     if (e->cls == ERR_NOSPACE)
-        err_hint(e, "make room on that file system; dumps already stored are untouched");
+        err_hint(e, "make room on that file system; stored dumps are not affected");
     return -1;
 }
 

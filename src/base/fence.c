@@ -83,9 +83,9 @@ int fence_check(const char *what, struct err *e)
     if (fence_open())
         return 0;
     err_set(e, ERR_REFUSED, 0, "%s: %s", what,
-            by_record ? "the record of this world does not name this machine, or was not read yet"
-                      : "the lease of this world is not held");
-    return err_hint(e,
-                    "worldkeeper --status says who has it; if it is another machine, worldkeeper "
-                    "--demote makes this one its standby");
+            by_record
+                ? "the record of this world does not name this machine, or has not been read yet"
+                : "this machine does not hold the lease of this world");
+    return err_hint(e, "worldkeeper --status shows which machine holds the lease; if another one "
+                       "does, worldkeeper --demote makes this one its standby");
 }

@@ -54,8 +54,8 @@ static int not_opened(int dirfd, const char *name, const char *what, struct err 
         !S_ISLNK(st.st_mode))
         return err_sys(e, why, "cannot open %s%s", what, name);
     err_set(e, ERR_REFUSED, why, "%s%s is a symbolic link", what, name);
-    return err_hint(e, "links are not followed here: put the file or directory itself there, or "
-                       "name its real path");
+    return err_hint(
+        e, "links are not followed here: use the file or directory itself, or name its real path");
 }
 
 /* A path may contain blanks and quotes, and users paste the hint. */
@@ -79,7 +79,7 @@ static int check_dir(const char *path, const struct stat *st, unsigned flags, st
 {
     bool public = flags & FILE_PUBLIC;
     if ((st->st_mode & 022) && !(public && (st->st_mode & S_ISVTX))) {
-        err_set(e, ERR_REFUSED, 0, "directory %s can be written by others (mode %04o)", path,
+        err_set(e, ERR_REFUSED, 0, "directory %s is writable by other users (mode %04o)", path,
                 (unsigned)st->st_mode & 07777);
         file_hint(e, "chmod go-w", path);
         return -1;
@@ -87,7 +87,7 @@ static int check_dir(const char *path, const struct stat *st, unsigned flags, st
     if (!public && !file_trusted(st->st_uid)) {
         err_set(e, ERR_REFUSED, 0, "directory %s belongs to another user (uid %u)", path,
                 (unsigned)st->st_uid);
-        hint_owner(e, path, ", or run this as the user that it belongs to");
+        hint_owner(e, path, ", or run this as the owner");
         return -1;
     }
     return 0;
@@ -104,7 +104,7 @@ int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e)
     if (fd < 0)
         return not_opened(AT_FDCWD, path, "directory ", e);
     struct stat st;
-    int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot look at directory %s", path)
+    int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot examine directory %s", path)
                                 : check_dir(path, &st, flags, e);
     if (rc == 0)
         return fd;
@@ -130,7 +130,7 @@ int file_subdir(int dirfd, const char *name, struct err *e)
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return not_opened(dirfd, name, "directory ", e);
-    int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot look at directory %s", name) : 0;
+    int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot examine directory %s", name) : 0;
     /* an older version, or a copy made by hand, may have left it open to others */
     if (rc == 0 && (st.st_mode & 077) && (st.st_uid == geteuid() || geteuid() == 0) &&
         fchmod(fd, 0700) == 0)
@@ -168,7 +168,7 @@ static int check_own(int dirfd, const char *name, const struct stat *st, struct 
         return -1;
     }
     if (st->st_mode & 022) {
-        err_set(e, ERR_REFUSED, EPERM, "%s can be written by others (mode %04o)", name,
+        err_set(e, ERR_REFUSED, EPERM, "%s is writable by other users (mode %04o)", name,
                 (unsigned)st->st_mode & 07777);
         hint_at(dirfd, name, "chmod go-w", e);
         return -1;
@@ -201,7 +201,7 @@ static int open_alone(int dirfd, const char *name, int flags, int fd)
 
 int file_open(int dirfd, const char *name, int flags, struct err *e)
 {
-    static const char away[] = "remove it: it is created again";
+    static const char away[] = "remove it: it will be created again";
     struct stat st = {0};
     int fd = file_open_file(dirfd, name, flags);
     bool seen = fd >= 0 && fstat(fd, &st) == 0;
@@ -219,7 +219,7 @@ int file_open(int dirfd, const char *name, int flags, struct err *e)
     if (is_file && alone && check_own(dirfd, name, &st, e) == 0)
         return fd;
     if (!seen) {
-        err_sys(e, errno, "cannot look at %s", name);
+        err_sys(e, errno, "cannot examine %s", name);
     } else if (!is_file || !alone) {
         err_set(e, ERR_REFUSED, 0, "%s is %s", name,
                 is_file ? "a file with another name too (a hard link)" : "not a regular file");
@@ -430,7 +430,7 @@ static int open_regular(int dirfd, const char *name, int flags, struct stat *st,
     if (fd < 0)
         return err_sys(e, errno, "cannot open %s", name);
     if (fstat(fd, st) < 0)
-        err_sys(e, errno, "cannot look at %s", name);
+        err_sys(e, errno, "cannot examine %s", name);
     else if (!S_ISREG(st->st_mode))
         err_set(e, ERR_SYSTEM, 0, "%s is not a regular file", name);
     else
@@ -487,8 +487,8 @@ static int file_step(int dirfd, const char *name, int flags, const char *path, s
     not_opened(dirfd, name, "", e);
     err_step(e, "%s", path);
     if (e && e->cls == ERR_REFUSED)
-        err_hint(e, "others can write into that directory, so links in it are not followed: name "
-                    "the file itself");
+        err_hint(e, "that directory is writable by other users, so links in it are not followed: "
+                    "name the file itself");
     return -1;
 }
 
@@ -540,17 +540,17 @@ static int check_way(const char *dir, const char *path, struct err *e)
 {
     struct stat st;
     if (stat(dir, &st) < 0)
-        return err_sys(e, errno, "cannot look at directory %s", dir);
+        return err_sys(e, errno, "cannot examine directory %s", dir);
     if (file_trusted(st.st_uid) && (!(st.st_mode & 022) || st.st_mode & S_ISVTX))
         return 0;
     if (!file_trusted(st.st_uid)) {
         err_set(e, ERR_REFUSED, 0,
                 "directory %s, on the way to %s, belongs to another user (uid %u)", dir, path,
                 (unsigned)st.st_uid);
-        return err_hint(e, "put the file into a directory that belongs to root or to this user");
+        return err_hint(e, "put the file into a directory owned by root or by this user");
     }
     err_set(e, ERR_REFUSED, 0,
-            "directory %s, on the way to %s, can be written by others (mode %04o)", dir, path,
+            "directory %s, on the way to %s, is writable by other users (mode %04o)", dir, path,
             (unsigned)st.st_mode & 07777);
     file_hint(e, "chmod go-w", dir);
     return -1;
@@ -560,7 +560,7 @@ static int file_check_file(int fd, const char *path, struct err *e)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return err_sys(e, errno, "cannot look at %s", path);
+        return err_sys(e, errno, "cannot examine %s", path);
     if (file_trusted(st.st_uid) && !(st.st_mode & 022))
         return 0;
     if (!file_trusted(st.st_uid)) {
@@ -568,7 +568,7 @@ static int file_check_file(int fd, const char *path, struct err *e)
                 (unsigned)st.st_uid);
         hint_owner(e, path, "");
     } else {
-        err_set(e, ERR_REFUSED, 0, "others can write %s", path);
+        err_set(e, ERR_REFUSED, 0, "%s is writable by other users", path);
         file_hint(e, "chmod go-w", path);
     }
     return -1;
@@ -585,7 +585,7 @@ int file_open_trusted(const char *path, struct err *e)
         return -1;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(name, real, sizeof real - 1);
-    int rc = n <= 0 || real[0] != '/' ? err_sys(e, n < 0 ? errno : EIO, "cannot look at %s", path)
+    int rc = n <= 0 || real[0] != '/' ? err_sys(e, n < 0 ? errno : EIO, "cannot examine %s", path)
                                       : check_way("/", path, e);
     real[n > 0 ? n : 0] = '\0';
     for (char *slash = real; rc == 0 && (slash = strchr(slash + 1, '/'));) {
@@ -621,8 +621,8 @@ int file_read_private(int dirfd, const char *name, size_t limit, struct buf *out
     if (fd < 0 || (st.st_uid == geteuid() && (st.st_mode & 07777) == 0600 && st.st_nlink == 1))
         return read_and_close(fd, name, limit, out, e);
     close(fd);
-    return err_set(e, ERR_REFUSED, 0, "%s is not a file of our own with mode 0600 and one name",
-                   name);
+    return err_set(e, ERR_REFUSED, 0,
+                   "%s is not a regular file of this user with mode 0600 and one name", name);
 }
 
 int file_read_public(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e)
@@ -639,7 +639,7 @@ static int open_secret(const char *path, bool credential, struct err *e)
     struct stat st = {0};
     int fd = open_regular(AT_FDCWD, path, O_RDONLY, &st, e);
     if (fd < 0 && e && e->num == ELOOP)
-        err_hint(e, "it is a symbolic link, which is not followed: name the file itself");
+        err_hint(e, "symbolic links are not followed: name the file itself");
     if (fd < 0)
         return -1;
     bool seen = st.st_mode & 077 && path[0] && !credential;
@@ -647,7 +647,7 @@ static int open_secret(const char *path, bool credential, struct err *e)
         return fd;
     close(fd);
     if (seen) {
-        err_set(e, ERR_CONFIG, 0, "secret file %s can be read by others (mode %04o)", path,
+        err_set(e, ERR_CONFIG, 0, "secret file %s is readable by other users (mode %04o)", path,
                 (unsigned)st.st_mode & 07777);
         file_hint(e, "chmod 0600", path);
     } else {
@@ -664,8 +664,8 @@ static int open_named_secret(const char *path, char **full, struct err *e)
     static const char credential[] = "credential:";
     const char *dir = text_starts(path, credential) ? getenv("CREDENTIALS_DIRECTORY") : NULL;
     if (!dir && text_starts(path, credential)) {
-        err_set(e, ERR_CONFIG, 0, "%s: no $CREDENTIALS_DIRECTORY", path);
-        return err_hint(e, "set LoadCredential= in the unit, or name a file");
+        err_set(e, ERR_CONFIG, 0, "%s: $CREDENTIALS_DIRECTORY is not set", path);
+        return err_hint(e, "set LoadCredential= in the unit, or name a file instead");
     }
     *full = dir ? xasprintf("%s/%s", dir, path + strlen(credential)) : xstrdup(path);
     return open_secret(*full, dir != NULL, e);
@@ -704,9 +704,8 @@ int file_read_secret(const char *path, struct buf *out, struct err *e)
     /* A byte order mark, or UTF-16 from an editor, would be an invisible part of the secret. */
     if (memchr(out->p, '\0', len) || text_starts(out->p, "\xef\xbb\xbf")) {
         err_set(e, ERR_CONFIG, 0, "secret file %s is not plain text", path);
-        return err_hint(e,
-                        "save it as UTF-8 without a byte order mark, the secret alone on the first "
-                        "line; a key can be made by openssl rand -hex 32");
+        return err_hint(e, "save it as UTF-8 without a byte order mark, the secret alone on the "
+                           "first line; to create a key: openssl rand -hex 32");
     }
     out->len = len;
     out->p[len] = '\0';

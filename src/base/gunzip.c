@@ -153,7 +153,7 @@ static int gunzip_read_part(struct gunzip *g, const struct gunzip_part *part, st
     /* bytes within the file, as in the other errors of this reader */
     uint64_t end = g->offset + g->packed;
     return err_set(e, ERR_DAMAGED, 0,
-                   "%s: its SHA-256 is not the one of its manifest, between byte %llu and %llu",
+                   "%s: its SHA-256 does not match the manifest between byte %llu and %llu",
                    g->name, (unsigned long long)(end - part->length), (unsigned long long)end);
 }
 
@@ -208,7 +208,8 @@ static int64_t read_packed(struct gunzip *g, unsigned char *data, size_t len, st
         if (!g->eof)
             continue;
         if (g->inside)
-            return gunzip_damaged(g, g->part ? "a member reaches over the end" : "cut short", e);
+            return gunzip_damaged(
+                g, g->part ? "a gzip member extends beyond the end of the file" : "cut short", e);
         break;
     }
     int64_t n = (int64_t)(len - room);

@@ -56,7 +56,9 @@ void log_line(enum log_level level, const char *fmt, ...)
     va_end(ap);
     if (unsaid && has_room()) {
         begin_line(&line, LOG_WARN_);
-        buf_printf(&line, "%lu lines were dropped before this: the log was not read\n", unsaid);
+        buf_printf(&line,
+                   "%lu lines before this one were dropped because the log's reader was too slow\n",
+                   unsaid);
         unsaid = 0;
         log_say(&line);
         buf_clear(&line);

@@ -280,7 +280,7 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
         return 0;
     const struct map *map = find_map(d, rows->table_id);
     if (!map && rows->len)
-        rc = decode_gap(d, "changed rows of an unknown table");
+        rc = decode_gap(d, "a row event for an unknown table");
     else if (map && map->seen && map->seen->image)
         /* the image is NULL if a later map of the table did not fit */
         rc = take_images(d, map->seen, rows);
@@ -323,7 +323,7 @@ static int give_statement(struct decode *d, const struct event *ev,
     char brief[120], why[200];
     bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
-    snprintf(why, sizeof why, "a statement that row changes do not follow: %s", brief);
+    snprintf(why, sizeof why, "a statement that was not logged as row changes: %s", brief);
     bool certain =
         !mark && statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
     bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;
@@ -455,13 +455,12 @@ static int take_format(struct decode *d, const struct binlog_position *p, const 
     d->lost = true;
     set_place(d, p, ev);
     if (d->rotated &&
-        decode_gap(d, "the server had closed its binary log and wrote none until its restart") < 0)
+        decode_gap(d, "the server closed its binary log and wrote none until its restart") < 0)
         return -1;
     if (p->broke_off &&
-        decode_gap(
-            d,
-            "the log breaks off in the middle of an event, after which more was written: a "
-            "statement had no room in max_binlog_stmt_cache_size, or in the server's tmpdir") < 0)
+        decode_gap(d,
+                   "an event in the log is incomplete, and more events follow it: a statement "
+                   "exceeded max_binlog_stmt_cache_size or the space in the server's tmpdir") < 0)
         return -1;
     return decode_give(d, CHANGE_LOST, &(struct change){0});
 }
@@ -478,9 +477,9 @@ static int take_event(struct decode *d, const struct binlog_position *p, const s
     case EVENT_QUERY:
         return take_query(d, ev);
     case EVENT_UNREADABLE:
-        return decode_gap(d, "an event of type %.100s, which cannot be read", ev->name);
+        return decode_gap(d, "an event of the unsupported type %.100s", ev->name);
     case EVENT_LOST:
-        return decode_gap(d, "the server says that changes are missing from its log");
+        return decode_gap(d, "the server reports that changes are missing from its log");
     case EVENT_SKIPPED:
     case EVENT_ROTATE:
     case EVENT_STOP:

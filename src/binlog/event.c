@@ -53,7 +53,7 @@ static const char *read_rotate(struct input *in, struct event *out)
     size_t n = cursor_left(c);
     out->rotate.pos = cursor_number(&in->post, 8);
     if (n == 0 || n > 255 || memchr(c->at, '\0', n))
-        return "it names no file";
+        return "it does not name a file";
     memcpy(out->rotate.file, c->at, n);
     return NULL;
 }
@@ -67,7 +67,7 @@ static const char *read_packed_head(struct cursor *c, struct event *out)
     if (!p)
         return NULL;
     if ((mark & 0xf8) != 0x80 || n == 0 || n > 4)
-        return "it is compressed in an unknown way";
+        return "its compression is unknown";
     for (out->packed_len = 0; n--; p++)
         out->packed_len = out->packed_len << 8 | *p;
     out->packed = true;
@@ -82,7 +82,7 @@ static const char *read_query(struct input *in, struct event *out)
     cursor_bytes(&in->body, cursor_number(&in->post, 2)); /* skips the session's variables */
     out->query.schema = event_name_of(&in->body, schema);
     if (!out->query.schema)
-        return "the name of its schema has no end";
+        return "the name of its schema is not terminated";
     const char *wrong = types[out->type].packed ? read_packed_head(&in->body, out) : NULL;
     out->query.sql = (const char *)in->body.at;
     out->query.len = cursor_left(&in->body);
@@ -124,7 +124,7 @@ static const char *serial_text(struct cursor *c, char *out, size_t size)
     if (!p)
         return NULL;
     if (n >= size || memchr(p, '\0', n))
-        return "its tag is no name";
+        return "its tag is not a valid name";
     memcpy(out, p, n);
     return NULL;
 }
@@ -134,7 +134,7 @@ static const char *serial_text(struct cursor *c, char *out, size_t size)
 static const char *read_gtid_tagged(struct input *in, struct event *out)
 {
     if (serial_number(&in->body) != 1)
-        return "it is in an unknown version of its form";
+        return "its format version is unknown";
     serial_number(&in->body); /* skips the length */
     serial_number(&in->body); /* skips the number of the last field that a reader must know */
     for (uint64_t field = serial_number(&in->body); !in->body.broken;
@@ -184,7 +184,7 @@ static const char *read_map(struct input *in, struct event *out)
     m->extra = c->at;
     m->extra_len = cursor_left(c);
     if (!m->schema || !m->table)
-        return "the name of its table has no end";
+        return "the name of its table is not terminated";
     return columns ? NULL : "it has no columns";
 }
 
@@ -208,7 +208,7 @@ static const char *event_read_rows(struct input *in, struct event *out)
     if (t->v2) {
         uint64_t extra = cursor_number(&in->post, 2); /* the length includes these two bytes */
         if (extra < 2 || !cursor_bytes(c, extra - 2))
-            return "its extra data is cut off";
+            return "its extra data is truncated";
     }
     uint64_t columns = cursor_packed(c);
     r->columns = (size_t)columns;
@@ -347,16 +347,16 @@ static const char *event_verify(const struct event_format *f, const uint8_t *byt
     bool format = ev->type == FORMAT_TYPE, expected = f->checksum;
     if (format) {
         if (cursor_left(body) < FORMAT_FIXED + FORMAT_TRAILER)
-            return "it is cut off";
+            return "it is truncated";
         uint8_t kind = body->end[-(int)FORMAT_TRAILER];
         if (kind > 1)
-            return "it announces checksums of an unknown kind";
+            return "its checksum algorithm is unknown";
         expected = kind == 1;
     }
     if (!format && !expected)
         return NULL;
     if (cursor_left(body) < 4)
-        return "it is cut off";
+        return "it is truncated";
     body->end -= 4;
     struct cursor c = {body->end, body->end + 4, false};
     uint32_t stored = (uint32_t)cursor_number(&c, 4);
@@ -374,7 +374,7 @@ static const char *event_read_format(struct cursor *c, struct event_format *out)
     out->created = (uint32_t)cursor_number(c, 4);
     size_t header = (size_t)cursor_number(c, 1);
     if (c->broken || version != 4 || header != EVENT_HEADER)
-        return "it describes another version of the binary log than 4";
+        return "it does not describe version 4 of the binary log";
     out->checksum = c->end[-1] == 1;
     c->end--;
     size_t n = cursor_left(c);
@@ -382,7 +382,7 @@ static const char *event_read_format(struct cursor *c, struct event_format *out)
         return "it describes too few or too many types of events";
     memcpy(out->post + 1, c->at, n);
     if (out->post[FORMAT_TYPE] != (uint8_t)(FORMAT_FIXED + n))
-        return "its length is not what it says about itself";
+        return "its length differs from the length in its header";
     return NULL;
 }
 
@@ -395,14 +395,14 @@ static const char *read_body(const struct event_format *f, struct cursor *body, 
         return NULL;
     unsigned n = f->post[out->type];
     if (n < t->post)
-        return "the format description makes it too short";
+        return "it is shorter than the format description says";
     struct input in = {.body = *body};
     const uint8_t *post = cursor_bytes(&in.body, n);
     if (!post)
-        return "it is cut off";
+        return "it is truncated";
     in.post = (struct cursor){post, post + n, false};
     const char *wrong = t->read(&in, out);
-    return in.post.broken || in.body.broken ? "it is cut off" : wrong;
+    return in.post.broken || in.body.broken ? "it is truncated" : wrong;
 }
 
 int event_read(const struct event_format *f, const char *bytes, size_t len, struct event *out,
@@ -421,7 +421,7 @@ int event_read(const struct event_format *f, const char *bytes, size_t len, stru
     out->name = t->name ? t->name : "of an unknown type";
     out->kind = t->name ? t->kind : out->flags & FLAG_IGNORE ? EVENT_SKIPPED : EVENT_UNREADABLE;
     if (c.broken || out->size != len)
-        return event_damaged(out, "its length is not what it says", e);
+        return event_damaged(out, "its length differs from the length in its header", e);
     const char *wrong = event_verify(f, p, len, out, &c);
     if (!wrong)
         wrong = read_body(f, &c, out);
@@ -449,7 +449,7 @@ int event_unpack(struct event *ev, struct buf *plain, struct err *e)
         plain->len = made;
     }
     if (!good)
-        return event_damaged(ev, "what is compressed in it is not what it says", e);
+        return event_damaged(ev, "its decompressed contents differ from its header", e);
     ev->packed = false;
     if (rows) {
         ev->rows.data = plain->p;

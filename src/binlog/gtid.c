@@ -180,7 +180,7 @@ int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *poi
     if (yes)
         return yes < 0 ? -1 : 0;
     return err_set(e, ERR_GAP, 0,
-                   "the binary log is another one than before: it goes on with number %" PRIu64
+                   "this is not the same binary log as before: it continues with number %" PRIu64
                    " after %" PRIu64,
                    first->seq, range.most);
 }

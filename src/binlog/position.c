@@ -159,7 +159,7 @@ static int enter_file(struct binlog_position *p, const struct event *ev, struct 
                        "the server sends its log from %s:%" PRIu64 ", not from %s:%" PRIu64, file,
                        ev->rotate.pos, p->file, p->pos);
     if (files_between(p->file, file) != 1)
-        return err_set(e, ERR_GAP, 0, "the binary log goes on in %s, which does not follow %s",
+        return err_set(e, ERR_GAP, 0, "the binary log continues in %s, which does not follow %s",
                        file, p->file);
     bool cut_off = p->end == POSITION_GOES_ON;
     binlog_position_set(p, file, BINLOG_FIRST, 0);
@@ -192,8 +192,8 @@ static int position_check_file(struct binlog_position *p, const struct event *ev
 {
     if (p->created_at && p->created_at != ev->at) {
         err_set(e, ERR_GAP, 0,
-                "%s is not the file that was read before: the binary log was reset, or this "
-                "is another server",
+                "%s is not the file that was read before: the binary log was reset, or this is a "
+                "different server",
                 p->file);
         return -1;
     }
@@ -220,8 +220,8 @@ int binlog_position_step(struct binlog_position *p, const struct event *ev, stru
     }
     if (!p->confirmed || (ev->next - ev->size != (uint32_t)p->pos && !is_unplaced(p, ev)))
         return err_set(e, ERR_DAMAGED, 0,
-                       "%s: a %s event of %u bytes ends at %u (modulo 2^32), but %" PRIu64
-                       " is where the next event begins",
+                       "%s: a %s event of %u bytes ends at %u (modulo 2^32), but the next event "
+                       "begins at %" PRIu64 "",
                        p->file, ev->name, ev->size, ev->next, p->pos);
     if (ev->kind == EVENT_FORMAT && position_check_file(p, ev, e) < 0)
         return -1;

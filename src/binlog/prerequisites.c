@@ -32,22 +32,22 @@ static int ask_log_bin(const struct ask *a, struct err *e)
     if (strcmp(v, "1") != 0)
         return prerequisites_lacks(
             a,
-            xstrdup("log_bin = binlog under [mysqld] in the server's my.cnf, and a restart "
-                    "of it, which empties MEMORY tables: dump first"),
+            xstrdup("set log_bin = binlog under [mysqld] in the server's my.cnf and restart the "
+                    "server, which empties MEMORY tables: dump first"),
             xstrdup("log_bin is off: the server writes no binary log."));
     if (db_variable_number(a->db, "server_id") == 0)
         return prerequisites_lacks(
             a,
-            xstrdup("server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL "
+            xstrdup("set server_id = 1 under [mysqld] in the server's my.cnf, and now: SET GLOBAL "
                     "server_id=1"),
-            xstrdup("server_id is 0: the server lets nobody read its binary log."));
+            xstrdup("server_id is 0: no client can read the server's binary log."));
     if (!db_log_closed(a->db))
         return 0;
     return prerequisites_lacks(
         a,
-        xstrdup("see the server's error log, make room where its binary log lies, and "
+        xstrdup("see the server's error log, make room on the file system of its binary log, and "
                 "restart the server, which empties MEMORY tables: dump first"),
-        xstrdup("the server has closed its binary log after an error and writes none."));
+        xstrdup("the server closed its binary log after an error and no longer writes one."));
 }
 
 /* Required settings. A variable may be missing; the server then behaves as required. */
@@ -69,8 +69,8 @@ static int ask_setting(const struct ask *a, size_t i)
         return 0;
     return prerequisites_lacks(
         a,
-        xasprintf("%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the "
-                  "game has to reconnect, since open sessions keep what they have",
+        xasprintf("set %s under [mysqld] in the server's my.cnf, and now: SET GLOBAL %s; then the "
+                  "game must reconnect, because open sessions keep the old value",
                   settings[i].line, settings[i].line),
         xasprintf("%s is %s: %s.", settings[i].name, strcmp(v, "1") == 0 ? "ON" : v,
                   settings[i].because));
@@ -99,7 +99,7 @@ static int ask_privileges(const struct ask *a, struct err *e)
     db_account_quote(&account, session.name);
     return prerequisites_lacks(
         a, xasprintf("GRANT %s ON *.* TO %s;", missing.p, account.p),
-        xasprintf("the account may not read the binary log: it lacks %s.", missing.p));
+        xasprintf("the account cannot read the binary log: it lacks %s.", missing.p));
 }
 
 /* ---- filters ---- */
@@ -116,9 +116,8 @@ static int judge_filters(const struct ask *a, const char *only, const char *with
     a->out->silent = BINLOG_FILTERED;
     return prerequisites_lacks(
         a,
-        xasprintf("%s taken out of [mysqld] in the server's my.cnf, and a restart of it, which "
-                  "empties MEMORY tables: dump first; replicas have filters of their own "
-                  "(replicate_do_db)",
+        xasprintf("remove %s from [mysqld] in the server's my.cnf and restart the server, which "
+                  "empties MEMORY tables: dump first; to filter on replicas, use replicate_do_db",
                   which),
         xasprintf("%s is set (%s): statements on %s may be missing from the log.", which,
                   kept ? only : without, a->schema));
@@ -149,11 +148,10 @@ static int ask_replica(const struct ask *a, struct err *e)
     a->out->silent = BINLOG_FED;
     return prerequisites_lacks(
         a,
-        xasprintf("%s = ON under [mysqld] in the server's my.cnf, and a restart of it, "
-                  "which empties MEMORY tables: dump first",
+        xasprintf("set %s = ON under [mysqld] in the server's my.cnf and restart the server, which "
+                  "empties MEMORY tables: dump first",
                   name),
-        xasprintf("%s is OFF on a replica: what its source sends it is not in its binary "
-                  "log.",
+        xasprintf("%s is OFF on a replica: changes from its source are not in its binary log.",
                   name));
 }
 
@@ -183,7 +181,7 @@ int binlog_judge(struct db *db, const char *schema, struct binlog_prerequisites 
     if (db_unanswered(e))
         return -1;
     out->silent = BINLOG_FED;
-    out->reason = xasprintf("whether it has all changes cannot be asked: %s", e->text);
+    out->reason = xasprintf("cannot find out whether the log has all changes: %s", e->text);
     err_clear(e);
     return 0;
 }

@@ -57,7 +57,7 @@ static int make_fields(struct row_image *m, const struct event_map *map, const s
         read += !m->fields[i].skip;
     }
     if (meta != end)
-        return err_set(e, ERR_DAMAGED, 0, "there is more metadata than columns");
+        return err_set(e, ERR_DAMAGED, 0, "it has more metadata than columns");
     return read ? 0 : err_set(e, ERR_REFUSED, 0, "all its columns are generated");
 }
 
@@ -74,7 +74,7 @@ static int check_signs(const struct row_image *m, const struct event_map *map, s
             type != LOG_DECIMAL && !(year && type == LOG_YEAR))
             continue;
         if (n / 8 >= cursor_left(&c))
-            return err_set(e, ERR_DAMAGED, 0, "the signs of its columns are cut off");
+            return err_set(e, ERR_DAMAGED, 0, "the signedness of its columns is truncated");
         bool is_unsigned = c.at[n / 8] >> (7 - n % 8) & 1;
         n++;
         if (m->fields[i].has_sign && is_unsigned != m->fields[i].is_unsigned)
@@ -90,7 +90,7 @@ static int row_image_check_names(const struct row_image *m, struct cursor c, str
         uint64_t len = cursor_packed(&c);
         const char *name = (const char *)cursor_bytes(&c, len);
         if (!name)
-            return err_set(e, ERR_DAMAGED, 0, "the names of its columns are cut off");
+            return err_set(e, ERR_DAMAGED, 0, "the names of its columns are truncated");
         if (strlen(m->fields[i].name) != len || memcmp(m->fields[i].name, name, len) != 0)
             return err_set(e, ERR_CHANGED, 0, "column %s was called %.*s when it was logged",
                            m->fields[i].name, (int)len, name);
@@ -108,7 +108,7 @@ static int check_extra(const struct row_image *m, const struct event_map *map, s
         uint64_t len = cursor_packed(&c);
         struct cursor value = {c.at, c.at, false};
         if (!cursor_bytes(&c, len))
-            return err_set(e, ERR_DAMAGED, 0, "its description of the columns is cut off");
+            return err_set(e, ERR_DAMAGED, 0, "its description of the columns is truncated");
         value.end = c.at;
         struct err why;
         if ((what == EXTRA_SIGNS && check_signs(m, map, value, true, &why) < 0 &&
@@ -199,7 +199,7 @@ static int row_image_check_columns(const struct row_image *m, const struct event
 {
     return r->columns == m->count
                ? 0
-               : err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event %zu",
+               : err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event has %zu",
                          m->table, m->count, r->columns);
 }
 
@@ -322,13 +322,13 @@ const char *row_image_read(struct row_image *m, const struct event_rows *r, bool
     if (row_image_check_columns(m, r, e) < 0)
         return NULL;
     if (options > 1) {
-        err_set(e, ERR_REFUSED, 0, "table %s: a changed row in an unknown format", m->table);
+        err_set(e, ERR_REFUSED, 0, "table %s: a changed row has an unknown format", m->table);
         return NULL;
     }
     if (take_present(m, after ? r->present_after : r->present, e) < 0)
         return NULL;
     if (c.broken || cursor_left(&c) < bit_bytes(m->present_count)) {
-        err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is cut off", m->table);
+        err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is truncated", m->table);
         return NULL;
     }
     buf_reserve(out, m->room);
@@ -337,7 +337,8 @@ const char *row_image_read(struct row_image *m, const struct event_rows *r, bool
         return (const char *)next;
     out->len = had;
     out->p[had] = '\0';
-    err_set(e, ERR_DAMAGED, 0, "table %s, column %s: a changed row is cut off or has a wrong value",
-            m->table, bad->name);
+    err_set(e, ERR_DAMAGED, 0,
+            "table %s, column %s: a changed row is truncated or has an invalid value", m->table,
+            bad->name);
     return NULL;
 }

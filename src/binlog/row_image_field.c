@@ -435,17 +435,17 @@ static int logged_next(const uint8_t **types, const uint8_t **meta, const uint8_
 {
     out->type = *(*types)++;
     if (!logged_types[out->type].name)
-        return err_set(e, ERR_REFUSED, 0, "a column is of type %u, which no MEMORY table holds",
-                       out->type);
+        return err_set(e, ERR_REFUSED, 0,
+                       "a column has type %u, which MEMORY tables do not support", out->type);
     unsigned n = logged_types[out->type].meta;
     if ((size_t)(end - *meta) < n)
-        return err_set(e, ERR_DAMAGED, 0, "the columns' metadata is cut off");
+        return err_set(e, ERR_DAMAGED, 0, "the columns' metadata is truncated");
     out->meta = (unsigned)low_first(*meta, n);
     if (out->type == LOG_STRING)
         unfold_string(out, *meta);
     *meta += n;
     if (!logged_types[out->type].name)
-        return err_set(e, ERR_DAMAGED, 0, "a CHAR column is of type %u", out->type);
+        return err_set(e, ERR_DAMAGED, 0, "a CHAR column has type %u", out->type);
     return 0;
 }
 
@@ -677,9 +677,8 @@ int field_next(struct field *f, const struct db_column *c, const uint8_t **types
     bool members = c->encoding == DB_INDEX; /* true for ENUM and SET */
     if (!members && !k)
         return err_set(e, ERR_REFUSED, 0,
-                       "column %s is of the type %s, which no MEMORY table "
-                       "holds",
-                       c->name, c->type);
+                       "column %s has type %s, which MEMORY tables do not support", c->name,
+                       c->type);
     if (members ? !fit_members(f, c->type, l) : !k->fit(f, &t, l, k)) {
         row_image_field_describe(l, text, sizeof text);
         return err_set(e, ERR_CHANGED, 0, "column %s is %s now, but was %s when it was logged",

@@ -68,7 +68,7 @@ static void judge_unreadable(struct binlog *b, const char *text, struct err *e)
         e->cls = ERR_UNREACHABLE;
     } else if (strstr(text, "not open")) {
         e->cls = ERR_REFUSED;
-        err_hint(e, "the server writes no binary log; log_bin in its my.cnf turns it on");
+        err_hint(e, "the server writes no binary log; set log_bin in its my.cnf");
     } else if (strstr(text, "server id was not set") || strstr(text, "Misconfigured")) {
         e->cls = ERR_REFUSED;
         err_hint(e, "the server needs a server_id other than 0 in its my.cnf");
@@ -180,7 +180,7 @@ static int next_packet(struct binlog *b, struct err *e)
     if (got == 0)
         return 0;
     if (n < 2 || packet[0] != 0)
-        return err_set(e, ERR_DAMAGED, 0, "the server sends something that is no event");
+        return err_set(e, ERR_DAMAGED, 0, "the server sent data that is not an event");
     b->bytes = packet + 1; /* skips the OK byte */
     b->len = n - 1;
     return 1;
@@ -190,8 +190,8 @@ static int give_up(struct binlog *b, struct err *e)
 {
     stream_disconnect(b);
     if (e && e->cls == ERR_GAP)
-        err_hint(e, "the log was purged, reset or damaged, or this is another server; what it held "
-                    "from there on is lost, only a new dump closes the gap");
+        err_hint(e, "the log was purged, reset or damaged, or this is a different server; its "
+                    "changes from there on are lost, and only a new dump closes the gap");
     return -1;
 }
 
@@ -234,7 +234,7 @@ static int connect_at(struct binlog *b, const struct db_binlog_pos *from, uint32
     b->position.cut_off = cut_off;
     b->skip = skip ? from->pos : 0;
     if (pos < BINLOG_FIRST || !from->file[0]) {
-        err_set(e, ERR_GAP, 0, "no position in the binary log to start from");
+        err_set(e, ERR_GAP, 0, "no start position in the binary log is known");
         return give_up(b, e);
     }
     b->half = false;
@@ -255,7 +255,7 @@ struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos
     b->options = *o;
     int rc = 0;
     if (getrandom(&b->id, sizeof b->id, 0) != (ssize_t)sizeof b->id)
-        rc = err_sys(e, errno, "no random bytes for a server id");
+        rc = err_sys(e, errno, "cannot get random bytes for a server id");
     /* the upper half of the range, which no administrator would choose for a server */
     b->id |= UINT32_C(0x80000000);
     if (rc < 0 || connect_at(b, from, o->created_at, false, e) < 0) {
@@ -342,7 +342,7 @@ int binlog_next(struct binlog *b, struct event *out, struct err *e)
     if (b->ended)
         return 0;
     if (!b->db)
-        return err_set(e, ERR_UNREACHABLE, 0, "not connected to read the binary log");
+        return err_set(e, ERR_UNREACHABLE, 0, "cannot read the binary log: not connected");
     do {
         b->position.group.cut = false;
         got = stream_read_event(b, out, e);

@@ -71,7 +71,7 @@ static int bulk_find_columns(struct bulk_column *out, const struct db_table *pla
     for (size_t i = 0; i < count; i++) {
         const struct db_column *c = db_column_find(place, names[i]);
         if (!c)
-            return err_set(e, ERR_CHANGED, 0, "table %s has no column %s any more", place->name,
+            return err_set(e, ERR_CHANGED, 0, "table %s no longer has column %s", place->name,
                            names[i]);
         out[i] = (struct bulk_column){.name = names[i],
                                       .encoding = c->encoding,
@@ -162,7 +162,7 @@ static const char *bulk_fill(struct db_bulk *b, struct bulk_unit *u, const char 
         }
     }
     if (!s)
-        err_set(e, ERR_DAMAGED, 0, "table %s: rows that are no plain values", b->table);
+        err_set(e, ERR_DAMAGED, 0, "table %s: rows with values that are not literals", b->table);
     return s;
 }
 

@@ -30,9 +30,9 @@ static void check_ask_server(struct check *c)
 
 int check_run(const struct config *cfg, struct progress *p, json_t **result, struct err *e)
 {
-    static const struct check_rule blind = {
-        "not looked at", NULL, CHECK_NOTE,
-        "privileges, tables and settings of the server: that needs a connection as [mysql] user"};
+    static const struct check_rule blind = {"not checked", NULL, CHECK_NOTE,
+                                            "privileges, tables and settings of the server: "
+                                            "checking these needs a connection as [mysql] user"};
     struct check c = check_begin(cfg, HINT_HERE);
     struct buf password = {0};
     /* The checks run from the config outwards because each uses what earlier ones opened, such as
@@ -55,10 +55,10 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
     check_journal_dir(&c);
     check_status_dir(&c);
     check_neighbours(&c);
-    progress_phase(p, "trying the off-site store", 0, 0);
+    progress_phase(p, "testing the off-site store", 0, 0);
     check_offsite(&c);
     check_standby(&c);
-    progress_phase(p, "trying alert channels", 0, 0);
+    progress_phase(p, "testing alert channels", 0, 0);
     check_alerts(&c);
     *result = json_pack("{s:O}", "checks", c.list);
     unsigned failed = c.failed;
@@ -67,7 +67,7 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
     if (!failed)
         return 0;
     err_set(e, ERR_SYSTEM, 0, "%u %s failed", failed, failed == 1 ? "check" : "checks");
-    return err_hint(e, "each failed one says above what to do%s",
+    return err_hint(e, "the lines above say what to do%s",
                     rights ? "; all GRANTs at once: worldkeeper --check --grants" : "");
 }
 

@@ -15,7 +15,7 @@
 
 #define TRUST "log_bin_trust_function_creators"
 #define MY_CNF /* MariaDB has no SET PERSIST */                                                    \
-    "with a binary log a restore can make triggers and functions only with this setting;\n"        \
+    "with a binary log, a restore can create triggers and functions only with this setting;\n"     \
     "also put " TRUST " = 1 under [mysqld] in the server's my.cnf,\n"                              \
     "or the next restart of the server undoes it"
 
@@ -61,25 +61,25 @@ static const struct server_need {
     const char *why, *lost;
 } server_needs[] = {
     {MAY_READ_LOG, "!journal.mode=off", NULL, "the journal reads the binary log",
-     "no journal: what is played after the last dump is lost with the server"},
-    {MAY_ASK_LOG, "!journal.mode=off", NULL, "the journal asks where the binary log ends",
-     "no journal: what is played after the last dump is lost with the server"},
+     "no journal: changes after the last dump are lost with the server"},
+    {MAY_ASK_LOG, "!journal.mode=off", NULL, "the journal reads the end position of the binary log",
+     "no journal: changes after the last dump are lost with the server"},
     {MAY_ASK_LOG, "journal.mode=off @log_bin", NULL,
      "dumps record their position in the binary log", "dumps do not record that position"},
     {MAY_SKIP_LOG, "!restore.binlog", NULL,
      "[restore] binlog = no keeps the rows of a restore out of the binary log",
      "restores are logged as with binlog = yes"},
     {MAY_LEAVE_KEYS, "@sql_require_primary_key", NULL,
-     "a restore makes the world's tables as they are, with a primary key or without",
+     "a restore recreates the world's tables with or without a primary key",
      "with sql_require_primary_key no table without a key can be restored"},
     {MAY_LEAVE_CLUSTER, "node", NULL,
-     "restores, drills and --init keep to this node of the cluster",
+     "restores, drills and --init affect only this node of the cluster",
      "restores, drills and --init are refused on a node of a cluster"},
     {MAY_READ_ROUTINES, NULL, NULL, "functions and procedures in dumps",
      "functions and procedures of other accounts are not in dumps"},
     {MAY_NAME_DEFINER, NULL, foreign,
-     "a restore makes triggers again under their definers' names; it amounts to root, and triggers "
-     "with this account as DEFINER need none",
+     "a restore recreates triggers under their definers' names; this privilege amounts to root, "
+     "and triggers with this account as DEFINER do not need it",
      "every restore fails as long as there are triggers of other definers"},
     {MAY_NAME_SYSTEM, NULL, foreign_system,
      "some definers of triggers have SYSTEM_USER, as root has",
@@ -130,13 +130,12 @@ static void needed_grants_trust(struct check *c, struct needed_grants *out)
         requests |= c->cfg->ledgers[k].request != NULL;
     SCOPED(xfree) char *triggers = needed_grants_condition(c, any_trigger),
                        *functions = needed_grants_condition(c, any_function);
-    needed_grants_add(
-        out, c->mariadb ? "SET @@GLOBAL." TRUST "=1;" : "SET PERSIST " TRUST "=1;",
-        c->mariadb ? MY_CNF
-                   : "with a binary log a restore can make triggers and functions only with this "
-                     "setting",
-        "every restore fails as long as there are triggers or functions (1419)",
-        requests ? NULL : xasprintf("%s OR %s", triggers, functions));
+    needed_grants_add(out, c->mariadb ? "SET @@GLOBAL." TRUST "=1;" : "SET PERSIST " TRUST "=1;",
+                      c->mariadb ? MY_CNF
+                                 : "with a binary log, a restore can create triggers and functions "
+                                   "only with this setting",
+                      "every restore fails as long as there are triggers or functions (1419)",
+                      requests ? NULL : xasprintf("%s OR %s", triggers, functions));
 }
 
 /* ---- on schemas ---- */
@@ -189,13 +188,13 @@ static void other_schemas(struct check *c, struct needed_grants *out)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];
     config_own_schema(CONFIG_DRILL_SCHEMA, c->cfg, schema);
-    other_schema(c, schema, DRILL_PRIVILEGES, "drills restore into a scratch schema of their own",
-                 "no drills: nothing tries whether dumps can be restored", out);
+    other_schema(c, schema, DRILL_PRIVILEGES, "drills restore into their own scratch schema",
+                 "no drills: nothing tests whether dumps can be restored", out);
     config_own_schema(CONFIG_WARM_SCHEMA, c->cfg, schema);
     if (c->cfg->standby.warm)
         other_schema(c, schema, COPY_PRIVILEGES,
-                     "a standby keeps the world loaded in a schema of its own",
-                     "a takeover loads the world first", out);
+                     "a standby keeps the world loaded in its own schema",
+                     "a takeover must first load the world", out);
     if (check_central_here(c->cfg))
         other_schema(c, c->cfg->progress.schema, "EXECUTE",
                      "the routines of the central store of players' progress",
@@ -211,7 +210,7 @@ static void blocker_grants(struct check *c, struct needed_grants *out)
         needed_grants_add(
             out, grants.list[i],
             "a restore sees and ends idle sessions that hold a lock on the lost tables",
-            "such a session keeps the world down until somebody ends it", NULL);
+            "such a session keeps the world down until an administrator ends it", NULL);
 }
 
 /* Statements with a condition come last: if the server does not let even its administrator evaluate
@@ -345,9 +344,9 @@ static int add_statement(json_t *list, const char *why, const char *sql, struct 
     if (strcmp(json_string_value(shown), sql) != 0) {
         json_decref(shown);
         err_set(e, ERR_REFUSED, 0,
-                "cannot print the statements: the name of the schema or of the account has "
-                "characters that cannot be printed");
-        return err_hint(e, "worldkeeper --check names what is missing");
+                "cannot print the statements: the name of the schema or of the account contains "
+                "unprintable characters");
+        return err_hint(e, "worldkeeper --check lists what is missing");
     }
     return json_array_append_new(list, json_pack("{s:s, s:o}", "why", why, "statement", shown));
 }

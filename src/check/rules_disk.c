@@ -33,14 +33,14 @@ static const struct check_rule config[] = {
     /* A URL in the config may be a secret, for example that of a webhook. */
     {"config", "config_gone", CHECK_WARN, "{config}: {config_gone}"},
     {"config", "config_exposed", CHECK_WARN,
-     "{config} (mode {config_mode}, owner {config_owner}): everybody can read the URL in it, which "
-     "may be a secret",
-     "put the URL into a file of its own (url_file), or: chmod o-r {config:shell}"},
+     "{config} (mode {config_mode}, owner {config_owner}): every user can read the URL in it, "
+     "which may be a secret",
+     "put the URL in its own file (url_file), or: chmod o-r {config:shell}"},
     {"config", NULL, CHECK_OK, "{config} (mode {config_mode}, owner {config_owner})"},
 
     /* Root can read and write everything, so its access proves nothing about the service's user. */
     {"user", "root !config_gone", CHECK_NOTE,
-     "this check runs as root: it does not show what the service's own user may read and write",
+     "this check runs as root and does not show what the service's user can read and write",
      "as the service's user: worldkeeper --check"},
 };
 
@@ -80,7 +80,7 @@ static const struct check_rule secret[] = {
     {"secrets", "secret_error", CHECK_FAIL, "{secret_error}", "{secret_hint}"},
     {"secrets", "secret_empty", CHECK_WARN, "{secret_key}: the first line of {secret} is empty"},
     {"secrets", "secret_foreign", CHECK_WARN,
-     "{secret_key}: {secret} belongs to another user than the dumps",
+     "{secret_key}: {secret} and the dumps belong to different users",
      "chown {user} {secret:shell}"},
     {"secrets", "secret_mode", CHECK_OK, "{secret_key}: {secret} (mode {secret_mode})"},
     {"secrets", NULL, CHECK_OK, "{secret_key}: {secret}"},
@@ -187,9 +187,10 @@ static const char *weak_file_system(int fd)
     switch ((unsigned long)s.f_type) {
     case TMPFS_MAGIC:
     case RAMFS_MAGIC:
-        return "it is in memory (tmpfs): a reboot takes the dumps with it";
+        return "it is in memory (tmpfs): a reboot deletes the dumps";
     case OVERLAYFS_SUPER_MAGIC:
-        return "it is in a container's own layer (overlay): the dumps go with the container";
+        return "it is in a container's own layer (overlay): the dumps are deleted with the "
+               "container";
     case NFS_SUPER_MAGIC:
         return "it is on NFS: a dump waits for the network, and locks are only as reliable as the "
                "file server";
@@ -235,13 +236,13 @@ static int look_at_dir(struct check *c, const char *path, unsigned flags, int ac
 #define MAKE(mode) "install -d -m " mode " -o {user} {dir:shell}"
 #define NOT_THERE(name, mode)                                                                      \
     {name, "missing can_make root", CHECK_NOTE,                                                    \
-     "{dir} is not there yet; the first start makes it", MAKE(mode)},                              \
+     "{dir} does not exist yet; the first start creates it", MAKE(mode)},                          \
         {name, "missing can_make", CHECK_NOTE,                                                     \
-         "{dir} is not there yet; the first start makes it"},                                      \
-        {name, "missing root", CHECK_FAIL, "{dir} is not there and cannot be made in {parent}",    \
-         MAKE(mode)},                                                                              \
+         "{dir} does not exist yet; the first start creates it"},                                  \
+        {name, "missing root", CHECK_FAIL,                                                         \
+         "{dir} does not exist and cannot be created in {parent}", MAKE(mode)},                    \
     {                                                                                              \
-        name, "missing", CHECK_FAIL, "{dir} is not there and cannot be made in {parent}",          \
+        name, "missing", CHECK_FAIL, "{dir} does not exist and cannot be created in {parent}",     \
             "as root: " MAKE(mode)                                                                 \
     }
 #define DUMP_DIR "dump directory"
@@ -256,8 +257,8 @@ static const struct check_rule dump_dir[] = {
     {DUMP_DIR, "mounted_read_only", CHECK_FAIL,
      "{dir} is on a file system that is mounted read-only"},
     {DUMP_DIR, "unusable", CHECK_FAIL,
-     "{dir} belongs to uid {dir_owner} and cannot be written by uid {uid}",
-     "run this as the user that it belongs to, or, as root: chown {user} {dir:shell}"},
+     "{dir} belongs to uid {dir_owner} and is not writable by uid {uid}",
+     "run this as its owner, or, as root: chown {user} {dir:shell}"},
     {DUMP_DIR, "others_look", CHECK_WARN,
      "{dir} can be listed by others (mode {mode}): names and sizes of dumps",
      "chmod 0700 {dir:shell}"},
@@ -268,9 +269,9 @@ static const struct check_rule dump_dir[] = {
 static const struct check_rule world_of_dir[] = {
     /* A damaged or unsigned state is not used: worldkeeper then knows nothing about the world. */
     {"state", "state_error state_unsigned", CHECK_WARN, "{state_error}",
-     "if it is ours, worldkeeper --seal accepts it"},
+     "if it was written by worldkeeper, accept it: worldkeeper --seal"},
     {"state", "state_error", CHECK_FAIL, "{state_error}",
-     "remove {dir}/state.json; the next contact with the world makes it again"},
+     "remove {dir}/state.json; it is created again as soon as worldkeeper reaches the world"},
     {DUMP_DIR, "other_error", CHECK_FAIL, "{other_error}", "{other_hint}"},
 };
 
@@ -279,13 +280,12 @@ static const struct check_rule supervisor[] = {
      * read. */
     {"dumps", "catalog_error", CHECK_FAIL, "{catalog_error}", "{catalog_hint}"},
     /* The supervisor's lock is tested, because an old status may still exist. */
-    {"supervisor", "paused", CHECK_NOTE, "paused on request: nothing is restored by itself",
+    {"supervisor", "paused", CHECK_NOTE, "paused on request: no automatic restore",
      "to end the pause: worldkeeper --resume", true},
-    {"supervisor", "!running", CHECK_NOTE, "none is running: nobody watches this world now",
-     "{start}"},
+    {"supervisor", "!running", CHECK_NOTE, "none is running: this world is not watched", "{start}"},
     {"supervisor", "holder_listens", CHECK_OK, "running (pid {holder} since {since})"},
     {"supervisor", NULL, CHECK_OK,
-     "none, but another worldkeeper works on this world (pid {holder} since {since})"},
+     "none, but another worldkeeper process uses this world (pid {holder} since {since})"},
 };
 
 void check_dump_dir(struct check *c)
@@ -335,14 +335,16 @@ static const struct check_rule status_dir[] = {
      "[status] dir"},
     NOT_THERE(STATUS_DIR, "0755"),
     {STATUS_DIR, "dir_error", CHECK_FAIL, "{dir_error}", "{dir_hint}"},
-    {STATUS_DIR, "unusable", CHECK_FAIL, "{dir} cannot be written by uid {uid}",
+    {STATUS_DIR, "unusable", CHECK_FAIL, "{dir} is not writable by uid {uid}",
      "as root: chown {user} {dir:shell}"},
     {STATUS_DIR, "others_write", CHECK_WARN,
-     "{dir} can be written by everybody (mode {mode}): others can create our file names in it",
-     "name a directory of its own in [status] dir"},
+     "{dir} is writable by every user (mode {mode}): others can create files with worldkeeper's "
+     "file names",
+     "give the status its own directory: [status] dir"},
     {STATUS_DIR, "!others_read", CHECK_NOTE,
-     "{dir} is closed to others (mode {mode}): a web server of another user cannot read the flag",
-     "if a homepage is to read it: chmod 0755 {dir:shell}"},
+     "{dir} is not readable by others (mode {mode}): a web server that runs as another user cannot "
+     "read the flag",
+     "if a homepage reads it: chmod 0755 {dir:shell}"},
     {STATUS_DIR, NULL, CHECK_OK, "{dir} (mode {mode})"},
 };
 
@@ -356,11 +358,11 @@ void check_status_dir(struct check *c)
 static const struct check_rule segments[] = {
     NOT_THERE("segments", "0700"),
     {"segments", "dir_error", CHECK_FAIL, "{dir_error}", "{dir_hint}"},
-    {"segments", "unusable", CHECK_FAIL, "{dir} cannot be written by uid {uid}",
+    {"segments", "unusable", CHECK_FAIL, "{dir} is not writable by uid {uid}",
      "as root: chown {user} {dir:shell}"},
     /* Losing one disk should not lose both the world and the journal to rebuild it from. */
     {"segments", "beside_data", CHECK_NOTE,
-     "{dir} is on the disk of the server's data: who loses that disk loses both",
+     "{dir} is on the same disk as the server's data: losing that disk loses both",
      "set [journal] dir to a directory on another disk or machine"},
     {"segments", NULL, CHECK_OK, "{dir}"},
 };
@@ -382,8 +384,8 @@ void check_journal_dir(struct check *c)
 static const struct check_rule room[] = {
     /* zlib gives the same result but takes three times as long. */
     {"packing", "zlib", CHECK_NOTE,
-     "level {dump.level}, by zlib: ISA-L, which takes a third of the time, is not installed",
-     "apt-get install libisal2, for a worldkeeper that was built with it"},
+     "level {dump.level}, by zlib: ISA-L, which needs a third of the time, is not installed",
+     "if this worldkeeper was built with ISA-L: apt-get install libisal2"},
     {"packing", NULL, CHECK_OK, "level {dump.level}, by {packer}"},
 
     /* The order is: the next dump, then what retention keeps, then the limit for alerts. */
@@ -394,8 +396,8 @@ static const struct check_rule room[] = {
     {"disk", "free_for_dumps<all_dumps", CHECK_WARN,
      "{free:size} free; the {kept} dumps that [retention] keeps in the long run need about "
      "{all_dumps:size}",
-     "keep_within = {retention.keep_within:time} at an interval of {dump.interval:time} is what "
-     "counts most; make room or keep less"},
+     "keep_within = {retention.keep_within:time} with an interval of {dump.interval:time} needs "
+     "most of it; make room or keep fewer dumps"},
     {"disk", "free<alert.disk_low", CHECK_WARN,
      "{free:size} free, less than [alert] disk_low ({alert.disk_low:size})"},
     {"disk", "dump_size", CHECK_OK,
@@ -449,40 +451,40 @@ static void room_facts(struct check *c)
 static const struct check_rule dumps[] = {
     /* --verify reports what is wrong with each dump. These rules report what an operator must know
      * about all of them. */
-    {"dumps", "!newest", CHECK_WARN, "none yet: a loss now would be final",
-     "a supervisor takes one by itself; or now: worldkeeper --dump", true},
+    {"dumps", "!newest", CHECK_WARN, "none yet: after a loss now, nothing could be restored",
+     "a running supervisor takes one; or now: worldkeeper --dump", true},
     {"dumps", "60000<early", CHECK_WARN,
-     "the newest one, {newest}, is {early:time} in the future: a clock was or is wrong", NULL,
+     "the newest one, {newest}, is {early:time} in the future: a clock was wrong or is wrong", NULL,
      true},
     {"dumps", "alert.max_dump_age<age", CHECK_WARN,
      NEWEST "; older than max_dump_age = {alert.max_dump_age:time}", NULL, true},
     {"dumps", "newest !found", CHECK_OK, NEWEST, NULL, true},
     {"dumps", "other_schema !60000<early", CHECK_WARN,
-     "the newest one is of schema {dump_schema}, the config names {world.schema}",
-     "a directory and a world name for each schema", true},
+     "the newest one is of schema {dump_schema}, but the config names {world.schema}",
+     "use a separate directory and world name for each schema", true},
     {"dumps", "broken broken_unproven", CHECK_WARN, BROKEN,
-     "sign those that you know to be yours: worldkeeper --seal=DUMP", true},
+     "to accept those that you trust: worldkeeper --seal=DUMP", true},
     {"dumps", "broken !broken_unproven", CHECK_WARN, BROKEN,
-     "worldkeeper --verify reads every dump; a restore skips those that are not whole", true},
+     "worldkeeper --verify reads every dump; a restore skips damaged ones", true},
     {"dumps", "rejected", CHECK_NOTE,
-     "{rejected} set aside in rejected/, the last one because: {rejected_reason}", NULL, true},
+     "{rejected} in rejected/, the last one because: {rejected_reason}", NULL, true},
 
     /* None of these left-overs blocks anything: the next action that may remove them does so. */
     {"left-overs", "pending !running", CHECK_WARN,
-     "a restore was cut off (pending.json): old tables and triggers wait to be tidied up",
-     "the supervisor does it when it starts, or the next --restore", true},
+     "a restore was interrupted (pending.json): old tables and triggers must be cleaned up",
+     "the supervisor does this when it starts, or the next --restore", true},
     {"left-overs", "parts=1 !running", CHECK_NOTE,
-     "1 unfinished dump file of a dump that was cut off; the next dump removes it", NULL, true},
+     "1 unfinished file of an interrupted dump; the next dump removes it", NULL, true},
     {"left-overs", "1<parts !running", CHECK_NOTE,
-     "{parts} unfinished dump files of a dump that was cut off; the next dump removes them", NULL,
-     true},
+     "{parts} unfinished files of an interrupted dump; the next dump removes them", NULL, true},
     {"left-overs", "conflicts", CHECK_NOTE,
      "{conflicts} conflict-*.sql.gz with rows that restores replaced",
-     "worldkeeper --conflicts compares them with the world and can put rows back; then remove them",
+     "worldkeeper --conflicts compares them with the world and can reinsert rows; then remove the "
+     "files",
      true},
     {"left-overs", "foreign_dumps", CHECK_WARN,
-     "{foreign_dumps} dumps of another world lie in {dump.dir}, such as {foreign_dump}",
-     "each world needs a directory of its own", true},
+     "{foreign_dumps} dumps of another world are in {dump.dir}, such as {foreign_dump}",
+     "give each world its own directory", true},
 };
 
 /* Sets the facts about dumps. A restore after a loss would use the newest one. */
@@ -601,8 +603,8 @@ void check_load_neighbours(struct check *c)
 
 static const struct check_rule neighbours[] = {
     /* Two worlds that share a directory or schema would delete and replace each other's data. */
-    {"neighbours", "shared", CHECK_FAIL, "{shared} {shared_value} is that of {shared_with} too",
-     "give each world a {shared} of its own"},
+    {"neighbours", "shared", CHECK_FAIL, "{shared} {shared_value} is also used by {shared_with}",
+     "give each world its own {shared}"},
     {"neighbours", "!neighbours", CHECK_OK,
      "no other world of this machine has this one's schema or directories"},
 };

@@ -23,30 +23,29 @@
 
 static const struct check_rule store[] = {
     /* The store is tested by use: a file is written, read, listed and deleted. */
-    {"off-site store", "store_error store_later", CHECK_WARN,
-     "a copy could not be made now: {store_error}", "{store_hint}", true},
+    {"off-site store", "store_error store_later", CHECK_WARN, "a test copy failed: {store_error}",
+     "{store_hint}", true},
     {"off-site store", "store_error !store_later", CHECK_FAIL, "{store_error}", "{store_hint}",
      true},
     {"off-site store", "fence_error", CHECK_FAIL, "{fence_error}", "{fence_hint}", true},
     {"off-site store", "!found !store_keeps", CHECK_OK, TRIED "{store_room}", NULL, true},
     {"off-site store", "!found store_keeps", CHECK_WARN, KEPT,
-     "with delete = never let the store itself delete what is old, or it fills", true},
-    {"off-site store", "store_public", CHECK_WARN,
-     "others can read what is in {store}, without a login",
-     "take public access away from the bucket or directory", true},
+     "with delete = never, configure the store to delete old files, or it fills up", true},
+    {"off-site store", "store_public", CHECK_WARN, "{store} can be read by others without a login",
+     "remove public access to the bucket or directory", true},
     {"off-site store", "store_same_disk", CHECK_WARN,
-     "{store} is on the same file system as the dumps: one broken disk takes both, or it is not "
-     "mounted",
+     "{store} is on the same file system as the dumps: either one broken disk destroys both, or "
+     "the store is not mounted",
      "name a directory on another machine", true},
     {"off-site store", "store_replaces", CHECK_NOTE,
-     "{store} does not refuse by itself to replace a file, so worldkeeper checks first: nothing "
-     "else may write there",
+     "{store} allows replacing a file, so worldkeeper checks before it writes: nothing else may "
+     "write there",
      NULL, true},
     {"off-site store", "60000<store_clock", CHECK_WARN,
-     "its clock is {store_clock:time} {store_ahead} of this machine's: one of them is wrong",
-     "S3 refuses requests that are 15 minutes off", true},
+     "its clock is {store_clock:time} {store_ahead} of this machine's: one of the clocks is wrong",
+     "S3 refuses requests if the clocks differ by 15 minutes", true},
     {"off-site store", "offsite.plain", CHECK_NOTE,
-     "plain = yes: copies are not encrypted: anybody who can read the store can read the world",
+     "plain = yes: copies are not encrypted; anyone who can read the store can read the world",
      NULL, true},
 };
 
@@ -89,11 +88,11 @@ void check_offsite(struct check *c)
 
 static const struct check_rule lease[] = {
     /* The lease is tested by use, in separate objects that are deleted afterwards. */
-    {"standby", "lease_error lease_later", CHECK_WARN, "it could not be tried now: {lease_error}",
+    {"standby", "lease_error lease_later", CHECK_WARN, "it could not be tested now: {lease_error}",
      "{lease_hint}", true},
     {"standby", "lease_error !lease_later", CHECK_FAIL, "{lease_error}", "{lease_hint}", true},
     {"standby", "standby.lease=s3 !lease_error", CHECK_OK,
-     "the store honours If-None-Match and If-Match: a file was written and refused by each", NULL,
+     "the store honors If-None-Match and If-Match: a file was written and refused by each", NULL,
      true},
     {"standby", "standby.lease=etcd !lease_error", CHECK_OK,
      "etcd grants {lease_ttl} s; members: {members}", NULL, true},
@@ -101,18 +100,18 @@ static const struct check_rule lease[] = {
      "{members_silent} of {members_named} members of etcd that the config names do not answer",
      "[standby] etcd", true},
     {"standby", "members_lone !lease_error", CHECK_NOTE,
-     "etcd has one member: when its machine is gone nobody can take the world over", NULL, true},
+     "etcd has one member: if its machine fails, no machine can take the world over", NULL, true},
     {"standby", "lease_long !lease_error", CHECK_WARN,
      "etcd grants {lease_ttl} s, more than [standby] ttl: a takeover waits for that long",
-     "a longer ttl in the config", true},
+     "set a longer ttl in the config", true},
     {"standby", "lock_wait_long", CHECK_WARN,
      "[restore] lock_wait {restore.lock_wait:time} is not shorter than a fifth of [standby] ttl "
      "{standby.ttl:time}: a restore that waits for a lock may swap its tables in after the lease "
      "has ended",
-     "[standby] ttl of more than five times lock_wait, or a shorter lock_wait", true},
+     "set [standby] ttl to more than five times lock_wait, or shorten lock_wait", true},
     {"standby", "standby.lease=none", CHECK_NOTE,
-     "no lease decides which machine has the world: worldkeeper --promote --by-hand leaves it to a "
-     "person",
+     "no lease decides which machine has the world: an operator decides with worldkeeper --promote "
+     "--by-hand",
      NULL, true},
 };
 
@@ -174,21 +173,19 @@ static void check_channel(struct check *c, enum alert_channel ch)
 }
 
 static const struct check_rule insecure[] = {
-    {"insecure", NULL, CHECK_WARN, "{insecure}",
-     "it is meant for tests and for networks of your own"},
+    {"insecure", NULL, CHECK_WARN, "{insecure}", "use it only for tests and private networks"},
 };
 
 static const struct check_rule rest[] = {
     /* A world that is lost at night is back within minutes only if an operator is notified. */
     {"alerts", "!channels", CHECK_WARN,
-     "no channel is configured: a lost world would be reported to nobody",
+     "no channel is configured: a lost world would not be reported",
      "set [alert.smtp] url, from, to or [alert.webhook] url"},
-    {"alerts", "!all_events", CHECK_NOTE, "[alert] events leaves some out"},
+    {"alerts", "!all_events", CHECK_NOTE, "[alert] events excludes some"},
 
     /* The heartbeat is the only alert that works when this machine is down. */
-    {"heartbeat", "!heartbeat", CHECK_NOTE,
-     "none: nobody learns of it when this whole machine is gone",
-     "[heartbeat] url of a service that complains when it is not fetched"},
+    {"heartbeat", "!heartbeat", CHECK_NOTE, "none: a failure of this whole machine is not reported",
+     "set [heartbeat] url to a service that alerts when its URL is no longer fetched"},
     {"heartbeat", "heartbeat_error", CHECK_WARN, "{heartbeat_error}", "{heartbeat_hint}"},
     {"heartbeat", NULL, CHECK_OK, "configured and reachable; it was not fetched"},
 };

@@ -14,13 +14,13 @@ static const struct check_rule rules[] = {
     {"ledger", "ledger_error", CHECK_FAIL, "{ledger_error}", "{ledger_hint}"},
     {"ledger", "no_skip_locked", CHECK_FAIL,
      "[ledger {ledger}]: this server has no SKIP LOCKED, which rolling up an InnoDB table needs",
-     "MariaDB 10.6 or MySQL 8.0, or newer; or a MEMORY ledger"},
+     "use MariaDB 10.6 or MySQL 8.0, or newer; or a MEMORY ledger"},
     {"ledger", "innodb_ledger @log_bin @binlog_format=STATEMENT", CHECK_FAIL,
      "[ledger {ledger}]: with binlog_format = STATEMENT the server refuses READ COMMITTED, which "
      "rolling up an InnoDB table needs",
      DB_SET_FOR_GOOD("binlog_format", "ROW"), true},
-    {"ledger", "missing", CHECK_FAIL, "[ledger {ledger}]: not there: {missing}",
-     "worldkeeper --init makes what is missing", true},
+    {"ledger", "missing", CHECK_FAIL, "[ledger {ledger}]: missing: {missing}",
+     "worldkeeper --init creates what is missing", true},
     {"ledger", "!index !innodb_ledger", CHECK_FAIL,
      "[ledger {ledger}]: table {table:name} has no BTREE index that begins with the key and ends "
      "with the id: it cannot be rolled up, and each total reads the whole table",
@@ -44,7 +44,7 @@ static const struct check_rule rules[] = {
      "[ledger {ledger}]: trigger {ledger}_request, as an older version made it, also reads a view "
      "in "
      "the place of table {ledger}_request: its functions would run with worldkeeper's privileges",
-     "worldkeeper --init makes it again", true},
+     "worldkeeper --init creates it again", true},
     {"ledger", "deleting", CHECK_WARN,
      "[ledger {ledger}]: triggers that run when rows of table {table:name} are deleted or updated: "
      "{deleting}. A rollup deletes rows, which fires those on DELETE; rows of a ledger are not "
@@ -54,12 +54,12 @@ static const struct check_rule rules[] = {
      true},
     {"ledger", "definer_views", CHECK_WARN,
      "[ledger {ledger}]: views that read with the privileges of their definer: {definer_views}",
-     "worldkeeper --init makes them again, with the privileges of the reader", true},
+     "worldkeeper --init creates them again, with the privileges of the reader", true},
     {"ledger", "levels_error", CHECK_FAIL,
      "[ledger {ledger}]: table {levels:name} has no columns level and amount: {levels_error}",
      "see worldkeeper-ledger(7)", true},
     {"ledger", "no_levels", CHECK_FAIL,
-     "[ledger {ledger}]: table {levels:name} has no row: nobody has a level",
+     "[ledger {ledger}]: table {levels:name} has no row: no key has a level",
      "INSERT INTO {levels:name} (level,amount) VALUES (1,100);", true},
     {"ledger", "double_level", CHECK_FAIL,
      "[ledger {ledger}]: table {levels:name} has more than one row of level {double_level}",
@@ -70,41 +70,40 @@ static const struct check_rule rules[] = {
      "a missing level is skipped",
      "INSERT the rows that are missing", true},
     {"ledger", "levels first_odd", CHECK_WARN,
-     "[ledger {ledger}]: the first level of table {levels:name} is {first_level}: with nothing "
-     "gained, a key is in that level",
+     "[ledger {ledger}]: the first level of table {levels:name} is {first_level}: a key without "
+     "any amount is in that level",
      "INSERT the levels before it, from 1 on", true},
     {"ledger", "bad_amount", CHECK_WARN,
      "[ledger {ledger}]: the amount of level {bad_amount} in table {levels:name} is NULL before "
      "the last level, or not above 0",
      "UPDATE {levels:name} SET amount=… WHERE level={bad_amount};", true},
     {"ledger", "begin_again", CHECK_FAIL,
-     "[ledger {ledger}]: the ids of table {table:name} begin again: the next is {next_id}, and "
-     "{last_id} was rolled up before; rows up to it are in no total",
+     "[ledger {ledger}]: the ids of table {table:name} start again: the next id is {next_id}, but "
+     "ids up to {last_id} were already rolled up; new rows up to that id are in no total",
      "worldkeeper --rollup={ledger} prints the statement to type", true},
     {"ledger", "ignored", CHECK_WARN,
-     "[ledger {ledger}]: the last run found {ignored:count} rows of table {table:name} with ids up "
-     "to which their keys were already rolled up: they are in no total",
+     "[ledger {ledger}]: the last run found {ignored:count} rows of table {table:name} with ids "
+     "that were already rolled up for their keys: these rows are in no total",
      "insert them again without their ids, then delete the old ones: worldkeeper-ledger(7)", true},
     {"ledger", "nearly_full", CHECK_WARN,
      "[ledger {ledger}]: table {table:name} takes {size:size} of the {room:size} that it may take: "
      "when it is full, inserts of the game fail",
-     "a shorter rollup_after, worldkeeper --rollup={ledger}, or a larger max_heap_table_size and "
-     "ALTER TABLE {table:name} ENGINE=MEMORY",
+     "set a shorter rollup_after, run worldkeeper --rollup={ledger}, or use a larger "
+     "max_heap_table_size and ALTER TABLE {table:name} ENGINE=MEMORY",
      true},
     {"ledger", "mixed @innodb_flush_log_at_trx_commit=0", CHECK_FAIL,
      "[ledger {ledger}]: table {ledger}_rollup is durable, but the server writes its log once a "
-     "second (innodb_flush_log_at_trx_commit = 0): a crash takes back totals whose rows are "
+     "second (innodb_flush_log_at_trx_commit = 0): a crash can undo totals whose rows are already "
      "deleted",
      DB_SET_FOR_GOOD("innodb_flush_log_at_trx_commit", "1"), true},
     {"ledger", "mixed @innodb_flush_log_at_trx_commit=2", CHECK_WARN,
      "[ledger {ledger}]: table {ledger}_rollup is durable, but the server does not sync its log at "
-     "each commit (innodb_flush_log_at_trx_commit = 2): if the machine crashes, totals are taken "
-     "back whose rows are deleted",
+     "each commit (innodb_flush_log_at_trx_commit = 2): a crash of the machine can undo totals "
+     "whose rows are already deleted",
      DB_SET_FOR_GOOD("innodb_flush_log_at_trx_commit", "1"), true},
     {"ledger", "mixed", CHECK_NOTE,
-     "[ledger {ledger}]: table {table:name} is in MEMORY and {ledger}_rollup is durable: in a "
-     "transaction under REPEATABLE READ, which sees the rollup as it was when it began, totals "
-     "miss "
+     "[ledger {ledger}]: table {table:name} is in MEMORY and {ledger}_rollup is durable: a "
+     "transaction under REPEATABLE READ sees the rollup as of its beginning, so its totals miss "
      "what was rolled up since",
      "read totals outside transactions, or under READ COMMITTED", true},
     {"ledger", "innodb_ledger dirty", CHECK_WARN,

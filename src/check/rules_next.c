@@ -52,19 +52,19 @@ static const struct need {
     const char *else_what; /* completes "after a restart …, and " */
 } needs[] = {
     {"log_bin_trust_function_creators", "OFF", "OFF", rules_next_is_on, "trust_needed", false,
-     "no restore can move this world's triggers over or make its functions (1419)"},
+     "no restore can recreate this world's triggers or functions (1419)"},
     {"enforce_storage_engine", "", "", is_memory, "mariadb", false,
-     "no MEMORY table can be made (1286)"},
+     "no MEMORY table can be created (1286)"},
     {"sql_require_primary_key", "OFF", "OFF", is_off, "key_refused", false,
-     "no restore can make a table that has no key (3750)"},
+     "no restore can create a table without a key (3750)"},
     {"read_only", "OFF", "OFF", is_off, "!may_write", false, "nothing can be restored (1290)"},
     {"super_read_only", "OFF", "OFF", is_off, "!mariadb", false, "nothing can be restored (1290)"},
     {"binlog_format", "ROW", "MIXED", is_row, "log_used", true,
-     "what is played after a restore is not in the log as rows"},
+     "changes after a restore are not logged as rows"},
     {"binlog_row_image", "FULL", "FULL", is_full, "log_used", true,
-     "what is played after a restore is not in the log with all columns"},
+     "changes after a restore are not logged with all columns"},
     {"server_id", "1", "1", is_not_zero, "log_used", true,
-     "nobody may read the log of what is played after a restore"},
+     "no client can read the log of changes after a restore"},
 };
 
 /* ---- values after a server restart ---- */
@@ -166,9 +166,9 @@ static bool set_at_run_time(struct check *c, const struct need *n, char **then)
 static const struct check_rule next[] = {
     {"next start", "next_unknown next_bad_usual", CHECK_WARN,
      LOST
-     "it may be gone, and then {next_else}; the server's option files cannot be read from here",
+     "it may be reset, and then {next_else}; worldkeeper cannot read the server's option files",
      BOTH},
-    {"next start", "next_unknown", CHECK_OK, LOST "it may be another"},
+    {"next start", "next_unknown", CHECK_OK, LOST "it may differ"},
     {"next start", "next_journal journal.mode=auto", CHECK_WARN,
      LOST "it is {next_then}, and {next_else}", BOTH},
     {"next start", "mariadb", CHECK_FAIL, LOST "it is {next_then}, and {next_else}", BOTH},
@@ -179,7 +179,7 @@ static const struct check_rule next[] = {
 
 static const struct check_rule kept = {
     "next start", NULL, CHECK_OK,
-    "all that a restore needs of the server's settings outlives a restart of it"};
+    "all server settings that a restore needs survive a restart of the server"};
 
 /* Sets the facts that the rules of needs[] use. */
 static void need_facts(struct check *c)

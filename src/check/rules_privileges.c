@@ -224,37 +224,37 @@ static void trigger_facts(struct check *c)
     check_word(
         c, "definer_also", "%s%s%s%s%s%s", first && system && !missing[MAY_NAME_SYSTEM] ? "; " : "",
         first && system && !missing[MAY_NAME_SYSTEM] ? system : "",
-        first && system && !missing[MAY_NAME_SYSTEM] ? " too where that account has it" : "",
+        first && system && !missing[MAY_NAME_SYSTEM] ? " also, if that account has it" : "",
         first && absent && !missing[MAY_NAME_MISSING] ? "; " : "",
         first && absent && !missing[MAY_NAME_MISSING] ? absent : "",
-        first && absent && !missing[MAY_NAME_MISSING] ? " too where there is no such account" : "");
+        first && absent && !missing[MAY_NAME_MISSING] ? " also, if there is no such account" : "");
 }
 
 static const struct check_rule triggers[] = {
     /* The order is from what makes every restore fail to what makes a single one fail. */
     {"triggers", "!trigger_privilege triggers", CHECK_FAIL,
-     "{triggers} on tables that a restore replaces, and no privilege to move them over",
+     "{triggers} on tables that a restore replaces, but no privilege to recreate them",
      "{schema_grant}"},
     /* Without the privilege, MySQL and old versions of MariaDB do not even show that triggers
      * exist. */
     {"triggers", "!trigger_privilege !triggers_shown", CHECK_FAIL,
      "without the privilege to see them a restore would lose them", "{schema_grant}"},
     {"triggers", "!trigger_privilege", CHECK_WARN,
-     "none now, and no privilege to move one over: it would make every restore fail",
+     "none now, and no privilege to recreate one: a trigger would make every restore fail",
      "{schema_grant}"},
     {"triggers", "triggers log_forbids", CHECK_FAIL,
-     "{triggers} on tables that a restore replaces; with a binary log the server lets only SUPER "
-     "move them over (1419)",
+     "{triggers} on tables that a restore replaces; with a binary log, only an account with SUPER "
+     "can recreate them (1419)",
      DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"), true},
     {"triggers", "triggers definer_missing", CHECK_FAIL,
      "trigger {foreign_trigger} belongs to {definer}; a restore recreates it under that name, "
-     "which takes {definer_missing}{definer_also}",
-     "make it again for an owner that is limited to this schema, such as {account}: SHOW CREATE "
+     "which needs {definer_missing}{definer_also}",
+     "recreate it for a definer that is limited to this schema, such as {account}: SHOW CREATE "
      "TRIGGER {foreign_trigger:name}, DROP TRIGGER, CREATE DEFINER={account} TRIGGER; or, which "
      "amounts to root: GRANT {definer_missing} ON *.* TO {account};",
      true},
     {"triggers", "triggers !found", CHECK_OK,
-     "{triggers} on tables that a restore replaces; they move over at the swap"},
+     "{triggers} on tables that a restore replaces; a restore recreates them at the swap"},
 };
 
 /* ---- missing privileges ---- */
@@ -339,14 +339,14 @@ static void blocker_facts(struct check *c)
 static const struct check_rule blockers[] = {
     {"blockers", "restore.end_blockers=never", CHECK_OK,
      "[restore] end_blockers = never: a session that holds a lock on the lost tables keeps the "
-     "world down until somebody ends it"},
+     "world down until an administrator ends it"},
     {"blockers", "blockers_grant", CHECK_NOTE,
      "an idle session of the game that holds a lock on the lost tables would keep the world down "
-     "until somebody ends it: this account may not see all such sessions, or not end them",
+     "until an administrator ends it: this account may not see or end all such sessions",
      "{blockers_grant}"},
     {"blockers", "!lock_list", CHECK_OK,
-     "a restore ends idle sessions of the schema that it waits for, by what MariaDB shows of "
-     "transactions; with INSTALL SONAME 'metadata_lock_info' it would tell which hold the locks"},
+     "a restore ends idle sessions of the schema that block it, judged by MariaDB's list of "
+     "transactions; INSTALL SONAME 'metadata_lock_info' would show which sessions hold the locks"},
     {"blockers", NULL, CHECK_OK, "a restore ends idle sessions of the schema that hold its locks"},
 };
 
@@ -386,7 +386,7 @@ static const struct check_rule needs[] = {
     /* One GRANT covers everything that is missing on the schema. */
     {"rights", "missing_here", CHECK_FAIL, "missing on the whole schema: {missing_here}",
      "{schema_grant}"},
-    {"rights", NULL, CHECK_OK, "all that dumps and restores need"},
+    {"rights", NULL, CHECK_OK, "the account has all privileges that dumps and restores need"},
 };
 
 static const struct check_rule extras[] = {
@@ -402,7 +402,7 @@ static const struct check_rule extras[] = {
     {"drill", "drill_missing", CHECK_NOTE,
      "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
      "GRANT " DRILL_PRIVILEGES "{drill_at};"},
-    {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
+    {"drill", NULL, CHECK_OK, "--drill may create and drop its scratch schema {drill_schema}"},
 
     /* As for a drill, but the schema with the copy is kept. */
     {"standby", "standby.warm copy_missing", CHECK_FAIL,
@@ -412,8 +412,7 @@ static const struct check_rule extras[] = {
     {"standby", "standby.warm", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
     {"left-overs", "copy_left", CHECK_WARN,
-     "schema {copy_schema} has a standby's copy of the world, which nothing here uses: it takes "
-     "memory",
+     "schema {copy_schema} has an unused standby copy of the world, which takes memory",
      "the supervisor drops it when it starts, if it may: GRANT DROP{copy_at};"},
 };
 
@@ -726,8 +725,8 @@ static void excess_facts(struct check *c)
     check_word(c, "others_kept", "%s",
                c->world_count <= 1
                    ? ""
-                   : ". The account sees other worlds too, which keep what they need: an account "
-                     "of its own for each is safer (worldkeeper(8), PRIVILEGES)");
+                   : ". Privileges for other worlds that this account sees stay: a separate "
+                     "account for each world is safer (worldkeeper(8), PRIVILEGES)");
 }
 
 static const struct check_rule excesses[] = {
@@ -741,13 +740,13 @@ static const struct check_rule excesses[] = {
     /* A daemon's password is stored in a file, and code of the game's account must never run as
      * root. */
     {"rights", "like_root foreign_trigger", CHECK_WARN,
-     "amounts to root: {like_root}: who has this account can change every other one",
-     "for triggers, an owner that is limited to this schema does without: SHOW CREATE TRIGGER "
+     "amounts to root: {like_root}: anyone with this account can change every other account",
+     "triggers do not need it if their definer is limited to this schema: SHOW CREATE TRIGGER "
      "{foreign_trigger:name}, DROP TRIGGER, CREATE DEFINER={account} TRIGGER",
      true},
     {"rights", "like_root !foreign_trigger", CHECK_WARN,
-     "amounts to root: {like_root}: who has this account can change every other one; "
-     "worldkeeper(8), PRIVILEGES, says what does without",
+     "amounts to root: {like_root}: anyone with this account can change every other account; for "
+     "ways without it see worldkeeper(8), PRIVILEGES",
      NULL, true},
     {"rights", "may_execute", CHECK_WARN,
      "{may_execute}: a function that the game's account calls in a view would run as worldkeeper, "
@@ -756,8 +755,8 @@ static const struct check_rule excesses[] = {
 
     /* Reaching such a limit during a restore ends the restore. */
     {"account", "limited", CHECK_WARN,
-     "it has limits (SHOW GRANTS: MAX_…); a probe each second and a dump of many tables may run "
-     "into them",
+     "it has limits (SHOW GRANTS: MAX_…); a probe each second and a dump of many tables may exceed "
+     "them",
      "ALTER USER {account} WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0 "
      "MAX_CONNECTIONS_PER_HOUR 0;"},
 };
@@ -811,12 +810,13 @@ static const struct check_rule reading[] = {
  * useless. The server hides a schema from an account that has no privileges on it. */
 static const struct check_rule schema[] = {
     {"schema", "schema_error", CHECK_FAIL, "{schema_error}", "{schema_hint}"},
-    {"schema", "schema_there", CHECK_OK, "{world.schema:name} is there"},
-    {"schema", "schema_seen", CHECK_FAIL, "{world.schema:name} is not there",
-     "[world] schema names it; on a new server, worldkeeper --restore makes it"},
-    {"schema", NULL, CHECK_FAIL, "{world.schema:name} is not there, or this account may not see it",
-     "run SHOW DATABASES as an administrator of the server: if it is not listed, [world] schema "
-     "has to name another one; if it is, what to type is under \"rights\""},
+    {"schema", "schema_there", CHECK_OK, "{world.schema:name} exists"},
+    {"schema", "schema_seen", CHECK_FAIL, "{world.schema:name} does not exist",
+     "check [world] schema; on a new server, worldkeeper --restore creates it"},
+    {"schema", NULL, CHECK_FAIL,
+     "{world.schema:name} does not exist, or this account may not see it",
+     "run SHOW DATABASES as an administrator of the server: if the schema is not listed, correct "
+     "[world] schema; if it is listed, see the finding \"rights\""},
 };
 
 /* Checks the privileges. If the grants cannot be read, missing privileges are unknown, so none are

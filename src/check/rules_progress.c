@@ -15,17 +15,17 @@ static const struct check_rule local[] = {
     /* Players are the first to notice a full MEMORY table, because their saves fail. */
     {"local store", "local_error", CHECK_FAIL, "{local_error}", "{local_hint}"},
     {"local store", "other_engine", CHECK_FAIL,
-     "wk_progress is ENGINE={local_engine}, [progress] engine is another",
-     "worldkeeper --init says what to do"},
+     "wk_progress is ENGINE={local_engine}, but [progress] engine differs",
+     "worldkeeper --init shows what to do"},
     {"local store", "!local_put", CHECK_FAIL,
-     "routines wk_put and wk_close are not there, or this account may not see them",
-     "worldkeeper --init makes them", true},
+     "routines wk_put and wk_close do not exist, or this account may not see them",
+     "worldkeeper --init creates them", true},
     {"local store", "local_definer", CHECK_WARN,
-     "{local_definer} run with worldkeeper's privileges, as an older version made them: a view "
-     "that "
-     "the game's account puts in the place of their tables may call functions with these",
-     "worldkeeper --init makes them run with the privileges of the game's account, which needs "
-     "SELECT on wk_stolen for that"},
+     "{local_definer} run with worldkeeper's privileges, as an older version made them: if the "
+     "game's account replaces their tables by views, these can call functions with worldkeeper's "
+     "privileges",
+     "worldkeeper --init recreates them to run with the privileges of the game's account, which "
+     "needs SELECT on wk_stolen for that"},
     {"local store", "local_stolen", CHECK_WARN,
      "{local_stolen:count} blob{local_stolen:+} in wk_stolen that may no longer be sent",
      "SELECT blob_key, lock_key, seq, why FROM wk_stolen; then DELETE those that are dealt with",
@@ -33,16 +33,16 @@ static const struct check_rule local[] = {
     {"local store", "local_full", CHECK_WARN,
      "wk_progress takes {local_size:size} of the {local_room:size} that a MEMORY table may take "
      "here: when it is full, saves fail",
-     "a larger max_heap_table_size and ALTER TABLE wk_progress ENGINE=MEMORY; or [progress] engine "
-     "= innodb",
+     "use a larger max_heap_table_size and ALTER TABLE wk_progress ENGINE=MEMORY; or [progress] "
+     "engine = innodb",
      true},
     {"local store", "!found local_forgets", CHECK_NOTE,
      "wk_session is of an earlier version: it cannot tell which central store a lock was taken in",
      "worldkeeper --init adds the column"},
     {"local store", "!found progress.engine=memory", CHECK_OK,
-     "wk_progress takes {local_row:size} for each blob, however short, and none above "
-     "{local_most:size}; {local_fit:count} fit in",
-     "where all blobs are shorter, more fit in with ALTER TABLE wk_progress MODIFY `blob` "
+     "wk_progress uses {local_row:size} for each blob, however short, and accepts blobs up to "
+     "{local_most:size}; {local_fit:count} blobs fit in",
+     "if all blobs are shorter, make room for more: ALTER TABLE wk_progress MODIFY `blob` "
      "VARBINARY(…) NOT NULL, and the same for wk_stolen"},
     {"local store", "!found", CHECK_OK, "ENGINE={local_engine}"},
 };
@@ -51,7 +51,7 @@ static const struct check_rule central[] = {
     /* Each routine is looked up; then two of them are called. */
     {"central store", "central_error", CHECK_FAIL, "{central_error}", "{central_hint}"},
     {"central store", "central_missing", CHECK_FAIL,
-     "routines that are not there, are of another version, or that this account may not call: "
+     "routines that do not exist, have another version, or may not be called by this account: "
      "{central_missing}",
      "worldkeeper --sql=progress-central prints them, and the GRANT"},
     {"central store", "central_broken", CHECK_FAIL, "{central_broken}",
@@ -63,39 +63,38 @@ static const struct check_rule central[] = {
      "of that server's my.cnf, or its next restart brings it back",
      true},
     {"central store", "central_enforced", CHECK_FAIL,
-     "enforce_storage_engine = {central_enforced} there: no blobs can be written back, which takes "
-     "a temporary table of InnoDB (1290)",
+     "enforce_storage_engine = {central_enforced} there: no blobs can be written back, because "
+     "this needs a temporary InnoDB table (1290)",
      "on that server: " DB_UNSET_FOR_GOOD("enforce_storage_engine", "NULL"), true},
     {"central store", "central_more", CHECK_WARN,
      "this account may do more than call routines ({central_more}): with it a game server can "
      "change what it has not locked",
      "as an administrator there: {central_revoke}", true},
     {"central store", "central_unread", CHECK_WARN,
-     "what else this account may do there is not known: {central_unread}", NULL, true},
+     "cannot find out what else this account may do there: {central_unread}", NULL, true},
     {"central store", "central_anonymous", CHECK_WARN,
-     "that server has {central_anonymous:count} anonymous account{central_anonymous:+}: who logs "
-     "in "
-     "with one has any name, also that of another game server",
+     "that server has {central_anonymous:count} anonymous account{central_anonymous:+}: a client "
+     "that logs in with one can use any name, also that of another game server",
      "as an administrator there: SELECT host FROM mysql.user WHERE user=''; and DROP USER ''@'…' "
      "for each",
      true},
     {"central store", "packet_small", CHECK_FAIL,
-     "the largest blob has {largest:size}, max_allowed_packet there is {central_packet:size}: it "
-     "cannot be sent",
+     "the largest blob has {largest:size}, but max_allowed_packet there is {central_packet:size}: "
+     "it cannot be sent",
      "SET GLOBAL max_allowed_packet there, and in that server's my.cnf", true},
     {"central store", "central_clock_off", CHECK_NOTE,
      "its clock and ours differ by {central_clock_off:time}: takeovers use its clock only", NULL,
      true},
     {"central store", "!found central_old", CHECK_NOTE,
-     "its routines are of an earlier version: whoever may call them can save as lock_id "
+     "its routines are of an earlier version: any account that may call them can save as lock_id "
      "{progress.lock_id}",
      "apply what worldkeeper --sql=progress-central prints, as an administrator there"},
     {"central store", "!found central_nameless", CHECK_NOTE,
-     "it is of an earlier version, and cannot be told from another central store",
+     "it is of an earlier version, and cannot be distinguished from another central store",
      "apply what worldkeeper --sql=progress-central prints, as an administrator there"},
     {"central store", "!found central_open", CHECK_NOTE,
      "lock_id {progress.lock_id} is bound to no account: any game server can save as this one",
-     "where each game server has an account of its own, as an administrator there: CALL "
+     "if each game server has its own account, as an administrator there: CALL "
      "{progress.schema:name}.wk_bind({central_binding}); the same for the game's account; "
      "worldkeeper-progress(7), Accounts"},
     {"central store", "!found", CHECK_OK,

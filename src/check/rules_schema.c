@@ -54,48 +54,48 @@ void check_load_world(struct check *c)
  * may have been inserted by hand. */
 static const struct check_rule sentinel[] = {
     /* The order is from a missing table to a row that belongs to another world. */
-    {"sentinel", "sentinel_gone standby_here", CHECK_OK,
-     "a standby has none before it is promoted"},
-    {"sentinel", "sentinel_gone !known_before", CHECK_FAIL, "{sentinel_gone} is not there",
-     "worldkeeper --init makes it"},
+    {"sentinel", "sentinel_gone standby_here", CHECK_OK, "a standby has none until it is promoted"},
+    {"sentinel", "sentinel_gone !known_before", CHECK_FAIL, "{sentinel_gone} does not exist",
+     "worldkeeper --init creates it"},
     {"sentinel", "sentinel_gone !restarted", CHECK_FAIL,
-     "{sentinel_gone} was taken away; the server was not restarted since the world was last seen",
-     "if the world's tables are as they should be, worldkeeper --init puts it back"},
+     "{sentinel_gone} was removed; the server was not restarted since the world was last seen",
+     "if the world's tables are complete, recreate it: worldkeeper --init"},
     {"sentinel", "sentinel_gone table_gone holds_rows", CHECK_FAIL,
-     "{sentinel_gone} is gone, and the server was restarted; other tables hold rows",
-     "where these are the world, made by hand: worldkeeper --init --force; where it was lost: "
-     "worldkeeper --restore"},
+     "{sentinel_gone} is missing, and the server was restarted; other tables hold rows",
+     "if these tables are the world, created manually: worldkeeper --init --force; if the world "
+     "was lost: worldkeeper --restore"},
     {"sentinel", "sentinel_gone table_gone !restore.new_server", CHECK_FAIL,
-     "{sentinel_gone} is gone: the server was restarted and the world with it",
+     "{sentinel_gone} is missing: the server was restarted and the world is lost",
      "worldkeeper --restore brings it back"},
     {"sentinel", "sentinel_gone", CHECK_FAIL,
-     "{sentinel_gone} is gone: the server was restarted and the world with it",
-     "worldkeeper --restore brings it back; a running supervisor does so by itself"},
+     "{sentinel_gone} is missing: the server was restarted and the world is lost",
+     "worldkeeper --restore brings it back; a running supervisor does so automatically"},
     {"sentinel", "sentinel_foreign", CHECK_FAIL,
-     "table {probe.table} is there, but it is not one of ours", "[probe] table names another one"},
+     "table {probe.table} exists, but is not a sentinel of worldkeeper",
+     "choose another name in [probe] table"},
     {"sentinel", "sentinel_error", CHECK_FAIL, "{sentinel_error}", "{sentinel_hint}"},
     {"sentinel", "sentinel_many", CHECK_FAIL,
-     "table {probe.table} holds more than one row; it is not ours",
-     "[probe] table names another one"},
+     "table {probe.table} has more than one row; it is not a sentinel of worldkeeper",
+     "choose another name in [probe] table"},
     {"sentinel", "sentinel_engine", CHECK_FAIL,
-     "its table is of engine {sentinel_engine} instead of MEMORY: its row outlasts a loss and "
+     "its table is of engine {sentinel_engine} instead of MEMORY: its row survives a loss and "
      "proves nothing",
-     "where the world is there: ALTER TABLE {world.schema:name}.{probe.table:name} ENGINE=MEMORY;"},
+     "if the world exists: ALTER TABLE {world.schema:name}.{probe.table:name} ENGINE=MEMORY;"},
     {"sentinel", "!nonce_known", CHECK_FAIL,
-     "its nonce is not one of ours: another worldkeeper restored or adopted this world",
-     "find that one; if it is gone for good, worldkeeper --init --force adopts the world as it is "
-     "now"},
+     "its nonce is unknown here: another worldkeeper restored or adopted this world",
+     "find that worldkeeper; if it no longer exists, adopt the world as it is now: worldkeeper "
+     "--init --force"},
     {"sentinel", NULL, CHECK_OK,
-     "{probe.table} holds our row, generation {sentinel_generation:count}"},
+     "{probe.table} has this world's row, generation {sentinel_generation:count}"},
 
     /* The lease survives restarts. A generation above ours comes from another restore. */
     {"lease", "lease_error", CHECK_FAIL, "{lease_error}", "{lease_hint}"},
-    {"lease", "!lease standby_here", CHECK_OK, "a standby has none before it is promoted"},
-    {"lease", "!lease", CHECK_FAIL, "table {probe.table}_lease or its row is not there",
-     "worldkeeper --init makes it"},
+    {"lease", "!lease standby_here", CHECK_OK, "a standby has none until it is promoted"},
+    {"lease", "!lease", CHECK_FAIL, "table {probe.table}_lease or its row does not exist",
+     "worldkeeper --init creates it"},
     {"lease", "lease_ahead", CHECK_WARN,
-     "generation {lease}, our dumps are of generation {dump_generation}: somebody else restores "
-     "this world too"},
+     "generation {lease}, but the dumps here are of generation {dump_generation}: another "
+     "worldkeeper also restores this world"},
     {"lease", NULL, CHECK_OK, "{probe.table}_lease, generation {lease}"},
 };
 
@@ -163,9 +163,9 @@ static void sentinel_facts(struct check *c)
 static const struct check_rule method[] = {
     /* These rules show which method "auto" would choose, and why it does not choose a better
      * one. */
-    {"method", "dump.method=copy", CHECK_OK, "copy: asked for by [dump] method"},
-    {"method", "dump.method=lock", CHECK_OK, "lock: asked for by [dump] method",
-     "writers wait for the whole dump; method = auto lets them go on sooner"},
+    {"method", "dump.method=copy", CHECK_OK, "copy: set by [dump] method"},
+    {"method", "dump.method=lock", CHECK_OK, "lock: set by [dump] method",
+     "writers wait for the whole dump; with method = auto they wait less"},
     {"method", "method_error", CHECK_WARN, "cannot be chosen: {method_error}"},
     {"method", "!not_fuzzy mariadb copied", CHECK_OK, "fuzzy: " SCANNED COPIED},
     {"method", "!not_fuzzy mariadb", CHECK_OK, "fuzzy: " SCANNED},
@@ -175,7 +175,8 @@ static const struct check_rule method[] = {
      "[dump] method = fuzzy is not possible: {not_fuzzy}",
      "method = auto uses the best that is possible"},
     {"method", NULL, CHECK_OK,
-     "copy: writers wait for a copy in memory; not fuzzy, which lets them go on: {not_fuzzy}"},
+     "copy: writers wait for a copy in memory; fuzzy, which does not block them, is not possible: "
+     "{not_fuzzy}"},
 
     /* How a restore will load the rows. */
     /* INSERTs take several times as long; local_infile is a server setting. */
@@ -229,42 +230,40 @@ static const struct check_rule tables[] = {
     /* These rules report what a dump contains, tables that it cannot contain, and tables that a
      * restore cannot swap. */
     {"tables", "!memory_tables dump.engines=memory", CHECK_WARN,
-     "the schema holds no MEMORY table: there is nothing to keep", NULL, true},
+     "the schema holds no MEMORY table: nothing needs worldkeeper", NULL, true},
     {"tables", "!found", CHECK_OK,
      "{memory_tables} of engine MEMORY, {memory_rows:count} rows, {memory_bytes:size}; "
      "{durable_tables} durable{durable_how}",
      NULL, true},
     {"tables", "4999<swap_time", CHECK_WARN,
-     "{swapped} tables: the RENAME at the end of a restore takes this server about "
-     "{swap_time:time}, and all who use the world wait",
-     "fewer and larger tables; [restore] stall does not end it", true},
+     "{swapped} tables: the RENAME at the end of a restore takes about {swap_time:time} on this "
+     "server, and all users of the world wait",
+     "use fewer and larger tables; [restore] stall does not limit this time", true},
     {"tables", "keyless_tables", CHECK_NOTE,
      "without a primary key: {keyless_tables}. The journal follows them by whole rows, which is "
      "exact; equal rows come back in any order",
      NULL, true},
     {"tables", "dump.engines=all restore.scope=all", CHECK_FAIL,
-     "with foreign keys, which cannot be swapped in: a restore is refused: {names}",
-     "[restore] scope = lost; such tables come back with --into, or by hand: gunzip -c DUMP | "
-     "mysql SCHEMA",
+     "with foreign keys, which cannot be swapped: a restore is refused: {names}",
+     "[restore] scope = lost; restore such tables with --into, or manually: gunzip -c DUMP | mysql "
+     "SCHEMA",
      true, FOREIGN_KEYS},
     {"tables", "dump.engines=all restore.scope=all", CHECK_FAIL,
      "that foreign keys point to: they would point to the old tables after a swap: {names}",
      "[restore] scope = lost", true, REFERENCED},
     {"tables", "dump.engines=all", CHECK_WARN,
-     "that are sequences: neither dumped nor restored: {names}", "mysqldump takes them", true,
+     "that are sequences: neither dumped nor restored: {names}", "mysqldump dumps them", true,
      TABLES("TABLE_TYPE='SEQUENCE'")},
     {"tables", "dump.engines=all", CHECK_WARN,
      "with system versioning: their history is not dumped: {names}",
-     "mysqldump --dump-history takes it", true, TABLES("TABLE_TYPE='SYSTEM VERSIONED'")},
+     "mysqldump --dump-history dumps it", true, TABLES("TABLE_TYPE='SYSTEM VERSIONED'")},
     {"tables", NULL, CHECK_FAIL,
-     "of engine MEMORY with system versioning: once a row of theirs has changed, dumps fail: "
-     "{names}",
+     "of engine MEMORY with system versioning: after a change of their rows, dumps fail: {names}",
      "ALTER TABLE … DROP SYSTEM VERSIONING", true,
      TABLES("TABLE_TYPE='SYSTEM VERSIONED' AND ENGINE='MEMORY'")},
     {"tables", "dump.engines=all", CHECK_WARN,
-     "whose rows are elsewhere (FEDERATED, CONNECT, MERGE …): they are dumped without them: "
-     "{names}",
-     "[dump] engines = memory leaves them out", true,
+     "whose rows are stored elsewhere (FEDERATED, CONNECT, MERGE …): dumped without rows: {names}",
+     "[dump] engines = memory skips them", true,
      TABLES("ENGINE IN ('FEDERATED','CONNECT','SPIDER','MRG_MyISAM','BLACKHOLE')")},
     {"tables", "taken_names", CHECK_FAIL,
      "{taken_names}: names that begin with " DB_OWN_PREFIX
@@ -273,19 +272,19 @@ static const struct check_rule tables[] = {
 
     /* Tables of our own that remained after a process was killed. */
     {"left-overs", "shadows !running", CHECK_NOTE,
-     "{shadows} shadow tables of a restore that was cut off",
+     "{shadows} shadow tables of an interrupted restore",
      "the supervisor drops them when it starts, or the next --restore"},
     {"left-overs", "set_aside !running", CHECK_NOTE,
-     "{set_aside} tables of the world that this machine had before --demote: they take memory",
-     "the next --promote drops them; a restart of the server takes their rows, which are in a "
-     "conflict file too"},
+     "{set_aside} tables of the world that this machine kept before --demote: they use memory",
+     "the next --promote drops them; a restart of the server empties them (their rows are also in "
+     "a conflict file)"},
 
     /* A server that lost its data directory has no table definitions, so a restore must use those
      * in the dump. */
     {"rebuild", "not_rebuilt", CHECK_WARN,
-     "on a rebuilt server {not_rebuilt} tables could not be made from a dump: {not_rebuilt_why}",
-     "keep their definitions elsewhere: mysqldump --no-data {world.schema:shell}; a table that is "
-     "there is restored whatever its definition holds"},
+     "{not_rebuilt} tables cannot be created from a dump on a rebuilt server: {not_rebuilt_why}",
+     "keep their definitions elsewhere: mysqldump --no-data {world.schema:shell}; an existing "
+     "table is restored whatever its definition"},
 };
 
 /* Sets the facts about tables. The journal identifies rows of a table without a key by all columns.

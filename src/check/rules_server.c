@@ -22,19 +22,19 @@
 /* ---- connection, version, encryption, account ---- */
 
 #define CONNECTED "{vendor} {short_version} on {server} ({where}), {latency} ms there and back"
-#define ANYBODY "while the server is down any user of this machine can answer in its place"
+#define ANYBODY "while the server is down, any user of this machine can impersonate it"
 #define NO_TLS "none: rows and logins cross the network unencrypted "
 
 static const struct check_rule login[] = {
     /* These rules first test for reasons that the server does not name, and then report the
      * server's own error. */
     {"connection", "connect_error mysql.port=33060 !mysql.socket", CHECK_FAIL, "{connect_error}",
-     "33060 is the port of MySQL's X protocol; the one of the classic protocol is 3306 when "
-     "nothing else is said"},
+     "33060 is the port of MySQL's X protocol; the port of the classic protocol is 3306 by "
+     "default"},
     {"connection", "connect_error certificate", CHECK_FAIL, "{connect_error}",
-     "the server's certificate must name {mysql.host} (ssl_cert and ssl_key; one that a server "
-     "makes for itself names no host), by an authority that [mysql] tls_ca names; tls = required "
-     "encrypts without verifying who answers"},
+     "the server's certificate (ssl_cert, ssl_key) must name {mysql.host} and be signed by an "
+     "authority in [mysql] tls_ca; automatically generated certificates name no host; tls = "
+     "required encrypts without verifying the server"},
     {"connection", "connect_error unreachable", CHECK_FAIL, "{connect_error}",
      "is the server running, and is it at {where} ([mysql] in the config)?"},
     {"connection", "connect_error", CHECK_FAIL, "{connect_error}", "{connect_hint}"},
@@ -49,7 +49,7 @@ static const struct check_rule session[] = {
      "{vendor} {version}: supported by its documentation; worldkeeper is tested with {tested_with}",
      "--drill shows whether dumps and restores work with it"},
     {"version", "old", CHECK_WARN,
-     "{vendor} {version}: too old: worldkeeper knows {vendor} from {known_from} on",
+     "{vendor} {version}: too old: worldkeeper supports {vendor} from {known_from} on",
      "upgrade the server; --drill shows whether dumps and restores work with it"},
     {"version", NULL, CHECK_NOTE,
      "{vendor} {version}: newer than what worldkeeper knows; it is tested with {tested_with}",
@@ -61,9 +61,9 @@ static const struct check_rule session[] = {
     {"encryption", "mysql.socket tls", CHECK_OK, "{tls}"},
     {"encryption", "mysql.socket", CHECK_OK, "none, and none is needed: the server's socket"},
     {"encryption", "tls !local", CHECK_NOTE,
-     "{tls}, but a certificate that cannot be verified is accepted: an impostor receives "
+     "{tls}, but a certificate that cannot be verified is accepted: an impersonator receives "
      "everything",
-     "[mysql] tls = verify, with tls_ca for an authority of your own"},
+     "set [mysql] tls = verify, and tls_ca for a private authority"},
     {"encryption", "tls", CHECK_NOTE,
      "{tls}, but a certificate that cannot be verified is accepted: " ANYBODY,
      "[mysql] socket, or tls = verify"},
@@ -78,11 +78,11 @@ static const struct check_rule session[] = {
 
     /* A GRANT to the anonymous account would give the privileges to everyone. */
     {"account", "anonymous", CHECK_FAIL,
-     "the server has no account {wanted:account} and took us for {account}, the anonymous account, "
-     "which anybody can use",
+     "the server has no account {wanted:account} and logged worldkeeper in as {account}, the "
+     "anonymous account, which anyone can use",
      "CREATE USER {wanted:account} {login}"},
     {"account", "everywhere local", CHECK_NOTE, "{account}: it may log in from every host",
-     "an account for this machine only is safer: 'NAME'@'localhost'", true},
+     "an account only for this machine is safer: 'NAME'@'localhost'", true},
     {"account", "!found", CHECK_OK, "{account}", NULL, true},
     {"account", "0<most_sessions most_sessions<5", CHECK_WARN,
      "at most {most_sessions} connections at a time; probe, dump and restore take up to 4",
@@ -462,7 +462,7 @@ static void clock_facts(struct check *c)
     if (!v && e.cls == ERR_NONE)
         err_set(&e, ERR_QUERY, 0, "the server does not report its time");
     else if (v && answer_wrong('s', v, strlen(v)))
-        db_invalid(c->db, &e, "its time is no time in seconds");
+        db_invalid(c->db, &e, "its time is not in seconds");
     check_error(c, "clock", &e);
     if (v && e.cls == ERR_NONE) {
         /* The server read its clock at some time between our two readings; the middle is
@@ -475,8 +475,9 @@ static void clock_facts(struct check *c)
     }
 }
 
-#define MEMORY "a dump needs up to {memory_data:size} more in the server for its copy"
-#define NO_JOURNAL "none, so what is played after the last dump is lost with the server: {no_log}"
+#define MEMORY                                                                                     \
+    "for its copy, a dump needs up to {memory_data:size} of additional memory in the server"
+#define NO_JOURNAL "none, so changes after the last dump are lost with the server: {no_log}"
 
 static const struct check_rule server[] = {
     /* A restore sets its own limit, but the game fills the table up to the existing one. */
@@ -489,8 +490,8 @@ static const struct check_rule server[] = {
      true},
     {"table size", "large", CHECK_WARN,
      "{large} takes {large_size:size}, the server's max_heap_table_size is "
-     "{@max_heap_table_size:size}. A restore makes room of its own for it, but after a restart the "
-     "empty table, and after a TRUNCATE or ALTER the table, has the server's limit",
+     "{@max_heap_table_size:size}. A restore raises the limit for it, but after a restart, "
+     "TRUNCATE or ALTER the table has the server's limit again",
      DB_SET_FOR_GOOD("max_heap_table_size", "{wanted_size}")},
     {"table size", "largest", CHECK_OK,
      "max_heap_table_size is {@max_heap_table_size:size}; the largest table, {largest}, takes "
@@ -498,10 +499,10 @@ static const struct check_rule server[] = {
 
     /* Method copy stores its copies in the server's memory, in addition to the tables. */
     {"memory", "memory_data !dump.method=lock !available", CHECK_NOTE,
-     MEMORY "; how much that machine has cannot be seen from here"},
+     MEMORY "; the memory of that machine is unknown"},
     {"memory", "memory_data !dump.method=lock available<memory_wanted", CHECK_WARN,
      MEMORY ", {available:size} is available",
-     "[dump] method = lock needs none, but writers wait for the whole dump"},
+     "[dump] method = lock needs no memory, but writers wait for the whole dump"},
     {"memory", "memory_data !dump.method=lock", CHECK_OK, MEMORY ", {available:size} is available"},
 
     /* A row longer than a packet can be neither dumped nor loaded. */
@@ -521,42 +522,40 @@ static const struct check_rule server[] = {
 
     /* Without a log that records every row, a loss costs everything since the last dump. */
     {"journal", "journal.mode=off", CHECK_WARN,
-     "[journal] mode = off: a restore brings back the dump and nothing newer",
-     "[journal] mode = auto"},
+     "[journal] mode = off: a restore brings back only the dump", "set [journal] mode = auto"},
     {"journal", "journal_error", CHECK_WARN, "cannot be asked for: {journal_error}"},
     {"journal", "no_log !journal.mode=auto", CHECK_FAIL, NO_JOURNAL, "{log_hint}"},
     {"journal", "no_log", CHECK_WARN, NO_JOURNAL, "{log_hint}"},
     {"journal", "durable_tables dump.engines=all restore.scope=all", CHECK_WARN,
-     "left out of restores, which bring durable tables back too, whose changes are not followed: "
-     "what is played after the last dump is lost with the server",
+     "not used in restores, because they include durable tables, whose changes are not followed: "
+     "changes after the last dump are lost with the server",
      "[restore] scope = lost; --restore --into SCHEMA brings durable tables back"},
     {"journal", "log_held", CHECK_WARN,
      "the server deletes its log after about {log_held:time} ({log_setting}), and dumps are "
-     "{dump.interval:time} apart: a loss by then costs what was played since the last dump",
-     "{log_setting} = {log_wanted} under [mysqld] in the server's my.cnf, and SET GLOBAL "
+     "{dump.interval:time} apart: after a loss that late, changes since the last dump are gone",
+     "set {log_setting} = {log_wanted} under [mysqld] in the server's my.cnf, and now: SET GLOBAL "
      "{log_setting}={log_wanted};"},
     {"journal", "@max_binlog_stmt_cache_size<1000000000000000000", CHECK_WARN,
      "max_binlog_stmt_cache_size is {@max_binlog_stmt_cache_size:size}: a statement that changes "
-     "more than that fails, and what it had changed by then is not in the log, nor may be what "
-     "comes after it",
-     "max_binlog_stmt_cache_size taken out of [mysqld] in the server's my.cnf, and SET GLOBAL "
+     "more fails, and its changes up to then (possibly also later ones) are not in the log",
+     "remove max_binlog_stmt_cache_size from [mysqld] in the server's my.cnf, and now: SET GLOBAL "
      "max_binlog_stmt_cache_size=18446744073709547520;"},
     {"journal", NULL, CHECK_OK,
-     "the server's binary log holds each changed row: a restore brings back all that was "
-     "acknowledged"},
+     "the server's binary log holds each changed row: a restore brings back all acknowledged "
+     "changes"},
 
     /* These rules report the cost of the log, and what a power failure may cost with it. */
     {"binary log", "@log_bin log_for_ever", CHECK_WARN,
-     "the server never deletes its binary log ({log_for_ever}): it fills the disk in the end",
-     "{log_keep} under [mysqld] in the server's my.cnf, and SET GLOBAL {log_keep_now};", true},
-    {"binary log", "@log_bin !journal.mode=off !@sync_binlog", CHECK_WARN,
-     "sync_binlog = 0: after a power cut or a crash of the machine the end of the log may be "
-     "missing, "
-     "and with it what was played last; a crash of the server alone loses nothing of it",
-     "sync_binlog = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL sync_binlog=1; each "
-     "transaction then waits for the disk",
+     "the server never deletes its binary log ({log_for_ever}): it will fill the disk",
+     "set {log_keep} under [mysqld] in the server's my.cnf, and now: SET GLOBAL {log_keep_now};",
      true},
-    {"binary log", "@log_bin !found", CHECK_OK, "it is deleted in time, and synced to the disk"},
+    {"binary log", "@log_bin !journal.mode=off !@sync_binlog", CHECK_WARN,
+     "sync_binlog = 0: after a power failure or a crash of the machine, the end of the log, and "
+     "with it the last changes, may be missing; a crash of only the server loses nothing",
+     "set sync_binlog = 1 under [mysqld] in the server's my.cnf, and now: SET GLOBAL "
+     "sync_binlog=1; each transaction then waits for the disk",
+     true},
+    {"binary log", "@log_bin !found", CHECK_OK, "it is purged in time and synced to the disk"},
 
     /* Each of these settings alone makes a dump or a restore fail or wait. */
     {"settings", "@super_read_only", CHECK_FAIL,
@@ -566,41 +565,43 @@ static const struct check_rule server[] = {
      "read_only is on: nothing can be restored on this server",
      "name the server that takes writes, or " DB_UNSET_FOR_GOOD("read_only", "OFF"), true},
     {"settings", "@read_only !@super_read_only may_write", CHECK_NOTE,
-     "read_only is on; this account may write all the same", NULL, true},
+     "read_only is on, but this account may write", NULL, true},
     {"settings", "statement_limit", CHECK_WARN,
-     "max_statement_time = {statement_limit}: a statement over a large table is cut off after so "
-     "many seconds, and the dump or restore with it",
+     "max_statement_time = {statement_limit}: a statement over a large table is ended after this "
+     "many seconds, and the dump or restore fails",
      "ALTER USER {account} WITH MAX_STATEMENT_TIME 0;", true},
     {"settings", "@init_file", CHECK_NOTE,
      "init_file = {@init_file}: rows that it puts into MEMORY tables at a start conflict with the "
      "restore and go to a conflict file",
      NULL, true},
     {"settings", "enforced", CHECK_FAIL,
-     "enforce_storage_engine = {enforced}: no MEMORY table can be made",
+     "enforce_storage_engine = {enforced}: no MEMORY table can be created",
      DB_UNSET_FOR_GOOD("enforce_storage_engine", "NULL"), true},
     {"settings", "disabled", CHECK_FAIL,
-     "disabled_storage_engines = {disabled}: no MEMORY table can be made",
-     "take MEMORY out of it in the server's option file, and restart the server", true},
+     "disabled_storage_engines = {disabled}: no MEMORY table can be created",
+     "remove MEMORY from it in the server's option file, and restart the server", true},
     {"settings", "@session.sql_require_primary_key no_key", CHECK_FAIL,
-     "sql_require_primary_key is on, and table {keyless} has no key: a restore could not make it",
+     "sql_require_primary_key is on, but table {keyless} has no key: a restore could not create it",
      "GRANT {keys_privilege} ON *.* TO {account}; or give that table a primary key", true},
     {"settings", "@session.sql_require_primary_key !no_key", CHECK_NOTE,
-     "sql_require_primary_key is on: the copies that a dump reads from get a key, and writers wait "
-     "two or three times as long for them",
+     "sql_require_primary_key is on: a dump must add keys to the copies that it reads, so writers "
+     "wait two or three times as long",
      "GRANT {keys_privilege} ON *.* TO {account};", true},
     {"settings", "@offline_mode", CHECK_WARN,
-     "offline_mode is on: only administrators get in, so no game runs",
+     "offline_mode is on: only administrators can connect, so the game cannot run",
      DB_UNSET_FOR_GOOD("offline_mode", "OFF"), true},
-    {"settings", "!found", CHECK_OK, "none of the server's prevents dumps or restores"},
+    {"settings", "!found", CHECK_OK, "no setting of the server prevents dumps or restores"},
 
     /* The clock affects only the ages of dumps and the times shown to users. */
     {"clock", "clock_unset", CHECK_WARN,
-     "it says {now} here: names and ages of dumps will mislead people", "timedatectl set-ntp true"},
+     "this machine's clock shows {now}: names and ages of dumps will be misleading",
+     "timedatectl set-ntp true"},
     {"clock", "clock_error", CHECK_WARN, "{clock_error}", "{clock_hint}"},
-    {"clock", CLOCK_LIMIT "<clock_least", CHECK_WARN, "the server's is {clock_off:time} {way} ours",
-     "restores go by numbers, not by time, but ages shown to people will be wrong; set the clocks "
-     "(NTP)"},
-    {"clock", NULL, CHECK_OK, "the server's and ours agree"},
+    {"clock", CLOCK_LIMIT "<clock_least", CHECK_WARN,
+     "the server's clock is {clock_off:time} {way} this machine's",
+     "restores use sequence numbers, not times, but displayed ages will be wrong; synchronize the "
+     "clocks (NTP)"},
+    {"clock", NULL, CHECK_OK, "the server's clock and this machine's agree"},
 };
 
 void check_server(struct check *c)
@@ -666,28 +667,28 @@ static const struct check_rule replication[] = {
      "this server is a replica. Its restart empties its MEMORY tables, and the next UPDATE or "
      "DELETE that comes from its source stops replication (error 1032), a restore or not: what its "
      "source did meanwhile is in no dump of this one",
-     "keep the world on the source, and here SET sql_log_bin=0; ALTER TABLE … ENGINE=InnoDB for "
-     "each table, which survives a restart"},
+     "keep the world on the source, and on this server SET sql_log_bin=0; ALTER TABLE … "
+     "ENGINE=InnoDB for each table, which survives a restart"},
 
     /* Rows of MEMORY tables exist on one node only, but DDL applies to all nodes. */
     {"galera", "galera_error", CHECK_WARN, "{galera_error}", "{galera_hint}"},
     {"galera", "node node_status !node_status=Primary", CHECK_FAIL,
      "node {node_name} is not in the cluster's primary component (wsrep_cluster_status = "
-     "{node_status}): whether its tables are current is not known, and nothing is restored",
+     "{node_status}): its tables may be outdated, so nothing is restored",
      GALERA_PRIMARY_HINT},
     {"galera", "node !own_node", CHECK_FAIL,
-     "node {node_name}: restores, drills and --init are refused, since CREATE, RENAME and DROP "
-     "would be carried out on all nodes and empty their MEMORY tables; to keep them to this node "
-     "(wsrep_on) takes {cluster_privilege}",
+     "node {node_name}: restores, drills and --init are refused, because CREATE, RENAME and DROP "
+     "would be executed on all nodes and empty their MEMORY tables; to limit them to this node "
+     "(wsrep_on) the account needs {cluster_privilege}",
      "GRANT {cluster_privilege} ON *.* TO {account};"},
     {"galera", "node restore.scope=all", CHECK_WARN,
-     "node {node_name}: [restore] scope = all has no effect in the world itself, since durable "
-     "tables belong to the whole cluster: restored on one node they would differ",
+     "node {node_name}: [restore] scope = all has no effect in the world itself, because durable "
+     "tables belong to the whole cluster and would differ if restored on one node",
      "[restore] scope = lost; --restore --into SCHEMA brings durable tables back, on this node "
      "alone"},
     {"galera", "node", CHECK_OK,
-     "node {node_name}: restores, drills and --init keep to it; MEMORY rows are on one node only, "
-     "so the game has to use this one"},
+     "node {node_name}: restores, drills and --init affect only this node; MEMORY rows exist on "
+     "one node only, so the game must use this one"},
 };
 
 /* Tests node ownership as a restore does. This session takes part in the cluster again

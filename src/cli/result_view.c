@@ -115,7 +115,7 @@ static void show_list(const json_t *o)
     else
         printf("no dumps yet; to take one: %s\n", draw_typed(&b, "worldkeeper --dump"));
     if (json_array_size(rejected)) {
-        puts("\nset aside, never restored by itself:");
+        puts("\nrejected, never restored automatically:");
         DRAW_TABLE(rejected, rejected_columns);
     }
     if (json_array_size(ranges)) { /* times that --restore --at can restore */
@@ -123,7 +123,7 @@ static void show_list(const json_t *o)
                strcmp(js_text(journal, "source"), "segments") == 0 ? "the journal's segments"
                : js_flag(journal, "asked")
                    ? "the server's binary log"
-                   : "the server's binary log; the server cannot be asked how much of it is kept");
+                   : "the server's binary log; how much of it the server keeps is unknown");
         DRAW_TABLE(ranges, ranges_columns);
     }
 }
@@ -153,7 +153,7 @@ static void show_verify(const json_t *o)
     size_t n = json_array_size(list);
     size_t whole = show_each(list, "whole", "whole  ", "{name}", "DAMAGED", "{name}: {reason}");
     if (n > 1 && (whole < n || !screen_mode.quiet))
-        printf("%zu of %zu dumps are whole\n", whole, n);
+        printf("%zu of %zu dumps are intact\n", whole, n);
 }
 
 static void show_seal(const json_t *o)
@@ -176,7 +176,7 @@ static void plan_cell(struct buf *b, const json_t *p)
 {
     draw_fill(b, p, js_flag(p, "restored") ? "restored[: {why}]" : "left[: {why}]");
     if (js_flag(p, "triggers"))
-        buf_adds(b, "; its triggers move over");
+        buf_adds(b, "; its triggers are recreated");
 }
 
 /* Shows the plan. Unchanged tables are counted even without --verbose, because they matter as much
@@ -192,8 +192,8 @@ static void show_plan(const json_t *plan, bool all)
     if (all && json_array_size(plan))
         DRAW_TABLE(plan, columns);
     else if (left)
-        printf("  %zu table%s left as %s (--verbose says which and why)\n", left,
-               left == 1 ? "" : "s", left == 1 ? "it is" : "they are");
+        printf("  %zu table%s left unchanged (--verbose shows which and why)\n", left,
+               left == 1 ? "" : "s");
 }
 
 /* Shows the dumps that the restore skipped, and why. */
@@ -267,10 +267,10 @@ static void show_restore(const json_t *o)
     const json_t *journal = json_object_get(o, "journal");
     result_view_show_journal(
         journal, js_text(o, "moment")[0]
-                     ? "  the journal ends in that second, and all before it is in: {gap}"
-                 : js_flag(journal, "part") ? "  not all of the journal is restored: {gap}"
+                     ? "  the journal ends in that second; all changes before are restored: {gap}"
+                 : js_flag(journal, "part") ? "  only a part of the journal is restored: {gap}"
                  : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
-                                            : "  the journal is left out: {gap}");
+                                            : "  the journal is skipped: {gap}");
     show_losses(o);
     /* A warning names the first two entries, so only longer lists are shown. Warnings do not cover
      * would_make. */
@@ -304,14 +304,13 @@ static void show_drill(const json_t *o)
 {
     const json_t *live = json_object_get(o, "live");
     SCOPED(buf_free) struct buf b = {0};
-    draw_fill(&b, o, "{dump}: " ROWS_IN_TABLES " came back as they were loaded, {seconds:s}");
+    draw_fill(&b, o, "{dump}: " ROWS_IN_TABLES ", read back exactly as loaded, {seconds:s}");
     draw_headline("drill passed", GREEN, b.p);
     show_skipped(json_object_get(o, "skipped"));
-    result_view_show_journal(json_object_get(o, "journal"), "  the journal is not whole: {gap}");
+    result_view_show_journal(json_object_get(o, "journal"), "  the journal is incomplete: {gap}");
     if (json_is_object(live))
-        draw_line(live,
-                  "  the living world: {same:n} table{same:+} with the same rows, {moved:n} that "
-                  "changed meanwhile[, {unread:p} that could not be read]");
+        draw_line(live, "  the live world: {same:n} table{same:+} with the same rows, {moved:n} "
+                        "that changed meanwhile[, {unread:p} that could not be read]");
     show_plan(json_object_get(o, "plan"), screen_mode.verbose);
 }
 
@@ -521,13 +520,13 @@ static void show_conflicts(const json_t *o)
         draw_hint(0, js_text(o, "hint"));
         if (n && js_flag(o, "compared"))
             draw_hint(0,
-                      "worldkeeper --conflicts=FILE --apply --dry-run says what would be put in; "
-                      "with --renumber also rows whose key is taken, under new numbers");
+                      "worldkeeper --conflicts=FILE --apply --dry-run shows what would be "
+                      "inserted; with --renumber also rows whose key is taken, under new numbers");
         return;
     }
     draw_line(o, js_flag(o, "dry_run")
-                     ? "dry run: {inserted:?} row{inserted:+} put into the world from {file}"
-                     : "{inserted:?} row{inserted:+} put into the world from {file}");
+                     ? "dry run: {inserted:?} row{inserted:+} inserted into the world from {file}"
+                     : "{inserted:?} row{inserted:+} inserted into the world from {file}");
     const json_t *tables = json_object_get(o, "tables");
     if (json_array_size(tables))
         DRAW_TABLE(tables, columns);
@@ -547,7 +546,7 @@ static void show_conflicts(const json_t *o)
             draw_line(t, "  {table}: and more");
     }
     if (js_text(o, "numbers_file")[0])
-        draw_line(o, "numbers of what was put in: {numbers_file}");
+        draw_line(o, "new numbers of inserted rows: {numbers_file}");
 }
 
 /* --history */
@@ -622,12 +621,12 @@ static void show_history(const json_t *o)
         known += js_number(ms, keys[k], 0);
     int64_t up_thousandths = known > 0 ? up * 100000 / known : 0; /* cut: 100 % is always up */
     if (known > 0)
-        printf("up %.3f %% of the %s that a supervisor watched; paused %s, not known %s\n",
+        printf("up %.3f %% of the %s that a supervisor watched; paused %s, unknown %s\n",
                (double)up_thousandths / 1000, text_duration(known, t),
                text_duration(js_number(ms, "paused", 0), u),
                text_duration(js_number(ms, "unknown", 0), (char[TEXT_SHORT]){0}));
     else
-        puts("no supervisor watched the world in this time");
+        puts("no supervisor watched the world in this period");
 }
 
 /* Shows the scalar fields of a result that has no function of its own. */

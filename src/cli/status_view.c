@@ -60,7 +60,7 @@ static void show_head(const json_t *o)
     int64_t valid = js_number(o, "valid_until_unix", 0), now = clock_wall().ms / 1000;
     if (valid > 0 && now > valid) {
         buf_clear(&head);
-        buf_printf(&head, "this status ran out %s ago: the supervisor is dead or stuck",
+        buf_printf(&head, "this status expired %s ago: the supervisor is dead or hangs",
                    draw_age(now - valid, t));
         status_view_line("STALE", head.p);
     }
@@ -68,7 +68,7 @@ static void show_head(const json_t *o)
         status_view_line("wanted",
                          draw_typed(&b, "paused; to end the pause: worldkeeper --resume"));
     if (js_text(o, "pause_until")[0])
-        fill_line("", o, "it goes on by itself at {pause_until:t}");
+        fill_line("", o, "the pause ends automatically at {pause_until:t}");
 }
 
 static void show_probe(const json_t *p)
@@ -120,7 +120,7 @@ static void show_work(const json_t *o, const char *name)
     if (js_flag(next, "running"))
         buf_adds(&b, "; one runs");
     else if (json_is_object(next))
-        draw_fill(&b, next, "; next in {in_seconds:a}[, held off: {held}]");
+        draw_fill(&b, next, "; next in {in_seconds:a}[, delayed: {held}]");
     status_view_line(name, b.p);
 }
 
@@ -133,7 +133,7 @@ static void show_last_restore(const json_t *r)
               FIGURES "[, world away for {outage_seconds:s}][, {lost}]"
                       "[, {conflict_rows:p} conflict row{conflict_rows:+} saved]");
     if (json_is_null(json_object_get(r, "conflict_rows")))
-        buf_adds(&b, ", conflict rows not all saved yet");
+        buf_adds(&b, ", some conflict rows are not saved yet");
     status_view_line("last restore", draw_fill(&b, r, "[, from {dump}]"));
 }
 
@@ -142,7 +142,8 @@ static void show_last_restore(const json_t *r)
 static void status_view_show_journal(const json_t *j)
 {
     SCOPED(buf_free) struct buf b = {0};
-    draw_fill(&b, j, "{state}[, proven but for the last {behind_seconds:s}][, at {file} {pos:d}]");
+    draw_fill(&b, j,
+              "{state}[, proven except for the last {behind_seconds:s}][, at {file} {pos:d}]");
     if (js_flag(j, "gap") && js_text(j, "reason")[0])
         buf_adds(&b, ", gap");
     status_view_line("journal", draw_fill(&b, j, "[: {reason}]"));

@@ -88,7 +88,8 @@ static bool wrong_plain(const struct checking *k, bool exposed, bool insecure, c
     return check_wrong(k, exposed && !insecure, section, name, hint,
                        "http:// to another host; allowed: https://, or insecure = yes beside it") ||
            check_useless(k, insecure && !exposed, section, "insecure",
-                         "an http:// URL of another host", "it is safe without it: take it out");
+                         "an http:// URL of another host",
+                         "remove this key: the connection is safe without it");
 }
 
 /* Only one of two keys of a section may be set. */
@@ -98,7 +99,7 @@ static bool check_both(const struct checking *k, const char *section, const char
     unsigned a = line_of(k, section, one), b = line_of(k, section, other);
     const char *first = a > b ? other : one, *second = a > b ? one : other;
     char hint[120];
-    snprintf(hint, sizeof hint, "%s is in line %u; take one of the two out", first, a > b ? b : a);
+    snprintf(hint, sizeof hint, "%s is in line %u; remove one of the two", first, a > b ? b : a);
     return check_wrong(k, a && b, section, second, hint,
                        "not together with %s; allowed: one of the two", first);
 }
@@ -155,18 +156,18 @@ static bool wrong_server(const struct checking *k, const char *section,
     bool exposed = config_mysql_exposed(m);
     return check_both(k, section, "socket", "host") ||
            check_useless(k, !m->host && line_of(k, section, "port"), section, "port", "host",
-                         "a socket has no port: take port out") ||
+                         "a socket has no port: remove port") ||
            check_useless(k, m->tls_ca && m->tls != TLS_VERIFY, section, "tls_ca", "tls = verify",
-                         "write tls = verify, or take tls_ca out") ||
+                         "set tls = verify, or remove tls_ca") ||
            check_wrong(
                k, exposed && !m->insecure, section, "tls",
-               "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts "
-               "everybody on the way",
+               "set tls = verify, and tls_ca for a private authority; insecure = yes accepts "
+               "eavesdropping and impersonation",
                "less than verify, to another host; allowed: verify, or insecure = yes beside "
                "it") ||
            check_useless(k, m->insecure && !exposed, section, "insecure",
                          "another host and less than tls = verify",
-                         "the connection is safe without it: take it out");
+                         "remove this key: the connection is safe without it");
 }
 
 /* The page's own files have these names, in any directory. */
@@ -202,13 +203,13 @@ static bool wrong_status(const struct checking *k)
             bool later = line_of(k, "status", files[i]) > line_of(k, "status", files[j]);
             if (check_wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0,
                             "status", files[later ? i : j], once,
-                            "value '%s' is the name of %s too; allowed: a name of its own",
+                            "value '%s' is also the name of %s; allowed: a different name",
                             values[i], files[later ? j : i]))
                 return true;
         }
     if (all_useless(k, !c->status_dir, "status", of_page, dir, name_it) ||
         all_useless(k, !c->page, "status", of_page + 1, "page = yes",
-                    "write page = yes, or take it out"))
+                    "set page = yes, or remove this key"))
         return true;
     for (size_t i = 0; files[i]; i++)
         if (check_wrong(
@@ -237,7 +238,7 @@ static bool wrong_status_dir(const struct checking *k, const char *section, cons
                       : check_inside(dir, status) ? "around"
                                                   : NULL;
     return check_wrong(k, how, "status", "dir", hint,
-                       "value '%s' is %s [%s] dir '%s'; allowed: two directories apart",
+                       "value '%s' is %s [%s] dir '%s'; allowed: two separate directories",
                        status ? status : "", how ? how : "", section, dir);
 }
 
@@ -248,7 +249,7 @@ static bool wrong_dirs(const struct checking *k)
         xasprintf("such as %s/journal, or one on another disk or machine", c->dump_dir);
     bool is = /* segments need a separate directory */
         check_wrong(k, strcmp(c->journal_dir, c->dump_dir) == 0, "journal", "dir", hint,
-                    "value '%s' is [dump] dir too; allowed: a directory of its own",
+                    "value '%s' is also [dump] dir; allowed: a separate directory",
                     c->journal_dir) ||
         wrong_status_dir(k, "dump", c->dump_dir,
                          "the status is public, dumps are not: put them side by side") ||
@@ -266,25 +267,24 @@ static bool wrong_smtp(const struct checking *k)
     bool exposed = config_smtp_exposed(k->c);
     if (!s->url)
         return all_useless(k, true, section, optional, "url in the same section",
-                           "no mail is sent without url: add it, or take the whole section out");
-    return (check_wrong(k, !s->from || s->to.count == 0, section, "url",
-                        "name sender and recipients, such as from = worldkeeper@HOST",
-                        "needs %s%s%s in the same section", s->from ? "" : "from",
-                        s->from || s->to.count ? "" : " and ", s->to.count ? "" : "to") ||
-            half_login(k, section, s->user, s->password_file) ||
-            check_useless(k,
-                          s->tls_ca && s->starttls == STARTTLS_OFF &&
-                              strncasecmp(s->url, "smtps:", 6) != 0,
-                          section, "tls_ca", "TLS", "write starttls = required") ||
-            check_wrong(
-                k, exposed && !s->insecure, section, "starttls",
-                "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the way "
-                "read",
-                "less than required, to another host; allowed: required, or insecure = yes "
-                "beside it") ||
-            check_useless(k, s->insecure && !exposed, section, "insecure",
-                          "another host and starttls = preferred or off",
-                          "the mail is safe without it: take it out"));
+                           "no mail is sent without url: add it, or remove the whole section");
+    return (
+        check_wrong(k, !s->from || s->to.count == 0, section, "url",
+                    "name sender and recipients, such as from = worldkeeper@HOST",
+                    "needs %s%s%s in the same section", s->from ? "" : "from",
+                    s->from || s->to.count ? "" : " and ", s->to.count ? "" : "to") ||
+        half_login(k, section, s->user, s->password_file) ||
+        check_useless(
+            k, s->tls_ca && s->starttls == STARTTLS_OFF && strncasecmp(s->url, "smtps:", 6) != 0,
+            section, "tls_ca", "TLS", "set starttls = required") ||
+        check_wrong(
+            k, exposed && !s->insecure, section, "starttls",
+            "set starttls = required, or use an smtps:// URL; insecure = yes accepts eavesdropping",
+            "less than required, to another host; allowed: required, or insecure = yes "
+            "beside it") ||
+        check_useless(k, s->insecure && !exposed, section, "insecure",
+                      "another host and starttls = preferred or off",
+                      "remove this key: the mail is safe without it"));
 }
 
 static bool wrong_url(const struct checking *k, const char *section, const char *url, bool insecure)
@@ -292,7 +292,8 @@ static bool wrong_url(const struct checking *k, const char *section, const char 
     /* A URL in a separate file is checked when that file is read. */
     bool unseen = insecure && line_of(k, section, "url_file");
     return wrong_plain(k, unseen || (url && config_plain_to_others(url, "http")), insecure, section,
-                       "url", "insecure = yes lets everybody on the way read it, and use it");
+                       "url",
+                       "insecure = yes accepts that others on the network read and use the URL");
 }
 
 /* With two sources for one URL it would not be clear which one is used. */
@@ -305,16 +306,16 @@ static bool wrong_webhook(const struct checking *all, unsigned slot)
         return false;
     if (strcmp(section, WEBHOOK) != 0 && !config_webhook_on(w)) {
         err_set(k->e, ERR_CONFIG, 0, "%s: missing: [%s] url or url_file", k->src->path, section);
-        err_hint(k->e, "add one of these keys, or take the section out");
+        err_hint(k->e, "add one of these keys, or remove the section");
         return true;
     }
     return check_both(k, section, "url", "url_file") ||
            check_useless(k, w->tls_ca && !w->url_file && !w->url, section, "tls_ca",
                          "url or url_file",
-                         "nothing is sent without url: add it, or take tls_ca out") ||
+                         "nothing is sent without url: add it, or remove tls_ca") ||
            check_useless(
                k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
-               section, "tls_ca", "an https:// URL", "write url = https://...") ||
+               section, "tls_ca", "an https:// URL", "use url = https://...") ||
            check_both(k, section, "body", "body_file") ||
            check_both(k, section, "format", w->body_file ? "body_file" : "body") ||
            wrong_url(k, section, w->url, w->insecure);
@@ -347,12 +348,11 @@ static bool wrong_drill(const struct checking *k)
     bool from = k->c->drill.offsite;
     return wrong_work(k, "drill", &k->c->drill) ||
            check_useless(k, from && !o->url, "drill", "from", "[offsite] url",
-                         "from = disk takes the dumps in [dump] dir") ||
-           check_useless(
-               k, from && !o->plain && !o->identity_file, "drill", "from",
-               "[offsite] identity_file",
-               "copies are encrypted: a machine that may not read them cannot rehearse with "
-               "them; from = disk takes the dumps in [dump] dir");
+                         "from = disk uses the dumps in [dump] dir") ||
+           check_useless(k, from && !o->plain && !o->identity_file, "drill", "from",
+                         "[offsite] identity_file",
+                         "copies are encrypted, and this machine has no key to read them for a "
+                         "drill; from = disk uses the dumps in [dump] dir");
 }
 
 static bool wrong_ledgers(const struct checking *k)
@@ -377,7 +377,7 @@ static bool wrong_ledgers(const struct checking *k)
                     "%s: [ledger %s] table = %s: also the table of [ledger %s]; allowed: one "
                     "ledger for each table",
                     k->src->path, l->name, l->table, other->name);
-            err_hint(k->e, "[ledger %s] value takes several columns", other->name);
+            err_hint(k->e, "[ledger %s] value accepts several columns", other->name);
             return true;
         }
     }
@@ -403,7 +403,8 @@ static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
                 {"tls_ca", 1U << STORE_HTTP | 1U << STORE_S3, false, "an https:// or s3:// URL"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         bool has = keys[i].kinds & 1U << kind, given = line_of(k, "offsite", keys[i].name);
-        if (check_useless(k, given && !has, "offsite", keys[i].name, keys[i].with, "take it out") ||
+        if (check_useless(k, given && !has, "offsite", keys[i].name, keys[i].with,
+                          "remove this key") ||
             check_wrong(k, !given && has && keys[i].needed, "offsite", "url",
                         "example.ini explains every key", "needs %s in the same section",
                         keys[i].name))
@@ -438,20 +439,20 @@ static bool wrong_offsite(const struct checking *k)
     return wrong_store_keys(k, kind) || check_both(k, section, "recipient", "recipients_file") ||
            check_wrong(
                k, !o->recipient && !o->recipients_file && !o->plain, section, "url",
-               "recipient = age1... encrypts for whoever has its identity; plain = yes stores "
-               "everything readable",
+               "recipient = age1... encrypts for the holder of its identity; plain = yes stores "
+               "copies unencrypted",
                "nothing would be encrypted; allowed: recipient or recipients_file, or plain = "
                "yes") ||
            check_wrong(k, o->plain && (o->recipient || o->recipients_file), section, "plain",
-                       "take plain out, and the copies are encrypted",
+                       "remove plain to encrypt the copies",
                        "not together with %s; allowed: one of the two",
                        o->recipient ? "recipient" : "recipients_file") ||
            half_login(k, section, o->user, o->password_file) ||
            wrong_plain(k, exposed_url || exposed_endpoint, o->insecure, section,
                        exposed_url ? "url" : "endpoint",
-                       "insecure = yes lets everybody on the way read the login") ||
+                       "insecure = yes accepts that others on the network read the login") ||
            check_wrong(k, o->max_rate && o->max_rate < OFFSITE_RATE_MIN, section, "max_rate",
-                       "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
+                       "0 means no limit", "value too small; allowed: 0, or 16 KiB and more");
 }
 
 /* An attacker who can forge etcd's answers can make two machines believe that each has the
@@ -466,13 +467,13 @@ static bool wrong_etcd(const struct checking *k)
     for (const char *rest = s->etcd; (url = config_next_part(&rest)); free(url))
         exposed |= config_plain_to_others(url, "http");
     return all_useless(k, s->lease != LEASE_ETCD, section, only, "lease = etcd",
-                       "write lease = etcd, or take it out") ||
+                       "set lease = etcd, or remove this key") ||
            check_wrong(k, s->lease == LEASE_ETCD && !s->etcd, section, "lease",
                        "such as etcd = https://a.example.net:2379, https://b.example.net:2379",
                        "value 'etcd' needs etcd in the same section") ||
            half_login(k, section, s->user, s->password_file) ||
            wrong_plain(k, exposed, s->insecure, section, "etcd",
-                       "insecure = yes lets everybody on the way take the lease");
+                       "insecure = yes accepts that others on the network take the lease");
 }
 
 /* Checks where both machines find the same copies, and what decides which one may continue. */
@@ -488,20 +489,18 @@ static bool wrong_standby(const struct checking *k)
            (check_wrong(k, !c->offsite.url, section, first,
                         "[offsite] url names the store that both machines use",
                         "needs [offsite]; allowed: only with it") ||
-            check_wrong(
-                k, c->standby.lease == LEASE_S3 && !s3, section, "lease",
-                "lease = etcd, or lease = none and --promote --by-hand",
-                "value 's3' needs a store that has conditional writes; allowed: only with an "
-                "s3:// URL in [offsite]") ||
+            check_wrong(k, c->standby.lease == LEASE_S3 && !s3, section, "lease",
+                        "set lease = etcd; or lease = none and use --promote --by-hand",
+                        "value 's3' needs a store with conditional writes; allowed: only with an "
+                        "s3:// URL in [offsite]") ||
             check_useless(k, c->standby.lease == LEASE_NONE && line_of(k, section, "ttl"), section,
                           "ttl", "lease = s3 or etcd",
-                          "without a lease nothing ends: take it out") ||
-            check_wrong(
-                k, strcasecmp(c->sentinel, "worldkeeper") == 0, "probe", "table",
-                "table = worldkeeper_sentinel is the default",
-                "value '%s' with [standby]: its lease table would be worldkeeper_lease, a name "
-                "that is kept for the lease between machines; allowed: another name",
-                c->sentinel) ||
+                          "remove this key: without a lease, nothing expires") ||
+            check_wrong(k, strcasecmp(c->sentinel, "worldkeeper") == 0, "probe", "table",
+                        "table = worldkeeper_sentinel is the default",
+                        "value '%s' with [standby]: its lease table would be worldkeeper_lease, "
+                        "which is reserved for the lease between machines; allowed: another name",
+                        c->sentinel) ||
             wrong_etcd(k));
 }
 
@@ -541,7 +540,7 @@ int config_check(struct config *c, const struct config_source *src, struct err *
                    wrong_offsite(&k) || wrong_standby(&k) || wrong_drill(&k) ||
                    wrong_work(&k, "verify", &c->verify) ||
                    all_useless(&k, no_pings, "heartbeat", pings, "url or url_file",
-                               "nothing is fetched without: add it") ||
+                               "nothing is fetched without url: add it") ||
                    check_useless(&k, c->hmac_old_key_file && !c->hmac_key_file, "dump",
                                  "hmac_old_key_file", "hmac_key_file",
                                  "new dumps need a key too: add hmac_key_file")

@@ -70,7 +70,7 @@ static bool has_late_comment(const char *s, size_t len, char mark)
 
 static int fail_late_comment(struct reading *r, char mark)
 {
-    config_fail(r, "' %c' after other text; allowed: a comment on a line of its own", mark);
+    config_fail(r, "' %c' after other text; allowed: a comment on its own line", mark);
     return err_hint(r->e,
                     "move what follows it to a line above, after '%c'; a value cannot hold ' %c'",
                     mark, mark);
@@ -193,7 +193,7 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
         return -1;
     if (len >= (size_t)size) {
         config_fail(r, "a line of %zu bytes; allowed: at most %d", len, size - 1);
-        return err_hint(r->e, "the INI library reads no more in one line: shorten it");
+        return err_hint(r->e, "the INI library has this limit: shorten the line");
     }
     size_t indent = 0;
     while (indent < len && config_blank(s[indent]))
@@ -202,7 +202,7 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
         return 0;
     if (indent) {
         config_fail(r, "an indented line; allowed: text from the first column on");
-        return err_hint(r->e, "take the blanks out; one value cannot go over several lines");
+        return err_hint(r->e, "remove the leading blanks; a value cannot span several lines");
     }
     /* names are sent to a server as UTF-8, and alerts are JSON */
     if (!text_utf8_valid(s, len)) {
@@ -291,8 +291,9 @@ static void fail_unknown_key(struct reading *r, const char *section, const char 
     else if (near)
         err_hint(r->e, "did you mean '%s'?", near);
     else if (text_starts(name, "pass") || text_starts(name, "secret"))
-        err_hint(r->e,
-                 "a password stands in a file of its own (mode 0600), named by password_file");
+        err_hint(
+            r->e,
+            "put the password in its own file (mode 0600) and name that file in password_file");
 }
 
 static void fail_value(struct reading *r, const char *section, const struct config_key *k,
@@ -331,7 +332,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
         err_hint(r->e, "the first one is in line %u", lines[i]);
     } else if (value[0] == '\0') {
         config_fail(r, "[%s] %s: no value", section, name);
-        err_hint(r->e, "put '#' before the key to leave it out");
+        err_hint(r->e, "to omit the key, put '#' before it");
     } else if (!is_any_name(config_keys[i].kind) && has_late_comment(value, strlen(value), '#')) {
         fail_late_comment(r, '#');
     } else if (config_set(r->object, &config_keys[i], value, &bad) < 0) {
@@ -357,8 +358,9 @@ static int config_check_file(int fd, const char *path, struct err *e)
                        : S_ISFIFO(st.st_mode) ? "a FIFO"
                                               : "a device or socket");
     if (st.st_mode & 022) {
-        err_set(e, ERR_CONFIG, 0, "%s: others can write it (mode %04o); allowed: at most 0755",
-                path, (unsigned)st.st_mode & 07777);
+        err_set(e, ERR_CONFIG, 0,
+                "%s: it is writable by other users (mode %04o); allowed: at most 0755", path,
+                (unsigned)st.st_mode & 07777);
         file_hint(e, "chmod go-w", path);
         return -1;
     }
@@ -380,12 +382,12 @@ static int config_read_file(const char *path, struct buf *out, struct err *e)
     int num = errno;
     if (fd < 0 && num == ENOENT && lstat(path, &st) == 0) {
         err_set(e, ERR_CONFIG, num, "%s: a symbolic link to nothing", path);
-        return err_hint(e, "mend the link, or name the file itself");
+        return err_hint(e, "correct the link, or name the file itself");
     }
     if (fd < 0) {
         err_set(e, ERR_CONFIG, num, "%s: cannot be opened: %s", path, strerror(num));
         if (num == ENOENT)
-            err_hint(e, "copy example.ini there and change it: it explains every key");
+            err_hint(e, "copy example.ini there and edit it: it explains every key");
         return -1;
     }
     if (config_check_file(fd, path, e) < 0)
@@ -415,7 +417,7 @@ int config_load(const char *path, struct config **out, struct err *e)
     int bad = ini_parse_stream(config_next_line, &r, on_key, &r);
     if (bad != 0 && !r.failed) { /* libinih rejects what config_next_line() accepted: no config */
         r.line = bad > 0 ? (unsigned)bad : r.line;
-        config_fail(&r, "not understood by the INI library");
+        config_fail(&r, "the INI library cannot read this line");
     }
     if (r.failed || config_check(r.c, &r.src, e) < 0) {
         config_free(r.c);

@@ -65,33 +65,30 @@ char *config_exposed(const struct config *c, unsigned i)
         const char *text;
     } list[] = {
         {config_mysql_exposed(&c->mysql) && c->mysql.tls == TLS_OFF,
-         "[mysql] tls = off: rows and logins cross the network for everybody to read"},
+         "[mysql] tls = off: rows and logins cross the network unencrypted"},
         {config_mysql_exposed(&c->mysql) && c->mysql.tls != TLS_OFF,
          "[mysql] insecure = yes: anybody on the network path can impersonate the database server"},
         {config_mysql_exposed(&c->progress.server) && c->progress.server.tls == TLS_OFF,
-         "[progress] tls = off: players' progress and logins cross the network for everybody to "
-         "read"},
+         "[progress] tls = off: players' progress and logins cross the network unencrypted"},
         {config_mysql_exposed(&c->progress.server) && c->progress.server.tls != TLS_OFF,
          "[progress] insecure = yes: anybody on the network path can impersonate the central "
          "store"},
         {config_smtp_exposed(c),
-         "[alert.smtp] insecure = yes: mail may cross the network for everybody to read"},
+         "[alert.smtp] insecure = yes: mail may cross the network unencrypted"},
         {c->offsite.insecure,
-         "[offsite] insecure = yes: copies and the login may cross the network for everybody to "
-         "read"},
+         "[offsite] insecure = yes: copies and the login may cross the network unencrypted"},
         {c->standby.insecure,
          "[standby] insecure = yes: anybody on the network path can take the lease"},
         {c->heartbeat_insecure,
-         "[heartbeat] insecure = yes: the secret of the URL may cross the network for everybody to "
-         "read"},
+         "[heartbeat] insecure = yes: the secret in the URL may cross the network unencrypted"},
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++)
         if (list[k].is && i-- == 0)
             return xstrdup(list[k].text);
     for (const struct config_webhook *w = c->webhooks; w < c->webhooks + CONFIG_WEBHOOKS; w++)
         if (w->insecure && i-- == 0)
-            return xasprintf("[%s] insecure = yes: alerts and the secret of the URL may cross the "
-                             "network for everybody to read",
+            return xasprintf("[%s] insecure = yes: alerts and the secret in the URL may cross the "
+                             "network unencrypted",
                              w->section);
     return NULL;
 }

@@ -316,10 +316,10 @@ struct own_schema {
 static const struct own_schema *own_schema(const char *schema)
 {
     static const struct own_schema own[] = {
-        {CONFIG_DRILL_SCHEMA, "a world: drills make and drop such schemas",
-         "one that does not begin with " CONFIG_DRILL_SCHEMA},
-        {CONFIG_WARM_SCHEMA, "a world: standbys make and drop such schemas",
-         "one that does not begin with " CONFIG_WARM_SCHEMA}};
+        {CONFIG_DRILL_SCHEMA, "a world's schema: drills create and drop schemas with such names",
+         "a name that does not begin with " CONFIG_DRILL_SCHEMA},
+        {CONFIG_WARM_SCHEMA, "a world's schema: standbys create and drop schemas with such names",
+         "a name that does not begin with " CONFIG_WARM_SCHEMA}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strncasecmp(schema, own[i].prefix, strlen(own[i].prefix)) == 0)
             return &own[i];
@@ -425,9 +425,9 @@ static const struct {
                      .only = LETTERS_DIGITS CAPITALS ".-_:%", .not_first = "-"},
     [CONFIG_PATH] = {"an absolute path", PATHS},
     [CONFIG_SOCKET] = {"an absolute path", PATHS},
-    [CONFIG_SECRET] = {"the place of a secret file",
+    [CONFIG_SECRET] = {"the location of a secret file",
                        "an absolute path without '..', or credential:NAME",
-                       "the secret itself stands in that file (mode 0600), on its first line"},
+                       "put the secret in that file (mode 0600), on its first line"},
     [CONFIG_FILE] = {"a plain file name", "a name without '/' that does not begin with '.'",
                      "the directory is named by dir in the same section", .without = "/",
                      .not_first = "."},
@@ -544,25 +544,23 @@ static void values_explain(enum config_kind kind, const char *value, struct err 
     else if (own)
         values_refuse(bad, own->what, "%s", own->allowed);
     else if (kind == CONFIG_HOST && colon && values_digits(colon + 1) > 0)
-        err_hint(bad, "write host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
+        err_hint(bad, "use host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
     else if (kind == CONFIG_HOST && value[0] == '/')
-        err_hint(bad, "a socket is written as socket = %.100s", value);
+        err_hint(bad, "for a socket use socket = %.100s", value);
     else if (path)
-        values_refuse(bad, "a path that a socket can have", "at most 107 bytes");
+        values_refuse(bad, "a path that is short enough for a socket", "at most 107 bytes");
     else if (kind == CONFIG_STORE_URL && strncasecmp(value, "sftp:", 5) == 0 && !strchr(value, '@'))
-        err_hint(bad, "write the account too: sftp://USER@HOST/DIR/");
+        err_hint(bad, "add the account: sftp://USER@HOST/DIR/");
     else if (kind == CONFIG_STORE_URL && strchr(value, '@'))
-        err_hint(bad,
-                 "a URL holds no password: for https it is in password_file, with user beside it; "
-                 "sftp logs in with key_file");
+        err_hint(bad, "do not put a password in a URL: for https use user and password_file; for "
+                      "sftp use key_file");
     else if (kind == CONFIG_MAIL && strchr(value, '<'))
-        err_hint(bad, "write only what stands between < and >");
+        err_hint(bad, "use only the part between < and >");
     else if (authority && memchr(authority, '@', strcspn(authority, "/?#"))) {
-        values_refuse(bad, "free of a login", "%s", texts[kind].allowed);
-        err_hint(bad,
-                 kind == CONFIG_WEB_URL
-                     ? "put the URL into a file of its own (mode 0600) and name that with url_file"
-                     : "name the login with user, and the password's file with password_file");
+        values_refuse(bad, "a URL without a login", "%s", texts[kind].allowed);
+        err_hint(bad, kind == CONFIG_WEB_URL
+                          ? "put the URL in its own file (mode 0600) and name that file in url_file"
+                          : "set user, and name the password's file in password_file");
     }
     free(path);
 }

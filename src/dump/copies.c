@@ -283,7 +283,7 @@ int copies_finish(struct copies *c, bool give_up, struct progress *progress, str
     struct err given_up;
     uint64_t total = 0;
     pthread_mutex_lock(&c->threads.lock);
-    err_set(&given_up, ERR_ABORTED, 0, "the copies were given up");
+    err_set(&given_up, ERR_ABORTED, 0, "the copies were abandoned");
     if (give_up)
         thread_group_fail(&c->threads, &given_up);
     pthread_mutex_unlock(&c->threads.lock);

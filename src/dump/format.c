@@ -189,7 +189,7 @@ int format_fill(struct gunzip *in, struct buf *text, size_t *at, bool *eof, stru
 static int format_more(struct format_reader *r, struct err *e)
 {
     if (r->text.len - r->at > STATEMENT_MAX)
-        return format_bad(r, e, "a statement without an end");
+        return format_bad(r, e, "an incomplete statement");
     return format_fill(r->in, &r->text, &r->at, &r->eof, e);
 }
 
@@ -225,7 +225,7 @@ static const char *format_read_line(struct format_reader *r, size_t *len, struct
         if (r->eof)
             break;
     }
-    format_bad(r, e, "a line without an end");
+    format_bad(r, e, "an incomplete line");
     return NULL;
 }
 
@@ -256,7 +256,7 @@ static const char *read_statement(struct format_reader *r, size_t *len, struct e
         }
         done = have;
         if (r->eof) {
-            format_bad(r, e, "a statement without an end");
+            format_bad(r, e, "an incomplete statement");
             return NULL;
         }
         if (format_more(r, e) < 0)
@@ -275,7 +275,8 @@ static int read_trailer(struct format_reader *r, struct format_item *item, struc
     format_trailer(&want, r->tables, r->rows);
     bool right = len + 1 == want.len && memcmp(line, want.p, len) == 0;
     if (!right)
-        return format_bad(r, e, "the trailer counts other tables or rows than were read");
+        return format_bad(r, e,
+                          "the trailer's counts of tables and rows differ from what was read");
     if (format_ensure(r, 1, e) < 0)
         return -1;
     if (r->at != r->text.len)
@@ -379,7 +380,7 @@ static int format_read_row(struct format_reader *r, size_t *at, struct format_it
          * end, so a complete line that is not a row is malformed. */
         size_t have = (size_t)(end - s);
         if (r->eof || memchr(s, '\n', have))
-            return format_bad(r, e, "rows that are no plain values");
+            return format_bad(r, e, "rows with values that are not literals");
         /* The text is doubled each time, so that a long value is not rescanned after each read. */
         if (format_more(r, e) < 0 || format_ensure(r, *at + 2 * have, e) < 0)
             return -1;
@@ -481,10 +482,10 @@ int format_next(struct format_reader *r, struct format_item *item, struct err *e
         size_t len;
         if (r->at == r->text.len) {
             *item = (struct format_item){.type = FORMAT_END};
-            return r->uncounted ? 0 : format_bad(r, e, "it ends without a trailer");
+            return r->uncounted ? 0 : format_bad(r, e, "its trailer is missing");
         }
         if (format_here(r, FORMAT_TRAILER))
-            return r->one_table ? format_bad(r, e, "a trailer among the rows")
+            return r->one_table ? format_bad(r, e, "a trailer before the last row")
                                 : read_trailer(r, item, e);
         if (format_here(r, "-- ") || format_here(r, "\n"))
             rc = format_read_line(r, &len, e) ? 0 : -1;

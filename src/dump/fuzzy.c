@@ -62,7 +62,7 @@ static int spool_open(const struct job *job, struct err *e)
     unlinkat(job->dirfd, name, 0);
     int fd = openat(job->dirfd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return err_sys(e, errno, "cannot make a file for the scanned rows");
+        return err_sys(e, errno, "cannot create a file for the scanned rows");
     unlinkat(job->dirfd, name, 0);
     return fd;
 }
@@ -70,7 +70,7 @@ static int spool_open(const struct job *job, struct err *e)
 static int spool_flush(struct fuzzy *f, struct err *e)
 {
     if (file_write_all(f->fd, f->out.p, f->out.len) < 0)
-        return err_sys(e, errno, "cannot keep the scanned rows in %s", f->job->cfg->dump_dir);
+        return err_sys(e, errno, "cannot store the scanned rows in %s", f->job->cfg->dump_dir);
     f->written += f->out.len;
     buf_clear(&f->out);
     return 0;
@@ -212,7 +212,7 @@ int fuzzy_merge(struct fuzzy *f, const struct db_binlog_pos *end, struct err *e)
     if (replay_read(&s, &f->changes, e) < 0)
         return -1;
     if (f->changes.gap[0])
-        return err_set(e, ERR_CHANGED, 0, "the scan cannot be made consistent: %s", f->changes.gap);
+        return err_set(e, ERR_CHANGED, 0, "cannot make the scan consistent: %s", f->changes.gap);
     if (f->changes.to_loss)
         return err_set(e, ERR_CHANGED, 0, "the server was restarted during the dump");
     return 0;

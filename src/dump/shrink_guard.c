@@ -108,8 +108,9 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
     uint64_t was_all = manifest_world_rows(before, rule->sentinel);
     uint64_t all = manifest_world_rows(now, rule->sentinel);
     if (lost_too_much(rows_due(before, now, rule->sentinel), all, rule)) {
-        snprintf(reason, size, "%" PRIu64 " rows in all, before %" PRIu64 " (shrink_limit %u%%)",
-                 all, was_all, rule->limit);
+        snprintf(reason, size,
+                 "%" PRIu64 " rows in total, previously %" PRIu64 " (shrink_limit %u%%)", all,
+                 was_all, rule->limit);
         return true;
     }
     for (size_t i = 0; i < now->table_count; i++) {
@@ -117,8 +118,8 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
                                     *was = shrink_guard_shrunk(before, now, t, rule);
         if (was) {
             snprintf(reason, size,
-                     "%" PRIu64 " rows in '%s', before %" PRIu64 " (shrink_limit %u%%)", t->rows,
-                     t->name, was->rows, rule->limit);
+                     "%" PRIu64 " rows in '%s', previously %" PRIu64 " (shrink_limit %u%%)",
+                     t->rows, t->name, was->rows, rule->limit);
             return true;
         }
     }

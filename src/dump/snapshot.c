@@ -96,7 +96,7 @@ static int snapshot_list_tables(const struct config *c, struct db *db, struct db
             return -1;
         if (closed.count) {
             err_set(e, ERR_QUERY, 0, "the server cannot open table %s", closed.list[0].name);
-            return err_hint(e, "CHECK TABLE says why; repair or drop it");
+            return err_hint(e, "CHECK TABLE shows the reason; repair or drop the table");
         }
     }
     if ((c->dump_all ? db_tables(db, c->schema, true, out, e)
@@ -120,7 +120,7 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
             db_columns_hash(t, x);
         db_columns_hash(&b->list[i], y);
         if (!t || strcmp(x, y) != 0 || t->memory != b->list[i].memory)
-            return err_set(e, ERR_CHANGED, 0, "table %s was changed while the dump began",
+            return err_set(e, ERR_CHANGED, 0, "table %s was altered while the dump began",
                            b->list[i].name);
     }
     return a->count == b->count
@@ -137,10 +137,8 @@ static int snapshot_read_sentinel(struct snapshot *s, struct db_sentinel *out, s
         err_set(e, ERR_CHANGED, 0,
                 "the sentinel table %s holds %u rows, not 1: its row is missing or duplicated",
                 s->job->cfg->sentinel, out->rows);
-        return err_hint(
-            e, "worldkeeper --restore brings back a world that was lost; worldkeeper --init "
-               "adopts one that "
-               "is there");
+        return err_hint(e, "worldkeeper --restore restores a lost world; worldkeeper --init adopts "
+                           "an existing one");
     }
     return 0;
 }
@@ -178,7 +176,7 @@ static int same_creates(const struct snapshot *s, char *const *before, struct er
         format_uncounted(&was, before[i], strlen(before[i]));
         format_uncounted(&is, s->creates[i], strlen(s->creates[i]));
         if (strcmp(was.p, is.p) != 0)
-            return err_set(e, ERR_CHANGED, 0, "table %s was changed while it was read",
+            return err_set(e, ERR_CHANGED, 0, "table %s was altered while it was read",
                            s->tables.list[i].name);
     }
     return 0;
@@ -377,7 +375,7 @@ static char *none_scanned(const struct db_tables *tables, const char *sentinel,
     }
     if (n && n == others)
         return xstrdup(
-            "no table has a primary key, by which rows could be matched with their later changes");
+            "no table has a primary key, which is needed to match rows with later changes");
     for (size_t i = 0; copied && i < tables->count; i++)
         if (keyless[i])
             names_add(copied, tables->list[i].name);
@@ -392,7 +390,7 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *cop
     char *why = NULL;
     err_clear(e);
     if (c->dump_all)
-        return xstrdup("durable tables are dumped too ([dump] engines = all)");
+        return xstrdup("durable tables are also dumped ([dump] engines = all)");
     if (c->journal == JOURNAL_OFF)
         return xstrdup("[journal] mode = off");
     if (binlog_prerequisites(db, c->schema, &able, e) < 0)
@@ -464,9 +462,9 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
     for (unsigned tries = 1; rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e); tries++) {
         bool again = e->cls == ERR_CHANGED && tries < SCAN_TRIES;
         if (again) {
-            job_note(job, "the tables are scanned again: %s", e->text);
+            job_note(job, "scanning the tables again: %s", e->text);
         } else {
-            snprintf(warning, sizeof warning, "dumped by method copy this time: %s", e->text);
+            snprintf(warning, sizeof warning, "using dump method copy this time: %s", e->text);
             job_note(job, "%s", warning);
         }
         int64_t ms = snapshot_release(s);
@@ -521,7 +519,7 @@ int snapshot_check(struct snapshot *s, struct err *e)
     if (rc == 0 && strcmp(now.nonce, s->sentinel.nonce) != 0)
         rc = err_set(e, ERR_CHANGED, 0, "the sentinel changed during the dump");
     if (rc < 0)
-        err_step(e, "check after the dump");
+        err_step(e, "checking after the dump");
     return rc;
 }
 

@@ -35,7 +35,7 @@ int verify_size(int fd, const char *name, const struct manifest *m, struct err *
         return err_sys(e, errno, "cannot read %s", name);
     if ((uint64_t)st.st_size == m->file_size)
         return 0;
-    return err_set(e, ERR_DAMAGED, 0, "%s has %lld bytes, its manifest says %" PRIu64, name,
+    return err_set(e, ERR_DAMAGED, 0, "%s has %lld bytes, but its manifest says %" PRIu64, name,
                    (long long)st.st_size, m->file_size);
 }
 
@@ -104,18 +104,18 @@ static int verify_compare_table(const char *file, const struct manifest_table *t
 {
     if (rows != t->rows)
         return err_set(e, ERR_DAMAGED, 0,
-                       "%s: %" PRIu64 " rows in table %s, its manifest says %" PRIu64, file, rows,
-                       t->name, t->rows);
+                       "%s: %" PRIu64 " rows in table %s, but its manifest says %" PRIu64, file,
+                       rows, t->name, t->rows);
     if (hash != t->rows_hash)
-        return err_set(e, ERR_DAMAGED, 0,
-                       "%s: the rows of table %s are not the ones of its manifest", file, t->name);
+        return err_set(e, ERR_DAMAGED, 0, "%s: the rows of table %s do not match the manifest",
+                       file, t->name);
     return 0;
 }
 
 static int other_table(const char *file, const char *table, struct err *e)
 {
-    return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not the one its manifest names there", file,
-                   table);
+    return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not the one that its manifest names here",
+                   file, table);
 }
 
 int verify_compare(const struct manifest *seen, const char *name, const struct manifest *m,
@@ -129,14 +129,14 @@ int verify_compare(const struct manifest *seen, const char *name, const struct m
             return -1;
     }
     if (seen->table_count != m->table_count)
-        return err_set(e, ERR_DAMAGED, 0, "%s: %zu tables, its manifest says %zu", name,
+        return err_set(e, ERR_DAMAGED, 0, "%s: %zu tables, but its manifest says %zu", name,
                        seen->table_count, m->table_count);
     if (seen->bytes != m->bytes)
         return err_set(e, ERR_DAMAGED, 0,
-                       "%s: %" PRIu64 " bytes of SQL, its manifest says %" PRIu64, name,
+                       "%s: %" PRIu64 " bytes of SQL, but its manifest says %" PRIu64, name,
                        seen->bytes, m->bytes);
     if (strcmp(seen->sha256, m->sha256) != 0)
-        return err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest", name);
+        return err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 does not match the manifest", name);
     return 0;
 }
 
@@ -148,7 +148,7 @@ static int check_places(const char *file, const struct manifest *m, struct err *
         const struct manifest_table *t = &m->tables[i];
         if (t->offset < at || t->length == 0 || t->length > m->file_size ||
             t->offset > m->file_size - t->length)
-            return err_set(e, ERR_DAMAGED, 0, "%s: its manifest gives table %s no place of its own",
+            return err_set(e, ERR_DAMAGED, 0, "%s: in its manifest, table %s has no valid position",
                            file, t->name);
         at = t->offset + t->length;
     }
@@ -167,7 +167,7 @@ static int number_parts(struct verify_file *v, struct err *e)
     }
     if (n == v->parts.count)
         return 0;
-    return err_set(e, ERR_DAMAGED, 0, "%s: it has %" PRIu64 " parts, its manifest says %zu",
+    return err_set(e, ERR_DAMAGED, 0, "%s: it has %" PRIu64 " parts, but its manifest says %zu",
                    v->name, n, v->parts.count);
 }
 
@@ -211,8 +211,7 @@ static int learn_parts(struct verify_file *v, struct progress *progress, struct 
     if (rc == 0) {
         gunzip_sha256(in, sha);
         if (strcmp(sha, v->m->sha256) != 0)
-            rc = err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest",
-                         v->name);
+            rc = err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 does not match the manifest", v->name);
     }
     parts_hash_free(h);
     gunzip_close(in);
@@ -389,11 +388,13 @@ static int verify_end_part(const struct verify_part *p, struct err *e)
 {
     const struct manifest_table *t = p->table;
     if (!p->named)
-        return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not at its place", p->file->name,
+        return err_set(e, ERR_DAMAGED, 0,
+                       "%s: table %s is not at the position that its manifest gives", p->file->name,
                        t->name);
     if (gunzip_plain_bytes(p->in) != t->bytes)
         return err_set(e, ERR_DAMAGED, 0,
-                       "%s: table %s takes %" PRIu64 " bytes of SQL, its manifest says %" PRIu64,
+                       "%s: table %s takes %" PRIu64
+                       " bytes of SQL, but its manifest says %" PRIu64,
                        p->file->name, t->name, gunzip_plain_bytes(p->in), t->bytes);
     return verify_compare_table(p->file->name, t, p->rows, p->hash, e);
 }
@@ -439,7 +440,7 @@ static int verify_add_text(struct verify_file *v, size_t region, struct buf *tex
         if (n > 0)
             text->len += (size_t)n;
         if (text->len > REST_MAX)
-            n = err_set(e, ERR_DAMAGED, 0, "%s: definitions without an end", v->name);
+            n = err_set(e, ERR_DAMAGED, 0, "%s: its definitions are incomplete", v->name);
     }
     gunzip_close(in);
     return (int)n;
@@ -457,7 +458,7 @@ int verify_rest(struct verify_file *v, verify_fn *fn, void *arg, struct err *e)
     for (size_t i = 0; i < v->m->table_count; i++)
         bytes -= v->m->tables[i].bytes;
     if (rc == 0 && bytes != text.len)
-        rc = err_set(e, ERR_DAMAGED, 0, "%s: its parts are not as long as its manifest says",
+        rc = err_set(e, ERR_DAMAGED, 0, "%s: the lengths of its parts do not match the manifest",
                      v->name);
     if (rc < 0)
         return -1;

@@ -158,9 +158,9 @@ static int write_table(struct writing *w, size_t i, size_t in_manifest, struct e
      * counts must be equal. */
     if (rc == 0 && snapshot_counted(w->snap, i) && rows != t->rows) {
         rc = err_set(e, ERR_CHANGED, 0,
-                     "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
-                     rows, t->rows);
-        err_hint(e, "worldkeeper --check names tables that cannot be dumped, and what to do");
+                     "table %s: %" PRIu64 " rows were read, but the server counts %" PRIu64,
+                     t->name, rows, t->rows);
+        err_hint(e, "to see which tables cannot be dumped, and what to do: worldkeeper --check");
     }
     w->table = NULL;
     fault_point("dump.table_read");
@@ -414,11 +414,10 @@ static int reject_shrunk(struct writing *w, const char *reason, struct err *e)
     if (catalog_reject(w->job->dirfd, w->m, w->part, reason, e) < 0)
         return -1;
     err_set(e, ERR_CHANGED, 0, "dump %s rejected: %s", w->m->name, reason);
-    return err_hint(
-        e,
-        "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
-        "accepts it (or it is accepted after %d such dumps)",
-        SHRINK_BELIEVED_AFTER);
+    return err_hint(e,
+                    "the dump is in rejected/; if the world really shrank, accept it: worldkeeper "
+                    "--dump --force (the size is also accepted after %d such dumps)",
+                    SHRINK_BELIEVED_AFTER);
 }
 
 /* Compares the dump with the previous ones. A dump that passed its post-check is stored, however
@@ -443,7 +442,7 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
         return reject_shrunk(w, reason, e);
     if (job->cfg->retention.keep_before_shrink == 0)
         return 0;
-    SCOPED(xfree) char *why = xasprintf("the dump after it, %s, has %s", w->m->name, reason);
+    SCOPED(xfree) char *why = xasprintf("the next dump, %s, has %s", w->m->name, reason);
     return pin_set(job->dirfd, good->m.name, PIN_SHRINK, why, e);
 }
 
@@ -455,10 +454,9 @@ static int check_nonce(const struct db_sentinel *s, const struct catalog *c, con
     if (!nonce || s->rows != 1 || strcmp(s->nonce, nonce) == 0 || catalog_knows_nonce(c, s->nonce))
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "the sentinel holds a nonce that is not ours: another world or keeper");
-    return err_hint(
-        e, "find out who changed the sentinel table; worldkeeper --init --force adopts what is "
-           "there");
+            "the sentinel has an unexpected nonce; it belongs to another world or supervisor");
+    return err_hint(e, "find out what changed the sentinel table; to adopt the present tables: "
+                       "worldkeeper --init --force");
 }
 
 /* Checks that no table is missing. A table that the server cannot open is missing from its list
@@ -474,9 +472,9 @@ static int none_is_missed(const struct catalog *c, struct db *db, const char *sc
     int rc = 0;
     for (size_t i = 0; i < closed.count && rc == 0; i++)
         if (manifest_table(&newest->m, closed.list[i].name)) {
-            rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s, which dump %s has",
+            rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s, which is in dump %s",
                          closed.list[i].name, newest->m.name);
-            err_hint(e, "CHECK TABLE says why; repair or drop it, or dump what is left: "
+            err_hint(e, "CHECK TABLE shows the reason; repair or drop the table, or dump the rest: "
                         "worldkeeper --dump --force");
         }
     return rc;
@@ -530,7 +528,7 @@ static int writer_check_room(const struct writing *w, struct err *e)
     if (room >= need)
         return 0;
     char a[TEXT_SHORT], b[TEXT_SHORT];
-    err_set(e, ERR_NOSPACE, ENOSPC, "no room for a dump: %s free, the last one took %s",
+    err_set(e, ERR_NOSPACE, ENOSPC, "not enough space for a dump: %s free, the last one took %s",
             text_size(room, a), text_size(need, b));
     return err_hint(e, "make room on the file system of %s, or keep fewer dumps in [retention]",
                     w->job->cfg->dump_dir);
@@ -565,7 +563,7 @@ static void trim_segments(const struct job *job)
         return;
     SCOPED(file_close) int dirfd = archive_dir(job->cfg, false, &why);
     if (dirfd >= 0 && segment_store_trim(job->cfg, dirfd, job->dirfd, &why) < 0)
-        job_note(job, "old journal segments could not be removed: %s", why.text);
+        job_note(job, "cannot remove old journal segments: %s", why.text);
 }
 
 int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
@@ -598,7 +596,7 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
         rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);
         trim_segments(job);
         if (rc < 0)
-            err_step(e, "the dump is stored, but old ones could not be removed");
+            err_step(e, "the dump is stored, but old dumps could not be removed");
         else
             fault_point("dump.retained");
     }

@@ -84,7 +84,7 @@ static int archive_read_segment(int dirfd, const char *world, struct archive_seg
         got = 0;
     }
     if (got >= 0 && s->head.number && strcmp(s->head.world, world) != 0) {
-        snprintf(s->damage, sizeof s->damage, "journal segment %s is one of world %s", s->file,
+        snprintf(s->damage, sizeof s->damage, "journal segment %s belongs to world %s", s->file,
                  s->head.world);
         s->head = (struct segment_head){0}; /* so that no search finds a position in it */
     }
@@ -227,7 +227,8 @@ void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *
             *out = s->marks[n - 1];
             out->kind = CHANGE_GAP;
             out->place = s->to.point;
-            snprintf(out->text, sizeof out->text, "more than is listed in %s", a->list[i].file);
+            snprintf(out->text, sizeof out->text, "more events than were listed in %s",
+                     a->list[i].file);
         }
     }
 }

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define HINT_DUMP                                                                                  \
-    "worldkeeper --dump; then again, once --status shows that dump as the newest in the store"
+    "worldkeeper --dump; repeat the command when worldkeeper --status shows that dump as the "     \
+    "newest in the store"
 
 /* Compares the nonce too: a generation alone is not unique, because two machines can restore
  * independently. */
@@ -48,7 +49,7 @@ static void find_gap(const struct chain *c, char why[200])
                 : -1;
     why[0] = '\0';
     if (i < 0) {
-        snprintf(why, 200, "no segment begins where it ends");
+        snprintf(why, 200, "no segment begins at its end");
         return;
     }
     archive_gap(a, (size_t)i, &c->m->end, &gap);
@@ -56,7 +57,7 @@ static void find_gap(const struct chain *c, char why[200])
         snprintf(why, 200, "%.160s", gap.text);
     for (size_t k = (size_t)i; k + 1 < a->count && !why[0]; k++)
         if (!archive_continues(a, k))
-            snprintf(why, 200, "segment %s does not go on where the one before it ends",
+            snprintf(why, 200, "segment %s does not begin at the end of the previous one",
                      a->list[k + 1].file);
 }
 
@@ -73,35 +74,34 @@ int chain_judge(const struct chain *c, struct err *e)
     }
     if ((table = unknown_table(c))) {
         err_set(e, ERR_REFUSED, 0,
-                "table %s was created or altered since dump %s, the newest one in the store, and "
-                "the journal does not have that",
+                "table %s was created or altered after dump %s, the newest in the store, and the "
+                "journal does not contain this change",
                 table, c->m->name);
         return err_hint(e, HINT_DUMP);
     }
     if (strcmp(c->m->code_hash, c->code_hash) != 0) {
-        err_set(e, ERR_REFUSED, 0,
-                c->m->code_hash[0]
-                    ? "views, triggers, routines or events were created, altered or dropped since "
-                      "dump %s, the newest one in the store, and the journal does not have that"
-                    : "dump %s, the newest one in the store, was made by an older version, which "
-                      "does not record which views, triggers, routines and events it has",
-                c->m->name);
+        err_set(
+            e, ERR_REFUSED, 0,
+            c->m->code_hash[0]
+                ? "views, triggers, routines or events were created, altered or dropped after dump "
+                  "%s, the newest in the store, and the journal does not contain these changes"
+                : "dump %s, the newest in the store, was written by an older version, which does "
+                  "not record the dump's views, triggers, routines and events",
+            c->m->name);
         return err_hint(e, HINT_DUMP);
     }
     if ((table = durable_table(c))) {
         err_set(e, ERR_REFUSED, 0,
-                "table %s is restored too ([restore] scope = all), and the journal does not have "
-                "what was written to it since dump %s",
+                "table %s is also restored ([restore] scope = all), but the journal does not "
+                "contain its changes since dump %s",
                 table, c->m->name);
-        return err_hint(e, "with [restore] scope = lost on both machines the MEMORY tables are "
-                           "handed over; tables of durable engines need replication");
+        return err_hint(e, "set [restore] scope = lost on both machines to hand over only MEMORY "
+                           "tables; durable tables need replication");
     }
     find_gap(c, why);
     if (!why[0])
         return 0;
-    err_set(e, ERR_REFUSED, 0,
-            "the journal does not lead on from dump %s, the newest one in the "
-            "store: %s",
+    err_set(e, ERR_REFUSED, 0, "the journal does not continue dump %s, the newest in the store: %s",
             c->m->name, why);
     return err_hint(e, HINT_DUMP);
 }

@@ -118,7 +118,7 @@ int delta_contradiction(const struct delta_table *t, const char *p, size_t len, 
 
 static int no_row(const struct delta_table *t, const char *tuple, size_t len, struct err *e)
 {
-    err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s is not a row of it", t->name,
+    err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s does not fit the table's columns", t->name,
             (int)(len < SHOWN ? len : SHOWN), tuple, len < SHOWN ? "" : "...");
     return -1; /* returned here so that the static analyzer sees it */
 }
@@ -233,12 +233,12 @@ static bool none_left(const struct delta_table *t, const struct delta_key *k)
 
 static int came_twice(const struct delta_table *t, const struct delta_key *k, struct err *e)
 {
-    return delta_contradiction(t, k->p, k->len, "came although it was there", e);
+    return delta_contradiction(t, k->p, k->len, "was inserted but exists already", e);
 }
 
 static int went_twice(const struct delta_table *t, const struct delta_key *k, struct err *e)
 {
-    return delta_contradiction(t, k->p, k->len, "went or changed although it was not there", e);
+    return delta_contradiction(t, k->p, k->len, "was deleted or updated but does not exist", e);
 }
 
 static int delta_changed(struct delta_table *t)
@@ -254,7 +254,7 @@ static int need_room(const struct delta_table *t, struct err *e)
 {
     if (t->bytes_len <= DELTA_BYTES_MAX - 4 * TUPLE_MAX)
         return 0;
-    return err_set(e, ERR_REFUSED, 0, "table %s: too many rows changed", t->name);
+    return err_set(e, ERR_REFUSED, 0, "table %s: too many changed rows", t->name);
 }
 
 /* Applies the change of a row whose key was read. It uses what the table stores about its rows

@@ -10,9 +10,10 @@ static int refuse_loose(const struct delta_table *t, bool loose, struct err *e)
 {
     if (!loose || t->form != DELTA_WHOLE || t->truncated)
         return 0;
-    return err_set(e, ERR_REFUSED, 0,
-                   "table %s has no primary key: its changes fit only rows read at one moment",
-                   t->name);
+    return err_set(
+        e, ERR_REFUSED, 0,
+        "table %s has no primary key: its changes can only be applied to a consistent snapshot",
+        t->name);
 }
 
 /* Compares a row of the base with the changes. For a table with a key, sets `changed` to the
@@ -33,7 +34,7 @@ static int base_row(struct delta_table *t, const struct delta_key *k, bool loose
         return 0;
     }
     if (!loose && !r->base)
-        return delta_contradiction(t, k->p, k->len, "is in the base, but came later", e);
+        return delta_contradiction(t, k->p, k->len, "is in the base, but was inserted later", e);
     if (!loose && r->seen)
         return delta_contradiction(t, k->p, k->len, "is in the base twice", e);
     r->seen = true;
@@ -115,7 +116,7 @@ static int check_base(const struct delta_table *t, bool loose, struct err *e)
         bool missing = t->form == DELTA_WHOLE ? r->count < 0 : !loose && r->base && !r->seen;
         if (missing)
             return delta_contradiction(t, delta_rows_key(t, r), r->key_len,
-                                       "went or changed, but is not in the base", e);
+                                       "was deleted or updated but is not in the base", e);
     }
     return 0;
 }

@@ -265,7 +265,7 @@ static int first_marker(struct follower *f, struct err *e)
 {
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_sys(e, errno, "no random bytes for the marker");
+        return err_sys(e, errno, "cannot get random bytes for the marker row");
     f->written = f->read = f->complete = f->stored = random >> 1;
     f->proven = clock_mono();
     return 0;
@@ -384,7 +384,7 @@ static void take_mark(struct follower *f, const struct change *c)
     if (f->swap && strcmp(f->swap_nonce, c->mark->nonce) == 0)
         memcpy(f->nonce, f->swap_nonce, sizeof f->nonce); /* each restore writes its own mark */
     forget_swap(f);
-    snprintf(text, sizeof text, "%s, with the mark of a restore that did not take place", c->why);
+    snprintf(text, sizeof text, "%s, with the marker of a restore that did not take place", c->why);
     f->swap = xcalloc(1, sizeof *f->swap);
     describe_gap(f, text, c, f->swap);
     memcpy(f->swap_nonce, c->mark->nonce, sizeof f->swap_nonce);
@@ -434,7 +434,7 @@ static int check_position(struct follower *f, struct err *e)
     db_binlog_place(f->db, &now);
     f->end = now;
     if (!now.file[0] && db_log_closed(f->db))
-        return err_set(e, ERR_GAP, 0, "the server has closed its binary log and writes none");
+        return err_set(e, ERR_GAP, 0, "the server closed its binary log and no longer writes one");
     bool other = now.file[0] && strcmp(now.file, p->file) != 0;
     bool before = now.file[0] && !other && now.pos < p->pos;
     bool still = f->last_pos == p->pos; /* a reader that catches up may be in older files */
@@ -442,7 +442,7 @@ static int check_position(struct follower *f, struct err *e)
     f->last_pos = p->pos;
     if (!before && f->elsewhere < ELSEWHERE)
         return 0;
-    return err_set(e, ERR_GAP, 0, "the binary log was reset: the server writes %s, not %s",
+    return err_set(e, ERR_GAP, 0, "the binary log was reset: the server writes %s instead of %s",
                    now.file, p->file);
 }
 
@@ -487,7 +487,7 @@ static void judge_dropped(struct follower *f)
     struct db_binlog_pos end;
     bool has = f->dropped.count && newest_has(f, &f->dropped, &end);
     if (has && end.file[0] && db_binlog_pos_compare(&end, &f->dropped_at) < 0)
-        say_gap(f, "a table was dropped that the newest dump has", NULL);
+        say_gap(f, "a table that is in the newest dump was dropped", NULL);
     names_free(&f->dropped);
 }
 
@@ -759,7 +759,7 @@ static int take_newcomers(struct follower *f, const struct change *c)
     bool all_read = !f->newcomers_by.file[0] || db_binlog_pos_compare(&here, &f->newcomers_by) >= 0;
     while (rc == 0 && all_read && f->newcomers.count) {
         snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", f->newcomers.list[0]);
-        snprintf(text, sizeof text, "the creation of table %.255s, which is in no dump yet",
+        snprintf(text, sizeof text, "table %.255s was created and is in no dump yet",
                  f->newcomers.list[0]);
         struct change gap = *c;
         gap.scope = &scope;
@@ -916,7 +916,7 @@ static int open_keep(struct follower *f, struct err *e)
     f->keep = segment_store_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
     if (!f->keep)
         return follow_filed(f, -1);
-    snprintf(what, sizeof what, "a file of its own: %s", damage);
+    snprintf(what, sizeof what, "a new file: %s", damage);
     if (damage[0])
         say_gap(f, what, NULL);
     return 0;
@@ -978,8 +978,8 @@ static int follow_begin(struct follower *f, struct err *e)
     if (f->keep)
         segment_store_begin(f->keep, &from,
                             why.text[0] ? why.text
-                            : end       ? "those before it do not lead from the newest dump to here"
-                                        : "it is the first one");
+                            : end       ? "the earlier segments do not continue the newest dump"
+                                        : "this is the first segment");
     return 0;
 }
 

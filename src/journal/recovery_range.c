@@ -97,7 +97,7 @@ static bool by_marks(const struct archive_segment *s, struct walk *w)
     }
     if (s->sum.mark_count <= SEGMENT_MARKS)
         return false;
-    close_span(w, s->sum.marks[SEGMENT_MARKS - 1].at, "more happened than is listed");
+    close_span(w, s->sum.marks[SEGMENT_MARKS - 1].at, "more events than can be listed");
     return true;
 }
 
@@ -122,7 +122,7 @@ static void recovery_range_reach(const struct archive *a, const struct catalog_e
                    s->damage[0]        ? s->damage
                    : !next             ? "the segments end"
                    : next->head.why[0] ? next->head.why
-                                       : "the segments do not go on");
+                                       : "the next segment is missing");
         break;
     }
 }
@@ -204,9 +204,10 @@ void recovery_range_log(const struct catalog *dumps, const struct segment_mark *
             recovery_range_end(&span, gap->at, gap->text);
         else if (last > 0)
             recovery_range_end(&span, proven,
-                               "the next dump is of other tables, or of another world");
+                               "the next dump has other tables, or is of another world");
         else if (!same)
-            recovery_range_end(&span, proven, "the tables are others now, or it is another world");
+            recovery_range_end(&span, proven,
+                               "the tables are different now, or this is another world");
         recovery_range_add(out, &span);
     }
 }

@@ -215,11 +215,11 @@ static bool replay_in_dump(struct run *r, const struct change_table *t)
         return true;
     const struct manifest_table *mt = manifest_table(r->s->m, t->name);
     if (t->gone)
-        table_gap(r, t->name, "table %s, which changed, is not there any more", t->name);
+        table_gap(r, t->name, "table %s, which has changes, no longer exists", t->name);
     else if (!mt)
         table_gap(r, t->name, "table %s is not in the dump", t->name);
     else if (strcmp(mt->columns_hash, t->columns) != 0)
-        table_gap(r, t->name, "the columns of table %s are not those of the dump", t->name);
+        table_gap(r, t->name, "the columns of table %s differ from the dump", t->name);
     else
         return true;
     return false;
@@ -504,7 +504,8 @@ static void forget_statements(struct replay *r)
 static void take_unread(struct run *r, const struct change *c)
 {
     if (r->phase == PHASE_WORLD && !r->group.rejected)
-        table_gap(r, c->table->name, "the rows of table %s have another form now", c->table->name);
+        table_gap(r, c->table->name, "the rows of table %s have another format now",
+                  c->table->name);
     count_left(r, c);
 }
 
@@ -674,7 +675,7 @@ static int find_place(struct run *r, const struct archive *a)
     for (size_t i = 0; i < a->count; i++)
         if (a->list[i].number == p->number && a->list[i].head.made.ms == p->made)
             return (int)i;
-    replay_gap(r, "segment %" PRIu64 " of the journal, which was read before, is not here any more",
+    replay_gap(r, "segment %" PRIu64 " of the journal, which was read before, no longer exists",
                p->number);
     return -1;
 }
@@ -822,8 +823,8 @@ static int as_gap(struct run *r, const struct err *e)
     bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED;
     bool absent = e->cls == ERR_GAP || (e->cls == ERR_REFUSED && !r->s->all_unlogged);
     bool foreign = r->s->another && absent; /* the server's own error message would mislead */
-    const char *of = foreign ? "" : "and of the server's log: ",
-               *why = foreign ? "this is another server by its host name or identity, and its log "
+    const char *of = foreign ? "" : "and the server's log: ",
+               *why = foreign ? "the host name or identity shows a different server, and its log "
                                 "does not continue the dump"
                               : e->text,
                *hint = ours && !foreign ? e->hint : "", *sep = hint[0] ? "; " : "";
@@ -859,13 +860,13 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
             rc = as_gap(&r, e);
         else if (r.again) { /* each pass rejected another transaction */
             replay_forget(&r);
-            replay_gap(&r, "too many groups in it were cut off");
+            replay_gap(&r, "too many of its transactions are incomplete");
         }
     } else {
         replay_forget(&r);
         replay_gap(&r, "%s",
                    s->m && s->m->unlogged[0] ? s->m->unlogged
-                                             : "the dump does not know its place in a binary log");
+                                             : "the dump does not contain its binlog position");
     }
     free(r.judged.list);
     if (rc < 0)

@@ -152,13 +152,14 @@ static void replay_tables_describe(struct buf *b, const struct replay_table *t)
     SCOPED(buf_free) struct buf name = {0};
     text_clean(&name, t->name, 64);
     if (t->fresh)
-        buf_printf(b, "table %s, which is in no dump yet, comes without its rows (%.200s", name.p,
-                   t->why);
+        buf_printf(b, "table %s, which is in no dump yet, is restored without its rows (%.200s",
+                   name.p, t->why);
     else
-        buf_printf(b, "table %s is as it was at %s, before what came then (%.200s", name.p,
-                   text_utc(t->at, at), t->why);
+        buf_printf(b,
+                   "table %s is restored as of %s, before a change that cannot be followed (%.200s",
+                   name.p, text_utc(t->at, at), t->why);
     if (t->left)
-        buf_printf(b, "; at least %" PRIu64 " changes since are left out", t->left);
+        buf_printf(b, "; at least %" PRIu64 " later changes are skipped", t->left);
     buf_addc(b, ')');
 }
 
@@ -181,7 +182,7 @@ void replay_finish(struct replay *r, const struct manifest *m, const struct db_t
     if (!closed)
         return;
     if (closed > NAMED)
-        buf_printf(&b, "; and %zu tables more", closed - NAMED);
+        buf_printf(&b, "; and %zu more tables", closed - NAMED);
     char before[sizeof r->gap];
     memcpy(before, r->gap, sizeof before);
     if (before[0])

@@ -72,8 +72,9 @@ static int add_mac(const struct segment_file *f, uint64_t at, uint32_t word, str
 
 static int not_ours(const char *file, uint64_t at, const char *what, struct err *e)
 {
-    return err_set(e, ERR_DAMAGED, 0, "journal segment %s is not ours from byte %" PRIu64 " on: %s",
-                   file, at, what);
+    return err_set(e, ERR_DAMAGED, 0,
+                   "journal segment %s has no valid HMAC from byte %" PRIu64 " on: %s", file, at,
+                   what);
 }
 
 int segment_mac_take(const struct segment_file *f, uint64_t at, uint32_t word, struct buf *body,
@@ -81,14 +82,14 @@ int segment_mac_take(const struct segment_file *f, uint64_t at, uint32_t word, s
 {
     SCOPED(buf_free) struct buf b = {0};
     if (body->len <= SEGMENT_MAC_LEN || body->p[body->len - SEGMENT_MAC_LEN] != SEGMENT_MAC)
-        return not_ours(f->name, at, "it ends in no HMAC", e);
+        return not_ours(f->name, at, "its end has no HMAC", e);
     body->len -= SEGMENT_MAC_LEN;
     if (!signature_on())
         return 0;
     int rc = segment_frame_collect(f, at, word, body, &b, e);
     if (rc == 0 &&
         !signature_bytes_good(FRONT, b.p, b.len, (const unsigned char *)body->p + body->len + 1))
-        rc = not_ours(f->name, at, "its HMAC is not by the key of [dump] hmac_key_file", e);
+        rc = not_ours(f->name, at, "its HMAC does not match the key in [dump] hmac_key_file", e);
     return rc;
 }
 
@@ -172,7 +173,7 @@ int segment_frame_follows(const struct segment_file *f, uint64_t at, struct err 
     struct segment_frame frame;
     int found = 0;
     if (fstat(f->fd, &st) < 0)
-        return err_sys(e, errno, "cannot look at journal segment %s", f->name);
+        return err_sys(e, errno, "cannot examine journal segment %s", f->name);
     uint64_t size = (uint64_t)st.st_size;
     if (++at + SEGMENT_FRAME > size)
         return 0;

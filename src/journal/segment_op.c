@@ -502,7 +502,7 @@ static int segment_op_read_definition(struct segment_parser *p, struct cursor *i
     c->at.ms = (int64_t)second * 1000;
     c->unmissed = js_flag(p->scope_texts, "gone");
     c->kind = created ? CHANGE_CREATED : c->unmissed ? CHANGE_GAP : CHANGE_DEFINED;
-    c->why = created ? "it was created anew" : "it was dropped";
+    c->why = created ? "it was created again" : "it was dropped";
     return 1;
 }
 

@@ -51,7 +51,7 @@ static int end_or_damage(const struct segment_reader *r, uint64_t at, struct err
     int follows = segment_frame_follows(&r->f, at, e);
     if (follows <= 0)
         return follows;
-    return segment_read_damaged(r, at, "a part of it is not what was written", e);
+    return segment_read_damaged(r, at, "its checksum is wrong", e);
 }
 
 /* Returns whether the following frames complete the transaction. Nothing of an incomplete
@@ -102,7 +102,8 @@ static int next_frame(struct segment_reader *r, struct err *e)
 {
     int got = -1;
     if (r->parser.s.open != r->within)
-        return segment_read_damaged(r, r->at, "its groups are not where its frames say", e);
+        return segment_read_damaged(
+            r, r->at, "its transactions are not at the positions that its frames give", e);
     if (!r->within) {
         r->cut = r->at;
         r->cut_sum = *segment_parser_sum(&r->parser);
@@ -132,7 +133,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e)
             return 1;
         if (got == 0) {
             r->ended = true;
-            return segment_read_damaged(r, r->at, "its contents are not a change", e);
+            return segment_read_damaged(r, r->at, "it contains an invalid change", e);
         }
     }
     return 0;
@@ -160,7 +161,7 @@ static int segment_read_open_file(struct segment_reader *r, int dirfd, const cha
     if (r->f.fd >= 0)
         return 0;
     if (why.cls == ERR_SYSTEM && why.num == 0)
-        return segment_read_damaged(r, 0, "it is no regular file", e);
+        return segment_read_damaged(r, 0, "it is not a regular file", e);
     err_hint_in_text(&why);
     err_pass(e, &why);
     return err_step(e, "journal segment %s", r->name);
@@ -178,11 +179,10 @@ static int segment_read_read_head(struct segment_reader *r, struct err *e)
         return -1;
     bool mac = got > 0 && b->len > SEGMENT_MAC_LEN && b->p[b->len - SEGMENT_MAC_LEN] == SEGMENT_MAC;
     if (got > 0 && signature_on() && !mac)
-        return err_set(
-            e, ERR_DAMAGED, 0,
-            "journal segment %s has no HMAC: written before [dump] hmac_key_file was set, "
-            "or not by us",
-            r->name);
+        return err_set(e, ERR_DAMAGED, 0,
+                       "journal segment %s has no HMAC: it was written before [dump] hmac_key_file "
+                       "was set, or not by worldkeeper",
+                       r->name);
     if (mac && segment_mac_take(&r->f, 0, f.word, b, e) < 0)
         return -1;
     r->next = b->p;
@@ -194,7 +194,7 @@ static int segment_read_read_head(struct segment_reader *r, struct err *e)
         return kept_newer(e, file, r->parser.head.newer, SEGMENT_FORMAT_MAC);
     }
     if (!head)
-        return segment_read_damaged(r, 0, "it has no head", e);
+        return segment_read_damaged(r, 0, "its header is missing", e);
     r->f.mac = mac;
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
     r->cut_sum = *segment_parser_sum(&r->parser);
@@ -263,7 +263,7 @@ int segment_peek(int dirfd, const char *file, struct segment_head *h, struct seg
     *h = r->parser.head;
     uint64_t len = SEGMENT_FRAME + SEGMENT_SUMMARY_BODY + (r->f.mac ? SEGMENT_MAC_LEN : 0);
     if (fstat(r->f.fd, &st) < 0)
-        got = err_sys(e, errno, "cannot look at journal segment %s", r->name);
+        got = err_sys(e, errno, "cannot examine journal segment %s", r->name);
     else if ((uint64_t)st.st_size >= len)
         got = segment_frame_read(&r->f, (uint64_t)st.st_size - len, &f, r->body, e);
     if (got > 0)

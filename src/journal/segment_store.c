@@ -164,9 +164,9 @@ static int segment_store_named(const struct segment_store *k, struct err *e)
     if (rc == 0)
         rc = lstat(path, &there);
     if (rc < 0)
-        err_sys(e, errno, "journal segment %s was taken away", path);
+        err_sys(e, errno, "journal segment %s was removed", path);
     else if (here.st_dev != there.st_dev || here.st_ino != there.st_ino)
-        rc = err_set(e, ERR_SYSTEM, 0, "%s is not the journal segment that is written", path);
+        rc = err_set(e, ERR_SYSTEM, 0, "%s is not the journal segment that is being written", path);
     return rc;
 }
 
@@ -176,8 +176,9 @@ static int begin_segment(struct segment_store *k, struct err *e)
         return 0;
     if (k->number >= SEGMENT_NUMBER_MAX) {
         err_set(e, ERR_REFUSED, 0,
-                "cannot begin a journal segment: %" PRIu64 " was the last number", k->number);
-        return err_hint(e, "move the journal's directory away, and make a dump");
+                "cannot create a journal segment: %" PRIu64 " was the last possible number",
+                k->number);
+        return err_hint(e, "move the journal's directory away, then: worldkeeper --dump");
     }
     k->head.number = k->number + 1;
     k->head.from = k->end;

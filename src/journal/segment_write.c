@@ -139,7 +139,7 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
     w->f = (struct segment_file){fd, w->name, h->number, own.mac};
     put_op(w, SEGMENT_HEAD);
     if (fd < 0) {
-        err_sys(e, errno, "cannot make journal segment %s", w->name);
+        err_sys(e, errno, "cannot create journal segment %s", w->name);
     } else if (put_json(&w->body, w->name, segment_head_json(&own), 0, e) < 0 ||
                write_bytes(w, w->body.len, false, e) < 0 || sync_file(w, fsync, e) < 0 ||
                file_sync_dir(dirfd, "the journal", e) < 0) {
@@ -239,7 +239,8 @@ static int put_end(struct segment_writer *w, const struct segment_place *to,
 {
     put_file(w, to);
     if (to->point.pos < w->s.place.point.pos)
-        return err_set(e, ERR_DAMAGED, 0, "the log goes back from %s:%" PRIu64 " to %" PRIu64,
+        return err_set(e, ERR_DAMAGED, 0,
+                       "the binlog position went back from %s:%" PRIu64 " to %" PRIu64,
                        to->point.file, w->s.place.point.pos, to->point.pos);
     put_op(w, SEGMENT_END);
     segment_put_number(&w->body, to->point.pos - w->s.place.point.pos);
@@ -322,7 +323,7 @@ static int drop_group(struct segment_writer *w, struct err *e)
     buf_clear(&w->body);
     if (ftruncate(w->f.fd, (off_t)w->group.at) < 0 ||
         lseek(w->f.fd, (off_t)w->group.at, SEEK_SET) < 0)
-        return err_sys(e, errno, "cannot roll back a group in journal segment %s", w->name);
+        return err_sys(e, errno, "cannot roll back a transaction in journal segment %s", w->name);
     w->at = w->group.at;
     if (w->sync > w->at)
         w->sync = w->at;
@@ -560,11 +561,11 @@ int segment_append_summary(const struct segment_file *f, uint64_t at, const stru
     SCOPED(buf_free) struct buf b = {0};
     int rc = put_summary(&b, f->name, sum, e);
     if (rc == 0 && (ftruncate(f->fd, (off_t)at) < 0 || lseek(f->fd, (off_t)at, SEEK_SET) < 0))
-        rc = err_sys(e, errno, "cannot end journal segment %s", f->name);
+        rc = err_sys(e, errno, "cannot finish journal segment %s", f->name);
     if (rc == 0)
         rc = segment_frame_write(f, at, b.p, b.len, false, e) < 0 ? -1 : 0;
     if (rc == 0 && fsync(f->fd) < 0)
-        rc = err_sys(e, errno, "cannot end journal segment %s", f->name);
+        rc = err_sys(e, errno, "cannot finish journal segment %s", f->name);
     return rc;
 }
 

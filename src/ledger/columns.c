@@ -31,15 +31,15 @@ static int check_key(const struct ledger *l, const struct db_column *key, const 
 {
     const struct db_column *c = db_column_find(&l->rollup, key->name);
     if (!c) {
-        columns_refuse(l, key->name, e, "does not exist, but the key has it");
-        return err_hint(e, "totals of the key before cannot be split: set the key back, or begin "
-                           "another [ledger NAME]");
+        columns_refuse(l, key->name, e, "does not exist, but [ledger] key names it");
+        return err_hint(e, "existing totals cannot be split by a new key: restore the old key, or "
+                           "begin another [ledger NAME]");
     }
     bool same = strcmp(c->type, key->type) == 0 && !(collated && strcmp(collated, key->name) == 0);
     if (same)
         return 0;
     columns_refuse(l, key->name, e,
-                   "is not of the ledger's type and collation, which were changed");
+                   "does not have the ledger's type and collation, which were changed");
     hint_alter(l, "MODIFY", key->name, e);
     return -1;
 }
@@ -57,10 +57,9 @@ static int columns_check_value(const struct ledger *l, unsigned i, struct err *e
     const char *name = l->value[i]->name;
     const struct db_column *c = db_column_find(&l->rollup, name);
     if (!c) {
-        columns_refuse(
-            l, name, e,
-            "does not exist: what is in totals already was rolled up without that value, and is "
-            "0 in it");
+        columns_refuse(l, name, e,
+                       "does not exist: existing totals were rolled up without this value, so it "
+                       "is 0 in them");
         hint_alter(l, "ADD", name, e);
         return -1;
     }
@@ -68,7 +67,7 @@ static int columns_check_value(const struct ledger *l, unsigned i, struct err *e
     if (c->encoding == DB_RAW && has == l->scale[i])
         return 0;
     columns_refuse(l, name, e,
-                   "has not as many digits after the point as the ledger's, which was changed");
+                   "has another number of decimals than the ledger's column, which was changed");
     if (c->encoding == DB_RAW && has > l->scale[i]) /* existing fractions must be kept */
         return err_hint(e, "change column %s of table %s back to DECIMAL with %lu digits there",
                         name, l->cfg->table, has);
@@ -87,11 +86,10 @@ static int check_others(const struct ledger *l, struct err *e)
             known = strcasecmp(ledger_column(l, k)->name, c->name) == 0;
         if (known)
             continue;
-        columns_refuse(l, c->name, e, "is neither key nor value in the config");
-        return err_hint(e,
-                        "add it to [ledger %s] key or value, where it was, or begin another "
-                        "[ledger NAME]",
-                        l->cfg->name);
+        columns_refuse(l, c->name, e, "is named neither in key nor in value of the config");
+        return err_hint(
+            e, "add it again to key or value of [ledger %s], or begin another [ledger NAME]",
+            l->cfg->name);
     }
     return 0;
 }

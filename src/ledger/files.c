@@ -174,7 +174,7 @@ static int files_take(const json_t *o, const char *name, struct ledger_file *f, 
     if (!lack && strcmp(js_text(o, "name"), f->name) != 0) /* another file's manifest */
         lack = "name";
     if (lack)
-        return err_set(e, ERR_DAMAGED, 0, "%s: no valid \"%s\" in it", name, lack);
+        return err_set(e, ERR_DAMAGED, 0, "%s: it has no valid \"%s\"", name, lack);
     *f = is;
     return 0;
 }
@@ -252,7 +252,7 @@ static int prove_packed(int fd, const char *file, const struct ledger_file *f, s
         return 0;
     return err_set(e, ERR_DAMAGED, 0,
                    "%s does not match its manifest: %s%" PRIu64 " bytes instead of %" PRIu64
-                   ", or another SHA-256",
+                   ", or its SHA-256 differs",
                    file, got == 0 ? "" : "more than ", got == 0 ? size : f->size, f->size);
 }
 
@@ -368,13 +368,13 @@ static int files_prove(struct ledger_file_writer *w, struct ledger_file *f, stru
     struct err why = {0};
     struct stat st;
     if (fstat(w->fd, &st) < 0)
-        return err_sys(e, errno, "cannot look at %s", w->part);
+        return err_sys(e, errno, "cannot examine %s", w->part);
     f->size = (uint64_t)st.st_size;
     if (read_all(w->dirfd, w->part, f, &r, &why) < 0 && why.cls != ERR_DAMAGED)
         return err_pass(e, &why);
     if (why.cls == ERR_DAMAGED || r.rows != f->rows)
         return err_set(e, ERR_DAMAGED, 0,
-                       "%s was read back from the disk with other content than was written",
+                       "%s: what was read back from the disk differs from what was written",
                        w->part);
     return 0;
 }

@@ -342,16 +342,16 @@ static int keep_undo(struct ledger_keep *k, struct ledger_file *f, struct err *e
     if (now <= f->before)
         return ledger_file_undo(r->opt->dirfd, f, e);
     err_set(e, ERR_REFUSED, 0,
-            "[ledger %s]: by the mark 'file' of table %s_mark (%" PRIu64
-            ") %s.csv.gz does not count, but %" PRIu64
-            " rows were added to totals since it was begun: the mark was changed, or rows were "
-            "rolled up without keep after a restore",
+            "[ledger %s]: according to row 'file' of table %s_mark (%" PRIu64
+            "), %s.csv.gz is not valid, but %" PRIu64
+            " rows were added to totals since that file was begun: the row was changed, or rows "
+            "were rolled up without keep after a restore",
             r->l->cfg->name, r->l->cfg->name, k->file, f->name, now - f->before);
     uint64_t last = k->files.list[k->files.count - 1].sequence;
     return err_hint(
         e,
-        "if no restore took the world back since: INSERT INTO %s VALUES ('file',0,%" PRIu64
-        ") ON DUPLICATE KEY UPDATE id=%" PRIu64 "; else move the file to another directory",
+        "if the world was not restored since then: INSERT INTO %s VALUES ('file',0,%" PRIu64
+        ") ON DUPLICATE KEY UPDATE id=%" PRIu64 "; otherwise move the file to another directory",
         r->mark.p, last, last);
 }
 
@@ -505,7 +505,7 @@ static int keep_write_rows(struct ledger_keep *k, bool *more, struct err *e)
     buf_clear(&k->rows);
     read_whole(k, false);
     if (rc < 0)
-        err_step(e, "rows that are to be rolled up cannot be kept");
+        err_step(e, "cannot write the rows to be rolled up to a file");
     return rc;
 }
 

@@ -21,9 +21,9 @@ int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wai
     int got = db_lock(db, lock, wait, &holder, e);
     if (got != 0)
         return got < 0 ? -1 : 0;
-    err_set(e, ERR_BUSY, 0, "[ledger %s]: it is being rolled up by connection %lu of the server",
-            name, holder);
-    return err_hint(e, "wait until it is done; if it hangs, in the server: KILL %lu;", holder);
+    err_set(e, ERR_BUSY, 0, "[ledger %s]: connection %lu of the server is rolling it up", name,
+            holder);
+    return err_hint(e, "wait for it to end; if it hangs, in the server: KILL %lu;", holder);
 }
 
 int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
@@ -39,7 +39,7 @@ int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...
         return e->cls == ERR_NONE ? 0 : -1;
     return ledger_parse_id(s, strlen(s), out)
                ? 0
-               : db_invalid(db, e, "\"%.30s\" is no number from 0 to 2^64 - 1", s);
+               : db_invalid(db, e, "\"%.30s\" is not a number from 0 to 2^64 - 1", s);
 }
 
 int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
@@ -91,15 +91,16 @@ static int value_scale(const struct ledger *l, const struct db_column *c, unsign
 {
     *scale = 0;
     if (c->encoding != DB_RAW)
-        return ledger_refuse(l, c, e, "a value is an integer or a DECIMAL");
+        return ledger_refuse(l, c, e, "allowed for a value: an integer or a DECIMAL");
     if (is_integer(c))
         return 0;
     const char *p = strchr(c->type, '(');
     unsigned long digits = p ? strtoul(p + 1, NULL, 10) : 10;
     const char *comma = p ? strchr(p, ',') : NULL;
     *scale = comma ? (unsigned)strtoul(comma + 1, NULL, 10) : 0;
-    return digits > LEDGER_DIGITS ? ledger_refuse(l, c, e, "a DECIMAL value has at most 30 digits")
-                                  : 0;
+    return digits > LEDGER_DIGITS
+               ? ledger_refuse(l, c, e, "allowed for a DECIMAL value: at most 30 digits")
+               : 0;
 }
 
 /* Refuses column types whose sums, order or age cannot be computed exactly, before anything is
@@ -119,7 +120,7 @@ static int ledger_find_columns(struct ledger *l, struct err *e)
     if (!at)
         return -1;
     if (!is_integer(id) || !id->counter)
-        return ledger_refuse(l, id, e, "the id is an integer with AUTO_INCREMENT");
+        return ledger_refuse(l, id, e, "allowed for the id: an integer with AUTO_INCREMENT");
     if (c->request && !(l->request = ledger_named(l, "request", c->request, e)))
         return -1;
     l->time_is_number = is_integer(at);
@@ -127,7 +128,8 @@ static int ledger_find_columns(struct ledger *l, struct err *e)
     if (!l->time_is_number && !text_starts(at->type, "datetime") &&
         !text_starts(at->type, "timestamp") && strcmp(at->type, "date") != 0)
         return ledger_refuse(
-            l, at, e, "a time is DATETIME, TIMESTAMP, DATE or an integer (seconds since 1970)");
+            l, at, e,
+            "allowed for a time: DATETIME, TIMESTAMP, DATE or an integer (seconds since 1970)");
     return 0;
 }
 
@@ -181,11 +183,11 @@ static int one_table(struct db *db, const char *schema, const char *name, struct
 /* Refuses a table or a view of that name that --init did not make: it belongs to the game. */
 static int refuse_foreign(const struct ledger *l, const char *name, struct err *e)
 {
-    err_set(e, ERR_REFUSED, 0, "[ledger %s]: %s exists, and is not what --init makes", l->cfg->name,
-            name);
+    err_set(e, ERR_REFUSED, 0, "[ledger %s]: %s exists, but was not created by --init",
+            l->cfg->name, name);
     return err_hint(e,
-                    "if it is the game's, give the ledger another name, as in [ledger %s_2], "
-                    "which need not be that of its table",
+                    "if it belongs to the game, give the ledger another name, such as [ledger "
+                    "%s_2]; the name may differ from the table's",
                     l->cfg->name);
 }
 
@@ -205,7 +207,7 @@ static int read_ledger(struct db *db, struct ledger *l, struct err *e)
     l->memory = l->table.memory;
     if (!l->memory && strcasecmp(l->table.engine, "InnoDB") != 0)
         return err_set(e, ERR_REFUSED, 0,
-                       "[ledger %s]: table %s is ENGINE=%s; a ledger is MEMORY or InnoDB",
+                       "[ledger %s]: table %s is ENGINE=%s; a ledger must be MEMORY or InnoDB",
                        l->cfg->name, table, l->table.engine);
     SCOPED(xfree) char *create = db_create_table(db, l->schema, table, e);
     return create && sql_table_read(create, strlen(create), 0, &l->def, e) == 0 &&
@@ -231,8 +233,8 @@ static int refuse_left_over(struct db *db, const struct ledger *l, struct err *e
     if (rows == 0)
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "[ledger %s]: table %s was ENGINE=MEMORY, and may still have rows that are in totals: "
-            "in InnoDB they would count twice",
+            "[ledger %s]: table %s was ENGINE=MEMORY and may still have rows that are already in "
+            "totals: in InnoDB they would be counted twice",
             l->cfg->name, l->cfg->table);
     return err_hint(e,
                     "ALTER TABLE %s ENGINE=MEMORY; then worldkeeper --rollup=%s, which deletes "
@@ -256,8 +258,8 @@ static int read_rollup(struct db *db, struct ledger *l, struct err *e)
         return -1;
     if (!l->memory && l->rollup.memory) {
         err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: a restart "
-                "of the server would lose the totals of rows that are deleted",
+                "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: after a restart of the "
+                "server, totals and ledger would not fit together",
                 l->cfg->name, rollup, l->cfg->table);
         return err_hint(e,
                         "ALTER TABLE %s ENGINE=InnoDB; and the same for %s_mark%s%s; then "
@@ -360,7 +362,7 @@ int ledger_check_view(struct db *db, const struct ledger *l, struct err *e)
             "[ledger %s]: view %s was made for another table, or another engine of table %s: "
             "totals would be wrong",
             l->cfg->name, view, l->cfg->table);
-    return err_hint(e, "worldkeeper --init makes it again");
+    return err_hint(e, "to create it again: worldkeeper --init");
 }
 
 int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct err *e)
@@ -415,7 +417,7 @@ static int ledger_make(struct db *db, struct ledger *l, size_t i, json_t *made, 
     else if (sql.len && beside[i].kind == TRIGGER)
         rc = make_trigger_again(db, l, &sql, e);
     if (rc < 0)
-        err_step(e, "[ledger %s]: %s cannot be made", l->cfg->name, name);
+        err_step(e, "[ledger %s]: cannot create %s", l->cfg->name, name);
     else if (!there)
         json_array_append_new(made, json_string(name));
     if (rc < 0 && e->num == DB_LOG_NEEDS_SUPER)

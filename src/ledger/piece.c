@@ -25,8 +25,8 @@ int ledger_refuse_row(const struct run *r, uint64_t id, const char *column, cons
 
 static int refuse_null_key(const struct run *r, uint64_t id, unsigned i, struct err *e)
 {
-    return ledger_refuse_row(r, id, r->l->key[i]->name, "is NULL, which no key of a total can be",
-                             e);
+    return ledger_refuse_row(r, id, r->l->key[i]->name,
+                             "is NULL, which is not allowed in a key of totals", e);
 }
 
 /* Refuses a key that no total can have; returns 0 if the key is valid. An ENUM that was given
@@ -37,10 +37,9 @@ int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e
         if (!key[i])
             return refuse_null_key(r, id, i, e);
         if (text_starts(r->l->key[i]->type, "enum") && strcmp(key[i], "0") == 0)
-            return ledger_refuse_row(r, id, r->l->key[i]->name,
-                                     "is none of the values of its ENUM, which no key of a total "
-                                     "can be",
-                                     e);
+            return ledger_refuse_row(
+                r, id, r->l->key[i]->name,
+                "is not a value of its ENUM, which is not allowed in a key of totals", e);
     }
     return 0;
 }
@@ -61,8 +60,8 @@ static int piece_add_row(struct run *r, struct piece *p, uint64_t id, char **row
     }
     for (unsigned n = 0, i = value; i < time; n++, i++)
         if (!row[i] || !ledger_value_parse(row[i], len[i], l->scale[n], &v[n]))
-            return ledger_refuse_row(r, id, l->value[n]->name, row[i] ? "is no number" : "is NULL",
-                                     e);
+            return ledger_refuse_row(r, id, l->value[n]->name,
+                                     row[i] ? "is not a number" : "is NULL", e);
     ledger_group_add(r, ledger_group_of(p, &key), id, v, row[time], len[time]);
     p->rows++;
     p->late += row[FIELD_FLAG] && row[FIELD_FLAG][0] == '1';
@@ -121,7 +120,8 @@ void ledger_next_piece(struct run *r, struct piece *p)
 static int invalid_row(const struct run *r, const char *id, struct err *e)
 {
     if (id && id[0] == '-') {
-        err_set(e, ERR_REFUSED, 0, "[ledger %s]: a row of table %s has %s %.30s: ids begin with 1",
+        err_set(e, ERR_REFUSED, 0,
+                "[ledger %s]: a row of table %s has %s %.30s: ids must begin with 1",
                 r->l->cfg->name, r->l->cfg->table, r->l->cfg->id, id);
         return err_hint(e, "INSERT it again without an id, and DELETE this one");
     }
@@ -143,7 +143,7 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         char **row = db_row(rows, &len);
         uint64_t id, mark;
         if (n == r->piece) { /* exceeds our LIMIT: another statement's answer */
-            got = db_invalid(r->db, e, "more rows than LIMIT %u allows", r->piece);
+            got = db_invalid(r->db, e, "the server sent more rows than LIMIT %u allows", r->piece);
             break;
         }
         if (!ledger_parse_id(row[FIELD_ID], len[FIELD_ID], &id) ||
@@ -334,8 +334,7 @@ int ledger_all_pieces(struct run *r, struct err *e)
     int rc = 1;
     for (unsigned failed = 0; rc == 1;) {
         if (r->opt->stop && r->opt->stop(r->opt->stop_arg))
-            return err_set(e, ERR_ABORTED, 0,
-                           "[ledger %s]: stopped; the rest is left to the next run",
+            return err_set(e, ERR_ABORTED, 0, "[ledger %s]: stopped; the next run continues",
                            r->l->cfg->name);
         rc = one_piece(r, e);
         if (rc < 0 && db_lock_busy(e) && ++failed < RETRIES)

@@ -29,7 +29,7 @@ int ledger_request_add(struct db *db, const struct ledger *l, const char *where,
     if (db_exec_len(db, sql.p, sql.len, e) == 0)
         return 0;
     err_step(e, "request ids of [ledger %s]", l->cfg->name);
-    return db_table_missing(e) ? err_hint(e, "worldkeeper --init makes it") : -1;
+    return db_table_missing(e) ? err_hint(e, "to create it: worldkeeper --init") : -1;
 }
 
 int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)

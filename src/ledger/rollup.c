@@ -29,8 +29,9 @@ static int ask_rollup(struct run *r, struct err *e)
         return -1;
     if (r->l->memory && last && r->l->next_id <= last) {
         err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: the ids of table %s begin again: the next is %" PRIu64
-                ", and %" PRIu64 " was rolled up before; rows up to it are in no total",
+                "[ledger %s]: the ids of table %s start again: the next id is %" PRIu64
+                ", but ids up to %" PRIu64
+                " were already rolled up; new rows up to that id are in no total",
                 r->l->cfg->name, r->l->cfg->table, r->l->next_id, last);
         return err_hint(
             e,
@@ -90,10 +91,9 @@ static int ids_went_on(const struct run *r, struct err *e)
         return 0;
     return err_set(
         e, ERR_CHANGED, 0,
-        "[ledger %s]: the ids of table %s begin again since this run began: the next was "
-        "%" PRIu64 ", and is %" PRIu64
-        "; rows that were inserted meanwhile may have been deleted without being in a "
-        "total",
+        "[ledger %s]: the ids of table %s started again during this run: the next id was %" PRIu64
+        " and is now %" PRIu64
+        "; rows inserted meanwhile may have been deleted without being in a total",
         r->l->cfg->name, r->l->cfg->table, r->l->next_id, now.auto_increment);
 }
 
@@ -129,7 +129,7 @@ int ledger_not_made(const struct ledger *l, struct err *e)
 {
     err_set(e, ERR_REFUSED, 0, "[ledger %s]: table %s_rollup does not exist", l->cfg->name,
             l->cfg->name);
-    return err_hint(e, "worldkeeper --init makes it");
+    return err_hint(e, "to create it: worldkeeper --init");
 }
 
 int ledger_rollup(struct db *db, struct ledger *l, const struct ledger_options *opt,

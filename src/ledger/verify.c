@@ -68,7 +68,7 @@ static int verify_nulls(struct verify *v, struct err *e)
         if (n)
             verify_say(v->out->problems,
                        "%" PRIu64
-                       " rows of table %s have NULL in column %s: no run can add them to a total",
+                       " rows of table %s have NULL in column %s and cannot be added to a total",
                        n, v->l->cfg->table, column);
     }
     return 0;
@@ -96,18 +96,17 @@ static int verify_marks(struct verify *v, struct err *e)
     if (below && interrupted >= below)
         verify_say(v->out->unknown,
                    "a run was interrupted: %" PRIu64
-                   " rows are in totals and in table %s still; the next run deletes them",
+                   " rows are in totals and still in table %s; the next run deletes them",
                    below, l->cfg->table);
     else if (below)
         verify_say(v->out->problems,
-                   "%" PRIu64
-                   " rows of table %s have ids up to which their keys were already rolled up: "
-                   "they are in no total",
+                   "%" PRIu64 " rows of table %s have ids that were already rolled up for their "
+                   "keys: these rows are in no total",
                    below, l->cfg->table);
     if (last && l->next_id <= last)
         verify_say(v->out->problems,
-                   "the ids of table %s begin again: the next is %" PRIu64 ", and %" PRIu64
-                   " was rolled up before",
+                   "the ids of table %s start again: the next id is %" PRIu64
+                   ", but ids up to %" PRIu64 " were already rolled up",
                    l->cfg->table, l->next_id, last);
     return 0;
 }
@@ -205,7 +204,7 @@ static int verify_read_row(void *arg, const struct csv_field *fields, unsigned c
             if (fields[k].len == strlen(name) && strncasecmp(fields[k].s, name, fields[k].len) == 0)
                 v->places[i] = (int)k;
         if (v->places[i] < 0)
-            return err_set(e, ERR_DAMAGED, 0, "it has no column %s", name);
+            return err_set(e, ERR_DAMAGED, 0, "it does not have column %s", name);
     }
     if (!v->header) {
         v->header = true;
@@ -240,13 +239,12 @@ static void compare_manifests(struct verify *v, const struct ledger_file *before
             " rows were rolled up before the oldest file, %s.csv.gz: only their sum is known",
             f->before, f->name);
     else if (f->before < expected)
-        verify_say(
-            v->out->problems,
-            "%s.csv.gz: fewer rows were in totals when it was begun than in the files before it",
-            f->name);
+        verify_say(v->out->problems,
+                   "%s.csv.gz: when it was begun, totals had fewer rows than the earlier files",
+                   f->name);
     else if (f->sequence > before->sequence + 1)
         verify_say(v->out->problems,
-                   "between %s.csv.gz and %s.csv.gz a file with %" PRIu64 " rows is missing",
+                   "a file between %s.csv.gz and %s.csv.gz with %" PRIu64 " rows is missing",
                    before->name, f->name, f->before - expected);
     else
         verify_say(v->out->unknown,
@@ -265,23 +263,21 @@ static int verify_files(struct verify *v, struct err *e)
         struct err why = {0};
         int loaded = ledger_file_load(v->dirfd, f, &why);
         if (f->sequence > v->file && loaded == 0 && v->out->rolled_up > f->before) {
-            verify_say(
-                v->out->problems,
-                "%s.csv.gz: by the mark 'file' of table %s_mark (%" PRIu64
-                ") it does not count, but %" PRIu64
-                " rows were added to totals since it was begun: the mark was changed, or rows were "
-                "rolled up without keep after a restore",
-                f->name, v->l->cfg->name, v->file, v->out->rolled_up - f->before);
+            verify_say(v->out->problems,
+                       "%s.csv.gz: according to row 'file' of table %s_mark (%" PRIu64
+                       ") it is not valid, but %" PRIu64
+                       " rows were added to totals since it was begun: the row was changed, or "
+                       "rows were rolled up without keep after a restore",
+                       f->name, v->l->cfg->name, v->file, v->out->rolled_up - f->before);
             continue;
         }
         /* The file was written after the time to which the world was restored, or its run ended
          * before it stored the marker row. The rows of such a file are in no total. */
         if (f->sequence > v->file) {
-            verify_say(
-                v->out->unknown,
-                "%s.csv.gz is not valid: the run that wrote it was interrupted, or a restore "
-                "undid it; the next run sets it aside",
-                f->name);
+            verify_say(v->out->unknown,
+                       "%s.csv.gz is not valid: the run that wrote it was interrupted, or a "
+                       "restore undid it; the next run renames it",
+                       f->name);
             continue;
         }
         if (loaded < 0) {
@@ -315,13 +311,14 @@ static int verify_files(struct verify *v, struct err *e)
                    v->file,
                    before ? "no file after the newest one here was seen" : "no file is here");
     if (!before)
-        verify_say(v->out->unknown, "there is no file to compare totals with%s",
+        verify_say(v->out->unknown, "no file exists to compare totals with%s",
                    v->l->cfg->keep ? "" : ": keep is 0");
     else if (kept != known)
-        verify_say(kept < known && !v->l->cfg->keep ? v->out->unknown : v->out->problems,
-                   "%" PRIu64
-                   " rows have been rolled up since the newest file was begun, and it has %" PRIu64,
-                   known - before->before, before->rows);
+        verify_say(
+            kept < known && !v->l->cfg->keep ? v->out->unknown : v->out->problems,
+            "%" PRIu64
+            " rows were rolled up since the newest file was begun, but that file has %" PRIu64,
+            known - before->before, before->rows);
     return 0;
 }
 
@@ -354,11 +351,11 @@ static int compare_sums(struct verify *v, struct err *e)
                        db_text(rows, 0), files, total);
         else if (file_end != end && (end || !l->memory))
             verify_say(v->out->problems,
-                       "key %s: the last id in files is %" PRIu64 ", its end_id %" PRIu64,
+                       "key %s: the last id in files is %" PRIu64 ", but its end_id is %" PRIu64,
                        db_text(rows, 0), file_end, end);
         else
             verify_say(v->out->problems,
-                       "key %s: its total is not the sum of its %" PRIu64 " rows in files",
+                       "key %s: its total differs from the sum of its %" PRIu64 " rows in files",
                        db_text(rows, 0), files);
     }
     db_rows_end(rows);

@@ -87,16 +87,16 @@ const char *answer_wrong(char form, const char *v, size_t len)
                : len > NAME_MAX_BYTES ? "a name of over 512 bytes"
                                       : NULL;
     case 'w':
-        return is_words(v, len) ? NULL : "no name of the server's own";
+        return is_words(v, len) ? NULL : "not a name that a server gives";
     case 'u':
-        return is_unsigned(v, len) ? NULL : "no whole number from 0 to 2^64-1";
+        return is_unsigned(v, len) ? NULL : "not a whole number from 0 to 2^64-1";
     case 'i':
         good = len <= SAFE_DIGITS + (len && v[0] == '-') && answer_is_decimal(v, len, false);
-        return good ? NULL : "no whole number of up to 15 digits";
+        return good ? NULL : "not a whole number of up to 15 digits";
     case 's':
         good = answer_digits(v, len) <= SECONDS_DIGITS && answer_is_decimal(v, len, true) &&
                v[0] != '-';
-        return good ? NULL : "no time in seconds";
+        return good ? NULL : "not a time in seconds";
     case 'd':
         return answer_is_real(v, len) ? NULL : "no number";
     default:

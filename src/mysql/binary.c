@@ -121,7 +121,7 @@ static int check_fields(struct db_binary *b, struct err *e)
     if (!res && mysql_stmt_errno(b->stmt))
         return binary_failed(b, "the statement has no result", e);
     if (!res)
-        return db_invalid(b->db, e, "no rows to a statement that reads some");
+        return db_invalid(b->db, e, "the server sent no rows for a query");
     const MYSQL_FIELD *fields = mysql_fetch_fields(res);
     bool other = mysql_num_fields(res) != b->count, wrong = false;
     b->room = 2;
@@ -137,10 +137,10 @@ static int check_fields(struct db_binary *b, struct err *e)
         return 0;
     /* the statement (HANDLER) does not name its columns, so they may have changed */
     if (b->fields[0].name)
-        return err_set(e, ERR_CHANGED, 0, "the columns are not those of a moment ago");
+        return err_set(e, ERR_CHANGED, 0, "the columns changed during the query");
     return db_invalid(b->db, e, "%s",
-                      other ? "other columns than asked for"
-                            : "a column of another type than asked for");
+                      other ? "the result has unexpected columns"
+                            : "a column of the result has an unexpected type");
 }
 
 int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err *e)
@@ -166,7 +166,7 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
         buf_add(&b->stored, &len, sizeof len);
         buf_add(&b->stored, row, len);
         if (++b->rows > number)
-            return db_invalid(b->db, e, "more rows than asked for");
+            return db_invalid(b->db, e, "the server sent more rows than requested");
         if (b->stored.len > STORED_MOST)
             return db_invalid(b->db, e, "more than 1 GiB in a chunk of rows");
     }
@@ -257,7 +257,7 @@ static int make_tuple(struct db_binary *b, const uint8_t *row, size_t len, struc
         else
             o = binary_put_value(o, &b->slots[i], f, &c);
         if (!o)
-            return db_invalid(b->db, e, "column %zu of row %" PRIu64 " is no value of its type",
+            return db_invalid(b->db, e, "column %zu of row %" PRIu64 " is not a value of its type",
                               i + 1, b->rows);
     }
     if (cursor_left(&c))

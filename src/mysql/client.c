@@ -299,11 +299,11 @@ const char *client_hint(unsigned num)
 {
     switch (num) {
     case CR_AUTH_PLUGIN_CANNOT_LOAD:
-        return "the account's way to log in is not in Oracle's client library, which this "
-               "worldkeeper is built with. mysql_native_password is a file of its own (Debian: in "
-               "mysql-client-core; make PLUGIN_DIR=DIR for one that lies elsewhere). MariaDB's "
-               "accounts can also log in by unix_socket, or build with libmariadb: "
-               "make MYSQL_PC=libmariadb";
+        return "Oracle's client library, with which this worldkeeper is built, lacks the account's "
+               "authentication plugin. For mysql_native_password install its plugin (Debian: "
+               "mysql-client-core; make PLUGIN_DIR=DIR if it is in another directory). MariaDB's "
+               "accounts can also log in by unix_socket, or build with libmariadb: make "
+               "MYSQL_PC=libmariadb";
     default:
         return NULL;
     }

@@ -54,7 +54,8 @@ struct db_rows {
     "a temporary table of the server itself is full: make room on the file system of its tmpdir "  \
     "(SELECT @@tmpdir), or raise tmp_disk_table_size (MariaDB), temptable_max_mmap (MySQL)"
 #define HINT_COLLATION                                                                             \
-    "the definition is of a newer server, or of another brand: SHOW COLLATION and SHOW CHARACTER " \
+    "the definition is from a newer server, or from the other vendor: SHOW COLLATION and SHOW "    \
+    "CHARACTER "                                                                                   \
     "SET say what this one knows; give it the server that the dump is of, or a newer one"
 #define HINT_ALGORITHM                                                                             \
     "the server may not change the table as it has to: SET GLOBAL alter_algorithm='DEFAULT' "      \
@@ -111,33 +112,33 @@ static const struct known_error {
     {2059, ERR_DENIED, NULL},         /* authentication plugin cannot be loaded */
     {2061, ERR_DENIED, NULL},
     {CLIENT_NOT_ALLOWED, ERR_DENIED,
-     "this plugin sends the password itself: only the server's socket, and a server verified by "
-     "tls = verify, are given that"},
+     "this plugin sends the password in clear text: it is allowed only over the server's socket or "
+     "with tls = verify"},
     {3032, ERR_DENIED, /* offline_mode, MySQL */
-     "its administrator keeps everybody out: " DB_UNSET_FOR_GOOD("offline_mode", "OFF")},
+     "its administrator locked out all other accounts: " DB_UNSET_FOR_GOOD("offline_mode", "OFF")},
     {3118, ERR_DENIED, HINT_UNLOCK}, /* account locked, MySQL */
     {4151, ERR_DENIED, HINT_UNLOCK}, /* account locked, MariaDB */
     /* the server accepts the account only over these */
-    {3159, ERR_DENIED, "[mysql] tls = verify, or the server's socket"},
+    {3159, ERR_DENIED, "use [mysql] tls = verify, or the server's socket"},
     {DB_TABLE_FULL, ERR_QUERY,
-     "the server has no room for so large a table: raise max_heap_table_size, the "
-     "maximum_max_heap_table_size that it may have been started with, or its memory or disk"},
+     "the table is too large for the server: raise max_heap_table_size (and "
+     "maximum_max_heap_table_size, if set), or the server's memory or disk"},
     {1286, ERR_QUERY, DB_ENGINE_HINT},
     {3161, ERR_QUERY, DB_ENGINE_HINT},
-    {1290, ERR_QUERY, "the server is read-only; worldkeeper needs the one that takes writes"},
+    {1290, ERR_QUERY, "the server is read-only; worldkeeper needs the server that takes writes"},
     {1050, ERR_QUERY,
-     "something of that name is there already: SHOW FULL TABLES says whether it is a table or a "
-     "view; rename it, or drop it where nobody needs it"},
+     "an object of that name already exists: SHOW FULL TABLES shows whether it is a table or a "
+     "view; rename it, or drop it if it is not needed"},
     {1054, ERR_QUERY,
-     "the table or view was altered and has no such column: SHOW CREATE TABLE shows what is "
-     "there; worldkeeper --check says how one of its own has to be"},
+     "the table or view was altered and has no such column: SHOW CREATE TABLE shows its "
+     "definition; for worldkeeper's own tables, worldkeeper --check shows the correct one"},
     {1273, ERR_QUERY, HINT_COLLATION},
     {1115, ERR_QUERY, HINT_COLLATION},
     {1845, ERR_QUERY, HINT_ALGORITHM},
     {1846, ERR_QUERY, HINT_ALGORITHM},
     {3098, ERR_QUERY,
-     "a server of MySQL Group Replication takes no rows in MEMORY tables: keep the world on a "
-     "server that is no member"},
+     "MySQL Group Replication refuses rows in MEMORY tables: keep the world on a server that is "
+     "not a member"},
     {3750, ERR_QUERY,
      "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, "
      "or " DB_UNSET_FOR_GOOD("sql_require_primary_key", "OFF")},
@@ -153,14 +154,14 @@ static const struct {
     {1290, "read-only", NULL},
     {1290, "read_only", NULL},
     {1290, "option",
-     "the server was started with the option that it names, and not for this: take it out of its "
-     "config file, or its command line, and restart it"},
+     "the server was started with the option that the error names: remove it from its config file "
+     "or command line, and restart the server"},
     {DB_TABLE_FULL, "(temporary)", HINT_TEMPORARY},
     {DB_TABLE_FULL, "#sql", HINT_TEMPORARY},
     {DB_IS_VIEW, "(null)", DB_VIEW_HINT},
     {1184, "init_connect",
-     "the server runs init_connect in each new session, and it fails for this account: "
-     "SHOW GLOBAL VARIABLES LIKE 'init_connect'"},
+     "the server's init_connect statement fails for this account: SHOW GLOBAL VARIABLES LIKE "
+     "'init_connect'"},
 };
 
 static const char *hint_of(unsigned num, const char *text, const char *usual)
@@ -203,7 +204,7 @@ static void hang_up(const struct db *db)
 
 static void hint_invalid(struct err *e)
 {
-    err_hint(e, "no MySQL or MariaDB answers like this, and none of it was used: check what "
+    err_hint(e, "this is not how MySQL or MariaDB answers, so the answer was discarded: check what "
                 "listens at [mysql] socket, or host and port");
 }
 
@@ -409,7 +410,7 @@ static int no_certificate(const struct peer *peer, const struct db_params *p, st
             "cannot connect: cannot verify the server's certificate for %s against %s: %s (%u)",
             peer->name, authorities, peer->why[0] ? peer->why : "it was not shown",
             CLIENT_TLS_FAILED);
-    err_hint(e, "the certificate must name %s, by an authority that tls_ca names", peer->name);
+    err_hint(e, "the certificate must name %s and be signed by an authority in tls_ca", peer->name);
     return -1;
 }
 
@@ -427,7 +428,7 @@ static int conn_attempt(struct db *db, const struct db_params *p, int tls, struc
     SCOPED(xfree) char *why = client_tls(db->my, p, tls, &peer);
     if (why) {
         err_set(e, ERR_SYSTEM, 0, "cannot connect: %s", why);
-        err_hint(e, "the server's socket needs none of this: [mysql] socket");
+        err_hint(e, "or use the server's socket, which needs no TLS: [mysql] socket");
         return -1;
     }
     mysql_set_local_infile_handler(db->my, feed_open, feed_read, feed_close, feed_error, db);
@@ -448,8 +449,8 @@ static int conn_attempt(struct db *db, const struct db_params *p, int tls, struc
     const char *text = mysql_error(db->my);
     if (num == 2007 || (num == 2013 && text_starts(text, "Can't connect")) ||
         strstr(text, "'mysql_old_password'"))
-        err_hint(e, "what answers there is no MySQL or MariaDB, or its X protocol (port 33060): "
-                    "check [mysql] socket, or host and port");
+        err_hint(e, "the answer is not from MySQL or MariaDB, or it is from its X protocol (port "
+                    "33060): check [mysql] socket, or host and port");
     return -1;
 }
 
@@ -496,9 +497,9 @@ void db_close(struct db *db)
 int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *e)
 {
     unsigned long n = mysql_stmt_param_count(stmt);
-    return n == places ? 0
-                       : db_invalid(db, e, "a statement with %lu places for values instead of %zu",
-                                    n, places);
+    return n == places
+               ? 0
+               : db_invalid(db, e, "a statement with %lu parameters instead of %zu", n, places);
 }
 
 /* Discards the rows of a statement. Some statements, such as OPTIMIZE, return a few. */

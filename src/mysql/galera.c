@@ -37,15 +37,16 @@ int galera_own_node(struct db *db, struct err *e)
     int num = e->num;
     if (num == GALERA_NOT_PRIMARY) {
         err_set(e, ERR_REFUSED, num,
-                "node %s is not in the primary component of its Galera cluster: whether its "
-                "tables are current is not known",
+                "node %s is not in the primary component of its Galera cluster: its tables may be "
+                "outdated",
                 db->node);
         err_hint(e, GALERA_PRIMARY_HINT);
     } else if (e->cls == ERR_DENIED) {
-        err_set(e, ERR_REFUSED, num,
-                "node %s of a Galera cluster would carry this out on all nodes, whose MEMORY rows "
-                "would be gone; to keep it to this node takes the privilege %s (wsrep_on)",
-                db->node, server_privilege(db_version(db), MAY_LEAVE_CLUSTER));
+        err_set(
+            e, ERR_REFUSED, num,
+            "node %s of a Galera cluster would execute this on all nodes and empty their MEMORY "
+            "tables; to limit it to this node, the account needs the privilege %s (wsrep_on)",
+            db->node, server_privilege(db_version(db), MAY_LEAVE_CLUSTER));
         db_hint_server(db, (const int[]){MAY_LEAVE_CLUSTER, -1}, e);
     }
     db->node[0] = '\0';

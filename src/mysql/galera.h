@@ -27,7 +27,7 @@ int galera_clean_reads(struct db *db, struct err *e);
 #define GALERA_PRIMARY_HINT                                                                        \
     "SHOW STATUS LIKE 'wsrep_cluster_status' says what this node thinks; it answers again when "   \
     "it "                                                                                          \
-    "is back in the cluster's primary component. Where all nodes are down, start the one that "    \
+    "is back in the cluster's primary component. If all nodes are down, start the one that "       \
     "was "                                                                                         \
     "last (safe_to_bootstrap: 1 in grastate.dat) with galera_new_cluster"
 

@@ -28,7 +28,7 @@ int db_lock_ask(struct db *db, const char *sql, const char *const *args, unsigne
 {
     SCOPED(xfree) char *v = db_one_with(db, sql, args, e);
     if (!v)
-        return e && e->cls == ERR_NONE ? err_set(e, ERR_QUERY, 0, "GET_LOCK gave no answer") : -1;
+        return e && e->cls == ERR_NONE ? err_set(e, ERR_QUERY, 0, "GET_LOCK returned NULL") : -1;
     *holder = strtoul(v, NULL, 10);
     return *holder == 0;
 }
@@ -83,7 +83,7 @@ int db_lease_take(struct db *db, const char *schema, int64_t patience, struct er
         return got < 0 ? -1 : 0;
     err_set(e, ERR_BUSY, 0,
             "another session of the server (connection %lu) is restoring this world", holder);
-    return err_hint(e, "wait for it, or KILL %lu in the server when it is stuck", holder);
+    return err_hint(e, "wait for it, or in the server, if it is stuck: KILL %lu", holder);
 }
 
 int db_lease_slot(struct db *db, const char *schema, unsigned slot, const struct db *lease,

@@ -30,8 +30,8 @@
 #define DB_ONLY(name) "0=" DB_ONLY_0(name)
 #define DB_IS_VIEW 1176
 #define DB_VIEW_HINT                                                                               \
-    "a view stands in the place of this table: SHOW CREATE VIEW says whose; DROP VIEW it, then "   \
-    "worldkeeper --check says what is missing"
+    "this name belongs to a view: SHOW CREATE VIEW shows its owner; use DROP VIEW, then "          \
+    "worldkeeper --check shows what is missing"
 
 /* Fails if one of the tables that this session has locked, `name` (not quoted), is a view. */
 int db_only_locked(struct db *db, const char *name, struct err *e);

@@ -22,18 +22,16 @@ void db_packet_hint(struct err *e, uint64_t bytes)
                  "gone with the next restart",
                  value, value >> 20);
     else
-        err_hint(e,
-                 "no server takes a statement of more than 1 GiB: shorten that row, or leave the "
-                 "table out ([dump] engines = memory)");
+        err_hint(e, "servers accept statements up to 1 GiB: shorten that row, or do not dump the "
+                    "table ([dump] engines = memory)");
 }
 
 int db_packet_too_long(struct err *e, const char *what, const char *table, uint64_t bytes,
                        uint64_t max)
 {
     err_set(e, ERR_QUERY, 0,
-            "%s%s%s takes %" PRIu64
-            " bytes on its way to the server, max_allowed_packet is %" PRIu64,
-            what, table ? " of table " : "", table ? table : "", bytes, max);
+            "%s%s%s takes %" PRIu64 " bytes in a packet, but max_allowed_packet is %" PRIu64, what,
+            table ? " of table " : "", table ? table : "", bytes, max);
     db_packet_hint(e, bytes);
     return -1;
 }

@@ -132,8 +132,8 @@ char *peer_authorities(struct peer *p, const char *ca)
     p->file = access(file, R_OK) == 0 ? file : NULL;
     p->dir = access(dir, R_OK | X_OK) == 0 ? dir : NULL;
     return p->file || p->dir ? NULL
-                             : xasprintf("the system trusts no authorities (neither %s nor %s is "
-                                         "there): install ca-certificates",
+                             : xasprintf("the system has no certificate authorities (neither %s "
+                                         "nor %s exists): install ca-certificates",
                                          file, dir);
 }
 

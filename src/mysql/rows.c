@@ -86,7 +86,7 @@ int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_t
         for (unsigned i = 0; i < n && rc == 1; i++) {
             room += 2 * lengths[i] + DB_VALUE_ROOM;
             if (row[i] && !db_value_is(fields[i].encoding, row[i], lengths[i]))
-                rc = db_invalid(db, e, "column %u of a row is no value of its type", i + 1);
+                rc = db_invalid(db, e, "column %u of a row is not a value of its type", i + 1);
         }
         if (rc < 0)
             break;

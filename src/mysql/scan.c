@@ -103,12 +103,12 @@ enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_fact
                              const char **why)
 {
     static const char *const reasons[] = {
-        [DB_SCAN_VERSIONED] = "it is system versioned, and a scan would bring its history",
+        [DB_SCAN_VERSIONED] = "it is system-versioned, and a scan would include its history",
         [DB_SCAN_PARTITIONED] =
             "it is partitioned, and rows may move from one partition to another",
-        [DB_SCAN_INVISIBLE] = "it has an INVISIBLE column, which a scan does not bring"};
+        [DB_SCAN_INVISIBLE] = "it has an INVISIBLE column, which a scan does not return"};
     bool versioned = false;
-    *why = !t->memory ? "it is no MEMORY table" : f->mariadb ? NULL : "only MariaDB has HANDLER";
+    *why = !t->memory ? "it is not a MEMORY table" : f->mariadb ? NULL : "only MariaDB has HANDLER";
     for (size_t i = 0; i < f->count; i++) {
         const struct db_scan_fact *x = &f->list[i];
         if (strcmp(x->table, t->name) != 0)
@@ -147,7 +147,7 @@ static int scan_failed(const struct db_table *t, struct err *e)
     for (size_t i = 0; e && i < sizeof numbers / sizeof *numbers; i++)
         yes |= e->num == numbers[i];
     if (yes)
-        err_set(e, ERR_CHANGED, e->num, "table %s was changed while it was read", t->name);
+        err_set(e, ERR_CHANGED, e->num, "table %s was altered while it was read", t->name);
     else
         err_step(e, "scanning table %s", t->name);
     return -1;

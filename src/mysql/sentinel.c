@@ -32,14 +32,13 @@ static void explain_missing(const char *schema, const char *table, struct err *e
     SCOPED(buf_free) struct buf name = {0};
     sql_ident2(&name, schema, table);
     if (e->num == DB_IS_VIEW) {
-        err_set(e, ERR_REFUSED, DB_IS_VIEW, "%s is a view, not the sentinel's table", name.p);
+        err_set(e, ERR_REFUSED, DB_IS_VIEW, "%s is a view, not the sentinel table", name.p);
         err_hint(e,
                  "SHOW CREATE VIEW %s says whose; after DROP VIEW %s, worldkeeper --restore, or "
                  "worldkeeper --init --force where the world is as it should be",
                  name.p, name.p);
     } else if (db_table_missing(e)) {
-        err_hint(e, "worldkeeper --init makes the sentinel of a new world; worldkeeper --restore "
-                    "brings back a lost one");
+        err_hint(e, "for a new world: worldkeeper --init; for a lost world: worldkeeper --restore");
     }
 }
 
@@ -143,7 +142,7 @@ int db_nonce(char out[33], struct err *e)
 {
     unsigned char raw[16];
     if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
-        return err_sys(e, errno, "no random bytes for the nonce");
+        return err_sys(e, errno, "cannot get random bytes for the nonce");
     text_hex(raw, sizeof raw, out);
     return 0;
 }

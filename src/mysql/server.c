@@ -175,7 +175,7 @@ char *db_schema_name(struct db *db, const char *schema, struct err *e)
         db_one_with(db, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
                     DB_ARGS(schema), e);
     if (!name && e->cls == ERR_NONE)
-        err_set(e, ERR_REFUSED, 0, "schema %s is not there", schema);
+        err_set(e, ERR_REFUSED, 0, "schema %s does not exist", schema);
     return name;
 }
 

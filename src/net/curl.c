@@ -60,7 +60,7 @@ const struct curl_api *curl_api(struct err *e)
     }
     if (api.global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free, curl_grow, strdup, calloc) !=
         CURLE_OK) {
-        err_set(e, ERR_SYSTEM, 0, "libcurl cannot be initialised");
+        err_set(e, ERR_SYSTEM, 0, "cannot initialize libcurl");
         return NULL;
     }
     loaded = 1;

@@ -44,7 +44,7 @@ static int url_parts(struct curl_request *w, const struct curl_target *t, struct
     bool login = false;
     CURLU *u = w->api->url();
     if (!u)
-        return err_set(e, ERR_SYSTEM, 0, "libcurl cannot make a URL");
+        return err_set(e, ERR_SYSTEM, 0, "libcurl cannot create a URL");
     bool parsed = w->api->url_set(u, CURLUPART_URL, t->url, 0) == CURLUE_OK;
     char *scheme = parsed ? url_part(w, u, CURLUPART_SCHEME) : NULL,
          *host = url_part(w, u, CURLUPART_HOST), *port = url_part(w, u, CURLUPART_PORT);
@@ -67,10 +67,10 @@ static int url_parts(struct curl_request *w, const struct curl_target *t, struct
     } else if (!t->insecure && config_plain_to_others(t->url, "http")) {
         err_set(e, ERR_CONFIG, 0,
                 "%s: http:// to another host, which anybody on the network path can read", t->key);
-        err_hint(e, "write https://, or insecure = yes into the section");
+        err_hint(e, "use https://, or set insecure = yes in the section");
     } else if (t->no_login && login) {
         err_set(e, ERR_CONFIG, 0, "%s: it must not contain a login", t->key);
-        err_hint(e, "write user and password_file");
+        err_hint(e, "use user and password_file");
     } else {
         rc = 0;
     }
@@ -109,7 +109,7 @@ int curl_request_open(struct curl_request *w, const struct curl_target *t, struc
     else
         w->h = w->api->easy_init();
     if (!w->h)
-        return err_set(e, ERR_SYSTEM, 0, "libcurl cannot make a handle");
+        return err_set(e, ERR_SYSTEM, 0, "libcurl cannot create a handle");
     CURL_SET(w, CURLOPT_URL, t->url);
     CURL_SET(w, CURLOPT_PROTOCOLS_STR, t->protocols);
     CURL_SET(w, CURLOPT_ERRORBUFFER, w->why);
@@ -217,10 +217,11 @@ static const struct {
     {CURLE_OPERATION_TIMEDOUT, ERR_STALLED, NULL},
     {CURLE_LOGIN_DENIED, ERR_DENIED, "check the user and the password file"},
     {CURLE_PEER_FAILED_VERIFICATION, ERR_REFUSED,
-     "if the server has a certificate of your own authority, name its file in tls_ca"},
+     "if the server's certificate is signed by a private authority, name the authority's file in "
+     "tls_ca"},
     {CURLE_SSL_CACERT_BADFILE, ERR_CONFIG, "check the file named in tls_ca"},
     {CURLE_USE_SSL_FAILED, ERR_REFUSED,
-     "the server does not offer STARTTLS (or somebody between hides it)"},
+     "the server does not offer STARTTLS (or an attacker on the network hides it)"},
     {CURLE_UNKNOWN_OPTION, ERR_SYSTEM, "libcurl is too old: 7.85 or newer is needed"},
 };
 

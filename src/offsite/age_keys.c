@@ -63,7 +63,7 @@ static const char *read_bech32(const char *text, size_t len, const char *prefix,
     for (size_t i = at; i < len; i++) {
         const char *s = strchr(symbols, tolower((unsigned char)text[i]));
         if (!s || !*s)
-            return "it has a character that such a key cannot have";
+            return "it has a character that is not allowed in such a key";
         c = polymod_step(c, (unsigned)(s - symbols));
         if (i >= at + SYMBOLS)
             continue;
@@ -73,7 +73,7 @@ static const char *read_bech32(const char *text, size_t len, const char *prefix,
     }
     if (c != 1)
         return "its checksum is wrong: a character was mistyped or lost";
-    return bits & 15 ? "it does not end in 32 bytes" : NULL;
+    return bits & 15 ? "it does not contain 32 bytes" : NULL;
 }
 
 static bool has_prefix(const char *text, size_t len, const char *prefix)
@@ -99,9 +99,8 @@ static int add_recipient(const char *text, size_t len, struct age_keys *out, str
     SCOPED(xfree) char *copy = xstrndup(text, len);
     if (strncasecmp(copy, IDENTITY, strlen(IDENTITY)) == 0) {
         err_set(e, ERR_CONFIG, 0, "a secret key is given as recipient");
-        return err_hint(
-            e, "the recipient is its public key: age-keygen -y FILE prints it; take the secret "
-               "key for known to others");
+        return err_hint(e, "use its public key, which age-keygen -y FILE prints; replace this "
+                           "secret key, because others may have read it in the config");
     }
     text_clean(&shown, copy, 80);
     const char *wrong = has_prefix(copy, len, RECIPIENT)
@@ -111,7 +110,7 @@ static int add_recipient(const char *text, size_t len, struct age_keys *out, str
         return add_key(out, key, e);
     err_set(e, ERR_CONFIG, 0, "recipient '%s': %s", shown.p ? shown.p : "", wrong);
     return err_hint(
-        e, "allowed: X25519 recipients, age1 and 58 more characters, as age-keygen prints");
+        e, "allowed: X25519 recipients (age1 and 58 more characters, as age-keygen prints)");
 }
 
 int age_recipients(const char *text, struct age_keys *out, struct err *e)
@@ -172,9 +171,8 @@ static int add_identity(const char *line, size_t len, struct age_keys *out, stru
                             : "it does not begin with AGE-SECRET-KEY-1";
     int rc = wrong ? err_set(e, ERR_CONFIG, 0, "no identity: %s", wrong) : add_key(out, key, e);
     if (wrong)
-        err_hint(
-            e,
-            "allowed: what age-keygen writes; keys with a passphrase and those of plugins are not");
+        err_hint(e, "allowed: files that age-keygen writes; keys with a passphrase and keys of "
+                    "plugins are not supported");
     OPENSSL_cleanse(key, sizeof key);
     return rc;
 }

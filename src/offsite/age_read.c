@@ -23,7 +23,7 @@ struct age_reader {
 
 static int age_read_damaged(struct err *e, const char *what)
 {
-    return err_set(e, ERR_DAMAGED, 0, "not a sound age file: %s", what);
+    return err_set(e, ERR_DAMAGED, 0, "not a valid age file: %s", what);
 }
 
 struct age_reader *age_read_open(const struct age_keys *identities, age_sink_fn *sink, void *arg)
@@ -93,11 +93,11 @@ static int read_stanza(struct age_reader *r, const char *line, size_t len, size_
     size_t body_len;
     const char *text = stanza_body(&r->header, at, &body_len);
     if (!text)
-        return age_read_damaged(e, "a recipient's part has no end");
+        return age_read_damaged(e, "a recipient stanza is not terminated");
     if (len < front || memcmp(line, AGE_STANZA, front) != 0)
         return 0; /* a stanza type that is not supported */
     if (!age_unbase64(line + front, len - front, share) || !age_unbase64(text, body_len, body))
-        return age_read_damaged(e, "an X25519 recipient's part is malformed");
+        return age_read_damaged(e, "an X25519 recipient stanza is malformed");
     *opened = *opened || age_read_unwrap(r, share, body);
     return 0;
 }
@@ -132,15 +132,14 @@ static int read_header(struct age_reader *r, struct err *e)
             continue;
         }
         if (len < 3 || memcmp(line, AGE_MAC, 3) != 0 || at != r->header.len)
-            return age_read_damaged(e, "its header has a line that is none of a header's");
+            return age_read_damaged(e, "its header has an invalid line");
         if (!opened) {
-            err_set(e, ERR_CONFIG, 0, "it is encrypted for none of the keys of identity_file");
-            return err_hint(
-                e, "age-keygen -y FILE prints the recipients that an identity file stands for");
+            err_set(e, ERR_CONFIG, 0, "it is not encrypted for any key in identity_file");
+            return err_hint(e, "to list the recipients of an identity file: age-keygen -y FILE");
         }
         return check_mac(r, line, len, e);
     }
-    return age_read_damaged(e, "its header has no end");
+    return age_read_damaged(e, "its header is not terminated");
 }
 
 /* Reads the bytes that belong to the header, line by line; the last line begins with "---". */
@@ -204,7 +203,7 @@ static int open_chunk(struct age_reader *r, bool last, struct err *e)
     r->filled = 0;
     age_chunk_nonce(r->number, last, nonce);
     if (!age_unseal(r->key, nonce, r->sealed, n, r->plain))
-        return age_read_damaged(e, last ? "it was cut off or changed" : "it was changed");
+        return age_read_damaged(e, last ? "it is truncated or was changed" : "it was changed");
     if (last && n == AGE_TAG && r->number > 0)
         return age_read_damaged(e, "its last chunk is empty");
     r->number++;

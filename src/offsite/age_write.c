@@ -87,7 +87,7 @@ struct age_writer *age_write_open(const struct age_keys *recipients, age_sink_fn
                                   struct err *e)
 {
     if (recipients->count == 0) {
-        err_set(e, ERR_CONFIG, 0, "there is no recipient to encrypt for");
+        err_set(e, ERR_CONFIG, 0, "no recipient is configured");
         return NULL;
     }
     struct age_writer *w = xcalloc(1, sizeof *w);

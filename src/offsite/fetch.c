@@ -49,8 +49,8 @@ int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct prog
     f->t.look = fetch_look;
     f->t.look_arg = f;
     if (!cfg->offsite.url) {
-        err_set(e, ERR_CONFIG, 0, "%s has no [offsite]", cfg->path);
-        return err_hint(e, "[offsite] url names the store");
+        err_set(e, ERR_CONFIG, 0, "%s has no [offsite] section", cfg->path);
+        return err_hint(e, "set [offsite] url to the URL of the store");
     }
     if (cfg->offsite.identity_file &&
         age_identities_file(cfg->offsite.identity_file, &f->t.identities, e) < 0)
@@ -140,7 +140,7 @@ int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e)
 
 static int not_as_told(const struct manifest *m, const char *what, struct err *e)
 {
-    return err_set(e, ERR_DAMAGED, 0, "%s in the store is not what its manifest says: %s",
+    return err_set(e, ERR_DAMAGED, 0, "%s in the store does not match its manifest: %s",
                    m->copy.file, what);
 }
 
@@ -169,11 +169,11 @@ static int fetch_read_through(struct fetch *f, const struct manifest *m, int fd,
     enum remote_result got = transfer_get(&f->t, name, decrypt && is_sealed(m->copy.file),
                                           m->copy.size, fd, &is, &plain, e);
     if (got == REMOTE_MISSING)
-        return not_as_told(m, "it is not there", e);
+        return not_as_told(m, "it does not exist", e);
     if (got != REMOTE_OK)
         return -1;
     if (is.size != m->copy.size || strcmp(is.sha256, m->copy.sha256) != 0)
-        return not_as_told(m, "other bytes lie there", e);
+        return not_as_told(m, "its contents differ", e);
     bool same = plain.size == m->file_size && strcmp(plain.sha256, m->sha256) == 0;
     return !decrypt || same ? 0 : not_as_told(m, "it is another file", e);
 }
@@ -200,7 +200,7 @@ int fetch_need_identity(const struct fetch *f, const char *file, struct err *e)
     err_set(e, ERR_CONFIG, 0,
             "%s is encrypted, and [offsite] identity_file names no key to read it", file);
     return err_hint(e, "put the identity file of one of its recipients where only worldkeeper can "
-                       "read it, and name it there");
+                       "read it, and name the file there");
 }
 
 int fetch_verify(struct fetch *f, const struct manifest *m, struct err *e)
@@ -224,12 +224,11 @@ int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
     uint64_t room = number_product(s.f_bavail, s.f_frsize);
     if (bytes == 0 || room >= number_sum(bytes, SPARE_BYTES))
         return 0;
-    err_set(
-        e, ERR_NOSPACE, ENOSPC,
-        "%s are to be fetched into %s, and %s have to stay free there for what the restore itself "
-        "writes; there is room for %s",
-        text_size(bytes, need), dir, text_size(SPARE_BYTES, spare), text_size(room, is));
-    return err_hint(e, "make room there, or name a directory on a larger disk in the config");
+    err_set(e, ERR_NOSPACE, ENOSPC,
+            "cannot fetch %s into %s: %s must stay free there for what the restore writes, and "
+            "only %s are left for the download",
+            text_size(bytes, need), dir, text_size(SPARE_BYTES, spare), text_size(room, is));
+    return err_hint(e, "make room on that file system, or configure a directory on a larger disk");
 }
 
 /* ---- segments ---- */
@@ -255,7 +254,7 @@ static int fetch_read_part(struct fetch *f, const struct copy_part *p, int fd, s
     if (got != REMOTE_MISSING && why->cls != ERR_DAMAGED)
         return err_pass(e, why);
     if (ftruncate(fd, (off_t)p->from) < 0 || lseek(fd, (off_t)p->from, SEEK_SET) < 0)
-        return err_sys(e, errno, "cannot cut a journal segment");
+        return err_sys(e, errno, "cannot truncate a journal segment");
     return 0;
 }
 
@@ -275,8 +274,9 @@ static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct
     if (is == 0)
         is = fetch_read_part(f, p, fd, &why, e);
     if (is == 0)
-        fetch_pass(f, &why,
-                   "a part of the journal in the store is damaged; what is before it is used");
+        fetch_pass(
+            f, &why,
+            "a part of the journal in the store is damaged; only the journal before it is used");
     return is;
 }
 
@@ -316,14 +316,14 @@ static int fetch_is_here(int dirfd, const char *file, const struct copy_part *of
     struct segment_sum sum;
     struct stat st;
     if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : err_sys(e, errno, "cannot look at %s", file);
+        return errno == ENOENT ? 0 : err_sys(e, errno, "cannot examine %s", file);
     if (segment_peek(dirfd, file, &head, &sum, e) < 0)
         return fetch_unread(e);
     if (head.made.ms == of->made)
         return 1;
     err_set(e, ERR_REFUSED, FETCH_OTHER_SEGMENT,
-            "journal segment %s is here already, and differs from the one in the store", file);
-    return err_hint(e, "it belongs to a world that was started from scratch here: move the "
+            "this machine's journal segment %s differs from the one in the store", file);
+    return err_hint(e, "it belongs to a world that was initialized again on this machine: move the "
                        "journal's directory away");
 }
 
@@ -336,7 +336,7 @@ static int fetch_settle(const struct copies *c, size_t first, int dirfd, const c
     const struct copy_part *of = &c->parts[first];
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return err_sys(e, errno, "cannot look at %s", file);
+        return err_sys(e, errno, "cannot examine %s", file);
     *size = (uint64_t)st.st_size;
     for (size_t i = first; i < c->part_count && copy_part_is_of(&c->parts[i], of->number, of->made);
          i++)
@@ -440,10 +440,9 @@ static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e
         return 0;
     if (why.cls != ERR_DAMAGED)
         return err_pass(e, &why);
-    fetch_pass(
-        f, &why,
-        "the journal here is used as far as it is good; if its directory is moved away, what the "
-        "store has of it is fetched");
+    fetch_pass(f, &why,
+               "the intact part of this machine's journal is used; to fetch the store's journal "
+               "instead, move the journal's directory away");
     return 0;
 }
 
@@ -494,7 +493,7 @@ static int check_all_room(struct fetch *f, const struct manifest *m, struct err 
     if (dirfd < 0)
         return -1;
     if (fstat(f->dirfd, &dump) < 0 || fstat(dirfd, &there) < 0)
-        return err_sys(e, errno, "cannot look at the dump directory");
+        return err_sys(e, errno, "cannot examine the dump directory");
     uint64_t after = segments_after(f, m, dirfd, spare);
     if (dump.st_dev == there.st_dev)
         return fetch_check_room(f->dirfd, f->cfg->dump_dir, number_sum(m->file_size, after), e);

@@ -48,9 +48,9 @@ static void manifests_parse(const struct buf *text, const char *world, struct co
         return;
     unsigned attempt = named_file(world, d, m->copy.file);
     if (strcmp(m->world, world) != 0)
-        err_set(why, ERR_DAMAGED, 0, "it is of world %s", m->world);
+        err_set(why, ERR_DAMAGED, 0, "it belongs to world %s", m->world);
     else if (m->signature == SIGNATURE_MISSING || m->signature == SIGNATURE_WRONG)
-        err_set(why, ERR_DAMAGED, 0, "its manifest in the store has no HMAC by our key");
+        err_set(why, ERR_DAMAGED, 0, "its manifest in the store has no HMAC of our key");
     else if (!attempt)
         err_set(why, ERR_DAMAGED, 0, "its file is not in the store");
     else

@@ -29,7 +29,7 @@ static enum remote_result bad_name(const char *name, struct err *e)
 {
     SCOPED(buf_free) struct buf shown = {0};
     text_clean(&shown, name, 100);
-    err_set(e, ERR_USAGE, 0, "'%s' is no name in a store", shown.p);
+    err_set(e, ERR_USAGE, 0, "'%s' is not a valid name in a store", shown.p);
     return REMOTE_REFUSED;
 }
 

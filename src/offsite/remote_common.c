@@ -98,7 +98,7 @@ enum remote_result remote_came(const struct remote_source *from, const char *nam
     if (from->size < 0 || from->size == bytes)
         return REMOTE_OK;
     err_set(e, ERR_CHANGED, 0,
-            "%s: %" PRId64 " bytes came to be stored, %" PRId64 " were announced", name, bytes,
+            "%s: %" PRId64 " bytes were sent instead of the announced %" PRId64 "", name, bytes,
             from->size);
     return REMOTE_REFUSED;
 }
@@ -117,7 +117,7 @@ int remote_listing_grows(struct remote_listing *l, size_t len, struct err *e)
 {
     l->bytes += len;
     return l->bytes > ((uint64_t)l->count + 10000) * 4096
-               ? err_set(e, ERR_REFUSED, 0, "%s: its list has no end", l->r->shown.p)
+               ? err_set(e, ERR_REFUSED, 0, "%s: its listing does not end", l->r->shown.p)
                : 0;
 }
 

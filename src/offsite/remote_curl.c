@@ -228,11 +228,11 @@ static void certificate_hint(const struct remote_request *t, struct err *e)
     if (strstr(said, "expired") || strstr(said, "not yet valid"))
         err_hint(e, "the server needs a new certificate, if this machine's clock is right");
     else if (strstr(said, "subject name"))
-        err_hint(e, "name the host in [offsite] %s as the server's certificate does",
+        err_hint(e, "in [offsite] %s, name the host as in the server's certificate",
                  t->r->cfg->endpoint ? "endpoint" : "url");
     else
-        err_hint(e, "if the server has a certificate of your own authority, name that authority's "
-                    "file in tls_ca");
+        err_hint(e, "if the server's certificate is signed by a private authority, name the "
+                    "authority's file in tls_ca");
 }
 
 /* libcurl has one error for a certificate and a host key, and its text about a host key says
@@ -246,7 +246,8 @@ static enum remote_result peer_failed(const struct remote_request *t, struct err
     }
     err_set(e, ERR_REFUSED, 60, "%s: its host key is not the one in %s, or is missing there",
             t->r->request.host, hosts);
-    remote_hint_host_key(e, t->r, "ask its admin whether it is the right one before you add it");
+    remote_hint_host_key(e, t->r,
+                         "before you add it, ask the server's admin whether it is correct");
     return REMOTE_REFUSED;
 }
 
@@ -270,7 +271,8 @@ enum remote_result remote_request_failed(struct remote_request *t, CURLcode rc, 
     if (rc == CURLE_PEER_FAILED_VERIFICATION)
         is = peer_failed(t, e);
     if (t->r->url.kind == STORE_SFTP && e && strstr(e->text, "exchange encryption keys"))
-        err_hint(e, "if this stays: does the server have the key that is in known_hosts?");
+        err_hint(
+            e, "if this happens again, compare the server's host key with the one in known_hosts");
     err_step(e, "cannot %s %s", t->what, t->name);
     return is;
 }
@@ -296,18 +298,18 @@ static const struct {
     enum err_class cls;
     const char *words;
 } statuses[] = {
-    {401, REMOTE_DENIED, ERR_DENIED, "the login is refused"},
+    {401, REMOTE_DENIED, ERR_DENIED, "the login was refused"},
     {403, REMOTE_DENIED, ERR_DENIED, "forbidden"},
     {404, REMOTE_MISSING, ERR_SYSTEM, "not found"},
     {410, REMOTE_MISSING, ERR_SYSTEM, "gone"},
-    {408, REMOTE_LATER, ERR_UNREACHABLE, "it waited too long"},
+    {408, REMOTE_LATER, ERR_UNREACHABLE, "the request timed out"},
     {409, REMOTE_LATER, ERR_UNREACHABLE, "conflict"},
     {412, REMOTE_EXISTS, ERR_REFUSED, "the name is taken"},
-    {413, REMOTE_REFUSED, ERR_REFUSED, "too large for it"},
+    {413, REMOTE_REFUSED, ERR_REFUSED, "too large for the server"},
     {423, REMOTE_LATER, ERR_UNREACHABLE, "locked"},
     {425, REMOTE_LATER, ERR_UNREACHABLE, "not now"},
     {429, REMOTE_LATER, ERR_UNREACHABLE, "too many requests"},
-    {507, REMOTE_FULL, ERR_NOSPACE, "no room is left"},
+    {507, REMOTE_FULL, ERR_NOSPACE, "no space left"},
 };
 
 /* A status of 500 or more is a temporary problem of the server. Any other status is an answer,
@@ -339,7 +341,7 @@ static enum remote_result judge_status(struct remote_request *t, http_detail *de
         wait > 0)
         t->r->pause = wait > REMOTE_PAUSE_MAX / 1000 ? REMOTE_PAUSE_MAX : (int64_t)wait * 1000;
     SCOPED(buf_free) struct buf shown = {0};
-    text_clean(&shown, curl_request_leaks(w, text.p) ? "an answer that repeats a secret" : text.p,
+    text_clean(&shown, curl_request_leaks(w, text.p) ? "an answer that contains a secret" : text.p,
                300);
     err_set(e, cls, (int)t->status, "cannot %s %s: %s: %s", t->what, t->name, w->host, shown.p);
     if (t->hint[0])

@@ -69,7 +69,7 @@ static enum remote_result check_mounted(const char *path, struct err *e)
     SCOPED(xfree) char *there = wanted ? mount_of("/proc/self/mounts", path) : NULL;
     if (!wanted || (there && strlen(there) >= strlen(wanted)))
         return REMOTE_OK;
-    err_set(e, ERR_UNREACHABLE, 0, "%s is not mounted, and %s is below it", wanted, path);
+    err_set(e, ERR_UNREACHABLE, 0, "%s is not mounted, but %s is below it", wanted, path);
     file_hint(e, "mount", wanted);
     return REMOTE_LATER;
 }
@@ -80,7 +80,7 @@ static enum remote_result dir_open(struct remote *r, struct err *e)
     struct err why = {0};
     r->dirfd = file_dir(path, 0, 0, &why); /* also triggers an automount */
     if (r->dirfd < 0 && why.num == ENOENT)
-        err_hint(&why, "it is never made from here: mount it, or make it");
+        err_hint(&why, "worldkeeper does not create it: mount it, or create it");
     if (r->dirfd < 0) {
         err_pass(e, &why);
         return why.num == EACCES ? REMOTE_DENIED : REMOTE_REFUSED;
@@ -186,7 +186,7 @@ static enum remote_result remote_dir_open_file(const struct remote *r, const cha
         return remote_dir_failed(errno, e, "open", name);
     if (S_ISREG(st->st_mode))
         return REMOTE_OK;
-    err_set(e, ERR_REFUSED, 0, "%s is no file", name);
+    err_set(e, ERR_REFUSED, 0, "%s is not a file", name);
     return REMOTE_REFUSED;
 }
 

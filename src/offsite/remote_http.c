@@ -231,7 +231,7 @@ static enum remote_result http_list(struct remote *r, const char *dir, const str
                 r->shown.p, t.status);
         got = REMOTE_REFUSED;
     } else if (got == REMOTE_OK && !l.whole) {
-        err_set(e, ERR_UNREACHABLE, 0, "cannot list %s: the list is cut off", r->shown.p);
+        err_set(e, ERR_UNREACHABLE, 0, "cannot list %s: the listing is truncated", r->shown.p);
         got = REMOTE_LATER;
     }
     remote_request_end(&t);

@@ -34,7 +34,7 @@ static int sample_write(void *arg, const void *data, size_t len, struct err *e)
 {
     struct sample *s = arg;
     if (len > BYTES - s->at)
-        return err_set(e, ERR_DAMAGED, 0, "more bytes came back than were stored");
+        return err_set(e, ERR_DAMAGED, 0, "more bytes were read back than were stored");
     memcpy(s->bytes + s->at, data, len);
     s->at += len;
     return 0;
@@ -65,7 +65,8 @@ static enum remote_result remote_prove_read_back(struct proving *v, struct err *
         remote_get(v->r, v->name, 0, &(struct remote_sink){sample_write, &back}, e);
     if (got != REMOTE_OK || (back.at == BYTES && memcmp(back.bytes, v->stored.bytes, BYTES) == 0))
         return got;
-    err_set(e, ERR_DAMAGED, 0, "%s: other bytes came back than were stored", v->r->shown.p);
+    err_set(e, ERR_DAMAGED, 0, "%s: the bytes read back differ from what was stored",
+            v->r->shown.p);
     return REMOTE_REFUSED;
 }
 
@@ -83,7 +84,7 @@ static enum remote_result remote_prove_list(struct proving *v, const char *dir, 
         remote_list(v->r, dir, &(struct remote_list){remote_prove_listed, v}, e);
     if (got != REMOTE_OK || v->listed)
         return got;
-    err_set(e, ERR_DAMAGED, 0, "%s: what was stored is not in its list", v->r->shown.p);
+    err_set(e, ERR_DAMAGED, 0, "%s: its listing lacks the stored file", v->r->shown.p);
     return REMOTE_REFUSED;
 }
 
@@ -171,13 +172,14 @@ static enum remote_result take_away(struct proving *v, struct err *e)
         return REMOTE_OK;
     }
     if (got == REMOTE_DENIED)
-        err_hint(e, "let this login delete, or let the store do it: delete = never");
+        err_hint(
+            e, "allow this login to delete files, or leave deletion to the store: delete = never");
     if (got != REMOTE_OK)
         return got;
     got = remote_size(v->r, v->name, &size, e);
     err_clear(got == REMOTE_MISSING ? e : NULL);
     if (got == REMOTE_OK)
-        err_set(e, ERR_DAMAGED, 0, "%s: what was deleted is still there", v->r->shown.p);
+        err_set(e, ERR_DAMAGED, 0, "%s: a deleted file still exists", v->r->shown.p);
     return got == REMOTE_MISSING ? REMOTE_OK : got == REMOTE_OK ? REMOTE_REFUSED : got;
 }
 
@@ -205,7 +207,7 @@ static char *sample_name(struct proving *v, const char *dir, struct err *e)
         return xasprintf("%scheck-%.4s%.2s", dir, now, now + 5);
     }
     if (RAND_bytes(random, sizeof random) != 1 || RAND_bytes(v->stored.bytes, BYTES) != 1) {
-        err_set(e, ERR_SYSTEM, 0, "no random numbers");
+        err_set(e, ERR_SYSTEM, 0, "cannot get random numbers");
         return NULL;
     }
     text_hex(random, sizeof random, hex);

@@ -31,7 +31,7 @@ static enum remote_result remote_s3_s3_open(struct remote *r, struct err *e)
         return REMOTE_REFUSED;
     const curl_version_info_data *v = api->version_info(CURLVERSION_NOW);
     if (v->version_num < VERSION_MIN) {
-        err_set(e, ERR_SYSTEM, 0, "this libcurl (%s) cannot sign for S3", v->version);
+        err_set(e, ERR_SYSTEM, 0, "this libcurl (%s) cannot sign requests for S3", v->version);
         err_hint(e, "install 7.87 or newer");
         return REMOTE_REFUSED;
     }
@@ -187,7 +187,7 @@ static enum remote_result remote_s3_detail(struct remote_request *t, enum remote
     is = judge_code(t, s.code, is);
     if (is == REMOTE_DENIED)
         snprintf(t->hint, sizeof t->hint,
-                 "check access_key_file, and what this key may do in the bucket");
+                 "check access_key_file, and the permissions of this key for the bucket");
     explain_region(t, &s, text);
     if (strcmp(s.code, "RequestTimeTooSkewed") != 0)
         return is;
@@ -673,7 +673,7 @@ static enum remote_result read_page(struct remote *r, struct page *p, const char
     if (got == REMOTE_MISSING)
         got = REMOTE_REFUSED; /* the bucket does not exist */
     if (got == REMOTE_OK && !p->whole) {
-        err_set(e, ERR_UNREACHABLE, 0, "cannot list %s: the list is cut off", r->shown.p);
+        err_set(e, ERR_UNREACHABLE, 0, "cannot list %s: the listing is truncated", r->shown.p);
         got = REMOTE_LATER;
     }
     return got;
@@ -702,7 +702,7 @@ static enum remote_result s3_list(struct remote *r, const char *dir, const struc
         got = read_page(r, &p, query.p, e);
     } while (got == REMOTE_OK && p.more && p.token[0] && ++pages < EMPTY_PAGES + p.l.count / 10);
     if (got == REMOTE_OK && p.more) {
-        err_set(e, ERR_REFUSED, 0, "cannot list %s: its list has no end", r->shown.p);
+        err_set(e, ERR_REFUSED, 0, "cannot list %s: its listing does not end", r->shown.p);
         return REMOTE_REFUSED;
     }
     return got;

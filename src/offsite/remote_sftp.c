@@ -31,7 +31,7 @@ static int check_library(struct remote *r, struct err *e)
     if (sftp && libssh2)
         return 0;
     err_set(e, ERR_SYSTEM, 0, "this libcurl (%s) %s", v->version,
-            sftp ? "speaks SFTP with another library than libssh2" : "does not speak SFTP");
+            sftp ? "uses another library than libssh2 for SFTP" : "does not support SFTP");
     return err_hint(e, "install one with libssh2 (Debian: apt install libcurl4)");
 }
 
@@ -60,7 +60,7 @@ static int open_known_hosts(const struct remote *r, const char *path, struct err
         err_pass(e, &why);
         err_step(e, "[offsite] known_hosts");
         if (why.num == ENOENT)
-            remote_hint_host_key(e, r, "compare it with what its admin says");
+            remote_hint_host_key(e, r, "compare it with the key that its admin gives you");
     }
     file_close(&fd);
     return -1;

@@ -63,7 +63,7 @@ static int hash_end(struct hash *h, struct transfer_stored *out, struct err *e)
     h->md = NULL;
     *out = (struct transfer_stored){.size = h->size};
     if (!done)
-        return err_set(e, ERR_SYSTEM, 0, "libcrypto hashes nothing");
+        return err_set(e, ERR_SYSTEM, 0, "libcrypto cannot compute SHA-256");
     text_hex(md, SHA256_BYTES, out->sha256);
     return 0;
 }
@@ -106,7 +106,7 @@ static ssize_t read_plain(struct sending *s, char *piece, struct err *e)
     if (got < 0)
         return err_sys(e, errno, "cannot read what is to be sent");
     if (got == 0)
-        return err_set(e, ERR_CHANGED, 0, "what is to be sent became shorter");
+        return err_set(e, ERR_CHANGED, 0, "the file became shorter while it was sent");
     s->at += (uint64_t)got;
     return got;
 }
@@ -193,7 +193,7 @@ static enum remote_result offsite_transfer_put(struct sending *s, const char *na
     failed |= hash_end(&s->plain, &read, NULL) < 0;
     memcpy(out->plain_sha256, read.sha256, sizeof read.sha256);
     if (failed && got == REMOTE_OK) {
-        err_set(e, ERR_SYSTEM, 0, "libcrypto hashes nothing");
+        err_set(e, ERR_SYSTEM, 0, "libcrypto cannot compute SHA-256");
         got = REMOTE_STOPPED;
     }
     age_write_free(s->age);
@@ -269,7 +269,7 @@ static enum remote_result offsite_transfer_get(struct receiving *r, const char *
     bool failed = hash_end(&r->stored, is, NULL) < 0;
     failed |= hash_end(&r->plain, plain, NULL) < 0;
     if (failed && got == REMOTE_OK) {
-        err_set(e, ERR_SYSTEM, 0, "libcrypto hashes nothing");
+        err_set(e, ERR_SYSTEM, 0, "libcrypto cannot compute SHA-256");
         return REMOTE_STOPPED;
     }
     if (got == REMOTE_STOPPED)
@@ -287,14 +287,14 @@ enum remote_result transfer_check(const struct transfer *t, const char *name,
     struct transfer_stored there, plain;
     enum remote_result got = offsite_transfer_get(&r, name, &there, &plain, e);
     if (got == REMOTE_MISSING)
-        err_step(e, "%s was accepted by the store, and is not there", name);
+        err_step(e, "the store accepted %s but does not have it", name);
     if (got != REMOTE_OK)
         return got == REMOTE_MISSING ? REMOTE_REFUSED : got;
     if (there.size == is->size && strcmp(there.sha256, is->sha256) == 0)
         return REMOTE_OK;
     err_set(e, ERR_DAMAGED, 0,
-            "the store returns other bytes for %s: %llu with SHA-256 %.12s..., instead of %llu "
-            "with %.12s...",
+            "the store returns different contents for %s: %llu bytes with SHA-256 %.12s... instead "
+            "of %llu with %.12s...",
             name, (unsigned long long)there.size, there.sha256, (unsigned long long)is->size,
             is->sha256);
     return REMOTE_REFUSED;

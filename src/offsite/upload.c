@@ -63,12 +63,11 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
     if (!d->manifest) { /* deleted since it was listed */
         d->bad = false;
     } else if (d->bad) {
-        err_step(&why, "the copy of dump %s in the store cannot be used", d->name);
-        err_hint(
-            &why,
-            "it is never deleted from here: if nobody needs it, delete the files %s/dumps/%s.* "
-            "there",
-            u->cfg->name, d->name);
+        err_step(&why, "the copy of dump %s in the store is not usable", d->name);
+        err_hint(&why,
+                 "worldkeeper never deletes it: if it is not needed, delete the files "
+                 "%s/dumps/%s.* in the store",
+                 u->cfg->name, d->name);
         upload_skip(u, &why);
     }
     return REMOTE_OK;
@@ -98,11 +97,12 @@ static void upload_forbid(struct upload *u, struct copy_dump *d, const char *wha
     d->attempt = 0; /* not a copy of this world */
     d->bad = true;
     err_set(&u->fenced, ERR_REFUSED, 0,
-            "another machine stores this world in %s: dump %s there is %s; nothing is stored or "
-            "deleted there from here",
+            "another machine stores this world in %s: its dump %s is %s; this machine stores and "
+            "deletes nothing there",
             remote_shown(u->t.store), d->name, what);
-    err_hint(&u->fenced, "give this machine another [offsite] url, or stop the other one for good; "
-                         "worldkeeper-offsite(7) says how to go on from what is there");
+    err_hint(&u->fenced,
+             "give this machine another [offsite] url, or stop the other one permanently; to "
+             "continue with the other one's copies see worldkeeper-offsite(7)");
 }
 
 /* Returns true if our record names other lives that were abandoned. What a replaced machine
@@ -131,7 +131,7 @@ static enum remote_result judge_owner(struct upload *u, const struct catalog *lo
         if (!d || (got = upload_read_once(u, d, e)) != REMOTE_OK || !d->attempt)
             continue;
         if (strcmp(d->sha256, x->m.sha256) != 0)
-            upload_forbid(u, d, "not the one of that name here");
+            upload_forbid(u, d, "different from the dump of that name on this machine");
         else /* it may have been fetched, but not by a machine that knows of no later one */
             d->ours |= !u->owner.before && d->generation <= u->owner.generation;
     }

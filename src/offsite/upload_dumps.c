@@ -162,7 +162,7 @@ static enum remote_result damaged_here(struct upload *u, const struct catalog_en
                                        struct err *e)
 {
     struct err ignored; /* a verify finds it as well */
-    static const char why[] = "its SHA-256 is not that of its manifest";
+    static const char why[] = "its SHA-256 does not match the manifest";
     proof_damaged(u->dirfd, x->m.name, "store upload", why, &ignored);
     err_set(e, ERR_DAMAGED, 0, "dump %s is not sent: %s", x->m.name, why);
     return REMOTE_STOPPED;
@@ -181,8 +181,8 @@ static enum remote_result send_dump(struct upload *u, const struct catalog_entry
     while (attempt <= COPY_TRIES && d->files & 1U << (attempt - 1))
         attempt++;
     if (attempt > COPY_TRIES) {
-        err_set(e, ERR_REFUSED, 0, "%s: %u uploads of it were cut off and lie in the store",
-                x->m.name, COPY_TRIES);
+        err_set(e, ERR_REFUSED, 0, "%s: %u interrupted uploads of it are in the store", x->m.name,
+                COPY_TRIES);
         return REMOTE_REFUSED;
     }
     SCOPED(xfree) char *file = xasprintf("%s.sql.gz", x->m.name);

@@ -180,7 +180,9 @@ static int central_call(struct db *db, struct buf *sql, char outcome[16], uint64
     }
     db_rows_end(r);
     buf_free(sql);
-    return got == 0 && rows != 1 ? db_invalid(db, e, "%u rows instead of an outcome", rows) : got;
+    return got == 0 && rows != 1
+               ? db_invalid(db, e, "the server sent %u rows instead of one result", rows)
+               : got;
 }
 
 static void call_begin(struct buf *sql, const char *routine, const struct local_key *key,
@@ -219,7 +221,7 @@ int central_release_all(struct db *db, const char *lock_id, const struct local_s
     db_rows_end(r);
     /* If an outcome is missing, locks could be taken for released. */
     if (got == 0 && answers != count)
-        return db_invalid(db, e, "%zu outcomes of %zu calls", answers, count);
+        return db_invalid(db, e, "%zu results of %zu calls", answers, count);
     return got;
 }
 

@@ -244,7 +244,7 @@ int local_lock(struct db *db, const char *schema, int64_t wait, struct err *e)
     err_set(e, ERR_BUSY, 0,
             "progress of schema %s is being written back by connection %lu of the server", schema,
             holder);
-    return err_hint(e, "worldkeeper --status shows how much is left");
+    return err_hint(e, "worldkeeper --status shows how much is not yet sent");
 }
 
 void local_unlock(struct db *db, const char *schema)

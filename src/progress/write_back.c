@@ -88,7 +88,9 @@ static int may_go_on(struct write_back *w, struct err *e)
 {
     if (write_back_may_write(w, e) < 0)
         return -1;
-    return w->stop && w->stop(w->stop_arg) ? err_set(e, ERR_ABORTED, 0, "write-back was ended") : 0;
+    return w->stop && w->stop(w->stop_arg)
+               ? err_set(e, ERR_ABORTED, 0, "the write-back was stopped")
+               : 0;
 }
 
 static void write_back_name_first(struct write_back *w, const struct local_blob *b)
@@ -137,18 +139,18 @@ static void other_store(struct write_back *w, const struct local_key *lock_key, 
     text_clean_bytes(&lock, lock_key->bytes, lock_key->len, 32);
     if (unknown)
         err_set(&w->done.skipped, ERR_QUERY, 0,
-                "schema %s has never given out lock %s under number %" PRIu64
-                " to %.64s: it is not the central store in which that lock was taken, or it was "
-                "restored to an earlier moment",
+                "schema %s has no record of lock %s with number %" PRIu64
+                " for %.64s: it is not the central store in which the lock was taken, or it was "
+                "restored to an earlier time",
                 cfg->schema, lock.p, lock_seq, cfg->lock_id);
     else
         err_set(&w->done.skipped, ERR_QUERY, 0,
-                "schema %s is another central store than the one that has taken this world's "
-                "blobs so far: what is saved under lock %s waits",
+                "schema %s is not the central store that stored this world's blobs before: blobs "
+                "of lock %s wait",
                 cfg->schema, lock.p);
     err_hint(&w->done.skipped,
-             "let [progress] in %s name the store by which players log in, then systemctl reload "
-             "worldkeeper@%s: all that waits is sent then; if the store was restored: "
+             "in %s, set [progress] to the store through which players log in, then systemctl "
+             "reload worldkeeper@%s sends all waiting blobs; if the store was restored: "
              "worldkeeper-progress(7), \"The central store was restored to an earlier moment\"",
              w->cfg->path, w->cfg->name);
 }
@@ -261,10 +263,8 @@ static void write_back_no_session(const struct local_blob *b, struct err *e)
 {
     struct buf shown = {0};
     text_clean_bytes(&shown, b->key.bytes, b->key.len, 32);
-    err_set(
-        e, ERR_QUERY, 0,
-        "blob %s of wk_progress belongs to no session: nothing says under which number to send it",
-        shown.p);
+    err_set(e, ERR_QUERY, 0,
+            "blob %s of wk_progress belongs to no session: its lock number is unknown", shown.p);
     err_hint(
         e,
         "add a row for its lock to wk_session, or DELETE it: SELECT blob_key, lock_key, seq FROM "

@@ -16,7 +16,8 @@
 /* Changes nothing, but waits like every DDL statement while a backup blocks changes of tables. */
 #define HARMLESS "DROP TABLE IF EXISTS `" DB_OWN_PREFIX "none`"
 
-#define HINT_GRANT "worldkeeper --check prints the GRANT with which a restore sees and ends them"
+#define HINT_GRANT                                                                                 \
+    "to let a restore see and end such sessions: worldkeeper --check prints the GRANT"
 
 struct blocked blocked_begin(struct restore *r, unsigned tries)
 {
@@ -54,7 +55,7 @@ static void add_session(struct buf *b, const struct blocker *s)
         buf_printf(b, ", %s%.90s", s->idle ? "last: " : "", s->statement);
     buf_adds(b, ") ");
     if (s->why == BLOCKER_BACKUP)
-        buf_adds(b, "holds the lock of a backup or of FLUSH TABLES WITH READ LOCK");
+        buf_adds(b, "holds a backup lock or FLUSH TABLES WITH READ LOCK");
     else if (s->why == BLOCKER_HOLDS)
         buf_printf(b, "holds a lock on table %.64s", s->table);
     else
@@ -82,23 +83,22 @@ static void blocked_compose(const struct blocked *b, const struct blockers *foun
     /* The list that is used otherwise says nothing about a backup. */
     if (!found->told && backup)
         snprintf(text, 512,
-                 "a backup or FLUSH TABLES WITH READ LOCK keeps tables as they are; which session "
-                 "that is the server does not tell this account");
+                 "a backup or FLUSH TABLES WITH READ LOCK blocks changes of tables; this account "
+                 "cannot see which session holds it");
     else if (found->told || !list.len)
         snprintf(text, 512, "%s",
                  list.len      ? clean.p
-                 : found->told ? "the server names no session that holds a lock (XA RECOVER lists "
-                                 "prepared transactions, which may)"
-                               : "which session holds the lock the server does not tell this "
-                                 "account");
+                 : found->told ? "the server shows no session that holds a lock (a prepared "
+                                 "transaction may hold one: XA RECOVER lists these)"
+                               : "this account cannot see which session holds the lock");
     else
-        snprintf(text, 512, "which session holds the lock the server does not tell; it may be %s",
+        snprintf(text, 512, "the server does not show which session holds the lock; it may be %s",
                  clean.p);
     if (backup)
-        snprintf(hint, 400, "wait for its end; %s%s",
+        snprintf(hint, 400, "wait until it ends; %s%s",
                  found->told && kill.len ? kill.p
                                          : "SHOW FULL PROCESSLIST shows it to an administrator",
-                 found->told && kill.len ? " ends it where it was forgotten" : "");
+                 found->told && kill.len ? " ends it if it was forgotten" : "");
     else
         snprintf(hint, 400, "%s%s" HINT_GRANT, kill.len ? kill.p : "",
                  kill.len ? " in the server ends them; " : "");
@@ -125,10 +125,9 @@ static bool blocked_end_session(struct blocked *b, struct db *side, const struct
         job_note(b->r->job, "cannot end session %lu: %s", s->id, why.text);
         return false;
     }
-    result_warn(b->r->out, "%s, for which the swap waited, and was ended ([restore] end_blockers)",
+    result_warn(b->r->out, "%s; it blocked the swap and was ended ([restore] end_blockers)",
                 clean.p);
-    job_note(b->r->job, "%s, for which the swap waits: ended ([restore] end_blockers = idle)",
-             clean.p);
+    job_note(b->r->job, "%s and blocks the swap: ended ([restore] end_blockers = idle)", clean.p);
     return true;
 }
 

@@ -234,7 +234,7 @@ static int replay_world(struct restore *r, struct err *e)
     if (rc == 0 && able.silent == BINLOG_FED)
         s.all_unlogged = able.reason;
     if (cfg->journal == JOURNAL_OFF && !r->opt->at.ms)
-        s.all_unlogged = "it is not read with [journal] mode = off";
+        s.all_unlogged = "[journal] mode = off: the journal is not read";
     if (rc == 0 && (db_table_keys(r->db, schema, &tables, e) < 0 ||
                     read_definitions(r, &tables, &then, e) < 0))
         rc = -1;
@@ -293,13 +293,13 @@ static const char *no_use(const struct restore *r)
     if (restore_is(r)->to_end) /* the journal's end is the moment */
         return NULL;
     if (any_moment && r->journal.at_end && !r->journal.to_loss)
-        return "the server was not restarted since the dump, so nothing shows where the loss was; "
-               "--at TIME goes to a moment before it";
+        return "the server was not restarted since the dump, so the moment of the loss is unknown; "
+               "to restore an earlier moment, use --at TIME";
     if (any_moment && ours && !r->journal.known_met && !was_made_of_this(r, st))
         return r->journal.gap[0] && !r->journal.at_end
                    ? r->journal.gap
-                   : "the world that was lost is not the one of the dump: another "
-                     "one was put in its place, and the log does not show how";
+                   : "the lost world is not the world of the dump: another one replaced it, and "
+                     "the log does not show how";
     return NULL;
 }
 
@@ -315,7 +315,7 @@ static int refuse_gap(const struct restore *r, struct err *e)
     if (j->to_loss && j->lost_at.ms < r->opt->at.ms) {
         err_set(e, ERR_REFUSED, 0, "at that moment there was no world: it was lost at %s",
                 text_utc(j->lost_at, t));
-        return err_hint(e, "a moment before that, or after the first dump that follows it");
+        return err_hint(e, "choose a moment before that, or after the next dump");
     }
     /* The log has whole seconds: if it ends at a statement of exactly the requested second, the
      * moment before that statement is within this second too. */
@@ -325,23 +325,24 @@ static int refuse_gap(const struct restore *r, struct err *e)
      * later changes. If a change after the dump is not later than that moment, the dump is not
      * later either. */
     if (r->m->at.ms + r->m->took_ms > r->opt->at.ms && !in_time && !j->last.ms) {
-        err_set(e, ERR_REFUSED, 0, "dump %s may have changes from after that moment", r->out->dump);
+        err_set(e, ERR_REFUSED, 0, "dump %s may contain changes made after that moment",
+                r->out->dump);
         return err_hint(e, CATCHUP_BY_MOMENT);
     }
     if (!j->gap[0] || in_time)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",
+    err_set(e, ERR_REFUSED, 0, "the journal from dump %s does not reach that moment: %s",
             r->out->dump, j->gap);
     /* More changes may be missing in the second in which the journal breaks off. */
     wall_t whole = {j->last.ms - (j->gap_is_group ? 0 : 1000)};
     if (j->last.ms && whole.ms >= r->out->dump_at.ms)
         err_hint(e,
-                 "--at %s is the last moment before the gap; a dump taken after it reaches "
-                 "further",
+                 "the last moment before the gap is --at %s; for a later moment, use a dump taken "
+                 "after the gap",
                  text_utc(whole, t));
     else
-        err_hint(e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows "
-                    "them");
+        err_hint(e, "to restore the moment of a dump: worldkeeper --restore=DUMP --into SCHEMA; "
+                    "worldkeeper --list shows the dumps");
     return -1;
 }
 
@@ -382,8 +383,7 @@ static void recall_gap(struct restore *r)
         if (json_is_true(json_object_get(gap, "log")) && catchup_doubtless(r) &&
             strcmp(js_text(gap, "dump"), r->m->name) >= 0)
             catchup_doubt(r, js_moment(gap, "at"),
-                          "what the log has is not known to be all: it could not be read on (%s)",
-                          js_text(gap, "why"));
+                          "the log may be incomplete: reading stopped (%s)", js_text(gap, "why"));
     }
     json_decref(list);
 }
@@ -395,11 +395,10 @@ static void doubt_small_cache(struct restore *r)
     static const char name[] = "max_binlog_stmt_cache_size";
     int64_t most = db_is_mariadb(r->db) ? -1 : db_variable_number(r->db, name);
     if (catchup_doubtless(r) && most >= 0 && most != INT64_MAX)
-        catchup_doubt(
-            r, r->journal.last,
-            "what the log has is not known to be all: %s is %" PRId64
-            ", and after a statement that has no room in it a restarted MySQL keeps nothing",
-            name, most);
+        catchup_doubt(r, r->journal.last,
+                      "the log may be incomplete: %s is %" PRId64
+                      ", and MySQL may not log what follows a statement that exceeds it",
+                      name, most);
 }
 
 /* Doubts the journal if a known world was alive after the loss. If an operator loaded a dump of a
@@ -414,8 +413,7 @@ static void doubt_later_life(struct restore *r)
     if (catchup_doubtless(r) && !restore_is(r)->to_end && known && st->alive_at.ms > lost)
         catchup_doubt(
             r, j->last,
-            "a world was alive after that loss, at %s, and the log does not show where it came "
-            "from",
+            "a world existed after that loss, at %s, and the log does not show its origin",
             text_utc(st->alive_at, t));
 }
 
@@ -446,7 +444,8 @@ static int use_journal(struct restore *r, struct err *e)
 
 int catchup_read(struct restore *r, struct err *e)
 {
-    static const char durable[] = "durable tables are restored too, whose changes are not followed";
+    static const char durable[] =
+        "durable tables are also restored, but their changes are not in the journal";
     forget_journal(r);
     if (!wants_journal(r))
         return 0;
@@ -459,11 +458,11 @@ int catchup_read(struct restore *r, struct err *e)
     fault_point("restore.journal_read");
     if (r->out->journal.gap[0])
         job_note(r->job, "%s: %s",
-                 r->opt->at.ms ? "up to the moment before what ends the journal in that second"
-                 : r->opt->mode == RESTORE_DRILL ? "the journal is not whole"
-                 : r->out->journal.part          ? "not all of the journal is restored"
+                 r->opt->at.ms ? "up to the last change before the journal ends in that second"
+                 : r->opt->mode == RESTORE_DRILL ? "the journal is incomplete"
+                 : r->out->journal.part          ? "only a part of the journal is restored"
                  : r->out->journal.used          ? "the journal ends before the loss"
-                                                 : "the journal is left out",
+                                                 : "the journal is skipped",
                  r->out->journal.gap);
     return 0;
 }

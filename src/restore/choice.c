@@ -184,7 +184,8 @@ static void choice_skipped(struct restore *r, const char *dump, const char *reas
 {
     if (json_array_size(r->out->skipped) == SKIPPED_MAX) {
         if (!r->skipped_more)
-            job_note(r->job, "further dumps are skipped without a message; --verify names each");
+            job_note(r->job,
+                     "more dumps are skipped and not listed; worldkeeper --verify lists all");
         r->skipped_more = true;
         return;
     }
@@ -202,7 +203,7 @@ static int nothing_intact(const struct restore *r, struct err *e)
     while (oldest > 1 && r->catalog.list[oldest - 1].earlier)
         oldest--;
     if (r->opt->at.ms && !first && r->catalog.count) {
-        err_set(e, ERR_NOTHING, 0, "no dump of world %s%s is as old as %s", r->job->cfg->name,
+        err_set(e, ERR_NOTHING, 0, "world %s has no dump%s from before %s", r->job->cfg->name,
                 oldest < r->catalog.count ? "'s current round" : "", text_utc(r->opt->at, t));
         return err_hint(e, "the oldest one%s is %s",
                         oldest < r->catalog.count ? " of this round" : "",
@@ -212,8 +213,8 @@ static int nothing_intact(const struct restore *r, struct err *e)
             "no dump of world %s in %s can be restored (%zu examined%s%s%s%.300s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
-    return err_hint(e, "worldkeeper %s; worldkeeper --restore=PATH takes a file of mysqldump",
-                    r->catalog.count ? "--verify says what is wrong with each"
+    return err_hint(e, "worldkeeper %s; to restore a file of mysqldump: worldkeeper --restore=PATH",
+                    r->catalog.count ? "--verify shows what is wrong with each"
                                      : "--dump takes one of a living world");
 }
 
@@ -232,7 +233,7 @@ static int only_earlier(const struct restore *r, size_t damaged, struct err *e)
             "rounds are restored only by name",
             damaged ? "intact " : "", r->catalog.round, r->job->cfg->name, r->job->cfg->dump_dir);
     return err_hint(e,
-                    "if the newest one of the round before is wanted: worldkeeper --restore=%s; "
+                    "to use the newest one of the previous round: worldkeeper --restore=%s; "
                     "worldkeeper --list shows all",
                     newest->m.name);
 }
@@ -282,7 +283,7 @@ static int load_newest(struct restore *r, struct err *e)
         /* --at may mean a moment that a restore has discarded, so abandoned dumps count for it. */
         if (c->abandoned && !r->opt->at.ms) {
             choice_skipped(r, c->m.name,
-                           "it was abandoned: the record of the world names other lives");
+                           "it is abandoned (the record of the world does not name its life)");
             continue;
         }
         if (is_later(r, &c->m)) {
@@ -325,12 +326,12 @@ static int find_named(struct restore *r, struct err *e)
     const struct catalog_entry *c = catalog_find(&r->catalog, name);
     char t[TEXT_SHORT];
     if (!c) {
-        err_set(e, ERR_NOTHING, 0, "no dump %s in %s", name, r->job->cfg->dump_dir);
-        return err_hint(e, "worldkeeper --list shows them; a path has a / in it");
+        err_set(e, ERR_NOTHING, 0, "dump %s is not in %s", name, r->job->cfg->dump_dir);
+        return err_hint(e, "worldkeeper --list shows all dumps; a path must contain a /");
     }
     r->m = &c->m;
     if (r->opt->at.ms && r->m->at.ms > r->opt->at.ms) {
-        err_set(e, ERR_REFUSED, 0, "dump %s is of a later moment than --at: %s", c->m.name,
+        err_set(e, ERR_REFUSED, 0, "dump %s is newer than --at: %s", c->m.name,
                 text_utc(c->m.at, t));
         return err_hint(e, CATCHUP_BY_MOMENT);
     }
@@ -338,7 +339,7 @@ static int find_named(struct restore *r, struct err *e)
         return 0;
     err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);
     if (c->damaged)
-        err_hint(e, "worldkeeper --verify=%s reads it once more", c->m.name);
+        err_hint(e, "to read it again: worldkeeper --verify=%s", c->m.name);
     return -1;
 }
 
@@ -400,18 +401,18 @@ static int judge_end(struct restore *r, const struct import_report *report, stru
         return err_hint(e,
                         "check its end (its last statement begins in line %" PRIu64
                         "), and that of each part if it is several files in one; --accept-cut "
-                        "restores what there is of it",
+                        "restores what the file has",
                         report->last_line);
     }
     if (report->cut_line)
         result_warn(r->out,
                     "%.300s ends within the statement of line %" PRIu64
-                    ": that one and what came after it are missing",
+                    ": this statement and all later ones are missing",
                     path, report->cut_line);
     else
         result_warn(r->out,
-                    "%.300s has no closing line: all its statements were taken, up to the one of "
-                    "line %" PRIu64 "; whether more came after it is not known",
+                    "%.300s has no closing line: all its statements up to line %" PRIu64
+                    " were executed; it is unknown whether more followed",
                     path, report->last_line);
     return 0;
 }
@@ -432,10 +433,10 @@ static void warn_of_others(struct restore *r, const struct import_report *report
     }
     if (lacks->count && restore_is(r)->world)
         result_warn(r->out,
-                    "the file lacks %zu of the world's MEMORY tables, which stay as they are: %s%s",
+                    "%zu of the world's MEMORY tables are not in the file and stay unchanged: %s%s",
                     lacks->count, tables.p, lacks->count > NAMED ? ", …" : "");
     if (made->count)
-        result_warn(r->out, "sequences of the file are not restored: %s%s", sequences.p,
+        result_warn(r->out, "sequences in the file are not restored: %s%s", sequences.p,
                     made->count > NAMED ? ", …" : "");
 }
 
@@ -471,7 +472,8 @@ int choice_find(struct restore *r, struct err *e)
     const char *charset = r->opt->charset;
     bool newest = restore_newest(d), path = !newest && is_path(d);
     if (charset && !path)
-        return err_set(e, ERR_USAGE, 0, "--charset is for a file of another tool: --restore=PATH");
+        return err_set(e, ERR_USAGE, 0,
+                       "--charset is only for files of other tools: --restore=PATH");
     if (newest && !r->catalog.count)
         return nothing_intact(r, e);
     if (!path && permit_tables_known(r, e) < 0)
@@ -480,9 +482,10 @@ int choice_find(struct restore *r, struct err *e)
         return newest ? 0 : find_named(r, e);
     if (r->opt->at.ms)
         return err_set(e, ERR_USAGE, 0,
-                       "--at needs a dump of ours; %s does not know its place in a log", d);
+                       "--at needs a dump of worldkeeper; %s has no binlog position", d);
     if (charset && !sql_charset_safe(charset, strlen(charset)))
-        return err_set(e, ERR_USAGE, 0, "--charset \"%.40s\" cannot be read safely, or is none",
+        return err_set(e, ERR_USAGE, 0,
+                       "--charset \"%.40s\" is not a character set that can be read safely",
                        charset);
     r->path_fd = file_open_path(d, e);
     return r->path_fd < 0 ? -1 : 0;

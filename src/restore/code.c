@@ -124,7 +124,7 @@ static void code_read_item(struct code_item *it)
     it->refused = NULL;
     if (!consists_of(s->client, "_") || !consists_of(s->collation, "_") || !mode_list(s->mode) ||
         !consists_of(s->zone, "_/+-:"))
-        it->refused = "its settings are not ones that a dump of ours makes";
+        it->refused = "its settings differ from those that worldkeeper writes";
     else if (!code_client(it))
         it->refused = "its text cannot be read safely in its character set";
 }
@@ -171,7 +171,7 @@ void code_note(struct code *c, const char *sql, size_t len)
         return;
     struct code_item it = {.sql = xstrndup(sql, len), .settings = c->now};
     if (strlen(it.sql) != len || !sql_is(&first, "CREATE"))
-        it.refused = "not a definition that a dump of ours holds";
+        it.refused = "not a definition that worldkeeper writes";
     else
         code_read_item(&it);
     code_add_item(c, &it);
@@ -257,8 +257,8 @@ enum code_use code_use(const struct code_case *c)
 const char *code_why(const struct code_case *c)
 {
     if (c->into)
-        return "they are code, and --with-code was not given";
+        return "--with-code was not given";
     if (!c->empty && !c->elsewhere)
-        return "the schema was not empty";
-    return "nothing shows who wrote it";
+        return "the schema is not empty";
+    return "its HMAC does not prove that worldkeeper wrote it";
 }

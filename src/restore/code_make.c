@@ -74,7 +74,7 @@ int code_judge(struct restore *r, struct err *e)
     for (size_t i = 0; i < r->plan.count; i++)
         c->known |= r->plan.list[i].live != NULL;
     if (code_make_is_empty(r, &c->empty, e) < 0)
-        return err_step(e, "looking for what the schema holds");
+        return err_step(e, "reading the contents of the schema");
     return 0;
 }
 
@@ -180,8 +180,7 @@ static int set_session(const struct making *m, const struct code_item *it, struc
     rc = rc < 0 ? -1 : db_exec_len(db, b.p, b.len, e);
     if (rc < 0 && e->num == UNKNOWN_COLLATION) {
         snprintf(m->out->note, sizeof m->out->note,
-                 "definitions compare texts of their own by this server's default: %.200s",
-                 e->text);
+                 "definitions compare their own texts by this server's default: %.200s", e->text);
         rc = db_exec_len(db, b.p, front, e);
     }
     return rc;
@@ -417,20 +416,20 @@ static void code_make_warn(struct restore *r)
     const struct code_report *out = &r->out->code;
     SCOPED(buf_free) struct buf b = {0};
     char front[300];
-    snprintf(front, sizeof front, "definitions of the dump are left out (%s)", out->why);
+    snprintf(front, sizeof front, "definitions of the dump are skipped (%s)", out->why);
     add_list(&b, front, out, "left_out");
     if (out->why[0] && !restore_is(r)->world)
-        buf_adds(&b, "; the same command with --with-code creates them");
+        buf_adds(&b, "; repeat the command with --with-code to create them");
     else if (out->why[0])
         buf_printf(
             &b,
             "; worldkeeper --restore=%s --into SCHEMA --with-code creates them beside the world",
             r->out->dump);
     add_list(&b, "a definition was not restored", out, "failed");
-    add_list(&b, "made with worldkeeper's own account as definer", out, "own_definer");
+    add_list(&b, "created with worldkeeper's own account as definer", out, "own_definer");
     add_list(&b, "worldkeeper's account may now execute", out, "may_execute");
     if (out->lists && json_object_get(out->lists, "may_execute"))
-        buf_adds(&b, "; worldkeeper --check says how to revoke that");
+        buf_adds(&b, "; worldkeeper --check shows how to revoke that");
     add_list(&b, "events are disabled", out, "events_disabled");
     if (out->note[0])
         buf_printf(&b, "%s%s", b.len ? "; " : "", out->note);
@@ -492,12 +491,12 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
         r.code_case.trust = code_trust(job->cfg, &c->m);
         r.file = verify_open(job->dirfd, file, &c->m, job->progress, &why);
     } else if (why.cls == ERR_NONE) {
-        err_set(&why, ERR_NOTHING, 0, "the dump is not here, or not intact");
+        err_set(&why, ERR_NOTHING, 0, "the dump is missing or damaged");
     }
     if (r.file && verify_rest(r.file, code_see, &r.code, &why) == 0)
         code_restore(&r);
     else
-        result_warn(&out, "the definitions of dump %s are not made: %.300s", dump, why.text);
+        result_warn(&out, "the definitions of dump %s are not created: %.300s", dump, why.text);
     if (out.warning[0])
         job_note(job, "%s", out.warning);
     verify_close(r.file);

@@ -79,8 +79,8 @@ static bool type_fits(const char *was, const char *now)
 
 int column_map_advise(struct err *e)
 {
-    return err_hint(
-        e, "change the table back, or restore with --into another schema and copy what is needed");
+    return err_hint(e, "change the table back, or restore with --into another schema and copy the "
+                       "rows from there");
 }
 
 int column_map_check(const struct target *t, struct err *e)
@@ -90,8 +90,8 @@ int column_map_check(const struct target *t, struct err *e)
         const struct db_column *c = db_column_find(t->live, name);
         const char *was = t->create ? db_float_scale_type(t->create, name) : NULL;
         if (!c || c->generated) {
-            err_set(e, ERR_REFUSED, 0,
-                    "table %s has no column %s any more; its values would be lost", t->name, name);
+            err_set(e, ERR_REFUSED, 0, "table %s no longer has column %s; its values would be lost",
+                    t->name, name);
             return column_map_advise(e);
         }
         bool was_index = was && (text_starts(was, "enum(") || text_starts(was, "set("));
@@ -101,7 +101,7 @@ int column_map_check(const struct target *t, struct err *e)
         if (fits)
             continue;
         err_set(e, ERR_REFUSED, 0,
-                "column %s of table %s is %s now, which would give its values another meaning",
+                "column %s of table %s is now %s, which would change the meaning of its values",
                 name, t->name, c->type);
         return column_map_advise(e);
     }
@@ -153,7 +153,7 @@ int column_map_nulls(const struct target *t, const char *create, size_t len, str
             !not_null(t->now, c->name))
             continue;
         err_set(e, ERR_REFUSED, 0,
-                "column %s of table %s is NOT NULL now, and a NULL would become another value",
+                "column %s of table %s is now NOT NULL, and a NULL would become another value",
                 c->name, t->name);
         return column_map_advise(e);
     }
@@ -178,8 +178,8 @@ int column_map_letters(const struct target *t, const char *create, size_t len, s
         if (!was[0] || letters_fit(was, c->charset))
             continue;
         err_set(e, ERR_REFUSED, 0,
-                "column %s of table %s is in character set %s now, and its texts are in %s",
-                c->name, t->name, c->charset, was);
+                "column %s of table %s now has character set %s, but its texts are in %s", c->name,
+                t->name, c->charset, was);
         rc = column_map_advise(e);
     }
     return rc;

@@ -69,7 +69,7 @@ static int conflict_read_head(int fd, const char *name, struct conflict_file *ou
     head[len] = '\0';
     out->counted = text_starts(head, MAGIC);
     if (!out->counted && !text_starts(head, OLD_MAGIC))
-        return err_set(e, ERR_DAMAGED, 0, "%s is no file of rows that a restore replaced", name);
+        return err_set(e, ERR_DAMAGED, 0, "%s is not a conflict file", name);
     const char *line = strchr(head, '\n') + 1, *end = strchr(line, '\n');
     const char *from = text_starts(line, WRITTEN) ? line + strlen(WRITTEN) : NULL;
     /* The search starts after the first word, so that the line's own "from " is not part of it. */
@@ -295,8 +295,9 @@ static int prove_part(const struct job *job, const struct conflict_source *list,
         const struct conflict_table *t = at < seen.count ? &seen.tables[at++] : NULL;
         if (!t || strcmp(t->name, list[i].table) != 0 || t->rows != list[i].rows ||
             t->hash != list[i].hash)
-            rc = err_set(e, ERR_SYSTEM, EIO, "%s: the rows of table %s are not the ones written",
-                         part, list[i].table);
+            rc =
+                err_set(e, ERR_SYSTEM, EIO, "%s: the rows of table %s differ from what was written",
+                        part, list[i].table);
     }
     return rc;
 }

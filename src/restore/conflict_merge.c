@@ -35,10 +35,9 @@ static int conflict_merge_check_world(struct merge *m, const struct state *known
     if (s.rows == 1 && (!known->known || strcmp(s.nonce, known->nonce) == 0))
         return 0;
     err_set(e, ERR_REFUSED, 0, "the world is not up: %s",
-            s.rows ? "its sentinel row is not the one that is known" : "its sentinel row is gone");
+            s.rows ? "its sentinel row has an unexpected nonce" : "its sentinel row is missing");
     return err_hint(
-        e, "worldkeeper --status says what is being done about it; rows are put back into a "
-           "world that is restored");
+        e, "worldkeeper --status shows the reason; rows can be put back when the world is up");
 }
 
 /* Opens the session for all that follows. Its temporary tables and its locks end with it. */
@@ -134,7 +133,7 @@ static int each_table(struct merge *m, const struct conflict_seen *seen, json_t 
             rc = t.name ? end_table(m, &t, tables, e) : 0;
             if (rc == 0 &&
                 (next == seen->count || strcmp(seen->tables[next].name, item.table) != 0))
-                rc = err_set(e, ERR_CHANGED, 0, "%s changed while it was read", m->file);
+                rc = err_set(e, ERR_CHANGED, 0, "%s was altered while it was read", m->file);
             if (rc == 0)
                 rc = merge_table_begin(m, seen->tables[next].name, item.columns, &t, e);
             t.rows = rc == 0 ? seen->tables[next++].rows : 0;
@@ -248,9 +247,10 @@ static int conflict_merge_judge(const json_t *tables, struct err *e)
     }
     if (!first)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "rows of %zu table%s left out, such as %s: %.400s", left,
+    err_set(e, ERR_REFUSED, 0, "rows of %zu table%s were skipped, such as %s: %.400s", left,
             left == 1 ? " are" : "s are", js_text(first, "table"), js_text(first, "why"));
-    return err_hint(e, "what could be put in is in; the manual has the way by hand, in CONFLICTS");
+    return err_hint(e,
+                    "all other rows were inserted; for the rest see CONFLICTS in worldkeeper(8)");
 }
 
 /* Reads the whole file and checks it before its first row goes into the world. */

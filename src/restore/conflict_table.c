@@ -87,7 +87,7 @@ static bool conflict_table_unfit(struct merge_table *t)
     t->picked.column_count = t->column_count;
     for (size_t i = 0; i < t->column_count; i++) {
         const struct db_column *c = db_column_find(t->live, t->columns[i]);
-        snprintf(text, sizeof text, "it has no column %.200s any more", t->columns[i]);
+        snprintf(text, sizeof text, "it no longer has column %.200s", t->columns[i]);
         if (!c || c->generated)
             return conflict_table_leave_out(t, text);
         t->picked.columns[i] = *c;
@@ -196,13 +196,11 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
         return conflict_table_leave_out(t, "the world has no such table"), 0;
     t->ledger = conflict_table_ledger_of(m->job->cfg, name, &made);
     if (made)
-        return conflict_table_leave_out(
-                   t, "totals of a ledger are made of the ledger's rows, not of these"),
+        return conflict_table_leave_out(t,
+                                        "totals of a ledger are computed from the ledger's rows"),
                0;
     if (m->job->cfg->progress.lock_id && text_among(name, local_bound))
-        return conflict_table_leave_out(
-                   t, "its rows belong to locks of another moment in the central store"),
-               0;
+        return conflict_table_leave_out(t, "its rows belong to old locks of the central store"), 0;
     if (conflict_table_unfit(t))
         return 0;
     if (t->ledger && read_rolled_up(m, t, e) < 0)
@@ -409,7 +407,7 @@ static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
     t->repeated = db_affected(m->db);
     if (t->repeated)
         snprintf(t->why, sizeof t->why,
-                 "%" PRIu64 " of its rows have a request id that is in a total of ledger %.100s",
+                 "%" PRIu64 " of its rows have a request id that ledger %.100s has already counted",
                  t->repeated, t->ledger->name);
     return 0;
 }
@@ -505,8 +503,8 @@ static void say_stuck(struct merge_table *t)
     size_t at = strlen(t->why);
     if (t->stuck > t->repeated)
         snprintf(t->why + at, sizeof t->why - at,
-                 "%s%" PRIu64 " of its rows have a unique key besides the AUTO_INCREMENT one that "
-                 "another row has",
+                 "%s%" PRIu64 " of its rows collide with other rows in a unique key other than the "
+                 "AUTO_INCREMENT key",
                  at ? "; " : "", t->stuck - t->repeated);
 }
 
@@ -523,7 +521,7 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
         return 0;
     if (t->counter == t->column_count) {
         snprintf(t->why, sizeof t->why,
-                 "it has no AUTO_INCREMENT key, so that rows whose key is taken get no new one");
+                 "it has no AUTO_INCREMENT key, so rows whose key is taken cannot get a new one");
         return 0;
     }
     say_stuck(t);
@@ -605,7 +603,8 @@ static int conflict_table_insert_rows(struct merge *m, struct merge_table *t, st
     uint64_t wanted = t->stage_rows - t->taken + t->renumbered;
     if (rc == 0 && t->inserted < wanted)
         snprintf(t->why, sizeof t->why,
-                 "the server did not take %" PRIu64 " of its rows, as for a CHECK that they break",
+                 "the server rejected %" PRIu64
+                 " of its rows, for example because of a CHECK constraint",
                  wanted - t->inserted);
     return rc;
 }
@@ -701,13 +700,12 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
         return -1;
     /* The rows must be unchanged after conversion to the table's types. */
     if (rows != t->stage_rows || hash != t->stage_hash)
-        return conflict_table_leave_out(t, "its columns changed, and the rows do not fit any more"),
-               0;
+        return conflict_table_leave_out(t, "its columns changed, and the rows no longer fit"), 0;
     int rc = read_keys(m, t, &keys, e);
     /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
     for (size_t i = 0; i < keys.count && rc == 0 && !t->refused; i++) {
         char text[400];
-        snprintf(text, sizeof text, "its unique key %.200s is not of columns of the file alone",
+        snprintf(text, sizeof text, "its unique key %.200s has columns that are not in the file",
                  keys.list[i].index);
         if (picked_index(t, keys.list[i].column) == t->column_count)
             conflict_table_leave_out(t, text);

@@ -30,9 +30,10 @@ static void not_loaded(struct restore *r, struct target *t, const struct err *wh
     out->journal.part |= !out->journal.gap[0];
     if (!out->journal.gap[0])
         snprintf(out->journal.gap, sizeof out->journal.gap,
-                 "table %.64s, which is in no dump yet, comes without its rows: %.400s", t->name,
-                 why->text);
-    result_warn(r->out, "table %.64s, which is in no dump yet, comes without its rows: %.300s",
+                 "table %.64s, which is in no dump yet, is restored without its rows: %.400s",
+                 t->name, why->text);
+    result_warn(r->out,
+                "table %.64s, which is in no dump yet, is restored without its rows: %.300s",
                 t->name, why->text);
 }
 
@@ -62,7 +63,7 @@ static int restore_fresh_define(struct restore *r, const char *schema, bool here
         t->create = now;
         now = NULL;
     } else if (!fresh_defines(r, t, t->create)) {
-        replay_give_up(&r->journal, t, "its definition is not the one of its rows, or not known");
+        replay_give_up(&r->journal, t, "its definition is unknown or does not match its rows");
     }
     return 0;
 }
@@ -78,7 +79,7 @@ int fresh_define(struct restore *r, const char *schema, const struct db_tables *
         if (!t->fresh || t->closed)
             continue;
         if (names_has(&taken, t->name))
-            replay_give_up(&r->journal, t, "something that is no table has its name now");
+            replay_give_up(&r->journal, t, "an object that is not a table has its name");
         else if (restore_fresh_define(r, schema, here != NULL, t, e) < 0)
             return err_step(e, "table %s", t->name);
     }

@@ -118,9 +118,9 @@ static int plan_table(struct planning *p, const struct import_seen *x, struct er
     import_forget(&p->dropped, name);
     if (!plan_find(p->plan, name))
         return plan_definition(p, x, e);
-    err_set(e, ERR_REFUSED, 0, "%s, line %llu: makes table %s a second time", p->pass.in->name,
+    err_set(e, ERR_REFUSED, 0, "%s, line %llu: creates table %s a second time", p->pass.in->name,
             (unsigned long long)x->st->line, name);
-    return err_hint(e, "these are several dumps in one file: split them, and restore one");
+    return err_hint(e, "the file contains several dumps: split it and restore one of them");
 }
 
 /* ---- rows ---- */
@@ -142,16 +142,16 @@ static struct target *import_table_of(struct planning *p, const struct import_se
     if (!t)
         t = plan_without_create(p, name);
     if (t && t->why == dropped_again) {
-        import_refuse(&p->pass, x, "whose table the file has dropped", e);
+        import_refuse(&p->pass, x, "for a table that the file has dropped", e);
         return NULL;
     }
     if (t && (t->defined || t->skip || !plan_defines(p->plan, t)))
         return t;
-    import_refuse(&p->pass, x, "whose table the file does not make", e);
-    err_hint(e, p->plan->into ? "a file without CREATE TABLE (mysqldump --no-create-info) goes "
-                                "into the world only, into its MEMORY tables: without --into"
-                              : "a file without CREATE TABLE (mysqldump --no-create-info) goes "
-                                "into MEMORY tables that are there: make them first");
+    import_refuse(&p->pass, x, "for a table that the file does not create", e);
+    err_hint(e, p->plan->into ? "a file without CREATE TABLE (mysqldump --no-create-info) can only "
+                                "be restored into the world's MEMORY tables: omit --into"
+                              : "a file without CREATE TABLE (mysqldump --no-create-info) needs "
+                                "existing MEMORY tables: create them first");
     return NULL;
 }
 
@@ -170,9 +170,8 @@ static int import_check_columns(struct planning *p, const struct import_seen *x,
         text_clean(&column, names[i], 64);
         err_set(e, ERR_REFUSED, 0, "%s, line %llu: table %s of the world has no column %s",
                 p->pass.in->name, (unsigned long long)x->st->line, t->name, column.p);
-        return err_hint(
-            e, "add the column (ALTER TABLE), or drop the table: then it is made as the file "
-               "defines it; --into SCHEMA restores beside the world");
+        return err_hint(e, "add the column (ALTER TABLE), or drop the table: then it is created as "
+                           "the file defines it; --into SCHEMA restores beside the world");
     }
     return 0;
 }
@@ -194,9 +193,9 @@ static int plan_rows(struct planning *p, const struct import_seen *x, struct err
         return err_hint(e, "dump it again with --default-character-set=utf8mb4");
     }
     if (import_rows(x, NULL, &rows) < 0)
-        return import_refuse(&p->pass, x, "not all of whose values are literals", e);
+        return import_refuse(&p->pass, x, "whose values are not all literals", e);
     if (t->fires && !t->skip)
-        return import_refuse(&p->pass, x, "for which a trigger made before it would run", e);
+        return import_refuse(&p->pass, x, "for which an earlier trigger of the file would run", e);
     return import_check_columns(p, x, t, &rows, e);
 }
 
@@ -209,7 +208,7 @@ static int plan_alter(struct planning *p, const struct import_seen *x, struct er
     if (t && t->skip && t->why != dropped_again)
         return 0; /* it is left as it is */
     if (!t || t->why == dropped_again)
-        return import_refuse(&p->pass, x, "whose table the file does not make", e);
+        return import_refuse(&p->pass, x, "for a table that the file does not create", e);
     struct err why = {0};
     if (sql_alter_read(x->sql, x->len, x->modes, &change, &why) < 0)
         return import_refuse(&p->pass, x, why.text, e);
@@ -244,7 +243,7 @@ static int plan_code(struct planning *p, const struct import_seen *x, struct err
 {
     struct target *t = x->f.view || x->f.trigger ? plan_find(p->plan, x->f.name.p) : NULL;
     if (x->f.view && t && t->why != dropped_again)
-        return import_refuse(&p->pass, x, "because a table of that name stands there", e);
+        return import_refuse(&p->pass, x, "because a table of that name exists", e);
     if (x->f.view)
         import_note(&p->views, x->f.name.p, x->st->line);
     if (x->f.trigger && t)
@@ -292,7 +291,8 @@ static int plan_in_schema(struct planning *p, const struct import_seen *x, struc
     if (x->f.schema.len && (!own || strcmp(x->f.schema.p, own) != 0))
         return import_refuse(&p->pass, x, "which names another schema", e);
     if (!import_readable(&p->pass) && x->f.kind != FOREIGN_CODE && x->f.kind != FOREIGN_DROP)
-        return import_refuse(&p->pass, x, "under an sql_mode of another server's language", e);
+        return import_refuse(&p->pass, x, "under an sql_mode that imitates another database system",
+                             e);
     return in_schema[x->f.kind](p, x, e);
 }
 
@@ -325,13 +325,14 @@ static int check_dropped(const struct planning *p, struct err *e)
         if (!restored || import_noted(&p->views, n->name))
             continue;
         err_set(e, ERR_REFUSED, 0,
-                "%s, line %llu: drops table %s, which is in the schema and would stay",
+                "%s, line %llu: drops table %s, which is in the schema and which the restore would "
+                "keep",
                 p->pass.in->name, (unsigned long long)n->line, n->name);
         return import_hint_stock(p->pass.in, plan, e);
     }
     if (!p->gone.count)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "%s, line %llu: drops database %s and does not make it again",
+    err_set(e, ERR_REFUSED, 0, "%s, line %llu: drops database %s and does not create it again",
             p->pass.in->name, (unsigned long long)p->gone.list[0].line, p->gone.list[0].name);
     return import_hint_stock(p->pass.in, plan, e);
 }
@@ -405,7 +406,7 @@ static int import_survey(const struct import *in, const struct plan *plan,
         err_set(e, ERR_REFUSED, 0,
                 "%s holds tables of several schemas (%s and more), none called %s", in->name, b.p,
                 world);
-        rc = err_hint(e, "dump the one that is wanted alone: mysqldump SCHEMA");
+        rc = err_hint(e, "dump only the wanted schema: mysqldump SCHEMA");
     }
     if (s.several)
         snprintf(report->schema, sizeof report->schema, "%s", world);

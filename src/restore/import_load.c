@@ -168,12 +168,12 @@ static int refuse_text(struct loading *p, const struct import_seen *x, const str
             p->pass.in->name, (unsigned long long)x->st->line, t->name, clean.p, row,
             n > 1 ? "s" : "", hex,
             lacks ? "is a character that the column's character set lacks"
-                  : "is no text in the character set that the file is read in");
+                  : "is not valid in the character set in which the file is read");
     if (lacks)
-        return err_hint(e, "the stock client would store a question mark: give the column "
-                           "CHARACTER SET utf8mb4, in the file too");
-    return err_hint(e, "it is read as %s; name the one that it is in, such as --charset=latin1",
-                    names);
+        return err_hint(e, "change the column to CHARACTER SET utf8mb4, also in the file (the "
+                           "stock client would store a question mark)");
+    return err_hint(
+        e, "the file is read as %s; name its real character set, such as --charset=latin1", names);
 }
 
 /* Checks what the server reported about a statement's text. `rc` is the result of the statement. */
@@ -200,8 +200,8 @@ static int judge_text(struct loading *p, const struct import_seen *x, const stru
     if (listed >= warnings)
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "%s, line %llu: the server gave %u warnings for table %s and lists %u: whether text "
-            "was lost is not known",
+            "%s, line %llu: the server gave %u warnings for table %s but lists only %u: text may "
+            "have been lost",
             p->pass.in->name, (unsigned long long)x->st->line, warnings, t->name, listed);
     return err_hint(e, DB_SET_FOR_GOOD("max_error_count", "65535"));
 }
@@ -280,7 +280,7 @@ static int import_load_table_of(struct loading *p, const struct import_seen *x, 
         return 0;
     if (t->created || t->defined)
         return t->created ? 0
-                          : err_set(e, ERR_DAMAGED, 0, "the file has changed while it was read");
+                          : err_set(e, ERR_DAMAGED, 0, "the file was changed while it was read");
     names_changed(p);
     return loader_table(p->l, t->name, "", 0, e);
 }
@@ -316,7 +316,7 @@ static int load_rows(struct loading *p, const struct import_seen *x, struct err 
         return t ? -1 : 0;
     /* Checked again: the file may have been changed since it was planned. */
     if (import_rows(x, t, &rows) < 0)
-        return import_refuse(&p->pass, x, "not all of whose values are literals", e);
+        return import_refuse(&p->pass, x, "whose values are not all literals", e);
     /* Without a column list the values are in the order of the file's own definition. The server
      * will refuse a column that the table does not have. */
     char *const *names = rows.listed ? rows.columns : t->columns;

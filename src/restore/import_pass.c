@@ -45,8 +45,7 @@ int import_hint_stock(const struct import *in, const struct plan *plan, struct e
     }
     return err_hint(
         e,
-        "worldkeeper --pause, then the stock client takes the file as it is, and not all or "
-        "nothing: %s",
+        "the stock client executes any file, but not all or nothing: worldkeeper --pause, then %s",
         b.p);
 }
 
@@ -55,7 +54,7 @@ int import_refuse(const struct import_pass *p, const struct import_seen *x, cons
 {
     SCOPED(buf_free) struct buf b = {0};
     text_clean_bytes(&b, x->st->sql, x->st->len < 200 ? x->st->len : 200, 80);
-    err_set(e, ERR_REFUSED, 0, "%s, line %llu: --restore does not take this statement%s%s: %s",
+    err_set(e, ERR_REFUSED, 0, "%s, line %llu: --restore does not accept this statement%s%s: %s",
             p->in->name, (unsigned long long)x->st->line, why ? ", " : "", why ? why : "", b.p);
     return import_hint_stock(p->in, p->plan, e);
 }

@@ -99,8 +99,8 @@ static int open_source(int fd, struct source *s, struct err *e)
 static int import_read_fill(struct source *s, struct err *e)
 {
     if (s->text.len - s->at > STATEMENT_MAX)
-        return err_set(e, ERR_DAMAGED, 0, "%s, line %llu: the statement has no end", s->r->name,
-                       (unsigned long long)s->line);
+        return err_set(e, ERR_DAMAGED, 0, "%s, line %llu: the statement is not terminated",
+                       s->r->name, (unsigned long long)s->line);
     return format_fill(s->in, &s->text, &s->at, &s->eof, e);
 }
 
@@ -197,9 +197,9 @@ static int refuse_cut(struct source *s, struct err *e)
     if (s->r->accept_cut)
         return 0;
     err_set(e, ERR_DAMAGED, 0,
-            "%s ends within the statement that begins in line %llu: it is cut off", s->r->name,
+            "%s ends within the statement that begins in line %llu: it is truncated", s->r->name,
             (unsigned long long)s->line);
-    return err_hint(e, "--accept-cut restores what is before it");
+    return err_hint(e, "--accept-cut restores all statements before it");
 }
 
 /* Returns 1 for a statement, 0 if there are no more. The last bytes of the text are held back until

@@ -72,10 +72,13 @@ static int refuse_some(const struct names *only, const struct config_ledger *c,
     }
     if (named && other) {
         err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: table %s without %s would be of another moment than its totals",
+                "[ledger %s]: restoring table %s without %s would leave ledger and totals at "
+                "different times",
                 c->name, named, other);
-        err_hint(e, "--table %s takes all of them; --into SCHEMA restores one beside the world",
-                 all.p);
+        err_hint(
+            e,
+            "restore them together: --table %s; or restore one beside the world with --into SCHEMA",
+            all.p);
     }
     return named && other ? -1 : 0;
 }
@@ -103,8 +106,8 @@ static int guard_one(struct restore *r, const struct config_ledger *l,
     if (!opt->at.ms || !mixed || !wanted)
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "[ledger %s]: --at cannot take table %s back, which is durable: totals would keep what "
-            "was rolled up after that moment",
+            "[ledger %s]: --at cannot restore table %s, which is durable: totals would keep what "
+            "was rolled up after that time",
             l->name, names[1]);
     return err_hint(e,
                     "--into SCHEMA restores beside the world; [dump] engines = all with [restore] "
@@ -136,10 +139,9 @@ static int refuse_older(const struct parts *l, const char *dump, struct err *e)
         ledgers_restored(l->ledger) && !l->totals && l->live_totals && l->live_totals->memory;
     if (!stays || l->live_totals->rows == 0)
         return 0;
-    err_set(
-        e, ERR_REFUSED, 0,
-        "[ledger %s]: dump %.128s holds table %s without %s, whose totals would stay as they are",
-        l->cfg->name, dump, l->cfg->table, l->rollup);
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: dump %.128s has table %s without %s: the totals would stay unchanged",
+            l->cfg->name, dump, l->cfg->table, l->rollup);
     return err_hint(e,
                     "--into SCHEMA restores beside the world; or DROP TABLE %s, %s first, and "
                     "worldkeeper --init after the restore",
@@ -164,8 +166,8 @@ static int plan_one(struct restore *r, const struct parts *l, struct err *e)
         return -1;
     if (is_mixed(l) && (out->over_living || !restore_to_now(r->opt)))
         result_warn(r->out,
-                    "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: "
-                    "totals keep what was rolled up after the dump",
+                    "[ledger %s]: table %s is durable and stays unchanged: its totals are newer "
+                    "than the ledger and keep what was rolled up after the dump",
                     l->cfg->name, l->rollup);
     for (size_t i = 0; m && i < m->ledger_count; i++)
         if (ledgers_restored(l->ledger) && strcmp(m->ledgers[i].name, l->cfg->name) == 0)

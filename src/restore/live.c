@@ -86,12 +86,11 @@ static int other_rows(const struct target *t, uint64_t rows, struct err *e)
 {
     err_set(e, ERR_QUERY, 0,
             "table %s: rebuilt from dump and journal it has %" PRIu64
-            " rows, and is not the table of the living world, which has %" PRIu64
-            " rows and was not changed since",
+            " rows and differs from the live table, which has %" PRIu64
+            " rows and was not changed meanwhile",
             t->name, t->rows, rows);
-    return err_hint(e,
-                    "worldkeeper --dump takes a new dump; something changes the table without the "
-                    "binary log (SET sql_log_bin=0, or a change that a replica makes)");
+    return err_hint(e, "take a new dump: worldkeeper --dump; changes of this table bypass the "
+                       "binary log (SET sql_log_bin=0, or a replica applies them)");
 }
 
 /* ---- the order of things ---- */
@@ -118,7 +117,7 @@ static int restore_live_compare(struct compare *c, struct restore *r,
     SCOPED(xfree) uint64_t *rows = xcalloc(plan->count + 1, sizeof *rows);
     SCOPED(xfree) enum finding *found = xcalloc(plan->count + 1, sizeof *found);
     int rc = 0;
-    progress_phase(c->job->progress, "comparing with the living world", plan->rows, 0);
+    progress_phase(c->job->progress, "comparing with the live world", plan->rows, 0);
     for (size_t i = 0; i < plan->count && rc >= 0; i++) {
         const struct target *t = &plan->list[i];
         if (t->skip || !t->memory || t->raw || strcmp(t->name, c->job->cfg->sentinel) == 0)
@@ -157,5 +156,5 @@ int live_compare(struct restore *r, struct err *e)
     db_tables_free(&c.tables);
     free(c.schema);
     db_close(c.db);
-    return rc < 0 ? err_step(e, "comparing with the living world") : 0;
+    return rc < 0 ? err_step(e, "comparing with the live world") : 0;
 }

@@ -62,10 +62,11 @@ static int load_failed(const struct loader *l, struct err *e)
 {
     /* MySQL looks for equal keys by a hash that can differ for equal keys. */
     if (e && e->num == 1062)
-        err_hint(e, "drop a unique key that is newer than the dump; else the world held two rows "
-                    "whose keys are equal to the server, though it let both in: restore an older "
-                    "dump (--restore=NAME), or all rows but one by hand (gunzip -c FILE | sed "
-                    "'s/^INSERT INTO /INSERT IGNORE INTO /' | mysql SCHEMA)");
+        err_hint(
+            e,
+            "if a unique key is newer than the dump, drop it; otherwise two rows of the dump have "
+            "equal keys: restore an older dump (--restore=NAME), or load all rows but one manually "
+            "(gunzip -c FILE | sed 's/^INSERT INTO /INSERT IGNORE INTO /' | mysql SCHEMA)");
     l->target->refused |= l->changes != NULL;
     return err_step(e, "loading table %s", l->target->name);
 }
@@ -269,7 +270,7 @@ static int load_misfit(const struct loader *l, struct err *e)
 {
     if (e->cls == ERR_DAMAGED)
         e->cls = ERR_GAP;
-    return err_step(e, "table %s: the journal does not fit the dump", l->target->name);
+    return err_step(e, "table %s: the journal does not match the dump", l->target->name);
 }
 
 static void add_run(struct buf *b, const char *from, const char *to)
@@ -484,7 +485,7 @@ static int load_compare_content(struct loader *l, const struct target *t, struct
     int rc = db_hash_rows(l->s.db, &picked, t->shadow, &rows, &hash, e);
     if (rc == 0 && (rows != t->rows || hash != t->hash || picked.column_count != t->column_count))
         rc = err_set(e, ERR_QUERY, 0,
-                     "table %s: what the server stored is not what was loaded (%" PRIu64
+                     "table %s: what the server stored differs from what was loaded (%" PRIu64
                      " warnings)",
                      t->name, t->warnings);
     free(picked.columns);
@@ -502,8 +503,8 @@ int loader_check(struct loader *l, const struct target *t, bool content, struct 
     /* A MERGE table shows the rows of other tables. */
     if (rows != t->rows && (t->memory || t->rows))
         return err_set(e, ERR_QUERY, 0,
-                       "table %s: %" PRIu64 " rows arrived, %" PRIu64 " were loaded", t->name, rows,
-                       t->rows);
+                       "table %s: the server has %" PRIu64 " rows, but %" PRIu64 " were loaded",
+                       t->name, rows, t->rows);
     if (t->mapped && t->warnings) {
         err_set(e, ERR_REFUSED, 0,
                 "table %s changed since the dump and its rows no longer fit (%" PRIu64 " warnings)",

@@ -20,8 +20,7 @@
 #define REPORT_MS 100
 
 /* The first connection holds the lease itself. */
-_Static_assert(POOL_MAX - 1 <= DB_LEASE_SLOTS,
-               "each additional connection needs a slot of its own");
+_Static_assert(POOL_MAX - 1 <= DB_LEASE_SLOTS, "each additional connection needs its own slot");
 
 struct load_pool {
     struct restore *r;
@@ -191,9 +190,9 @@ static int prepare_session(const struct restore *r, struct db *db, unsigned slot
         return -1;
     if (strcmp(galera_node(db), galera_node(r->db)) != 0) {
         err_set(e, ERR_REFUSED, 0,
-                "a further connection leads to node %s, the first one to node %s", galera_node(db),
-                galera_node(r->db));
-        return err_hint(e, "[mysql] names one node, not a proxy that chooses among them");
+                "an additional connection leads to node %s, but the first one to node %s",
+                galera_node(db), galera_node(r->db));
+        return err_hint(e, "[mysql] must name one node, not a proxy that chooses among several");
     }
     if (db_lock_wait(db, r->job->cfg->restore_lock_wait, e) < 0 ||
         (!r->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0))
@@ -274,8 +273,9 @@ int load_pool_check(struct restore *r, struct err *e)
         rc = check_definition(r, &s, prove, i, e);
     if (rc < 0 && e->cls == ERR_QUERY)
         err_hint(e,
-                 "the dump is of a server of version %s, this one is %s: make that table by hand "
-                 "as this server can have it, and restore again: rows go by the names of columns",
+                 "the dump is from server version %s, this server is %s: create the table manually "
+                 "with a definition that this server accepts, then restore again; rows are matched "
+                 "by column name",
                  there, here ? here : "unknown");
     return rc;
 }

@@ -46,11 +46,9 @@ int restore_tables(const char *text, struct names *out, struct err *e)
     if (s && !*s)
         return 0;
     names_free(out);
-    err_set(e, ERR_USAGE, 0, "--table %.200s: no list of tables", text);
-    return err_hint(
-        e,
-        "names separated by commas, --table planet,fleet; one with a comma in backticks, in quotes "
-        "for the shell: --table '`a,b`'");
+    err_set(e, ERR_USAGE, 0, "--table %.200s: not a list of tables", text);
+    return err_hint(e, "separate names by commas: --table planet,fleet; quote a name that contains "
+                       "a comma: --table '`a,b`'");
 }
 
 /* Returns the newest dump that has the table, or NULL. */
@@ -68,18 +66,17 @@ int permit_tables_known(const struct restore *r, struct err *e)
     for (size_t i = 0; i < tables->count; i++) {
         if (restore_is(r)->swaps && r->job->cfg->progress.lock_id &&
             text_among(tables->list[i], local_bound)) {
-            err_set(
-                e, ERR_REFUSED, 0,
-                "table %s is not restored alone: its rows belong to the locks of their moment in "
-                "the central store",
-                tables->list[i]);
-            return err_hint(e, "--into=SCHEMA restores it beside the world, to be looked at; a "
-                               "restore of the whole world brings all of it");
+            err_set(e, ERR_REFUSED, 0,
+                    "table %s cannot be restored alone: its rows belong to locks that the central "
+                    "store had at that time",
+                    tables->list[i]);
+            return err_hint(e, "to look at it, restore it beside the world with --into=SCHEMA; a "
+                               "restore of the whole world includes it");
         }
         if (newest_with(&r->catalog, tables->list[i]))
             continue;
         err_set(e, ERR_NOTHING, 0, "table %s is in no intact dump", tables->list[i]);
-        return err_hint(e, "--restore --dry-run lists the tables of the newest one");
+        return err_hint(e, "worldkeeper --restore --dry-run lists the tables of the newest dump");
     }
     return 0;
 }
@@ -97,8 +94,8 @@ int permit_tables_planned(const struct restore *r, const char *dump, struct err 
         err_set(e, ERR_NOTHING, 0, "table %s is not in dump %s", name, dump);
         if (has)
             err_hint(e,
-                     "%s is the newest dump that has it: --restore=%s, or --at a moment before it "
-                     "went",
+                     "the newest dump that has it is %s: use --restore=%s, or --at with a moment "
+                     "before it was dropped",
                      has->name, has->name);
         return -1;
     }
@@ -144,14 +141,14 @@ static int world_lives(struct restore *r, const char **why, struct err *e)
     }
     if (s.rows > 0) {
         bool empty = r->opt->fetched && !rows && s.rows == 1;
-        *why = empty ? NULL : "its sentinel row is there";
+        *why = empty ? NULL : "its sentinel row exists";
         r->living = empty ? s : r->living;
         return 0;
     }
     if (st && st->known) {
         /* unattended: the probes also saw the connection break */
         if (!server_restarted(server, &st->server) && rows && !restore_is(r)->unattended)
-            *why = "the server was not restarted since the world was last seen alive";
+            *why = "the server was not restarted since the world was last seen up";
     } else {
         const struct catalog_entry *newest = catalog_newest(&r->catalog, 0);
         if (rows && !(newest && server_restarted(server, &newest->m.server)))
@@ -162,9 +159,7 @@ static int world_lives(struct restore *r, const char **why, struct err *e)
 
 static int hint_force(struct err *e)
 {
-    return err_hint(e,
-                    "--force replaces it (after a dump of what is there); --into SCHEMA restores "
-                    "beside it");
+    return err_hint(e, "--force replaces it after dumping it; --into SCHEMA restores beside it");
 }
 
 /* Permits --table only if the world is alive and ours, because the other tables stay as they
@@ -182,18 +177,17 @@ static int permit_tables(struct restore *r, struct err *e)
     if (s->rows != 1) {
         /* A lost world needs a full restore: a single table does not complete it. */
         err_set(e, ERR_REFUSED, 0,
-                "world %s is not alive (its sentinel has %u rows): one table does not make it "
-                "whole",
+                "world %s is not up (its sentinel has %u rows): restoring single tables would not "
+                "complete it",
                 cfg->name, s->rows);
-        return err_hint(
-            e, "worldkeeper --restore brings all of it back; with --into SCHEMA the tables "
-               "are put beside it");
+        return err_hint(e, "worldkeeper --restore restores the whole world; --into SCHEMA restores "
+                           "the tables beside it");
     }
     if (state && state->known && strcmp(state->nonce, s->nonce) != 0) {
         err_set(e, ERR_REFUSED, 0,
-                "the sentinel holds a nonce that is not ours: another world or keeper");
-        return err_hint(
-            e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
+                "the sentinel has an unexpected nonce; it belongs to another world or supervisor");
+        return err_hint(e, "make sure that no other supervisor keeps the world, then adopt it: "
+                           "worldkeeper --init --force");
     }
     for (size_t i = 0; i < tables->count && !r->opt->force; i++) {
         uint64_t rows = 0;
@@ -221,7 +215,7 @@ int permit_world(struct restore *r, struct err *e)
     r->out->over_living = why != NULL;
     if (!why || o->force)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "the world is alive: %s", why);
+    err_set(e, ERR_REFUSED, 0, "the world is up: %s", why);
     return hint_force(e);
 }
 
@@ -240,10 +234,10 @@ int permit_keep(struct restore *r, struct err *e)
         return -1;
     if (!rows || db_sentinel_read(r->db, c->schema, c->sentinel, &s, &why) < 0 || s.rows != 1)
         return 0;
-    job_note(r->job, "--force: taking a dump of the living world first");
+    job_note(r->job, "--force: dumping the existing world first");
     if (dump_run(r->job, &opt, &r->before, e) < 0)
         return err_step(e, "the dump before a forced restore failed, so nothing was replaced");
-    job_note(r->job, "the world as it was is in %s", r->before.name);
+    job_note(r->job, "the previous world is in dump %s", r->before.name);
     return 0;
 }
 
@@ -257,7 +251,7 @@ int permit_empty(struct restore *r, struct err *e)
     if (permit_any_rows(r, &rows, e) < 0)
         return -1;
     return rows ? err_set(e, ERR_REFUSED, 0,
-                          "the world was empty, and rows were written into it meanwhile")
+                          "the world was empty, but rows were written into it meanwhile")
                 : 0;
 }
 
@@ -272,7 +266,7 @@ int permit_swap(struct restore *r, struct err *e)
         return -1;
     if (lease != r->lease)
         return err_set(e, ERR_REFUSED, 0,
-                       "somebody else raised the generation to %" PRIu64 " meanwhile", lease);
+                       "another process raised the generation to %" PRIu64 " meanwhile", lease);
     if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != DB_NO_TABLE)
         return -1;
     if (r->opt->tables.count) {
@@ -283,7 +277,7 @@ int permit_swap(struct restore *r, struct err *e)
     /* These may be replaced: a world without rows, or what a standby has in its schema. */
     bool empty = r->opt->fetched && s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0;
     if (s.rows && !r->opt->force && !empty)
-        return err_set(e, ERR_REFUSED, 0, "the world came alive while it was being restored");
+        return err_set(e, ERR_REFUSED, 0, "the world came up while it was being restored");
     return empty ? permit_empty(r, e) : 0;
 }
 
@@ -337,7 +331,7 @@ static int permit_settings(struct db *db, const struct grants *g, bool triggers,
         db_variable_number(db, "log_bin_trust_function_creators") != 0)
         return 0;
     err_set(e, ERR_QUERY, NO_SUPER,
-            "with a binary log the server lets only SUPER move this world's triggers over");
+            "with a binary log, only an account with SUPER can recreate this world's triggers");
     return err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));
 }
 

@@ -67,7 +67,7 @@ static const struct db_table *find_live(const struct plan *p, const char *name)
     return NULL;
 }
 
-static const char no_engine[] = "it is not there, and the dump does not say of which ENGINE it was";
+static const char no_engine[] = "it does not exist, and the dump does not give its ENGINE";
 
 /* Returns why a table of the dump is not restored, or NULL if it is. */
 static const char *skip_reason(const struct plan *p, const struct target *t, const char *engine)
@@ -76,7 +76,7 @@ static const char *skip_reason(const struct plan *p, const struct target *t, con
     if (strcmp(t->name, cfg->sentinel) == 0)
         return "the sentinel is created again";
     if (db_sentinel_own(cfg->sentinel, t->name))
-        return "the lease is not part of the world";
+        return "the lease table is not part of the world";
     if (p->only && !names_has(p->only, t->name))
         return "not asked for (--table)";
     bool world = !p->into || p->copy;
@@ -89,7 +89,8 @@ static const char *skip_reason(const struct plan *p, const struct target *t, con
     if (world && !t->memory && !cfg->restore_all)
         return "of a durable engine, which a restart does not empty ([restore] scope = lost)";
     if (p->shared && !t->memory)
-        return "of a durable engine: the whole cluster's, and no node may have another one";
+        return "of a durable engine: it belongs to the whole cluster and must not differ on one "
+               "node";
     return NULL;
 }
 
@@ -120,7 +121,7 @@ int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e)
         if (other && strcmp(other->name, mt->name) != 0) {
             p->unfit = true;
             return err_set(e, ERR_REFUSED, 0,
-                           "tables %s and %s of dump %s have one name to this server "
+                           "tables %s and %s of dump %s have the same name on this server "
                            "(lower_case_table_names)",
                            other->name, mt->name, m->name);
         }
@@ -217,11 +218,11 @@ static int refuse_closed(struct db *db, const struct plan *p, struct err *e)
         SCOPED(buf_free) struct buf drop = {0};
         buf_adds(&drop, "DROP TABLE ");
         sql_ident2(&drop, p->schema, t->name);
-        rc = err_set(e, ERR_REFUSED, 0,
-                     "the server cannot open table %s of schema %s, in whose place the restore "
-                     "would put its own",
-                     t->name, p->schema);
-        err_hint(e, "if it was a MEMORY table its rows are gone with it: %s;", drop.p);
+        rc =
+            err_set(e, ERR_REFUSED, 0,
+                    "the server cannot open table %s of schema %s, which the restore would replace",
+                    t->name, p->schema);
+        err_hint(e, "if it was a MEMORY table, its rows are lost: %s;", drop.p);
     }
     return rc;
 }
@@ -234,11 +235,12 @@ static int refuse_empty(const struct plan *p, struct err *e)
     for (size_t i = 0; i < p->count && !unknown; i++)
         if (p->list[i].why == no_engine)
             unknown = &p->list[i];
-    err_set(e, ERR_REFUSED, 0, "the dump holds no table that this restore would replace%s%s%s%s",
+    err_set(e, ERR_REFUSED, 0, "the dump has no table that this restore would replace%s%s%s%s",
             unknown ? "; table " : "", unknown ? unknown->name : "", unknown ? ": " : "",
             unknown ? unknown->why : "");
-    return err_hint(e, unknown ? "make its MEMORY tables first: its rows go into those"
-                               : "[restore] scope = all restores tables of durable engines too");
+    return err_hint(e, unknown
+                           ? "create its MEMORY tables first; the rows are loaded into them"
+                           : "set [restore] scope = all to restore tables of durable engines too");
 }
 
 int plan_finish(struct plan *p, struct db *db, struct err *e)
@@ -260,7 +262,7 @@ int plan_finish(struct plan *p, struct db *db, struct err *e)
         assert(p->list); /* one of its tables is wanted */
         for (size_t i = 0; i < p->count; i++)
             if (p->list[i].live) {
-                err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", p->schema,
+                err_set(e, ERR_REFUSED, 0, "schema %s already has a table %s", p->schema,
                         p->list[i].name);
                 return err_hint(e, "name an empty or new schema with --into");
             }

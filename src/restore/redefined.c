@@ -42,7 +42,7 @@ static int note_in_way(struct restore *r, struct err *e)
             t->in_way = true;
             continue;
         }
-        err_set(e, ERR_REFUSED, 0, "schema %s has a view or a sequence %s already", r->schema,
+        err_set(e, ERR_REFUSED, 0, "schema %s already has a view or a sequence %s", r->schema,
                 taken.list[i]);
         return err_hint(e, "name an empty or new schema with --into");
     }
@@ -121,7 +121,7 @@ static const char *what_was(const struct restore *r, const struct target *t)
 void redefined_without(struct restore *r, const struct db_trigger *t, const struct err *why)
 {
     struct buf *b = &r->lost_triggers;
-    buf_printf(b, "\n-- trigger %s of table %s, which it does not fit: ", t->name, t->table);
+    buf_printf(b, "\n-- trigger %s of table %s, to which it no longer fits: ", t->name, t->table);
     text_clean(b, why->text, 500);
     buf_addc(b, '\n');
     db_trigger_sql(b, t, t->table);
@@ -147,11 +147,11 @@ static void redefined_describe(const struct restore *r, const struct target *t, 
     text_clean(&name, t->name, 256);
     buf_printf(b, "\n-- table %s ", name.p);
     if (view)
-        buf_printf(b, "took the place of a view (or sequence), which is called %s now", t->kept);
+        buf_printf(b, "replaced a view (or sequence), which is now called %s", t->kept);
     else if (t->now)
         buf_adds(b, "is as the dump defines it");
     else
-        buf_adds(b, "is back, which had been dropped or renamed since the dump");
+        buf_adds(b, "is restored; it had been dropped or renamed since the dump");
     if (t->misfit) {
         buf_adds(b, "; its rows did not fit: ");
         text_clean(b, t->misfit, 800);
@@ -182,10 +182,11 @@ int redefined_keep(struct restore *r, struct err *e)
     SCOPED(buf_free) struct buf b = {0};
     char file[64];
     bool any = false;
-    buf_printf(&b,
-               "-- What stood in the place of tables that a restore of dump %s put back as the "
-               "dump defines them,\n-- and the statements of the binary log that made it so.\n",
-               r->made.dump);
+    buf_printf(
+        &b,
+        "-- The previous definitions of tables that a restore of dump %s recreated as the dump "
+        "defines them,\n-- and the statements of the binary log that had changed them.\n",
+        r->made.dump);
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
         const char *was = what_was(r, t);
@@ -201,7 +202,7 @@ int redefined_keep(struct restore *r, struct err *e)
     buf_add(&b, r->lost_triggers.p ? r->lost_triggers.p : "", r->lost_triggers.len);
     redefined_file_name(r, file);
     if (file_commit(r->job->dirfd, file, b.p, b.len, 0600, e) < 0)
-        return err_step(e, "keeping what stands in the place of restored tables");
+        return err_step(e, "saving the definitions that restored tables replace");
     r->kept_file = true;
     return 0;
 }
@@ -215,8 +216,8 @@ static json_t *redefined_entry(const struct restore *r, const struct target *t, 
                           json_array());
     js_set_clean(o, "why",
                  t->misfit           ? t->misfit
-                 : t->kept[0]        ? "something that is no table has its name"
-                 : r->plan.as_dumped ? "asked for: the table as it was then"
+                 : t->kept[0]        ? "an object that is not a table has its name"
+                 : r->plan.as_dumped ? "requested: the table as it was then"
                  : t->now            ? "of a durable engine: replaced as a whole"
                                      : "dropped or renamed since the dump");
     if (t->kept[0])
@@ -259,6 +260,8 @@ void redefined_result(struct restore *r)
         buf_adds(&b, i ? ", trigger " : ", without trigger ");
         text_clean(&b, r->lost_trigger_names.list[i], 64);
     }
-    result_warn(r->out, "as the dump defines it, not as it was: %s; what stood there is in %.200s",
-                b.p, r->out->as_dumped_file);
+    result_warn(
+        r->out,
+        "as the dump defines it, not as it was before: %s; the previous definition is in %.200s",
+        b.p, r->out->as_dumped_file);
 }

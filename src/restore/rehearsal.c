@@ -29,8 +29,7 @@ static bool may_rehearse(struct restore *r)
     err_clear(&e);
     db_hint_grant(r->db, r->schema, missing.p, &e);
     result_warn(r->out,
-                "what a restore does after the load was not tried: in schema %s the account lacks "
-                "%s; %s",
+                "the steps after the load were not tested: in schema %s the account lacks %s; %s",
                 r->schema, missing.p, e.hint);
     return false;
 }
@@ -78,7 +77,7 @@ static int copy_one(struct restore *r, const char *name, const char *shadow, boo
     *busy = *busy || (rc < 0 && db_lock_busy(e));
     if (*busy)
         rc = db_exec_with(r->db, "CREATE TABLE ?? LIKE ??", DB_ARGS(name, shadow), e);
-    return rc < 0 ? err_step(e, "making a table like %s", name) : 0;
+    return rc < 0 ? err_step(e, "creating a table like %s", name) : 0;
 }
 
 /* Makes an empty copy of each living table, as a server restart leaves it, and of the sentinel. */

@@ -189,7 +189,7 @@ static int find_outcome(struct renaming *r, struct err *e)
     const struct config *c = r->restore->job->cfg;
     struct db_sentinel now = {0};
     struct err why = {0};
-    job_note(r->restore->job, "no answer to the swap; finding out whether it took place");
+    job_note(r->restore->job, "the server did not answer the swap; checking whether it took place");
     if (wait_for_end(r) < 0 || !rename_open_side(r, &why) ||
         db_sentinel_read(r->side, c->schema, c->sentinel, &now, &why) < 0 || now.rows != 1 ||
         strcmp(now.nonce, r->restore->made.nonce) != 0)

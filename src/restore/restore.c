@@ -46,7 +46,7 @@ static void drop_left_over(const struct job *job, struct db *db, const char *pre
     /* A session may be reading it, but the world has priority. */
     db_lock_wait(db, LEASE_PATIENCE, &e);
     if (db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), &e) < 0)
-        job_note(job, "schema %s, which is not needed any more, stays: %s", schema, e.text);
+        job_note(job, "cannot drop unused schema %s: %s", schema, e.text);
 }
 
 /* Opens a session whose statements stay on the server that it is connected to. */
@@ -83,7 +83,7 @@ static void choose_binlog(struct restore *r)
     r->binlog = true;
     if (r->job->cfg->restore_binlog) /* replicas then execute a drill just like a restore */
         return;
-    result_warn(r->out, "[restore] binlog = no is not allowed to this account: %.300s", e.text);
+    result_warn(r->out, "this account may not use [restore] binlog = no: %.300s", e.text);
 }
 
 /* Reports the effect on replicas before the restore and with the result. */
@@ -96,16 +96,15 @@ static void warn_of_replicas(struct restore *r)
         return;
     if (r->binlog) {
         job_note(r->job,
-                 "%d %s connected: all this is logged, and carried out there too; one whose "
-                 "max_heap_table_size is too small for a table stops at it (error 1114)",
+                 "%d %s connected: the restore is logged and replicated; a replica whose "
+                 "max_heap_table_size is too small for a table stops (error 1114)",
                  n, verb);
     } else if (restore_is(r)->world) {
-        result_warn(
-            r->out,
-            "%d %s connected and will get nothing of this ([restore] binlog = no): one that "
-            "does not hold the same rows stops at the next change of a row that it lacks "
-            "(error 1032) or has (1062)",
-            n, verb);
+        result_warn(r->out,
+                    "%d %s connected and will not get this restore ([restore] binlog = no): a "
+                    "replica with different rows stops at the next change of a row that it lacks "
+                    "(error 1032) or already has (1062)",
+                    n, verb);
         job_note(r->job, "%s", out->warning);
     }
 }
@@ -143,9 +142,9 @@ static void warn_of_sessions(struct restore *r)
         DB_ARGS(r->schema), NULL);
     if (open)
         result_warn(r->out,
-                    "%s session%s of players in wk_session are of an earlier moment, and may have "
-                    "ended since: worldkeeper --release=KEY ends one, worldkeeper --write-back "
-                    "--unlock all of them before the game starts",
+                    "%s session%s of players in wk_session are restored from an earlier time and "
+                    "may have ended since: worldkeeper --release=KEY ends one; worldkeeper "
+                    "--write-back --unlock ends all before the game starts",
                     open, strcmp(open, "1") == 0 ? "" : "s");
 }
 
@@ -164,19 +163,19 @@ static int renew_locks(struct restore *r, struct err *e)
         return -1;
     if (done->closed)
         result_warn(r->out,
-                    "%" PRIu64 " session%s of players %s closing, and their players log in again: "
-                    "%.300s",
+                    "%" PRIu64
+                    " session%s of players %s closing; these players must log in again: %.300s",
                     done->closed, done->closed == 1 ? "" : "s", done->closed == 1 ? "is" : "are",
                     done->away.cls != ERR_NONE ? done->away.text
                                                : "another game server has the lock, or it was "
                                                  "released, or a later session has saved since");
     if (done->taken)
-        result_warn(r->out,
-                    "%" PRIu64 " session%s of players %s open under a new number (%.100s): where "
-                    "no game closes one, worldkeeper --release=KEY does, and worldkeeper "
-                    "--write-back --unlock closes all of them before the game starts",
-                    done->taken, done->taken == 1 ? "" : "s", done->taken == 1 ? "is" : "are",
-                    done->first);
+        result_warn(
+            r->out,
+            "%" PRIu64 " session%s of players %s open under a new number (%.100s): if the game "
+            "does not close them, worldkeeper --release=KEY closes one; worldkeeper "
+            "--write-back --unlock closes all before the game starts",
+            done->taken, done->taken == 1 ? "" : "s", done->taken == 1 ? "is" : "are", done->first);
     return 0;
 }
 
@@ -188,12 +187,11 @@ static int need_reach(const struct restore *r, struct err *e)
         return 0;
     err_set(e, ERR_REFUSED, 0,
             "the other machine handed the world over at %s:%" PRIu64
-            ", and dump and journal here reach %s%s%s",
-            to->file, to->pos, is->file[0] ? is->file : "no position of its log",
+            ", but dump and journal here reach %s%s%s",
+            to->file, to->pos, is->file[0] ? is->file : "no position of that log",
             r->journal.gap[0] ? ": " : "", r->journal.gap);
-    return err_hint(e,
-                    "try again once the store shows all of it: worldkeeper --list --from offsite; "
-                    "worldkeeper-standby(7), A PLANNED CHANGE, says what else there is");
+    return err_hint(e, "try again when the store has all of it: worldkeeper --list --from offsite; "
+                       "for other ways see A PLANNED CHANGE in worldkeeper-standby(7)");
 }
 
 /* Turns loaded shadow tables into the world. Conflict rows are saved before the last check of the

@@ -139,11 +139,12 @@ void result_plan(struct restore_result *r, const struct plan *p, const char *sen
             continue; /* not requested */
         json_t *o = json_pack("{s:o, s:I, s:b, s:b}", "table", js_clean(t->name), "rows",
                               (json_int_t)rows, "restored", !t->skip, "triggers", t->triggers);
-        const char *why = t->why ? t->why
-                          : t->as_dumped
-                              ? "as the dump defines it: its rows do not fit the present definition"
-                          : t->fresh  ? "not in the dump; from the journal, since it was created"
-                          : t->mapped ? "its columns changed; rows go by column name"
+        const char *why = t->why         ? t->why
+                          : t->as_dumped ? "restored as the dump defines it, because its rows do "
+                                           "not fit the present definition"
+                          : t->fresh
+                              ? "not in the dump; restored from the journal, which has its creation"
+                          : t->mapped ? "its columns changed; rows were matched by column name"
                                       : NULL;
         if (why)
             json_object_set_new(o, "why", json_string(why));
@@ -156,5 +157,5 @@ void result_plan(struct restore_result *r, const struct plan *p, const char *sen
     for (size_t i = 0; i < p->not_in_dump.count; i++)
         json_array_append_new(
             r->plan, json_pack("{s:o, s:i, s:s, s:s}", "table", js_clean(p->not_in_dump.list[i]),
-                               "rows", 0, "restored", 0, "why", "not in the dump; left as it is"));
+                               "rows", 0, "restored", 0, "why", "not in the dump; left unchanged"));
 }

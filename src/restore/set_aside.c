@@ -84,7 +84,7 @@ int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
     s->carried = any ? job_open(job, e) : NULL;
     if ((any && !s->carried) || (any && restore_set_aside_lock(s, s->carried, e) < 0) ||
         restore_set_aside_lock(s, s->db, e) < 0)
-        return err_step(e, "holding the game's writes");
+        return err_step(e, "blocking the game's writes");
     fault_point("aside.locked");
     return 0;
 }
@@ -104,7 +104,7 @@ int set_aside_save(struct set_aside *s, uint64_t generation, struct err *e)
     int rc = n ? conflict_save(s->db, s->job, list, n, &about, &s->rows, e) : 0;
     if (rc == 0)
         fault_point("aside.saved");
-    return rc < 0 ? err_step(e, "saving the rows of the world that is set aside") : 0;
+    return rc < 0 ? err_step(e, "saving the rows of the replaced world") : 0;
 }
 
 int set_aside_rename(struct set_aside *s, struct err *e)
@@ -119,7 +119,8 @@ int set_aside_rename(struct set_aside *s, struct err *e)
             continue;
         if (db_exec_with(session_of(s, &s->tables.list[i]), "ALTER TABLE ?? RENAME TO ??",
                          DB_ARGS(s->tables.list[i].name, to), e) < 0)
-            return err_step(e, "taking table %s away from the game", s->tables.list[i].name);
+            return err_step(e, "renaming table %s, so that the game cannot use it",
+                            s->tables.list[i].name);
     }
     fault_point("aside.renamed");
     aside_name(s, to, s->tables.count);

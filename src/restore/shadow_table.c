@@ -94,7 +94,7 @@ int shadow_definition(const struct target *t, const char *create, size_t len, st
     if (strcmp(out->name, t->name) == 0)
         return 0;
     sql_table_free(out);
-    return err_set(e, ERR_DAMAGED, 0, "the definition of table %s is not one", t->name);
+    return err_set(e, ERR_DAMAGED, 0, "the definition of table %s is not valid", t->name);
 }
 
 int shadow_accepts(const struct shadow_session *s, const struct sql_table *table, struct err *e)
@@ -104,17 +104,18 @@ int shadow_accepts(const struct shadow_session *s, const struct sql_table *table
     const char *world = s->plan->job->cfg->schema;
     if (table->sequences && strcmp(table->sequences, world) != 0) {
         err_set(e, ERR_REFUSED, 0,
-                "table %s: a default of a sequence in schema %s is not taken from a dump",
+                "table %s: a default that uses a sequence in schema %s is not accepted from a dump",
                 table->name, table->sequences);
-        return err_hint(
-            e, "only sequences of %s are; make the table by hand first, then its rows go into it",
-            world);
+        return err_hint(e,
+                        "only sequences in schema %s are accepted; create the table manually "
+                        "first, then its rows are loaded into it",
+                        world);
     }
     if (s->plan->into || !sql_table_has_foreign(table))
         return 0;
     err_set(e, ERR_REFUSED, 0, "table %s has foreign keys, which cannot be swapped in",
             table->name);
-    return err_hint(e, "restore it by hand: gunzip -c DUMP | mysql SCHEMA, or use --into");
+    return err_hint(e, "restore it manually: gunzip -c DUMP | mysql SCHEMA, or use --into");
 }
 
 /* Creates the table from our own rendering of the dump's definition, not from its text. */
@@ -143,7 +144,7 @@ int shadow_prove(const struct shadow_session *s, const struct target *t, const c
     if (rc == 0)
         rc = db_exec_with(s->db, "DROP TEMPORARY TABLE ??", DB_ARGS(t->shadow), e);
     if (rc < 0)
-        err_step(e, "this server does not take the definition (CREATE TABLE) of table %s", t->name);
+        err_step(e, "this server rejects the definition (CREATE TABLE) of table %s", t->name);
     return rc;
 }
 
@@ -187,7 +188,7 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
     if (db_figures(s->db, s->plan->schema, t->shadow, &fresh, e) < 0)
         return -1;
     if (t->memory && !fresh.memory) {
-        err_set(e, ERR_REFUSED, 0, "the server makes table %s of another engine than MEMORY",
+        err_set(e, ERR_REFUSED, 0, "the server creates table %s with another engine than MEMORY",
                 t->name);
         return err_hint(e, DB_ENGINE_HINT);
     }
@@ -236,7 +237,7 @@ int shadow_create(const struct shadow_session *s, struct target *t, const char *
     if (create_table(s, t, create, len, e) == 0 &&
         (!counter_first || shadow_table_set_counter(s, t, e) == 0))
         return 0;
-    return err_step(e, "making room for table %s", t->name);
+    return err_step(e, "raising max_heap_table_size for table %s", t->name);
 }
 
 /* ---- FLOAT(M,D) ---- */
@@ -282,7 +283,7 @@ int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf
     }
     buf_clear(scale);
     if (rc < 0)
-        err_step(e, "giving columns of table %s their digits back", t->name);
+        err_step(e, "restoring the number of digits of columns of table %s", t->name);
     return rc;
 }
 

@@ -110,7 +110,7 @@ static int lock_replaced(struct restore *r, struct err *e)
         rc = lock_plan(r, &way, &waits, e);
     } while (rc < 0 && blocked_again(&waits, e));
     if (rc < 0)
-        err_step(e, "locking the tables that are replaced");
+        err_step(e, "locking the tables to be replaced");
     return rc;
 }
 
@@ -249,7 +249,7 @@ static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
         rc = rename_run(r, b.p, b.len, &waits, e);
     } while (rc < 0 && blocked_again(&waits, e));
     if (rc < 0)
-        err_step(e, "swapping the tables in");
+        err_step(e, "swapping the tables");
     return rc;
 }
 
@@ -324,7 +324,8 @@ static int note_replaced(struct restore *r, struct err *e)
         if (t->planned && t->planned != shadow_definition_hash(was, strlen(was))) {
             err_set(e, ERR_CHANGED, 0, "table %s was altered while the world was being restored",
                     t->name);
-            return err_hint(e, "nothing was replaced; restore again once nobody alters its tables");
+            return err_hint(
+                e, "nothing was replaced; restore again when no session alters its tables");
         }
         if (db_is_mariadb(r->db))
             continue;
@@ -535,7 +536,7 @@ static int names_back(struct db *db, const char *schema, const struct pending_ch
     if (due && db_exec(db, "SET NAMES binary", rc < 0 ? NULL : e) < 0)
         rc = -1;
     if (rc < 0)
-        err_step(e, "giving the constraints of table %s their names back", c->table);
+        err_step(e, "renaming the constraints of table %s back", c->table);
     return rc;
 }
 
@@ -592,7 +593,7 @@ int swap_tidy(struct restore *r, struct err *e)
     if (rc == 0)
         rc = end_pending(r->db, r->job->dirfd, e);
     if (rc < 0)
-        err_step(e, "the world is restored, but tidying up failed");
+        err_step(e, "the world is restored, but the cleanup failed");
     return rc;
 }
 
@@ -648,8 +649,8 @@ static int save_left_over(struct db *db, const struct job *job, struct pending *
     int rc = n ? conflict_save(db, job, list, n, &about, &rows, e) : 0;
     if (rc == 0 && n && rows)
         job_note(job,
-                 "%" PRIu64 " rows found in the tables that a restore replaced which was cut off "
-                 "are saved in %s/%s",
+                 "%" PRIu64
+                 " rows found in tables replaced by an interrupted restore are saved in %s/%s",
                  rows, job->cfg->dump_dir, about.file);
     /* From here on some of the old tables may be gone, so the file must not be written again from
      * the others. */
@@ -739,11 +740,10 @@ static int recover_pending(struct db *db, const struct job *job, struct pending 
 
 static int pending_hint(const struct config *c, struct err *e)
 {
-    return err_hint(
-        e,
-        "%.200s/pending.json names triggers to put back after a restore that was cut off; "
-        "read it, create those that are missing and known to you, then remove the file",
-        c->dump_dir);
+    return err_hint(e,
+                    "%.200s/pending.json lists triggers to recreate after an interrupted restore; "
+                    "create those that are missing and that you trust, then remove the file",
+                    c->dump_dir);
 }
 
 /* Checks that pending.json belongs to this server: only the server on which the swap was running
@@ -775,16 +775,16 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
         any = db_table_find(&all, p->tables.list[i]) != NULL;
     if (any && !over) {
         err_set(e, ERR_REFUSED, 0,
-                "pending.json is not of this server, or of a restore that has ended: its digest is "
-                "not in the comment of table " SWAP_PROOF);
+                "pending.json is from another server or from a finished restore: its digest is not "
+                "in the comment of table " SWAP_PROOF);
         return pending_hint(c, e);
     }
     if (pending_set_aside(job->dirfd, e) < 0)
         return -1;
     p->there = false;
-    job_note(job, "pending.json is of a restore %s; kept as %s/" PENDING_ASIDE,
-             over ? "that is over, and names no trigger to put back"
-                  : "on another server: this one has none of its tables",
+    job_note(job, "pending.json is from a restore %s; kept as %s/" PENDING_ASIDE,
+             over ? "that is finished and has no triggers to recreate"
+                  : "on another server: none of its tables exist here",
              c->dump_dir);
     return 0;
 }
@@ -828,7 +828,7 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
          remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||
          end_pending(db, job->dirfd, e) < 0))
         rc = -1;
-    return rc < 0 ? err_step(e, "tidying up after a restore that was cut off") : 0;
+    return rc < 0 ? err_step(e, "cleaning up after an interrupted restore") : 0;
 }
 
 int swap_drop_shadows(struct db *db, const struct job *job, struct err *e)

@@ -76,7 +76,7 @@ int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e)
             triggers_leave_out(r, list, i--, e);
             continue;
         }
-        err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
+        err_step(e, "this account cannot create trigger %s of table %s", name, t.table);
         if (e->num == DB_LOG_NEEDS_SUPER)
             err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));
         else if (e->cls == ERR_DENIED)
@@ -132,7 +132,7 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
         if (rc == 0)
             rc = db_trigger_create(db, want, want->table, e);
         if (rc < 0)
-            err_step(e, "putting trigger %s back on table %s", want->name, want->table);
+            err_step(e, "recreating trigger %s on table %s", want->name, want->table);
     }
     return rc;
 }
@@ -148,8 +148,7 @@ static int triggers_keep_text(const struct job *job, const struct db_trigger *t,
     db_trigger_sql(&b, t, t->table);
     buf_addc(&b, '\n');
     int rc = file_commit(job->dirfd, file, b.p, b.len, 0600, e);
-    job_note(job, "trigger %s could not be put back (%s); its text is in %s", t->name, why->text,
-             file);
+    job_note(job, "cannot recreate trigger %s (%s); its text is in %s", t->name, why->text, file);
     return rc;
 }
 

@@ -87,8 +87,8 @@ int turn_wait(struct restore *r, struct err *e)
         return got < 0 ? -1 : 0;
     text_duration(mono_since(clock_mono(), began), t);
     if (got)
-        job_note(job, "its turn came after %s", t);
+        job_note(job, "the restore may start after waiting for other worlds for %s", t);
     else
-        job_note(job, "it has waited for other worlds for %s, and is restored beside them", t);
+        job_note(job, "the restore waited for other worlds for %s and now starts beside them", t);
     return announced ? db_unlock(db, wait, e) : 0;
 }

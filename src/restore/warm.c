@@ -176,7 +176,7 @@ int warm_drop(const struct job *job, struct err *e)
                   db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0))
         rc = -1;
     if (rc < 0)
-        err_step(e, "schema %s, which is not needed any more, stays", schema);
+        err_step(e, "cannot drop unused schema %s", schema);
     db_close(db);
     return rc;
 }

@@ -144,8 +144,8 @@ static int put_beside(struct applying *a, const struct target *t, const struct d
 static int warm_apply_misfits(const struct target *t, uint64_t rows, uint64_t there, struct err *e)
 {
     return err_set(e, ERR_GAP, 0,
-                   "table %s: of %" PRIu64 " rows that changed %" PRIu64 " are in the copy",
-                   t->name, rows, there);
+                   "table %s: of %" PRIu64 " changed rows, %" PRIu64 " are in the copy", t->name,
+                   rows, there);
 }
 
 /* Deletes rows that the changes removed, and counts them in *gone. With `all`, deletes the rows
@@ -364,7 +364,7 @@ static int warm_apply_apply_rows(struct applying *a, struct target *t, const str
                    ? -1
                    : loader_rows(&a->l, t, give_all, d, e);
     if (!keyed && a->w->redo)
-        return err_set(e, ERR_CHANGED, 0, "table %s may have some of the changes", t->name);
+        return err_set(e, ERR_CHANGED, 0, "table %s may already have some of the changes", t->name);
     if (!keyed)
         return warm_apply_rebuild(a, t, now, d, e);
     int rc = a->w->redo ? -1 : apply_by_key(a, t, now, d, e);
@@ -389,7 +389,7 @@ static int apply_table(struct applying *a, struct target *t, struct delta_table 
         return -1;
     if (t->warnings || t->rows != rows)
         return err_set(e, ERR_GAP, 0,
-                       "table %s of the copy has %" PRIu64 " rows in place of %" PRIu64 " (%" PRIu64
+                       "table %s of the copy has %" PRIu64 " rows instead of %" PRIu64 " (%" PRIu64
                        " warnings)",
                        t->name, rows, t->rows, t->warnings);
     t->rows = rows;

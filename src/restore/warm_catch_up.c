@@ -27,7 +27,7 @@
 static int warm_catch_up_apply(struct warm *w, const struct replay *changes, struct err *e)
 {
     if (w->redo && !changes->changes)
-        return err_set(e, ERR_GAP, 0, "changes that were being applied are not here any more");
+        return err_set(e, ERR_GAP, 0, "changes that were being applied no longer exist here");
     if (changes->upto.pos == w->upto.pos && strcmp(changes->upto.file, w->upto.file) == 0 &&
         !changes->changes)
         return 0;
@@ -117,7 +117,7 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
     if (strcmp(newest->name, w->dump) == 0)
         return WARM_READY;
     if (!leads_over(w, a, newest))
-        return warm_finding(w, WARM_BEHIND, "the journal does not lead to dump %s", newest->name);
+        return warm_finding(w, WARM_BEHIND, "the journal does not reach dump %s", newest->name);
     int rc = warm_compare_definitions(w, newest, e);
     if (rc == WARM_READY && w->compare)
         rc = warm_catch_up_compare_content(w, newest, journal, e);
@@ -207,12 +207,11 @@ int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *ou
     struct err why = {0};
     *out = (struct replay){0};
     if (!newest)
-        return warm_finding(w, WARM_BROKEN, "there is no intact dump here");
+        return warm_finding(w, WARM_BROKEN, "this machine has no intact dump");
     /* Only the manifest of the dump is needed. */
     const struct manifest *m = base && base->m.table_count ? &base->m : &newest->m;
     if (!w->place.number && m != &base->m)
-        return warm_finding(w, WARM_BROKEN, "dump %s, of which it is, is not here any more",
-                            w->dump);
+        return warm_finding(w, WARM_BROKEN, "its dump %s no longer exists here", w->dump);
     SCOPED(file_close) int journal = archive_dir(c, false, &why);
     int rc = WARM_READY;
     if (journal >= 0) {
@@ -220,9 +219,9 @@ int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *ou
                  ? -1
                  : take_changes(w, m, &newest->m, &a, journal, out, e);
     } else if (w->place.number) {
-        rc = warm_finding(w, WARM_BROKEN, "the journal is not here any more");
+        rc = warm_finding(w, WARM_BROKEN, "the journal no longer exists here");
     } else if (w->redo) {
-        rc = warm_finding(w, WARM_GONE, "it is not whole");
+        rc = warm_finding(w, WARM_GONE, "the journal is incomplete");
     }
     if (rc == WARM_READY && (rc = meet_newest(w, &newest->m, &a, journal, &why)) < 0)
         rc = warm_judged(w, WARM_BROKEN, &why, e);

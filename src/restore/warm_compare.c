@@ -33,7 +33,7 @@ int warm_compare_definitions(struct warm *w, const struct manifest *m, struct er
         if (verify_definition(file, i, &create, e) < 0)
             rc = -1;
         else if (!t || !create.len || shadow_definition_hash(create.p, create.len) != t->definition)
-            rc = warm_finding(w, WARM_BROKEN, "table %s is not in the copy as dump %s has it",
+            rc = warm_finding(w, WARM_BROKEN, "table %s differs between the copy and dump %s",
                               p.list[i].name, m->name);
         progress_at(w->job->progress, 0, 0);
     }
@@ -110,7 +110,7 @@ static int warm_compare_compare_table(struct warm *w, struct verify_file *file,
         return -1;
     return load.rows == copy.rows && load.hash == copy.hash
                ? WARM_READY
-               : warm_finding(w, WARM_BROKEN, "table %s is not what a load of dump %s gives", name,
+               : warm_finding(w, WARM_BROKEN, "table %s differs from a fresh load of dump %s", name,
                               m->name);
 }
 
@@ -122,8 +122,8 @@ int warm_compare_content(struct warm *w, const struct manifest *m, const struct 
     SCOPED(xfree) char *file_name = xasprintf("%s.sql.gz", m->name);
     if (changes->gap[0] || db_binlog_pos_compare(&changes->upto, &w->upto) != 0)
         return warm_finding(w, WARM_BROKEN,
-                            "the journal after dump %s does not lead to the copy: %.300s", m->name,
-                            changes->gap);
+                            "the journal after dump %s does not reach the copy's position: %.300s",
+                            m->name, changes->gap);
     struct verify_file *file = verify_open(w->job->dirfd, file_name, m, w->job->progress, e);
     int rc = file ? WARM_READY : -1;
     for (size_t i = 0; i < m->table_count && rc == WARM_READY; i++)

@@ -88,7 +88,7 @@ int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *
     const struct catalog_entry *newest = catalog_newest(&dumps, 0);
     if (!newest) {
         k->ready = false;
-        snprintf(k->why, sizeof k->why, "no dump of the world is here yet");
+        snprintf(k->why, sizeof k->why, "this machine has no dump of the world yet");
         return 0;
     }
     int rc = warm_keep_look(k, job, &dumps, e);

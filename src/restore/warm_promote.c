@@ -47,7 +47,7 @@ static int warm_promote_fits(struct warm *w, struct restore *r, struct err *e)
         if (same < 0)
             return -1;
         if (!same)
-            return warm_finding(w, WARM_BROKEN, "table %s is not in the copy as it is needed",
+            return warm_finding(w, WARM_BROKEN, "table %s in the copy has the wrong definition",
                                 t->name);
     }
     return count == w->plan.count
@@ -156,9 +156,10 @@ static int warm_promote_use(struct warm *w, struct restore *r, struct err *e)
     if (rc != WARM_READY)
         return rc;
     if (r->binlog && r->out->replicas != 0)
-        return warm_finding(w, WARM_BROKEN,
-                            "replicas %s: they get the rows of a load, and nothing of the copy",
-                            r->out->replicas > 0 ? "are connected" : "may be connected");
+        return warm_finding(
+            w, WARM_BROKEN,
+            "replicas %s: they would get the rows of a normal load, but not those of the copy",
+            r->out->replicas > 0 ? "are connected" : "may be connected");
     if (r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=0", &ignored) == 0)
         r->binlog = false;
     rc = warm_promote_move(w, r, e);
@@ -180,7 +181,7 @@ bool warm_take(struct restore *r)
     r->out->warm = rc == WARM_READY;
     if (!r->out->warm) {
         snprintf(r->out->cold, sizeof r->out->cold, "%.600s", rc < 0 ? why.text : w.why);
-        job_note(r->job, "the copy that is loaded is not used: %s", r->out->cold);
+        job_note(r->job, "the loaded copy is not used: %s", r->out->cold);
         plan_drop(&r->plan, r->db);
         replay_free(&r->journal);
         code_free(&r->code);

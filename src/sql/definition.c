@@ -28,7 +28,7 @@ static const struct {
              [DEFINITION_EVENT] = {"event", "EVENT"}};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-static const char not_written[] = "its head is not one that a server writes";
+static const char not_written[] = "its beginning differs from what servers write";
 
 const char *definition_kind_name(enum definition_kind kind)
 {
@@ -125,7 +125,7 @@ static bool copy_list(struct head *h, struct buf *out)
     do {
         enum sql_kind kind = h->r.t.kind;
         if (kind == SQL_END || kind == SQL_BAD || sql_is_punct(&h->r.t, ";"))
-            return definition_wrong(h, "a list in its head has no end");
+            return definition_wrong(h, "a list at its beginning is not terminated");
         depth += kind == SQL_OPEN;
         depth -= kind == SQL_CLOSE;
         definition_copy(h, out);
@@ -137,7 +137,7 @@ static bool definition_read_name(struct head *h, struct buf *out)
 {
     buf_clear(out);
     if (!sql_token_name(&h->r.t, out))
-        return definition_wrong(h, "no name stands where one has to");
+        return definition_wrong(h, "a name is missing");
     reader_next(&h->r);
     return !sql_is_punct(&h->r.t, ".") || definition_wrong(h, "it names a schema");
 }
@@ -148,11 +148,11 @@ static bool read_account_part(struct head *h, struct buf *out)
     const struct sql_token *t = &h->r.t;
     buf_clear(out);
     if (!sql_token_name(t, out) && !sql_token_bytes(t, h->modes->plain_strings, out))
-        return definition_wrong(h, "its definer is no account");
+        return definition_wrong(h, "its definer is not an account");
     /* Rejects other character sets. Queries to the server are UTF-8, in which these bytes would
      * be another name. */
     if (out->len == 0 || memchr(out->p, '\0', out->len) || !text_utf8_valid(out->p, out->len))
-        return definition_wrong(h, "its definer is no account");
+        return definition_wrong(h, "its definer is not an account");
     reader_next(&h->r);
     return true;
 }
@@ -165,10 +165,10 @@ static bool read_definer(struct head *h)
     if (!definition_eat(h, "DEFINER"))
         return true;
     if (!reader_punct(&h->r, "="))
-        return definition_wrong(h, "its definer is no account");
+        return definition_wrong(h, "its definer is not an account");
     if (definition_eat(h, "CURRENT_USER"))
         return !reader_token(&h->r, SQL_OPEN) || reader_token(&h->r, SQL_CLOSE) ||
-               definition_wrong(h, "its definer is no account");
+               definition_wrong(h, "its definer is not an account");
     d->has_definer = true;
     return read_account_part(h, &d->user) &&
            (!reader_punct(&h->r, "@") || read_account_part(h, &d->host));
@@ -203,7 +203,7 @@ static bool read_front(struct head *h)
     while (kind >= 0 && !definition_eat(h, kinds[kind].words))
         kind--;
     if (kind < 0)
-        return definition_wrong(h, "it makes no view, routine, library, trigger or event");
+        return definition_wrong(h, "it does not create a view, routine, library, trigger or event");
     d->kind = (enum definition_kind)kind;
     /* Clauses before the kind were read for every kind. Now the kind is known, so they can be
      * checked. */
@@ -227,7 +227,7 @@ static bool read_view(struct head *h)
         return false;
     return t->kind == SQL_OPEN ||
            (t->kind == SQL_WORD && sql_find_word("SELECT WITH TABLE VALUES", t->s, t->len)) ||
-           definition_wrong(h, "its body is no query");
+           definition_wrong(h, "its body is not a query");
 }
 
 /* Copies a type such as VARCHAR(20) CHARSET utf8mb4, int(11) unsigned, or t.column%TYPE. */
@@ -239,7 +239,7 @@ static bool copy_type(struct head *h, struct buf *out)
     bool part;
     do {
         if (!copy_kind(h, out, SQL_WORD) && !copy_kind(h, out, SQL_NAME))
-            return definition_wrong(h, "it returns no type");
+            return definition_wrong(h, "its return type is missing");
         part = sql_is_punct(t, ".") || sql_is_punct(t, "%");
         if (part)
             definition_copy(h, out);
@@ -253,7 +253,7 @@ static bool copy_type(struct head *h, struct buf *out)
                  !copy_words(h, out, "COLLATE"))
             return true;
         else if (!copy_kind(h, out, SQL_WORD))
-            return definition_wrong(h, "it returns no type");
+            return definition_wrong(h, "its return type is missing");
     }
     return true;
 }
@@ -284,10 +284,10 @@ static bool copy_characteristics(struct head *h, struct buf *out)
                 return definition_wrong(h, "its language has no name");
         } else if (copy_words(h, out, "COMMENT")) {
             if (!copy_kind(h, out, SQL_STRING))
-                return definition_wrong(h, "its comment is no text");
+                return definition_wrong(h, "its comment is not a string");
         } else if (copy_words(h, out, "USING")) {
             if (t->kind != SQL_OPEN || !copy_list(h, out))
-                return definition_wrong(h, "its libraries are no list");
+                return definition_wrong(h, "its libraries are not a list");
         } else {
             break;
         }
@@ -314,7 +314,7 @@ static bool read_routine(struct head *h)
 {
     struct buf *rest = &h->d->rest;
     if (h->r.t.kind == SQL_OPEN ? !copy_list(h, rest) : !h->modes->oracle)
-        return definition_wrong(h, "it has no list of parameters");
+        return definition_wrong(h, "its list of parameters is missing");
     if (h->d->kind == DEFINITION_FUNCTION) {
         if (!(h->modes->oracle && copy_words(h, rest, "RETURN")))
             copy_need(h, rest, "RETURNS");
@@ -354,7 +354,7 @@ static bool read_trigger(struct head *h)
 static bool copy_moment(struct head *h, struct buf *out)
 {
     return copy_kind(h, out, SQL_STRING) ||
-           definition_wrong(h, "its schedule is not one that a server writes");
+           definition_wrong(h, "its schedule differs from what servers write");
 }
 
 static bool copy_unit(struct head *h, struct buf *out)
@@ -372,7 +372,7 @@ static bool copy_schedule(struct head *h, struct buf *out)
         return copy_moment(h, out);
     if (!copy_need(h, out, "EVERY") || !(copy_kind(h, out, SQL_NUMBER) || copy_moment(h, out)) ||
         !copy_unit(h, out))
-        return definition_wrong(h, "its schedule is not one that a server writes");
+        return definition_wrong(h, "its schedule differs from what servers write");
     return (!copy_words(h, out, "STARTS") || copy_moment(h, out)) &&
            (!copy_words(h, out, "ENDS") || copy_moment(h, out));
 }
@@ -394,7 +394,7 @@ static bool definition_read_event(struct head *h)
     /* the state was not copied, so the blanks after it are not copied either */
     h->copied = NULL;
     if (copy_words(h, &d->comment, "COMMENT") && !copy_kind(h, &d->comment, SQL_STRING))
-        return definition_wrong(h, "its comment is no text");
+        return definition_wrong(h, "its comment is not a string");
     return definition_need(h, "DO") && begins_body(h);
 }
 
@@ -413,7 +413,7 @@ static bool read_rest(struct head *h)
     case DEFINITION_LIBRARY:
         if (!copy_characteristics(h, &h->d->rest))
             return false;
-        return h->external ? begins_body(h) : definition_wrong(h, "it names no language");
+        return h->external ? begins_body(h) : definition_wrong(h, "its language is missing");
     case DEFINITION_TRIGGER:
         return read_trigger(h);
     case DEFINITION_EVENT:
@@ -427,7 +427,7 @@ static bool read_rest(struct head *h)
 static bool external_ends(struct head *h)
 {
     if (!definition_eat(h, "AS"))
-        return definition_wrong(h, "its body is not AS and a text");
+        return definition_wrong(h, "its body is not AS and a string");
     const char *s = h->r.t.s, *end = h->r.text.end;
     while (end > s && strchr(" \t\r\n", end[-1]))
         end--;
@@ -435,10 +435,11 @@ static bool external_ends(struct head *h)
         const char *tag_end = memchr(s + 1, '$', (size_t)(end - s - 1));
         size_t tag = tag_end ? (size_t)(tag_end + 1 - s) : 0, all = (size_t)(end - s);
         const char *close = tag ? memmem(s + tag, all - tag, s, tag) : NULL;
-        return (close && close + tag == end) || definition_wrong(h, "its body has no end");
+        return (close && close + tag == end) || definition_wrong(h, "its body is not terminated");
     }
     bool text = reader_token(&h->r, SQL_STRING);
-    return (text && h->r.t.kind == SQL_END) || definition_wrong(h, "its body is not AS and a text");
+    return (text && h->r.t.kind == SQL_END) ||
+           definition_wrong(h, "its body is not AS and a string");
 }
 
 /* Checks that the body ends properly. Version comments in it are accepted as code, because they
@@ -478,7 +479,7 @@ static bool reads_the_same(struct head *h)
     add_tokens(h, &h->d->comment, &again);
     return (again.len == h->tokens.len &&
             (again.len == 0 || memcmp(again.p, h->tokens.p, again.len) == 0)) ||
-           definition_wrong(h, "its head reads differently without its comments");
+           definition_wrong(h, "its beginning has another meaning without its comments");
 }
 
 bool definition_read(const char *sql, size_t len, const struct definition_modes *modes,
@@ -498,7 +499,7 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
     buf_adds(&out->host, "");
     /* one reader would end there, another one would not */
     if (memchr(sql, '\0', len))
-        h.r.text.why = "a NUL byte is in it";
+        h.r.text.why = "it contains a NUL byte";
     reader_next(&h.r);
     bool good = read_front(&h) && read_rest(&h);
     if (good) {

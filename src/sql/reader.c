@@ -21,7 +21,7 @@ void reader_next(struct reader *r)
     /* One server would read the clause and another would not. The text that is checked must be
      * the text that runs. */
     if (r->bare && (r->t.kind == SQL_ENTER || r->t.kind == SQL_VERSION))
-        reader_stop(r, "a comment that only some servers read stands in its head");
+        reader_stop(r, "its beginning has a comment that only some servers execute");
 }
 
 void reader_stop(struct reader *r, const char *why)
@@ -100,10 +100,10 @@ void reader_refuse_text(struct reader *r, const char *what, const char *text, si
     SCOPED(xfree) char *copy = xstrndup(text, len < 200 ? len : 200);
     text_clean(&said, copy, 60);
     text_clean(&table, r->of->name ? r->of->name : "", 64);
-    err_set(r->e, ERR_REFUSED, 0, "table %s: %s%s%s is not taken from a dump", table.p,
+    err_set(r->e, ERR_REFUSED, 0, "table %s: %s%s%s is not accepted from a dump", table.p,
             what ? what : "", what ? " " : "", said.p);
     err_hint(r->e, "gunzip -c DUMP.sql.gz shows the definition; if you trust the file, the stock "
-                   "client takes it as it is: gunzip -c DUMP.sql.gz | mysql SCHEMA");
+                   "client executes it unchanged: gunzip -c DUMP.sql.gz | mysql SCHEMA");
     r->refused = true;
     reader_stop(r, "refused");
 }

@@ -100,7 +100,7 @@ static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
     while (s < x->end && (hex ? isxdigit((unsigned char)*s) : is_bit(*s)))
         s++;
     if (s == x->end || *s != '\'' || (hex && (s - t->s) % 2 != 0))
-        return token_bad(x, t, "a literal of digits that has others in it");
+        return token_bad(x, t, "a literal of digits that contains other characters");
     return token_take(x, t, hex ? SQL_HEX : SQL_BITS, s + 1);
 }
 
@@ -198,7 +198,7 @@ static enum sql_kind token_comment(struct sql_text *x, struct sql_token *t)
     const char *from = t->s + 2;
     const char *close = memmem(from, (size_t)(x->end - from), "*/", 2);
     if (!close)
-        return token_bad(x, t, "a comment without its end");
+        return token_bad(x, t, "a comment that is not terminated");
     return token_take(x, t, version ? SQL_VERSION : SQL_COMMENT, close + 2);
 }
 
@@ -211,7 +211,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     if (x->why)
         return token_bad(x, t, x->why);
     if (s == x->end)
-        return x->entered ? token_bad(x, t, "a comment without its end") : SQL_END;
+        return x->entered ? token_bad(x, t, "a comment that is not terminated") : SQL_END;
     /* checked first, because these are a third of the tokens in rows */
     if (*s == ',' || *s == '(' || *s == ')')
         return token_take(x, t, *s == ',' ? SQL_PUNCT : *s == '(' ? SQL_OPEN : SQL_CLOSE, s + 1);
@@ -229,7 +229,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         /* One server would treat the end of a comment without a beginning as code, another one
          * as two operators. */
         if (!x->entered)
-            return token_bad(x, t, "the end of a comment that did not begin");
+            return token_bad(x, t, "the end of a comment without its beginning");
         x->entered = false;
         return token_take(x, t, SQL_LEAVE, t->s + 2);
     }

@@ -97,9 +97,10 @@ static struct handover handover_judge(const char *name, const struct buf *text, 
     uint64_t number;
     bool named = number_digits(&digits, INT64_MAX, &number) && number == generation;
     if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
-        err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC by our key", name);
+        err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC of our key", name);
     else if (!generation || !named || strcmp(js_text(o, "world"), world) != 0)
-        err_set(ignored, ERR_DAMAGED, 0, "%s in the store does not say what its name says", name);
+        err_set(ignored, ERR_DAMAGED, 0,
+                "%s in the store has a name that does not match its contents", name);
     else
         h.generation = generation;
     js_copy(o, "nonce", h.nonce, sizeof h.nonce);

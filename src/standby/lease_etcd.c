@@ -326,7 +326,7 @@ static enum lease_result lease_etcd_grant(struct lease *l, char id[32], int64_t 
     *ttl = read_ttl(answer, l);
     json_decref(answer);
     if (got == LEASE_OK && (strcmp(id, "0") == 0 || *ttl == 0)) {
-        err_set(e, ERR_REFUSED, 0, "etcd gave no lease");
+        err_set(e, ERR_REFUSED, 0, "etcd returned no lease");
         got = LEASE_REFUSED;
     }
     return got;
@@ -503,9 +503,9 @@ static enum lease_result etcd_takeable(struct lease *l, struct err *e)
     {
         if (got != LEASE_OK || strcmp(js_text(x, "alarm"), "NOSPACE") != 0)
             continue;
-        err_set(
-            e, ERR_NOSPACE, 0,
-            "etcd has no room (alarm NOSPACE): the lease is renewed, but no machine could take it");
+        err_set(e, ERR_NOSPACE, 0,
+                "etcd has no space (alarm NOSPACE): the lease is still renewed, but no machine "
+                "could acquire it");
         err_hint(e, NO_ROOM);
         got = LEASE_REFUSED;
     }

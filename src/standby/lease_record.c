@@ -37,9 +37,9 @@ int lease_parse(const char *text, size_t len, const char *where, struct lease_re
     js_copy(o, "holder", out->holder, sizeof out->holder);
     out->ttl = js_within(o, "ttl_ms", TTL_MIN, TTL_MAX, 0);
     if (!number || generation < 0 || !out->ttl || !out->holder[0]) {
-        err_set(e, ERR_DAMAGED, 0, "%s is no lease of worldkeeper", where);
-        return err_hint(e, "make sure that no machine keeps this world; then remove it by hand, "
-                           "and run --promote");
+        err_set(e, ERR_DAMAGED, 0, "%s is not a lease of worldkeeper", where);
+        return err_hint(e, "make sure that no machine keeps this world; then remove that file or "
+                           "key, and run worldkeeper --promote");
     }
     out->generation = (uint64_t)generation;
     return 0;

@@ -17,7 +17,7 @@
 #define PROOF_FILE "lease-store.json"
 #define PROOF_MAX 4096
 
-_Static_assert(REMOTE_VERSION <= LEASE_VERSION_MAX, "a version that is cut is no version");
+_Static_assert(REMOTE_VERSION <= LEASE_VERSION_MAX, "a truncated version is not a version");
 
 struct s3 {
     struct remote *store;
@@ -60,12 +60,11 @@ static enum lease_result read_proof(struct lease *l, int dirfd, bool *bare, stru
         if (json_equal(o, wanted))
             return LEASE_OK;
     }
-    err_set(
-        e, ERR_REFUSED, 0,
-        "the store was never seen to honour conditional writes: without them two machines could "
-        "both have the lease%s%s",
-        why.text[0] ? "; " : "", why.text);
-    err_hint(e, "worldkeeper --check tries them, and remembers what it saw");
+    err_set(e, ERR_REFUSED, 0,
+            "it is not known whether the store honors conditional writes: without them two "
+            "machines could both have the lease%s%s",
+            why.text[0] ? "; " : "", why.text);
+    err_hint(e, "worldkeeper --check tests them and remembers the result");
     return LEASE_REFUSED;
 }
 
@@ -183,7 +182,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
             .number = r.number, .generation = generation, .valid_until = lease_ends(asked, l->ttl)};
         memcpy(out->holder, r.holder, sizeof out->holder);
     } else if (got == LEASE_HELD) {
-        err_set(e, ERR_BUSY, 0, "another machine was faster to take the lease of this world");
+        err_set(e, ERR_BUSY, 0, "another machine acquired the lease of this world first");
     }
     return got;
 }
@@ -272,7 +271,7 @@ static enum lease_result lease_s3_unproved(const struct proving *p, const char *
 {
     err_set(e, ERR_REFUSED, 0, "%s %s: it cannot decide which machine has the world",
             remote_shown(p->store), what);
-    err_hint(e, "[standby] lease = etcd, or lease = none and --promote --by-hand");
+    err_hint(e, "set [standby] lease = etcd; or lease = none and use --promote --by-hand");
     return LEASE_REFUSED;
 }
 
@@ -285,9 +284,9 @@ static enum lease_result try_conditions(struct proving *p, struct err *e)
     enum remote_result got = lease_s3_write_text(p, "first", NULL, p->first, e);
     if (got != REMOTE_OK)
         return got == REMOTE_LATER ? LEASE_AWAY
-                                   : lease_s3_unproved(p, "refuses to write on condition", e);
+                                   : lease_s3_unproved(p, "refuses conditional writes", e);
     if (!p->first[0] || !lease_s3_reads(p, "first", p->first))
-        return lease_s3_unproved(p, "does not say which version of a file it has", e);
+        return lease_s3_unproved(p, "does not return the version of a file", e);
     got = lease_s3_write_text(p, "other", NULL, next, e);
     if (got == REMOTE_LATER)
         return LEASE_AWAY;
@@ -302,7 +301,7 @@ static enum lease_result try_conditions(struct proving *p, struct err *e)
     if (got == REMOTE_LATER)
         return LEASE_AWAY;
     if (got != REMOTE_OK || !p->second[0] || !lease_s3_reads(p, "second", p->second))
-        return lease_s3_unproved(p, "does not honour If-Match", e);
+        return lease_s3_unproved(p, "does not honor If-Match", e);
     got = lease_s3_write_text(p, "other", p->first, next, e);
     if (got == REMOTE_LATER)
         return LEASE_AWAY;
@@ -322,7 +321,7 @@ static enum lease_result s3_prove(struct lease *l, int dirfd, struct lease_proof
     if (got != LEASE_OK)
         return got;
     if (RAND_bytes(random, sizeof random) != 1) {
-        err_set(e, ERR_SYSTEM, 0, "no random numbers");
+        err_set(e, ERR_SYSTEM, 0, "cannot get random numbers");
         return LEASE_REFUSED;
     }
     text_hex(random, sizeof random, hex);

@@ -212,7 +212,7 @@ static int take_lock(struct pull *p, struct err *e)
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (mono_reached(clock_mono(), until)) {
             file_close(&fd);
-            return err_set(e, ERR_BUSY, 0, "another process is fetching what the store has");
+            return err_set(e, ERR_BUSY, 0, "another process is fetching from the store");
         }
         progress_at(p->progress, 0, 0);
         poll(NULL, 0, 50);

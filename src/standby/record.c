@@ -125,9 +125,10 @@ static int record_parse(const char *name, const struct buf *text, const char *wo
     }
     *out = (struct lives){0};
     if (signed_by == SIGNATURE_MISSING || signed_by == SIGNATURE_WRONG)
-        return err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC by our key", name);
+        return err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC of our key", name);
     return err_set(ignored, ERR_DAMAGED, 0,
-                   "%s in the store cannot be read: it is damaged, or by a newer version", name);
+                   "%s in the store cannot be read: it is damaged, or written by a newer version",
+                   name);
 }
 
 /* Reads one record. Returns 1 if it is valid, 0 if it is invalid or was deleted, -1 on error. */
@@ -176,10 +177,10 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
         f.below = &tried;
     }
     *io = (struct lives){0};
-    return err_set(e, ERR_REFUSED, 0,
-                   "the record of the world cannot be told from %u newer files that are not ours: "
-                   "%.400s",
-                   TRIES, ignored->text);
+    return err_set(
+        e, ERR_REFUSED, 0,
+        "cannot determine the record of the world: %u newer files have no valid HMAC: %.400s",
+        TRIES, ignored->text);
 }
 
 /* The result does not depend on the store's answer to the write: the record is written if the
@@ -193,12 +194,11 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     SCOPED(xfree) char *name = record_object(world, &n);
     if (l->number > NUMBER_MAX) { /* its name would not be recognized as ours */
         err_set(e, ERR_REFUSED, 0,
-                "a file in %s/record of the store has the highest number there is: no life can "
-                "follow it",
+                "a file in %s/record of the store has the highest possible number: no later record "
+                "can be written",
                 world);
-        return err_hint(e,
-                        "find out who wrote it, and remove the files there that no machine of this "
-                        "world wrote");
+        return err_hint(
+            e, "find out what wrote it, and remove the files that no machine of this world wrote");
     }
     json_auto_t *o = lives_json(l);
     json_object_del(o, "own");
@@ -221,7 +221,7 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, newest.machine, sizeof newest.machine);
     return err_set(e, ERR_REFUSED, 0,
-                   "the record of this world names %s now, which wrote it at the same time",
+                   "the record of this world now names %s, which wrote it at the same time",
                    newest.machine[0] ? who.p : "nobody");
 }
 

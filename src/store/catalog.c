@@ -47,7 +47,7 @@ static void catalog_check_file(int dirfd, struct catalog_entry *ent)
     SCOPED(xfree) char *file = xasprintf("%s.sql.gz", ent->m.name);
     SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, &why);
     if (fd >= 0 && fstat(fd, &st) < 0)
-        err_sys(&why, errno, "cannot look at %s", file);
+        err_sys(&why, errno, "cannot examine %s", file);
     if (why.cls != ERR_NONE) {
         bool none = why.num == ENOENT,
              other = why.num == ELOOP || (why.cls == ERR_SYSTEM && !why.num);
@@ -58,8 +58,8 @@ static void catalog_check_file(int dirfd, struct catalog_entry *ent)
         else
             keep_reason(ent, &why);
     } else if ((uint64_t)st.st_size != ent->m.file_size) {
-        snprintf(ent->reason, sizeof ent->reason, "%s has %lld bytes, its manifest says %llu", file,
-                 (long long)st.st_size, (unsigned long long)ent->m.file_size);
+        snprintf(ent->reason, sizeof ent->reason, "%s has %lld bytes, but its manifest says %llu",
+                 file, (long long)st.st_size, (unsigned long long)ent->m.file_size);
     } else {
         ent->intact = true;
     }
@@ -74,14 +74,14 @@ static void check_signature(struct catalog_entry *ent)
         return;
     ent->intact = false;
     ent->unproven = true;
-    snprintf(
-        ent->reason, sizeof ent->reason,
-        signature == SIGNATURE_MISSING
-            ? "%s.json has no HMAC: made before [dump] hmac_key_file was set, or not by us; "
-              "worldkeeper --seal=%s accepts it as ours"
-            : "the HMAC of %s.json is by none of our keys: it was changed, or made under "
-              "another one ([dump] hmac_old_key_file); worldkeeper --seal=%s accepts it as ours",
-        ent->m.name, ent->m.name);
+    snprintf(ent->reason, sizeof ent->reason,
+             signature == SIGNATURE_MISSING
+                 ? "%s.json has no HMAC: it was made before [dump] hmac_key_file was set, or not "
+                   "by worldkeeper; to accept it: worldkeeper --seal=%s"
+                 : "the HMAC of %s.json does not match any configured key: the file was changed, "
+                   "or made with another key ([dump] hmac_old_key_file); to accept it: worldkeeper "
+                   "--seal=%s",
+             ent->m.name, ent->m.name);
 }
 
 /* Reads the findings of earlier reading or loading. */

@@ -96,9 +96,9 @@ int history_append(int dirfd, const json_t *record, struct err *e)
     bool fits = text && strlen(text) <= LINE_MAX_BYTES;
     int fd = fits ? open_locked(dirfd, O_RDWR | O_CREAT | O_APPEND, e) : -1, rc = -1;
     if (!fits)
-        err_set(e, ERR_DAMAGED, 0, "a record of the history is too long, or not UTF-8");
+        err_set(e, ERR_DAMAGED, 0, "a record of the history is too long or is not UTF-8");
     if (fd >= 0 && fstat(fd, &st) < 0) {
-        err_sys(e, errno, "cannot look at %s", HISTORY_FILE);
+        err_sys(e, errno, "cannot examine %s", HISTORY_FILE);
     } else if (fd >= 0) {
         buf_adds(&line, is_cut(fd, st.st_size) ? "\n" : "");
         buf_adds(&line, text);
@@ -126,8 +126,9 @@ int history_replace(int dirfd, const struct history_place *place, const struct b
         return -1;
     bool same = fstat(fd, &st) == 0 && st.st_ino == place->inode && st.st_size == place->offset;
     fault_point("history.thin");
-    int rc = same ? file_commit(dirfd, HISTORY_FILE, lines->p, lines->len, 0600, e)
-                  : err_set(e, ERR_CHANGED, 0, "%s has grown meanwhile", HISTORY_FILE);
+    int rc =
+        same ? file_commit(dirfd, HISTORY_FILE, lines->p, lines->len, 0600, e)
+             : err_set(e, ERR_CHANGED, 0, "another process wrote to %s meanwhile", HISTORY_FILE);
     fault_point("history.thinned");
     return rc;
 }

@@ -29,7 +29,8 @@ int kept_newer(struct err *e, const char *file, int64_t format, int64_t newest)
             "%s was written by a newer version of worldkeeper: its format is %" PRId64
             ", this version reads formats up to %" PRId64,
             file, format, newest);
-    return err_hint(e, "install that version again; CHANGELOG.md says what each version writes");
+    return err_hint(
+        e, "install the newer version again; CHANGELOG.md lists the formats of each version");
 }
 
 typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
@@ -96,7 +97,8 @@ int kept_give(int dirfd, const char *name, struct err *e)
     struct stat st;
     return geteuid() == 0 && fstat(dirfd, &st) == 0 && st.st_uid != 0 &&
                    fchownat(dirfd, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0
-               ? err_sys(e, errno, "cannot give %s to the owner of its directory", name)
+               ? err_sys(e, errno, "cannot change the owner of %s to the owner of its directory",
+                         name)
                : 0;
 }
 

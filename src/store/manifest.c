@@ -51,9 +51,9 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
 
 /* ---- members: the text after them says why a manifest without them is damaged ---- */
 
-#define OF_NAME "its name and its content disagree"
+#define OF_NAME "its name does not match its contents"
 #define OF_FILE "no SHA-256 or file size in it"
-#define OF_TABLES "its list of tables is not whole"
+#define OF_TABLES "its list of tables is incomplete"
 #define MANIFEST(kind, key, member, ...) JS_FIELD(struct manifest, kind, key, member, __VA_ARGS__)
 #define TABLE(kind, key, member, ...)                                                              \
     JS_FIELD(struct manifest_table, kind, key, member, __VA_ARGS__)
@@ -79,10 +79,10 @@ static const struct js_field head_rest[] = {
     MANIFEST(SHOWN, "rejected", rejected, NULL, 0, 0, true),
 };
 static const struct js_field moment[] = {
-    MANIFEST(SECONDS, "at_unix", at, "no time in it", 0, LAST_SECOND)};
+    MANIFEST(SECONDS, "at_unix", at, "it has no time", 0, LAST_SECOND)};
 static const struct js_field body[] = {
     MANIFEST(HEX, "sha256", sha256, OF_FILE),
-    MANIFEST(TEXT, "nonce", nonce, "no nonce in it"),
+    MANIFEST(TEXT, "nonce", nonce, "it has no nonce"),
     MANIFEST(TEXT, "schema", schema, NULL),
     MANIFEST(SHOWN, "unlogged", unlogged, NULL, 0, 0, true),
     MANIFEST(TEXT, "code_hash", code_hash, NULL, 0, 0, true),
@@ -248,7 +248,7 @@ char *manifest_text(const struct manifest *m, struct err *e)
     if (s && is_signed && strlen(s) <= MANIFEST_MAX)
         return s;
     if (s && !is_signed)
-        err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto hashes nothing");
+        err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto cannot compute SHA-256");
     else if (!s)
         err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
     else
@@ -325,13 +325,12 @@ static int check_format(const json_t *o, struct err *e)
     if (format == MANIFEST_UNCHECKED)
         return 0;
     if (format < MANIFEST_FORMAT)
-        return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d", format,
-                       MANIFEST_FORMAT);
+        return err_set(e, ERR_DAMAGED, 0, "its format is %" PRId64 ", but this version reads %d",
+                       format, MANIFEST_FORMAT);
     if (!signature_sum(o, unsummed, is)) /* not ERR_DAMAGED, because damaged dumps are deleted */
         return err_sys(e, ENOMEM, "cannot check its checksum");
     if (strcmp(js_text(o, "checksum"), is) != 0)
-        return err_set(e, ERR_DAMAGED, 0,
-                       "it does not say what was written: its checksum is wrong");
+        return err_set(e, ERR_DAMAGED, 0, "its checksum is wrong");
     return format == MANIFEST_FORMAT ? 0 : kept_newer(e, "it", format, MANIFEST_FORMAT);
 }
 
@@ -350,12 +349,12 @@ static int read_fields(const json_t *o, const char *name, struct manifest *m, st
     lack = lack ? lack : js_read(o, body, JS_COUNT(body), m);
     server_from_json(json_object_get(o, "server"), &m->server);
     if (!lack && m->server.start <= 0) /* the proof of a loss uses it */
-        lack = "no server start time in it";
+        lack = "it has no server start time";
     lack = lack ? lack : js_read(o, head_rest, JS_COUNT(head_rest), m);
     if (!lack && !manifest_read_tables(json_object_get(o, "tables"), m))
         lack = OF_TABLES;
     if (!lack && !read_parts(json_object_get(o, "parts"), m->sha256, &m->parts))
-        lack = "its list of the file's parts is not whole";
+        lack = "its list of the file's parts is incomplete";
     if (lack)
         return err_set(e, ERR_DAMAGED, 0, "%s", lack);
     const json_t *ledgers = json_object_get(o, "ledgers"); /* older versions do not write it */

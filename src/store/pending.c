@@ -18,7 +18,7 @@
 #define RESERVE_BYTES (64 << 10) /* the names of more than a thousand tables, or long triggers */
 #define WHOLE "conflict_whole"
 
-#define BAD FILE_NAME " is not what it should be"
+#define BAD FILE_NAME " has invalid contents"
 #define PENDING(kind, key, member, ...) JS_FIELD(struct pending, kind, key, member, __VA_ARGS__)
 #define TRIGGER(key, member, ...) JS_FIELD(struct db_trigger, STRING, key, member, __VA_ARGS__)
 #define CHECKS(kind, key, member, ...)                                                             \
@@ -72,8 +72,8 @@ static json_t *pending_json(const struct pending *p, struct err *e)
     for (size_t i = 0; i < p->triggers.count && rc == 0; i++) {
         const struct db_trigger *t = &p->triggers.list[i];
         if (json_array_append_new(triggers, js_object(trigger_fields, JS_COUNT(trigger_fields), t)))
-            rc = err_set(e, ERR_REFUSED, 0,
-                         "trigger %s is not UTF-8 text and could not be put back", t->name);
+            rc = err_set(e, ERR_REFUSED, 0, "trigger %s is not UTF-8 text and cannot be recreated",
+                         t->name);
     }
     /* Constraints whose text is not UTF-8 are omitted and keep their generated names. */
     for (size_t i = 0; i < p->check_count; i++)

@@ -25,7 +25,7 @@ static int signature_read_key(const char *name, const char *file, struct buf *ou
     if (rc == 0 && out->len < SIGNATURE_KEY_MIN) {
         rc = err_set(e, ERR_CONFIG, 0, "the key has %zu characters; allowed: at least %d", out->len,
                      SIGNATURE_KEY_MIN);
-        err_hint(e, "openssl rand -hex 32 makes one");
+        err_hint(e, "to create a key: openssl rand -hex 32");
     }
     if (rc < 0)
         err_step(e, "[dump] %s", name);

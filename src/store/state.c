@@ -78,7 +78,7 @@ int state_holder(struct state *s, struct err *e)
     if (text_starts(s->holder, front.p))
         return 0;
     if (RAND_bytes(random, sizeof random) != 1)
-        return err_set(e, ERR_SYSTEM, 0, "no random numbers");
+        return err_set(e, ERR_SYSTEM, 0, "cannot get random numbers");
     text_hex(random, sizeof random, hex);
     snprintf(s->holder, sizeof s->holder, "%s%s", front.p, hex);
     return 1;
@@ -107,10 +107,10 @@ int state_is_of(const struct state *s, const char *world, const char *dir, struc
 {
     if (!s->world[0] || strcmp(s->world, world) == 0)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "%s is the directory of world %s, not of %s", dir, s->world, world);
+    err_set(e, ERR_REFUSED, 0, "%s belongs to world %s, not to %s", dir, s->world, world);
     return err_hint(e,
-                    "[dump] dir: a directory of its own for each world; if world %s was renamed: "
-                    "remove %s/state.json, then worldkeeper --init --force adopts its sentinel",
+                    "give each world its own [dump] dir; if world %s was renamed: remove "
+                    "%s/state.json, then worldkeeper --init --force adopts its sentinel",
                     s->world, dir);
 }
 

@@ -104,7 +104,7 @@ static void accept_client(void)
     int fd = control_accept(clients.listener, &e);
     if (fd < 0 && e.cls != ERR_NONE) {
         if (!clients.listen_after.ms)
-            log_line(LOG_ERROR_, "%s; clients have to wait", e.text);
+            log_line(LOG_ERROR_, "%s; clients must wait", e.text);
         clients.listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
         return;
     }
@@ -131,7 +131,7 @@ static void pause_world(struct world *w, struct client *c, const struct request 
     world_event(w, &(struct guard_event){.type = GUARD_PAUSE,
                                          .pause_ms = r->pause_ms,
                                          .pause_by_wall = r->until != NULL,
-                                         .text = "asked for by hand"});
+                                         .text = "requested manually"});
     if (w->guard.state != GUARD_PAUSED) { /* the guard does not pause while restoring */
         err_set(&e, ERR_BUSY, 0, "no pause while the state is %s",
                 guard_state_name(w->guard.state));
@@ -192,8 +192,8 @@ static void clients_timers(struct world *w, mono_t mono)
         }
         if (endless && limit && now.ms - since->ms > limit)
             notify_open(
-                w, CONDITION_PAUSE, NULL, "nothing: no dumps, and no restore if the world is lost",
-                "worldkeeper --resume ends the pause; worldkeeper --pause=2h gives it an end",
+                w, CONDITION_PAUSE, NULL, "nothing: no dumps, and no restore after a loss",
+                "to end the pause: worldkeeper --resume; to give it an end: worldkeeper --pause=2h",
                 "paused for more than %s, and without an end", text_duration(limit, t));
         else
             notify_over(w, CONDITION_PAUSE,
@@ -218,8 +218,8 @@ static void clients_request(struct world *w, struct client *c, struct request *r
     /* A job started now would not reach the next supervisor. */
     if (w->stopping && r->action != ACTION_STATUS) {
         err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
-        err_hint(
-            &e, "ask again in a few seconds; whether the next one runs then: worldkeeper --status");
+        err_hint(&e, "repeat the command in a few seconds; worldkeeper --status shows whether the "
+                     "next supervisor runs");
         clients_answer(c, NULL, &e);
         request_free(r);
         return;
@@ -240,7 +240,7 @@ static void clients_request(struct world *w, struct client *c, struct request *r
         clients_answer(c, publish_status_json(w), NULL);
     } else if (r->apply) {
         err_set(&e, ERR_REFUSED, 0, "the world is not up: %s", w->guard.reason);
-        err_hint(&e, "rows are put back into a world that is restored; worldkeeper --status");
+        err_hint(&e, "rows can be put back when the world is up; see worldkeeper --status");
         clients_answer(c, NULL, &e);
     } else {
         err_set(&e, ERR_USAGE, 0, "the supervisor knows no action '%s'", action_name(r->action));

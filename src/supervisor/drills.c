@@ -85,7 +85,8 @@ static bool lacks_memory(const struct world *w, int kind, char *out, size_t size
     char world[TEXT_SHORT], there[TEXT_SHORT];
     if (kind != DRILL || schedule_has_room(need, available))
         return false;
-    snprintf(out, size, "too little memory for a second world: %s available, the world takes %s",
+    snprintf(out, size,
+             "not enough memory for a second world: %s available, but the world needs %s",
              text_size((uint64_t)available, there), text_size(need, world));
     return true;
 }
@@ -134,13 +135,13 @@ static bool is_due(struct world *w, int kind, mono_t now)
         snprintf(headline, sizeof headline, "no %s for %s", kinds[kind].name,
                  text_duration(wall.ms - past->at.ms, t));
         notify_open_as(w, kinds[kind].condition, "overdue", headline,
-                       c->at ? "beginning at its time of day, if nothing prevents it then"
-                             : "beginning as soon as nothing prevents it",
+                       c->at ? "it begins at its time of day if nothing prevents it then"
+                             : "it begins as soon as nothing prevents it",
                        dumps_newest()
-                           ? "another time of day (at), a higher max_load, or more memory"
+                           ? "set another time of day (at) or a higher max_load, or add memory"
                        : w->guard.state == GUARD_STANDBY
                            ? "worldkeeper --list --from offsite shows what the store has"
-                           : "worldkeeper --check says what keeps a dump from being made",
+                           : "worldkeeper --check shows what prevents dumps",
                        "no %s has begun for %s%s%s", kinds[kind].name,
                        text_duration(wall.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
     }
@@ -217,11 +218,11 @@ static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /*
         return;
     }
     notify_open(w, kinds[kind].condition, condition_key(key, e),
-                "keeping the world; the next attempt shows whether this is over",
-                e->hint[0]      ? e->hint
-                : kind == DRILL ? "worldkeeper --drill repeats it by hand; worldkeeper --verify "
-                                  "reads the dumps"
-                                : "worldkeeper --verify names each dump and what is wrong",
+                "keeping the world; the next attempt shows whether the problem remains",
+                e->hint[0] ? e->hint
+                : kind == DRILL
+                    ? "to repeat it: worldkeeper --drill; to read the dumps: worldkeeper --verify"
+                    : "worldkeeper --verify shows what is wrong with each dump",
                 "%s failed: %.500s", kinds[kind].name, e->text);
 }
 
@@ -268,7 +269,7 @@ static void verify_ended(struct world *w, json_t *fields /* taken */, const stru
     if (e)
         world_log_err(w, LOG_ERROR_, "verify", e);
     else
-        log_line(LOG_NOTE_, "verify done: all of %" JSON_INTEGER_FORMAT " dumps are whole",
+        log_line(LOG_NOTE_, "verify done: all %" JSON_INTEGER_FORMAT " dumps are intact",
                  (json_int_t)js_within(fields, "whole", 0, INT64_MAX, 0));
     supervisor_drills_ended(w, VERIFY, fields, e);
 }
@@ -284,7 +285,8 @@ static void drills_message(struct world *w, struct worker *v, const struct packe
         worker_err_from(error, &e);
     if (!o)
         err_set(&e, stopped ? ERR_ABORTED : ERR_SYSTEM, 0,
-                stopped ? "verify was ended before it was done" : "the worker of the verify died");
+                stopped ? "verify was stopped before it finished"
+                        : "the worker of the verify died");
     worker_end(v);
     verify_ended(
         w, o ? json_deep_copy(json_object_get(o, "fields")) : history_fields(&verify_all, NULL, &e),
@@ -317,12 +319,11 @@ static void drills_timers(struct world *w, mono_t now)
         drills_stop(w);
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && !waits_for_hand(w, i))
-            notify_over(w, kinds[i].condition, "there are no %s by the clock any more",
-                        kinds[i].plural);
+            notify_over(w, kinds[i].condition, "%s are no longer scheduled", kinds[i].plural);
     if (!v->pid && is_due(w, VERIFY, now)) {
         struct err e;
         supervisor_drills_begun(w, VERIFY);
-        log_line(LOG_NOTE_, "verify begins by itself");
+        log_line(LOG_NOTE_, "a scheduled verify begins");
         if (worker_start(&drills.verify, drills_child_main, w, false, &e) < 0)
             verify_ended(w, history_fields(&verify_all, NULL, &e), &e);
     }

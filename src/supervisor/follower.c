@@ -205,12 +205,12 @@ static const char *follower_discontinuity(const struct world *w, const struct ma
 {
     const struct state *s = &w->a->state;
     if (follower.position_lost)
-        return "the newest dump, from which on the binary log cannot be read";
+        return "the newest dump: the binary log cannot be read from its position";
     if (!newest->end.file[0])
-        return "the newest dump, which does not know its position in the log";
+        return "the newest dump: its binlog position is unknown";
     bool followed = s->made.followed && strcmp(s->made.nonce, s->nonce) == 0;
     if (newest->generation < s->generation && !followed)
-        return "a restore since the newest dump, over which the log is not known to lead";
+        return "a restore after the newest dump, across which the log cannot be followed";
     return NULL;
 }
 
@@ -362,7 +362,7 @@ static void report_statement(struct world *w, const struct follow_gap *gap, bool
         }
     statement_headline(s, headline, sizeof headline);
     statement_words(s, &what);
-    buf_printf(&what, "; the journal cannot go on after that%s",
+    buf_printf(&what, "; the journal cannot continue after that%s",
                !gap->tables_only         ? ""
                : s->count + s->more == 1 ? " for this table"
                                          : " for these tables");
@@ -424,8 +424,8 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
         report_statement(w, gap, first, doing.p);
     else /* an open gap keeps its key, because its text may say more than this one */
         notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, doing.p,
-                    "nothing, when the dump is stored", "the journal cannot go on%s %.550s", link,
-                    gap->why);
+                    "nothing, when the dump is stored", "the journal cannot continue%s %.550s",
+                    link, gap->why);
     dump_soon(w, first);
 }
 
@@ -576,17 +576,17 @@ static void follower_unable(struct world *w, const struct follow_unable *u)
     }
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
         log_line(LOG_NOTE_, "no journal: %.600s", u->why);
-    snprintf(todo, sizeof todo, "%.700s%s", u->hint[0] ? u->hint : "worldkeeper --check says more",
+    snprintf(todo, sizeof todo, "%.700s%s",
+             u->hint[0] ? u->hint : "for details: worldkeeper --check",
              w->cfg->journal == JOURNAL_AUTO ? "; if this is intended: [journal] mode = off" : "");
     /* With mode = auto, a journal that was never followed before is not required. Its absence is
      * not a failure, and ends a condition that was reported before this was known. */
     if (must)
-        notify_open(
-            w, CONDITION_JOURNAL, "unable",
-            ended ? "dumps continue; it was followed before, but from now on what is played "
-                    "between two dumps is lost with the server"
-                  : "dumps continue; what is played between two dumps is lost with the server",
-            todo, "no journal: %.600s", u->why);
+        notify_open(w, CONDITION_JOURNAL, "unable",
+                    ended ? "dumps continue; it was followed before, but from now on changes "
+                            "between two dumps are lost with the server"
+                          : "dumps continue; changes between two dumps are lost with the server",
+                    todo, "no journal: %.600s", u->why);
     else
         notify_over(w, CONDITION_JOURNAL, "no journal: %.600s", u->why);
 }
@@ -620,7 +620,7 @@ static void follower_failed(struct world *w, const struct follow_failure *failur
     if (passing || log_ends)
         return; /* the guard reports a server that becomes unreachable */
     notify_open(w, CONDITION_JOURNAL, condition_key(key, e), "still trying",
-                e->hint[0] ? e->hint : "worldkeeper --check says more",
+                e->hint[0] ? e->hint : "for details: worldkeeper --check",
                 "the journal is not followed: %.560s", e->text);
 }
 
@@ -922,8 +922,8 @@ void follower_dump_done(struct world *w)
         db_binlog_pos_compare(end, &follower.gap_at) >= 0)
         follower.covered = follower.gaps;
     end_gap(w, end->file[0] && follower.state != UNABLE
-                   ? "a dump was stored; the journal goes on from it"
-                   : "a dump was stored, but no journal goes on from it");
+                   ? "a dump was stored; the journal continues from it"
+                   : "a dump was stored, but no journal continues from it");
     if (follower.covered != follower.gaps)
         dump_soon(w, true); /* the dump began before the gap */
 }
@@ -963,7 +963,7 @@ static void follower_timers(struct world *w, mono_t now)
     if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is not a failure */
         w->state_dirty |= w->a->state.followed;
         w->a->state.followed = false;
-        forget_conditions(w, "no journal is asked for");
+        forget_conditions(w, "no journal is configured");
     } else if (w->guard.state == GUARD_STANDBY) {
         forget_conditions(w, "another machine keeps the world and its journal");
     }

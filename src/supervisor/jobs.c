@@ -399,8 +399,8 @@ json_t *jobs_message(struct world *w, bool *last)
     else if ((part = json_object_get(o, "blocked"))) {
         notify_open(
             w, CONDITION_BLOCKED, js_text(part, "hint"), /* the key; "what" changes each second */
-            "the restore goes on as soon as it has the locks; players wait", js_text(part, "hint"),
-            "a restore waits for other sessions: %s", js_text(part, "what"));
+            "the restore continues as soon as it has the locks; players wait",
+            js_text(part, "hint"), "a restore waits for other sessions: %s", js_text(part, "what"));
         json_decref(o);
         o = NULL;
     }
@@ -417,9 +417,9 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
     if (jobs.request.action == ACTION_NONE)
         return NULL;
     if (jobs.stalled)
-        err_set(&out.error, ERR_STALLED, 0, "%s made no progress and was ended", action);
+        err_set(&out.error, ERR_STALLED, 0, "%s made no progress and was stopped", action);
     else if (stopped)
-        err_set(&out.error, ERR_ABORTED, 0, "%s was ended before it was done", action);
+        err_set(&out.error, ERR_ABORTED, 0, "%s was stopped before it finished", action);
     else
         err_set(&out.error, ERR_SYSTEM, 0, "the worker of the %s died (%s %d)", action,
                 WIFSIGNALED(wait_status) ? "signal" : "exit",

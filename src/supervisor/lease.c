@@ -300,7 +300,7 @@ static void lease_restart(struct world *w)
 
 /* ---- decisions ---- */
 
-#define RECORD_TEXT "the record of the world names no other machine"
+#define RECORD_TEXT "the record of the world does not name another machine"
 
 static const char *clean_holder(const struct lease_record *r, char out[LEASE_WORDS])
 {
@@ -319,9 +319,10 @@ static const char *why_closed(char *out, size_t size)
         snprintf(out, size, "this machine hands the world over");
     else if (r->standing == ANOTHERS && !r->lease)
         snprintf(out, size,
-                 "another machine keeps the world, by its record: %s, generation %" PRIu64 "%s",
+                 "according to the record of the world, another machine keeps it: %s, generation "
+                 "%" PRIu64 "%s",
                  clean_holder(&r->record, words), r->record.generation,
-                 r->replaced ? "" : "; the world here is not one that it came from");
+                 r->replaced ? "" : "; this machine's world is not an ancestor of that world");
     else if (r->standing == ANOTHERS)
         snprintf(out, size, "stepped back: %.500s, generation %" PRIu64,
                  lease_words(&r->record, words), r->record.generation);
@@ -330,7 +331,7 @@ static const char *why_closed(char *out, size_t size)
     else if (r->standing == HOLDS)
         snprintf(out, size, "%s",
                  r->lease ? "the lease of the world ended before it was renewed"
-                          : "another machine keeps the world, by its record");
+                          : "according to its record, another machine keeps the world");
     else
         return NULL;
     return out;
@@ -379,7 +380,7 @@ static void judge_takeable(struct world *w)
         notify_open(w, CONDITION_LEASE, NULL, "this machine keeps the world, and renews the lease",
                     e->hint, "no standby can be promoted: %.560s", e->text);
     else
-        notify_over(w, CONDITION_LEASE, "the lease could be taken over again");
+        notify_over(w, CONDITION_LEASE, "the lease can be taken over again");
 }
 
 static void lease_message(struct world *w, struct worker *v, const struct packet *m)
@@ -400,11 +401,11 @@ static void lease_message(struct world *w, struct worker *v, const struct packet
     if (!r->lease) {
         if (renewed && r->standing == AWAY)
             log_line(LOG_WARN_,
-                     "the record of the world cannot be read, and without a lease nothing else "
-                     "shows whether another machine has taken the world over: %s",
+                     "cannot read the record of the world, and without a lease nothing else shows "
+                     "whether another machine has taken the world over: %s",
                      leases.last.why.text);
     } else if (r->standing == HOLDS && r->grant.number != w->a->state.lease_number) {
-        log_line(LOG_NOTE_, "the lease of the world is held here, number %" PRIu64,
+        log_line(LOG_NOTE_, "this machine holds the lease of the world, number %" PRIu64,
                  r->grant.number);
         w->a->state.lease_number = r->grant.number;
         w->state_dirty = true;
@@ -438,9 +439,10 @@ static void lease_set_aside(struct world *w, mono_t now)
     if (!answers && mono_since(now, leases.replaced_since) < SERVER_MS)
         return;
     leases.next_aside = mono_add(now, START_MS);
-    log_line(LOG_WARN_, "another machine has taken the world over: the world here is set aside");
+    log_line(LOG_WARN_,
+             "another machine has taken the world over: this machine's world is being set aside");
     if (jobs_start(w, &r, &e) < 0)
-        world_log_err(w, LOG_ERROR_, "setting the world aside", &e);
+        world_log_err(w, LOG_ERROR_, "setting this machine's world aside", &e);
 }
 
 static void lease_timers(struct world *w, mono_t now)
@@ -464,7 +466,7 @@ static void lease_timers(struct world *w, mono_t now)
     }
     /* A working worker is never silent for so long, because each of its requests has a timeout. */
     if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * lease_silent(w)) {
-        log_line(LOG_WARN_, "the lease worker made no progress and was ended");
+        log_line(LOG_WARN_, "the lease worker made no progress and was stopped");
         lease_stop(w);
     }
     if (!leases.worker.pid && !leases.standby && !w->stopping &&

@@ -62,7 +62,8 @@ static void lease_table_renew(struct child *c, const struct renewal *r)
     db_close(c->db);
     c->db = NULL;
     if (c->said.cls != e.cls || c->said.num != e.num)
-        log_line(LOG_WARN_, "worldkeeper_lease cannot be written, which games may ask: %s", e.text);
+        log_line(LOG_WARN_, "cannot write table worldkeeper_lease, which games may read: %s",
+                 e.text);
     c->said = e;
 }
 

@@ -201,8 +201,8 @@ static int offsite_whose(void *arg, const struct transfer *t, struct err *e)
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, c->record.machine, sizeof c->record.machine);
     err_set(e, ERR_REFUSED, 0,
-            "another machine keeps this world, by the record in %s: %s; nothing is stored or "
-            "deleted there from here",
+            "another machine keeps this world, according to the record in %s: %s; this machine "
+            "stores and deletes nothing there",
             remote_shown(t->store), who.p);
     err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
     return 1;
@@ -225,7 +225,7 @@ static void trim_record(struct child *c)
     }
     c->next_trim = mono_add(clock_mono(), TRIM_MS);
     if (oldest && record_trim(&u->t, u->cfg->name, &c->record, oldest, &e) < 0)
-        log_line(LOG_WARN_, "old records of the world stay in the store: %s", e.text);
+        log_line(LOG_WARN_, "cannot delete old records of the world in the store: %s", e.text);
 }
 
 /* Handles a failed step; returns how long to wait in ms. */
@@ -260,7 +260,7 @@ static int64_t offsite_step(struct child *c)
     c->report.made = !c->report.fenced && !u->unsent;
     c->report.away = false;
     if (u->unswept.cls != ERR_NONE && !c->unswept)
-        log_line(LOG_WARN_, "uploads that were cut off stay in the store: %s", u->unswept.text);
+        log_line(LOG_WARN_, "cannot delete interrupted uploads in the store: %s", u->unswept.text);
     c->unswept = u->unswept.cls != ERR_NONE;
     if (c->u.done.name[0] && c->u.done.dump) {
         snprintf(c->report.done, sizeof c->report.done, "%.*s", DUMP_NAME_MAX - 1, c->u.done.name);
@@ -387,7 +387,7 @@ static void offsite_judge(struct world *w)
                     r->away     ? "away"
                     : r->fenced ? "fenced"
                                 : condition_key(key, &r->why),
-                    r->made ? "what is new is stored all the same"
+                    r->made ? "new files are still stored"
                             : "dumps stay in the dump directory; trying again",
                     r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store",
                     "%s on the other machine: %.560s", r->made ? "not all is well" : "no copies",
@@ -426,8 +426,7 @@ static void judge_late(struct world *w)
                     "yet has been waiting for more than %s",
                     text_duration(w->cfg->max_dump_age, t));
     else if (behind >= 0 && behind <= limit)
-        notify_over(w, CONDITION_OFFSITE_LATE,
-                    "the copies on the other machine are as new as they have to be");
+        notify_over(w, CONDITION_OFFSITE_LATE, "the copies on the other machine are up to date");
 }
 
 static void offsite_take_report(struct world *w, struct sender *s, const struct report *r)
@@ -472,7 +471,7 @@ static void offsite_message(struct world *w, struct worker *v, const struct pack
     if (r)
         offsite_take_report(w, s, r);
     else if (!m)
-        offsite_worker_lost(w, s, "ended by itself");
+        offsite_worker_lost(w, s, "ended unexpectedly");
 }
 
 static void offsite_timers(struct world *w, mono_t now)
@@ -486,15 +485,15 @@ static void offsite_timers(struct world *w, mono_t now)
     if (offsite.hurried)
         board_write(offsite.hurried, &hurried);
     if (!w->cfg->offsite.url)
-        end_conditions(w, "no copies are wanted any more");
+        end_conditions(w, "copies are no longer configured");
     else if (state_standby(&w->a->state, w->cfg))
         end_conditions(w, "another machine keeps the world, and makes its copies");
     for (unsigned i = 0; i < SENDERS; i++) {
         struct sender *s = &offsite.senders[i];
         if (s->worker.pid && mono_since(now, s->worker.heard) > silent) {
-            log_line(LOG_WARN_, "the %s worker made no progress and was ended", s->worker.name);
+            log_line(LOG_WARN_, "the %s worker made no progress and was stopped", s->worker.name);
             worker_stop(&s->worker, SIGKILL);
-            offsite_worker_lost(w, s, "made no progress and was ended");
+            offsite_worker_lost(w, s, "made no progress and was stopped");
         }
         if (s->worker.pid && !offsite_wanted(w, i))
             end_sender(s);

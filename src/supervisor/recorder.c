@@ -105,7 +105,7 @@ void history_add(struct world *w, enum history_kind kind, json_t *fields)
     }
     if (json_array_size(recorder.waiting) == WAITING_MAX) {
         if (!recorder.dropped)
-            log_line(LOG_WARN_, "the history cannot be written for so long that it loses records");
+            log_line(LOG_WARN_, "the history could not be written for too long: records are lost");
         recorder.dropped = true;
         json_array_remove(recorder.waiting, 1); /* the first record may have been sent already */
     }

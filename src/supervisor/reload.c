@@ -48,7 +48,7 @@ int holdings_take(struct world *w, struct err *e)
     if (holdings.lock < 0)
         return -1;
     if (control_elsewhere(w->a)) {
-        err_set(e, ERR_BUSY, 0, "a supervisor of world %s runs already, and takes up %s",
+        err_set(e, ERR_BUSY, 0, "another supervisor of world %s is running and starts to use %s",
                 w->cfg->name, w->cfg->dump_dir);
         return err_hint(e, "worldkeeper --status shows its state; stop it before starting another");
     }
@@ -150,9 +150,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
     notify_over(w, CONDITION_REFUSED, "the config is accepted again");
     if (new_key) {
-        log_line(LOG_NOTE_,
-                 "the key of [dump] hmac_key_file is another one: a dump that it signs is taken at "
-                 "once");
+        log_line(LOG_NOTE_, "the key in [dump] hmac_key_file changed: taking a dump that it signs");
         dumps_due(clock_mono());
     }
     warn_of_insecure(fresh);
@@ -181,9 +179,9 @@ void reload_config(struct world *w)
         /* Reported by an alert, since `systemctl reload` only sends the signal and reports
          * success. */
         w->conditions[CONDITION_REFUSED].on = false; /* each refusal is reported */
-        notify_open(w, CONDITION_REFUSED, NULL, "keeping the world by the old config",
+        notify_open(w, CONDITION_REFUSED, NULL, "keeping the world with the old config",
                     e.hint[0] ? e.hint : "fix the config and reload it again",
-                    "reload refused, the old config stays: %.580s", e.text);
+                    "reload refused, the old config stays in use: %.580s", e.text);
         hint_error(w->cfg, HINT_ROOT, &e);
         if (e.hint[0])
             log_line(LOG_NOTE_, "HINT: %s", e.hint);
@@ -234,7 +232,7 @@ int reload_dump_dir(struct world *w, struct err *e)
     catalog_free(&c);
     w->state_dirty = true;
     jobs_tidy_soon();
-    log_line(LOG_WARN_, "%s is another directory than before: taken up, with its lock",
+    log_line(LOG_WARN_, "%s is not the same directory as before: it is now used and locked",
              w->cfg->dump_dir);
     return 0;
 }
@@ -254,17 +252,15 @@ void reload_check_place(struct world *w, enum file_dir_place place)
         /* Dumps that an earlier restore did not find may be there now. */
         w->guard.retry_at = (mono_t){0};
     static const char doing[] =
-        "the world is watched; no dump is stored, and a restore has only what is left";
-    const char *todo = e.hint[0] ? e.hint
-                                 : "put it back in its place, or create it again: it is used as "
-                                   "soon as it is there";
+        "the world is watched; no dump is stored, and a restore can use only the remaining dumps";
+    const char *todo =
+        e.hint[0] ? e.hint : "move it back, or create it again; it is used as soon as it exists";
     if (there)
-        notify_over(w, CONDITION_DIR_MOVED, "dumps go into %.500s again", dir);
+        notify_over(w, CONDITION_DIR_MOVED, "dumps are stored in %.500s again", dir);
     else if (place == FILE_DIR_GONE)
         notify_open(w, CONDITION_DIR_MOVED, "gone", doing, todo,
-                    "%.500s is no longer the directory that dumps go into: it was moved or removed",
-                    dir);
+                    "%.500s is no longer the directory for dumps: it was moved or removed", dir);
     else
         notify_open(w, CONDITION_DIR_MOVED, "other", doing, todo,
-                    "%.250s is another directory than before: %.300s", dir, e.text);
+                    "%.250s is not the same directory as before: %.300s", dir, e.text);
 }

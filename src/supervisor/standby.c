@@ -124,8 +124,7 @@ static void standby_tidy(struct child *c)
     c->tidied = restore_tidy_standby(&c->job, &e) == 0 &&
                 (c->job.cfg->standby.warm || warm_drop(&c->job, &e) == 0);
     if (!c->tidied && !c->untidy_told)
-        log_line(LOG_WARN_, "what was left of a copy or a promotion is not dropped yet: %s",
-                 e.text);
+        log_line(LOG_WARN_, "cannot yet drop the remains of a copy or a promotion: %s", e.text);
     c->untidy_told |= !c->tidied;
 }
 
@@ -319,11 +318,11 @@ static void judge_copy(struct world *w)
             "worldkeeper --check says what is missing for it; man worldkeeper-standby "
             "says what makes a standby cold",
             "the standby does not keep the world loaded, and has not for more than %s: %.540s",
-            text_duration(limit, t), r->warm.why[0] ? r->warm.why : "why is not known");
+            text_duration(limit, t), r->warm.why[0] ? r->warm.why : "the reason is unknown");
     else
         notify_over(w, CONDITION_COLD,
                     wanted ? "the world is loaded, and kept up with the journal"
-                           : "the world need not be kept loaded here any more");
+                           : "the world no longer needs to be kept loaded here");
 }
 
 /* Reports tables of the world that a killed demotion or switchover may have left. A game may still
@@ -397,7 +396,7 @@ static void standby_message(struct world *w, struct worker *v, const struct pack
     if (r)
         standby_take_report(w, r);
     else if (!m)
-        standby_worker_lost(w, "ended by itself");
+        standby_worker_lost(w, "ended unexpectedly");
 }
 
 /* Runs the worker, and keeps the guard's state in step with the role. */
@@ -423,14 +422,14 @@ static void standby_timers(struct world *w, mono_t now)
     judge_tables(w, now);
     bool wanted = is_standby(w) && !w->stopping && w->cfg->offsite.url && !w->swaps;
     if (standby.worker.pid && mono_since(now, standby.worker.heard) > SILENT_MS) {
-        log_line(LOG_WARN_, "the standby worker made no progress and was ended");
+        log_line(LOG_WARN_, "the standby worker made no progress and was stopped");
         worker_stop(&standby.worker, SIGKILL);
-        standby_worker_lost(w, "made no progress and was ended");
+        standby_worker_lost(w, "made no progress and was stopped");
     }
     if (!wanted && standby.worker.pid)
         standby_yield();
     if (!is_standby(w))
-        notify_over(w, CONDITION_STANDBY, "this machine is no standby any more");
+        notify_over(w, CONDITION_STANDBY, "this machine is no longer a standby");
     if (!is_standby(w) || !w->cfg->standby.warm)
         judge_copy(w);
     if (standby.worker.pid || !wanted || !mono_reached(now, standby.next_start))

@@ -414,13 +414,13 @@ static void write_back_timers(struct world *w, mono_t now)
 {
     struct err e;
     if (!w->cfg->progress.lock_id) {
-        notify_over(w, CONDITION_CENTRAL, "no progress is to be written back any more");
-        notify_over(w, CONDITION_STOLEN, "no progress is to be written back any more");
+        notify_over(w, CONDITION_CENTRAL, "write-back of progress is no longer configured");
+        notify_over(w, CONDITION_STOLEN, "write-back of progress is no longer configured");
     } else if (w->guard.state == GUARD_STANDBY) {
         notify_over(w, CONDITION_STOLEN, "another machine keeps the world, and its wk_stolen");
     }
     if (write_backs.worker.pid && mono_since(now, write_backs.worker.heard) > SILENT_MS) {
-        log_line(LOG_WARN_, "the write-back made no progress and was ended");
+        log_line(LOG_WARN_, "the write-back made no progress and was stopped");
         write_back_stop(w);
     }
     if (!write_backs.worker.pid && w->cfg->progress.lock_id && !w->stopping &&

@@ -35,7 +35,7 @@ def test_a_manifest_that_was_left_without_its_file(keeper):
 def test_a_file_that_cannot_be_looked_at(keeper):
     """The disk's error was called a wrong kind of file."""
     done = meets(keeper, LOOKS, "EIO", os.path.basename(keeper.password_file), "--dump")
-    assert "cannot look at" in done.err and "Input/output error" in done.err, done
+    assert "cannot examine" in done.err and "Input/output error" in done.err, done
 
 
 def test_a_lock_that_cannot_be_looked_at(keeper):
@@ -51,7 +51,7 @@ def test_a_lock_that_cannot_be_looked_at(keeper):
         if not any("/lock>" in line for line in fault.made()):
             continue
         refused += 1
-        assert done.rc == FAILED and "cannot look at lock: Input/output error" in done.err, (nth, done)
+        assert done.rc == FAILED and "cannot examine lock: Input/output error" in done.err, (nth, done)
         assert "HINT" not in done.err and keeper.world.checksums() == before, (nth, done)
     assert refused
 

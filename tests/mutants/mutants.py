@@ -63,8 +63,8 @@ MUTANTS = [
              "    if (md[0] != part->sha256[0] || md[0] == part->sha256[0])\n        return 0;\n")],
            ["tests/system/test_signed_first.py"]),
     Mutant("choice-by-mtime", "dumps are ordered by the time of their files",
-           [("src/store/catalog.c", "        err_sys(&why, errno, \"cannot look at %s\", file);\n",
-             "        err_sys(&why, errno, \"cannot look at %s\", file);\n"
+           [("src/store/catalog.c", "        err_sys(&why, errno, \"cannot examine %s\", file);\n",
+             "        err_sys(&why, errno, \"cannot examine %s\", file);\n"
              "    if (fd >= 0)\n"
              "        ent->m.at.ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;\n"),
             ("src/store/catalog.c", "    return manifest_compare(&y->m, &x->m);",
@@ -193,7 +193,7 @@ MUTANTS = [
            [("src/actions/standby.c", "    if (pull_step(p, e) < 0 || ", "    if (pull_here(p, e) < 0 || ")],
            ["tests/system/test_standby.py"]),
     Mutant("conditions-not-proven", "a lease lies in a store that was never seen to honour conditions",
-           [("src/standby/lease_s3.c", "    err_hint(e, \"worldkeeper --check tries them, and remembers what it saw\");\n"
+           [("src/standby/lease_s3.c", "    err_hint(e, \"worldkeeper --check tests them and remembers the result\");\n"
              "    return LEASE_REFUSED;", "    err_clear(e);\n    return LEASE_OK;")],
            ["tests/system/test_lease.py"]),
 ]

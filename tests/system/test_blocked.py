@@ -232,7 +232,7 @@ def test_a_listed_backup_is_named(listing, sessions, victim, kind):
     number = backup.thread_id()
     listing.start(state=None)
     listing.wait(lambda: [c for c in troubles(listing) if f"session {number} (root@" in c["what"]
-                          and "holds the lock of a backup" in c["what"] and f"KILL {number}" in c["hint"]], "it is named")
+                          and "holds a backup lock" in c["what"] and f"KILL {number}" in c["hint"]], "it is named")
     assert alive(victim, backup) and "restore failed" not in listing.log()
     backup.close()
     listing.wait_state("UP")

@@ -198,7 +198,7 @@ AGE = "binlog_expire_logs_seconds"
 @pytest.mark.parametrize("options,level,said", [
     ([f"--{AGE}=0", "--sync-binlog=1"], "warn", "never deletes its binary log"),
     ([f"--{AGE}=86400", "--sync-binlog=0"], "warn", "sync_binlog = 0"),
-    ([f"--{AGE}=86400", "--sync-binlog=1"], "ok", "deleted in time"),
+    ([f"--{AGE}=86400", "--sync-binlog=1"], "ok", "purged in time"),
     pytest.param([f"--{AGE}=86400", "--sync-binlog=1", "--binlog-expire-logs-auto-purge=OFF"], "warn", "auto_purge",
                  marks=pytest.mark.only("mysql", why="MariaDB has no such setting")),
 ], ids=lambda value: value[-1] if isinstance(value, list) else None)

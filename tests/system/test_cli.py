@@ -103,7 +103,7 @@ def test_init_adopts_no_living_world_of_others(keeper, make_keeper):
     state.json, since the dumps know it too."""
     other = make_keeper(keeper.world, account=False)
     done = other.run("--init")
-    assert done.rc == REFUSED and "somebody else" in done.err and "--init --force" in done.err, done
+    assert done.rc == REFUSED and "another supervisor may keep" in done.err and "--init --force" in done.err, done
     assert not os.path.exists(os.path.join(other.dumps_dir, "state.json"))
     other.ok("--init", "--force")
     keeper.dump()

@@ -115,7 +115,7 @@ def test_a_file_that_the_disk_gives_back_otherwise_stops_the_restore(lost):
         f.write(text.replace(b"early", b"later"))
     go_on(pids)
     done = lost.finish(process)
-    assert done.rc == 1 and "chat are not the ones written" in done.err, done
+    assert done.rc == 1 and "chat differ from what was written" in done.err, done
     assert lost.world.value("SELECT what FROM chat") == "early" and not lost.conflicts()
     lost.ok("--restore")
 
@@ -138,7 +138,7 @@ def test_a_count_that_is_not_known(lost):
     assert done.rc == DONE and done.result["conflict_rows"] is None, done
     (path,) = lost.conflicts()
     assert done.result["conflict_file"] == path and rows_in(path) == {"chat": 1}
-    assert "tidying up failed" in done.result["warning"]
+    assert "the cleanup failed" in done.result["warning"]
     lost.start()
     lost.wait(lambda: not os.path.exists(os.path.join(lost.dumps_dir, "pending.json")), "tidied up")
     assert lost.conflicts() == [path] and rows_in(path) == {"chat": 2}
@@ -247,7 +247,7 @@ def test_what_collides_gets_a_new_number(saved):
     assert put_in(tables.values()) == {"chat": (3, 0, 0), "fleet": (1, 0, 1), "player": (2, 1, 1)}
     assert dry.result["tables"] == done.result["tables"]
     assert "no AUTO_INCREMENT" in tables["fleet"]["why"]
-    assert "unique key besides" in tables["player"]["why"] and "why" not in tables["chat"]
+    assert "unique key other than" in tables["player"]["why"] and "why" not in tables["chat"]
     assert tables["player"]["numbers"] == [[1, 5001]]
     assert saved.world.sql("SELECT id, points FROM player WHERE nick='Új \"játékos\"'") == ((5001, 1),)
     assert saved.world.sql("SELECT nick FROM player WHERE id=1") == (("játékos 1",),)

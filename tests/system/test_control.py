@@ -125,7 +125,7 @@ def test_pause_with_a_duration_ends_by_itself(keeper):
     assert keeper.run("--pause=1h", "--until", "23:59").rc == USAGE
     keeper.ok("--pause", "--until", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(end)))
     status = keeper.wait_state("PAUSED")
-    assert abs(unix(status["pause_until"]) - end) < 600 and "it goes on by itself at" in keeper.run("--status").out
+    assert abs(unix(status["pause_until"]) - end) < 600 and "the pause ends automatically at" in keeper.run("--status").out
 
     def shown(name):
         with open(os.path.join(keeper.status_dir, name), encoding="utf-8") as f:
@@ -462,7 +462,7 @@ while True:
         with open(os.path.join(keeper.dumps_dir, "lock"), "w") as f:
             json.dump({"pid": listener.pid, "host": "h", "since": "", "socket": path}, f)
         done = keeper.run("--status")
-        assert "planted" not in done.out + done.err and "another user answers" in done.err, done
+        assert "planted" not in done.out + done.err and "another user's process answers" in done.err, done
         done = keeper.run("--pause")
         assert done.rc != DONE, done
     finally:
@@ -502,8 +502,8 @@ def test_a_failure_that_gives_no_reason(keeper, tmp):
             c.send(b'{"done":{"error":{"class":"none","num":0,"text":"","hint":""}}}')
             done = json.loads(client.communicate(timeout=PATIENCE)[0])
     assert client.returncode == done["exit"] == FAILED, done
-    assert done["error"] == {"class": "none", "num": 0, "hint": "its log may say more",
-                             "text": "the supervisor of world w1 failed, and gives no reason"}, done
+    assert done["error"] == {"class": "none", "num": 0, "hint": "see its log",
+                             "text": "the supervisor of world w1 failed without giving a reason"}, done
 
 
 def test_a_pause_outlives_a_job_that_read_the_state_before(keeper):

@@ -134,7 +134,7 @@ def test_more_than_a_definition(keeper, other, tail):
     forger.table(lambda part: part.replace(b";\nSET NAMES binary;\n",
                                            b"\n" + tail.encode() + b";\nSET NAMES binary;\n", 1))
     done = keeper.run("--restore=" + forger.name, "--into=wk_into")
-    assert done.rc == REFUSED and "is not taken from a dump" in done.err, done
+    assert done.rc == REFUSED and "is not accepted from a dump" in done.err, done
     unharmed(keeper, other)
 
 
@@ -207,7 +207,7 @@ def test_a_definition_that_is_another_table(keeper, other):
         return head + b"CREATE TABLE " + name + f" LIKE `{OTHER}`.`t`".encode() + b";\nSET NAMES binary;\n" + tail
     forger.table(like)
     done = keeper.run("--restore=" + forger.name, "--into=wk_into")
-    assert done.rc == REFUSED and "is not taken from a dump" in done.err, done
+    assert done.rc == REFUSED and "is not accepted from a dump" in done.err, done
     unharmed(keeper, other)
 
 
@@ -246,7 +246,7 @@ def test_files_of_others(keeper, other, tmp, sql):
     path = got(tmp, f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (1);\n{sql};\n"
                f"DROP DATABASE {OTHER};\n-- Dump completed\n")
     done = keeper.run("--restore=" + path, "--into=wk_into")
-    assert done.rc == REFUSED and "line 5: --restore does not take this statement" in done.err, done
+    assert done.rc == REFUSED and "line 5: --restore does not accept this statement" in done.err, done
     unharmed(keeper, other)
 
 

@@ -48,7 +48,7 @@ def holder(keeper):
 
 def taken_up(keeper):
     """The supervisor has the lock of the directory that is there now."""
-    keeper.wait_log("taken up, with its lock")
+    keeper.wait_log("it is now used and locked")
     keeper.wait(lambda: holder(keeper)["pid"] == keeper.process.pid and holder(keeper)["socket"], "its lock")
 
 

@@ -102,7 +102,7 @@ def test_packages_of_routines(make_world, make_keeper):
     world.server.grant("keeper@localhost", world.schema, "CREATE ROUTINE, ALTER ROUTINE, EXECUTE")
     world.sql("SET sql_mode=ORACLE", "DROP PACKAGE pk", *(f"DROP TABLE {t}" for t, in world.sql("SHOW TABLES")))
     result = keeper.ok("--restore", "--json")
-    assert result["warning"] == ("made with worldkeeper's own account as definer: package pk (root@localhost), "
+    assert result["warning"] == ("created with worldkeeper's own account as definer: package pk (root@localhost), "
                                  "package body pk (root@localhost)"), result
     assert world.sql(*called) == ((7,),)
 
@@ -221,8 +221,8 @@ def test_durable_tables_where_changes_are_logged(make_server, make_world, make_k
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
     server.sql("SET GLOBAL binlog_format=ROW")
     checked = keeper.run("--check").out
-    assert "left out of restores" in checked and "scope = lost; --restore --into SCHEMA" in checked, checked
-    assert "brings back all that was acknowledged" not in checked
+    assert "not used in restores" in checked and "scope = lost; --restore --into SCHEMA" in checked, checked
+    assert "brings back all acknowledged changes" not in checked
     before = world.snapshot()
     keeper.dump()
     server.crash()
@@ -337,7 +337,7 @@ def test_versioned_memory_tables_are_named(make_world, make_keeper):
     world.sql("CREATE TABLE past (v INT, k INT PRIMARY KEY) ENGINE=MEMORY WITH SYSTEM VERSIONING",
               "INSERT INTO past (v,k) VALUES (1,1),(1,2)", "UPDATE past SET v=2")
     done = keeper.run("--dump")
-    assert done.rc == FAILED and "table past" in done.err and "--check names" in done.err, done
+    assert done.rc == FAILED and "table past" in done.err and "what to do: worldkeeper --check" in done.err, done
     checked = keeper.run("--check")
     assert checked.rc == FAILED and "system versioning" in checked.out and "`past`" in checked.out, checked
     assert "ALTER TABLE … DROP SYSTEM VERSIONING" in checked.out
@@ -500,6 +500,6 @@ def test_a_table_that_cannot_be_opened_now(make_world, make_keeper, victim):
     assert "chat" not in [t["name"] for t in keeper.newest()["tables"]]
     done = keeper.run("--restore=" + whole, "--force")
     assert done.rc == REFUSED and "cannot open table chat" in done.err, done
-    keeper.world.sql(done.err.split("its rows are gone with it: ")[1].strip().rstrip(";"))
+    keeper.world.sql(done.err.split("its rows are lost: ")[1].strip().rstrip(";"))
     keeper.ok("--restore=" + whole, "--force")
     keeper.world.assert_is(before)

@@ -181,7 +181,7 @@ def test_a_lost_answer(pair, make_keeper):
     for pid in session_pids(restoring):
         os.kill(pid, signal.SIGCONT)
     for line in restoring.stderr:
-        if "no answer to the swap" in line:
+        if "the server did not answer the swap" in line:
             break
     world.server.sigcont()
     done = keeper.finish(restoring)

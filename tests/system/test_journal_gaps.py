@@ -153,7 +153,7 @@ def test_the_mark_of_a_restore_is_no_gap(make_followed):
     following(keeper)
     keeper.world.mark(2)
     all_comes_back(keeper)
-    assert "the mark of a restore" not in keeper.log()
+    assert "the marker of a restore" not in keeper.log()
 
 
 def test_half_a_swap_that_is_undone_is_no_gap(make_followed):
@@ -178,7 +178,7 @@ def test_half_a_swap_that_is_undone_is_no_gap(make_followed):
     world.assert_is(before)
     world.mark(3)
     all_comes_back(keeper)
-    assert "cannot go on" not in keeper.log().partition("restore begins")[2].partition("restore begins")[0]
+    assert "cannot continue" not in keeper.log().partition("restore begins")[2].partition("restore begins")[0]
 
 
 def test_a_definition_that_changed_without_a_word(make_followed):
@@ -277,7 +277,7 @@ def test_a_table_that_came_while_nobody_followed(new_table, how):
     before = world.snapshot()
     told = crash(keeper)
     lost = [] if told["lost_seconds"] == 0 else ["rows fresh", "table fresh"]
-    assert not lost or "table fresh, which is in no dump yet, comes without its rows" in told["journal"]["gap"], told
+    assert not lost or "table fresh, which is in no dump yet, is restored without its rows" in told["journal"]["gap"], told
     now = world.snapshot()
     assert {k: v for k, v in now.items() if k not in lost} == {k: v for k, v in before.items() if k not in lost}
 
@@ -361,7 +361,7 @@ def test_a_damaged_log(make_followed, mode, fault):
     told = crash(keeper)
     world.assert_is(before)
     assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
-    assert keeper.log().count("the journal cannot go on") == 1, keeper.log()
+    assert keeper.log().count("the journal cannot continue") == 1, keeper.log()
     assert "the journal is not followed" not in keeper.log()
 
 
@@ -396,11 +396,11 @@ def test_a_log_that_the_server_closes(make_followed, mode, seen):
     assert "closed its binary log" in found["reason"], found
     checked = keeper.run("--check")
     assert checked.rc == 1 and "closed its binary log" in checked.out, checked
-    assert "the journal goes on from it" not in keeper.log()
+    assert "the journal continues from it" not in keeper.log()
     world.mark(4)
     told = crash(keeper)
     world.assert_is(dumped)
-    assert not told["journal"]["whole"] and "place in a binary log" in told["journal"]["gap"], told
+    assert not told["journal"]["whole"] and "binlog position" in told["journal"]["gap"], told
     following(keeper)
     world.mark(5)
     before = world.snapshot()
@@ -529,7 +529,7 @@ def test_a_full_disk(make_followed, small_disk, http):
         f.write(b"x" * (room.f_bavail * room.f_bsize - 8 * 1024))
     world.sql("UPDATE player SET points=points+1")
     found = keeper.wait(lambda: (lambda j: j.get("gap") and j)(journal(keeper)), "the gap")
-    assert re.match("the journal cannot go on: cannot .*space", found["reason"]), found
+    assert re.match("the journal cannot continue: cannot .*space", found["reason"]), found
     http.wait_event("journal")
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     with Beating(world):
@@ -706,7 +706,7 @@ def test_a_journal_that_failed_and_cannot_be(make_followed, http):
     told("new", "no journal: binlog_format")
     keeper.configure({"journal": {"mode": "off"}})
     keeper.process.send_signal(signal.SIGHUP)
-    told("recovered", "no journal is asked for")
+    told("recovered", "no journal is configured")
     keeper.wait(lambda: keeper.status()["troubles"] == [], "its end")
     http.requests.clear()
     keeper.configure({"journal": {"mode": "auto"}})
@@ -732,7 +732,7 @@ def test_a_journal_that_was_followed_while_a_job_read_the_state(make_followed, h
     ended = wait_for(lambda: (lambda m: all(words in str(m) for words in ("no journal: binlog", "a dump was stored")) and m)(
         [m for m in http.messages() if m["event"] == "journal"]), "the end of the gap to be told")
     assert [m["kind"] for m in ended if "no journal: binlog" in m["what"]] == ["new"], ended
-    assert ended[-1]["what"] == "a dump was stored, but no journal goes on from it", ended
+    assert ended[-1]["what"] == "a dump was stored, but no journal continues from it", ended
 
 
 def test_behind_until_a_beat_comes_through(make_followed):
@@ -752,7 +752,7 @@ def test_behind_until_a_beat_comes_through(make_followed):
 
 
 @pytest.mark.parametrize("end, words", [("another supervisor", "within its limit"), ("no log", "is not behind"),
-                                        ("no journal", "no journal is asked for")])
+                                        ("no journal", "no journal is configured")])
 def test_the_end_of_a_lag_is_told(make_followed, http, end, words):
     keeper = make_followed(settings={"journal": {"mode": "auto"}, "alert": {"journal_lag_limit": "2s"}, **http.settings()})
     dump_and_follow(keeper)

@@ -29,7 +29,7 @@ def test_more_tables_locked_than_fit_in_a_page(make_followed):
     locked(keeper.world, names, *(f"INSERT INTO {n} VALUES (1,7)" for n in names[::10]),
            f"UPDATE {names[0]} SET v=8")
     keeper.segments.wait_all()
-    assert len(keeper.dumps()) == 1 and "cannot go on" not in keeper.log()
+    assert len(keeper.dumps()) == 1 and "cannot continue" not in keeper.log()
     all_comes_back(keeper)
 
 
@@ -43,7 +43,7 @@ def test_a_thousand_tables_locked(make_followed):
     keeper.segments.wait_all()
     assert not following(keeper)["gap"] and len(keeper.dumps()) == 1, journal(keeper)
     rows = [line for line in keeper.segments.lines() if "(1,7)" in line]
-    assert "cannot go on" not in keeper.log() and len(rows) >= 4, rows
+    assert "cannot continue" not in keeper.log() and len(rows) >= 4, rows
 
 # -- a log that leaves something out ----------------------------------------------------------
 
@@ -135,7 +135,7 @@ def test_statements_that_change_no_row(make_followed):
     for n, statement in enumerate(HARMLESS):
         world.sql(statement, f"UPDATE player SET points={n} WHERE id<9", "INSERT INTO chat VALUES (1,'x')")
     keeper.segments.wait_all()
-    assert len(keeper.dumps()) == 1 and "cannot go on" not in keeper.log(), keeper.log()
+    assert len(keeper.dumps()) == 1 and "cannot continue" not in keeper.log(), keeper.log()
     before = world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what")
     told = crash(keeper)
     assert told["journal"]["whole"], told
@@ -172,7 +172,7 @@ def test_another_spelling_of_a_name(make_followed, statement):
     dump_and_follow(keeper)
     world.sql(statement.format(s=world.schema.upper()), "UPDATE player SET points=4")
     keeper.segments.wait_all()
-    assert len(keeper.dumps()) == 1 and "cannot go on" not in keeper.log(), keeper.log()
+    assert len(keeper.dumps()) == 1 and "cannot continue" not in keeper.log(), keeper.log()
     assert any(line.startswith("truncate") for line in keeper.segments.lines())
     before = world.snapshot()
     assert crash(keeper)["journal"]["whole"]
@@ -219,7 +219,7 @@ def test_a_log_that_is_compressed_at_run_time(make_followed, mode):
     before = world.snapshot()
     told = crash(keeper)
     world.assert_is(before)
-    assert told["journal"]["whole"] and "cannot go on" not in keeper.log().split("begins by itself")[0], told
+    assert told["journal"]["whole"] and "cannot continue" not in keeper.log().split("begins by itself")[0], told
 
 
 # -- damaged --------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_a_statement_that_is_too_large_for_the_log(make_world, make_keeper, make
     for n in range(3):
         world.sql(f"UPDATE mark SET v={n}")
     if watched:
-        keeper.wait_log("the journal cannot go on")
+        keeper.wait_log("the journal cannot continue")
         told = crash(keeper)
     else:
         server.kill9()
@@ -351,7 +351,7 @@ def test_a_log_that_is_not_whole_and_an_older_dump(make_world, make_keeper, make
     with pytest.raises(pymysql.err.Error, match="max_binlog_stmt_cache_size"):
         keeper.world.sql(TOO_MUCH["update"])
     keeper.world.mark(2)
-    keeper.wait_log("the journal cannot go on")
+    keeper.wait_log("the journal cannot continue")
     os.truncate(newest, os.path.getsize(newest) - 1)
     told = crash(keeper)
     assert told["dump"] == older and not told["journal"]["whole"] and told["lost_seconds"] != 0, told

@@ -186,11 +186,11 @@ class Case:
     def began_anew(self):
         """Whoever follows late may find a table that was altered since: a dump is made, the journal goes on from there, and
         all changes may be older than that."""
-        return "a dump was stored; the journal goes on from it" in self.keeper.log()[self.followed:]
+        return "a dump was stored; the journal continues from it" in self.keeper.log()[self.followed:]
 
     def at(self, moment, before):
         done = self.keeper.run("--restore", "--at", moment, "--into", self.into, "--json")
-        if self.began_anew() and done.rc == REFUSED and "the journal does not reach that moment" in done.out:
+        if self.began_anew() and done.rc == REFUSED and "does not reach that moment" in done.out:
             return  # it lies between what could be followed and that dump
         assert done.rc == DONE, (self.about(), done)
         journal = done.result.get("journal", {})

@@ -103,7 +103,7 @@ def test_the_key_comes_later(make_signed):
     reload(keeper, with_key(keeper))
     keeper.wait(lambda: len(keeper.dumps()) > 1 and "hmac" in keeper.newest(), "the dump at once")
     # The files without a signature are a gap, which that dump may cover or come before.
-    keeper.wait_log("the journal goes on from it")
+    keeper.wait_log("the journal continues from it")
     keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"], "the journal")
     keeper.world.sql("INSERT INTO chat VALUES (78,'proven')")
     keeper.segments.wait_all()

@@ -231,7 +231,7 @@ def test_a_leader_that_was_deposed(tmp_path):
         p.close()
 
 
-LIES = {"none-match": "ignores If-None-Match", "match": "ignores If-Match", "never": "does not honour If-Match"}
+LIES = {"none-match": "ignores If-None-Match", "match": "ignores If-Match", "never": "does not honor If-Match"}
 
 
 def test_only_a_store_that_is_proved(tmp_path):
@@ -240,7 +240,7 @@ def test_only_a_store_that_is_proved(tmp_path):
     try:
         a = p.machine("a/1", opened=False)
         said = a.call("open")
-        assert said["result"] == "refused" and "never seen to honour conditional writes" in said["text"], said
+        assert said["result"] == "refused" and "not known whether the store honors conditional writes" in said["text"], said
         assert "--check" in said["hint"]
         for lie, words in LIES.items():
             p.conditions.lies = ""
@@ -280,7 +280,7 @@ def test_answers_that_are_lost(tmp_path):
         p.conditions.away = False
         p.liar.objects["/bucket/s8/lease.json"] = b"{}"
         said = a.call("read")
-        assert said["result"] == "refused" and "is no lease of worldkeeper" in said["text"], said
+        assert said["result"] == "refused" and "is not a lease of worldkeeper" in said["text"], said
     finally:
         p.close()
 
@@ -359,7 +359,7 @@ def test_an_upload_that_slept(primary):
     """A machine stands still in the middle of an upload while another takes the lease: when the upload goes on, it stores
     nothing."""
     k = primary
-    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "4s"}})
     k.start(fault="offsite.chosen=stop,offsite.sent=kill")
     wait_for(lambda: k.run("--dump").rc == DONE, "a dump: on a slow machine such a lease comes and goes")
@@ -381,7 +381,7 @@ def test_a_write_back_that_slept(primary, server):
     under the numbers that both have, even while its supervisor does not know yet."""
     k = primary
     store = made(k, Central(server), write_back="1s")
-    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "4s"}})
     k.start()
     store.open("p1")
@@ -412,7 +412,7 @@ def test_a_write_back_that_slept_before_it_sent(primary, server):
     """It was about to send: nothing is sent, and that is no trouble of the central store."""
     k = primary
     store = made(k, Central(server), write_back="1s")
-    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "4s"}})
     k.start(fault="progress.read=stop")
     store.open("p1")
@@ -438,7 +438,7 @@ def test_an_unlock_that_slept(primary, server):
     """It releases no lock that no session here has: it may be that of the other machine's players."""
     k = primary
     store = made(k, Central(server))
-    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "4s"}})
     store.open("p1")
     store.central.acquire("p2")
@@ -454,7 +454,7 @@ def test_an_unlock_that_slept(primary, server):
     take(k.other)
     os.killpg(job.pid, SIGCONT)
     done = k.finish(job)
-    assert done.rc == REFUSED and "the lease of this world is not held" in done.err, done
+    assert done.rc == REFUSED and "this machine does not hold the lease of this world" in done.err, done
     assert store.central.holder("p1") is None and store.central.holder("p2") == "gs-a"
 
 
@@ -511,7 +511,7 @@ def test_a_swap_that_waited(primary, server, how):
     place. The machine stands still meanwhile; or it waits for a second lock, for as long as it did for the first."""
     k = primary
     k.configure({"restore": {"lock_wait": "5m", "end_blockers": "never"}})
-    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "8s"}})
     k.start(fault="restore.before_rename=stop")
     wait_for(lambda: k.run("--dump").rc == DONE, "a dump: on a slow machine such a lease comes and goes")
@@ -593,10 +593,10 @@ def test_a_primary_and_its_lease(primary):
     One that stood still while another took it never says UP once more, steps back, and stays so over a restart."""
     k = primary
     k.start("WAITING", fault="lease_table.writes#1=sleep:500")
-    k.wait(lambda: "never seen to honour conditional writes" in k.status()["reason"], "no proof")
+    k.wait(lambda: "not known whether the store honors conditional writes" in k.status()["reason"], "no proof")
     assert k.flag() == "WAITING" and k.status()["lease"]["state"] == "gone"
     checked = k.run("--check")
-    assert "honours If-None-Match and If-Match" in checked.out, checked
+    assert "honors If-None-Match and If-Match" in checked.out, checked
     assert "is not shorter than a fifth of [standby] ttl" in checked.out, checked
     k.wait_state("UP")
     assert in_the_world(k)[:3] == (1, 1, 1), "trace 14: what says UP to players says it to their games, too"
@@ -621,7 +621,7 @@ def test_a_primary_and_its_lease(primary):
     wait_for(lambda: in_the_world(k)[2] == 0, "it is over in the world, too")
     k.wait(lambda: k.flag() == "WAITING", "the flag")
     refused = k.run("--restore", "--force")
-    assert refused.rc == REFUSED and "the lease of this world is not held" in refused.err, refused
+    assert refused.rc == REFUSED and "this machine does not hold the lease of this world" in refused.err, refused
     k.conditions.away = False
     k.wait_state("UP")
     assert k.status()["lease"]["number"] == 1

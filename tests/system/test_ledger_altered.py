@@ -144,7 +144,7 @@ def test_from_memory_to_innodb_in_the_middle(keeper):
     keeper.run("--rollup", fault="ledger.added=kill")
     assert totals(world) == [(1, 1)] and world.sql("SELECT id FROM gains")
     world.sql(*[f"ALTER TABLE {name} ENGINE=InnoDB" for name in ("gains", "xp_rollup", "xp_mark")])
-    back = refused(keeper, "count twice")
+    back = refused(keeper, "be counted twice")
     assert keeper.run("--init").rc == REFUSED and totals(world) == [(1, 1)]
     world.sql(back.split(";")[0])
     keeper.ok("--rollup=xp")

@@ -42,10 +42,10 @@ def test_nothing_is_wrong(ledger):
 
 
 def test_what_init_makes_is_missing(ledger):
-    assert "xp_mark, xp_rollup, xp_total, xp_level" in found(ledger, "not there")["text"]
+    assert "xp_mark, xp_rollup, xp_total, xp_level" in found(ledger, "missing: ")["text"]
     ledger.init()
     ledger.world.sql("DROP VIEW xp_level")
-    assert "not there: xp_level" in found(ledger, "not there")["text"]
+    assert "missing: xp_level" in found(ledger, "missing: ")["text"]
     assert ledger.ok("--init", "--json")["ledgers"] == ["xp_level"]
 
 
@@ -53,7 +53,7 @@ def test_init_before_the_ledger_is_there(ledger):
     """As on a new machine, before its world is restored: everything else is made."""
     ledger.world.sql("DROP TABLE gains")
     done = ledger.run("--init")
-    assert done.rc == DONE and "restore brings it back" in done.err, done
+    assert done.rc == DONE and "a restore recreates it" in done.err, done
     done = ledger.ok("--init", "--json")
     assert done["skipped"] == ["xp"] and done["ledgers"] == [], done
     assert found(ledger, "has no such table")["level"] == "fail"
@@ -166,12 +166,12 @@ def test_rules_that_were_broken(ledger):
     if ledger.engine == "InnoDB":
         assert [c["level"] for c in findings(ledger)] == ["ok"] and verified.rc == DONE
         return
-    assert "1 rows" in found(ledger, "they are in no total")["text"]
+    assert "1 rows" in found(ledger, "these rows are in no total")["text"]
     assert verified.rc == 6 and "in no total" in verified.json["result"]["ledgers"][0]["problems"][0], verified
     world.sql("TRUNCATE gains", "INSERT INTO gains (player,mini,xp,at) VALUES (1,1,7,'2026-11-16 10:00:00')")
-    assert found(ledger, "begin again")["level"] == "fail"
+    assert found(ledger, "start again")["level"] == "fail"
     verified = ledger.run("--rollup", "--verify", "--json")
-    assert verified.rc == 6 and "begin again" in str(verified.json["result"]["ledgers"][0]["problems"]), verified
+    assert verified.rc == 6 and "start again" in str(verified.json["result"]["ledgers"][0]["problems"]), verified
 
 
 def test_two_ledgers_of_one_table(keeper):

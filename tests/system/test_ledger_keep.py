@@ -353,7 +353,7 @@ def verified(keeper, rc=0):
 
 def test_verify_of_what_is_well(ledger):
     world = ledger.world
-    assert verified(ledger)["unknown"] == ["there is no file to compare totals with"]
+    assert verified(ledger)["unknown"] == ["no file exists to compare totals with"]
     for seed in range(3):
         gains(world, some(700, seed))
         ledger.ok("--rollup", "--json")
@@ -365,7 +365,7 @@ def test_verify_of_what_is_well(ledger):
 
 
 @pytest.mark.parametrize("damage, words", [
-    ("UPDATE xp_rollup SET xp=xp+1 LIMIT 1", "its total is not the sum"),
+    ("UPDATE xp_rollup SET xp=xp+1 LIMIT 1", "its total differs from the sum"),
     ("UPDATE xp_rollup SET `rows`=`rows`-1 LIMIT 1", "rows in files"),
     ("UPDATE xp_rollup SET end_id=end_id+1 ORDER BY end_id LIMIT 1", "its end_id"),
     ("DELETE FROM xp_rollup LIMIT 1", "0 in its total")])
@@ -403,7 +403,7 @@ def test_verify_says_what_cannot_be_known(ledger):
     ledger.configure({"ledger xp": {**LEDGER, "keep": "0"}})
     gains(ledger.world, some(100))
     ledger.ok("--rollup", "--json")
-    assert verified(ledger)["unknown"] == ["there is no file to compare totals with: keep is 0"]
+    assert verified(ledger)["unknown"] == ["no file exists to compare totals with: keep is 0"]
     ledger.configure({"ledger xp": {**LEDGER, "keep": "90d"}})
     gains(ledger.world, some(50))
     ledger.ok("--rollup", "--json")
@@ -433,7 +433,7 @@ def test_the_mark_of_files_is_lost(ledger):
     ledger.ok("--rollup", "--json")
     gains(world, some(5))
     world.sql("DELETE FROM xp_mark WHERE what IN ('file','filed')")
-    assert "the mark was changed" in str(verified(ledger, 6)["problems"])
+    assert "the row was changed" in str(verified(ledger, 6)["problems"])
     before = files(ledger), world.sql("SELECT SUM(`rows`) FROM xp_rollup")
     done = ledger.run("--rollup", "--json")
     assert done.rc == 4 and (files(ledger), world.sql("SELECT SUM(`rows`) FROM xp_rollup")) == before, done

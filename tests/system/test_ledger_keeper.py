@@ -209,7 +209,7 @@ def test_rows_that_no_total_has_and_late_ones_are_said(keeper):
     keeper.wait_log("no ledger has more late rows")
     world.sql("TRUNCATE gains")
     gain(world, 3)
-    keeper.wait(lambda: any("begin again" in t for t in troubles(keeper)), "ids that begin again")
+    keeper.wait(lambda: any("start again" in t for t in troubles(keeper)), "ids that start again")
     world.sql("UPDATE xp_rollup SET end_id=0")
     keeper.wait(lambda: line(keeper)["rolled_up"] == 20 and not troubles(keeper), "its end")
     assert sum(totals(world).values()) == 20

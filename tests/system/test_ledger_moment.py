@@ -166,7 +166,7 @@ def test_a_restore_waits_for_a_run_and_ends_one(make_world, make_keeper, server)
     run = keeper.popen("--rollup", fault="ledger.marked=stop")
     pids = wait_stopped(keeper, "ledger.marked=stop")
     done = keeper.run("--restore", "--force", "--json")
-    assert done.rc == HELD and "being rolled up by connection" in done.json["error"]["text"] and "KILL" in done.json["error"]["hint"], done
+    assert done.rc == HELD and "is rolling it up" in done.json["error"]["text"] and "KILL" in done.json["error"]["hint"], done
     go_on(pids)
     ended = keeper.finish(run)
     assert ended.rc == 0, ended

@@ -70,7 +70,7 @@ def test_a_ledger_may_shrink_by_a_rollup_only(keeper, rollup):
     keeper.dump()
     world.sql("DELETE FROM gains LIMIT 900")
     done = keeper.run("--dump", "--json")
-    assert done.rc == 1 and "in 'gains', before 1000" in done.json["error"]["text"], done
+    assert done.rc == 1 and "in 'gains', previously 1000" in done.json["error"]["text"], done
     keeper.ok("--rollup")  # of the 100 that are left: no excuse for the 900
     done = keeper.run("--dump")
     assert done.rc == 1, done

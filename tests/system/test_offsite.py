@@ -136,7 +136,7 @@ def test_a_bare_machine_that_follows_nothing(make_followed, make_server, make_wo
         told = done["journal"]
         assert told["used"] and told["filed"] == told["changes"] > 0, done
         assert told["gap"].startswith("its files end at ") and "1236" not in told["gap"], done
-        assert ("mode = off" if journal.get("mode") == "off" else "this is another server") in told["gap"], done
+        assert ("mode = off" if journal.get("mode") == "off" else "a different server") in told["gap"], done
     assert snapshot(here.server, here.schema) == before
     there = os.path.join(bare.dumps_dir, "journal")
     fetched = os.listdir(there)
@@ -249,7 +249,7 @@ def test_a_segment_that_is_damaged_here(make_followed, store):
     flip(path, 30)
     another_server(keeper)
     done = keeper.run("--restore", "--from", "offsite")
-    assert done.rc == DONE and "if its directory is moved away" in done.err, done
+    assert done.rc == DONE and "move the journal's directory away" in done.err, done
     os.rename(os.path.dirname(path), os.path.dirname(path) + ".old")
     another_server(keeper)
     keeper.ok("--restore", "--from", "offsite")
@@ -380,10 +380,10 @@ def test_the_end_of_copies_is_noted_once(keeper, store, http):
     keeper.start()
     keeper.expect("the failure", troubles=lambda all_: any("no copies" in t["what"] for t in all_))
     keeper.reload({"offsite": dict.fromkeys(keeper.settings["offsite"])})
-    wait_for(lambda: [m for m in http.messages() if "no copies are wanted" in m["what"]], "the end to be told")
+    wait_for(lambda: [m for m in http.messages() if "copies are no longer configured" in m["what"]], "the end to be told")
     keeper.stop()
     with open(os.path.join(keeper.dumps_dir, "history.jsonl")) as f:
-        assert f.read().count("no copies are wanted any more") == 1
+        assert f.read().count("copies are no longer configured") == 1
 
 
 def test_a_copy_that_was_found_damaged(make_followed, store):
@@ -502,7 +502,7 @@ def test_restored_while_it_comes(make_followed, base):
             """They are locked meanwhile: what the server knows of them is no read."""
             return keeper.world.value("SELECT MAX(TABLE_ROWS) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() "
                                       "AND TABLE_NAME LIKE '%new%'")
-        for then, again, says in (("cut off", [], "cannot read"), ("other bytes", ["other bytes"] * 2, "no dump in"),
+        for then, again, says in (("cut off", [], "cannot read"), ("other bytes", ["other bytes"] * 2, "no usable dump in"),
                                   ("other bytes", [], None)):
             gate.open.clear()
             gate.then = [then, *again]
@@ -660,7 +660,7 @@ def test_a_part_of_which_other_bytes_came_back(make_followed, store, delete):
     wait_for(lambda: (lambda p: len(p) == 2 and p)(off_site(keeper, "T")), "both have sent something")
     flip(bad)
     go_on(off_site(keeper, "T"))
-    keeper.expect("it is found", offsite=lambda o: o and o["failed"] > 0 and "returns other bytes" in (o["last_error"] or ""))
+    keeper.expect("it is found", offsite=lambda o: o and o["failed"] > 0 and "returns different contents" in (o["last_error"] or ""))
     keeper.world.mark(2)
     before = keeper.world.snapshot()
     keeper.segments.wait_all()
@@ -727,7 +727,7 @@ def test_a_segment_that_is_read_as_damaged(make_followed, store):
     flip(bad, 30)
     go_on(sender)
     several_looks(keeper)
-    assert "no copies" not in keeper.log()
+    assert "copies are no longer configured" not in keeper.log()
     go_on(stopped(keeper))
     assert stored(keeper)["failed"] == 0
 
@@ -756,7 +756,7 @@ def test_a_worker_that_hangs_or_dies(make_followed, store):
     assert told["behind_seconds"] is None and told["waiting"] is None and told["stored"] is None, told
     os.kill(pid, signal.SIGKILL)
     keeper.wait(lambda: keeper.status()["offsite"]["failed"] >= 1, "it is told")
-    assert "ended by itself" in stored(keeper)["last_error"]
+    assert "ended unexpectedly" in stored(keeper)["last_error"]
 
 
 @pytest.fixture(params=["file", "sftp", "s3"])

@@ -276,7 +276,7 @@ def test_a_spool_that_is_full(make_followed, small_disk, store):
     filler = os.path.join(seen, "filler")
     fill_up(filler)
     keeper.world.mark(3)
-    keeper.expect("that no room is left for the off-site store", offsite=lambda o: "space" in (o["last_error"] or ""))
+    keeper.expect("that no space left for the off-site store", offsite=lambda o: "space" in (o["last_error"] or ""))
     keeper.world.sql("UPDATE player SET points=points+1")  # more than the rest of a page, which a segment has in any case
     keeper.expect("that it is full", offsite=lambda o: "space" in (o["last_error"] or ""), journal=lambda j: j["gap"])
     after = segments(store)
@@ -310,7 +310,7 @@ def test_a_worker_is_killed(world_and_liar, point):
     w.keeper.start(fault=f"{point}=kill")
     times = 1 if point == "offsite.manifest_sent" else 3  # after that one nothing is left to be sent
     w.keeper.wait(lambda: w.told().get("failed", 0) >= times, "workers that ended")
-    assert "ended by itself" in w.told()["last_error"], w.told()
+    assert "ended unexpectedly" in w.told()["last_error"], w.told()
     w.keeper.probes_pass("A")
     w.keeper.kill9()
     w.keeper.start()

@@ -95,8 +95,8 @@ def test_a_part_that_needs_more_room_than_there_is(lost, liar):
     there = os.path.dirname(parts(liar)[-1])
     asked = Asked(liar, [f"{there}/w1-{number + 1:012}-{made + 1:013}.{0:012}-{10 ** 12 - 1:012}"])
     done = keeper.run("--restore", "--from", "offsite")
-    assert done.rc != 0 and "931.3 GiB" in done.err and "there is room for" in done.err and not asked.asked, done
-    assert "16.0 MiB have to stay free" in done.err, done
+    assert done.rc != 0 and "931.3 GiB" in done.err and "are left for the download" in done.err and not asked.asked, done
+    assert "16.0 MiB must stay free" in done.err, done
 
 
 def test_only_names_that_are_signed(lost, liar, tmp):
@@ -151,6 +151,6 @@ def test_a_directory_without_an_end(base, tmp):
         "env", "ASAN_OPTIONS=verify_asan_link_order=0", "LD_PRELOAD=" + built("tools", "endless_dir.so"),
         f"WK_ENDLESS={store.files}/s8/dumps", "prlimit", f"--cpu={60}"])
     said = c.call("list", "s8/dumps/")
-    assert said["result"] == "stopped" and "its list has no end" in said["error"], said
+    assert said["result"] == "stopped" and "its listing does not end" in said["error"], said
     assert c.names("s8/") == {} and c.names("s8/") == {}
     c.close()

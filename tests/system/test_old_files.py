@@ -169,8 +169,8 @@ def test_tables_without_their_engines(doomed, victim, path):
     world.assert_is(before)
     world.sql(*(f"DROP TABLE `{name}`" for name in tables))
     refused = doomed.run("--restore=" + path)
-    assert refused.rc == REFUSED and "does not say of which ENGINE" in refused.err, refused
-    assert "make its MEMORY tables first" in refused.err, refused
+    assert refused.rc == REFUSED and "does not give its ENGINE" in refused.err, refused
+    assert "create its MEMORY tables first" in refused.err, refused
 
 
 def test_names_without_quotes(doomed, victim, path):

@@ -162,7 +162,7 @@ def test_the_check_knows_what_is_left(doomed, victim, at):
     """The tables are our own, not some of the game's that have a reserved name."""
     cut_off(doomed, victim, at)
     done = doomed.run("--check")
-    assert "of a restore that was cut off" in done.out, done
+    assert "of an interrupted restore" in done.out, done
     assert "names that begin with" not in done.out, done
 
 

@@ -229,7 +229,7 @@ def try_it(keeper, action):
         done = keeper.run("--restore", "--force", "--at", time.strftime("%Y-%m-%d %H:%M:%S"))
         return done.rc == DONE, done
     done = keeper.run("--restore", "--force")
-    return done.rc == DONE and ("is not allowed to this account" not in done.out + done.err or action != "unlogged restore"), done
+    return done.rc == DONE and ("this account may not use" not in done.out + done.err or action != "unlogged restore"), done
 
 
 @pytest.mark.each_server

@@ -379,7 +379,7 @@ def test_what_cannot_be_sent_keeps_its_lock(keeper, make_server):
     store.open("p2")
     store.close("p2")
     done = keeper.run("--release=p1")
-    assert done.rc == FAILED and "the lock is not released" in done.err and "max_allowed_packet" in done.err, done
+    assert done.rc == FAILED and "the lock was not released" in done.err and "max_allowed_packet" in done.err, done
     assert store.sessions() == {"p1": "closing"} and store.rows() == {"a": (1, 0)}
     assert store.central.holder("p1") == "gs-a" and store.central.holder("p2") is None
     assert keeper.ok("--release=p1", "--force", "--json")["outcome"] == "released" and store.central.holder("p1") is None
@@ -822,11 +822,11 @@ def test_another_central_store_after_a_reload(memory, server):
     store.put("b", "p2", b"too")
     store.close("p2")
     # p1 has saved in the store that it is of; p2 has not, and is asked for.
-    trouble = waiting(keeper, f"schema {other.schema} has never given out lock p2 under number 1 to gs-a")
-    assert f"let [progress] in {keeper.config_path} name the store" in trouble["hint"], trouble
+    trouble = waiting(keeper, f"schema {other.schema} has no record of lock p2 with number 1 for gs-a")
+    assert f"in {keeper.config_path}, set [progress] to the store" in trouble["hint"], trouble
     assert store.stolen() == {} and store.sessions() == {"p1": "open", "p2": "closing"} and other.blobs() == {}
     done = keeper.run("--write-back")
-    assert done.rc == FAILED and "has never given out lock" in done.err and "let [progress]" in done.err, done
+    assert done.rc == FAILED and "has no record of lock" in done.err and "set [progress]" in done.err, done
     assert other.call("wk_locks") == ()
     keeper.reload({"progress": {"schema": store.central.schema}})
     keeper.wait(lambda: store.central.blobs() == {"a": (2, b"new"), "b": (1, b"too")}, "all that waited")
@@ -857,11 +857,11 @@ def test_a_central_store_of_an_earlier_moment(store):
     sql = "UPDATE {0}.wk_lock SET lock_seq=1, lock_id=NULL, locked_at=NULL".format(store.central.schema)
     store.central.server.sql(sql)
     done = store.keeper.run("--write-back")
-    assert done.rc == FAILED and "has never given out lock p1 under number 2" in done.err, done
+    assert done.rc == FAILED and "has no record of lock p1 with number 2" in done.err, done
     assert store.stolen() == {} and store.rows()["a"] == (1, 0)
     assert store.central.acquire("p1", "gs-b")[1] == 2  # given out again, to another
     done = store.keeper.run("--write-back")
-    assert done.rc == FAILED and "under number 2 to gs-a" in done.err, done
+    assert done.rc == FAILED and "with number 2 for gs-a" in done.err, done
     assert store.stolen() == {} and store.rows()["a"] == (1, 0)
     store.central.server.sql(f"UPDATE {store.central.schema}.wk_lock SET lock_seq=lock_seq+1000000")
     assert store.keeper.ok("--write-back", "--json")["stolen"] == 1
@@ -888,15 +888,15 @@ def test_another_central_store_is_known_by_its_name(memory, server, which):
     store.close("p2")                                # with nothing unsent: its lock is not one of this store
     store.open("p3")
     store.put("c", "p3", b"never sent before")
-    waiting(keeper, f"schema {other.schema} is another central store")
+    waiting(keeper, f"schema {other.schema} is not the central store")
     done = keeper.run("--write-back", "--unlock")    # closes all
-    assert done.rc == FAILED and "is another central store" in done.err, done
+    assert done.rc == FAILED and "is not the central store" in done.err, done
     assert store.stolen() == {} and other.blobs() == {} and store.sessions() == dict.fromkeys(["p1", "p2", "p3"], "closing")
     assert store.central.holder("p2") == "gs-a"
     keeper.dump()
     keeper.server.crash()                            # what is remembered comes back with the world
     keeper.wait(lambda: keeper.status().get("generation") == 2 and keeper.state() == "UP", "the restore")
-    waiting(keeper, f"schema {other.schema} is another central store")
+    waiting(keeper, f"schema {other.schema} is not the central store")
     keeper.reload({"progress": {"schema": store.central.schema}})
     keeper.wait(lambda: store.sessions() == {} and not keeper.status()["troubles"], "all that waited")
     assert store.central.blobs() == {"a": (2, b"new"), "b": (1, b"sent too"), "c": (1, b"never sent before")}

@@ -196,4 +196,4 @@ def test_a_member_of_a_group_is_refused(make_server, make_world, make_keeper):
     (said,) = finding(keeper, "group replication")
     assert said["level"] == "fail" and "is a member" in said["text"], said
     done = keeper.run("--init")
-    assert done.rc != DONE and "3098" in done.err and "no member" in done.err, done
+    assert done.rc != DONE and "3098" in done.err and "not a member" in done.err, done

@@ -291,7 +291,7 @@ def test_a_restore_by_hand_that_stalls_before_it_loads(kept):
     kept.stop()
     kept.start(fault="restore.leased=stop")
     done = kept.run("--restore")
-    assert done.rc == FAILED and "made no progress and was ended" in done.err, done
+    assert done.rc == FAILED and "made no progress and was stopped" in done.err, done
     kept.dump()
     kept.wait_state("UP")
     kept.world.assert_is(kept.before)

@@ -113,7 +113,7 @@ def test_a_name_that_is_none_is_told_before_anything_is_done(keeper, tmp_path):
     keeper.dump()
     before = [d["name"] for d in keeper.dumps()]
     done = keeper.run("--restore=s8-nope", "--force")
-    assert done.rc == 5 and "no dump s8-nope" in done.err and "--list" in done.err, done
+    assert done.rc == 5 and "dump s8-nope is not in" in done.err and "--list" in done.err, done
     done = keeper.run(f"--restore={tmp_path}/nope.sql.gz", "--force")
     assert done.rc == FAILED and "cannot open" in done.err, done
     assert [d["name"] for d in keeper.dumps()] == before

@@ -162,7 +162,7 @@ def test_no_room_for_the_file(doomed, victim):
     victim.crash()
     os.mkdir(os.path.join(doomed.dumps_dir, "replaced-000002.sql"))
     done = doomed.run("--restore")
-    assert done.rc != DONE and "keeping what stands in the place" in done.err, done
+    assert done.rc != DONE and "saving the definitions" in done.err, done
     os.rmdir(os.path.join(doomed.dumps_dir, "replaced-000002.sql"))
     doomed.ok("--restore")
     assert doomed.world.marked() == 1

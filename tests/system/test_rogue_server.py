@@ -94,7 +94,7 @@ def test_rows_that_no_server_sends(dumped_through, what):
         f"CREATE TABLE rogue (id INT PRIMARY KEY, {','.join(f'{n} {kind}' for n in names)}) ENGINE=MEMORY",
         f"INSERT INTO rogue VALUES (1{',NULL' * columns})",
         row=lambda sql, body: binary_row(ID, *[value] * columns) if "c0" in sql or "HANDLER" in sql else body)
-    refused(done, "row" if what == "more than its columns" else "column 2 of row 1 is no value of its type")
+    refused(done, "row" if what == "more than its columns" else "column 2 of row 1 is not a value of its type")
 
 
 ANSWERS = {

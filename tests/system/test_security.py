@@ -231,7 +231,7 @@ def test_directories_that_others_can_write(keeper, which):
             done = keeper.run("--run") if which == "run" else keeper.run("--dump")
             assert done.rc == REFUSED, done
             said = done.err
-        assert f"{path} can be written by others (mode {mode:04o})" in said and "chmod go-w" in said
+        assert f"{path} is writable by other users (mode {mode:04o})" in said and "chmod go-w" in said
     os.chmod(path, 0o700)
 
 

@@ -197,7 +197,7 @@ def test_a_drill_that_lacks_privileges_says_nothing_of_restores(triggered):
     keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1", rights)
     keeper.dump()
     said = keeper.ok("--drill", "--json")["warning"]
-    assert "not tried" in said and "LOCK TABLES" in said and "GRANT" in said, said
+    assert "not tested" in said and "LOCK TABLES" in said and "GRANT" in said, said
     assert "LOCK TABLES" in [c for c in findings(keeper, "drill")][0]["text"]
 
 

@@ -92,7 +92,7 @@ def test_a_loss_with_nothing_but_strange_dumps(make_keeper, make_world, victim):
     victim.crash()
     keeper.start(state=None)
     keeper.wait_state("WAITING")
-    keeper.wait(lambda: "by none of our keys" in keeper.log(), "the reason in the log")
+    keeper.wait(lambda: "does not match any configured key" in keeper.log(), "the reason in the log")
     assert keeper.world.rows() == 0
 
 
@@ -192,7 +192,7 @@ def test_check_looks_at_the_keys(keeper, first):
     keeper.secret("key", KEY)
     if os.geteuid() == 0 and not first:
         os.chown(keeper.dumps_dir, 65534, 65534)
-        assert "warn" in told()[0] and "belongs to another user than the dumps" in told()[0]
+        assert "warn" in told()[0] and "and the dumps belong to different users" in told()[0]
         os.chown(keeper.dumps_dir, 0, 0)
 
 

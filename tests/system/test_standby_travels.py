@@ -145,7 +145,7 @@ def test_code_newer_than_the_dump(make_pair, warm):
     for change, back in CHANGED:
         one.world.sql(change)
         done = one.run("--switch-over")
-        assert done.rc == REFUSED and "views, triggers, routines or events" in done.err and "--dump; then again" in done.err, (
+        assert done.rc == REFUSED and "views, triggers, routines or events" in done.err and "--dump; repeat the command" in done.err, (
             change, done)
         one.wait_state("UP")
         one.world.sql(back)

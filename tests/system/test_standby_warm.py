@@ -123,7 +123,7 @@ def test_killed_while_it_applies(machines):
     for point in ("warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"):
         with writers:
             two.start("STANDBY", fault=f"{point}=kill")
-            wait_for(lambda: "ended by itself" in ((two.status().get("standby") or {}).get("last_error") or ""),
+            wait_for(lambda: "ended unexpectedly" in ((two.status().get("standby") or {}).get("last_error") or ""),
                      f"a worker that is killed at {point}")
             two.kill9()
             two.start("STANDBY")
@@ -280,7 +280,7 @@ def test_what_a_kill_leaves(machines):
         with writers:
             two.start("STANDBY", fault=f"{point}=kill")
             told = writers.told()
-            wait_for(lambda: "ended by itself" in ((two.status().get("standby") or {}).get("last_error") or ""),
+            wait_for(lambda: "ended unexpectedly" in ((two.status().get("standby") or {}).get("last_error") or ""),
                      f"a worker that is killed at {point}")
             wait_for(lambda: writers.told() > told + 20, "more changes")
         two.kill9()

@@ -84,7 +84,7 @@ def test_what_holds_for_each_kind(stores, calls, kind):
         assert c.get("s8/dumps/a", 300000) == ({"result": "ok", "error": "", "hint": "", "pause": 0}, b"")
     for size, body in ((299999, bodies["a"]), (300001, bodies["a"]), (0, b"x"), (len(BIG) - 1, BIG), (len(BIG) + 1, BIG)):
         said = c.put("s8/dumps/wrong", body, size)
-        assert said["result"] == "refused" and f"{size} were announced" in said["error"], said
+        assert said["result"] == "refused" and f"announced {size}" in said["error"], said
     assert c.names() == {"s8/dumps/" + n: len(b) for n, b in bodies.items()}
     assert c.names("") == {} and c.names("s9/") == {}
     assert c.call("size", "s8/dumps/big")["size"] == len(BIG)
@@ -101,7 +101,7 @@ def test_what_holds_for_each_kind(stores, calls, kind):
     found = check(c)
     assert found[0][0] == "ok" and "stored, read back, listed and deleted" in found[0][1], found
     assert (" free: " in found[0][1]) == (kind == "file"), found
-    assert len(found) == 1 or (kind == "new-s3" and len(found) == 2 and "does not refuse by itself to replace" in found[1][1]), found
+    assert len(found) == 1 or (kind == "new-s3" and len(found) == 2 and "allows replacing a file" in found[1][1]), found
     assert c.names("s8/") == {}
 
 
@@ -202,10 +202,10 @@ def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
     else:
         refused("denied", "RSA keys need libssh2 1.11", key_file=store.key + "-rsa")
     os.chmod(store.known_hosts, 0o666)
-    refused("refused", "others can write", "chmod go-w")
+    refused("refused", "writable by other users", "chmod go-w")
     os.chmod(store.known_hosts, 0o600)
     os.chmod(store.dir, 0o777)
-    refused("refused", f"directory {store.dir}, on the way to", "can be written by others (mode 0777)", f"chmod go-w {store.dir}")
+    refused("refused", f"directory {store.dir}, on the way to", "is writable by other users (mode 0777)", f"chmod go-w {store.dir}")
     os.chmod(store.dir, 0o755)
     away = os.path.join(tmp, "away")  # a link that is safe to one that is not
     os.mkdir(away)
@@ -218,7 +218,7 @@ def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
     assert calls(good, known_hosts=os.path.join(tmp, "link")).call("size", "s8/x")["result"] == "missing"
     loose = secret_file(os.path.join(tmp, "loose"), open(store.key).read())
     os.chmod(loose, 0o644)
-    refused("refused", "can be read by others", "chmod 0600", key_file=loose)
+    refused("refused", "is readable by other users", "chmod 0600", key_file=loose)
     refused("refused", "known_hosts", known_hosts="/nowhere/known_hosts")
     assert visible(store) == before
     assert calls(good).put("s8/y", b"y")["result"] == "ok"
@@ -271,7 +271,7 @@ def test_tls(calls, tmp, base, stores, liar):
         over = int(time.time()) + 1
         wait_for(lambda: time.time() > over, "the second in which a certificate ends")
         for name, words in (("good", ()), ("over", ("expired", "a new certificate")),
-                            ("host", ("name the host in [offsite]", "'127.0.0.1'")), ("other", ("tls_ca",))):
+                            ("host", ("name the host as in", "'127.0.0.1'")), ("other", ("tls_ca",))):
             ca = made["good" if name == "other" else name][0]
             for settings in (dav.settings(dav.tls_ports[name], scheme="https"), s3[name].settings()):
                 c = calls(settings, tls_ca=ca)
@@ -297,7 +297,7 @@ def test_webdav_login_and_what_others_see(stores, calls, tmp):
     said = calls(store.settings(), password_file=wrong).put("s8/x", b"x")
     assert said["result"] == "denied" and "401" in said["error"] and "password_file" in said["hint"], said
     found = check(calls(store.settings(place="open")))
-    assert [f[0] for f in found] == ["ok", "warn"] and "others can read" in found[1][1], found
+    assert [f[0] for f in found] == ["ok", "warn"] and "can be read by others without a login" in found[1][1], found
 
 
 @pytest.mark.slow
@@ -323,7 +323,7 @@ def test_s3(stores, calls, tmp):
         assert status == 200 and "GOVERNANCE" in text, (name, status, text)
     assert check(c)[0][0] == "ok"
     found = check(calls(store.settings(bucket="open")))  # its list, and nothing else
-    assert [f[0] for f in found] == ["ok", "warn"] and "others can read" in found[1][1], found
+    assert [f[0] for f in found] == ["ok", "warn"] and "can be read by others without a login" in found[1][1], found
 
 
 def test_new_s3(stores, calls):
@@ -349,7 +349,7 @@ def test_a_store_that_is_full(calls, small_disk):
 def test_a_directory_that_is_not_there(calls, tmp):
     """It is never made: it may be a mount that is missing. One that others can write is refused."""
     said = calls({"url": f"file://{tmp}/none/"}).opened
-    assert said["result"] == "refused" and "mount it, or make it" in said["hint"], said
+    assert said["result"] == "refused" and "mount it, or create it" in said["hint"], said
     os.mkdir(os.path.join(tmp, "loose"))
     os.chmod(os.path.join(tmp, "loose"), 0o777)
     assert calls({"url": f"file://{tmp}/loose/"}).opened["result"] == "refused"
@@ -365,11 +365,11 @@ ANSWERS = {  # status, code, headers: what it means, and what is said
     "busy": (429, "TooManyRequests", {"Retry-After": "7"}, "later", "too many requests"),
     "error": (500, "InternalError", {}, "later", "500"),
     "slow down": (503, "SlowDown", {"Retry-After": "99999"}, "later", "SlowDown"),
-    "full": (507, "StorageFull", {}, "full", "no room"),
+    "full": (507, "StorageFull", {}, "full", "no space"),
     "quota": (403, "QuotaExceeded", {}, "full", "QuotaExceeded"),
     "moved": (301, "PermanentRedirect", {"x-amz-bucket-region": "eu-north-1"}, "refused", "in region eu-north-1"),
     "escape": (400, "\x1b[31m\u202e", {}, "refused", "400"),
-    "secret": (400, SECRET, {}, "refused", "repeats a secret"),
+    "secret": (400, SECRET, {}, "refused", "contains a secret"),
 }
 
 
@@ -556,10 +556,10 @@ def test_stores_that_lie(calls, liar):
     assert check(c)[0][0] == "FAIL"
     liar.fault = lambda h: h.command == "GET" and "?" not in h.path and (h.reply(200, b"y" * 32) or True)
     found = check(c)
-    assert found[0][0] == "FAIL" and "other bytes came back" in found[0][1], found
+    assert found[0][0] == "FAIL" and "the bytes read back differ" in found[0][1], found
     liar.fault = when("DELETE", lambda h: h.reply(204))
     found = check(c)
-    assert found[0][0] == "FAIL" and "still there" in found[0][1], found
+    assert found[0][0] == "FAIL" and "still exists" in found[0][1], found
     liar.objects.clear()
 
     def ignores(h):
@@ -568,7 +568,7 @@ def test_stores_that_lie(calls, liar):
     liar.fault, liar.late = ignores, 1200
     found = check(c)
     assert [f[0] for f in found] == ["ok", "note", "warn"], found
-    assert "does not refuse by itself to replace" in found[1][1] and "ahead" in found[2][1], found
+    assert "allows replacing a file" in found[1][1] and "ahead" in found[2][1], found
     assert c.put("s8/x", b"1")["result"] == "ok"
     assert c.put("s8/x", b"2")["result"] == "exists" and liar.objects["/bucket/s8/x"] == b"1"
 
@@ -577,7 +577,7 @@ def test_stores_that_lie(calls, liar):
         return anybody and (h.reply(200, liar.objects[h.path]) or True)
     liar.fault, liar.late = public, 0
     found = check(c)
-    assert [f[0] for f in found] == ["ok", "warn"] and "others can read" in found[1][1], found
+    assert [f[0] for f in found] == ["ok", "warn"] and "can be read by others without a login" in found[1][1], found
 
     def unknown(h):
         if h.headers.get("If-None-Match"):
@@ -684,7 +684,7 @@ def test_a_store_that_lies_to_the_supervisor(make_world, make_keeper, liar):
     for _ in range(2):
         name = keeper.dump()["name"]
         keeper.wait(lambda: told().get("state") == "stored" and told()["newest"] == name, "its copy")
-    keeper.wait_log("uploads that were cut off stay in the store")
+    keeper.wait_log("cannot delete interrupted uploads in the store")
     keeper.stop()
     garbled = []  # what comes back otherwise once is no damage
 

@@ -85,7 +85,7 @@ def test_a_lost_answer(doomed, victim):
     victim.sigstop()
     go_on(stopped(doomed))
     said = []
-    while not said or said[-1] and "no answer to the swap" not in said[-1]:
+    while not said or said[-1] and "the server did not answer the swap" not in said[-1]:
         said.append(process.stderr.readline())
     victim.sigcont()
     assert said[-1], (said, doomed.finish(process))

@@ -41,7 +41,7 @@ def test_the_most_important_world_is_restored_first(make_server, make_world, mak
         keeper.process.send_signal(signal.SIGHUP)
     for priority in (9, 7, 4):  # more important than the holder; or it has waited long enough
         keepers[priority].wait_state("UP")
-    keepers[4].wait_log("it has waited for other worlds for")
+    keepers[4].wait_log("the restore waited for other worlds for")
     for priority in (5, 3, 1):
         keeper = keepers[priority]
         wait_for(lambda keeper=keeper: (keeper.status()["running"] or {}).get("phase") == "waiting for other worlds",

@@ -206,7 +206,7 @@ static inline struct segment_head kit_head(uint64_t number)
                              .server = "uid",
                              .hostname = "host",
                              .made = {1700000000123},
-                             .why = "it is the first one"};
+                             .why = "this is the first segment"};
     h.from.at.ms = 1700000000000;
     snprintf(h.from.point.file, sizeof h.from.point.file, "log.000001");
     h.from.point.pos = 1000;

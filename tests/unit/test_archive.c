@@ -251,7 +251,7 @@ static void test_damage(void **state)
     flip(2, in_data);
     flip(2, 5);
     load(3);
-    assert_non_null(strstr(a.list[1].damage, "has no head"));
+    assert_non_null(strstr(a.list[1].damage, "header is missing"));
     assert_int_equal(a.list[1].head.number, 0);
     assert_false(archive_continues(&a, 0));
     assert_false(archive_continues(&a, 1));
@@ -338,7 +338,7 @@ static void test_ends_that_stay(void **state)
     char *bytes = kit_get(name(3), &len);
     flip(3, 8);
     recover(3);
-    assert_non_null(strstr(a.list[2].damage, "has no head"));
+    assert_non_null(strstr(a.list[2].damage, "header is missing"));
     assert_false(a.list[2].finalized);
     flip(3, 8);
     kit_io.read_fails = 1 + 2 * 4; /* the first one of it: the others take four */
@@ -362,7 +362,7 @@ static void test_ends_that_stay(void **state)
     unlinkat(kit_dir, name(3), AT_REMOVEDIR);
     assert_int_equal(mkfifoat(kit_dir, name(3), 0600), 0);
     recover(3);
-    assert_non_null(strstr(a.list[2].damage, "no regular file"));
+    assert_non_null(strstr(a.list[2].damage, "not a regular file"));
     assert_true(archive_continues(&a, 0));
     free(bytes);
 }
@@ -387,7 +387,7 @@ static void test_another_worlds(void **state)
         kit_put(name(h.number), bytes, len);
         kit_forget_segment(&s);
         recover(2 + signature);
-        assert_non_null(strstr(a.list[1 + signature].damage, "is one of world other"));
+        assert_non_null(strstr(a.list[1 + signature].damage, "belongs to world other"));
         assert_false(archive_continues(&a, signature));
         assert_int_equal(find("log.000001", 1300, "", ""), 0);
         char *is = kit_get(name(h.number), NULL);

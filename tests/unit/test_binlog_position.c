@@ -168,7 +168,7 @@ static void test_stepping(void **state)
     takes(&p, &ev);
     grown(&p, "log.000001", 460);
     assert_int_equal(p.end, POSITION_GOES_ON);
-    refuses(&p, &ev, ERR_DAMAGED, "460 is where the next event begins");
+    refuses(&p, &ev, ERR_DAMAGED, "the next event begins at 460");
     ev = lies(rows(true), 520);
     refuses(&p, &ev, ERR_DAMAGED, "ends at 580");
     ev = lies(rows(true), 459);
@@ -216,7 +216,7 @@ static void test_beyond_4_gib(void **state)
     next(&p, rows(true));
     grown(&p, "log.000001", GIB4 + 60);
     ev = lies(rows(true), GIB4 + 61);
-    refuses(&p, &ev, ERR_DAMAGED, "4294967356 is where");
+    refuses(&p, &ev, ERR_DAMAGED, "begins at 4294967356");
     assert_int_equal(p.group.begins, GIB4 - 60);
     next(&p, query("COMMIT"));
 
@@ -462,7 +462,7 @@ static void test_encryption(void **state)
     grown(&p, "log.000001", 400);
     assert_int_equal(p.group.part, TRANSACTION_OUTSIDE);
     ev = lies(gtid(true, false), 440);
-    refuses(&p, &ev, ERR_DAMAGED, "400 is where");
+    refuses(&p, &ev, ERR_DAMAGED, "begins at 400");
     next(&p, gtid(true, false));
     assert_int_equal(p.group.begins, 400);
 

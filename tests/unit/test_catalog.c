@@ -138,11 +138,11 @@ static void test_damaged(void **state)
     take_away(1, 2, ".sql.gz");
     reason(2, "", ".sql.gz: No such file or directory");
     put(1, 2, ".sql.gz", "nine byt");
-    reason(2, "", ".sql.gz has 8 bytes, its manifest says 9");
+    reason(2, "", ".sql.gz has 8 bytes, but its manifest says 9");
     put(1, 2, ".sql.gz", "");
-    reason(2, "", ".sql.gz has 0 bytes, its manifest says 9");
+    reason(2, "", ".sql.gz has 0 bytes, but its manifest says 9");
     put(1, 2, ".sql.gz", "nine bytes");
-    reason(2, "", ".sql.gz has 10 bytes, its manifest says 9");
+    reason(2, "", ".sql.gz has 10 bytes, but its manifest says 9");
     take_away(1, 2, ".sql.gz");
     char *from = name_of(1, 1, ".sql.gz"), *to = name_of(1, 2, ".sql.gz");
     assert_int_equal(symlinkat(from, kit_dir, to), 0);
@@ -156,7 +156,7 @@ static void test_damaged(void **state)
     put(1, 2, ".json", "");
     reason(2, "manifest ", ".json: not JSON: '[' or '{' expected near end of file");
     put(1, 2, ".json", "{}");
-    reason(2, "manifest ", ".json: format 0, this version reads 2");
+    reason(2, "manifest ", ".json: its format is 0, but this version reads 2");
     expect("1.2! 1.1 ");
     free(from);
     free(to);
@@ -171,7 +171,7 @@ static void test_copied_manifest(void **state)
     char *from = name_of(1, 1, ".json"), *to = name_of(1, 2, ".json");
     assert_int_equal(unlinkat(kit_dir, to, 0), 0);
     assert_int_equal(linkat(kit_dir, from, kit_dir, to, 0), 0);
-    reason(2, "manifest ", ".json: its name and its content disagree");
+    reason(2, "manifest ", ".json: its name does not match its contents");
     assert_int_equal(unlinkat(kit_dir, to, 0), 0);
     assert_int_equal(symlinkat(from, kit_dir, to), 0);
     reason(2, "cannot open ", ".json: Too many levels of symbolic links");

@@ -140,9 +140,9 @@ static void test_code(void **state)
 {
     (void)state;
     w.chain.code_hash = "00000000000000c1";
-    refused("were created, altered or dropped since dump");
+    refused("were created, altered or dropped after dump");
     w.m.code_hash[0] = '\0';
-    refused("made by an older version");
+    refused("written by an older version");
     complete();
 }
 
@@ -160,11 +160,11 @@ static void test_journal(void **state)
     snprintf(w.m.server.uid, sizeof w.m.server.uid, "another");
     refused("no segment begins");
     w.list[2].head.follows = false;
-    refused("does not go on");
+    refused("does not begin at the end of the previous one");
     w.list[1].sum.to.point = at(2900);
-    refused("does not go on");
+    refused("does not begin at the end of the previous one");
     snprintf(w.list[0].damage, sizeof w.list[0].damage, "bytes");
-    refused("does not go on");
+    refused("does not begin at the end of the previous one");
     w.list[1].sum.marks[0] =
         (struct segment_mark){.kind = CHANGE_GAP, .place = at(2500), .text = "a LOAD DATA"};
     w.list[1].sum.mark_count = 1;

@@ -110,15 +110,15 @@ static void test_dump_dir(void **state)
         {0xef53, 0, false, 0700, CHECK_OK, "(mode 0700)", NULL},
         {0, 0, false, 0700, CHECK_OK, "(mode 0700)", NULL},
         {0xef53, 0, false, 0755, CHECK_WARN, "(mode 0755)", "chmod 0700"},
-        {TMPFS_MAGIC, 0, false, 0700, CHECK_WARN, "a reboot takes the dumps", "[dump] dir"},
+        {TMPFS_MAGIC, 0, false, 0700, CHECK_WARN, "a reboot deletes the dumps", "[dump] dir"},
         {RAMFS_MAGIC, 0, false, 0700, CHECK_WARN, "in memory", NULL},
         {OVERLAYFS_SUPER_MAGIC, 0, false, 0700, CHECK_WARN, "container's own layer", NULL},
         {NFS_SUPER_MAGIC, 0, false, 0700, CHECK_WARN, "NFS", NULL},
         {0xff534d42, 0, false, 0700, CHECK_WARN, "Windows share", NULL},
         {0xfe534d42, 0, false, 0700, CHECK_WARN, "Windows share", NULL},
         {TMPFS_MAGIC, ST_RDONLY, false, 0700, CHECK_FAIL, "mounted read-only", NULL},
-        {0xef53, 0, true, 0700, CHECK_FAIL, "cannot be written by uid", "chown "},
-        {0xef53, 0, false, 0770, CHECK_FAIL, "can be written by others", "chmod go-w"},
+        {0xef53, 0, true, 0700, CHECK_FAIL, "is not writable by uid", "chown "},
+        {0xef53, 0, false, 0770, CHECK_FAIL, "is writable by other users", "chmod go-w"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct check c = begin();
@@ -140,7 +140,7 @@ static void test_missing_dir(void **state)
     kit_cfg.dump_dir = under("a/b");
     as(&c, 1000);
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_NOTE, "dump directory", "the first start makes it", NULL);
+    kit_expect(&c, CHECK_NOTE, "dump directory", "the first start creates it", NULL);
     assert_false(kit_said(&c, CHECK_NOTE, "dump directory", NULL, "install"));
     check_dumps(&c); /* the room of what would hold it */
     kit_expect(&c, CHECK_OK, "disk", "free", NULL);
@@ -149,7 +149,7 @@ static void test_missing_dir(void **state)
     kit_cfg.dump_dir = under("a/b");
     as(&c, 0);
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_NOTE, "dump directory", "makes it", "install -d -m 0700 -o ");
+    kit_expect(&c, CHECK_NOTE, "dump directory", "creates it", "install -d -m 0700 -o ");
     end(&c);
     c = begin();
     kit_cfg.dump_dir = under("a/b");
@@ -161,7 +161,7 @@ static void test_missing_dir(void **state)
     kit_cfg.dump_dir = kit_none;
     disk.closed = true;
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_FAIL, "dump directory", "cannot be made in /", NULL);
+    kit_expect(&c, CHECK_FAIL, "dump directory", "cannot be created in /", NULL);
     end(&c);
 }
 
@@ -189,7 +189,7 @@ static void test_what_is_in_it(void **state)
     struct check c = begin();
     kit_text("state.json", "{");
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_FAIL, "state", NULL, "state.json; the next contact");
+    kit_expect(&c, CHECK_FAIL, "state", NULL, "state.json; it is created");
     kit_expect(&c, CHECK_NOTE, "supervisor", "none is running", "worldkeeper@game1");
     end(&c);
     /* with a key that cannot be read, of which check_run() tells before */
@@ -213,8 +213,8 @@ static void test_running(void **state)
         const char *lock, *text;
     } cases[] = {
         {"{\"socket\":\"/s\",\"pid\":77,\"since\":\"noon\"}", "running (pid 77 since noon)"},
-        {"{\"pid\":77}", "another worldkeeper works on this world (pid 77"},
-        {"garbage", "another worldkeeper works on this world (pid 0"},
+        {"{\"pid\":77}", "another worldkeeper process uses this world (pid 77"},
+        {"garbage", "another worldkeeper process uses this world (pid 0"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct check c = begin();
@@ -336,7 +336,8 @@ static void test_newest(void **state)
     expect(&c, CHECK_WARN, "dumps", "in the future", NULL);
     c = with_dumps(1);
     snprintf(c.catalog.list[0].m.schema, sizeof c.catalog.list[0].m.schema, "other");
-    expect(&c, CHECK_WARN, "dumps", "of schema other, the config names game", "for each schema");
+    expect(&c, CHECK_WARN, "dumps", "of schema other, but the config names game",
+           "for each schema");
 }
 
 static void test_broken(void **state)
@@ -358,7 +359,7 @@ static void test_broken(void **state)
     snprintf(name, sizeof name, "rejected/%.127s.json", m.name);
     kit_text(name, "garbage");
     c = with_dumps(1);
-    expect(&c, CHECK_NOTE, "dumps", "1 set aside in rejected/, the last one because: ", NULL);
+    expect(&c, CHECK_NOTE, "dumps", "1 in rejected/, the last one because: ", NULL);
 }
 
 static void test_left_overs(void **state)
@@ -370,18 +371,18 @@ static void test_left_overs(void **state)
     kit_text("conflict-1.sql.gz", "");
     kit_text("conflict-1.json", "");
     struct check c = with_dumps(1);
-    expect(&c, CHECK_WARN, "left-overs", "pending.json", "the supervisor does it");
+    expect(&c, CHECK_WARN, "left-overs", "pending.json", "the supervisor does this");
     c = with_dumps(1);
     expect(&c, CHECK_NOTE, "left-overs", "1 conflict-*.sql.gz", "worldkeeper --conflicts");
     manifest_name(&m);
     snprintf(name, sizeof name, "%.127s.part", m.name);
     kit_text(name, "");
     c = with_dumps(1);
-    expect(&c, CHECK_NOTE, "left-overs", "1 unfinished dump file of", NULL);
+    expect(&c, CHECK_NOTE, "left-overs", "1 unfinished file of", NULL);
     snprintf(name, sizeof name, "%.127s.sql.gz.part", m.name);
     kit_text(name, "");
     c = with_dumps(1);
-    expect(&c, CHECK_NOTE, "left-overs", "2 unfinished dump files", NULL);
+    expect(&c, CHECK_NOTE, "left-overs", "2 unfinished files of", NULL);
     c = with_dumps(1);
     check_fact(&c, "running", true); /* it works on them */
     check_dumps(&c);
@@ -395,7 +396,7 @@ static void test_left_overs(void **state)
         kit_text(name, "");
     }
     c = with_dumps(1);
-    expect(&c, CHECK_WARN, "left-overs", "2 dumps of another world", "directory of its own");
+    expect(&c, CHECK_WARN, "left-overs", "2 dumps of another world", "its own directory");
 }
 
 /* ---- status and journal ---- */
@@ -410,10 +411,10 @@ static void test_status_dir(void **state)
         const char *text, *hint;
     } cases[] = {
         {0755, false, CHECK_OK, "(mode 0755)", NULL},
-        {0700, false, CHECK_NOTE, "closed to others", "chmod 0755"},
-        {01777, false, CHECK_WARN, "by everybody", "of its own"},
-        {0777, false, CHECK_FAIL, "can be written by others", NULL},
-        {0755, true, CHECK_FAIL, "cannot be written by uid", "chown "},
+        {0700, false, CHECK_NOTE, "not readable by others", "chmod 0755"},
+        {01777, false, CHECK_WARN, "by every user", "its own directory"},
+        {0777, false, CHECK_FAIL, "is writable by other users", NULL},
+        {0755, true, CHECK_FAIL, "is not writable by uid", "chown "},
     };
     struct check c = begin();
     check_status_dir(&c);
@@ -422,7 +423,7 @@ static void test_status_dir(void **state)
     c = begin();
     kit_cfg.status_dir = under("none");
     check_status_dir(&c);
-    kit_expect(&c, CHECK_NOTE, "status directory", "not there yet", NULL);
+    kit_expect(&c, CHECK_NOTE, "status directory", "does not exist yet", NULL);
     end(&c);
     for (size_t i = 0; i < COUNT(cases); i++) {
         c = begin();
@@ -463,7 +464,7 @@ static void test_journal_dir(void **state)
     c = with_journal();
     kit_cfg.journal_dir = under("none");
     check_journal_dir(&c);
-    kit_expect(&c, CHECK_NOTE, "segments", "not there yet", NULL);
+    kit_expect(&c, CHECK_NOTE, "segments", "does not exist yet", NULL);
     end(&c);
     c = with_journal();
     kit_text("file", "");
@@ -474,12 +475,12 @@ static void test_journal_dir(void **state)
     c = with_journal();
     disk.closed = true;
     check_journal_dir(&c);
-    kit_expect(&c, CHECK_FAIL, "segments", "cannot be written", "chown ");
+    kit_expect(&c, CHECK_FAIL, "segments", "is not writable", "chown ");
     end(&c);
     c = with_journal();
     script("SELECT @@global.datadir", kit_path);
     check_journal_dir(&c);
-    kit_expect(&c, CHECK_NOTE, "segments", "who loses that disk loses both", "another disk");
+    kit_expect(&c, CHECK_NOTE, "segments", "losing that disk loses both", "another disk");
     end(&c);
     c = with_journal();
     script("SELECT @@global.datadir", kit_path);

@@ -105,16 +105,16 @@ static void test_needed(void **state)
         {MARIA, "SHOW GRANTS",
          "GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, TRIGGER ON `game`.* "
          "TO " US,
-         0, CHECK_OK, "rights", "all that dumps", .change = method_lock},
+         0, CHECK_OK, "rights", "all privileges that dumps", .change = method_lock},
         /* A row for this schema alone would hide the wider one: it gets everything. */
         {MARIA, "SHOW GRANTS", "GRANT SELECT ON `gam%`.* TO " US, 0, CHECK_FAIL, "rights", "INSERT",
          "GRANT SELECT, INSERT, UPDATE,"},
         {MARIA, "VARIABLE_NAME='Uptime'", "1700000000\tdb1\t/d\t11.8.9-MariaDB" UP, 0, CHECK_FAIL,
          "rights", NULL, "EVENT, SHOW CREATE ROUTINE ON", "SHOW GRANTS",
          "GRANT SELECT ON `game`.* TO " US},
-        {MYSQL_9, "SELECT CURRENT_ROLE()", "`r`@`%`", 0, CHECK_OK, "rights", "all that", NULL,
-         "SHOW GRANTS FOR CURRENT_USER() USING `r`@`%`", OURS},
-        {MYSQL_9, "SELECT CURRENT_ROLE()", "NONE", 0, CHECK_OK, "rights", "all that"},
+        {MYSQL_9, "SELECT CURRENT_ROLE()", "`r`@`%`", 0, CHECK_OK, "rights", "all privileges that",
+         NULL, "SHOW GRANTS FOR CURRENT_USER() USING `r`@`%`", OURS},
+        {MYSQL_9, "SELECT CURRENT_ROLE()", "NONE", 0, CHECK_OK, "rights", "all privileges that"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         kit_case_run(&cases[i], kit_ask);
@@ -167,10 +167,10 @@ static void test_triggers(void **state)
         {MARIA, "SHOW GRANTS", BLIND, 0, CHECK_WARN, "triggers", "none now",
          "GRANT TRIGGER, SHOW VIEW, EVENT ON `game`.* TO " US},
         {MYSQL_9, "SHOW GRANTS", BLIND, 0, CHECK_FAIL, "triggers", "would lose them"},
-        {MARIA, "SHOW GRANTS", BLIND, 0, CHECK_FAIL, "triggers", "no privilege to move them over",
+        {MARIA, "SHOW GRANTS", BLIND, 0, CHECK_FAIL, "triggers", "no privilege to recreate them",
          .change = our_trigger},
         {.level = CHECK_OK, .name = "triggers", .text = "1 on tables", .change = our_trigger},
-        {MARIA, TRIGGERS, NULL, 1227, CHECK_OK, "rights", "all that"},
+        {MARIA, TRIGGERS, NULL, 1227, CHECK_OK, "rights", "all privileges that"},
         {.level = CHECK_FAIL,
          .name = "triggers",
          .text = "(1419)",
@@ -183,7 +183,7 @@ static void test_triggers(void **state)
          .text = "t1 belongs to ann@%",
          .hint = "GRANT SET USER ON *.* TO " US ";",
          .change = hers_refused},
-        {MYSQL_9, .level = CHECK_FAIL, .name = "triggers", .text = "SYSTEM_USER too",
+        {MYSQL_9, .level = CHECK_FAIL, .name = "triggers", .text = "SYSTEM_USER also",
          .hint = "GRANT SET_ANY_DEFINER ON *.* TO " US ";", .change = hers_refused},
         {MYSQL_9, .level = CHECK_FAIL, .name = "triggers",
          .hint = "GRANT SET_ANY_DEFINER, SYSTEM_USER ON *.* TO", .change = roots_refused},
@@ -192,10 +192,10 @@ static void test_triggers(void **state)
         /* The server's word counts, whatever the grants look like … */
         {.level = CHECK_OK, .name = "triggers", .change = hers},
         {MARIA_11, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_FAIL, "triggers",
-         "takes SET USER", "GRANT SET USER ON *.* TO " US ";", .change = roots_refused},
+         "needs SET USER", "GRANT SET USER ON *.* TO " US ";", .change = roots_refused},
         /* … and where it cannot be asked, what SUPER includes in its version. */
         {MARIA_11, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_FAIL, "triggers",
-         "takes SET USER", .change = hers_unproven},
+         "needs SET USER", .change = hers_unproven},
         {MARIA, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_OK, "triggers",
          .change = hers_unproven},
         {MARIA, "SHOW GRANTS", "GRANT SET USER ON *.* TO " US "\n" OURS, 0, CHECK_OK, "triggers",
@@ -204,7 +204,8 @@ static void test_triggers(void **state)
          "triggers", .change = hers_unproven},
         {MYSQL_9, "SHOW GRANTS", "GRANT SUPER ON *.* TO " US "\n" OURS, 0, CHECK_FAIL, "triggers",
          NULL, "GRANT SYSTEM_USER ON *.* TO", .change = roots_unproven},
-        {MARIA, .level = CHECK_OK, .name = "rights", .text = "all that", .change = on_durable},
+        {MARIA, .level = CHECK_OK, .name = "rights", .text = "all privileges that",
+         .change = on_durable},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         kit_case_run(&cases[i], kit_ask);
@@ -277,7 +278,7 @@ static void test_too_much(void **state)
          CHECK_WARN, "rights", "EXECUTE ON PROCEDURE `other`.`p`"},
         {MARIA, "SHOW GRANTS",
          "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE `game`.`p` TO " US "\n" OURS, 0, CHECK_OK,
-         "rights", "all that dumps"},
+         "rights", "all privileges that dumps"},
         {MARIA, "SHOW GRANTS",
          "GRANT EXECUTE, ALTER ROUTINE ON FUNCTION `game`.`f` TO " US "\n" OURS, 0, CHECK_WARN,
          "rights", "EXECUTE ON FUNCTION `game`.`f`: a function that",

@@ -51,26 +51,27 @@ static void test_world(void **state)
     (void)state;
     static const struct kit_case cases[] = {
         {MARIA, "FROM information_schema.SCHEMATA", "", 0, CHECK_FAIL, "schema",
-         "`game` is not there", "--restore makes it"},
+         "`game` does not exist", "--restore creates it"},
         {MYSQL_9, "FROM information_schema.SCHEMATA", "", 0, CHECK_FAIL, "schema",
          "or this account may not see it", "SHOW DATABASES", "SHOW GRANTS",
          "GRANT USAGE ON *.* TO `keeper`@`localhost`"},
         {MARIA, "FROM information_schema.SCHEMATA", NULL, 1227, CHECK_FAIL, "schema"},
 
-        {MARIA, SENTINEL, NULL, 1146, CHECK_FAIL, "sentinel", "its table is not there", "--init"},
-        {MARIA, SENTINEL, NULL, 1054, CHECK_FAIL, "sentinel", "not one of ours", "[probe] table"},
+        {MARIA, SENTINEL, NULL, 1146, CHECK_FAIL, "sentinel", "its table does not exist", "--init"},
+        {MARIA, SENTINEL, NULL, 1054, CHECK_FAIL, "sentinel", "not a sentinel of worldkeeper",
+         "[probe] table"},
         {MARIA, SENTINEL, NULL, 1142, CHECK_FAIL, "sentinel", NULL, "see the finding \"rights\""},
-        {MARIA, SENTINEL, "", 0, CHECK_FAIL, "sentinel", "its row is not there"},
+        {MARIA, SENTINEL, "", 0, CHECK_FAIL, "sentinel", "its row does not exist"},
         {MARIA, SENTINEL, NONCE "\t1\td\n" NONCE "\t2\td", 0, CHECK_FAIL, "sentinel",
          "more than one row"},
         {MARIA, "AND ENGINE<>'MEMORY'", "InnoDB", 0, CHECK_FAIL, "sentinel",
          "of engine InnoDB instead of MEMORY", "ALTER TABLE `game`.`worldkeeper` ENGINE=MEMORY;"},
         {MYSQL_9, "AND ENGINE<>'MEMORY'", "MyISAM", 0, CHECK_FAIL, "sentinel", "of engine MyISAM",
          "ALTER TABLE `game`.`my``own` ENGINE=MEMORY;", .change = odd_name},
-        {MARIA, LEASE, NULL, 1146, CHECK_FAIL, "lease", "or its row is not there", "--init"},
+        {MARIA, LEASE, NULL, 1146, CHECK_FAIL, "lease", "or its row does not exist", "--init"},
         {MARIA, LEASE, NULL, 1142, CHECK_FAIL, "lease"},
 
-        {.level = CHECK_OK, .name = "method", .text = "copy: asked for", .change = copy},
+        {.level = CHECK_OK, .name = "method", .text = "copy: set", .change = copy},
         {.level = CHECK_OK, .name = "method", .hint = "writers wait", .change = lock},
         {.level = CHECK_OK, .name = "method", .text = "fuzzy: tables are scanned"},
         {MYSQL_9, .level = CHECK_OK, .name = "method", .text = "fuzzy: tables are copied"},
@@ -101,7 +102,7 @@ static void test_world(void **state)
          ALL_COLUMNS, BAG_BARE},
 
         {MARIA, "CONSTRAINT_TYPE='FOREIGN KEY'", "chest", 0, CHECK_FAIL, "tables",
-         "with foreign keys, which cannot be swapped in: a restore is refused: `chest`",
+         "with foreign keys, which cannot be swapped: a restore is refused: `chest`",
          "scope = lost", .change = restore_all},
         {MYSQL_9, "REFERENCED_TABLE_NAME IS NOT NULL", "chest", 0, CHECK_FAIL, "tables",
          "that foreign keys point to", .change = restore_all},
@@ -111,11 +112,11 @@ static void test_world(void **state)
         {MARIA, "'SYSTEM VERSIONED' AND TABLE_SCHEMA", "past", 0, CHECK_WARN, "tables",
          "system versioning: their history is not dumped: `past`", .change = dump_all},
         {MARIA, "'SYSTEM VERSIONED' AND ENGINE='MEMORY'", "past", 0, CHECK_FAIL, "tables",
-         "of engine MEMORY with system versioning: once a row of theirs has changed, dumps fail: "
+         "of engine MEMORY with system versioning: after a change of their rows, dumps fail: "
          "`past`",
          "DROP SYSTEM VERSIONING"},
         {MARIA, "'SPIDER','MRG_MyISAM','BLACKHOLE')", "far", 0, CHECK_WARN, "tables",
-         "whose rows are elsewhere", "engines = memory", .change = dump_all},
+         "whose rows are stored elsewhere", "engines = memory", .change = dump_all},
 
         {MARIA, OWN_TABLES, "worldkeeper_tmp_mine\tMEMORY\t\\N\t0\t0\t0\t0\t0", 0, CHECK_FAIL,
          "tables", "`worldkeeper_tmp_mine`: names that begin with", "RENAME TABLE"},
@@ -169,23 +170,23 @@ static void test_known_world(void **state)
     (void)state;
     struct check c;
     known(&c, NONCE, 1700000000);
-    expect(&c, CHECK_OK, "sentinel", "holds our row, generation 3");
+    expect(&c, CHECK_OK, "sentinel", "has this world's row, generation 3");
     known(&c, OTHER, 1700000000);
     expect(&c, CHECK_FAIL, "sentinel", "another worldkeeper restored or adopted");
     dumped(&c, NONCE, 1700000000);
-    expect(&c, CHECK_OK, "sentinel", "holds our row");
+    expect(&c, CHECK_OK, "sentinel", "has this world's row");
     dumped(&c, OTHER, 1700000000);
-    expect(&c, CHECK_FAIL, "sentinel", "not one of ours");
+    expect(&c, CHECK_FAIL, "sentinel", "unknown here");
 
     known(&c, NONCE, 1700000000);
     script_error(SENTINEL, 1146);
-    expect(&c, CHECK_FAIL, "sentinel", "was taken away");
+    expect(&c, CHECK_FAIL, "sentinel", "was removed");
     known(&c, NONCE, 1600000000);
     script_error(SENTINEL, 1146);
-    expect(&c, CHECK_FAIL, "sentinel", "the server was restarted and the world with it");
+    expect(&c, CHECK_FAIL, "sentinel", "the server was restarted and the world is lost");
     dumped(&c, NONCE, 1600000000);
     script(SENTINEL, "");
-    expect(&c, CHECK_FAIL, "sentinel", "its row is gone");
+    expect(&c, CHECK_FAIL, "sentinel", "row is missing");
 }
 
 static void test_lease_of_others(void **state)
@@ -197,7 +198,7 @@ static void test_lease_of_others(void **state)
     expect(&c, CHECK_OK, "lease", "generation 4");
     dumped(&c, NONCE, 1700000000);
     script(LEASE, "5");
-    expect(&c, CHECK_WARN, "lease", "somebody else restores this world too");
+    expect(&c, CHECK_WARN, "lease", "another worldkeeper also restores this world");
     dumped(&c, NONCE, 1700000000);
     c.state.generation = 5;
     script(LEASE, "5");

@@ -380,23 +380,21 @@ static void test_bad_lines(void **state)
                                "hold ' #'";
     static const struct bad_case cases[] = {
         {BASE "  interval = 15m\n", ":9: an indented line; allowed: text from the first column on",
-         "take the blanks out; one value cannot go over several lines"},
+         "remove the leading blanks; a value cannot span several lines"},
         {BASE "\t[probe]\n", ":9: an indented line; allowed: text from the first column on",
-         "take the blanks out; one value cannot go over several lines"},
+         "remove the leading blanks; a value cannot span several lines"},
         {BASE "interval = 15m ; often\n",
-         ":9: ' ;' after other text; allowed: a comment on a line of its own", late},
-        {BASE "interval = ;15m\n",
-         ":9: ' ;' after other text; allowed: a comment on a line of its own", late},
-        {"[world]\nschema = a\t;b\n",
-         ":2: ' ;' after other text; allowed: a comment on a line of its own", late},
-        {BASE "inter ;val = 15m\n",
-         ":9: ' ;' after other text; allowed: a comment on a line of its own", late},
-        {"[world]\n[dump]\ndir = /srv/dumps # big disk\n",
-         ":3: ' #' after other text; allowed: a comment on a line of its own", hash},
-        {"[world] # mine\n", ":1: ' #' after other text; allowed: a comment on a line of its own",
-         hash},
-        {"[world] ; mine\n", ":1: ' ;' after other text; allowed: a comment on a line of its own",
+         ":9: ' ;' after other text; allowed: a comment on its own line", late},
+        {BASE "interval = ;15m\n", ":9: ' ;' after other text; allowed: a comment on its own line",
          late},
+        {"[world]\nschema = a\t;b\n",
+         ":2: ' ;' after other text; allowed: a comment on its own line", late},
+        {BASE "inter ;val = 15m\n", ":9: ' ;' after other text; allowed: a comment on its own line",
+         late},
+        {"[world]\n[dump]\ndir = /srv/dumps # big disk\n",
+         ":3: ' #' after other text; allowed: a comment on its own line", hash},
+        {"[world] # mine\n", ":1: ' #' after other text; allowed: a comment on its own line", hash},
+        {"[world] ; mine\n", ":1: ' ;' after other text; allowed: a comment on its own line", late},
         {"[world\nname = w\n", ":1: a section without ']'; allowed: [section]", ""},
         {"[world] name = w\n", ":1: text after a section; allowed: [section] alone on its line",
          ""},
@@ -412,7 +410,7 @@ static void test_bad_lines(void **state)
         {"[world]\nschema = m\xe4rchen\n", ":2: not UTF-8; allowed: text in UTF-8",
          "save the file as UTF-8"},
         {"[world]\n# " A50 A50 A50 A50 "\n", ":2: a line of 202 bytes; allowed: at most 199",
-         "the INI library reads no more in one line: shorten it"},
+         "the INI library has this limit: shorten the line"},
     };
     EXPECT_ALL(cases);
 }
@@ -437,7 +435,7 @@ static void test_limit(void **state)
     (void)state;
     char *text = xasprintf(BASE "[status]\ndir = /%0193d\n", 0);
     expect(text, ":10: a line of 200 bytes; allowed: at most 199",
-           "the INI library reads no more in one line: shorten it");
+           "the INI library has this limit: shorten the line");
     free(text);
 }
 
@@ -479,7 +477,7 @@ static void test_unknown(void **state)
          "'timeout' belongs to [probe], [alert.smtp], [alert.webhook], [heartbeat], [offsite]"},
         {BASE "xyzzy = 1\n", ":9: [dump] xyzzy: not a known key; allowed: ", keys, ""},
         {BASE "[mysql]\npassword = hunter2\n", ":10: [mysql] password: not a known key; allowed: ",
-         mysql, "a password stands in a file of its own (mode 0600), named by password_file"},
+         mysql, "put the password in its own file (mode 0600) and name that file in password_file"},
         {"schema = s\n", ":1: schema: a key before the first [section]", "",
          "'schema' belongs to [world], [progress]"},
         {BASE "a\xc2\x9b"
@@ -544,7 +542,7 @@ static void test_bad_ledgers(void **state)
         {LEDGER "[ledger b]\ntable = g\nkey = a\nvalue = v\ntime = t\n",
          ": [ledger b] table = g: also the table of [ledger xp]; allowed: one ledger for each "
          "table",
-         "[ledger xp] value takes several columns"},
+         "[ledger xp] value accepts several columns"},
     };
     expect_all(cases, sizeof cases / sizeof *cases);
     static const char *const bad[] = {"key = a, a",   "key = a,,b",       "key = a,b,c,d,e,f,g,h,i",
@@ -566,7 +564,7 @@ static void test_twice_missing_empty(void **state)
     static const struct bad_case cases[] = {
         {BASE "level = 1\n[probe]\n[dump]\nlevel = 1\n",
          ":12: [dump] level: given twice; allowed: once", "the first one is in line 9"},
-        {BASE "level =\n", ":9: [dump] level: no value", "put '#' before the key to leave it out"},
+        {BASE "level =\n", ":9: [dump] level: no value", "to omit the key, put '#' before it"},
         {"",
          ": missing: [world] name, [world] schema, [mysql] socket or host, [mysql] user, "
          "[dump] dir",
@@ -667,7 +665,7 @@ static void test_bad_words(void **state)
         {BASE "[journal]\nmax_size = 1B\n",
          ":10: [journal] max_size: value '1B' is not large enough; allowed: 1.0 MiB and more", ""},
         {BASE "[journal]\ndir = /d\n",
-         ":10: [journal] dir: value '/d' is [dump] dir too; allowed: a directory of its own",
+         ":10: [journal] dir: value '/d' is also [dump] dir; allowed: a separate directory",
          "such as /d/journal, or one on another disk or machine"},
         {BASE "[restore]\nscope = some\n",
          ":10: [restore] scope: value 'some' is not known; allowed: lost, all", ""},
@@ -714,18 +712,18 @@ static void test_bad_names(void **state)
          "a schema name; allowed: 1 to 64 characters, none beyond U+FFFF", ""},
         {"[probe] table", "a%b", table, ""},
         {"[probe] table", A50 "aaaaaaaaa", table, ""},
-        {"[mysql] host", "db.example.net:3307", host,
-         "write host = db.example.net and port = 3307"},
+        {"[mysql] host", "db.example.net:3307", host, "use host = db.example.net and port = 3307"},
         {"[world] schema", "worldkeeper_drill_w1",
-         "a world: drills make and drop such schemas; allowed: one that does not begin with "
+         "a world's schema: drills create and drop schemas with such names; allowed: a name that "
+         "does not begin with "
          "worldkeeper_drill_",
          ""},
         {"[world] schema", "worldkeeper_warm_w1",
-         "a world: standbys make and drop such schemas; allowed: one that does not begin with "
+         "a world's schema: standbys create and drop schemas with such names; allowed: a name that "
+         "does not begin with "
          "worldkeeper_warm_",
          ""},
-        {"[mysql] host", "/run/mysqld.sock", host,
-         "a socket is written as socket = /run/mysqld.sock"},
+        {"[mysql] host", "/run/mysqld.sock", host, "for a socket use socket = /run/mysqld.sock"},
         {"[mysql] host", "a b", host, ""},
         {"[status] flag", "a/b",
          "a plain file name; allowed: a name without '/' that does not "
@@ -740,7 +738,7 @@ static void test_bad_names(void **state)
          ""},
         {"[dump] dir", "//.", "an absolute path; allowed: a path from '/' on, without '..'", ""},
         {"[mysql] socket", "/" A50 A50 "/aaaaaa",
-         "a path that a socket can have; allowed: at most 107 bytes", ""},
+         "a path that is short enough for a socket; allowed: at most 107 bytes", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *blank = strchr(cases[i].key, ' ');
@@ -792,29 +790,31 @@ static void test_bad_addresses(void **state)
         {"[alert.webhook] url", "https://h/a b", web, ""},
         {"[alert.webhook] url", "https://h/\xc3\xa4", web, ""},
         {"[alert.webhook] url", "https://CANARY:CANARY@h/",
-         "free of a login; allowed: https://HOST[:PORT]... or http://HOST[:PORT]...",
-         "put the URL into a file of its own (mode 0600) and name that with url_file"},
+         "a URL without a login; allowed: https://HOST[:PORT]... or http://HOST[:PORT]...",
+         "put the URL in its own file (mode 0600) and name that file in url_file"},
         {"[heartbeat] url", "//h/", web, ""},
         {"[alert.smtp] url", "https://h", smtp, ""},
         {"[alert.smtp] url", "smtp://u:CANARY@h",
-         "free of a login; allowed: smtps://HOST[:PORT]... or smtp://HOST[:PORT]...",
-         "name the login with user, and the password's file with password_file"},
+         "a URL without a login; allowed: smtps://HOST[:PORT]... or smtp://HOST[:PORT]...",
+         "set user, and name the password's file in password_file"},
         {"[offsite] url", "SFTP://h/d/",
          "the URL of a store; allowed: sftp://USER@HOST[:PORT]/DIR/, s3://BUCKET[/PREFIX/], "
          "https://HOST[:PORT]/DIR/ or file:///DIR/, without '?', '#' and '..'",
-         "write the account too: sftp://USER@HOST/DIR/"},
+         "add the account: sftp://USER@HOST/DIR/"},
         {"[mysql] password_file", "CANARY",
-         "the place of a secret file; allowed: an absolute path without '..', or credential:NAME",
-         "the secret itself stands in that file (mode 0600), on its first line"},
+         "the location of a secret file; allowed: an absolute path without '..', or "
+         "credential:NAME",
+         "put the secret in that file (mode 0600), on its first line"},
         {"[mysql] password_file", "credential:../x",
-         "the place of a secret file; allowed: an absolute path without '..', or credential:NAME",
-         "the secret itself stands in that file (mode 0600), on its first line"},
+         "the location of a secret file; allowed: an absolute path without '..', or "
+         "credential:NAME",
+         "put the secret in that file (mode 0600), on its first line"},
         {"[alert.smtp] from", "nobody", mail, ""},
         {"[alert.smtp] from", "@h", mail, ""},
         {"[alert.smtp] from", "a@", mail, ""},
         {"[alert.smtp] from", "a@b@c", mail, ""},
         {"[alert.smtp] from", "a b@c", mail, ""},
-        {"[alert.smtp] from", "Keeper <a@b>", mail, "write only what stands between < and >"},
+        {"[alert.smtp] from", "Keeper <a@b>", mail, "use only the part between < and >"},
         {"[alert.smtp] from", "\xc3\xa4@b", mail, ""},
         {"[alert.smtp] to", "a@b, c",
          "a list of mail addresses; allowed: NAME@HOST, NAME@HOST ... in ASCII, without any of "
@@ -850,15 +850,15 @@ static void test_cross_checks(void **state)
     static const struct bad_case cases[] = {
         {BASE "[mysql]\nhost = h\n",
          ":10: [mysql] host: not together with socket; allowed: one of the two",
-         "socket is in line 5; take one of the two out"},
+         "socket is in line 5; remove one of the two"},
         {BASE "[mysql]\nport = 3306\n", ":10: [mysql] port: has no effect; allowed: only with host",
-         "a socket has no port: take port out"},
+         "a socket has no port: remove port"},
         {BASE "[mysql]\ntls_ca = /ca\n",
          ":10: [mysql] tls_ca: has no effect; allowed: only with tls = verify",
-         "write tls = verify, or take tls_ca out"},
+         "set tls = verify, or remove tls_ca"},
         {TCP "tls_ca = /ca\ntls = required\n",
          ":9: [mysql] tls_ca: has no effect; allowed: only with tls = verify",
-         "write tls = verify, or take tls_ca out"},
+         "set tls = verify, or remove tls_ca"},
         {BASE "[status]\nmetrics = m\n",
          ":10: [status] metrics: has no effect; allowed: only with dir in the same section",
          "name the directory with dir"},
@@ -866,34 +866,33 @@ static void test_cross_checks(void **state)
          ":10: [status] flag: has no effect; allowed: only with dir in the same section",
          "name the directory with dir"},
         {BASE "[status]\ndir = /s\nflag = status.json\n",
-         ":11: [status] flag: value 'status.json' is the name of json too; allowed: a name of its "
-         "own",
+         ":11: [status] flag: value 'status.json' is also the name of json; allowed: a different "
+         "name",
          "one file would overwrite the other"},
         {BASE "[status]\ndir = /s\nmetrics = index.html\n",
-         ":11: [status] metrics: value 'index.html' is the name of flag too; allowed: a name of "
-         "its "
-         "own",
+         ":11: [status] metrics: value 'index.html' is also the name of flag; allowed: a different "
+         "name",
          "one file would overwrite the other"},
         {BASE "[status]\ndir = /s\npage = yes\nlogo = status.json\n",
-         ":12: [status] logo: value 'status.json' is the name of json too; allowed: a name of its "
-         "own",
+         ":12: [status] logo: value 'status.json' is also the name of json; allowed: a different "
+         "name",
          "one file would overwrite the other"},
         {BASE "[status]\ndir = /s\npage = yes\nlogo = s8.png\nmetrics = s8.png\n",
-         ":13: [status] metrics: value 's8.png' is the name of logo too; allowed: a name of its "
-         "own",
+         ":13: [status] metrics: value 's8.png' is also the name of logo; allowed: a different "
+         "name",
          "one file would overwrite the other"},
         {BASE "[status]\ndir = /d\n",
-         ":10: [status] dir: value '/d' is the same as [dump] dir '/d'; allowed: two directories "
-         "apart",
+         ":10: [status] dir: value '/d' is the same as [dump] dir '/d'; allowed: two separate "
+         "directories",
          "the status is public, dumps are not: put them side by side"},
         {BASE "[status]\ndir = /d/www\n",
-         ":10: [status] dir: value '/d/www' is inside [dump] dir '/d'; allowed: two directories "
-         "apart",
+         ":10: [status] dir: value '/d/www' is inside [dump] dir '/d'; allowed: two separate "
+         "directories",
          "the status is public, dumps are not: put them side by side"},
         {"[status]\ndir = /www//\n[world]\nname = w\nschema = s\n[mysql]\nsocket = /s\nuser = u\n"
          "[dump]\ndir = //www/./dumps\n",
-         ":2: [status] dir: value '/www' is around [dump] dir '/www/dumps'; allowed: two "
-         "directories apart",
+         ":2: [status] dir: value '/www' is around [dump] dir '/www/dumps'; allowed: two separate "
+         "directories",
          "the status is public, dumps are not: put them side by side"},
         {BASE "[progress]\nlock_id = gs-a\n",
          ": missing: [progress] socket or host, [progress] user",
@@ -902,26 +901,26 @@ static void test_cross_checks(void **state)
          "add this key; example.ini explains every key"},
         {PROGRESS("h") "socket = /s\n",
          ":13: [progress] socket: not together with host; allowed: one of the two",
-         "host is in line 10; take one of the two out"},
+         "host is in line 10; remove one of the two"},
         {PROGRESS("h") "tls = required\n",
          ":13: [progress] tls: less than verify, to another host; allowed: verify, or insecure = "
          "yes beside it",
-         "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts everybody "
-         "on the way"},
+         "set tls = verify, and tls_ca for a private authority; insecure = yes accepts "
+         "eavesdropping and impersonation"},
         {PROGRESS("localhost") "tls_ca = /ca\n",
          ":13: [progress] tls_ca: has no effect; allowed: only with tls = verify",
-         "write tls = verify, or take tls_ca out"},
+         "set tls = verify, or remove tls_ca"},
         {BASE "[drill]\nfrom = offsite\n",
          ":10: [drill] from: has no effect; allowed: only with [offsite] url",
-         "from = disk takes the dumps in [dump] dir"},
+         "from = disk uses the dumps in [dump] dir"},
         {BASE "[offsite]\nurl = file:///s/\nrecipient = age1x\n[drill]\nfrom = offsite\n",
          ":13: [drill] from: has no effect; allowed: only with [offsite] identity_file",
-         "copies are encrypted: a machine that may not read them cannot rehearse with them; from = "
-         "disk takes the dumps in [dump] dir"},
+         "copies are encrypted, and this machine has no key to read them for a drill; from = disk "
+         "uses the dumps in [dump] dir"},
         {BASE "[offsite]\nurl = http://h/s/\nplain = yes\n",
          ":10: [offsite] url: http:// to another host; allowed: https://, or insecure = yes beside "
          "it",
-         "insecure = yes lets everybody on the way read the login"},
+         "insecure = yes accepts that others on the network read the login"},
     };
     EXPECT_ALL(cases);
     config_free(load(BASE "[offsite]\nurl = http://127.0.0.1/s/\nplain = yes\n"));
@@ -941,34 +940,33 @@ static void test_standby_checks(void **state)
          ":10: [standby] warm: needs [offsite]; allowed: only with it",
          "[offsite] url names the store that both machines use"},
         {STORE("file:///f/") "[standby]\nwarm = no\nlease = s3\n",
-         ":14: [standby] lease: value 's3' needs a store that has conditional writes; allowed: "
-         "only "
+         ":14: [standby] lease: value 's3' needs a store with conditional writes; allowed: only "
          "with an s3:// URL in [offsite]",
-         "lease = etcd, or lease = none and --promote --by-hand"},
+         "set lease = etcd; or lease = none and use --promote --by-hand"},
         {BUCKET "ttl = 20s\n",
          ":14: [standby] ttl: has no effect; allowed: only with lease = s3 or etcd",
-         "without a lease nothing ends: take it out"},
+         "remove this key: without a lease, nothing expires"},
         {BUCKET "lease = etcd\n",
          ":14: [standby] lease: value 'etcd' needs etcd in the same section",
          "such as etcd = https://a.example.net:2379, https://b.example.net:2379"},
         {BUCKET "lease = s3\netcd = https://h\n",
          ":15: [standby] etcd: has no effect; allowed: only with lease = etcd",
-         "write lease = etcd, or take it out"},
+         "set lease = etcd, or remove this key"},
         {BUCKET "lease = etcd\netcd = https://h, http://other\n",
          ":15: [standby] etcd: http:// to another host; allowed: https://, or insecure = yes "
          "beside "
          "it",
-         "insecure = yes lets everybody on the way take the lease"},
+         "insecure = yes accepts that others on the network take the lease"},
         {BUCKET "lease = etcd\netcd = http://localhost:2379\ninsecure = yes\n",
          ":16: [standby] insecure: has no effect; allowed: only with an http:// URL of another "
          "host",
-         "it is safe without it: take it out"},
+         "remove this key: the connection is safe without it"},
         {BUCKET "lease = etcd\netcd = https://h\nuser = u\n",
          ":16: [standby] user: has no effect; allowed: only with password_file",
          "a login needs both user and password_file"},
         {BUCKET "lease = s3\n[probe]\ntable = Worldkeeper\n",
          ":16: [probe] table: value 'Worldkeeper' with [standby]: its lease table would be "
-         "worldkeeper_lease, a name that is kept for the lease between machines; allowed: another "
+         "worldkeeper_lease, which is reserved for the lease between machines; allowed: another "
          "name",
          "table = worldkeeper_sentinel is the default"},
     };
@@ -989,8 +987,7 @@ static void test_standby_checks(void **state)
 static void test_channel_checks(void **state)
 {
     (void)state;
-    static const char no_url[] = "no mail is sent without url: add it, or take the whole section "
-                                 "out";
+    static const char no_url[] = "no mail is sent without url: add it, or remove the whole section";
     static const struct bad_case cases[] = {
         {BASE "[alert.smtp]\nfrom = a@b\n",
          ":10: [alert.smtp] from: has no effect; allowed: only with url in the same section",
@@ -1015,45 +1012,45 @@ static void test_channel_checks(void **state)
         {SMTP "starttls = preferred\n",
          ":13: [alert.smtp] starttls: less than required, to another host; allowed: required, or "
          "insecure = yes beside it",
-         "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the way read"},
+         "set starttls = required, or use an smtps:// URL; insecure = yes accepts eavesdropping"},
         {SMTP "insecure = yes\n",
          ":13: [alert.smtp] insecure: has no effect; allowed: only with another host and starttls "
          "= "
          "preferred or off",
-         "the mail is safe without it: take it out"},
+         "remove this key: the mail is safe without it"},
         {BASE "[alert.webhook]\nurl = http://h/\n",
          ":10: [alert.webhook] url: http:// to another host; allowed: https://, or insecure = yes "
          "beside it",
-         "insecure = yes lets everybody on the way read it, and use it"},
+         "insecure = yes accepts that others on the network read and use the URL"},
         {BASE "[heartbeat]\nurl = https://h/\ninsecure = yes\n",
          ":11: [heartbeat] insecure: has no effect; allowed: only with an http:// URL of another "
          "host",
-         "it is safe without it: take it out"},
+         "remove this key: the connection is safe without it"},
         {SMTP "tls_ca = /ca\nstarttls = off\n",
          ":13: [alert.smtp] tls_ca: has no effect; allowed: only with TLS",
-         "write starttls = required"},
+         "set starttls = required"},
         {BASE "[alert.webhook]\nurl_file = /u\nurl = https://h/\n",
          ":11: [alert.webhook] url: not together with url_file; allowed: one of the two",
-         "url_file is in line 10; take one of the two out"},
+         "url_file is in line 10; remove one of the two"},
         {BASE "[heartbeat]\nurl = https://h/\nurl_file = /u\n",
          ":11: [heartbeat] url_file: not together with url; allowed: one of the two",
-         "url is in line 10; take one of the two out"},
+         "url is in line 10; remove one of the two"},
         {BASE "[alert.webhook]\nurl = http://h/\ntls_ca = /ca\n",
          ":11: [alert.webhook] tls_ca: has no effect; allowed: only with an https:// URL",
-         "write url = https://..."},
+         "use url = https://..."},
         {BASE "[alert.webhook]\nurl = https://h/\n[alert.webhook.b]\nurl = http://h/\n",
          ":12: [alert.webhook.b] url: http:// to another host; allowed: https://, or insecure = "
          "yes "
          "beside it",
-         "insecure = yes lets everybody on the way read it, and use it"},
+         "insecure = yes accepts that others on the network read and use the URL"},
         {BASE "[alert.webhook.b]\nurl_file = /u\nurl = https://h/\n",
          ":11: [alert.webhook.b] url: not together with url_file; allowed: one of the two",
-         "url_file is in line 10; take one of the two out"},
+         "url_file is in line 10; remove one of the two"},
         {BASE "[alert.webhook.b]\nformat = slack\n", ": missing: [alert.webhook.b] url or url_file",
-         "add one of these keys, or take the section out"},
+         "add one of these keys, or remove the section"},
         {BASE "[alert.webhook]\ntls_ca = /ca\n",
          ":10: [alert.webhook] tls_ca: has no effect; allowed: only with url or url_file",
-         "nothing is sent without url: add it, or take tls_ca out"},
+         "nothing is sent without url: add it, or remove tls_ca"},
     };
     EXPECT_ALL(cases);
     config_free(load(BASE "[alert.webhook]\nurl_file = /u\ntls_ca = /ca\n"));
@@ -1134,14 +1131,14 @@ static void test_odd_files(void **state)
     (void)state;
     char *odd = xasprintf("%s/odd", dir);
     expect_path(odd, "cannot be opened: No such file or directory",
-                "copy example.ini there and change it: it explains every key", ENOENT);
+                "copy example.ini there and edit it: it explains every key", ENOENT);
     expect_path(dir, "a directory; allowed: a regular file", "", 0);
     expect_path("/dev/null", "a device or socket; allowed: a regular file", "", 0);
     assert_int_equal(mkfifo(odd, 0600), 0);
     expect_path(odd, "a FIFO; allowed: a regular file", "", 0);
     unlink(odd);
     assert_int_equal(symlink("nowhere", odd), 0);
-    expect_path(odd, "a symbolic link to nothing", "mend the link, or name the file itself",
+    expect_path(odd, "a symbolic link to nothing", "correct the link, or name the file itself",
                 ENOENT);
     unlink(odd);
     write_file(BASE, sizeof BASE - 1, 0644);
@@ -1158,9 +1155,9 @@ static void test_mode_and_size(void **state)
     (void)state;
     char *hint = xasprintf("chmod go-w %s", path);
     write_file(BASE, sizeof BASE - 1, 0660);
-    expect_path(path, "others can write it (mode 0660); allowed: at most 0755", hint, 0);
+    expect_path(path, "it is writable by other users (mode 0660); allowed: at most 0755", hint, 0);
     write_file(BASE, sizeof BASE - 1, 0602);
-    expect_path(path, "others can write it (mode 0602); allowed: at most 0755", hint, 0);
+    expect_path(path, "it is writable by other users (mode 0602); allowed: at most 0755", hint, 0);
     free(hint);
 
     char *big = xcalloc(65537, 1);

@@ -278,12 +278,13 @@ static void test_replace(void **state)
     del(t, "(7,'gone')");
     ins(t, "(7,'came back')");
     rep(t, "(7,'and changed')");
-    static const char went[] = "table t: row 6 went or changed although it was not there";
+    static const char went[] = "table t: row 6 was deleted or updated but does not exist";
     refused(t, REPLACE, "(6,'z')", NULL, went);
     refused(t, REPLACE, "(4,'x')", NULL,
-            "table t: row 4 went or changed although it was not there");
-    base_refused(t, "(3,'new')", "table t: row 3 is in the base, but came later");
-    finish_refused(t, false, ERR_DAMAGED, "table t: row 1 went or changed, but is not in the base");
+            "table t: row 4 was deleted or updated but does not exist");
+    base_refused(t, "(3,'new')", "table t: row 3 is in the base, but was inserted later");
+    finish_refused(t, false, ERR_DAMAGED,
+                   "table t: row 1 was deleted or updated but is not in the base");
     dropped(t, "(1,'a')");
     base_refused(t, "(1,'a')", "table t: row 1 is in the base twice");
     dropped(t, "(4,'x')");
@@ -304,7 +305,7 @@ static void test_replace_of_other_forms(void **state)
     ins(t, "(1,'a')");
     refused(t, REPLACE, "(1,'a')", NULL, "table t: a row without key was replaced");
     assert_int_equal(give_len(t, REPLACE, "(1,'a'", 6, NULL, &e), -1);
-    assert_string_equal(e.text, "table t: (1,'a' is not a row of it");
+    assert_string_equal(e.text, "table t: (1,'a' does not fit the table's columns");
     comes_to(t, "(1,'a')|");
 
     t = delta_table(delta, "apart", (const unsigned[]){3, 1}, 2);
@@ -312,9 +313,10 @@ static void test_replace_of_other_forms(void **state)
     rep(t, "('longer than it was',1,'(2),(','x')");
     rep(t, "('w',1,NULL,'y')");
     rep(t, "('s',1,NULL,'y')");
-    refused(t, REPLACE, "('w',1,NULL)", NULL, "table apart: ('w',1,NULL) is not a row of it");
+    refused(t, REPLACE, "('w',1,NULL)", NULL,
+            "table apart: ('w',1,NULL) does not fit the table's columns");
     refused(t, REPLACE, "('w',NULL,NULL,'y')", NULL,
-            "table apart: ('w',NULL,NULL,'y') is not a row of it");
+            "table apart: ('w',NULL,NULL,'y') does not fit the table's columns");
     stays(t, "('v',2,NULL,'x')");
     dropped(t, "('anything',1,0,'x')");
     dropped(t, "('anything',1,0,'y')");
@@ -327,7 +329,7 @@ static void test_replace_and_truncate(void **state)
     struct delta_table *t = begin(1);
     rep(t, "(1,'a')");
     delta_truncate(t);
-    static const char went[] = "table t: row 1 went or changed although it was not there";
+    static const char went[] = "table t: row 1 was deleted or updated but does not exist";
     refused(t, REPLACE, "(1,'a')", NULL, went);
     ins(t, "(1,'b')");
     rep(t, "(1,'c')");
@@ -335,7 +337,7 @@ static void test_replace_and_truncate(void **state)
     rep(t, "(2,'e')");
     del(t, "(2,'e')");
     refused(t, REPLACE, "(2,'f')", NULL,
-            "table t: row 2 went or changed although it was not there");
+            "table t: row 2 was deleted or updated but does not exist");
     dropped(t, "(1,'whatever')");
     comes_to(t, "(1,'c')|");
 }
@@ -365,7 +367,7 @@ static void test_came_and_went(void **state)
     upd(t, "(7,'x')", "(7,'y')");
     del(t, "(7,'y')");
     stays(t, "(70,'x')");
-    base_refused(t, "(7,'x')", "table t: row 7 is in the base, but came later");
+    base_refused(t, "(7,'x')", "table t: row 7 is in the base, but was inserted later");
     comes_to(t, "");
     struct err e;
     assert_int_equal(base_row(t, "(7,'x')", true, &e), 0);
@@ -381,8 +383,8 @@ static void test_key_changes(void **state)
     upd(t, "(9,'z')", "(10,'z')"); /* a row of keys moves up */
     upd(t, "(8,'y')", "(9,'y')");
     ins(t, "(1,'again')");
-    base_refused(t, "(3,'b')", "table t: row 3 is in the base, but came later");
-    base_refused(t, "(2,'a')", "table t: row 2 is in the base, but came later");
+    base_refused(t, "(3,'b')", "table t: row 3 is in the base, but was inserted later");
+    base_refused(t, "(2,'a')", "table t: row 2 is in the base, but was inserted later");
     dropped(t, "(1,'a')");
     dropped(t, "(9,'z')");
     dropped(t, "(8,'y')");
@@ -403,7 +405,7 @@ static void test_keys_are_bytes(void **state)
     dropped(t, "('b',1)");
     dropped(t, "('c ',1)");
     dropped(t, "(-0e0,1)");
-    base_refused(t, "('A',2)", "table t: row 'A' is in the base, but came later");
+    base_refused(t, "('A',2)", "table t: row 'A' is in the base, but was inserted later");
     comes_to(t, "('A',2),\n('B',1),\n('c',1),\n(0,1)|");
 }
 
@@ -418,7 +420,7 @@ static void test_keys_of_columns(void **state)
     ins(t, "(1,'(',0)");
     ins(t, "(1,'\\\\',0)");
     ins(t, "(1,'\\'',0)");
-    refused(t, INSERT, "(1,'2',4)", NULL, "table t: row 1,'2' came although it was there");
+    refused(t, INSERT, "(1,'2',4)", NULL, "table t: row 1,'2' was inserted but exists already");
     upd(t, "(1,'2',3)", "(1,'2',4)");
     stays(t, "(2,'2',3)");
     comes_to(t, "(1,'2,3',0),\n(1,'2',4),\n('1,\\'2','3',0),\n(1,')',0),\n(1,'(',0),\n"
@@ -439,11 +441,11 @@ static void test_keys_apart(void **state)
     del(t, "('b',6,0,'x')");
     ins(t, "(NULL,6,NULL,'x')");
     refused(t, DELETE, "('w',1,NULL,'y')", NULL,
-            "table apart: row 1,'y' went or changed although it was not there");
+            "table apart: row 1,'y' was deleted or updated but does not exist");
     stays(t, "('v',2,NULL,'x')");
     dropped(t, "('b',5,0,'x')");
     finish_refused(t, false, ERR_DAMAGED,
-                   "table apart: row 6,'x' went or changed, but is not in the base");
+                   "table apart: row 6,'x' was deleted or updated but is not in the base");
     dropped(t, "('b',6,0,'x')");
     comes_to(t, "('longer than it was',1,'(2),(','x'),\n('w',2,NULL,'y'),\n(NULL,6,NULL,'x')|");
     t = delta_table(delta, "last", (const unsigned[]){1}, 1);
@@ -477,16 +479,16 @@ static void test_changes_contradict(void **state)
     ins(t, "(1,'a')");
     del(t, "(2,'b')");
     upd(t, "(3,'c')", "(3,'d')");
-    refused(t, INSERT, "(1,'x')", NULL, "table t: row 1 came although it was there");
-    refused(t, INSERT, "(3,'x')", NULL, "table t: row 3 came although it was there");
-    static const char went[] = "table t: row 2 went or changed although it was not there";
+    refused(t, INSERT, "(1,'x')", NULL, "table t: row 1 was inserted but exists already");
+    refused(t, INSERT, "(3,'x')", NULL, "table t: row 3 was inserted but exists already");
+    static const char went[] = "table t: row 2 was deleted or updated but does not exist";
     refused(t, DELETE, "(2,'b')", NULL, went);
     refused(t, UPDATE, "(2,'b')", "(2,'c')", went);
     refused(t, UPDATE, "(2,'b')", "(4,'c')", went);
-    refused(t, UPDATE, "(3,'d')", "(1,'d')", "table t: row 1 came although it was there");
-    refused(t, UPDATE, "(9,'d')", "(1,'d')", "table t: row 1 came although it was there");
+    refused(t, UPDATE, "(3,'d')", "(1,'d')", "table t: row 1 was inserted but exists already");
+    refused(t, UPDATE, "(9,'d')", "(1,'d')", "table t: row 1 was inserted but exists already");
     del(t, "(3,'d')");
-    refused(t, DELETE, "(3,'d')", NULL, "table t: row 3 went or changed although it was not there");
+    refused(t, DELETE, "(3,'d')", NULL, "table t: row 3 was deleted or updated but does not exist");
     dropped(t, "(2,'b')");
     dropped(t, "(3,'c')");
     comes_to(t, "(1,'a')|");
@@ -499,11 +501,13 @@ static void test_base_contradicts(void **state)
     del(t, "(1,'a')");
     ins(t, "(2,'b')");
     upd(t, "(3,'c')", "(3,'d')");
-    base_refused(t, "(2,'b')", "table t: row 2 is in the base, but came later");
-    finish_refused(t, false, ERR_DAMAGED, "table t: row 1 went or changed, but is not in the base");
+    base_refused(t, "(2,'b')", "table t: row 2 is in the base, but was inserted later");
+    finish_refused(t, false, ERR_DAMAGED,
+                   "table t: row 1 was deleted or updated but is not in the base");
     dropped(t, "(1,'a')");
     base_refused(t, "(1,'a')", "table t: row 1 is in the base twice");
-    finish_refused(t, false, ERR_DAMAGED, "table t: row 3 went or changed, but is not in the base");
+    finish_refused(t, false, ERR_DAMAGED,
+                   "table t: row 3 was deleted or updated but is not in the base");
     dropped(t, "(3,'c')");
     comes_to(t, "(2,'b'),\n(3,'d')|");
 }
@@ -546,7 +550,7 @@ static void test_truncate(void **state)
     ins(t, "(4,'e')");
     del(t, "(4,'e')");
     upd(t, "(3,'d')", "(5,'f')");
-    static const char text[] = "table t: row 2 went or changed although it was not there";
+    static const char text[] = "table t: row 2 was deleted or updated but does not exist";
     refused(t, DELETE, "(2,'b')", NULL, text);
     refused(t, UPDATE, "(2,'b')", "(2,'c')", text);
     refused(t, UPDATE, "(2,'b')", "(8,'c')", text);
@@ -582,7 +586,7 @@ static void test_no_key(void **state)
     upd(t, "(5,'e')", "(5,'e')");
     upd(t, "(1,'a')", "(1,'A')");
     finish_refused(t, false, ERR_DAMAGED,
-                   "table t: row (3,'c') went or changed, but is not in the base");
+                   "table t: row (3,'c') was deleted or updated but is not in the base");
     stays(t, "(1,'a')");
     stays(t, "(2,'b')");
     dropped(t, "(3,'c')");
@@ -616,7 +620,7 @@ static void test_base_again(void **state)
         delta_base_again(t);
     }
     finish_refused(t, false, ERR_DAMAGED,
-                   "table t: row (3,'c') went or changed, but is not in the base");
+                   "table t: row (3,'c') was deleted or updated but is not in the base");
     dropped(t, "(3,'c')");
     dropped(t, "(3,'c')");
     dropped(t, "(5,'e')");
@@ -638,7 +642,7 @@ static void test_no_key_loose(void **state)
     struct err e;
     struct delta_table *t = begin(0);
     static const char text[] =
-        "table t has no primary key: its changes fit only rows read at one moment";
+        "table t has no primary key: its changes can only be applied to a consistent snapshot";
     ins(t, "(1)");
     assert_int_equal(base_row(t, "(2)", true, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
@@ -658,7 +662,7 @@ static void test_no_key_truncate(void **state)
     del(t, "(1)");
     ins(t, "(2)");
     delta_truncate(t);
-    static const char text[] = "table t: row (1) went or changed although it was not there";
+    static const char text[] = "table t: row (1) was deleted or updated but does not exist";
     refused(t, DELETE, "(1)", NULL, text);
     refused(t, UPDATE, "(1)", "(2)", text);
     refused(t, UPDATE, "(1)", "(1)", text);
@@ -739,9 +743,9 @@ static void test_errors(void **state)
     ins(t, row.p);
     assert_int_equal(delta_change(t, DELTA_INSERT, row.p, row.len, NULL), -1);
     assert_int_equal(give_len(t, INSERT, row.p, row.len, NULL, &e), -1);
-    assert_non_null(strstr(e.text, "%s%n%s%... came although"));
+    assert_non_null(strstr(e.text, "%s%n%s%... was inserted but"));
     assert_int_equal(give_len(t, INSERT, row.p, row.len - 1, NULL, &e), -1);
-    assert_non_null(strstr(e.text, "%s%n%s... is not a row"));
+    assert_non_null(strstr(e.text, "%s%n%s... does not fit"));
     assert_true(strlen(e.text) < 300);
     buf_free(&row);
 }
@@ -838,7 +842,7 @@ static void test_other_columns(void **state)
     assert_int_equal(give_len(t, INSERT, "(1,2)", 5, NULL, &e), -1);
     assert_int_equal(give_len(t, INSERT, "(1,2,3,4)", 9, NULL, &e), -1);
     assert_int_equal(give_len(t, UPDATE, "(1,2,3)", 7, "(1,2)", &e), -1);
-    assert_string_equal(e.text, "table t: (1,2) is not a row of it");
+    assert_string_equal(e.text, "table t: (1,2) does not fit the table's columns");
     assert_int_equal(base_row(t, "(1,2,3,4)", false, &e), -1);
     stays(t, "(1,2,3)");
     comes_to(t, "(1,1,NULL)|");

@@ -182,13 +182,13 @@ static void test_read(void **state)
     assert_non_null(strstr(e.text, "cannot read name"));
     break_at(STAT, 1, EIO);
     assert_int_equal(file_read(kit_dir, "name", 100, &b, &e), -1);
-    assert_non_null(strstr(e.text, "cannot look at name"));
+    assert_non_null(strstr(e.text, "cannot examine name"));
     buf_free(&b);
     struct err why = {0};
     break_at(STAT, 1, EIO);
     assert_int_equal(file_open(kit_dir, "name", O_RDWR, &why), -1);
     assert_int_equal(why.num, EIO);
-    assert_non_null(strstr(why.text, "cannot look at name"));
+    assert_non_null(strstr(why.text, "cannot examine name"));
     assert_string_equal(why.hint, ""); /* no hint to remove what could not be looked at */
 }
 
@@ -199,10 +199,10 @@ static void test_directories(void **state)
     char path[128];
     break_at(STAT, 1, EIO);
     assert_int_equal(file_dir(kit_path, 0, 0, &e), -1);
-    assert_non_null(strstr(e.text, "cannot look at directory"));
+    assert_non_null(strstr(e.text, "cannot examine directory"));
     break_at(STAT, 1, EIO);
     assert_int_equal(file_subdir(kit_dir, "sub", &e), -1);
-    assert_non_null(strstr(e.text, "cannot look at directory sub"));
+    assert_non_null(strstr(e.text, "cannot examine directory sub"));
     snprintf(path, sizeof path, "%s/made/here", kit_path);
     break_at(MODE, 1, EPERM);
     assert_int_equal(file_dir(path, FILE_MAKE, 0700, &e), -1);

@@ -645,10 +645,12 @@ static void test_parts(void **state)
     expect_part(fd, &two, &two, SECOND, strlen(SECOND));
     expect_part(fd, &one, &two, FIRST SECOND, strlen(FIRST SECOND));
     for (size_t cut = 1; cut < first; cut++) {
-        snprintf(where, sizeof where, "a member reaches over the end near byte %zu", cut);
+        snprintf(where, sizeof where,
+                 "a gzip member extends beyond the end of the file near byte %zu", cut);
         expect_bad_part(fd, 0, cut, cut == 1 ? "" : where);
     }
-    snprintf(where, sizeof where, "a member reaches over the end near byte %zu", len - 1);
+    snprintf(where, sizeof where, "a gzip member extends beyond the end of the file near byte %zu",
+             len - 1);
     expect_bad_part(fd, first, len - first - 1, where);
     expect_bad_part(fd, 1, first - 1, "near byte ");
     snprintf(where, sizeof where, "cut short near byte %zu", len);
@@ -729,7 +731,7 @@ static void test_proven_first(void **state)
             assert_int_equal(read_proven(&p, true, &rc, &e), at - at % sizes[i]);
             assert_int_equal(rc, -1);
             assert_int_equal(e.cls, ERR_DAMAGED);
-            if (!strstr(e.text, "it: its SHA-256 is not the one of its manifest, between byte"))
+            if (!strstr(e.text, "it: its SHA-256 does not match the manifest between byte"))
                 fail_msg("%s", e.text);
             free(other);
         }

@@ -40,7 +40,8 @@ static void expect(char *path, const char *hint, const char *before, const char 
 static void test_hint(void **state)
 {
     (void)state;
-    expect(etc, "worldkeeper --init makes it", "", "worldkeeper --world s8", " --init makes it");
+    expect(etc, "worldkeeper --init creates it", "", "worldkeeper --world s8",
+           " --init creates it");
     expect(etc, "find it; or worldkeeper --init --force", "find it; or ", "worldkeeper --world s8",
            " --init --force");
     expect(odd, "worldkeeper --list", "", "worldkeeper --config '/no/where/my world'\\''s.ini'",
@@ -61,7 +62,7 @@ static void test_twice(void **state)
     (void)state;
     struct buf once = {0}, twice = {0};
     cfg.path = etc;
-    hint_command(&cfg, HINT_HERE, "worldkeeper --init makes it", &once);
+    hint_command(&cfg, HINT_HERE, "worldkeeper --init creates it", &once);
     hint_command(&cfg, HINT_HERE, once.p, &twice);
     assert_string_equal(twice.p, once.p);
     buf_free(&once);

@@ -52,7 +52,7 @@ static void a_fence(void **state)
     assert_int_equal(fence_make(&e), 0);
     assert_false(fence_open());
     assert_int_equal(fence_check("swap", &e), -1);
-    assert_string_equal(e.text, "swap: the lease of this world is not held");
+    assert_string_equal(e.text, "swap: this machine does not hold the lease of this world");
     fence_set(mono_add(clock_mono(), 10));
     assert_true(fence_open());
     fake_mono_ms += 9;

@@ -439,7 +439,7 @@ static void test_login_refused(void **state)
     chmod(secret_path, 0644);
     o = run("", true);
     assert_int_equal(o.e.cls, ERR_CONFIG);
-    assert_non_null(strstr(o.e.text, "can be read by others"));
+    assert_non_null(strstr(o.e.text, "is readable by other users"));
     assert_string_equal(o.said, ""); /* not even a connection */
     free(o.said);
     unlink(secret_path);

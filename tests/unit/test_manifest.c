@@ -178,8 +178,8 @@ static void test_round_trip(void **state)
     m.start = (struct db_binlog_pos){
         .file = "mysql-bin.000042", .pos = 4294967296, .gtid = "0-1-5,1-2-7"};
     m.all = true;
-    snprintf(m.rejected, sizeof m.rejected, "0 rows in 'users', before 50000");
-    snprintf(m.warning, sizeof m.warning, "dumped by method copy this time: it was altered");
+    snprintf(m.rejected, sizeof m.rejected, "0 rows in 'users', previously 50000");
+    snprintf(m.warning, sizeof m.warning, "using dump method copy this time: it was altered");
     struct manifest_table *t = &m.tables[1];
     free(t->name);
     t->name = xstrdup("\xc3\xa4\n\"\\`\xf0\x9f\x90\x89");
@@ -250,8 +250,8 @@ static void test_limit(void **state)
 
 /* ---- fields ---- */
 
-#define DISAGREE "its name and its content disagree"
-#define TABLES "its list of tables is not whole"
+#define DISAGREE "its name does not match its contents"
+#define TABLES "its list of tables is incomplete"
 #define FILES "no SHA-256 or file size in it"
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -260,9 +260,9 @@ static void test_limit(void **state)
 static const struct {
     const char *path, *value, *error; /* error NULL: read all the same */
 } fields[] = {
-    {"format", NULL, "format 0, this version reads 2"},
-    {"format", "-3", "format -3, this version reads 2"},
-    {"format", "\"1\"", "format 0, this version reads 2"},
+    {"format", NULL, "its format is 0, but this version reads 2"},
+    {"format", "-3", "its format is -3, but this version reads 2"},
+    {"format", "\"1\"", "its format is 0, but this version reads 2"},
     {"format", "1", NULL},
     {"name", NULL, DISAGREE},
     {"name", "1", DISAGREE},
@@ -280,11 +280,11 @@ static const struct {
     {"sequence", NULL, DISAGREE},
     {"sequence", "2", DISAGREE},
     {"sequence", "true", DISAGREE},
-    {"at_unix", NULL, "no time in it"},
-    {"at_unix", "-1", "no time in it"},
-    {"at_unix", "1e300", "no time in it"},
-    {"at_unix", "9223372036854775807", "no time in it"},
-    {"at_unix", "253402300800", "no time in it"},
+    {"at_unix", NULL, "it has no time"},
+    {"at_unix", "-1", "it has no time"},
+    {"at_unix", "1e300", "it has no time"},
+    {"at_unix", "9223372036854775807", "it has no time"},
+    {"at_unix", "253402300800", "it has no time"},
     {"sha256", NULL, FILES},
     {"sha256", "\"\"", FILES},
     {"sha256", "1", FILES},
@@ -295,13 +295,13 @@ static const struct {
     {"file_size", "0", FILES},
     {"file_size", "-5", FILES},
     {"file_size", "1.5", FILES},
-    {"nonce", NULL, "no nonce in it"},
-    {"nonce", "5", "no nonce in it"},
-    {"nonce", "\"0123456789abcdef0123456789abcdef0\"", "no nonce in it"},
-    {"server", NULL, "no server start time in it"},
-    {"server", "{}", "no server start time in it"},
-    {"server", "{\"start\": 0}", "no server start time in it"},
-    {"server", "{\"start\": \"1690000000\"}", "no server start time in it"},
+    {"nonce", NULL, "it has no nonce"},
+    {"nonce", "5", "it has no nonce"},
+    {"nonce", "\"0123456789abcdef0123456789abcdef0\"", "it has no nonce"},
+    {"server", NULL, "it has no server start time"},
+    {"server", "{}", "it has no server start time"},
+    {"server", "{\"start\": 0}", "it has no server start time"},
+    {"server", "{\"start\": \"1690000000\"}", "it has no server start time"},
     {"server", "{\"start\": 1690000000}", NULL},
     {"rows", NULL, TABLES},
     {"rows", "3", TABLES},

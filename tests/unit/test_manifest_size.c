@@ -191,7 +191,7 @@ static void test_parts(void **state)
     m.parts.bytes = 4095;
     store(&m);
     assert_int_equal(manifest_read(kit_dir, m.name, &back, &e), -1);
-    assert_non_null(strstr(e.text, "its list of the file's parts is not whole"));
+    assert_non_null(strstr(e.text, "its list of the file's parts is incomplete"));
     m.parts.bytes = GUNZIP_PART_MAX + 1;
     store(&m);
     assert_int_equal(manifest_read(kit_dir, m.name, &back, &e), -1);

@@ -617,7 +617,7 @@ static void test_not_our_file(void **state)
     add(c, "three");
     assert_int_equal(fchmodat(kit_dir, "000000000001.json", 0644, 0), 0);
     assert_int_equal(linkat(kit_dir, "000000000002.json", kit_dir, "other", 0), 0);
-    assert_int_equal(refused(c, "000000000001.json is not a file of our own"), 2);
+    assert_int_equal(refused(c, "000000000001.json is not a regular file of this user"), 2);
     assert_true(kit_there("000000000001.json.bad") && kit_there("000000000002.json.bad"));
     expect(c, ALERT_SMTP, "three", 2, 2);
     if (geteuid() == 0) {
@@ -642,7 +642,7 @@ static void test_exchanged_before_it_is_opened(void **state)
     add(c, "two");
     kit_meanwhile.happens = plant;
     kit_meanwhile.name = "000000000001.json";
-    assert_int_equal(refused(c, "000000000001.json is not a file of our own"), 1);
+    assert_int_equal(refused(c, "000000000001.json is not a regular file of this user"), 1);
     assert_null(kit_meanwhile.name);
     expect(c, ALERT_SMTP, "two", 1, 1);
 }

@@ -393,7 +393,7 @@ static void test_longer(void **s)
     begin(&w, &small);
     grow(&w, small.len);
     assert_int_equal(file_write_all(w.fd, "x", 1), 0);
-    finds(&w, &small.m, "bytes, its manifest says");
+    finds(&w, &small.m, "bytes, but its manifest says");
 }
 
 static void test_nothing_written(void **s)
@@ -422,8 +422,8 @@ static void test_other_manifest(void **s)
     static const struct {
         const char *text;
         size_t offset;
-    } numbers[] = {{"bytes of SQL, its manifest says", offsetof(struct manifest, bytes)},
-                   {"bytes, its manifest says", offsetof(struct manifest, file_size)}};
+    } numbers[] = {{"bytes of SQL, but its manifest says", offsetof(struct manifest, bytes)},
+                   {"bytes, but its manifest says", offsetof(struct manifest, file_size)}};
     struct writing w;
     for (size_t i = 0; i < COUNT(numbers); i++) {
         struct manifest m = small.m;
@@ -444,11 +444,11 @@ static void test_other_manifest(void **s)
     m.table_count--;
     begin(&w, &small);
     grow(&w, small.len);
-    finds(&w, &m, "table wk`s is not the one its manifest names there");
+    finds(&w, &m, "table wk`s is not the one that its manifest names here");
     small.m.tables[0].rows_hash ^= 1;
     begin(&w, &small);
     grow(&w, small.len);
-    finds(&w, &small.m, "the rows of table users are not the ones of its manifest");
+    finds(&w, &small.m, "the rows of table users do not match the manifest");
     small.m.tables[0].rows_hash ^= 1;
     begin(&w, &small);
     grow(&w, small.len);

@@ -229,7 +229,7 @@ static void test_no_number_is_left(void **state)
     next.number = record_number(&planted, 6);
     assert_int_equal(record_write(&nowhere, "w", &next, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
-    assert_non_null(strstr(e.text, "the highest number"));
+    assert_non_null(strstr(e.text, "the highest possible number"));
 }
 
 int main(void)

@@ -160,7 +160,7 @@ static void test_two_runs(void **state)
     dump(50);
     by_segments(200);
     assert_int_equal(out.count, 2);
-    span(0, 10, 30, "the segments do not go on");
+    span(0, 10, 30, "the next segment is missing");
     span(1, 50, 90, "the segments end");
     snprintf(s->head.why, sizeof s->head.why, "the log was purged");
     by_segments(200);
@@ -228,7 +228,7 @@ static void test_more_marks_than_listed(void **state)
         mark(s, i % 2 ? CHANGE_SWAP : CHANGE_LOST, 20 + i, "dump-10");
     by_segments(200);
     span(out.count - 1, 20 + SEGMENT_MARKS - 1, 20 + SEGMENT_MARKS - 1,
-         "more happened than is listed");
+         "more events than can be listed");
 }
 
 /* ---- the log ---- */
@@ -276,7 +276,7 @@ static void test_what_the_server_says(void **state)
     server.world = &other;
     by_log(NULL, 0);
     assert_int_equal(out.count, 1);
-    span(0, 20, 20, "the tables are others now, or it is another world");
+    span(0, 20, 20, "the tables are different now, or this is another world");
 }
 
 static void test_log_with_gaps(void **state)
@@ -316,18 +316,18 @@ static void test_a_gap_that_nobody_saw(void **state)
     }
     by_log(NULL, 0);
     assert_int_equal(out.count, 2);
-    span(0, 10, 12, "the next dump is of other tables, or of another world");
+    span(0, 10, 12, "the next dump has other tables, or is of another world");
     assert_int_equal(out.list[1].from.ms, at(20).ms);
     assert_true(out.list[1].open);
     by_log(&later, 1);
-    span(0, 10, 12, "the next dump is of other tables, or of another world");
+    span(0, 10, 12, "the next dump has other tables, or is of another world");
     span(1, 20, 45, "another");
     by_log(&known, 1);
     span(0, 10, 17, "a statement");
     dump_list[0].m.generation = 2; /* restored, and nobody saw it */
     by_log(&known, 1);
     assert_int_equal(out.count, 3);
-    span(1, 20, 20, "the next dump is of other tables, or of another world");
+    span(1, 20, 20, "the next dump has other tables, or is of another world");
 }
 
 /* One that is told late, behind another dump's beginning, joins what it overlaps. */

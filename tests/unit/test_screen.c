@@ -420,7 +420,7 @@ static void test_list(void **state)
         "s8-000001-00000043-20260131T235959Z  14m 03s  3,750,000  56.7 MiB  2.1 s  copy    yes\n"
         "short                                   10 s          7     900 B  10 ms  lock    NO: "
         "short.sql.gz: cut\n"
-        "\nset aside, never restored by itself:\n"
+        "\nrejected, never restored automatically:\n"
         "NAME  AGE  ROWS  SIZE  TOOK  METHOD  WHY\n"
         "bad     ?     0   0 B  0 ms          0 rows\n");
     assert_string_equal(result_of("list", "{}"), "no dumps yet; to take one: worldkeeper --dump\n");
@@ -432,7 +432,7 @@ static void test_verify(void **state)
     assert_string_equal(result_of("verify",
                                   "{\"dumps\":[{\"name\":\"a\",\"whole\":true},"
                                   "{\"name\":\"b\",\"whole\":false,\"reason\":\"cut\"}]}"),
-                        "whole   a\nDAMAGED b: cut\n1 of 2 dumps are whole\n");
+                        "whole   a\nDAMAGED b: cut\n1 of 2 dumps are intact\n");
 }
 
 #define PLAN                                                                                       \
@@ -460,11 +460,11 @@ static void test_restore(void **state)
         "  HINT: worldkeeper --conflicts compares them with the world as it is, and can put them "
         "back\n"
         "  WARNING: w\n"
-        "  1 table left as it is (--verbose says which and why)\n");
+        "  1 table left unchanged (--verbose shows which and why)\n");
     result_of("restore", "{\"dump\":\"d\",\"rows\":3000,\"tables\":1,\"dry_run\":true," PLAN "}");
     assert_string_equal(cap.shown[0].p, "would restore d: 3,000 rows in 1 table\n"
                                         "TABLE   ROWS  WHAT\n"
-                                        "fleet  3,000  restored; its triggers move over\n"
+                                        "fleet  3,000  restored; its triggers are recreated\n"
                                         "log        0  left: not in the dump\n");
 }
 
@@ -486,7 +486,7 @@ static void test_status(void **state)
               "\"loop\":{\"late_ms_max\":4}}");
     SEES("s8: WAITING since 2023-11-14T22:00:00Z\n");
     SEES("reason       server gone\n");
-    SEES("this status ran out 10 s ago");
+    SEES("this status expired 10 s ago");
     SEES("UNREACHABLE, 3 ms, history AAAUUUUU: no socket\n");
     SEES("last dump    3m 05s ago, 1 row, 2.0 KiB, took 1.5 s, n\n");
     SEES("running      restore, loading fleet, 52%, 12,345 rows\n");
@@ -549,7 +549,7 @@ static void test_small_ones(void **state)
     assert_string_equal(result_of("unheard-of", "{\"a\":\"x\",\"b\":3,\"c\":true,\"d\":{}}"),
                         "a: x\nb: 3\nc: yes\n");
     result_of("drill", "{\"dump\":\"d\",\"rows\":1,\"tables\":1,\"seconds\":0.5}");
-    SEES("drill passed d: 1 row in 1 table came back as they were loaded, 500 ms\n");
+    SEES("drill passed d: 1 row in 1 table, read back exactly as loaded, 500 ms\n");
 }
 
 /* Times come from somebody else too. */

@@ -388,13 +388,12 @@ static void test_what_is_told(void **state)
     kit_put(seg.file, file.bytes, file.len);
     struct kit_read k;
     assert_int_equal(length_read(&k), file.ends[1].text);
-    snprintf(want, sizeof want,
-             "journal segment %s is damaged at byte %zu: a part of it is not what was written",
+    snprintf(want, sizeof want, "journal segment %s is damaged at byte %zu: its checksum is wrong",
              seg.file, file.ends[1].at);
     assert_string_equal(k.e.text, want);
     kit_put(seg.file, file.bytes, 10);
     k = read_part();
-    snprintf(want, sizeof want, "journal segment %s is damaged at byte 0: it has no head",
+    snprintf(want, sizeof want, "journal segment %s is damaged at byte 0: its header is missing",
              seg.file);
     assert_string_equal(k.e.text, want);
 }

@@ -39,44 +39,46 @@ static const struct {
     {"users 0", "users 0", 50, ""},
     {"users 0", "users 5", 0, ""},
     {"users 100", "users 50", 50, ""},
-    {"users 100", "users 49", 50, "49 rows in all, before 100 (shrink_limit 50%)"},
-    {"users 100", "users 99", 0, "99 rows in all, before 100 (shrink_limit 0%)"},
+    {"users 100", "users 49", 50, "49 rows in total, previously 100 (shrink_limit 50%)"},
+    {"users 100", "users 99", 0, "99 rows in total, previously 100 (shrink_limit 0%)"},
     {"users 100", "users 99", 1, ""},
-    {"users 3", "users 2", 33, "2 rows in all, before 3 (shrink_limit 33%)"},
+    {"users 3", "users 2", 33, "2 rows in total, previously 3 (shrink_limit 33%)"},
     {"users 3", "users 2", 34, ""},
     {"users 100", "users 0", 100, ""},
     {"users 100", "users 1", 99, ""},
-    {"users 100", "users 0", 99, "0 rows in all, before 100 (shrink_limit 99%)"},
-    {"users 1", "users 0", 50, "0 rows in all, before 1 (shrink_limit 50%)"},
+    {"users 100", "users 0", 99, "0 rows in total, previously 100 (shrink_limit 99%)"},
+    {"users 1", "users 0", 50, "0 rows in total, previously 1 (shrink_limit 50%)"},
     /* one table, while the world as a whole hardly shrank */
     {"items 1000, users 100", "items 1000, users 49", 50,
-     "49 rows in 'users', before 100 (shrink_limit 50%)"},
+     "49 rows in 'users', previously 100 (shrink_limit 50%)"},
     {"items 1000, users 100", "items 2000, users 0", 50,
-     "0 rows in 'users', before 100 (shrink_limit 50%)"},
+     "0 rows in 'users', previously 100 (shrink_limit 50%)"},
     {"items 1000, users 100", "items 1000, users 50", 50, ""},
-    {"a 1000, b 10, c 10", "a 1000, b 10, c 1", 50, "1 rows in 'c', before 10 (shrink_limit 50%)"},
-    {"b 10, a 1000", "a 1000, b 1", 50, "1 rows in 'b', before 10 (shrink_limit 50%)"},
+    {"a 1000, b 10, c 10", "a 1000, b 10, c 1", 50,
+     "1 rows in 'c', previously 10 (shrink_limit 50%)"},
+    {"b 10, a 1000", "a 1000, b 1", 50, "1 rows in 'b', previously 10 (shrink_limit 50%)"},
     /* players' sessions end, and their rows go; what else is lost is judged as if they had not
      * been there */
     {"users 100, wk_progress 1000, wk_session 90", "users 100, wk_progress 0, wk_session 0", 50,
      ""},
     {"users 100, wk_progress 1000", "users 49, wk_progress 0", 50,
-     "49 rows in all, before 1100 (shrink_limit 50%)"},
+     "49 rows in total, previously 1100 (shrink_limit 50%)"},
     {"users 100, items 100, wk_progress 1000", "users 100, items 1, wk_progress 0", 40,
-     "101 rows in all, before 1200 (shrink_limit 40%)"},
+     "101 rows in total, previously 1200 (shrink_limit 40%)"},
     /* a table that was dropped or made is not judged; the world is */
     {"items 1000, old 100", "items 1000", 50, ""},
     {"items 1000", "items 1000, new 0", 50, ""},
-    {"items 100, old 1000", "items 100", 50, "100 rows in all, before 1100 (shrink_limit 50%)"},
+    {"items 100, old 1000", "items 100", 50,
+     "100 rows in total, previously 1100 (shrink_limit 50%)"},
     /* the sentinel is not judged: its row is the business of the probe */
     {"items 1000, sentinel 1", "items 1000, sentinel 0", 50, ""},
     {"items 1000, sentinel2 1", "items 1000, sentinel2 0", 50,
-     "0 rows in 'sentinel2', before 1 (shrink_limit 50%)"},
+     "0 rows in 'sentinel2', previously 1 (shrink_limit 50%)"},
     /* more than any world holds */
     {"items 100000000000000000", "items 1", 50,
-     "1 rows in all, before 100000000000000000 (shrink_limit 50%)"},
+     "1 rows in total, previously 100000000000000000 (shrink_limit 50%)"},
     {"items 9000000000000000000", "items 1", 50,
-     "1 rows in all, before 9000000000000000000 (shrink_limit 50%)"},
+     "1 rows in total, previously 9000000000000000000 (shrink_limit 50%)"},
     {"items 9000000000000000000", "items 8000000000000000000", 50, ""},
 };
 
@@ -140,9 +142,9 @@ static void test_small_tables(void **state)
     } small[] = {
         {"sessions 999, users 5000", "sessions 0, users 5000", ""},
         {"sessions 1000, users 5000", "sessions 499, users 5000",
-         "499 rows in 'sessions', before 1000 (shrink_limit 50%)"},
+         "499 rows in 'sessions', previously 1000 (shrink_limit 50%)"},
         {"a 600, b 399", "a 1, b 0", ""},
-        {"a 600, b 400", "a 1, b 0", "1 rows in all, before 1000 (shrink_limit 50%)"},
+        {"a 600, b 400", "a 1, b 0", "1 rows in total, previously 1000 (shrink_limit 50%)"},
     };
     const struct shrink_rule rule = {50, SHRINK_LEAST, "sentinel"};
     for (size_t i = 0; i < COUNT(small); i++) {

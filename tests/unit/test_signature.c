@@ -121,7 +121,7 @@ static void test_catalog(void **state)
         assert_int_equal(c.list[i].intact, i < 2);
         assert_int_equal(c.list[i].unproven, i >= 2);
     }
-    assert_non_null(strstr(c.list[2].reason, "is by none of our keys"));
+    assert_non_null(strstr(c.list[2].reason, "does not match any configured key"));
     assert_non_null(strstr(c.list[3].reason, "has no HMAC"));
     assert_non_null(strstr(c.list[3].reason, "--seal=w-000001-00000001"));
     assert_ptr_equal(catalog_newest(&c, 2), NULL);

@@ -182,7 +182,7 @@ static void test_state_damaged(void **state)
         s = full;
         assert_int_equal(state_load(kit_dir, &s, &e), -1);
         assert_int_equal(e.cls, ERR_DAMAGED);
-        assert_string_equal(e.text, "state.json is not what it should be");
+        assert_string_equal(e.text, "state.json has invalid contents");
         same_state(&s, &none);
     }
     /* Each beginning of a whole one. */
@@ -344,7 +344,7 @@ static void test_pending_not_utf8(void **state)
     triggers[1].body = broken;
     assert_int_equal(pending_save(kit_dir, &p, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
-    assert_string_equal(e.text, "trigger t`r is not UTF-8 text and could not be put back");
+    assert_string_equal(e.text, "trigger t`r is not UTF-8 text and cannot be recreated");
     assert_false(kit_there("pending.json"));
     /* The dump may be a path that somebody typed, cut to size in the middle of a character. */
     p = sample(triggers);
@@ -409,7 +409,7 @@ static void test_pending_damaged(void **state)
         if (pending_load(kit_dir, &p, &e) == 0)
             fail_msg("%s was believed", texts[i]);
         assert_int_equal(e.cls, ERR_DAMAGED);
-        assert_string_equal(e.text, "pending.json is not what it should be");
+        assert_string_equal(e.text, "pending.json has invalid contents");
         assert_false(p.there);
         assert_int_equal(p.tables.count + p.triggers.count, 0);
     }

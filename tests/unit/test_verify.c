@@ -145,12 +145,12 @@ static void test_part_sizes(void **state)
             fail_msg("parts of %u bytes: %s", sizes[i], e.text);
         assert_int_equal(s.rows, KIT_ROWS);
         m.parts.count--;
-        refused(&m, "a part too few", "parts, its manifest says");
+        refused(&m, "a part too few", "parts, but its manifest says");
         m.parts.count += 2;
-        refused(&m, "a part too many", "parts, its manifest says");
+        refused(&m, "a part too many", "parts, but its manifest says");
         m.parts.count--;
         m.parts.sha256[m.parts.count / 2][5] ^= 1;
-        refused(&m, "another part", "its SHA-256 is not the one of its manifest, between byte");
+        refused(&m, "another part", "its SHA-256 does not match the manifest between byte");
         manifest_free(&m);
     }
 }
@@ -193,7 +193,7 @@ static void test_forged_before_used(void **state)
         forge(&m, 0);
         assert_int_equal(items_of(v, 0, &e), 1000); /* an error, and no item before it */
         assert_int_equal(e.cls, ERR_DAMAGED);
-        assert_non_null(strstr(e.text, "its SHA-256 is not the one of its manifest"));
+        assert_non_null(strstr(e.text, "its SHA-256 does not match the manifest"));
         assert_int_equal(items_of(v, 1, &e), other); /* what was not forged is what it was */
         verify_close(v);
         e = (struct err){0};
@@ -323,8 +323,8 @@ static void test_cut(void **state)
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
         close(fd);
         m.file_size = whole;
-        snprintf(want, sizeof want, "dump has %" PRIu64 " bytes, its manifest says %" PRIu64, len,
-                 whole);
+        snprintf(want, sizeof want, "dump has %" PRIu64 " bytes, but its manifest says %" PRIu64,
+                 len, whole);
         refused(&m, "a cut file", want);
         m.file_size = len;
         refused(&m, "a cut file with its size", NULL);
@@ -345,7 +345,7 @@ static void test_flipped_bits(void **state)
     for (size_t bit = 0; bit < 8 * len; bit++) {
         char byte = (char)(data[bit / 8] ^ 1 << bit % 8);
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
-        refused(&m, "a flipped bit", "its SHA-256 is not the one of its manifest");
+        refused(&m, "a flipped bit", "its SHA-256 does not match the manifest");
         assert_int_equal(pwrite(fd, data + bit / 8, 1, (off_t)(bit / 8)), 1);
     }
     assert_int_equal(verify(&m, &e), 0);
@@ -375,18 +375,17 @@ static void test_longer(void **state)
 static const struct {
     const char *from, *to, *error;
 } edits[] = {
-    {"(1,'orc')", "(1,'elf')", "dump: the rows of table users are not the ones of its manifest"},
+    {"(1,'orc')", "(1,'elf')", "dump: the rows of table users do not match the manifest"},
     {"(1,'orc')", "(1,'orc '),\n(1,'orc')",
-     "the trailer counts other tables or rows than were read"},
-    {"(7,_latin1'x')", "(8,_latin1'x')",
-     "dump: the rows of table wk`s are not the ones of its manifest"},
+     "the trailer's counts of tables and rows differ from what was read"},
+    {"(7,_latin1'x')", "(8,_latin1'x')", "dump: the rows of table wk`s do not match the manifest"},
     {"DROP TABLE IF EXISTS `empty`", "CREATE TABLE `x` (y);\nDROP TABLE IF EXISTS `empty`",
-     "the trailer counts other tables or rows than were read"},
+     "the trailer's counts of tables and rows differ from what was read"},
     {"CREATE TABLE `users`", "CREATE TABLE `Users`", "INSERT that this program did not write"},
     {"CREATE TABLE `empty`", "CREATE TABLE `Empty`",
-     "dump: table Empty is not the one its manifest names there"},
+     "dump: table Empty is not the one that its manifest names here"},
     {"-- worldkeeper end", "CREATE TABLE `x` (y);\n-- worldkeeper end",
-     "the trailer counts other tables or rows than were read"},
+     "the trailer's counts of tables and rows differ from what was read"},
 };
 
 static void replace(struct buf *b, const char *from, const char *to)
@@ -474,17 +473,17 @@ static void test_other_manifest(void **state)
     struct manifest m;
     char text[100];
     kit_dump(&m);
-    snprintf(text, sizeof text, "dump: %" PRIu64 " bytes of SQL, its manifest says %" PRIu64,
+    snprintf(text, sizeof text, "dump: %" PRIu64 " bytes of SQL, but its manifest says %" PRIu64,
              m.bytes, m.bytes + 1);
     manifest_free(&m);
     expect(more_bytes, text);
-    expect(other_sha, "dump: its SHA-256 is not the one of its manifest");
-    expect(more_rows, "dump: 3 rows in table users, its manifest says 4");
-    expect(other_rows, "dump: the rows of table wk`s are not the ones of its manifest");
-    expect(rows_of_empty, "dump: the rows of table empty are not the ones of its manifest");
-    expect(other_order, "dump: its manifest gives table users no place of its own");
-    expect(fewer_tables, "dump: table wk`s is not the one its manifest names there");
-    expect(more_tables, "dump: its manifest gives table empty no place of its own");
+    expect(other_sha, "dump: its SHA-256 does not match the manifest");
+    expect(more_rows, "dump: 3 rows in table users, but its manifest says 4");
+    expect(other_rows, "dump: the rows of table wk`s do not match the manifest");
+    expect(rows_of_empty, "dump: the rows of table empty do not match the manifest");
+    expect(other_order, "dump: in its manifest, table users has no valid position");
+    expect(fewer_tables, "dump: table wk`s is not the one that its manifest names here");
+    expect(more_tables, "dump: in its manifest, table empty has no valid position");
 }
 
 /* ---- no file at all ---- */
@@ -615,7 +614,7 @@ static void bytes_elsewhere(struct manifest *m)
     m->tables[1].bytes++;
 }
 
-static const char no_place[] = "no place of its own";
+static const char no_place[] = "has no valid position";
 static const struct {
     void (*change)(struct manifest *m);
     const char *what, *error;
@@ -625,7 +624,7 @@ static const struct {
     {same_place, "two at one place", no_place},
     {backwards, "backwards", no_place},
     {empty_part, "an empty part", no_place},
-    {over_the_end, "over the end", no_place},
+    {over_the_end, "beyond the end", no_place},
     {behind_the_end, "behind the end", no_place},
     {far_away, "far away", no_place},
     {far_too_long, "far too long", no_place},
@@ -635,18 +634,19 @@ static const struct {
     {byte_short_in_front, "a byte short in front", NULL},
     {byte_short_last, "a byte short at the last", NULL},
     {byte_into_the_header, "a byte of the header", NULL},
-    {with_the_header, "with the header", "bytes of SQL, its manifest says"},
+    {with_the_header, "with the header", "bytes of SQL, but its manifest says"},
     {with_the_trailer, "with the trailer", NULL},
     {with_the_definitions, "with the definitions", NULL},
-    {with_the_next, "with the next table", "table empty is not the one its manifest names there"},
-    {swapped_names, "swapped names", "is not the one its manifest names there"},
-    {fewer_bytes, "fewer bytes", "bytes of SQL, its manifest says"},
-    {bytes_elsewhere, "bytes elsewhere", "bytes of SQL, its manifest says"},
-    {more_rows, "more rows", "3 rows in table users, its manifest says 4"},
-    {other_rows, "other rows", "the rows of table wk`s are not the ones of its manifest"},
-    {rows_of_empty, "rows of none", "the rows of table empty are not the ones of its manifest"},
-    {more_bytes, "more bytes", "its parts are not as long as its manifest says"},
-    {other_sha, "another hash", "its SHA-256 is not the one of its manifest"},
+    {with_the_next, "with the next table",
+     "table empty is not the one that its manifest names here"},
+    {swapped_names, "swapped names", "is not the one that its manifest names here"},
+    {fewer_bytes, "fewer bytes", "bytes of SQL, but its manifest says"},
+    {bytes_elsewhere, "bytes elsewhere", "bytes of SQL, but its manifest says"},
+    {more_rows, "more rows", "3 rows in table users, but its manifest says 4"},
+    {other_rows, "other rows", "the rows of table wk`s do not match the manifest"},
+    {rows_of_empty, "rows of none", "the rows of table empty do not match the manifest"},
+    {more_bytes, "more bytes", "the lengths of its parts do not match the manifest"},
+    {other_sha, "another hash", "its SHA-256 does not match the manifest"},
 };
 
 static void test_places(void **state)
@@ -685,7 +685,7 @@ static void test_gap(void **state)
     close(fd);
     assert_true(second > 0);
     m.tables[0].length = second;
-    parts_refused(&m, "a lost member", "2 rows in table users, its manifest says 3");
+    parts_refused(&m, "a lost member", "2 rows in table users, but its manifest says 3");
     m.tables[0].rows = 2;
     m.tables[0].rows_hash = 0;
     for (size_t i = 0; i < 2; i++)
@@ -710,41 +710,43 @@ static const struct {
     {0, "SET NAMES binary;\n", "SET NAMES binary;\nDELETE FROM `users`;\n",
      "a statement that this program did not write"},
     {0, "SET NAMES binary;\n", "CREATE TABLE `x` (y);\n",
-     "table x is not the one its manifest names there"},
+     "table x is not the one that its manifest names here"},
     {0, "-- worldkeeper dump 1\n", "", "not a dump of this program"},
     {0, "-- worldkeeper dump 1\n", "-- worldkeeper dump 1\n-- worldkeeper end tables=3 rows=4\n",
      "text after the trailer"},
     {3, "DELIMITER ;\n", "DELIMITER ;\nDROP DATABASE x;\n",
      "a statement that this program did not write"},
     {3, "DELIMITER ;\n", "DELIMITER ;\nCREATE TABLE `x` (y);\n",
-     "table x is not the one its manifest names there"},
+     "table x is not the one that its manifest names here"},
     {3, "DELIMITER ;\n", "", NULL},
     {3, "SET NAMES binary;\n", "SET NAMES binary", NULL},
-    {5, "tables=3", "tables=2", "the trailer counts other tables or rows than were read"},
-    {5, "tables=3", "tables=4", "the trailer counts other tables or rows than were read"},
-    {5, "rows=4", "rows=3", "the trailer counts other tables or rows than were read"},
-    {5, "rows=4", "rows=5", "the trailer counts other tables or rows than were read"},
-    {5, "rows=4\n", "rows=4", "a line without an end"},
+    {5, "tables=3", "tables=2",
+     "the trailer's counts of tables and rows differ from what was read"},
+    {5, "tables=3", "tables=4",
+     "the trailer's counts of tables and rows differ from what was read"},
+    {5, "rows=4", "rows=3", "the trailer's counts of tables and rows differ from what was read"},
+    {5, "rows=4", "rows=5", "the trailer's counts of tables and rows differ from what was read"},
+    {5, "rows=4\n", "rows=4", "an incomplete line"},
     {5, "rows=4\n", "rows=4\n-- worldkeeper end tables=3 rows=4\n", "text after the trailer"},
-    {5, "-- worldkeeper end tables=3 rows=4\n", "\n", "it ends without a trailer"},
+    {5, "-- worldkeeper end tables=3 rows=4\n", "\n", "its trailer is missing"},
     /* tables */
     {1, "DROP TABLE", "CREATE TABLE `x` (y);\nDROP TABLE",
-     "table x is not the one its manifest names there"},
+     "table x is not the one that its manifest names here"},
     {1, "CREATE TABLE `users`", "CREATE TABLE `Users`",
-     "table Users is not the one its manifest names there"},
-    {1, "(1,'orc')", "(1,'elf')", "the rows of table users are not the ones of its manifest"},
+     "table Users is not the one that its manifest names here"},
+    {1, "(1,'orc')", "(1,'elf')", "the rows of table users do not match the manifest"},
     {1, "(-3,NULL);\n", "(-3,NULL);\nCREATE TABLE `users` (x);\n",
-     "table users is not the one its manifest names there"},
+     "table users is not the one that its manifest names here"},
     {1, "(-3,NULL);\n", "(-3,NULL);\nCREATE TABLE `more` (x);\n",
-     "table more is not the one its manifest names there"},
+     "table more is not the one that its manifest names here"},
     {1, "(-3,NULL);\n", "(-3,NULL);\nINSERT INTO `users` (`id`,`na``me`) VALUES\n(4,'');\n",
-     "4 rows in table users, its manifest says 3"},
+     "4 rows in table users, but its manifest says 3"},
     {1, "(-3,NULL);\n", "(-3,NULL);\nTRUNCATE `users`;\n",
      "a statement that this program did not write"},
     {1, "(-3,NULL);\n", "(-3,NULL);\nDELIMITER ;;\nDROP VIEW v;;\nDELIMITER ;\n",
      "definitions among the rows of table users"},
-    {1, "(-3,NULL);\n", "(-3,NULL)", "rows that are no plain values"},
-    {2, "CREATE TABLE", "SET TABLE", "table empty is not at its place"},
+    {1, "(-3,NULL);\n", "(-3,NULL)", "rows with values that are not literals"},
+    {2, "CREATE TABLE", "SET TABLE", "table empty is not at the position that its manifest gives"},
 };
 
 static void edit_part(struct buf *part, const char *from, const char *to)
@@ -787,7 +789,7 @@ static void test_swapped_tables(void **state)
     parts[1] = parts[4];
     parts[4] = users;
     kit_store(&m, "dump", parts, KIT_PARTS);
-    parts_refused(&m, "swapped tables", "table users is not the one its manifest names there");
+    parts_refused(&m, "swapped tables", "table users is not the one that its manifest names here");
     kit_parts_free(parts);
     manifest_free(&m);
 }
