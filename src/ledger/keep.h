@@ -18,8 +18,8 @@
 
 /* Adds and deletes all pieces; each row is written to a file first. */
 int ledger_keep_run(struct run *r, struct err *e);
-/* Returns 1 if not all files of interrupted runs, which have these numbers, are here; 0 if they are,
- * or if there was none; -1 on error. */
+/* Returns 1 if not all files of interrupted runs, which have these numbers, are here; 0 if they
+ * are, or if there was none; -1 on error. */
 int ledger_lacks_files(struct db *db, const struct ledger *l, int dirfd, uint64_t *from,
                        uint64_t *to, struct err *e);
 

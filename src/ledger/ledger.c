@@ -259,7 +259,7 @@ static int read_rollup(struct db *db, struct ledger *l, struct err *e)
     if (!l->memory && l->rollup.memory) {
         err_set(e, ERR_REFUSED, 0,
                 "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: after a restart of the "
-                "server, totals and ledger would not fit together",
+                "server, the totals of rows that were deleted would be lost",
                 l->cfg->name, rollup, l->cfg->table);
         return err_hint(e,
                         "ALTER TABLE %s ENGINE=InnoDB; and the same for %s_mark%s%s; then "

@@ -97,9 +97,9 @@ static const char *const uses[SERVER_PRIVILEGES] = {
     [MAY_READ_ROUTINES] = "Functions and procedures in dumps",
     [MAY_LEAVE_CLUSTER] = "Restores and drills on a Galera node",
     [MAY_SEE_SESSIONS] = "Sessions that block a restore, without performance_schema",
-    [MAY_LIST_LOCKS] = "Those that hold its locks, with performance_schema",
-    [MAY_LIST_THREADS] = "Who they are",
-    [MAY_READ_STATEMENTS] = "Their last statements",
+    [MAY_LIST_LOCKS] = "Sessions that hold the locks, with performance_schema",
+    [MAY_LIST_THREADS] = "Accounts of these sessions",
+    [MAY_READ_STATEMENTS] = "Last statements of these sessions",
     [MAY_END_SESSIONS] = "[restore] end_blockers = idle",
 };
 

@@ -45,12 +45,12 @@ static int store_kept_parse(const char *name, const struct buf *b, bool checked,
     *out = json_loadb(b->p, b->len, JSON_REJECT_DUPLICATES, NULL);
     enum signature is = checked ? signature_check(*out, front) : SIGNATURE_UNASKED;
     if (!json_is_object(*out))
-        rc = err_set(e, ERR_DAMAGED, 0, "%s is not what it should be", name);
+        rc = err_set(e, ERR_DAMAGED, 0, "%s has invalid contents", name);
     else if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
         rc = err_set(e, ERR_REFUSED, 0,
                      is == SIGNATURE_MISSING
-                         ? "%s has no HMAC, and [dump] hmac_key_file asks for one"
-                         : "%s has an HMAC that is not by the key of [dump] hmac_key_file",
+                         ? "%s has no HMAC, but [dump] hmac_key_file requires one"
+                         : "%s has an HMAC that does not match the key in [dump] hmac_key_file",
                      name);
     else if (js_number(*out, "format", 0) > newest)
         rc = kept_newer(e, name, js_number(*out, "format", 0), newest);

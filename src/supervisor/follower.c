@@ -398,7 +398,7 @@ static bool restores_tables(const struct world *w)
 }
 
 /* Handles a gap. Changes before the gap can be restored from the last dump, changes after it from
- * the next one. `link` and gap->why end the sentence "the journal cannot go on…". */
+ * the next one. `link` and gap->why end the sentence "the journal cannot continue…". */
 static void gap_found(struct world *w, const char *link, const struct follow_gap *gap, bool log)
 {
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];

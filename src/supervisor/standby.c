@@ -346,8 +346,8 @@ static void judge_tables(struct world *w, mono_t now)
                     w->cfg->schema);
     else
         notify_over(w, CONDITION_LEFT,
-                    is_standby(w) ? "no tables of a world are on the standby's server any more"
-                                  : "this machine is no standby any more");
+                    is_standby(w) ? "the standby's server no longer has tables of a world"
+                                  : "this machine is no longer a standby");
 }
 
 static void standby_take_report(struct world *w, const struct report *r)

@@ -453,7 +453,7 @@ def test_definitions_end_the_changes_of_their_table(make_world, make_keeper, log
 @pytest.mark.parametrize("change, seen, cost", [
     ("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "; the journal cannot continue after that for this table",
      ["this table comes back as it was at 2", "all other tables come back as they are at the loss"]),
-    ("SET SESSION binlog_format=STATEMENT", "the journal cannot go on after",
+    ("SET SESSION binlog_format=STATEMENT", "the journal cannot continue after",
      ["; if the world is lost before it is stored, it comes back as it was at 2", "is lost"]),
 ], ids=["one table", "all of it"])
 def test_what_a_loss_would_cost_after_a_gap_is_told(make_world, make_keeper, logged, http, change, seen, cost):

@@ -112,7 +112,7 @@ def test_the_key_comes_later(make_signed):
     keeper.world.assert_is(before)
     assert told["journal"]["filed"] == 1, told
     # Where the dump was stored before the follower had the key, it is its second file.
-    assert any(f"cannot go on after a file of its own: journal segment w1-000000000{n}.journal has no HMAC" in keeper.log()
+    assert any(f"cannot continue after a new file: journal segment w1-000000000{n}.journal has no HMAC" in keeper.log()
                for n in (1, 2))
 
 

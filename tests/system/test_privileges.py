@@ -187,8 +187,8 @@ ELSEWHERE = {"Copies without a key, with sql_require_primary_key = ON",  # test_
 
 
 END = "[restore] end_blockers = idle"
-BLOCKERS = ["Sessions that block a restore, without performance_schema", "Those that hold its locks, with performance_schema",
-            "Who they are", "Their last statements", END]
+BLOCKERS = ["Sessions that block a restore, without performance_schema", "Sessions that hold the locks, with performance_schema",
+            "Accounts of these sessions", "Last statements of these sessions", END]
 
 
 def test_each_that_is_listed_is_tried():

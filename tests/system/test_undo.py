@@ -526,7 +526,7 @@ def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, m
     assert "--restore" in command and f"--config {keeper.config_path}" in command, mail.text
     assert ("--at 20" in command) == just_before and (just_before or "in the newest dump" in one_line(mail)), mail.text
     if "DATABASE" not in subject:  # the dump at once, which the mail promised, is no second mail
-        keeper.wait(lambda: "a dump was stored; the journal goes on from it" in keeper.log(), "the dump")
+        keeper.wait(lambda: "a dump was stored; the journal continues from it" in keeper.log(), "the dump")
         keeper.wait(lambda: keeper.status()["alerts"]["waiting"] == 0, "what there is to send")
         assert not [m for m in smtp.mails if "gap is over" in m.subject + m.text], [m.subject for m in smtp.mails]
         assert not [m for m in smtp.mails if re.search(r"lost [\d,]+ of", m.subject + m.text)], [m.subject for m in smtp.mails]
