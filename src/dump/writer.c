@@ -160,7 +160,7 @@ static int write_table(struct writing *w, size_t i, size_t in_manifest, struct e
         rc = err_set(e, ERR_CHANGED, 0,
                      "table %s: %" PRIu64 " rows were read, but the server counts %" PRIu64,
                      t->name, rows, t->rows);
-        err_hint(e, "to see which tables cannot be dumped, and what to do: worldkeeper --check");
+        err_hint(e, "worldkeeper --check lists the tables that cannot be dumped, and what to do");
     }
     w->table = NULL;
     fault_point("dump.table_read");

@@ -288,7 +288,7 @@ SOME = "INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join([ROW] * 5)
 @pytest.mark.parametrize("before,what,total,said", [
     ([], ["DELETE FROM gains WHERE id<3"], 9, "2 rows of table gains were deleted by another"),
     (["DELETE FROM gains WHERE id=2"], ["INSERT INTO gains VALUES (2,1,1,100,'2026-11-16')"], 8, "were inserted with ids"),
-    (["DELETE FROM gains WHERE id<5"], ["TRUNCATE gains", SOME], 5, "started again during this run: the next id was 10, and is 6")])
+    (["DELETE FROM gains WHERE id<5"], ["TRUNCATE gains", SOME], 5, "started again during this run: the next id was 10 and is now 6")])
 def test_rows_that_come_and_go_while_they_are_rolled_up(keeper, before, what, total, said):
     """Named, since the total cannot know of it; nothing else is wrong."""
     world = keeper.world

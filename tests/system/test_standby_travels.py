@@ -164,7 +164,7 @@ def test_code_newer_than_the_dump(make_pair, warm):
     two.world.sql("DROP TRIGGER thanks")
     two.kill9()
     told = promote(one, "--force")
-    assert "code" in told["lost"] and told["dump"] in told["lost"], told
+    assert "routines" in told["lost"] and told["dump"] in told["lost"], told
     assert code(one.world) == was
 
 
