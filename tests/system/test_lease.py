@@ -467,7 +467,7 @@ def test_a_write_back_beside_the_supervisor(primary, server, tmp, kind):
     if etcd:
         k.configure({"standby": {"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"}})
     else:
-        assert "honours If-None-Match and If-Match" in k.run("--check").out
+        assert "honors If-None-Match and If-Match" in k.run("--check").out
         k.configure({"standby": {"ttl": "4s"}})
     try:
         k.start()

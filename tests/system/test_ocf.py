@@ -53,7 +53,7 @@ def test_the_tester_of_agents(make_followed, agent, tmp):
         assert agent("monitor", **settings).returncode == 0
         assert agent("stop", **settings).returncode == 0
         keeper.process.wait(PATIENCE)
-        assert "was taken away" not in keeper.log()
+        assert "was removed" not in keeper.log()
         said = subprocess.run([*([] if os.access(agent.tester, os.X_OK) else ["sh"]), agent.tester, "-v", "-n", "w",
                                *(w for k, v in settings.items() for w in ("-o", f"{k}={v}")), agent.path],
                               env=agent.env, capture_output=True, text=True, timeout=600)

@@ -363,7 +363,7 @@ def test_check_offers_what_ending_sessions_needs(listing, make_server, make_worl
         offered = [c for c in keeper.run("--check", "--json").json["result"]["checks"]
                    if c["name"] == "blockers" and c["level"] == "note"]
         works, done = blocked(keeper)
-        if "Their last statements" in cases and lists:
+        if "Last statements of these sessions" in cases and lists:
             works = works and "last: SELECT * FROM player" in done.err
         assert bool(offered) == (not works), (what, rights, offered, done)
         needed = what in every and lists == (what not in BLOCKERS[:1]) or what == END or "not enough" in what

@@ -923,7 +923,7 @@ def test_another_central_store_after_a_lost_state(memory, server):
     store.open("p3")
     store.put("c", "p3", b"never sent before")
     keeper.start()
-    waiting(keeper, f"schema {other.schema} is another central store")
+    waiting(keeper, f"schema {other.schema} is not the central store")
     assert store.stolen() == {} and other.blobs() == {}
 
 

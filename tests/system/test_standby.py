@@ -154,7 +154,7 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     lease = one.settings.pop("standby")
     one.configure({})
     done = one.run()  # it would be a second primary
-    assert done.rc not in (DONE, REFUSED) and "has no [standby]" in done.err and "put [standby] back" in done.err, done
+    assert done.rc not in (DONE, REFUSED) and "has no [standby]" in done.err and "restore the [standby] section" in done.err, done
     one.configure({"standby": lease})
     one.start("STANDBY")
     wait_for(lambda: (standby(one).get("newest") or "").startswith(f"w1-{generation:06d}"), "the new world's dump")

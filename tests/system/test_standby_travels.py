@@ -184,7 +184,7 @@ def test_a_handover_of_another_life(make_pair, tmp, key, other):
     with open(os.path.join(folder, f"{said['generation']}-1.json"), "w", encoding="utf-8") as f:
         json.dump(said, f)
     refused = two.run("--promote", *two.by_hand)
-    assert refused.rc == REFUSED and "of another life of it" in refused.err, refused
+    assert refused.rc == REFUSED and "of another life of the world" in refused.err, refused
     told = promote(two, "--force")
     assert told["lost"].startswith("lost: ") and told["lost_seconds"] is None, told
 
