@@ -269,7 +269,7 @@ def test_the_hint_is_a_command_that_runs(doomed, victim, path):
     """The stock client's command of a refusal, as it is given."""
     world = doomed.world
     done = doomed.run(write(path, KEYED + "UPDATE t SET v=1;\n" + END), "--force")
-    command = done.err.partition("not all or nothing: ")[2].strip()
+    command = done.err.partition(" --pause, then ")[2].strip()
     name = "mysql" if MYSQL else "mariadb"
     assert command == f"{name} {world.schema} < {path}", done
     stock = " ".join(client(victim, "", "mariadb")[:-1])

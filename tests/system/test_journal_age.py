@@ -128,7 +128,7 @@ def test_the_last_moment_of_a_journal_whose_server_is_gone(make_followed):
     now = clock(keeper.server)
     another_server(keeper)
     refused = keeper.run("--restore", "--at", now)
-    moment = re.search("--at ([^ ]+) is the last moment before the gap", refused.err)
+    moment = re.search("the last moment before the gap is --at ([^ ;]+)", refused.err)
     assert refused.rc == REFUSED and moment, refused
     keeper.ok("--restore", "--at", moment[1])
     assert keeper.world.marked() in ((2,) if moment[1] <= before else (2, 3))  # the files may end seconds later

@@ -165,7 +165,7 @@ def test_a_new_machine_gets_the_game_s_code(make_keeper, make_world, make_server
     stored(keeper)
     lose_machine(keeper)
     world.server.sql(everything)
-    assert "has no such table; a restore brings it back" in keeper.ok("--init").err
+    assert "has no such table; a restore recreates it" in keeper.ok("--init").err
     done = keeper.ok("--restore", "--from", "offsite", "--json")
     world.assert_is(before)
     assert done["definitions"] == {"made": 5} and "warning" not in done, done

@@ -48,7 +48,7 @@ def test_init_asks_for_what_a_standby_needs(make_world, make_keeper, tmp):
     keeper = make_keeper(make_world("small"), {"standby": {"warm": "yes"}, "offsite": {
         "url": f"file://{tmp}/store/", "plain": "yes"}})
     said = keeper.ok("--init").err
-    grant, = re.findall(r"types (GRANT .* TO .*;)$", said, re.M)
+    grant, = re.findall(r"runs: (GRANT .* TO .*;)$", said, re.M)
     assert "worldkeeper\\_warm\\_w1" in grant
     keeper.server.sql(grant)
     assert "GRANT" not in keeper.ok("--init").err

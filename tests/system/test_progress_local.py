@@ -9,7 +9,7 @@ from wk.keeper import DONE, FAILED, REFUSED, USAGE, USER
 from wk.progress import Central, made, refused
 from wk.relay import Wire
 from wk.server import MYSQL
-from wk.util import wait_for
+from wk.util import stands_still, wait_for
 
 pytestmark = pytest.mark.either_server
 
@@ -306,7 +306,7 @@ def test_a_save_while_its_predecessor_is_sent(store):
     store.put("a", "p1", b"one")
     keeper = store.keeper
     process = keeper.popen("--write-back", "--json", fault="progress.sent=stop")
-    wait_for(lambda: "a" in store.central.blobs(), "the save to arrive")
+    wait_for(lambda: stands_still(process.pid), "the save to arrive, and its answer")
     store.put("a", "p1", b"two")
     process.send_signal(18)
     assert keeper.finish(process).rc == DONE
@@ -772,7 +772,7 @@ def test_sessions_that_ended_since_the_dump(fallible):
     store.world.sql(f"REPLACE INTO wk_session (lock_key,lock_seq) VALUES ('q',{again})")
     keeper.server.crash()
     done = keeper.ok("--restore", "--json")
-    assert done["warning"].startswith("3 sessions of players in wk_session are of an earlier moment"), done
+    assert done["warning"].startswith("3 sessions of players in wk_session are restored from an earlier time"), done
     assert store.sessions() == dict.fromkeys("pqr", "open")
     for key in "pqr":
         for _ in range(5):

@@ -106,9 +106,9 @@ ANSWERS = {
     "a name with a byte 0": (TABLES, [text_row("a\0b", "MEMORY", *"000000")], "with a byte 0"),
     "a name of a megabyte": (TABLES, [text_row("a" * 1000000, "MEMORY", *"000000")], "over 512 bytes"),
     "words where a number is": (TABLES, [text_row("x", "MEMORY", *"000", "many", *"00")],
-                                "column 6 of row 1 is no whole number"),
+                                "column 6 of row 1 is not a whole number"),
     "a number of 21 digits": (TABLES, [text_row("x", "MEMORY", *"00", "1" * 21, *"000")],
-                              "column 5 of row 1 is no whole number"),
+                              "column 5 of row 1 is not a whole number"),
 }
 
 
