@@ -84,9 +84,11 @@ static void upload_ledgers_note(struct upload *u, const struct ledger_file *f, u
                                 bool undone)
 {
     struct ledger_copy x = {.f = *f, .plain = data, .manifest = data != 0, .undone = undone};
-    for (unsigned i = 0; i < u->cfg->ledger_count; i++)
-        if (ledger_file_parse(f->name, strlen(f->name), u->cfg->ledgers[i].name, &x.f))
+    for (unsigned i = 0; i < u->cfg->ledger_count; i++) {
+        struct ledger_file is; /* it is emptied if the name is not of this ledger */
+        if (ledger_file_parse(f->name, strlen(f->name), u->cfg->ledgers[i].name, &is))
             x.of = &u->cfg->ledgers[i];
+    }
     if (u->t.recipients.count) {
         x.sealed = x.plain;
         x.plain = 0;
