@@ -132,18 +132,36 @@ static int roll_up(struct action_context *a, const struct config_ledger *c,
     return rc;
 }
 
+/* Reads the number of the last file that counts in this world. */
+static int verify_last(struct action_context *a, const struct config_ledger *c, uint64_t *last,
+                       struct err *e)
+{
+    struct ledger l = {0};
+    uint64_t from;
+    struct db *db = action_connect_world(a, e);
+    int rc = db ? ledger_open(db, a->cfg->schema, c, &l, e) : -1;
+    *last = 0;
+    if (rc == 0 && l.made)
+        rc = ledger_lacks_files(db, &l, a->job.dirfd, &from, last, e) < 0 ? -1 : 0;
+    ledger_close(&l);
+    db_close(db);
+    return rc;
+}
+
 /* Fetches files that other machines wrote, before the ledger's lock is taken: a restore waits for
- * that. `unknown` receives what was not seen. */
+ * that. `unknown` receives what was not seen. A later file than the last one that counts was written
+ * by a life of the world that ended: if it were here, the next run would have to set it aside. */
 static int verify_fetch(struct action_context *a, const struct config_ledger *c, json_t *unknown)
 {
     SCOPED(fetch_close) struct fetch f = {0};
     struct err why = {0};
+    uint64_t last;
     if (!a->cfg->offsite.url)
         return 0;
-    int got = signature_open(a->cfg, &why) < 0 ||
+    int got = signature_open(a->cfg, &why) < 0 || verify_last(a, c, &last, &why) < 0 ||
                       fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, &why) < 0
                   ? -1
-                  : fetch_ledgers(&f, c, 0, UINT64_MAX, unknown, &why);
+                  : fetch_ledgers(&f, c, 0, last, unknown, &why);
     if (got >= 0)
         return got;
     SCOPED(xfree) char *text =
