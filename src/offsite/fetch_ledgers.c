@@ -132,10 +132,12 @@ int fetch_ledgers(struct fetch *f, const struct config_ledger *l, uint64_t from,
     if (load_both(f, &there, &here, e) < 0 || sweep_fetched(f, l->name, e) < 0)
         return -1;
     for (size_t i = 0; i < there.count; i++) {
-        const struct ledger_copy *x = &there.list[i];
+        const struct ledger_copy *x = &there.list[i], *own = ledger_copies_find(&here, x->f.name);
         if (x->of != l || x->f.sequence < from || x->f.sequence > to)
             continue;
-        int got = settle_ledger_file(f, x, ledger_copies_find(&here, x->f.name), unknown, e);
+        if (!own && ledger_copies_rival(&here, x))
+            continue; /* it is not marked yet: the upload does that after it has sent ours */
+        int got = settle_ledger_file(f, x, own, unknown, e);
         if (got < 0)
             return -1;
         fetched += got;
