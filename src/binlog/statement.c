@@ -422,10 +422,11 @@ void statement_judge(const struct statement_world *world, const char *from, cons
     SCOPED(buf_free) struct buf names = {0};
     *out = (struct statement){.kind = STATEMENT_NONE};
     if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
-        judge_emptied(world, from, sql, len, out) || about_our_own(world, sql, len) ||
-        judge_existing(world, from, sql, len, out))
+        judge_emptied(world, from, sql, len, out))
         return;
-    words_mask(sql, len, &names);
+    words_mask(sql, len, &names); /* a column's comment may contain RENAME */
+    if (about_our_own(world, names.p, names.len) || judge_existing(world, from, sql, len, out))
+        return;
     bool elsewhere = defines_elsewhere(world, from, names.p, names.len);
     if (!elsewhere && statement_concerns(world, from, names.p, names.len))
         out->kind = STATEMENT_CHANGE;
