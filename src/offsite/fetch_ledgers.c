@@ -71,6 +71,7 @@ static int fetch_ledger_file(struct fetch *f, const struct ledger_copy *c, struc
     if (fd < 0)
         return -1;
     int rc = 0;
+    err_set(why, ERR_DAMAGED, 0, "its data is not there, only its manifest");
     for (unsigned i = COPY_TRIES; i >= 1 && rc == 0; i--)
         for (unsigned sealed = 0; sealed < 2 && rc == 0; sealed++)
             if ((sealed ? c->sealed : c->plain) & 1U << (i - 1))
