@@ -202,7 +202,7 @@ enum remote_result upload_ledgers_tidy(struct upload *u, struct err *e)
         const struct ledger_copy *own = ledger_copies_find(&here, x->f.name);
         bool data = x->plain || x->sealed, needed = own && ledger_copy_valid(own);
         bool expired = !needed && ledger_copy_expired(x, now);
-        bool left = !needed && data && !x->manifest && x->f.written.ms < now.ms - LEFT_MS;
+        bool left = data && !x->manifest && x->f.written.ms < now.ms - LEFT_MS;
         if (expired || left || (x->undone && (data || x->manifest)))
             got = delete_ledger_file(u, x, expired, e);
     }
