@@ -149,8 +149,8 @@ static int verify_last(struct action_context *a, const struct config_ledger *c, 
 }
 
 /* Fetches files that other machines wrote, before the ledger's lock is taken: a restore waits for
- * that. `unknown` receives what was not seen. A later file than the last one that counts was written
- * by a life of the world that ended: if it were here, the next run would have to set it aside. */
+ * that. `unknown` receives what was not seen. A file after the last one that counts was written by
+ * a life of the world that ended: if it were here, the next run would have to set it aside. */
 static int verify_fetch(struct action_context *a, const struct config_ledger *c, json_t *unknown)
 {
     SCOPED(fetch_close) struct fetch f = {0};

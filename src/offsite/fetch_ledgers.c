@@ -137,7 +137,7 @@ int fetch_ledgers(struct fetch *f, const struct config_ledger *l, uint64_t from,
         if (x->of != l || x->f.sequence < from || x->f.sequence > to)
             continue;
         if (!own && ledger_copies_rival(&here, x))
-            continue; /* it is not marked yet: the upload does that after it has sent ours */
+            continue; /* the upload has not marked it yet */
         int got = settle_ledger_file(f, x, own, unknown, e);
         if (got < 0)
             return -1;
