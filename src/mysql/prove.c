@@ -1,6 +1,7 @@
 #include "mysql/prove.h"
 
 #include "mysql/account.h"
+#include "mysql/only_table.h"
 #include "mysql/server.h"
 #include "mysql/session.h"
 #include "sql/literal.h"
@@ -59,7 +60,7 @@ enum db_proof db_prove_write(struct db *db, const char *schema, const char *sent
     *why = (struct err){0};
     buf_adds(&b, "UPDATE ");
     add_lease_table(&b, schema, sentinel);
-    buf_adds(&b, " SET generation=generation WHERE FALSE");
+    buf_adds(&b, " " DB_ONLY_TABLE " SET generation=generation WHERE FALSE");
     return run_at_once(db, &b, why) == 0 ? DB_PROVEN : refuted_by(why, refusals);
 }
 

@@ -45,14 +45,28 @@ char *draft_name(const char *schema)
 
 /* A line is "0::/system.slice/mariadb.service". With cgroups v1 there are several lines, and one of
  * them has this path. */
+/* Returns what follows /system.slice/ in the first line whose path begins with it; or NULL. What
+ * any user may run is below /user.slice, where directories may have any name. The path is what
+ * follows the second colon of a line. Source: cgroups(7), /proc/PID/cgroup. */
+static const char *below_system_slice(const char *cgroup)
+{
+    static const char slice[] = "/system.slice/";
+    while (cgroup && *cgroup) {
+        size_t len = strcspn(cgroup, "\n");
+        const char *path = memchr(cgroup, ':', len);
+        path = path ? memchr(path + 1, ':', len - (size_t)(path + 1 - cgroup)) : NULL;
+        if (path && strncmp(path + 1, slice, strlen(slice)) == 0)
+            return path + 1 + strlen(slice);
+        cgroup += len + (cgroup[len] == '\n');
+    }
+    return NULL;
+}
+
 char *draft_service(const char *cgroup)
 {
-    /* From the root on: what any user may run is below /user.slice, where a unit may have any
-     * name. */
-    static const char slice[] = ":/system.slice/", end[] = ".service";
-    const char *at = strstr(cgroup, slice);
-    size_t n = at ? strcspn(at + strlen(slice), "/\n") : 0, m = strlen(end);
-    const char *name = at ? at + strlen(slice) : NULL;
+    static const char end[] = ".service";
+    const char *name = below_system_slice(cgroup);
+    size_t n = name ? strcspn(name, "/\n") : 0, m = strlen(end);
     if (n <= m || strncmp(name + n - m, end, m) != 0 || name[0] == '-')
         return NULL;
     for (size_t i = 0; i < n - m; i++) /* the name must be safe to type unquoted */

@@ -53,6 +53,8 @@ static void test_service(void **state)
         {"0::/user.slice/user-0.slice/session-2.scope\n", NULL},
         {"0::/user.slice/user-7.slice/user@7.service/system.slice/ssh.service\n", NULL},
         {"0::/system.slice/--force.service\n", NULL},
+        {"0::/user.slice/user-7.slice/x:/system.slice/ssh.service\n", NULL},
+        {"0::/user.slice/x:/system.slice/a.service\n1:pids:/system.slice/db.service\n", "db"},
         {"0::/\n", NULL},
         {"", NULL},
     };
