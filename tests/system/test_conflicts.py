@@ -269,7 +269,7 @@ def test_through_the_running_supervisor(saved):
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--json")
     assert done.rc == REFUSED and done.result["inserted"] == 6, done
     assert saved.world.rows() == 2002
-    saved.wait_log("putting back of conflict rows failed: rows of 2 tables are left out")
+    saved.wait_log("putting back of conflict rows failed: rows of 2 tables are skipped")
     done = saved.run("--conflicts=" + saved.name, "--apply", "--json")
     assert done.rc == DONE and done.result["inserted"] == 0, done
     saved.wait_log("putting back of conflict rows done")
@@ -534,7 +534,7 @@ def test_a_statement_that_fails_halfway(saved):
                     "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT='not now'; END IF; END")
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber")
     assert done.rc == FAILED and "table player" in done.err and "not now" in done.err, done
-    assert done.out.startswith("5 rows put into the world"), done
+    assert done.out.startswith("5 rows inserted into the world"), done
     assert re.search(r"^player +3 +0 +1 +1 +2 .*not now", done.out, re.M), done
     assert saved.world.value("SELECT COUNT(*) FROM player WHERE nick LIKE 'Új%'") == 1
     saved.world.sql("DROP TRIGGER t", "UPDATE player SET points=77 WHERE nick LIKE 'Új%'")

@@ -85,7 +85,7 @@ def test_the_log_says_how_each_job_ended(keeper):
     keeper.wait_log("init done")
     done = keeper.run("--restore=none-such")
     assert done.rc != DONE, done
-    keeper.wait_log("restore failed: no dump none-such")
+    keeper.wait_log("restore failed: dump none-such is not in")
     assert "Z restore done" not in keeper.log()
 
 
@@ -428,8 +428,8 @@ def test_the_directory_of_another_world(keeper, make_keeper, make_world):
             keeper.start()
         for action in ("--init", "--dump", "--restore", "--pause", "--status", "--list", "--verify", "--drill", "--run"):
             done = other.run(action, *(["--force"] if action == "--restore" else []))
-            assert done.rc == REFUSED and "directory of world w1" in done.err, done
-        assert "directory of world w1" in other.run("--check").out.replace("\n" + " " * 24, " ")
+            assert done.rc == REFUSED and "belongs to world w1" in done.err, done
+        assert "belongs to world w1" in other.run("--check").out.replace("\n" + " " * 24, " ")
         assert not running or keeper.state() == "UP"
         assert len(keeper.dumps()) == 1 and keeper.status()["generation"] == 1
         if running:

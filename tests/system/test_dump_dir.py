@@ -113,7 +113,7 @@ def test_removed_and_not_made_anew(keeper):
     keeper.start()
     removed(keeper)
     keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "moved or removed" in t["what"]], "the trouble")
-    keeper.wait_log("dump failed: " + keeper.dumps_dir + " is gone")
+    keeper.wait_log("dump failed: " + keeper.dumps_dir + " does not exist")
     stored = keeper.log().count(" stored: ")
     assert not os.path.exists(keeper.dumps_dir)
     os.mkdir(keeper.dumps_dir, 0o700)
@@ -164,7 +164,7 @@ def test_of_another_world(keeper, make_world, make_keeper):
     other.init().dump()
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
     shutil.copytree(other.dumps_dir, keeper.dumps_dir)
-    keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "of world w2" in t["what"]], "the trouble")
+    keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "to world w2" in t["what"]], "the trouble")
     shutil.rmtree(keeper.dumps_dir)  # not taken up: nobody writes there
     os.rename(keeper.dumps_dir + ".old", keeper.dumps_dir)
     keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the trouble")

@@ -154,7 +154,7 @@ def test_a_dump_that_shrank_counts(doomed, victim, http):
     assert (lost["name"], lost["rows"], lost["rows_now"], lost["dump"]) == ("player", 2000, 100, before["name"])
     assert not doomed.rejected() and doomed.newest()["name"] == new
     assert list(pinned(doomed)) == [before["name"]] and "100 rows in 'player'" in pinned(doomed)[before["name"]]
-    assert "pinned: the dump after it" in doomed.run("--list").out
+    assert "pinned: the next dump" in doomed.run("--list").out
     alert = http.wait_event("discarded")[0]
     assert alert["what"] == "table player lost 1,900 of 2,000 rows", alert
     assert before["name"] in alert["doing"] and "7d" in alert["doing"], alert

@@ -209,7 +209,7 @@ def test_what_is_said_of_a_file_without_an_end(doomed, path, into):
     done = doomed.run(write(path, text), into)
     assert done.rc == REFUSED and "line 5" in done.err and "--accept-cut" in done.err, done
     warning = doomed.ok(write(path, text), into, "--accept-cut", "--json")["warning"]
-    assert "missing" not in warning and "up to the one of line 5" in warning, warning
+    assert "missing" not in warning and "up to line 5" in warning, warning
     doomed.world.server.sql("DROP DATABASE wk_into")
     done = doomed.run(write(path, text + "INSERT INTO t VALUES (2,"), into)
     assert done.rc == FAILED and "line 6" in done.err, done

@@ -394,7 +394,7 @@ def test_verify_of_files_that_were_changed(ledger, damage):
         with open(path, "wb") as f:
             f.write(data if damage == "flip" else data[:-20])
     problems = verified(ledger, 6)["problems"]
-    words = {"middle": "a file with 200 rows is missing", "gone": "rolled up since the newest file"}.get(damage, "csv")
+    words = {"middle": "with 200 rows is missing", "gone": "rolled up since the newest file"}.get(damage, "csv")
     assert words in str(problems), problems
 
 

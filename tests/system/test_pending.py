@@ -250,7 +250,7 @@ def test_a_planted_state_restores_nothing(make_keeper, make_world, server):
     keeper.wait_log("sentinel row deleted")
     keeper.wait(lambda: len(keeper.status().get("probe", {}).get("history", "")) >= 8, "more probes")
     keeper.stop()
-    assert "state.json has an HMAC that is not by the key" in keeper.log()
+    assert "state.json has an HMAC that does not match the key" in keeper.log()
     keeper.world.assert_is(before)
 
 

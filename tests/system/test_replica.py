@@ -96,7 +96,7 @@ def test_a_logged_restore_fills_the_replicas_again(pair):
     assert count(replica.server, keeper) == 0
     wait_for(lambda: keeper.run("--restore", "--dry-run", "--json").result["replicas"] == 1, "the replica to be back")
     done = keeper.run("--restore")
-    assert done.rc == DONE and "1 replica is connected: all this is logged" in done.err, done
+    assert done.rc == DONE and "1 replica is connected: the restore is logged" in done.err, done
     replica.wait()
     keeper.world.assert_is(before)
     assert_same(before, snapshot(replica.server, keeper.world.schema), "the replica's world")

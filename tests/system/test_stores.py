@@ -511,7 +511,7 @@ def test_slow_and_endless_answers_are_bounded(calls, liar):
     assert said["result"] == "stopped" and "does not end" in said["error"], said
     liar.fault = lambda h: h.reply(200, b"<ListBucketResult><Contents><Key>s8/a</Key></Contents>") or True
     said = c.call("list", "s8/")
-    assert said["result"] == "later" and "cut off" in said["error"], said
+    assert said["result"] == "later" and "truncated" in said["error"], said
     over.set()
 
 
