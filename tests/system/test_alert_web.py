@@ -1,4 +1,4 @@
-"""Alerts by webhook, the queue, folding, reminders, and the heartbeat."""
+"""Alerts by webhook; the queue, grouping, reminders, and the heartbeat."""
 import json
 import os
 import re

@@ -1,4 +1,5 @@
-"""What a person reads at night: subjects, threads, words, and who says that it was not there."""
+"""The texts of alerts as an operator reads them at night: subjects, mail threads, wording, and the
+report that the supervisor was away."""
 import os
 import re
 import time

@@ -1,5 +1,5 @@
-"""Rows of the binary log: what a real server writes, decoded from its files, must come to the very
-tuples that are read of the same tables."""
+"""Rows of the binary log: what a real server writes, decoded from its files, must equal the rows
+that are read from the same tables."""
 import collections
 import glob
 import json

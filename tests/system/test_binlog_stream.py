@@ -1,4 +1,5 @@
-"""The binary log over the replication protocol: every event once, in its place, or an error that says why."""
+"""The binary log over the replication protocol: each event arrives once and in order, or an error
+says why not."""
 import contextlib
 import json
 import os

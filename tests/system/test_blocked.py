@@ -1,5 +1,5 @@
-"""Sessions of others that hold locks on the tables which a restore replaces: named, and ended where that is allowed;
-backups are waited for."""
+"""Other sessions that hold locks on the tables that a restore replaces: they are named, and ended
+where that is allowed. The restore waits for backups."""
 import machine
 import pytest
 from wk.crash import go_on, stopped

@@ -1,4 +1,4 @@
-"""--check: what is right, what is missing, and what to type."""
+"""--check: which rules pass, what is missing, and the commands that correct it."""
 import json
 import os
 import re

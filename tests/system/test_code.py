@@ -1,5 +1,5 @@
-"""What of a dump is code (views, routines, triggers, events): where it comes from, when it is made, for whom, and
-that a planted statement makes nothing else."""
+"""Code in a dump (views, routines, triggers, events): where it comes from, when and for whom it is
+created, and that a planted statement creates nothing else."""
 import collections
 import json
 import gzip

@@ -1,4 +1,5 @@
-"""A broken config is refused with file, line, what is wrong and what is allowed; exit 2."""
+"""An invalid config is refused with the file, the line, what is wrong and what is allowed; exit
+status 2."""
 import os
 
 import pytest

@@ -1,4 +1,5 @@
-"""Rows that players wrote into the emptied tables: one complete file for each restore, and the way back."""
+"""Rows that players wrote into the emptied tables: each restore saves them to one complete file,
+from which they can be inserted again."""
 import gzip
 import os
 import re

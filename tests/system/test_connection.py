@@ -1,4 +1,5 @@
-"""The ways to the server: TLS in its modes, passwords in their forms, with either client library."""
+"""Connections to the server: each level of TLS and each form of password, with either client
+library."""
 import os
 import select
 import shutil

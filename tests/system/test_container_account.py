@@ -1,4 +1,5 @@
-"""etc/container/account.sh: the account is made whatever bytes its password has and whatever sql_mode the server has."""
+"""etc/container/account.sh creates the account for any bytes in its password and any sql_mode of
+the server."""
 import os
 import random
 import re

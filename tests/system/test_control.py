@@ -1,4 +1,4 @@
-"""Actions that reach a running supervisor, one job at a time, one keeper for each world."""
+"""Actions sent to a running supervisor: one job at a time, and one supervisor for each world."""
 import contextlib
 import json
 import os

@@ -1,4 +1,5 @@
-"""How much a world holds: each place that says so gives the same rows and tables, and the sentinel is none of them."""
+"""The size of a world: every output that shows it agrees on rows and tables, and the sentinel is
+not counted."""
 import os
 import re
 

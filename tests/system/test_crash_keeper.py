@@ -1,4 +1,5 @@
-"""kill -9 of the supervisor at every named point of a dump and of a restore, alone and with the server."""
+"""The supervisor is killed (SIGKILL) at each fault point of a dump and of a restore, alone or
+together with the server."""
 import glob
 import gzip
 import os

@@ -1,4 +1,5 @@
-"""kill -9 of the server at spread-out moments of a dump and of a restore, under a living supervisor."""
+"""The server is killed (SIGKILL) at moments spread over a dump and a restore, while the supervisor
+runs."""
 import signal
 import time
 

@@ -1,4 +1,5 @@
-"""Drills and verifies: what a drill proves of dump, journal and living world; both by the clock."""
+"""Drills and verifies: what a drill proves about the dump, the journal and the live world; both on
+a schedule."""
 import os
 import re
 import signal

@@ -1,5 +1,5 @@
-"""What lies in the dump directory is data: somebody who can put files there, with manifests that fit
-them, gets no statement of theirs to the server."""
+"""Files in the dump directory are data: an attacker who can put files there, with manifests that
+match them, cannot send the server a statement."""
 import glob
 import gzip
 import hashlib

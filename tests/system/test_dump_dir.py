@@ -1,4 +1,4 @@
-"""The directory of the dumps is removed, moved away or made anew under a running supervisor."""
+"""The dump directory is removed, moved away or recreated while the supervisor runs."""
 import fcntl
 import json
 import os

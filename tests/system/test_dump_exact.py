@@ -1,4 +1,4 @@
-"""What is in a dump is exactly what was in the world."""
+"""A dump contains exactly the rows that the world had."""
 import glob
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""The dump directory: names, manifests, modes, retention, quarantine, and a full disk."""
+"""The dump directory: names, manifests, modes, retention, rejected dumps, and a full disk."""
 import contextlib
 import glob
 import gzip

@@ -1,5 +1,5 @@
-"""What of a dump's text a server gets: definitions that are read into a structure and written anew, and rows of
-nothing but literals."""
+"""What the server receives from a dump's text: definitions that are parsed into a structure and
+written again, and rows that contain only literals."""
 import itertools
 import os
 

@@ -1,4 +1,4 @@
-"""What the environment would make libraries do: plugins, passwords, proxies, keys of TLS written to a file."""
+"""Environment variables that libraries read: plugins, passwords, proxies, a file for TLS keys."""
 import os
 import subprocess
 

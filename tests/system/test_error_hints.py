@@ -1,4 +1,5 @@
-"""An error of the server is said with a cause and a way out, by its number and, where that has several meanings, its text."""
+"""Each server error is shown with a cause and a solution, chosen by its number and, if that has
+several meanings, by its text."""
 import struct
 
 import pytest

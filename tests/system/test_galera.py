@@ -1,5 +1,5 @@
-"""A world on one node of a Galera cluster: MEMORY rows are that node's alone, CREATE, RENAME, TRUNCATE and DROP
-are everybody's. What the keeper does stays on its node."""
+"""A world on one node of a Galera cluster: MEMORY rows exist only on that node, but CREATE, RENAME,
+TRUNCATE and DROP reach all nodes. The supervisor's work stays on its node."""
 import os
 import signal
 

@@ -1,4 +1,5 @@
-"""--check --grants: piped once into an administrator's client, it leaves nothing for --check to ask for."""
+"""--check --grants: after its output was run once by an administrator, --check asks for no more
+privileges."""
 import itertools
 import re
 import subprocess

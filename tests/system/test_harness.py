@@ -1,4 +1,4 @@
-"""The harness tested alone: what the other tests rely on must itself tell the truth."""
+"""Tests of the test harness itself, on which the other tests rely."""
 import json
 import os
 import signal

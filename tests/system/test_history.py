@@ -1,4 +1,4 @@
-"""What the supervisor remembers: history.jsonl, history.json, --history."""
+"""The recorded history: history.jsonl, history.json, --history."""
 import datetime
 import json
 import os

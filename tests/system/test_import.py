@@ -1,4 +1,5 @@
-"""Files of other tools, by path: what was lost or passed over in silence, and what a refusal says."""
+"""Files of other tools, given by path: each loss and each skipped statement is reported, and
+refusals say why."""
 import os
 import subprocess
 

@@ -1,5 +1,6 @@
-"""Random files in the styles of other tools, and of the tools themselves: what a restore of one makes is what the stock
-client makes of it, into a new schema, into a world that lacks its tables, and over one that has them."""
+"""Random files in the styles of other tools, and files that these tools wrote: a restore gives the
+same result as the stock client does, into a new schema, into a world that lacks the tables, and
+over one that has them."""
 import os
 import random
 import subprocess

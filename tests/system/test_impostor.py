@@ -1,5 +1,6 @@
-"""tls = verify: who is not proven to be the server is told nothing, whatever he says and whichever client library is
-used. Impostors with every kind of certificate ask for every way to log in, in place of the server and before it."""
+"""tls = verify: a server that is not proven to be the right one receives no secret, whatever it
+sends and whichever client library is used. Impostors with every kind of certificate ask for every
+login method, in place of the server and in front of it."""
 import os
 import shutil
 import subprocess

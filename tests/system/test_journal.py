@@ -1,6 +1,6 @@
-"""The journal: what the server acknowledged since the last dump is in the world again after a loss, once
-and nothing else; where the changes cannot be followed, the world is exactly that of an earlier moment,
-and it is said why."""
+"""The journal: after a loss, each change that the server acknowledged since the last dump is
+restored exactly once, and nothing else. If the changes cannot be followed, the world is restored as
+it was at an earlier moment, and the reason is reported."""
 import gzip
 import json
 import os

@@ -1,4 +1,5 @@
-"""The journal's files as they grow old: any moment in them can be had, and no more of them stay than are asked for."""
+"""The journal's files as they age: every moment that they cover can be restored, and no more of
+them are kept than configured."""
 import os
 import re
 

@@ -1,4 +1,4 @@
-"""The journal in files: where a dump ends between two of its groups."""
+"""The journal in files: a dump ends between two of its transactions."""
 import datetime
 import os
 import signal

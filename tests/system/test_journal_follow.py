@@ -1,5 +1,6 @@
-"""The journal in files of our own: the world is whole again also when the server's disk is gone, but for
-the last second; what could not be written, or was damaged, is known and named."""
+"""The journal in our own files: the world is complete, except for the last second, even if the
+server's disk is lost. Changes that could not be written, or were damaged, are detected and named.
+"""
 import os
 import random
 import shutil

@@ -1,5 +1,5 @@
-"""Where the journal's files cannot go on: what ends them is named, a dump closes the gap, and all that came before
-it is safe; files that are damaged, deleted, or cannot be written."""
+"""Gaps in the journal's files: the cause is named, a dump closes the gap, and the changes before it
+stay usable. Files are damaged, deleted, or cannot be written."""
 import json
 import os
 import random

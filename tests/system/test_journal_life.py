@@ -1,5 +1,6 @@
-"""The journal for a long time: hundreds of thousands of changes and dozens of lost connections cost neither
-descriptors nor memory; logs that only the server can read, and logs that end in half an event."""
+"""A long-running journal: hundreds of thousands of changes and dozens of lost connections leak
+neither descriptors nor memory. Also logs that only the server can read, and logs that end inside an
+event."""
 import os
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,5 @@
-"""What a server writes into its log, and what follows from it: only what truly changes the rows or the columns of a
-table in a way that row changes do not tell ends the journal."""
+"""What a server writes into its log, and its consequences: the journal ends only for a statement
+that changes rows or columns of a table in a way that row events do not show."""
 import os
 import re
 

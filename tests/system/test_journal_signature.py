@@ -1,5 +1,5 @@
-"""The journal's files under the key of [dump] hmac_key_file: what somebody else has put into them, with all sums
-put right, is never taken for play."""
+"""Signed journal files ([dump] hmac_key_file): changes that somebody else put into them are never
+replayed, even if all checksums match."""
 import os
 import struct
 import zlib

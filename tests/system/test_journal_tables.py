@@ -1,5 +1,5 @@
-"""Tables that come, go and change between two dumps: what concerns one table ends the changes of that one only, and a
-table that is in no dump yet is restored from its creation on."""
+"""Tables are created, dropped and altered between two dumps: this ends the changes of that table
+only, and a table that is in no dump yet is restored from its creation on."""
 import json
 import os
 import random

@@ -1,5 +1,5 @@
-"""Worlds in which some tables have no primary key: only these are copied under a lock, and all tables of a dump are
-of one moment."""
+"""Worlds in which some tables have no primary key: only these are copied under a lock, and all
+tables of a dump show the same moment."""
 import gzip
 import os
 import signal

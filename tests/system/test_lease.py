@@ -1,4 +1,5 @@
-"""The lease of a world: which of several machines may keep it, at a store that honours conditions and at etcd."""
+"""The lease of a world decides which of several machines may keep it, with a store that supports
+conditional writes and with etcd."""
 import contextlib
 import http.server
 import json

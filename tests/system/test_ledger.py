@@ -1,4 +1,4 @@
-"""Ledgers: totals are right at every moment, whatever was rolled up."""
+"""Ledgers: totals are correct at every moment, whatever was rolled up."""
 import os
 import random
 import signal

@@ -1,4 +1,5 @@
-"""Ledgers whose table or config was changed after --init: no total is rounded or merged in silence."""
+"""Ledgers whose table or config was changed after --init: totals are never rounded or merged
+silently."""
 import pytest
 from wk.keeper import DONE, REFUSED, USER
 

@@ -1,4 +1,4 @@
-"""Ledgers in --check: what is missing, with the statement to type, and rules that a game broke."""
+"""Ledgers in --check: what is missing, the statement that adds it, and rules that a game broke."""
 import re
 
 import pytest

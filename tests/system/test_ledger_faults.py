@@ -1,5 +1,5 @@
-"""A rollup that dies, or whose server dies, between any two of its effects: totals are right at each moment, and the next
-run goes on."""
+"""A rollup or its server dies between any two of its effects: totals are correct at each moment,
+and the next run continues."""
 import pytest
 from test_journal import LOG, keep
 from test_ledger import summed, totals

@@ -1,4 +1,5 @@
-"""Ledgers with keep: each row that was rolled up is in exactly one file, whatever happened in between."""
+"""Ledgers with `keep`: each row that was rolled up is in exactly one file, whatever happened
+meanwhile."""
 import csv
 import glob
 import gzip

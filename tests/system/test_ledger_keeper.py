@@ -1,4 +1,5 @@
-"""Ledgers and the supervisor: they are rolled up by itself, published, and what is wrong with them is said."""
+"""Ledgers and the supervisor: they are rolled up automatically, their state is published, and
+problems are reported."""
 import itertools
 import os
 

@@ -1,4 +1,5 @@
-"""Ledgers whose tables or rows a game has locked: a run waits or begins a piece again, and totals are right."""
+"""Ledgers whose tables or rows a game has locked: a run waits or repeats a piece, and totals are
+correct."""
 import threading
 
 import pytest

@@ -1,4 +1,5 @@
-"""The statements and commands of worldkeeper-ledger(7), in their order, and what it prints for them."""
+"""The statements and commands of worldkeeper-ledger(7), run in order, and the output that it shows
+for them."""
 import os
 import re
 import shlex

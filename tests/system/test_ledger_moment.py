@@ -1,5 +1,5 @@
-"""Ledgers while everything else goes on: dumps taken in the middle of rollups are of one moment; after kills of server,
-supervisor or both, totals are what was acknowledged."""
+"""Ledgers while other work continues: dumps taken during rollups show one moment. After the server,
+the supervisor or both are killed, totals equal what was acknowledged."""
 import os
 import random
 import threading

@@ -1,4 +1,5 @@
-"""Restores of worlds with ledgers: rollup and ledger are of one moment, each new row is in a total."""
+"""Restores of worlds with ledgers: rollup and ledger show the same moment, and each new row is in a
+total."""
 import os
 import re
 

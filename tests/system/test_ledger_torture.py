@@ -1,6 +1,7 @@
-"""Ledgers under load: whoever reads a total at any moment gets at least what was acknowledged before the read began,
-and at most what was begun before it ended. Every gain is positive, so that a row that is missing or counted twice
-shows. A share in each run; `make ledger-torture` goes on for LEDGER_ROWS rows and LEDGER_ROLLUPS rollups of each kind."""
+"""Ledgers under load: a reader of a total gets at least what was acknowledged before the read
+began, and at most what was begun before it ended. Every gain is positive, so a row that is missing
+or counted twice shows. Each run does a share; `make ledger-torture` continues for LEDGER_ROWS rows
+and LEDGER_ROLLUPS rollups of each kind."""
 import os
 import random
 import threading

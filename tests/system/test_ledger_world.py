@@ -1,4 +1,5 @@
-"""Ledgers together with dumps, the journal and restores: rollup and ledger of a restored world are of one moment."""
+"""Ledgers with dumps, the journal and restores: rollup and ledger of a restored world show the same
+moment."""
 import pytest
 from test_journal import LOG, crash, keep
 from test_ledger import ENGINES, LEDGER, make, summed, totals

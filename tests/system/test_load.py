@@ -1,5 +1,5 @@
-"""How rows get back into the server: each way of sending them, several connections at once, what breaks
-among them, what the binary log sees of it, and who else asks for the rows."""
+"""Loading rows into the server: each method, several connections at once, failures of some of them,
+their trace in the binary log, and other sessions that read the rows."""
 import gzip
 import hashlib
 import json

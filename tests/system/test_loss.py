@@ -1,4 +1,4 @@
-"""What a restore says is lost: nothing where that is proven, else the most that it can be."""
+"""The loss that a restore reports: none if that is proven, otherwise the upper bound."""
 import json
 import os
 import signal

@@ -1,4 +1,5 @@
-"""Metrics, from the file of a live world to an alert that arrives: node_exporter, Prometheus, Alertmanager."""
+"""Metrics, from the file of a live world to an alert that arrives: node_exporter, Prometheus,
+Alertmanager."""
 import json
 import os
 import re

@@ -1,5 +1,5 @@
-"""What an administrator of MySQL may have set, and of MariaDB not: the product lives with it, or refuses
-by name what it cannot do, with the way out, before anything is touched."""
+"""Settings that a MySQL administrator may have made and MariaDB does not have: worldkeeper works
+with them, or refuses by name what it cannot do, with a solution, before it changes anything."""
 import os
 import re
 import subprocess

@@ -1,4 +1,5 @@
-"""The agent of Pacemaker (etc/ocf/world), by the tester that comes with the agents of others."""
+"""The Pacemaker agent (etc/ocf/world), tested with the tester that comes with the standard agents.
+"""
 import json
 import os
 import re

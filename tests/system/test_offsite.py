@@ -1,5 +1,5 @@
-"""Copies on another machine: what is stored there is whole, encrypted and newest first, whatever is killed;
-and the world comes back from there when its machine is gone."""
+"""Copies on another machine: they are complete, encrypted and stored newest first, whatever is
+killed, and the world can be restored from them after its machine is lost."""
 import contextlib
 import os
 import random

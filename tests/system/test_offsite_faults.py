@@ -1,6 +1,7 @@
-"""A running supervisor in front of a store that refuses, is slow, has no end, lies, is full, or is shared with others; and
-its workers killed at each point. A witness of all requests sees that nothing there is ever replaced, no manifest comes
-before its data, nothing is clear and no secret is told."""
+"""A running supervisor and a store that refuses, is slow, never ends its answers, lies, is full, or
+is shared with others; its workers are killed at each point. A recorder of all requests checks that
+no object is ever replaced, no manifest precedes its data, nothing is stored in clear text, and no
+secret is sent."""
 import contextlib
 import hashlib
 import json

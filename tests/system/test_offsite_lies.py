@@ -1,4 +1,5 @@
-"""Stores that lie to whoever restores from them: names, sizes and lists that would fill the disk, or end the journal."""
+"""Stores that lie to a restoring machine: names, sizes and lists that would fill the disk, or end
+the journal."""
 import json
 import os
 

@@ -1,4 +1,5 @@
-"""The recipes and commands of worldkeeper-offsite(7), as they stand there: only hosts, ports and paths are others."""
+"""The recipes and commands of worldkeeper-offsite(7), word for word; only hosts, ports and paths
+differ."""
 import os
 import re
 import shutil

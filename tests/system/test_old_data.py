@@ -1,5 +1,5 @@
-"""What 0.1.0 and 0.2.0 have written is read, and upgraded in place; what a newer version would write is refused and kept. The
-data are of a world that was lost once (tests/tools/old_data.py)."""
+"""Data of 0.1.0 and 0.2.0 is read, and upgraded in place; data that a newer version would write is
+refused and kept. The data belongs to a world that was lost once (tests/tools/old_data.py)."""
 import hashlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files of mysqldump, by path: what its options and a server's settings put into them."""
+"""Files of mysqldump, given by path, as its options and a server's settings write them."""
 import os
 import re
 import subprocess

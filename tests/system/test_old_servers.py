@@ -1,4 +1,4 @@
-"""What older versions of a server do otherwise, and what newer ones have never written."""
+"""Behavior of older server versions that differs, and events that newer ones have never written."""
 import pytest
 
 from wk.server import KIND

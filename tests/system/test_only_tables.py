@@ -1,4 +1,5 @@
-"""Views that the game's account puts in the place of tables: what they call never runs with our privileges."""
+"""Views that the game's account puts in the place of tables: the functions they call never run with
+our privileges."""
 import contextlib
 import os
 import re

@@ -1,6 +1,7 @@
-"""What lies in the dump directory is used only where nobody else could have put it there: it belongs to us or to
-root (for root: to root or the directory's owner), others cannot write it, and no link leads to it. What is refused
-is named, with the command that mends it; and a file that an admin names by its path is opened once."""
+"""A file in the dump directory is used only if nobody else could have put it there: it belongs to
+us or to root (for root: to root or the directory's owner), others cannot write it, and no link
+leads to it. A refusal names the file and the command that corrects it. A file that an admin names
+by its path is opened once."""
 import gzip
 import json
 import os

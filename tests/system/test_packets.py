@@ -1,5 +1,4 @@
-"""Rows that are longer than what the server takes in one statement (max_allowed_packet): named, with what
-to type, and doing that helps."""
+"""Rows longer than the server's max_allowed_packet are named, with a command that helps."""
 import gzip
 import os
 import re

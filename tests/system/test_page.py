@@ -1,4 +1,4 @@
-"""The pages, in a real browser, of a live world whose server is killed."""
+"""The pages in a real browser, for a live world whose server is killed."""
 import base64
 import html
 import json

@@ -1,5 +1,6 @@
-"""pending.json is what an interrupted restore leaves for the next one: triggers to put back, tables to
-tidy up. One that somebody has planted, changed or kept from earlier is carried out by nothing."""
+"""pending.json records what an interrupted restore leaves for the next one: triggers to recreate,
+and tables to clean up. A file that was planted, changed or kept from an earlier restore is never
+executed."""
 import json
 import os
 

@@ -1,4 +1,5 @@
-"""The rights that worldkeeper(8) lists for each feature: enough for it, and none of them too much."""
+"""The privileges that worldkeeper(8) lists for each feature: they are sufficient, and none is
+superfluous."""
 import os
 import re
 import time

@@ -1,5 +1,6 @@
-"""The central store of players' progress beside a game server that lies: what an account that may only call its routines can
-change there, with lock_ids that are bound to accounts and without; and the way there from a store of 0.2.0."""
+"""The central store of players' progress beside a hostile game server: what an account that may
+only call its routines can change there, with lock_ids that are bound to accounts and without; and
+the upgrade from a store of 0.2.0."""
 import contextlib
 import json
 import re

@@ -1,4 +1,5 @@
-"""The central store of players' progress: each routine, each outcome, and what must not be possible."""
+"""The central store of players' progress: each routine, each outcome, and operations that must be
+impossible."""
 import base64
 import contextlib
 import json

@@ -1,5 +1,5 @@
-"""The central store of players' progress on a Galera cluster of three nodes: any node will do, one may be killed or cut off,
-conflicts and lost answers are repeated safely."""
+"""The central store of players' progress on a Galera cluster of three nodes: every node can serve,
+one may be killed or cut off, and conflicts and lost answers are repeated safely."""
 import os
 import subprocess
 import threading

@@ -1,4 +1,4 @@
-"""The local store of players' progress, and how it is written back to the central one."""
+"""The local store of players' progress, and its write-back to the central one."""
 import json
 import os
 import re

@@ -1,5 +1,6 @@
-"""Game servers that are killed, stopped, woken and cut off, over one central store: after a takeover nothing of the old
-holder gets in, every acknowledged save is there until the next one. And the check sees what it is for."""
+"""Game servers that are killed, stopped, resumed and cut off share one central store: after a
+takeover the old holder can change nothing, and every acknowledged save stays until the next one.
+The check itself detects violations."""
 import os
 import shutil
 import time

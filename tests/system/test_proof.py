@@ -1,4 +1,4 @@
-"""What reading back and loading have shown of a dump stays known with it."""
+"""What verification and loading proved about a dump is recorded with it."""
 import os
 import shutil
 import time

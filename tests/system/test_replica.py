@@ -1,5 +1,5 @@
-"""Ordinary replication: what a restart of the source and a restore on it do to its replicas, and what is said of it
-before."""
+"""Ordinary replication: what a restart of the source and a restore on it do to its replicas, and
+how that is reported in advance."""
 import os
 import re
 import shlex

@@ -1,6 +1,6 @@
-"""A dump made on one of the two servers restores on the other, rows and definitions, as far as that has
-what the definitions ask for; where not, it says which table's statement and why, before anything is
-touched. Both servers are there in a run for MySQL."""
+"""A dump from MySQL restores on MariaDB and the reverse, rows and definitions, as far as the target
+supports the definitions. Otherwise the table's statement and the reason are reported before
+anything is changed. A run for MySQL has both servers."""
 import os
 
 import pytest

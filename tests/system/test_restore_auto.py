@@ -1,4 +1,4 @@
-"""Restores that nobody asks for: what worldkeeper is for."""
+"""Automatic restores, worldkeeper's main purpose."""
 import gzip
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Restores that a person asks for."""
+"""Manual restores."""
 import glob
 import gzip
 import os

@@ -1,4 +1,5 @@
-"""Restores over tables that changed, triggers of others, servers with odd settings, halves of a RENAME."""
+"""Restores over tables that changed, other users' triggers, servers with unusual settings, and
+half-finished RENAMEs."""
 import json
 import os
 import subprocess

@@ -1,5 +1,6 @@
-"""A loss after definitions changed since the dump: the world comes back by itself. A table whose rows do not fit its
-present definition is as the dump defines it, and what stood in its place is kept and named."""
+"""A loss after definitions changed since the dump: the world is restored automatically. A table
+whose rows do not fit its present definition is restored as the dump defines it, and the replaced
+definition is kept and named."""
 import json
 import os
 

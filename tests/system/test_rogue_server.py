@@ -1,5 +1,5 @@
-"""Who answers in the server's place gets nothing into our memory: what no server says is refused in one clear
-line, and the session is at its end. A real server answers all else, through a relay."""
+"""A rogue server cannot write into our memory: an answer that no server gives is refused with one
+clear line, and the session ends. A real server answers everything else, through a relay."""
 import struct
 
 import pytest

@@ -1,4 +1,5 @@
-"""Rounds: a new world in place of the old one, which never comes back over it by itself."""
+"""Rounds: a new world in place of the old one, over which the old one is never restored
+automatically."""
 import glob
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""A server that is killed and started again within the second of its start: the same start time twice."""
+"""A server is killed and started again within the second of its start: two starts have the same
+time."""
 import os
 import shutil
 import time

@@ -1,5 +1,5 @@
-"""Schemas as those that database courses begin with, a shop that lends films and a firm's staff, of all
-kinds of objects, next to the MEMORY tables of a game: dump, wipe, restore, compare."""
+"""Schemas like those of database courses (a film rental and a company's staff), with all kinds of
+objects, next to the MEMORY tables of a game: dump, wipe, restore, compare."""
 import gzip
 import os
 

@@ -1,4 +1,5 @@
-"""Secrets that were replaced, or read only to be looked at, are in the memory of no process of ours any more."""
+"""Secrets that were replaced, or were read only for inspection, are no longer in the memory of any
+process of ours."""
 import http.server
 import json
 import os

@@ -1,4 +1,4 @@
-"""No secret leaves its file, and nobody else gets at the players' data."""
+"""Secrets stay in their files, and no other user can read the players' data."""
 import gzip
 import os
 import re

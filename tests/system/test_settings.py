@@ -1,5 +1,6 @@
-"""The server's settings: whatever a session begins with, a world is dumped, drilled and restored, or --check has named the
-setting before; and what is gone after a restart of the server is found while it is still there."""
+"""The server's settings: with any session defaults, a world is dumped, drilled and restored, or
+--check has named the setting before. A setting that a server restart would lose is reported while
+it is still in effect."""
 import os
 import random
 import re

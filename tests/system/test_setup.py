@@ -1,4 +1,5 @@
-"""worldkeeper-setup: the conversation, what it makes, that it can be repeated and undone, and what a failure leaves."""
+"""worldkeeper-setup: the dialog, what it creates, repeated runs, undo, and what a failure leaves
+behind."""
 import contextlib
 import glob
 import json

@@ -1,5 +1,5 @@
-"""With a key configured a dump is ours only by its HMAC: what was changed on a disk that is not ours,
-or put there, is never restored."""
+"""With a key configured only a dump's HMAC proves that it is ours: data that was changed or planted
+on an untrusted disk is never restored."""
 import glob
 import hashlib
 import hmac

@@ -1,5 +1,6 @@
-"""With a key set, a dump is proven before anything of it is used: a part of it that is not ours reaches neither
-the parser nor the server, whatever its gzip says, and whenever it got into the file."""
+"""With a key configured, a dump is verified before any part of it is used: foreign data reaches
+neither the parser nor the server, whatever its gzip contains and whenever it was put into the file.
+"""
 import gzip
 import hashlib
 import hmac

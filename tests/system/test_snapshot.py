@@ -1,4 +1,5 @@
-"""Copies by several connections, and scans without a lock: one moment, no deadlock, every byte."""
+"""Copies over several connections, and scans without a lock: they show one moment, never deadlock,
+and keep every byte."""
 import gzip
 import json
 import os

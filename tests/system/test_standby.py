@@ -1,4 +1,5 @@
-"""A second machine takes a world over: what it has, who may go on, and what is lost."""
+"""A second machine takes a world over: what it has, which machine may continue, and what is lost.
+"""
 import contextlib
 import json
 import os

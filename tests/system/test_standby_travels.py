@@ -1,5 +1,6 @@
-"""What belongs to a world travels with it: its code, worldkeeper's own tables whatever their engine, and the locks of sessions.
-The traces are those of tests/models/README.md's rules 6, 8 and 9."""
+"""Everything that belongs to a world moves with it: its code, worldkeeper's own tables with any
+engine, and the locks of sessions. The traces are those of rules 6, 8 and 9 in
+tests/models/README.md."""
 import json
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""A standby that keeps the world loaded: what it moves into place is what a load would have given, or it loads."""
+"""A standby that keeps the world loaded: what it moves into place equals a fresh load; otherwise it
+loads the world."""
 import os
 import re
 import shutil

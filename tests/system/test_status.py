@@ -1,4 +1,4 @@
-"""What homepages and monitoring read."""
+"""Files that homepages and monitoring read."""
 import contextlib
 import hashlib
 import json

@@ -1,4 +1,5 @@
-"""Stores for copies off the machine: what holds for each kind, on real servers, and under faults."""
+"""Stores for copies on other machines: the guarantees of each kind, on real servers and under
+faults."""
 import hashlib
 import json
 import os

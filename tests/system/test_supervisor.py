@@ -1,4 +1,5 @@
-"""The supervisor when what it leans on fails: its scribe, its log, its descriptors, who asks it."""
+"""The supervisor when something it depends on fails: the disk writer, its log, its descriptors, its
+clients."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""The RENAME that swaps a world in: how long it may take, and what becomes of a lost answer."""
+"""The RENAME that swaps a world in: its time limit, and what follows a lost answer."""
 import pytest
 from wk.crash import go_on, stopped
 from wk.keeper import USER

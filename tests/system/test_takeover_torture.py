@@ -1,7 +1,8 @@
-"""Two machines that may keep one world, disturbed at random: never two sides that say UP at one time by their own lease,
-nothing lost that was stored, nothing at all in a switch-over or where "nothing lost" was said, no points of a ledger that are
-lost or counted twice, no save that an older one replaces, and never an older generation in the store.
-WK_TAKEOVER_STATE=FILE: counts for each commit, server and kind of lease; a run that was ended goes on behind them."""
+"""Two machines that may keep one world, disturbed at random: they never both publish UP at one time
+by their own lease, stored data is never lost, nothing is lost in a switch-over or where "nothing
+lost" was reported, no ledger row is lost or counted twice, no save is replaced by an older one, and
+the store never gets an older generation. WK_TAKEOVER_STATE=FILE keeps counts for each commit,
+server and kind of lease; an interrupted run continues from it."""
 import json
 import os
 import random

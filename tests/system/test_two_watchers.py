@@ -1,4 +1,5 @@
-"""Two supervisors of one world that share no file: two machines, here two directories and configs."""
+"""Two supervisors of one world that share no file, as on two machines: here two directories and
+configs."""
 import shutil
 
 import pytest

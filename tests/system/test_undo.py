@@ -1,6 +1,6 @@
-"""A statement that nobody meant (DROP, TRUNCATE, ALTER, RENAME of a table): the moment before it can be had, beside
-the world and in it, and one table of it alone; which moments can be had is what --list says; what happened is told
-with the command that brings it back."""
+"""An accidental statement (DROP, TRUNCATE, ALTER, RENAME of a table): the moment before it can be
+restored, beside the world or in it, also for a single table. --list shows the moments that can be
+restored, and the alert names the command that undoes the statement."""
 import json
 import re
 import shlex

@@ -1,4 +1,5 @@
-"""Doubt never restores: each kind of trouble gets its verdict and its alert, and the world is not touched."""
+"""A doubt never causes a restore: each kind of trouble has its verdict and alert, and the world is
+not touched."""
 import signal
 
 import pymysql

@@ -1,4 +1,5 @@
-"""The recipes of the manual, word for word, against fakes that refuse what the services document as wrong or too long."""
+"""The recipes of the manual, word for word, against fake services that refuse what the real ones
+document as invalid or too long."""
 import json
 import os
 import re

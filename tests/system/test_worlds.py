@@ -1,4 +1,4 @@
-"""Many worlds on one server: which is restored first."""
+"""Many worlds on one server: the order in which they are restored."""
 import os
 import signal
 import subprocess
