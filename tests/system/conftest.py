@@ -1,4 +1,4 @@
-"""Fixtures of the system tests: servers, worlds, keepers and sinks, all ended at a test's end."""
+"""Fixtures of the system tests: servers, worlds, keepers and sinks."""
 import os
 import shutil
 import signal
@@ -32,7 +32,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """One short directory for everything of this run; xdist's workers share the controller's."""
+    """Creates one short directory for all files of this run; xdist's workers share the
+    controller's."""
     machine.lacking()
     # Inherited by what a test starts: a shell without job control ignores it for what runs in its background.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -60,8 +61,8 @@ FIXTURES_NEED = {"small_disk": "mount", "make_disk": "loop"}  # see machine.py
 
 
 def pytest_collection_modifyitems(config, items):
-    """A test that cannot be about this kind of server is not there, and nobody counts it as skipped. One that this
-    machine does not allow is skipped."""
+    """Deselects tests that do not apply to this kind of server, so that they do not count as
+    skipped. Skips tests that this machine cannot run."""
     others = of_the_other_kind(items) if config.getoption("share") else set()
 
     def fits(since):
@@ -84,12 +85,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 def of_the_other_kind(items):
-    """Every test is tried on both kinds of server, each of its cases on one of them, always the same: a quarter of
-    them on MySQL, which takes nearly twice as long for each as MariaDB and the sanitizers. A test that is marked
-    each_server is tried with all its cases on both, one that is any_server on MariaDB only. In a file that is
-    either_server whole tests are dealt out as cases are, an eighth of them to MySQL; of one that is third_on_mysql MariaDB
-    tries all tests, MySQL every third one. Tests that state something of the kind of server (MYSQL) are tried on
-    both. Of the cases of a sweep(n) only each n-th is dealt out, the others neither kind tries."""
+    """Returns the tests and cases that only the other kind of server runs. By default each case
+    runs on one kind, always the same: a quarter of the cases on MySQL, which takes nearly twice as
+    long as MariaDB and the sanitizers. Tests marked each_server run with all cases on both kinds,
+    any_server on MariaDB only. In a file marked either_server whole tests are distributed instead
+    of cases, an eighth of them to MySQL. In a file marked third_on_mysql, MariaDB runs all tests,
+    MySQL every third one. Tests that state something about the kind of server (MYSQL) run on both.
+    Of the cases of a sweep(n), only every n-th is distributed; the others run on neither kind."""
     out, cases, tests, thinned = set(), defaultdict(list), defaultdict(list), defaultdict(list)
     for item in items:
         name, file = item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
@@ -122,7 +124,8 @@ def of_the_other_kind(items):
 
 
 def left_to_the_other(nth, name, items):
-    """MySQL has every nth of them, MariaDB the others; one that is alone is tried on both."""
+    """Returns the cases that the other kind runs: MySQL runs every n-th, MariaDB the others. A
+    single case runs on both."""
     if len(items) < 2:
         return set()
     on_mysql = every(nth, name, items)
@@ -130,15 +133,15 @@ def left_to_the_other(nth, name, items):
 
 
 def every(nth, name, items):
-    """Every n-th of them, at least one, always the same."""
+    """Returns every n-th case, at least one, always the same ones."""
     nth = min(nth, len(items))
     mixed = sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
     return set(mixed[zlib.crc32(name.encode()) % nth::nth])
 
 
 def spread(slow, others):
-    """Each of pytest-xdist's workers begins with a chunk of neighbours, a quarter of its share: the slow tests are
-    dealt out to these chunks, so that none is left for the end and no worker has them all."""
+    """Distributes slow tests over the chunks with which pytest-xdist's workers begin (a quarter of
+    each worker's share), so that none is left for the end and no worker has all of them."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     size = max((len(slow) + len(others)) // workers // 4, 2)
     dealt, others = [], list(others)
@@ -152,7 +155,7 @@ def spread(slow, others):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A failed test shows the end of the daemon's log."""
+    """Adds the end of the daemon's log to the report of a failed test."""
     report = (yield).get_result()
     if report.failed:
         for keeper in getattr(item, "wk_keepers", []):
@@ -167,14 +170,14 @@ def base(request):
 
 @pytest.fixture
 def tmp(base):
-    """A directory of the test's own."""
+    """A directory for this test alone."""
     return tempfile.mkdtemp(dir=base, prefix="t")
 
 
 @pytest.fixture
 def small_disk(tmp):
-    """A tmpfs of a few hundred KiB: (its path for the daemon, its path for us, how to run the daemon).
-    Root mounts it; anybody else in a name space of its own."""
+    """A tmpfs of a few hundred KiB: (its path for the daemon, its path for us, how to run the
+    daemon). Root mounts it; other users do so in their own namespace."""
     path = os.path.join(tmp, "disk")
     os.mkdir(path)
     mount = "mount -t tmpfs -o size=400k,mode=0700 tmpfs "
@@ -193,7 +196,7 @@ def small_disk(tmp):
 
 @pytest.fixture
 def store(tmp):
-    """A mounted directory for copies off the machine, and a key pair of age."""
+    """A mounted directory for off-site copies, and an age key pair."""
     path = os.path.join(tmp, "store")
     key = os.path.join(tmp, "identity")
     os.mkdir(path, 0o700)
@@ -205,7 +208,7 @@ def store(tmp):
 
 @pytest.fixture(scope="session")
 def shared_server(base):
-    """A server that no test ends or reconfigures: one for each worker."""
+    """A server that no test stops or reconfigures, one for each worker."""
     server = Server(base).start()
     yield server
     server.destroy()
@@ -225,7 +228,7 @@ def server(shared_server):
 
 @pytest.fixture
 def victim(victim_server):
-    """A server that the test may kill, stop and restart; the next test finds it running."""
+    """A server that the test may kill, stop and restart; it runs again for the next test."""
     if victim_server.process is None:
         victim_server.start()
     yield victim_server
@@ -237,7 +240,7 @@ def victim(victim_server):
 
 @pytest.fixture
 def liar(base):
-    """A store that breaks on request."""
+    """A store that fails on request."""
     one = Liar(base)
     yield one
     one.stop()
@@ -252,7 +255,8 @@ def pool(base):
 
 @pytest.fixture
 def make_server(base, pool):
-    """Servers with options of their own, for one test, which may kill, stop and restart them."""
+    """make_server(...) -> a server with its own options, for one test, which may kill, stop and
+    restart it."""
     made = []
 
     def make(*options, wrapper=(), **kind):
@@ -269,7 +273,8 @@ def make_server(base, pool):
 
 @pytest.fixture
 def log_keys(tmp):
-    """Options of a server that can encrypt its binary log: LOG_ENCRYPTED + "ON" makes it do so."""
+    """Options with which a server can encrypt its binary log; adding LOG_ENCRYPTED + "ON" encrypts
+    it."""
     os.chmod(tmp, 0o755)
     if MYSQL:
         keys = os.path.join(tmp, "keys")
@@ -283,7 +288,7 @@ def log_keys(tmp):
 
 @pytest.fixture
 def make_world(request):
-    """make_world(kind, server) -> World, dropped at the end."""
+    """make_world(kind, server) -> World, which is dropped at the end."""
     made = []
 
     def make(kind="small", on=None, schema=None):
@@ -299,7 +304,7 @@ def make_world(request):
 
 @pytest.fixture
 def make_keeper(request, base):
-    """make_keeper(world, settings) -> Keeper with directories of its own."""
+    """make_keeper(world, settings) -> Keeper with its own directories."""
     made = []
     request.node.wk_keepers = made
     shorter = request.node.get_closest_marker("waits")
@@ -324,13 +329,14 @@ def world(make_world):
 
 @pytest.fixture
 def keeper(make_keeper, world):
-    """A keeper of that world, sentinel made."""
+    """A keeper of that world, with a sentinel."""
     return make_keeper(world).init()
 
 
 @pytest.fixture
 def make_followed(make_world, make_keeper, make_server):
-    """make_followed(kind, settings) -> a keeper that writes segments and restores on a new server too."""
+    """make_followed(kind, settings) -> a keeper that writes segments, and also restores on a new
+    server."""
     def make(kind="small", settings=None, tables=(), seen=None, prefix=(), options=()):
         world = make_world(kind, make_server(*LOG, *options))
         if tables:
@@ -354,7 +360,7 @@ def doomed(make_world, make_keeper, victim):
 
 @pytest.fixture
 def lost(doomed, victim):
-    """A keeper whose world was dumped and then lost; no supervisor runs."""
+    """A keeper whose world was dumped and then lost; no supervisor is running."""
     doomed.dump()
     doomed.before = doomed.world.snapshot()
     victim.crash()

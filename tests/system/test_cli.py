@@ -122,7 +122,7 @@ def test_a_refused_init_changes_nothing(doomed, victim):
     doomed.ok("--resume")
     doomed.wait_state("WAITING")
     (found,) = [c for c in doomed.run("--check", "--json").result["checks"] if c["name"] == "sentinel"]
-    assert "hold rows" in found["text"] and "--init --force" in found["hint"] and "by itself" not in found["hint"], found
+    assert "hold rows" in found["text"] and "--init --force" in found["hint"] and "automatically" not in found["hint"], found
     done = doomed.run("--init")
     assert done.rc == REFUSED and "--init --force" in done.err, done
     doomed.probes_pass("M", 6)

@@ -1,4 +1,4 @@
-"""The server's own binary log: what it is called by each kind of server, and its files."""
+"""The server's own binary log: its name on each kind of server, and its files."""
 import struct
 
 from .server import MYSQL

@@ -1,4 +1,5 @@
-"""The central store of players' progress on a private server, and accounts that may only call its routines."""
+"""The central store of players' progress on a private server, and accounts that may only call its
+routines."""
 import os
 import re
 import subprocess

@@ -1,4 +1,5 @@
-"""What must hold after any crash: the world is a dump's, the newest intact dump is there, no half."""
+"""Invariants after any crash: the world is that of a dump, the newest intact dump is still there,
+and nothing is half-done."""
 import contextlib
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A keeper that follows: its journal as others see it, and losses."""
+"""A keeper that follows the journal, as other programs see it, and losses of its world."""
 
 import contextlib
 import json

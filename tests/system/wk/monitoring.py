@@ -1,4 +1,5 @@
-"""Debian's node_exporter, Prometheus and Alertmanager, on ports of their own, as an admin would join them."""
+"""Debian's node_exporter, Prometheus and Alertmanager on their own ports, connected as an admin
+would connect them."""
 import json
 import os
 import re

@@ -1,4 +1,5 @@
-"""Definitions of tables that somebody tampered with: pieces of real ones, and of what has fooled readers of SQL."""
+"""Table definitions that somebody tampered with: pieces of real ones, and inputs that have fooled
+SQL parsers."""
 import random
 
 FOREIGN = "wk_not_ours"

@@ -1,5 +1,6 @@
-"""What lies in a store for copies off the machine, seen by hand, and the loss of the machine. A `store` has the `path` of
-its files, or None and listed(folder), the `key` that opens them, and `settings`."""
+"""The contents of an off-site store, inspected by hand, and the loss of the machine. A `store` has
+the `path` of its files (or None and listed(folder)), the `key` that decrypts them, and
+`settings`."""
 import contextlib
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Data of older versions: tests/tools/old_data.py makes them, test_old_data.py reads them."""
+"""Data of older versions, which tests/tools/old_data.py creates and test_old_data.py reads."""
 import os
 import tarfile
 

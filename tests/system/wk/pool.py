@@ -1,5 +1,6 @@
-"""Started servers, kept for the next test that wants one with the same options: a start costs more than to put back
-what a test changed. What cannot be put back ends the server."""
+"""A pool of started servers, reused for the next test that wants one with the same options, because
+a start takes longer than undoing what a test changed. A change that cannot be undone ends the
+server."""
 import os
 import stat
 

@@ -1,4 +1,5 @@
-"""Players' progress: a central store, a world with a local store, and a line between them that can be cut."""
+"""Players' progress: a central store, a world with a local store, and a connection between them
+that can be cut."""
 import re
 
 import pymysql

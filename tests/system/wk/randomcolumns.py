@@ -1,4 +1,4 @@
-"""Columns of every type that a MEMORY table can have, with values that they can hold, more or less."""
+"""Columns of every type that a MEMORY table can have, with values that they accept, and some that they may not."""
 from .server import MYSQL, version
 from .util import ident
 from .zoo import CHARSETS, q

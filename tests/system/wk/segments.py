@@ -1,4 +1,4 @@
-"""The journal's files: what stands in them, by the project's own reader."""
+"""The journal's files, read with the project's own reader."""
 import glob
 import os
 import subprocess

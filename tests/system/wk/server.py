@@ -1,5 +1,5 @@
-"""Private servers: own datadir, own port, own socket, ended by their pid. WK_KIND says which (a kind
-of scripts/servers.sh; mariadb when nothing is said)."""
+"""Private servers: each has its own data directory, port and socket, and is ended by its pid.
+WK_KIND selects the kind (as in scripts/servers.sh; default: mariadb)."""
 import contextlib
 import fcntl
 import functools

@@ -1,5 +1,5 @@
-"""Server variables that a session begins with: each of them at its extreme values, and what becomes of a world under
-such a setting."""
+"""Session defaults of the server, each at its extreme values, and the fate of a world under such a
+setting."""
 from collections import namedtuple
 
 import pymysql

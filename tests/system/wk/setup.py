@@ -1,4 +1,5 @@
-"""worldkeeper-setup in a pseudo-terminal: what it asks, what is typed, and a machine below a directory for what it makes."""
+"""worldkeeper-setup in a pseudo-terminal: its questions, the typed answers, and a directory that
+stands in for the machine."""
 import contextlib
 import fcntl
 import glob

@@ -1,4 +1,4 @@
-"""Where alerts go: a real SMTP server, an HTTP server, and a server that never answers."""
+"""Destinations of alerts: a real SMTP server, an HTTP server, and a server that never answers."""
 import errno
 import http.server
 import json

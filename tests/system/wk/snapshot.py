@@ -1,4 +1,5 @@
-"""Exact pictures of a schema, taken without worldkeeper's help, and what differs between two."""
+"""Exact pictures of a schema, taken without worldkeeper, and the differences between two of
+them."""
 import struct
 
 from .server import MYSQL

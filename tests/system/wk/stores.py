@@ -1,4 +1,5 @@
-"""Stores for copies off the machine: real servers, one that breaks on request, and calls of the program's own code."""
+"""Stores for off-site copies: real servers, one that fails on request, and calls of the program's
+own code."""
 import base64
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Small things that every part of the harness needs: waiting, ports, processes, quoting."""
+"""Utilities that every part of the harness needs: waiting, ports, processes, quoting."""
 import contextlib
 import itertools
 import os

@@ -1,4 +1,5 @@
-"""Threads that run beside a test: a watcher of what players see, games that write, lateness of the machine."""
+"""Threads that run beside a test: an observer of what players see, games that write, and lateness
+of the machine."""
 import os
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""The zoo: a world with every column type that a MEMORY table can have, at its limits. What only one
-kind of server has stands on the other beside what that one has instead."""
+"""The zoo: a world with every column type that a MEMORY table can have, at its limits. A type that
+only one kind of server has is replaced by a similar one on the other."""
 from .server import MYSQL, version
 from .util import ident
 
