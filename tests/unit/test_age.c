@@ -1,6 +1,6 @@
-/* offsite/age: age(1) reads what we write, we read what it writes, at the sizes at which chunks
- * begin and end; what was cut or changed is noticed, and no byte of it leaves; errors in keys
- * are named. */
+/* offsite/age: age(1) can read what we write and the reverse, at the sizes at which chunks begin
+ * and end. Cut or changed input is detected, and no byte of it is returned; errors in keys are
+ * named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Composing, the texts made of alerts, the webhook formats, the pacing. */
+/* Composing alerts: their texts, the webhook formats, and the pacing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What a server's values must look like. */
+/* Requirements for values that a server returns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

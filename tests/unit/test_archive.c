@@ -1,5 +1,6 @@
 /* journal/archive: what the segments of a directory cover, where a replay begins in them, and which
- * of them may go. In doubt a run ends, and nothing is found: never another log's changes. */
+ * of them may be deleted. In doubt a run ends and nothing is found: changes of another log are
+ * never returned. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

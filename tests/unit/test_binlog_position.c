@@ -1,5 +1,5 @@
-/* binlog/position.c: each event lies where the one before it ended, or it is an error; files follow
- * each other; groups begin and end where the server means them to. */
+/* binlog/position: each event starts where the previous one ended, otherwise it is an error. Files
+ * follow each other, and transactions begin and end where the server means them to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What one process leaves for another one. */
+/* Shared memory in which one process publishes figures for another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

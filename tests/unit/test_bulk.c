@@ -1,7 +1,6 @@
-/* bulk: rows of a dump become the lines of LOAD DATA, and the columns of an array, with the
- * value that an INSERT of the same literal has, or are refused; nothing is narrowed, nothing is
- * guessed. Texts are copied to the heap with nothing behind them, so that a look too far is seen by
- * the sanitizers. */
+/* bulk: rows of a dump become lines of LOAD DATA and columns of an array, with the value that an
+ * INSERT of the same literal has, or are refused. Nothing is narrowed or guessed. Texts are copied
+ * to the heap with nothing behind them, so the sanitizers detect a read beyond the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* store/catalog on a real directory: what is in it, in which order, and which of it is whole. */
+/* store/catalog on a real directory: its contents, their order, and which dumps are complete. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* journal/chain: what a dump and the journal after it must have before a machine gives its world
- * away. Every case is a chain that is complete, but for one thing. */
+/* journal/chain: what a dump and the journal after it must contain before a machine gives its world
+ * away. Every case is a chain that is complete except for one thing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What --check says of directories and disks: file systems, room, age and left-overs. */
+/* Rules of --check for directories and disks: file systems, space, age and leftovers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

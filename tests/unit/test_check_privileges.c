@@ -1,4 +1,5 @@
-/* What --check says of an account: what it lacks, what it has too much, and what to type. */
+/* Rules of --check for an account: missing privileges, superfluous ones, and the commands to
+ * run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,4 @@
-/* check_rules(): what tables of rules come to, without a server or a disk: facts in, findings
- * out. */
+/* check_rules(): findings that the tables of rules give for facts, without a server or a disk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What --check says of the world in the server: schema, sentinel, lease, method, tables. */
+/* Rules of --check for the world in the server: schema, sentinel, lease, method, tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What --check says of servers, accounts and settings: one thing is wrong at a time. */
+/* Rules of --check for servers, accounts and settings: in each case one thing is wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* restore/code: what of a dump's definitions section is kept, and when it is made. */
+/* restore/code: which part of a dump's definitions section is kept, and when it is created. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

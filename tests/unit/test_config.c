@@ -1,5 +1,5 @@
-/* The config file: every kind of error with its exact words, every key and its default, the example
- * file, and bytes that nobody meant. */
+/* The config file: every kind of error with its exact text, every key and its default, the example
+ * file, and random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* restore/conflict_files, restore/conflict_merge: what a file of rows tells, whatever is cut or
- * changed in it; sets of rows, and the numbers that were given. */
+/* restore/conflict_files, restore/conflict_merge: reading a file of rows that was cut or changed;
+ * sets of rows, and the numbers that they were given. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* restore/constraints: names of CHECK constraints out of a definition and back into one. */
+/* restore/constraints: names of CHECK constraints, taken out of a definition and put back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

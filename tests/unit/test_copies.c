@@ -1,5 +1,5 @@
-/* offsite/copies, owner and manifests: names in the store, how far a segment reaches there,
- * which segments no dump needs; whose dumps there are, and what is remembered of them. */
+/* offsite/copies, owner and manifests: names in the store, how far a segment reaches there, which
+ * segments no dump needs, whose dumps are there, and what is remembered of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* mysql/create_table: the columns of a table by its definition alone. */
+/* mysql/create_table: the columns of a table, from its definition alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* sql/definition: heads of views, routines, triggers and events, read and written again. */
+/* sql/definition: headers of views, routines, triggers and events, parsed and written again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

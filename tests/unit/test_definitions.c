@@ -1,4 +1,4 @@
-/* What is left out of a dump, and what ends it, when a definition cannot be read. */
+/* Definitions that a dump omits, and definitions whose failure to be read ends the dump. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

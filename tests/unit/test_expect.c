@@ -1,4 +1,4 @@
-/* expect_judge(): a line per (what was seen, what was known), read from left to right. */
+/* expect_judge(): one line per (observation, expectation), read from left to right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

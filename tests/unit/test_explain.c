@@ -1,4 +1,4 @@
-/* The guard's state in words that need no knowledge of worldkeeper. */
+/* The guard's state, explained without words that only worldkeeper uses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Numbers from files that anybody may have written: none of them is computed with unbounded. Built
- * with UndefinedBehaviorSanitizer, an overflow ends the program. */
+/* Extreme numbers from files that anybody may have written are checked before they are used. Built
+ * with UndefinedBehaviorSanitizer, so an overflow ends the program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* base/file on a disk that fails: whichever call it is, the file is as it was, nothing is left
- * beside it, and the error names what was tried. */
+/* base/file on a failing disk: whichever call fails, the file is unchanged, nothing is left beside
+ * it, and the error names the operation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

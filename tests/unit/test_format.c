@@ -1,5 +1,5 @@
-/* dump/format: what is written is read back item for item wherever its text is cut into pieces, at
- * once or a table at a time, and text that this program would not write is refused. */
+/* dump/format: written text is read back item by item, wherever it is cut into pieces, at once or
+ * one table at a time; text that this program would not write is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

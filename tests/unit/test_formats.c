@@ -1,5 +1,5 @@
-/* Files of other versions: an older format is read and upgraded, a newer one is refused in words
- * and stays as it is. */
+/* Files of other versions: an older format is read and upgraded; a newer one is refused with a
+ * clear message and left unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* binlog/gtid: up to which number the groups of a domain were written, in the words of both
- * servers. */
+/* binlog/gtid: up to which number the transactions of a domain were written, in both servers'
+ * notation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* guard_step(): first the whole table, a line per (state, event); then the stories that take
- * several events, a line per event. */
+/* guard_step(): first the whole table, one line per (state, event); then sequences of several
+ * events, one line per event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* guard_step() under random walks: whatever comes, in whatever order, what must never happen does
- * not. The test keeps its own books from the events alone and holds each answer against them. */
+/* guard_step() under random sequences of events: forbidden results never occur. The test keeps its
+ * own records, from the events alone, and compares each answer with them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What a person is told to type: whole, as it stands, by the right user. */
+/* Commands in hints: complete, ready to paste, and run as the right user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* store/history: lines that count whole or not at all, whatever is in the file. */
+/* store/history: a line counts completely or not at all, whatever the file contains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

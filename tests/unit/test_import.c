@@ -1,5 +1,5 @@
-/* restore/import: what a dump of mysqldump is planned as, and what is refused, with the number of
- * the statement. */
+/* restore/import: how a mysqldump file is planned, and what is refused, with the number of the
+ * statement. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

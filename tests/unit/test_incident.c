@@ -1,4 +1,4 @@
-/* Open incidents, on the disk and off it. */
+/* Open incidents, in memory and on the disk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* sql/insert: rows of somebody else's INSERT are literals, and come out as written by us. */
+/* sql/insert: rows of another tool's INSERT are literals, and are written again in our form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

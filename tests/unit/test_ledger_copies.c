@@ -1,4 +1,4 @@
-/* offsite/ledger_copies: the files of rolled-up rows by their names, in the store and here. */
+/* offsite/ledger_copies: files of rolled-up rows, by their names in the store and here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

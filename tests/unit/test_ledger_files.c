@@ -1,4 +1,5 @@
-/* Files of rolled-up rows: their names, RFC 4180 both ways, and what is written is what is read. */
+/* Files of rolled-up rows: their names, RFC 4180 in both directions, and reading back what was
+ * written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The statements that are made for a ledger. */
+/* The SQL statements that are created for a ledger. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

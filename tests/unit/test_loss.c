@@ -1,4 +1,4 @@
-/* restore/loss: what is known of a loss, the most that can be gone, and the words for it. */
+/* restore/loss: what is known of a loss, its upper bound, and the text for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* base/machine: which disk a directory lies on. */
+/* base/machine: the disk on which a directory is located. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

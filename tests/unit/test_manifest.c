@@ -1,4 +1,4 @@
-/* store/manifest: written and read back the same; names; every field that is missing or wrong. */
+/* store/manifest: what is written is read back the same; names; every missing or wrong field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

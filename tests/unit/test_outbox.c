@@ -1,4 +1,4 @@
-/* The alerts that wait in memory: order, channels, the copy on the disk, and what is dropped. */
+/* The alerts in memory: order, channels, the copy on the disk, and which alerts are dropped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

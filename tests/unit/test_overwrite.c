@@ -1,4 +1,4 @@
-/* What an UPDATE without WHERE looks like in the journal, and what does not look like it. */
+/* What an UPDATE without WHERE looks like in the journal, and what does not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

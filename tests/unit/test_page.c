@@ -1,5 +1,4 @@
-/* Templates and what the pages say: from config, status and history, with text that tries to be
- * markup. */
+/* Templates and pages, from config, status and history, with text that tries to be markup. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

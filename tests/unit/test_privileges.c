@@ -1,4 +1,5 @@
-/* Which privilege is needed for what, by version: names, what implies them, and the manual. */
+/* The privilege that each feature needs, by version: names, privileges that imply them, and the
+ * manual. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* progress: what fits into one round trip, what a failure says about the central store, and the
- * pause of max_rate. */
+ * pause for max_rate. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* standby/pull: segments of another world are moved aside all or not at all, before anything is
+/* standby/pull: either all segments of another world are moved aside or none, before anything is
  * fetched. */
 #include <setjmp.h>
 #include <stdarg.h>

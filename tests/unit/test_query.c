@@ -1,5 +1,5 @@
-/* mysql/conn and what asks through them: what errors are taken for, and that an answer that
- * did not come, or broke off, is never taken for one. */
+/* mysql/conn and its callers: how errors are classified. An answer that did not arrive, or was cut
+ * off, is never used. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

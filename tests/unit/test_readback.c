@@ -1,5 +1,5 @@
-/* dump/readback: a dump is read back while it grows, what is wrong with it is found whenever it was
- * written, and its thread ends with it, also when it is told to give up. */
+/* dump/readback: a dump is read back while it grows. A defect is detected whenever it was written,
+ * and the thread ends with the dump, also if it is told to give up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

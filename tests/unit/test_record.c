@@ -1,4 +1,4 @@
-/* standby/record and store/lives: whose the world is, by the record, and which dumps are
+/* standby/record and store/lives: who owns the world according to the record, and which dumps are
  * abandoned. */
 #include <setjmp.h>
 #include <stdarg.h>

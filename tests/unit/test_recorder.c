@@ -1,4 +1,4 @@
-/* supervisor/recorder, actions/history: what a run leaves behind in history and metrics. */
+/* supervisor/recorder, actions/history: the history and metrics that a run leaves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

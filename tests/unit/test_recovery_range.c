@@ -1,5 +1,5 @@
-/* journal/recovery_range: which moments of the past can be had. One log, "log.000001", in which
- * a byte is written each second: a place is a time. */
+/* journal/recovery_range: which past moments can be restored. One log, "log.000001", in which a
+ * byte is written each second, so a position is a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

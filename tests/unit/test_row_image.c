@@ -1,5 +1,5 @@
-/* binlog/row_image: rows of the binary log into tuples, value by value. What servers write is
- * held against what they read in tests/system/test_binlog_rows.py. */
+/* binlog/row_image: rows of the binary log become tuples, value by value. What servers write is
+ * compared with what they read in tests/system/test_binlog_rows.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

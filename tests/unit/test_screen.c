@@ -1,4 +1,4 @@
-/* screen: what people see, written to real files and to a real (pseudo) terminal. */
+/* screen: output for people, written to real files and to a real (pseudo) terminal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* journal/segment: what a reader gives out is what was put, as whole groups, at any time. Damage is
- * for test_segment_damage.c. WK_SEED=number adds walks of another seed. */
+/* journal/segment: a reader returns what was put, as complete transactions, at any time. Damage is
+ * tested in test_segment_damage.c. WK_SEED=number adds random walks with another seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
-/* journal/segment: what disks and crashes make of a segment. Nothing is ever given out that was not
- * put, in the order in which it was put; what was damaged is told, and what was torn off at the end
- * is cut. */
+/* journal/segment: segments after disk faults and crashes. A reader only ever returns what was put,
+ * in that order; damage is reported, and an incomplete end is cut off. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

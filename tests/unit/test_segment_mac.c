@@ -1,5 +1,5 @@
-/* journal/segment_mac: with a key nothing is given out that our writer did not put there, whatever
- * sums somebody else has put right. */
+/* journal/segment_mac: with a key, a reader returns only what our writer put there, even if
+ * somebody else corrected all checksums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

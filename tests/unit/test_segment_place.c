@@ -1,5 +1,4 @@
-/* journal/segment: the places that groups have in a file, and what a writer leaves that was killed.
- */
+/* journal/segment: the positions of transactions in a file, and what a killed writer leaves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What worldkeeper-setup makes of answers: names, the config, the server's options. */
+/* worldkeeper-setup: from answers to names, the config and the server's options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

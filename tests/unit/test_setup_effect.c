@@ -1,4 +1,4 @@
-/* What worldkeeper-setup does as root where others can write: links, FIFOs, and the terminal. */
+/* worldkeeper-setup as root where others can write: links, FIFOs, and the terminal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>

@@ -1,4 +1,4 @@
-/* dump/shrink_guard: which loss of rows is suspicious, to the row. */
+/* dump/shrink_guard: the exact loss of rows from which on a dump is suspicious. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

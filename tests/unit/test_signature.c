@@ -1,4 +1,5 @@
-/* store/signature: what it is taken over, which keys are good, and what a catalog makes of it. */
+/* store/signature: the data that is signed, which keys are valid, and how a catalog uses the
+ * result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* sql: names and values in and out, the scanner that takes literals only, and the ends of
- * statements wherever their text is cut. Texts are copied to the heap with nothing behind them, so
- * that a look too far is seen by the sanitizers. db/value: each kind of column in a tuple. */
+/* sql: names and values are quoted and read back; the scanner accepts only literals; statements end
+ * where they should, wherever their text is cut. Texts are copied to the heap with nothing behind
+ * them, so the sanitizers detect a read beyond the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

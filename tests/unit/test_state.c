@@ -1,4 +1,5 @@
-/* store/state: state.json and pending.json, with all that a crash or a hand can make of them. */
+/* store/state: state.json and pending.json, with everything that a crash or a person can do to
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Commands on lines of their own: what of a hint is one, and what is said of it (steps.h). */
+/* Commands in hints, on lines of their own: which part of a hint is a command, and what is said of
+ * it (steps.h). */
 #include "base/steps.h"
 
 #include <string.h>

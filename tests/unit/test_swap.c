@@ -1,5 +1,5 @@
-/* restore/swap: each of its statements fails once, by a refusal or a lost connection. The world has
- * its triggers then, or what is noted in pending.json says which it is to get back. */
+/* restore/swap: each of its statements fails once, by a refusal or a lost connection. Afterwards
+ * the world has its triggers, or pending.json says which ones to restore. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* store/catalog with what crashes and failures leave behind: sweep, retention, rejected dumps. */
+/* store/catalog with leftovers of crashes and failures: sweep, retention, rejected dumps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* sql/table: definitions are read into a structure and written by us; what it cannot hold is
+/* sql/table: definitions are parsed into a structure and written by us; what it cannot hold is
  * refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>

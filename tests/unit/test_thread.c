@@ -1,5 +1,5 @@
-/* base/thread: signals stay with the thread that started the others; deadlines lie ahead.
- * core/thread_group: all are waited for, the first failure is kept. */
+/* base/thread: signals go to the thread that started the others, and deadlines are in the future.
+ * base/thread_group: all threads are waited for, and the first failure is kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

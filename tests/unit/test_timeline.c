@@ -1,4 +1,5 @@
-/* store/timeline: how long the world was in which state, whatever the clock and the file did. */
+/* store/timeline: how long the world was in each state, whatever happened to the clock and the
+ * file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

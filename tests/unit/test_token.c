@@ -1,5 +1,5 @@
-/* sql/token: where names, strings and comments of a dump's text end, and what is none of its
- * text. */
+/* sql/token: where names, strings and comments end in a dump's text, and which bytes do not belong
+ * to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

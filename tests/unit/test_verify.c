@@ -1,5 +1,5 @@
-/* dump/verify: the small dump is whole, in one go and in parts, and no cut, no flipped bit, no
- * other text, no other manifest and no other place of a part passes for it. */
+/* dump/verify: the small dump is valid, at once and in parts; a cut, a flipped bit, other text,
+ * another manifest or another position of a part is detected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

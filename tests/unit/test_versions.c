@@ -1,4 +1,4 @@
-/* What each version of a server has, and what is chosen by it. */
+/* Features of each server version, and what is chosen by them. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* restore/warm: what is found of the copy that a standby keeps loaded. */
+/* restore/warm: the state of the copy that a standby keeps loaded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What people read of the world's state. */
+/* Texts about the world's state, as operators read them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
