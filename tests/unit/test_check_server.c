@@ -257,7 +257,9 @@ static void position_refused(void)
     script_error("SHOW BINARY LOG STATUS", 1227);
 }
 
-#define WRITING "UPDATE `game`.`worldkeeper_lease` SET generation=generation WHERE FALSE"
+#define WRITING                                                                                    \
+    "UPDATE `game`.`worldkeeper_lease` USE INDEX FOR GROUP BY () SET generation=generation "       \
+    "WHERE FALSE"
 
 static void writes_refused(void)
 {
