@@ -250,7 +250,7 @@ static void add_dropped(struct follower *f)
         const struct db_tables then = {.list = f->tables.list, .count = listed};
         if (strcasecmp(t->engine, "MEMORY") != 0 || db_table_find(&then, t->name))
             continue;
-        f->tables.list = xrealloc(f->tables.list, (f->tables.count + 1) * sizeof *f->tables.list);
+        f->tables.list = xgrow(f->tables.list, f->tables.count, sizeof *f->tables.list);
         f->tables.list[f->tables.count++] = (struct db_table){
             .name = xstrdup(t->name), .engine = xstrdup(t->engine), .memory = true};
     }

@@ -34,8 +34,8 @@ int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
         out->logged = strcmp(format, "STATEMENT") == 0;
     if (temp_copy_lost(&why, e))
         return -1;
-    /* MariaDB before 10.6 copies the CHECK of a column with the column, and the table may hold rows
-     * that were written while constraints were not checked. */
+    /* MariaDB 10.5 copies the CHECK of a column with the column; 10.11 does not. The table may hold
+     * rows that were written while constraints were not checked. */
     const char *checks = db_word(db, WORD_CHECKS);
     if (checks && db_exec_with(db, "SET SESSION $=0", DB_ARGS(checks), e) < 0)
         return -1;

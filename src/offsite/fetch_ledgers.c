@@ -95,13 +95,13 @@ static int sweep_fetched(struct fetch *f, const char *ledger, struct err *e)
     return rc;
 }
 
+/* Lists the files here, and if there are any, those in the store. */
 static int load_both(struct fetch *f, struct ledger_copies *there, struct ledger_copies *here,
                      struct err *e)
 {
-    return ledger_copies_load(f->t.store, f->cfg, there, e) != REMOTE_OK ||
-                   ledger_copies_here(f->cfg, f->dirfd, here, e) < 0
-               ? -1
-               : 0;
+    if (ledger_copies_here(f->cfg, f->dirfd, here, e) < 0)
+        return -1;
+    return here->count && ledger_copies_load(f->t.store, f->cfg, there, e) != REMOTE_OK ? -1 : 0;
 }
 
 /* Returns 1 if the file was fetched, 0 if not, or -1. */
@@ -130,7 +130,8 @@ int fetch_ledgers(struct fetch *f, const struct config_ledger *l, uint64_t from,
 {
     SCOPED(ledger_copies_free) struct ledger_copies there = {0}, here = {0};
     int fetched = 0;
-    if (load_both(f, &there, &here, e) < 0 || sweep_fetched(f, l->name, e) < 0)
+    if (ledger_copies_load(f->t.store, f->cfg, &there, e) != REMOTE_OK ||
+        ledger_copies_here(f->cfg, f->dirfd, &here, e) < 0 || sweep_fetched(f, l->name, e) < 0)
         return -1;
     for (size_t i = 0; i < there.count; i++) {
         const struct ledger_copy *x = &there.list[i], *own = ledger_copies_find(&here, x->f.name);

@@ -120,6 +120,15 @@ void ledger_copies_put(struct ledger_copies *c, const struct ledger_copy *x)
     ledger_copies_join(c);
 }
 
+const struct config_ledger *ledger_copy_of(const struct config *c, const char *name, size_t len,
+                                           struct ledger_file *out)
+{
+    for (unsigned i = 0; i < c->ledger_count; i++)
+        if (ledger_file_parse(name, len, c->ledgers[i].name, out))
+            return &c->ledgers[i];
+    return NULL;
+}
+
 struct ledger_listing {
     struct ledger_copies *out;
     const struct config *c;
@@ -129,7 +138,7 @@ struct ledger_listing {
 static bool read_ending(const char *rest, struct ledger_copy *x)
 {
     x->manifest = strcmp(rest, LEDGER_FILES_MANIFEST) == 0;
-    x->undone = strcmp(rest, ".csv.undone") == 0;
+    x->undone = strcmp(rest, LEDGER_COPY_UNDONE) == 0;
     for (unsigned i = 1; i <= COPY_TRIES && !x->manifest && !x->undone; i++)
         for (unsigned sealed = 0; sealed < 2; sealed++) {
             char name[COPY_NAME_MAX];
@@ -146,11 +155,10 @@ static int see_ledger_file(void *arg, const struct remote_entry *entry, struct e
     const struct ledger_listing *l = arg;
     const char *slash = strrchr(entry->name, '/'), *file = slash ? slash + 1 : entry->name;
     size_t len = strcspn(file, ".");
-    for (unsigned i = 0; i < l->c->ledger_count; i++) {
-        struct ledger_copy x = {.of = &l->c->ledgers[i]};
-        if (ledger_file_parse(file, len, x.of->name, &x.f) && read_ending(file + len, &x))
-            ledger_copies_add(l->out, &x);
-    }
+    struct ledger_copy x = {0};
+    x.of = ledger_copy_of(l->c, file, len, &x.f);
+    if (x.of && read_ending(file + len, &x))
+        ledger_copies_add(l->out, &x);
     return 0;
 }
 
@@ -195,7 +203,7 @@ int ledger_copy_undone_text(struct buf *b, const char *world, const char *name, 
 {
     char object[COPY_NAME_MAX], hex[2 * SIGNATURE_BYTES + 1];
     unsigned char hmac[SIGNATURE_BYTES];
-    ledger_copy_name(object, world, name, ".csv.undone");
+    ledger_copy_name(object, world, name, LEDGER_COPY_UNDONE);
     if (!signature_on()) {
         buf_adds(b, UNSIGNED);
         return 0;
@@ -213,7 +221,7 @@ int ledger_copy_undone(const struct transfer *t, const char *world, const char *
     unsigned char hmac[SIGNATURE_BYTES];
     SCOPED(buf_free) struct buf text = {0};
     struct err why = {0};
-    ledger_copy_name(object, world, name, ".csv.undone");
+    ledger_copy_name(object, world, name, LEDGER_COPY_UNDONE);
     enum remote_result got = transfer_get_text(t, object, UNDONE_MAX, &text, &why);
     if (got == REMOTE_MISSING || why.cls == ERR_DAMAGED)
         return 0;

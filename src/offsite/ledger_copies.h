@@ -15,6 +15,8 @@
 #include "offsite/copies.h"
 #include "offsite/transfer.h"
 
+#define LEDGER_COPY_UNDONE ".csv.undone"
+
 struct ledger_copy {
     struct ledger_file f; /* what its name says */
     const struct config_ledger *of;
@@ -32,6 +34,11 @@ int ledger_copies_here(const struct config *c, int dirfd, struct ledger_copies *
 void ledger_copies_free(struct ledger_copies *c);
 /* Adds what is known of a file to the list. */
 void ledger_copies_put(struct ledger_copies *c, const struct ledger_copy *x);
+
+/* Reads the name of a file, without its ending. Returns the ledger that it belongs to, or NULL if
+ * the config has none of that name. */
+const struct config_ledger *ledger_copy_of(const struct config *c, const char *name, size_t len,
+                                           struct ledger_file *out);
 
 /* Pure. A valid file has data and a manifest, and was not undone. */
 bool ledger_copy_valid(const struct ledger_copy *x);

@@ -84,11 +84,8 @@ static void upload_ledgers_note(struct upload *u, const struct ledger_file *f, u
                                 bool undone)
 {
     struct ledger_copy x = {.f = *f, .plain = data, .manifest = data != 0, .undone = undone};
-    for (unsigned i = 0; i < u->cfg->ledger_count; i++) {
-        struct ledger_file is; /* it is emptied if the name is not of this ledger */
-        if (ledger_file_parse(f->name, strlen(f->name), u->cfg->ledgers[i].name, &is))
-            x.of = &u->cfg->ledgers[i];
-    }
+    struct ledger_file is;
+    x.of = ledger_copy_of(u->cfg, f->name, strlen(f->name), &is);
     if (u->t.recipients.count) {
         x.sealed = x.plain;
         x.plain = 0;
@@ -144,7 +141,7 @@ static enum remote_result undo_ledger_file(struct upload *u, const struct ledger
 {
     char object[COPY_NAME_MAX];
     SCOPED(buf_free) struct buf text = {0};
-    ledger_copy_name(object, u->cfg->name, f->name, ".csv.undone");
+    ledger_copy_name(object, u->cfg->name, f->name, LEDGER_COPY_UNDONE);
     if (ledger_copy_undone_text(&text, u->cfg->name, f->name, e) < 0)
         return REMOTE_STOPPED;
     enum remote_result got = upload_text(u, object, text.p, e);
@@ -180,11 +177,13 @@ static enum remote_result delete_ledger_file(struct upload *u, struct ledger_cop
             got = upload_delete(u, object, e);
         }
     if (x->undone && mark && got == REMOTE_OK) {
-        ledger_copy_name(object, u->cfg->name, x->f.name, ".csv.undone");
+        ledger_copy_name(object, u->cfg->name, x->f.name, LEDGER_COPY_UNDONE);
         got = upload_delete(u, object, e);
     }
-    x->manifest &= got != REMOTE_OK;
-    x->plain = x->sealed = got == REMOTE_OK ? 0 : x->plain | x->sealed;
+    if (got == REMOTE_OK) {
+        x->manifest = false;
+        x->plain = x->sealed = 0;
+    }
     return got;
 }
 

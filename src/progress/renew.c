@@ -104,7 +104,7 @@ static int renew_take(const struct renew *r, struct db *central, struct renewing
             n->was[kept] = n->was[i];
             n->now[kept] = n->now[i];
             n->held[kept++] = n->held[i];
-        } else if (strcmp(outcomes[i], "locked") == 0 && /* released meanwhile: it has ended */
+        } else if (strcmp(outcomes[i], "locked") == 0 && /* its game server has released it since */
                    central_release(central, r->lock_id, &n->now[i], released, away) < 0) {
             return -1;
         }

@@ -111,7 +111,7 @@ int column_map_check(const struct target *t, struct err *e)
                  : 0;
 }
 
-/* MariaDB before 10.6, and MySQL before 8.0.29, say utf8. */
+/* MariaDB 10.5 reports the character set utf8mb3 as utf8. */
 static const char *plain_charset(const char *name)
 {
     return strcmp(name, "utf8") == 0 ? "utf8mb3" : name;

@@ -174,7 +174,7 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
                *held = days ? days : server_word(s->version, WORD_LOG_HELD);
     if (!s->logs)
         setup_draft_option(
-            out, "the journal: without a binary log what is played after the last dump is lost",
+            out, "the journal: without a binary log, a loss costs all changes since the last dump",
             xstrdup("log_bin = binlog"), NULL, true);
     if (!s->row_format)
         setup_draft_option(

@@ -1156,8 +1156,8 @@ static void without_the_lease(void **state)
     step(&g, &usual, ALIVE, now.ms += 1000, &a);
     assert_true(g.state == UP && a.alert == GUARD_ALERT_RECOVERED);
 
-    /* In a restore: it is ended; if it had swapped already, nobody is told that the world is up
-     * here. */
+    /* A restore that runs is ended. If it had already swapped the tables, no alert says that the
+     * world is up on this machine. */
     step(&g, &usual, BY_HAND, now.ms += 1000, &a);
     guard_step(&g, &usual, &gone, now, &a);
     assert_true(g.state == RESTORING && a.action == GUARD_END_RESTORE);
