@@ -38,34 +38,34 @@ static void words_say(struct words *out, const char *reason, const struct text *
 static void words_sentinel(const struct words_facts *f, struct words *out)
 {
     static const struct text
-        elsewhere = {"LOST, and the server is another one",
-                     "the world's tables are empty, on another server than before: ",
-                     "nothing is restored there by itself",
+        elsewhere = {"LOST, on a different server",
+                     "the world's tables are empty, on a different server than before: ",
+                     "nothing is restored there automatically",
                      "if the game has moved to this server: worldkeeper --restore; if not, correct "
-                     "[mysql] in the config, which names it"},
+                     "[mysql] in the config"},
         missing =
             {"NOT PROTECTED, the sentinel table is missing",
              "the table by which worldkeeper knows its world is missing: ",
-             "no dump; nothing is restored by itself",
-             "if another alert has a command with the moment of the loss, that one loses less; "
-             "for one that was lost or dropped by mistake: worldkeeper --restore; for tables "
-             "that are the world now, as after loading a new round (dumps from before are then "
+             "no dump; nothing is restored automatically",
+             "if another alert shows a command with the time of the loss, run that one, because it "
+             "loses less; if the table was lost or dropped by mistake: worldkeeper --restore; if "
+             "the present tables are the world now, such as a new round (earlier dumps are then "
              "restored only by name): worldkeeper --init"},
         gone = {"DATABASE MISSING",
                 "the server answers, and the database of the world does not exist: ",
-                "no dump; nothing is restored by itself",
-                "for one that was dropped or lost by mistake, this makes it again: worldkeeper "
-                "--restore; for one that was renamed, correct [mysql] schema in the config"},
+                "no dump; nothing is restored automatically",
+                "if it was dropped or lost by mistake, this creates it again: worldkeeper "
+                "--restore; if it was renamed, correct [world] schema in the config"},
         deleted =
             {"NOT PROTECTED, the sentinel row was deleted",
              "the row by which worldkeeper knows its world was deleted, and the server was "
              "not restarted: ",
-             "no dump; nothing is restored by itself over what may be a living world",
+             "no dump; nothing is restored automatically over what may be a living world",
              "if the world is still there, this puts the row back: worldkeeper --init; if it is "
              "lost, this restores it: worldkeeper --restore"},
-        foreign = {"NOT PROTECTED, the sentinel row is another one",
-                   "the sentinel row, by which worldkeeper knows its world, is not its own: ",
-                   "nothing: no dump and no restore until it is",
+        foreign = {"NOT PROTECTED, the sentinel row was changed",
+                   "the sentinel row does not identify this world: ",
+                   "no dump and no restore until it does",
                    "find out who changed the sentinel table; to adopt the world that is there: "
                    "worldkeeper --init --force"};
     const struct text *t = f->guard->cause == CAUSE_ELSEWHERE ? &elsewhere
@@ -80,8 +80,8 @@ static void words_sentinel(const struct words_facts *f, struct words *out)
         sql_ident2(&name, f->cfg->schema, f->cfg->sentinel);
         SET(out->headline, "NOT PROTECTED, the sentinel table is not in memory");
         SET(out->todo,
-            "where the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; where it was lost, "
-            "after which it is restored: TRUNCATE TABLE %.140s",
+            "if the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; if it was lost, this "
+            "lets it be restored: TRUNCATE TABLE %.140s",
             name.p, name.p);
     }
 }
@@ -91,29 +91,29 @@ static void words_down(const struct words_facts *f, struct words *out)
     static const struct text
         node = {"NOT ANSWERING, its node is not in the primary component",
                 "the server is a Galera node that answers no queries: ",
-                "probing on; nothing is restored while its content is not known",
+                "probing continues; nothing is restored while its content is not known",
                 GALERA_PRIMARY_HINT},
         stalled = {"NOT ANSWERING", "the database server is there and does not answer: ",
-                   "probing on; nothing is restored while it may still hold the world",
+                   "probing continues; nothing is restored while it may still hold the world",
                    "find out what blocks the server or the sentinel table: SHOW PROCESSLIST"},
         another = {"NOT WATCHED FROM HERE, another supervisor has this world", "",
-                   "no dump and no restore from here; as soon as the other one is gone this one "
-                   "takes over",
+                   "no dump and no restore from here; this one takes over as soon as the other one "
+                   "has ended",
                    "stop one of the two"},
         denied =
             {"NOT PROTECTED, the server refuses worldkeeper",
-             "the database server refuses worldkeeper, so that it is not known whether the "
+             "the database server refuses worldkeeper's account, so it is unknown whether the "
              "world is there: ",
-             "probing on; no dump, and nothing is restored on a refusal",
+             "probing continues; no dump, and nothing is restored on a refusal",
              "if the account's password was changed, let this supervisor read it again (systemctl "
              "reload, or SIGHUP); this names the privilege or limit that is missing: "
              "worldkeeper --check"},
         away = {"DOWN", "",
-                "probing until the server answers; the world is restored by itself when it comes "
-                "back empty",
+                "probing until the server answers; the world is restored automatically when it "
+                "comes back empty",
                 "find out why the database server is down, and start it"},
         away_by_hand = {"DOWN", "",
-                        "probing until the server answers; nothing is restored by itself "
+                        "probing until the server answers; nothing is restored automatically "
                         "([restore] auto = no)",
                         "find out why the database server is down, and start it"};
     static const char again[] = "cannot connect: "; /* the alert already says this */
@@ -145,11 +145,11 @@ static void words_waiting(const struct words_facts *f, struct words *out)
 #define CHOICE SHOWN "; to restore a certain dump: worldkeeper --restore=DUMP"
     static const struct text by_hand = {
         "LOST, and waits for you to restore it",
-        "the world is lost: ", "waiting: nothing is restored by itself ([restore] auto = no)",
+        "the world is lost: ", "waiting: nothing is restored automatically ([restore] auto = no)",
         CHOICE};
     static const struct text failed = {"DOWN, the restore failed",
                                        "the world is lost and could not be restored: ",
-                                       "trying again by itself, with growing pauses", CHOICE};
+                                       "retrying automatically, with growing waits", CHOICE};
     words_say(out, f->guard->reason, f->cfg->restore_auto ? &failed : &by_hand);
     if (f->cfg->restore_auto && f->hint[0])
         SET(out->todo, "%.400s; %s", f->hint, SHOWN);
@@ -241,7 +241,7 @@ static const char *after_loss(const json_t *restored, const struct loss *loss)
     return json_object_get(restored, "journal")
                ? "tell the players"
                : "tell the players; with a journal such changes are kept: worldkeeper --check says "
-                 "what it takes";
+                 "what that needs";
 }
 
 static void add_what(struct words *out, const char *front, const char *text)
@@ -272,8 +272,8 @@ static void as_dumped(const json_t *restored, struct words *out)
     snprintf(rest, sizeof rest, "%s", out->todo);
     bool nothing_else = strcmp(rest, "nothing") == 0, fits = all.len && all.len < 300;
     SET(out->todo,
-        "apply the changes of definitions again, once the rows fit them%s%s (%.250s has all that "
-        "stood there)%s%.400s",
+        "apply the changes of definitions again, once the rows fit them%s%s (%.250s contains the "
+        "replaced definitions)%s%.400s",
         fits ? ": " : "", fits ? all.p : "", file.p, nothing_else ? "" : " - and ",
         nothing_else ? "" : rest);
 }
@@ -303,7 +303,7 @@ static void words_restored(const struct words_facts *f, struct words *out)
         SET(out->what, "the world is back%s%s, %s (%.400s)", as_of, as_of[0] ? at : "", words,
             f->guard->reason);
     }
-    SET(out->doing, "probing and dumping on");
+    SET(out->doing, "probes and dumps continue");
     SET(out->todo, "%s", after_loss(r, &loss));
     if (words_set_aside(r, &aside))
         set_aside_words(&aside, &loss, out);
@@ -327,17 +327,16 @@ static void words_recovered(const struct words_facts *f, struct words *out)
 {
     static const struct text same = {
         "BACK, nothing lost",
-        "the world is up again, in the same server process as before, so that nothing is lost",
-        "probing and dumping on", "nothing"};
+        "the world is up again, in the same server process as before, so nothing is lost",
+        "probes and dumps continue", "nothing"};
     static const struct text other = {
         "BACK, loss unknown",
-        "the world is up again, and no restore came to an end that would say what is lost: ",
-        "probing and dumping on", "nothing"};
+        "the world is up again, but no restore finished that could tell what is lost: ",
+        "probes and dumps continue", "nothing"};
     static const struct text let_in = {"PROTECTED again",
-                                       "the server lets worldkeeper in again; the world was never "
-                                       "away, in the same server process, "
-                                       "so that nothing is lost",
-                                       "probing and dumping on", "nothing"};
+                                       "the server accepts worldkeeper again; the world stayed up "
+                                       "in the same server process, so nothing is lost",
+                                       "probes and dumps continue", "nothing"};
     words_say(out, f->same_world ? "" : f->guard->reason,
               !f->same_world ? &other
               : f->refused   ? &let_in
@@ -353,7 +352,7 @@ static void words_recovered(const struct words_facts *f, struct words *out)
 void words_for_guard(const struct words_facts *f, struct words *out)
 {
     const struct guard_answer *a = f->answer;
-    *out = (struct words){.doing = "probing on"};
+    *out = (struct words){.doing = "probing continues"};
     SET(out->what, "%.690s", f->guard->reason);
     if (a->alert == GUARD_ALERT_RECOVERED)
         words_recovered(f, out);
@@ -377,8 +376,8 @@ void words_for_guard(const struct words_facts *f, struct words *out)
     else if (a->alert_event == EVENT_STANDBY) {
         static const struct text t = {
             "NOT KEPT HERE, another machine may have it", "",
-            "probing on; no restore, no upload, and the flag is not UP",
-            "worldkeeper --status says who has the world; where this machine is to have it: "
+            "probing continues; no restore, no upload, and the flag is not UP",
+            "worldkeeper --status says who has the world; if it should be this machine: "
             "worldkeeper --check says what is wrong with it"};
         words_say(out, f->guard->reason, &t);
     } else {

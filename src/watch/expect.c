@@ -71,7 +71,7 @@ static void judge_failed(const struct observation *seen, struct judgement *out)
     if (!text[0])
         text = seen->failed == VERDICT_UNREACHABLE ? "no connection"
                : seen->failed == VERDICT_STALLED   ? "no answer in time"
-                                                   : "the server refuses us";
+                                                   : "the server refuses this account";
     char number[16];
     snprintf(number, sizeof number, "%d", seen->error);
     out->verdict = seen->failed;
@@ -88,7 +88,8 @@ static void judge_missing(const struct observation *seen, struct judgement *out)
     if (!seen->privileges_proven) {
         out->verdict = VERDICT_DENIED;
         expect_say(out,
-                   "sentinel table not visible (error %d), and our rights to see it are not proven",
+                   "sentinel table not visible (error %d); this account may lack the privilege to "
+                   "see it",
                    seen->error);
         return;
     }
@@ -124,19 +125,20 @@ static void judge_empty(const struct observation *seen, const struct expectation
     start_text(a->start, now);
     start_text(b->start, then);
     if (!known->known)
-        expect_say(out, "sentinel empty, and nothing is known of this world from before");
+        expect_say(out, "sentinel empty, and no earlier state of this world is known");
     else if (!out->same_place)
         expect_say(
             out,
-            "sentinel empty, on another server: host %s, data in %s, before host %s, data in %s",
+            "sentinel empty, on another server: host %s, data in %s, previously host %s, data in "
+            "%s",
             a->hostname, a->datadir, b->hostname, b->datadir);
     else if (out->restarted && a->start == b->start)
         expect_say(out, "sentinel empty, server started again within the second of its start, %s",
                    now);
     else if (out->restarted)
-        expect_say(out, "sentinel empty, server started at %s, before at %s", now, then);
+        expect_say(out, "sentinel empty, server started at %s, previously at %s", now, then);
     else if (a->start == 0 || b->start == 0)
-        expect_say(out, "sentinel empty, and whether the server restarted is not known");
+        expect_say(out, "sentinel empty, and it is unknown whether the server restarted");
     else
         expect_say(out, "sentinel row deleted: the server is still the one started at %s", now);
 }
@@ -157,8 +159,8 @@ static void judge_row(const struct observation *seen, const struct expectation *
     if (seen->engine[0]) {
         expect_say(
             out,
-            "sentinel table is of engine %s instead of MEMORY: its row outlasts a loss and proves "
-            "nothing",
+            "sentinel table uses engine %s instead of MEMORY: its row survives a server restart "
+            "and proves nothing",
             seen->engine);
         return;
     }
@@ -176,9 +178,9 @@ static void judge_row(const struct observation *seen, const struct expectation *
     if (first)
         why = ", first contact";
     else if (!last)
-        why = ", of a restore or a dump of ours"; /* an operator may have loaded it */
+        why = ", from one of our restores or dumps"; /* an operator may have loaded it */
     else if (out->restarted)
-        why = ", put back by somebody since the server started at ";
+        why = ", inserted again after the server started at ";
     expect_say(out, "sentinel there, nonce %.*s, generation %" PRIu64 "%s%s", NONCE_SHOWN,
                seen->nonce, seen->generation, why,
                last && out->restarted ? start_text(seen->server.start, now) : "");

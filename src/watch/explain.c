@@ -16,11 +16,12 @@ struct text {
     const char *cause, *todo, *command;
 };
 
-#define BY_ITSELF "the world is restored by itself if it comes back empty."
+#define BY_ITSELF "the world is restored automatically if it comes back empty."
 #define SERVER "systemctl status mariadb mysql"
 #define GONE                                                                                       \
-    "If they were dropped by mistake, restore the world; nothing is restored by itself. If an "    \
-    "open condition has a command with the moment of the loss, that one loses less."
+    "If they were dropped by mistake, restore the world; nothing is restored automatically. "      \
+    "If an open condition shows a command with the time of the loss, run that one, because it "    \
+    "loses less."
 #define EMPTIED "The database server was restarted and the world is empty"
 
 static const struct text causes[] = {
@@ -41,8 +42,8 @@ static const struct text causes[] = {
                        "adopt it; until then no dump is made.",
                        "worldkeeper --init --force"},
     [CAUSE_MISSING] = {"The table by which worldkeeper knows its world is missing",
-                       "If it was dropped by mistake, restore the world; nothing is restored by "
-                       "itself.",
+                       "If it was dropped by mistake, restore the world; nothing is restored "
+                       "automatically.",
                        "worldkeeper --restore"},
     [CAUSE_DELETED] = {"The row by which worldkeeper knows its world was deleted",
                        "If the world is still there, put the row back; until then no dump is made.",
@@ -52,16 +53,17 @@ static const struct text causes[] = {
                          "If the game has moved to this server, restore the world there. If not, "
                          "correct [mysql] in the config.",
                          "worldkeeper --restore"},
-    [CAUSE_MANUAL] = {EMPTIED, "Restore it: nothing is restored by itself ([restore] auto = no).",
+    [CAUSE_MANUAL] = {EMPTIED,
+                      "Restore it: nothing is restored automatically ([restore] auto = no).",
                       "worldkeeper --restore"},
     [CAUSE_BACKOFF] = {EMPTIED ", and the restore failed",
-                       "It is tried again by itself. See what can be restored.",
+                       "The restore is retried automatically. See what can be restored.",
                        "worldkeeper --list"},
     [CAUSE_LOSS] = {EMPTIED, "", ""},
     [CAUSE_RESTORE] = {"The world is being restored", "", ""},
     [CAUSE_WITHDRAWN] = {"A restore that is no longer wanted is being ended", "", ""},
     [CAUSE_FAILED] = {"The restore failed",
-                      "It is tried again by itself. See what can be restored.",
+                      "The restore is retried automatically. See what can be restored.",
                       "worldkeeper --list"},
     [CAUSE_DOUBT] = {"This machine stood still, or its clock was set", "", ""},
     [CAUSE_PAUSE] = {"Paused on request", "When the work is done, end the pause.",
@@ -121,8 +123,8 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     snprintf(out->cause, sizeof out->cause, "%s", t.cause);
     if (!c->restore_auto && (found = strstr(todo, BY_ITSELF)))
         snprintf(out->todo, sizeof out->todo,
-                 "%.*snothing is restored by itself ([restore] auto = no).", (int)(found - todo),
-                 todo);
+                 "%.*snothing is restored automatically ([restore] auto = no).",
+                 (int)(found - todo), todo);
     else
         snprintf(out->todo, sizeof out->todo, "%s%s%s", failed && hint[0] ? hint : "",
                  failed && hint[0] ? ". " : "", todo);

@@ -222,13 +222,12 @@ static void on_loss(struct step *s, const struct judgement *j)
     if (!j->same_place && !s->c->restore_new_server) {
         guard_become(
             s, GUARD_WAITING, CAUSE_ELSEWHERE,
-            "%s; not restored there unless that is asked for ([restore] new_server = yes, or "
-            "--restore)",
+            "%s; restored there only on request ([restore] new_server = yes, or --restore)",
             j->text);
         alert_trouble(s, EVENT_SENTINEL, "");
     } else if (!s->c->restore_auto) {
         guard_become(s, GUARD_WAITING, CAUSE_MANUAL,
-                     "%s; [restore] auto = no, so --restore is up to an admin", j->text);
+                     "%s; [restore] auto = no, so an admin must run --restore", j->text);
         alert_trouble(s, EVENT_WAITING, "");
     } else if (!mono_reached(s->now, g->retry_at)) {
         guard_become(s, GUARD_WAITING, CAUSE_BACKOFF, "%s; restores failed: %u, next try in %s",
@@ -432,7 +431,7 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
         if (g->stalling) { /* that took long enough: retry at once, with the dump of guard_skip() */
             g->retry_at = s->now;
             guard_become(s, GUARD_WAITING, CAUSE_FAILED,
-                         "restore made no progress: %s; again at once", why);
+                         "restore made no progress: %s; retrying at once", why);
         } else {
             g->stalls = 0;
             g->retry_at = mono_add(s->now, g->retry_wait);
@@ -524,7 +523,7 @@ static void on_doubt(struct step *s, const struct guard_event *ev)
     if (guard_only_shows(g))
         return;
     guard_become(s, g->state == GUARD_LOST ? GUARD_SUSPECT : g->state, CAUSE_DOUBT,
-                 "in doubt about ourselves: %s; nothing is done until fresh probes agree",
+                 "clock or timing in doubt: %s; no action until new probes agree",
                  ev->text && ev->text[0] ? ev->text : "no reason given");
 }
 

@@ -173,7 +173,7 @@ def test_a_world_behind_a_refusal_was_never_away(mailed, victim, smtp):
     assert f"    worldkeeper --config {mailed.config_path} --check" in lines, first.text
     victim.account(USER, [schema])
     last = smtp.wait(lambda m: m.subject.startswith("w1 PROTECTED again"))[0]
-    assert thread(last) == thread(first) and "the world was never away" in last.text
+    assert thread(last) == thread(first) and "the world stayed up" in last.text
     assert not [m for m in smtp.mails if back(m) or down(m)]
 
 

@@ -570,7 +570,7 @@ def test_slow_with_its_journal_but_not_stalled(make_followed, base):
         os.remove(os.path.join(keeper.dumps_dir, dump["name"] + ".json"))
         keeper.server.crash()
         keeper.start(None)
-        keeper.wait_log("so --restore is up to an admin")
+        keeper.wait_log("so an admin must run --restore")
         gate.open.set()
         restore_slowly(keeper, gate)
         keeper.world.assert_is(before)

@@ -30,13 +30,15 @@ STATES = {  # what is published of each
                              "`spacewars_production_world_8`.`worldkeeper_sentinel` (1142)",
                    "todo": "Find the privilege or limit that is missing. Until then no dump is made.",
                    "command": "runuser -u worldkeeper -- worldkeeper --world s8 --check"},
-    "LOST": {"reason": "sentinel empty, server started at 2026-11-28T10:00:02Z, before at 2026-11-01T04:10:00Z; seen 2 times",
+    "LOST": {"reason": "sentinel empty, server started at 2026-11-28T10:00:02Z, previously at "
+                       "2026-11-01T04:10:00Z; seen 2 times",
              "cause": "The database server was restarted and the world is empty"},
     "RESTORING": {"reason": "restore runs", "cause": "The world is being restored", "running": {
         "job": "restore", "phase": "loading", "table": "planet", "percent": 42, "phase_ms": 8000}},
     "WAITING": {"reason": "cannot connect: Can't connect to local server through socket '/run/mysqld/mysqld.sock' (2)",
                 "cause": "The database server is not running", "command": SERVER,
-                "todo": "Find out why it is not running, and start it; the world is restored by itself if it comes back empty."},
+                "todo": "Find out why it is not running, and start it; the world is restored "
+                        "automatically if it comes back empty."},
     "PAUSED": {"reason": "paused on request, for 30 minutes", "cause": "Paused on request", "pause_until": "2026-11-28T15:00:00Z",
                "todo": "When the work is done, end the pause.", "command": "worldkeeper --world s8 --resume"},
     "STANDBY": {"reason": "standby of the world that other-machine keeps", "cause": "Another machine keeps this world"},

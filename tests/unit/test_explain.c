@@ -45,7 +45,7 @@ static void test_words(void **state)
          "The tables of the world are missing or empty", "restore the world",
          "worldkeeper --restore"},
         {GUARD_WAITING, CAUSE_FAILED, 1114, "restore failed: table is full", "The restore failed",
-         "raise max_heap_table_size. It is tried again", "worldkeeper --list"},
+         "raise max_heap_table_size. The restore is retried", "worldkeeper --list"},
         {GUARD_UP, CAUSE_ALIVE, 0, "sentinel there", "The world is up", "", ""},
     };
     struct config c = {.restore_auto = true};
@@ -76,7 +76,7 @@ static void test_each_cause(void **state)
         size_t n = strlen(e.cause), m = strlen(e.todo);
         assert_true(n > 10 && e.cause[n - 1] != '.');
         assert_true(m == 0 || e.todo[m - 1] == '.');
-        assert_null(strstr(e.todo, "restored by itself if"));
+        assert_null(strstr(e.todo, "restored automatically if"));
         assert_true(!e.command[0] || m > 0);
         for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
             assert_true(!strstr(e.cause, inner[i]) && !strstr(e.todo, inner[i]));

@@ -458,7 +458,7 @@ static void doubt_counts_anew(void **state)
     static const struct line lines[] = {
         {    0, ALIVE, UP,      "",      "UP",        NULL},
         { 1000, EMPTY, SUSPECT, "",      "UP",        NULL},
-        { 1000, DOUBT, SUSPECT, "",      "UP",        "in doubt about ourselves: tick 9 s late"},
+        { 1000, DOUBT, SUSPECT, "",      "UP",        "clock or timing in doubt: tick 9 s late"},
         { 1000, EMPTY, SUSPECT, "",      "UP",        "1 of 2"},
         { 1000, EMPTY, LOST,    "START", "RESTORING", NULL},
         {   10, DOUBT, SUSPECT, "",      "WAITING",   "in doubt"},
@@ -540,7 +540,7 @@ static void no_progress_same_dump_then_older(void **state)
         {60000, NO_PROGRESS, RESTORING, "END",           "RESTORING..", "no progress"},
         /* it takes its time to die */
         { 1000, NO_PROGRESS, RESTORING, "END",           "RESTORING..", NULL},
-        {  100, FAILED,      WAITING,   "new waiting",   "WAITING",    "again at once"},
+        {  100, FAILED,      WAITING,   "new waiting",   "WAITING",    "retrying at once"},
         END};
     struct line lines[16];
     struct guard g = tell_story(&usual, first);
@@ -592,7 +592,7 @@ static void by_hand_over_a_living_world(void **state)
         {    0, UNREACHABLE, WAITING,   "new down",      "WAITING",     NULL},
         { 1000, BY_HAND,     RESTORING, "new restoring", "RESTORING.",  NULL},
         {60000, NO_PROGRESS, RESTORING, "END",           "RESTORING..", NULL},
-        { 1000, FAILED,      WAITING,   "new waiting",   "WAITING",     "again at once"},
+        { 1000, FAILED,      WAITING,   "new waiting",   "WAITING",     "retrying at once"},
         END};
     tell_story(&usual, lines);
     struct guard g = tell_story(&usual, no_progress);
