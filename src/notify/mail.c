@@ -282,7 +282,7 @@ static int mail_login(struct curl_request *w, const struct config_smtp *s, struc
     if (!s->user)
         return 0;
     if (!s->password_file)
-        return err_set(e, ERR_CONFIG, 0, "[alert.smtp] user is given, password_file is not");
+        return err_set(e, ERR_CONFIG, 0, "[alert.smtp] user is set, but password_file is not");
     int rc = file_read_secret(s->password_file, &password, e);
     if (rc == 0) {
         CURL_SET(w, CURLOPT_USERNAME, s->user);
@@ -317,7 +317,7 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
             continue;
         struct curl_slist *more = w->api->slist_append(*rcpt, l->to[i].addr.p);
         if (!more)
-            return err_set(e, ERR_SYSTEM, 0, "libcurl cannot make a list");
+            return err_set(e, ERR_SYSTEM, 0, "libcurl cannot allocate a list");
         *rcpt = more;
     }
     CURL_SET(w, CURLOPT_MAIL_RCPT, *rcpt);

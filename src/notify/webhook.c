@@ -204,7 +204,7 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
             err_set(e, ERR_UNREACHABLE, (int)status, "%s: not now: %s", w->host, quoted.p);
         } else {
             err_set(e, ERR_DENIED, (int)status, "%s: refused: %s", w->host, quoted.p);
-            err_hint(e, "check the URL and the format; the message stays and is tried again");
+            err_hint(e, "check the URL and the format; the message stays queued and is retried");
         }
         result = -1;
     } else if (rc != CURLE_OK)

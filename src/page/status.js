@@ -6,7 +6,7 @@
   var DOWN = ["suspect", "waiting", "lost", "restoring"];
   var SAY = { // after the cause, which the status has in words
     UP: "The world is up.", SUSPECT: "Nothing is decided yet.", LOST: "A restore begins.", RESTORING: "Players wait until it is done.",
-    WAITING: "The world is not up.", PAUSED: "Nothing starts by itself.",
+    WAITING: "The world is not up.", PAUSED: "Nothing starts automatically.",
     STANDBY: "This machine takes it over only on request.", STOPPED: "The world is not watched.",
     UNKNOWN: "The supervisor no longer publishes: it is dead, stopped, or cut off. Nothing is known of the world."
   };
@@ -148,7 +148,7 @@
     facts(s);
   }
   function dead(s) {
-    headline("UNKNOWN", SAY.UNKNOWN + (s ? " Last word, at " + time(s.updated) + ": " + s.state + "." : ""));
+    headline("UNKNOWN", SAY.UNKNOWN + (s ? " Last published state, at " + time(s.updated) + ": " + s.state + "." : ""));
     looked_at(Date.now());
     set("pause", "");
     set("detail", "");
@@ -266,7 +266,7 @@
     var last = points[points.length - 1], figure = make("figure"), caption = make("figcaption");
     var from = Date.parse(list[0].at), to = Math.max(Date.parse(list[list.length - 1].at), from + 1);
     var said = points.length === 1 ? "only one value so far, of " + time(last[0]) :
-      least === most ? "the same all the time" : "between " + show(least) + " and " + show(most);
+      least === most ? "constant" : "between " + show(least) + " and " + show(most);
     var readout = make("span", said, "small readout");
     caption.append(make("strong", name + ": " + show(last[1])), make("br"), readout);
     figure.append(caption);

@@ -92,7 +92,7 @@ static int finish_choice(struct setup *s, struct account *a, const char *plugin,
     a->there = plugin[0] != '\0';
     a->name = xasprintf("%s@%s", a->user, a->host);
     if (a->there && !a->by_socket && access(a->password_file, F_OK) < 0) {
-        err_set(e, ERR_REFUSED, 0, "account %s is there, and %s with its password is not", a->name,
+        err_set(e, ERR_REFUSED, 0, "account %s exists, but its password file %s does not", a->name,
                 a->password_file);
         return err_hint(e, "put its password into that file, or drop the account");
     }

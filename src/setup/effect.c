@@ -54,7 +54,7 @@ int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, stru
     if (stat(path, &st) == 0)
         return S_ISDIR(st.st_mode)
                    ? 0
-                   : err_set(e, ERR_REFUSED, 0, "%s is there and is no directory", path);
+                   : err_set(e, ERR_REFUSED, 0, "%s exists but is not a directory", path);
     SCOPED(xfree) char *parent = xstrdup(path);
     char *slash = strrchr(parent, '/');
     if (slash && slash != parent) {
@@ -137,7 +137,7 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
     int there = place < 0 ? -1 : compare_file(place, name, text);
     if (there >= 0) {
         if (there == 0)
-            talk_line("%s is there with another text, and stays as it is\n", path);
+            talk_line("%s exists with different contents and is left unchanged\n", path);
         return 0;
     }
     effect_digest(text, strlen(text), sum);

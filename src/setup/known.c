@@ -27,8 +27,8 @@ static void say_restart(struct world *w)
 {
     SCOPED(xfree) char *service = restart_service(w->s);
     talk_say(
-        "The journal begins with the server's next restart, over which the world comes back by "
-        "itself%s%s\n",
+        "The journal begins with the server's next restart, after which the world is restored "
+        "automatically%s%s\n",
         service ? ":\n  systemctl restart " : ".", service ? service : "");
 }
 
@@ -41,11 +41,12 @@ static void say_journal(struct world *w)
     else if (binlog_prerequisites(w->s->db, w->cfg->schema, &is, &why) < 0)
         is.reason = xstrdup(why.text);
     if (!is.reason)
-        talk_say("  a restart, crash or kill of the server: restored by itself, with all that was "
-                 "acknowledged\n");
+        talk_say("  a restart, crash or kill of the server: restored automatically, with all that "
+                 "was acknowledged\n");
     else
         talk_say(
-            "  a restart, crash or kill of the server: restored by itself from the newest dump\n"
+            "  a restart, crash or kill of the server: restored automatically from the newest "
+            "dump\n"
             "Not yet:\n  what was played after that dump: %s\n",
             is.reason);
     if (is.reason && w->cfg->journal != JOURNAL_OFF && restart_needed(w))
@@ -60,7 +61,8 @@ void known_say(struct world *w)
         talk_say("Not yet, and in worldkeeper-offsite(7):\n  the loss of this machine's disk "
                  "([offsite] url)\n");
     if (!config_any_channel(w->cfg))
-        talk_say("Nobody is told when it is lost: [alert.smtp] or [alert.webhook] in %s\n",
+        talk_say("No alert is sent when it is lost: configure [alert.smtp] or [alert.webhook] in "
+                 "%s\n",
                  w->config_path);
     talk_line(
         "\nWorth knowing:\n"

@@ -51,12 +51,13 @@ static int read_record(struct made *m, struct err *e)
     json_auto_t *o = json_loadb(text.p, text.len, 0, NULL);
     json_t *list = json_object_get(o, "made");
     if (js_number(o, "format", 0) != FORMAT || !json_is_array(list)) {
-        err_set(e, ERR_REFUSED, 0, "%s is no record of this version of worldkeeper-setup", m->path);
+        err_set(e, ERR_REFUSED, 0, "%s is not a record of this version of worldkeeper-setup",
+                m->path);
         return err_hint(e, "install the version that wrote it");
     }
     for (size_t i = 0; i < json_array_size(list); i++)
         if (made_kind_of(json_array_get(list, i)) == MADE_KINDS)
-            return err_set(e, ERR_REFUSED, 0, "%s names a thing of an unknown kind", m->path);
+            return err_set(e, ERR_REFUSED, 0, "%s names an object of an unknown kind", m->path);
     json_decref(m->list);
     m->list = json_incref(list);
     return 0;

@@ -33,7 +33,7 @@ static const char help[] =
     "       worldkeeper-setup --undo NAME\n"
     "\n"
     "  --yes                  take the defaults, ask nothing\n"
-    "  --dry-run              say each statement, file and command, and do nothing\n"
+    "  --dry-run              print each statement, file and command; do nothing\n"
     "  --undo NAME            remove what was made for that world, but no dumps\n"
     "  --from-cron DIR        take over from the scripts in it that cron starts\n"
     "\n"
@@ -258,10 +258,10 @@ static void show_schemas(struct setup *s)
         survey_show(&s->survey.list[i], &line);
         talk_say("  %zu. %s", i + 1, line.p);
         if (world)
-            talk_say("     kept already, as world %s\n", world);
+            talk_say("     already kept as world %s\n", world);
     }
     if (s->survey.unfit)
-        talk_say("  left out: %u with a control character in the name, which no config can hold\n",
+        talk_say("  skipped: %u with a control character in the name, which no config can hold\n",
                  s->survey.unfit);
 }
 

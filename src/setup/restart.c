@@ -155,7 +155,7 @@ int restart_ask(struct world *w, struct err *e)
         return 0;
     SCOPED(xfree) char *service = restart_service(s);
     if (!service)
-        return restart_cannot(s, "no service of systemd's on this machine is known to run it", e);
+        return restart_cannot(s, "no systemd service on this machine is known to run it", e);
     if (s->journal_declined)
         return restart_cannot(s, "the privileges that a journal needs were declined", e);
     SCOPED(xfree) char *other = restart_unkept(s, &s->survey, true);
@@ -310,7 +310,8 @@ static int restart_take_back(struct setup *s, const char *service, struct err *e
         return err_step(e, "%s", again.text);
     err_set(e, ERR_SYSTEM, 0, "the server did not start with %s, which was %s",
             first ? first->server_file : "the new options",
-            removed ? "removed again; it runs without" : "not removed; a second start succeeded");
+            removed ? "removed again; the server runs without it"
+                    : "not removed; a second start succeeded");
     return err_hint(e, "journalctl -u %s says why", service);
 }
 
@@ -328,7 +329,7 @@ int restart_server(struct setup *s, struct err *e)
             return err_set(e, ERR_REFUSED, 0, "the server was not restarted: %s %s",
                            other ? other : "its service",
                            other ? "has MEMORY tables, and no world that keeps it is up"
-                                 : "is not known any more");
+                                 : "is no longer known");
     }
     talk_say("\n== restart of the server\n");
     if (last_dumps(s, e) < 0)

@@ -181,7 +181,7 @@ int talk_secret(const char *question, const char *option, struct buf *answer, st
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     answer->secret = true;
     if (without_questions || tcgetattr(STDIN_FILENO, &before) < 0) {
-        err_set(e, ERR_USAGE, 0, "%s: secrets are asked on a terminal only", question);
+        err_set(e, ERR_USAGE, 0, "%s: secrets are read only from a terminal", question);
         return err_hint(e, "worldkeeper-setup %s", option);
     }
     struct termios quiet = before;

@@ -50,7 +50,7 @@ static int ask_name(struct world *w, struct err *e)
             return 0;
         talk_say("a name has 1 to 32 of a-z, 0-9, _ and -, and begins with a letter or digit\n");
         if (w->s->name || !talk_asks())
-            return err_set(e, ERR_USAGE, 0, "\"%s\" is no name of a world", w->name);
+            return err_set(e, ERR_USAGE, 0, "\"%s\" is not a valid world name", w->name);
     }
 }
 
