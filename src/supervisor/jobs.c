@@ -187,7 +187,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     w->status_dirty = true;
     job_words(r, words, sizeof words);
     log_line(r->action == ACTION_DUMP ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", words,
-             r->automatic ? " by itself" : "");
+             r->automatic ? " automatically" : "");
     if (jobs.replaces_world && r->automatic)
         jobs_announce(w);
     return 0;

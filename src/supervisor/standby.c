@@ -338,7 +338,7 @@ static void judge_tables(struct world *w, mono_t now)
     if (is_standby(w) && (!known || !fresh))
         return;
     if (left)
-        notify_open(w, CONDITION_LEFT, NULL, "nothing is done to them by itself",
+        notify_open(w, CONDITION_LEFT, NULL, "they are neither changed nor removed automatically",
                     "run worldkeeper --demote once more: it saves their rows, and takes them away "
                     "from the game",
                     "the tables of a world are still in schema %.200s here, and a game may write "

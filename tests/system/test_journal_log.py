@@ -219,7 +219,7 @@ def test_a_log_that_is_compressed_at_run_time(make_followed, mode):
     before = world.snapshot()
     told = crash(keeper)
     world.assert_is(before)
-    assert told["journal"]["whole"] and "cannot continue" not in keeper.log().split("begins by itself")[0], told
+    assert told["journal"]["whole"] and "cannot continue" not in keeper.log().split("begins automatically")[0], told
 
 
 # -- damaged --------------------------------------------------------------------------------
