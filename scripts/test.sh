@@ -133,7 +133,7 @@ run_lint() {
     local changed=() file
     while read -r file; do
         [ ! -e "$file" ] || changed+=("tidy/$file")
-    done < <(git log -100 --format= --name-only -- 'src/*.c' 2>/dev/null | awk '!seen[$0]++' | head -n 30)
+    done < <(git log -100 --format= --name-only -- 'src/*.c' 2>/dev/null | awk '!seen[$0]++' | head -n 12)
     [ ${#changed[@]} != 0 ] || {
         make lint ANALYZER_NODES=12000
         return

@@ -85,42 +85,44 @@ def pytest_collection_modifyitems(config, items):
 
 
 def of_the_other_kind(items):
-    """Returns the tests and cases that only the other kind of server runs. By default each case
-    runs on one kind, always the same: a quarter of the cases on MySQL, which takes nearly twice as
-    long as MariaDB and the sanitizers. Tests marked each_server run with all cases on both kinds,
-    any_server on MariaDB only. In a file marked either_server whole tests are distributed instead
-    of cases, an eighth of them to MySQL. In a file marked third_on_mysql, MariaDB runs all tests,
-    MySQL every third one. Tests that state something about the kind of server (MYSQL) run on both.
-    Of the cases of a sweep(n), only every n-th is distributed; the others run on neither kind."""
-    out, cases, tests, thinned = set(), defaultdict(list), defaultdict(list), defaultdict(list)
+    """Returns the tests and cases that only the other kind of server runs. By default each test
+    runs on both kinds, but each case of a parametrized test on one of them, always the same: a
+    quarter on MySQL, which takes nearly twice as long as MariaDB and the sanitizers. In a file
+    marked either_server MySQL runs an eighth of the tests, and in one marked third_on_mysql a
+    third; the other tests run on MariaDB only, with all their cases. Of those that MySQL runs,
+    MariaDB shares the cases, and runs the tests without cases of a third_on_mysql as well. Tests
+    marked each_server run with all cases on both kinds, any_server on MariaDB only. Tests that
+    state something about the kind of server (MYSQL) are shared by default. Of the cases of a
+    sweep(n), only every n-th is distributed; the others run on neither kind."""
+    out, tests, files = set(), defaultdict(list), defaultdict(list)
     for item in items:
-        name, file = item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
-        if item.get_closest_marker("each_server") or item.get_closest_marker("only"):
-            continue
-        if item.get_closest_marker("any_server") and MYSQL:
-            out.add(item)
-        elif hasattr(item, "callspec"):
-            cases[name].append(item)
-        elif item.get_closest_marker("any_server") or "MYSQL" in item.function.__code__.co_names:
-            continue
-        elif item.get_closest_marker("either_server"):
-            tests[file].append(item)
-        elif item.get_closest_marker("third_on_mysql"):
-            thinned[file].append(item)
-    for name, mixed in cases.items():
-        sweep = mixed[0].get_closest_marker("sweep")
-        if sweep:
-            tried = every(sweep.args[0], name, mixed)
-            out.update(set(mixed) - tried)
-            mixed = [item for item in mixed if item in tried]
-        if not mixed[0].get_closest_marker("any_server"):
-            out.update(left_to_the_other(4, name, mixed))
-    for name, mixed in tests.items():
-        out.update(left_to_the_other(8, name, mixed))
-    for name, mixed in thinned.items():
-        if MYSQL and len(mixed) > 1:
-            out.update(set(mixed) - every(3, name, mixed))
+        if not item.get_closest_marker("each_server") and not item.get_closest_marker("only"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for name, cases in tests.items():
+        if sweep := cases[0].get_closest_marker("sweep"):
+            tests[name] = sorted(every(sweep.args[0], name, cases), key=lambda item: item.nodeid)
+            out.update(set(cases) - set(tests[name]))
+        files[name.partition("::")[0], sharing(cases[0])].append(name)
+    for (file, how), names in files.items():
+        on_mysql = every({"either_server": 8, "third_on_mysql": 3}.get(how, 1), file, names)
+        for name in names:
+            cases = tests[name]
+            if how == "any_server" or name not in on_mysql:
+                out.update(cases if MYSQL else ())
+            elif hasattr(cases[0], "callspec"):
+                out.update(left_to_the_other(4, name, cases))
+            elif how == "either_server" and len(names) > 1 and not MYSQL:
+                out.update(cases)
     return out
+
+
+def sharing(item):
+    """Returns the marker by which a test's file is shared between the kinds of server, or None."""
+    if item.get_closest_marker("any_server"):
+        return "any_server"
+    if "MYSQL" in item.function.__code__.co_names:
+        return None
+    return next((name for name in ("either_server", "third_on_mysql") if item.get_closest_marker(name)), None)
 
 
 def left_to_the_other(nth, name, items):
@@ -133,9 +135,9 @@ def left_to_the_other(nth, name, items):
 
 
 def every(nth, name, items):
-    """Returns every n-th case, at least one, always the same ones."""
+    """Returns every n-th of these cases or names, at least one, always the same ones."""
     nth = min(nth, len(items))
-    mixed = sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
+    mixed = sorted(items, key=lambda item: zlib.crc32(getattr(item, "nodeid", item).encode()))
     return set(mixed[zlib.crc32(name.encode()) % nth::nth])
 
 

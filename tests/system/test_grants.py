@@ -11,7 +11,7 @@ from wk.server import MYSQL, client
 from wk.util import CANARY
 from wk.follow import LOG
 
-pytestmark = pytest.mark.each_server
+pytestmark = pytest.mark.third_on_mysql
 
 STRICT = ["--log-bin-trust-function-creators=0"]
 # What a world has, and what its config says of it.

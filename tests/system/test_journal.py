@@ -73,7 +73,7 @@ def test_kills(make_world, make_keeper, logged):
         told = keeper.wait(lambda: (lambda r: r["at"] not in (None, before) and r)(
             keeper.status().get("last_restore") or {"at": None}), "what was told")
         assert told["ok"] and told["lost_seconds"] == 0, told
-    print(writers.changes, "changes acknowledged")
+    print(f"{ROUNDS} kills, {writers.changes} changes acknowledged")
     assert writers.changes > ROUNDS
 
 

@@ -9,7 +9,7 @@ from wk.binlog import place
 from wk.follow import all_comes_back, crash, dump_and_follow, following, journal, lose_disk
 from wk.util import wait_for
 
-pytestmark = pytest.mark.each_server
+pytestmark = pytest.mark.third_on_mysql
 
 SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 FRESH = "CREATE TABLE fresh (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20)) ENGINE=MEMORY"

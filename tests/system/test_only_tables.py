@@ -178,7 +178,6 @@ EACH = [(engine, action) for action in ACTIONS
         for engine in (("MEMORY", "InnoDB") if action in ("rollup", "verify") else ("MEMORY",))]  # of the ledger
 
 
-@pytest.mark.each_server
 @pytest.mark.parametrize("hostile,action", EACH, indirect=["hostile"])
 def test_a_view_in_the_place_of_each_table(action, hostile):
     """At each of our statements, for each table that it names, on the way of each action; a run takes a share of them."""
@@ -211,7 +210,6 @@ def unguarded(sql, temporary, locked):
     return names
 
 
-@pytest.mark.each_server
 @pytest.mark.parametrize("hostile,action", EACH, indirect=["hostile"])
 def test_no_statement_is_without_it(action, hostile):
     """Whatever is sent to the server: each table of the world is named with the hint, or with the condition that has it."""

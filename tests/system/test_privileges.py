@@ -323,16 +323,15 @@ def test_a_check_changes_nothing(make_server, make_world, make_keeper):
 
 
 def blocked(keeper):
-    """A session of the game keeps the lost tables locked: does a restore find out which, see what it did where a server tells
+    """A session of the game keeps the tables locked: does a restore find out which, see what it did where a server tells
     that, and end it?"""
-    keeper.server.crash(*keeper.server.more)
     keeper.server.account("gamer", [keeper.world.schema], server_rights="")
     con = keeper.server.admin(keeper.world.schema, user="gamer", password=CANARY)
     try:
         with con.cursor() as cur:
             for statement in ("SET autocommit=0", "SELECT * FROM durable", "SELECT * FROM player"):
                 cur.execute(statement)
-        done = keeper.run("--restore")
+        done = keeper.run("--restore", "--force")
     finally:
         con.close()
     return done.rc == DONE and f"session {con.thread_id()} (gamer@" in done.err, done
@@ -360,7 +359,6 @@ def test_check_offers_what_ending_sessions_needs(listing, make_server, make_worl
         server.account(USER, [keeper.world.schema], RIGHTS, ", ".join(r for r in rights if " on " not in r) or None)
         for right, table in (r.split(" on ") for r in rights if " on " in r):
             server.sql(*(f"GRANT {right} ON {table} TO {USER}@'{host}'" for host in ("localhost", "127.0.0.1")))
-        keeper.server.crash(*server.more)
         offered = [c for c in keeper.run("--check", "--json").json["result"]["checks"]
                    if c["name"] == "blockers" and c["level"] == "note"]
         works, done = blocked(keeper)

@@ -12,7 +12,7 @@ from wk.central import Central, apply, old_sql, schema_sql, statements
 from wk.server import MYSQL
 from wk.util import CANARY
 
-pytestmark = pytest.mark.each_server
+pytestmark = pytest.mark.third_on_mysql
 
 PUBLIC = {"wk_acquire", "wk_load", "wk_save", "wk_save_many", "wk_send_open", "wk_send", "wk_release", "wk_beat", "wk_locks",
           "wk_bound", "wk_store"}

@@ -13,7 +13,7 @@ from wk.central import Central, apply, schema_sql, statements
 from wk.server import MYSQL
 from wk.util import wait_for
 
-pytestmark = pytest.mark.each_server
+pytestmark = pytest.mark.third_on_mysql
 
 
 @pytest.fixture
