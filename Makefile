@@ -397,6 +397,13 @@ MODELS ?=
 models:
 	tests/models/run.py $(MODELS)
 
+## make report      the long campaigns, in slices and in turn, and what they found: tests/REPORT.md. It takes many hours, and
+##                  can be ended and continued: REPORT="--seconds 3600 kills-mysql power" (tests/report.py --help)
+REPORT ?=
+.PHONY: report
+report: $(BIN)
+	tests/report.py $(REPORT)
+
 ## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine and on Debian 13, the core on
 ##                  sid and MariaDB 10.5, every state of the analyzer, races of threads, all of the tests of which each run
 ##                  takes a share, and half an hour of CPU time of each fuzzer

@@ -38,6 +38,7 @@ class Campaign:
     env: dict = field(default_factory=dict)
 
 
+KINDS = ("mariadb", "mariadb-11.8", "mysql")
 FAULTS = {"points": r"^all +(\d+) +\d+$", "violations": r"^all +\d+ +(\d+)$", "tests": r"(\d+) passed"}
 
 
@@ -71,7 +72,7 @@ def campaigns():
         Campaign("models", "models of the standby and the swap, every state", "make models", {"checks": r"^(\d+) passed", "states": r" (\d+) +[\d.]+ s  "},
                  ("checks", 1), once=True),
     ]
-    for kind in ("mariadb", "mariadb-11.8", "mysql"):
+    for kind in KINDS:
         out += [
             Campaign(f"kills-{kind}", f"kills of the server under acknowledged writes, {kind}", "make kills KILL_ROUNDS=50",
                      {"kills": r"^(\d+) kills", "changes": r"kills, (\d+) changes"}, ("kills", 700), env={"WK_KIND": kind}),
@@ -117,13 +118,19 @@ def machine():
     with open("/etc/os-release") as f:
         system = re.search(r'^PRETTY_NAME="(.*)"', f.read(), re.M)[1]
     return {"system": system, "processors": os.cpu_count(), "memory, GiB": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30,
-            "architecture": platform.machine(), "MariaDB": version("mariadbd", "--version"), "compiler": version("gcc", "--version"),
+            "architecture": platform.machine(), **{kind: server(kind) for kind in KINDS}, "compiler": version("gcc", "--version"),
             "libcurl": version("pkg-config", "--modversion", "libcurl"),
             "client library": version("pkg-config", "--modversion", "libmariadb")}
 
 
+def server(kind):
+    """The version of this kind of server that the tests use."""
+    return version("/usr/bin/python3", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import wk.server as s; "
+                   "print('.'.join(map(str, s.version(sys.argv[2]))))", str(TOP / "tests/system"), kind)
+
+
 class Results:
-    """{campaign: {commit: row}}, a row being its date, seconds, slices, counts and failures."""
+    """{campaign: {commit: row}}, a row being its date, machine, seconds, slices, counts and failures."""
 
     def __init__(self):
         self.file = STATE / "results.json"
@@ -132,13 +139,14 @@ class Results:
 
     def row(self, campaign, at):
         return self.all.setdefault(campaign.name, {}).setdefault(
-            at, {"date": None, "seconds": 0, "slices": 0, "counts": {}, "failures": []})
+            at, {"date": None, "machine": None, "seconds": 0, "slices": 0, "counts": {}, "failures": []})
 
     def add(self, campaign, at, seconds, counts, failure):
         row = self.row(campaign, at)
         row["date"] = time.strftime("%Y-%m-%d", time.gmtime())
         row["seconds"] = round(row["seconds"] + seconds)
         row["slices"] += 1
+        row["machine"] = machine()
         old = {} if campaign.once else row["counts"]
         row["counts"] = {name: round(old.get(name, 0) + n, 1) for name, n in counts.items()}
         row["failures"] += [failure] if failure else []
@@ -173,23 +181,29 @@ def words(counts):
 
 
 def report(results):
+    rows = [(campaign, at, row) for campaign in campaigns() for at, row in
+            sorted(results.all.get(campaign.name, {}).items(), key=lambda item: item[1]["date"] or "") if row["slices"]]
+    machines = []
+    for _, _, row in rows:
+        if row["machine"] not in machines:
+            machines.append(row["machine"])
     lines = ["# Report of the campaigns", "",
-             "Written by `make report` (`tests/report.py`); do not edit. Each row is what ran on one commit. A campaign that is not",
-             "listed has not run. Documents that state a number of a campaign link to this file.", "",
-             "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in machine().items()), "",
-             "| campaign | commit | date | time | counts | goal | result |", "|---|---|---|---|---|---|---|"]
-    for campaign in campaigns():
-        for at, row in sorted(results.all.get(campaign.name, {}).items(), key=lambda item: item[1]["date"] or ""):
-            if row["slices"]:
-                goal = f"{campaign.wanted[1]:,} {campaign.wanted[0]}" if campaign.wanted[1] > 1 else "all"
-                result = "; ".join(row["failures"]) or ("passed" if results.done(campaign, at) else "passed, not at its goal yet")
-                lines.append(f"| {campaign.name}: {campaign.title} | {at} | {row['date']} | {row['seconds'] / 60:.0f} min | "
-                             f"{words(row['counts'])} | {goal} | {result} |")
+             "`make report` (`tests/report.py`) writes this file; do not edit it. Each row is what ran on one commit. A campaign that is",
+             "not listed has not run. Documents that state a number of a campaign link to this file.", "",
+             "| campaign | commit | date | time | on | counts | goal | result |", "|---|---|---|---|---|---|---|---|"]
+    for campaign, at, row in rows:
+        goal = f"{campaign.wanted[1]:,} {campaign.wanted[0]}" if campaign.wanted[1] > 1 else "all"
+        result = "; ".join(row["failures"]) or ("passed" if results.done(campaign, at) else "passed, not at its goal yet")
+        lines.append(f"| {campaign.name}: {campaign.title} | {at} | {row['date']} | {row['seconds'] / 60:.0f} min | "
+                     f"{machines.index(row['machine']) + 1} | {words(row['counts'])} | {goal} | {result} |")
+    for n, one in enumerate(machines, 1):
+        lines += ["", f"On {n}: " + ", ".join(f"{name} {value}" for name, value in one.items()) + "."]
     lines += ["", "| campaign | command of one slice |", "|---|---|",
-              *(f"| {c.name} | `{' '.join(f'{k}={v}' for k, v in c.env.items())}{' ' if c.env else ''}{c.command}` |" for c in campaigns())]
+              *(f"| {c.name} | `{''.join(f'{k}={v} ' for k, v in c.env.items())}{c.command}` |" for c in campaigns())]
     REPORT.write_text("\n".join(lines) + "\n")
-    DATA.write_text(json.dumps({"machine": machine(), "campaigns": {n: {at: row for at, row in rows.items() if row["slices"]}
-                                                                   for n, rows in results.all.items()}}, indent=1, sort_keys=True) + "\n")
+    DATA.write_text(json.dumps({"campaigns": {name: kept for name, of in results.all.items() if
+                                              (kept := {at: row for at, row in of.items() if row["slices"]})}},
+                               indent=1, sort_keys=True) + "\n")
 
 
 def main():

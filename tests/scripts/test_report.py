@@ -1,0 +1,70 @@
+"""tests/report.py: what it counts in the output of each campaign, and what documents may quote of it."""
+import importlib.util
+import json
+import os
+import re
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+spec = importlib.util.spec_from_file_location("report", os.path.join(ROOT, "tests/report.py"))
+report = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(report)
+CAMPAIGNS = {c.name: c for c in report.campaigns()}
+# The documents that quote campaigns.
+QUOTING = ("README.md", "SECURITY.md", "src/README.md", "tests/README.md", "tests/faults/README.md")
+
+SAID = {  # as the commands print it
+    "coverage": ("src/base/a.c 10 90.0% 4 75.0%\nall                                    21345   96.1%     18222   88.9%\n",
+                 {"lines": 21345, "lines covered, percent": 96.1, "branches": 18222, "branches covered, percent": 88.9}),
+    "power": ("fault    points  violations\nall          12           1\n6 passed in 3.1s\n", {"points": 12, "violations": 1, "tests": 6}),
+    "ledger": ("seed 1\nMEMORY: 5 rows, {'runs': 2}\nMEMORY: 900 rows, 30 reads, {'runs': 40, 'rolled up': 7}\n"
+               "InnoDB: 100 rows, 3 reads, {'runs': 2, 'rolled up': 7}\n", {"rollups": 42, "rows": 1000, "reads": 33}),
+    "progress": ("round 1: 70 saves, 12 takeovers\nround 2: 80 saves, 13 takeovers\n", {"takeovers": 25, "saves": 150}),
+    "mutants": ("a 3 passed, 1 failed: noticed: x\nb 4 passed, 0 failed: NOT NOTICED: y\n", {"noticed": 1, "not noticed": 1}),
+    "fuzz": ("target        CPU min    executions  findings\nserver           30.1     1,234,567  -\nlist              2.0           10  -\n",
+             {"CPU minutes": 32.1, "executions": 1234577, "targets": 2}),
+    "soak": ("\n31 faults, 12,345 acknowledged changes, 3 audits of both worlds: 0 wrong\n", {"faults": 31, "changes": 12345}),
+    "models": ("standby      all rules        1234   0.5 s  as it should be\nstandby      x   66  12.5 s  ok\n12 passed, 0 failed\n",
+               {"checks": 12, "states": 1300}),
+    "kills-mysql": ("seed 7\n50 kills, 1234 changes acknowledged\n", {"kills": 50, "changes": 1234}),
+    "changes-mysql": ("20 losses, 19 UP, 7 under other settings, 9 with sessions that held locks; 1.2 s; tables: {}\n",
+                      {"losses": 20, "up": 19, "with other settings": 7, "with sessions that held locks": 9}),
+    "takeover-mysql": ("s3 round 1: {'kill': 1}, looked 9 times\netcd round 2: {}\n", {"rounds": 2}),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_counts(name):
+    text, expected = SAID[name]
+    assert report.counted(CAMPAIGNS[name], text) == expected
+
+
+def test_each_campaign_counts_what_its_goal_names():
+    for c in CAMPAIGNS.values():
+        assert c.wanted[0] in c.counts, c.name
+
+
+def test_the_report_is_what_its_data_say():
+    """Nobody has edited a number in it."""
+    if not os.path.exists(report.DATA):
+        pytest.fail("tests/report.json is missing: tests/report.py --write")
+    data, text = json.loads(report.DATA.read_text()), report.REPORT.read_text()
+    for name, rows in data["campaigns"].items():
+        for at, row in rows.items():
+            assert any(line.startswith(f"| {name}:") and f"| {at} |" in line and f"| {report.words(row['counts'])} |" in line
+                       for line in text.splitlines()), (name, at)
+
+
+def numbers(text):
+    return {n.replace(",", "") for n in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w.])", text)}
+
+
+@pytest.mark.parametrize("name", QUOTING)
+def test_a_document_quotes_only_numbers_of_the_report(name):
+    """In each paragraph that names REPORT.md."""
+    known = numbers(report.REPORT.read_text())
+    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+        for paragraph in f.read().split("\n\n"):
+            if "REPORT.md" in paragraph and "report.py" not in paragraph:
+                assert numbers(paragraph) <= known, (numbers(paragraph) - known, paragraph)
