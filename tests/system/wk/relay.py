@@ -160,8 +160,11 @@ class Between:
 
     def __call__(self, con):
         self.came += 1
-        with socket.create_connection(("127.0.0.1", self.port), 3) as server:
+        with socket.create_connection(("127.0.0.1", self.port), 60) as server:
             greeting = bytearray(one_packet(server))
+            if greeting[4:5] != b"\x0a":  # the server accepts nobody now
+                con.sendall(greeting)
+                return
             if not self.context:
                 greeting[greeting.index(b"\0", 5) + 15] &= ~(TLS >> 8)
             con.sendall(greeting)
