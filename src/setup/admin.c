@@ -69,8 +69,9 @@ static int judge_admin(struct setup *s, struct err *e)
         return -1;
     if (strcmp(may, "0") != 0)
         return 0;
-    err_set(e, ERR_DENIED, 0, "%s is not an administrator of this server: it cannot create "
-                              "accounts",
+    err_set(e, ERR_DENIED, 0,
+            "%s is not an administrator of this server: it cannot create "
+            "accounts",
             s->params.user);
     return err_hint(e, "name an account that can: worldkeeper-setup --admin NAME");
 }

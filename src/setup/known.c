@@ -26,10 +26,9 @@ static bool was_declined(struct world *w)
 static void say_restart(struct world *w)
 {
     SCOPED(xfree) char *service = restart_service(w->s);
-    talk_say(
-        "The journal begins with the server's next restart, after which the world is restored "
-        "automatically%s%s\n",
-        service ? ":\n  systemctl restart " : ".", service ? service : "");
+    talk_say("The journal begins with the server's next restart, after which the world is restored "
+             "automatically%s%s\n",
+             service ? ":\n  systemctl restart " : ".", service ? service : "");
 }
 
 static void say_journal(struct world *w)
@@ -44,11 +43,10 @@ static void say_journal(struct world *w)
         talk_say("  a restart, crash or kill of the server: restored automatically, with all that "
                  "was acknowledged\n");
     else
-        talk_say(
-            "  a restart, crash or kill of the server: restored automatically from the newest "
-            "dump\n"
-            "Not yet:\n  what was played after that dump: %s\n",
-            is.reason);
+        talk_say("  a restart, crash or kill of the server: restored automatically from the newest "
+                 "dump\n"
+                 "Not yet:\n  what was played after that dump: %s\n",
+                 is.reason);
     if (is.reason && w->cfg->journal != JOURNAL_OFF && restart_needed(w))
         say_restart(w);
 }

@@ -119,6 +119,8 @@ def test_a_table_that_no_dump_has_and_the_disk_is_lost(make_followed, how):
     keeper.world.mark(2)
     keeper.world.sql(*NEW[how])
     keeper.world.mark(3)
+    read_up(keeper)
+    following(keeper)  # after LIKE, and with a name in odd quotes, a dump closes the gap first
     told = all_comes_back(keeper)
     assert told["journal"]["gap"].startswith("its files end at") and "table" not in told["journal"]["gap"], told
 

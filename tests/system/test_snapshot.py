@@ -9,7 +9,7 @@ import time
 
 import pymysql
 import pytest
-from wk.crash import go_on, wait_stopped
+from wk.crash import go_on, stopped
 from wk.keeper import BINARY, DONE, FAILED, USER, built
 from wk.relay import Relay
 from wk.server import MYSQL, stock_restore
@@ -48,11 +48,16 @@ def sessions(keeper):
 
 
 def dump_stopped_at(keeper, point):
-    """Its sessions are all that the keeper has: those of the dump before have ended on the server, too, and count no more
-    for what the account may have."""
-    wait_for(lambda: not keeper.server.sessions(user=USER), "the sessions of the last dump to end")
-    dumping = keeper.popen("--dump", "--json", fault=point + "=stop")
-    return dumping, wait_stopped(keeper, point)
+    """Starts a dump and returns it with its process that has stopped at `point`. The server may count the sessions of the
+    dump before for a moment after it no longer lists them: a dump that it refuses for this reason is started again."""
+    while True:
+        wait_for(lambda: not keeper.server.sessions(user=USER), "the sessions of the last dump to end")
+        dumping = keeper.popen("--dump", "--json", fault=point + "=stop")
+        keeper.wait(lambda: stopped(keeper) or dumping.poll() is not None, f"the dump to stop at {point}")
+        if at_work := stopped(keeper):
+            return dumping, at_work
+        refused = keeper.finish(dumping)
+        assert "max_user_connections" in refused.err, refused
 
 
 class Player(Beside):
