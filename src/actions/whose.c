@@ -1,4 +1,4 @@
-/* Finds the machine that keeps the world, by the world's record in the store (standby/record.h). It
+/* Finds the machine that keeps the world, by the world's record in the store (offsite/record.h). It
  * is used for actions that no supervisor's fence covers, and for a promotion, which writes the
  * record. */
 #include "actions/whose.h"

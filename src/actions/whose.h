@@ -1,11 +1,11 @@
-/* Who owns the world by its record (standby/record.h): queried by actions, and written by a
+/* Who owns the world by its record (offsite/record.h): queried by actions, and written by a
  * promotion. */
 #ifndef WK_ACTIONS_WHOSE_H
 #define WK_ACTIONS_WHOSE_H
 
 #include "actions/context.h"
+#include "offsite/record.h"
 #include "offsite/transfer.h"
-#include "standby/record.h"
 #include "store/lives.h"
 
 struct lease_keep;

@@ -8,10 +8,12 @@
 #include "check/rules_elsewhere.h"
 #include "check/rules_ledgers.h"
 #include "check/rules_next.h"
+#include "check/rules_offsite.h"
 #include "check/rules_privileges.h"
 #include "check/rules_progress.h"
 #include "check/rules_schema.h"
 #include "check/rules_server.h"
+#include "check/rules_standby.h"
 
 /* The order matters: later parts use facts of earlier ones. The facts about tables are loaded
  * first. */

@@ -6,7 +6,7 @@
 #define WK_STANDBY_PULL_H
 
 #include "offsite/fetch.h"
-#include "standby/record.h"
+#include "offsite/record.h"
 
 #define PULL_BAD_MAX                                                                               \
     32u /* dumps that proved damaged, or are abandoned, and are not fetched by this worker */

@@ -1,4 +1,4 @@
-/* The lives of a world, as its record names them (standby/record.h): the current one, and earlier
+/* The lives of a world, as its record names them (offsite/record.h): the current one, and earlier
  * ones with the position at which the next one took over. A generation alone is not unique, because
  * two machines can restore independently; with its nonce it names a life. tests/models/README.md:
  * "record", "ancestors", rule 3.

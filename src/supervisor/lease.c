@@ -2,7 +2,7 @@
  * (base/fence.h) itself. This file decides what that means, and informs the guard. A standby has no
  * lease, and its fence is closed.
  *
- * With lease = none, the worker reads the record (standby/record.h) instead, and opens the fence
+ * With lease = none, the worker reads the record (offsite/record.h) instead, and opens the fence
  * while the record names this machine. The record is not a lock, but a machine that returns does
  * nothing before it has checked whether it was replaced. */
 #include "supervisor/lease.h"
@@ -16,8 +16,8 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
+#include "offsite/record.h"
 #include "standby/lease.h"
-#include "standby/record.h"
 #include "store/state.h"
 #include "supervisor/decisions.h"
 #include "supervisor/jobs.h"

@@ -1,4 +1,4 @@
-/* standby/record and store/lives: who owns the world according to the record, and which dumps are
+/* offsite/record and store/lives: who owns the world according to the record, and which dumps are
  * abandoned. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "standby/record.h"
+#include "offsite/record.h"
 
 #define HERE "here/0000000000000001"
 #define THERE "there/0000000000000002"

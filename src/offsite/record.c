@@ -1,6 +1,6 @@
 /* Each life has its own object, which is never overwritten: a store may answer a read with the
  * previous content, and a write that arrives late must not count. */
-#include "standby/record.h"
+#include "offsite/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>

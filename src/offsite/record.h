@@ -6,14 +6,14 @@
  * There is one object for each life, WORLD/record/NUMBER-GENERATION-NONCE.json in the [offsite]
  * store, signed if there is [dump] hmac_key_file, and never replaced. The one with the highest
  * number counts, and of one number the one with the highest generation. A machine with a lease
- * (lease.h) uses the lease's number, which no other machine gets: so the record is ordered like the
- * lease, and a late record has a lower number. With lease = none the number is one above the
- * newest, without a conditional write, and the record is read back. That is not a lock, but it
+ * (standby/lease.h) uses the lease's number, which no other machine gets: so the record is ordered
+ * like the lease, and a late record has a lower number. With lease = none the number is one above
+ * the newest, without a conditional write, and the record is read back. That is not a lock, but it
  * tells a returning machine that it was replaced.
  *
  * All functions block: for workers and actions. */
-#ifndef WK_STANDBY_RECORD_H
-#define WK_STANDBY_RECORD_H
+#ifndef WK_OFFSITE_RECORD_H
+#define WK_OFFSITE_RECORD_H
 
 #include "offsite/transfer.h"
 #include "store/lives.h"
