@@ -3,6 +3,7 @@
 ## make SAN=1       build/san/worldkeeper, with AddressSanitizer and UndefinedBehaviorSanitizer
 ## make TSAN=1      build/tsan/worldkeeper, with ThreadSanitizer
 ## make ISAL=no     without ISA-L, also where it is installed (default: with it where it is found)
+## make PARTS="ledger offsite"   build/release-without-…: only these optional parts (src/parts/parts.mk); PARTS= is the core
 ## make unit        build and run the unit tests (SAN=1: with sanitizers)
 ## make lint        include rules, clang-format, cppcheck, clang-tidy: silent or red
 ## make format      clang-format over all C files
@@ -50,6 +51,11 @@ BUILD := build/release
 MODE  := -O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
 endif
 
+# Objects do not depend on the choice of parts, so they are shared; what is linked of them has its own directory.
+include src/parts/parts.mk
+BLANK := $(subst x, ,x)
+OUT := $(BUILD)$(if $(LEFT_OUT),-without-$(subst $(BLANK),-,$(LEFT_OUT)))
+
 # The client library: mysqlclient is Oracle's or stands for MariaDB's, whichever is installed.
 MYSQL_PC ?= $(shell pkg-config --exists mysqlclient && echo mysqlclient || echo libmariadb)
 PKGS  := $(MYSQL_PC) zlib inih jansson libssl libcrypto
@@ -88,14 +94,23 @@ LIBS  := $(shell pkg-config --libs $(PKGS)) -ldl -pthread
 # The daemon has nothing of worldkeeper-setup, which starts other programs.
 SETUP_SRC := $(sort $(wildcard src/setup/*.c))
 SETUP_OBJ := $(SETUP_SRC:%.c=$(BUILD)/%.o)
-SETUP := $(BUILD)/worldkeeper-setup
-SRC  := $(filter-out $(SETUP_SRC),$(sort $(wildcard src/*.c src/*/*.c)))
+SETUP := $(OUT)/worldkeeper-setup
+SRC  := $(filter-out $(SETUP_SRC) src/parts/%,$(sort $(wildcard src/*.c src/*/*.c)))
 OBJ  := $(SRC:%.c=$(BUILD)/%.o)
-BIN  := $(BUILD)/worldkeeper
-# Unit tests bring a clock of their own and no main.
-UNIT_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/base/clock.o,$(OBJ)) $(filter-out $(BUILD)/src/setup/main.o,$(SETUP_OBJ))
+BIN  := $(OUT)/worldkeeper
+# Unit tests bring a clock of their own and no main. Sections of all parts are the core's to read, and so to test.
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
-UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
+ifneq ($(LEFT_OUT),)
+LEFT_OUT_SRC := $(foreach p,$(LEFT_OUT),$(FILES_$p))
+OBJ := $(filter-out $(LEFT_OUT_SRC:%.c=$(BUILD)/%.o),$(OBJ)) $(LEFT_OUT:%=$(OUT)/src/parts/no_%.o)
+# A test that includes a header of a part tests that part.
+UNIT_SRC := $(shell grep -LE '$(subst $(BLANK),|,$(patsubst src/%,"%,$(patsubst %.c,%.h,$(subst %.c,,$(LEFT_OUT_SRC)))))' $(UNIT_SRC))
+endif
+UNIT_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/base/clock.o,$(OBJ)) $(filter-out $(BUILD)/src/setup/main.o,$(SETUP_OBJ))
+ifneq ($(LEFT_OUT),)
+OBJ := $(filter-out $(BUILD)/src/config/parts.o,$(OBJ)) $(OUT)/src/config/parts.o
+endif
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(OUT)/unit/%)
 
 .PHONY: all help unit unit-build unit-run lint format install clean
 all: $(BIN) $(SETUP)
@@ -107,12 +122,18 @@ $(BIN): $(OBJ) $(COV_OBJ) $(SAN_OBJ)
 	$(CC) $(LDFLAGS_ALL) $(BIN_SAN) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
 
 # Of the daemon it takes what it needs.
-$(SETUP): $(SETUP_OBJ) $(COV_OBJ) $(SAN_OBJ) $(BUILD)/worldkeeper.a
+$(SETUP): $(SETUP_OBJ) $(COV_OBJ) $(SAN_OBJ) $(OUT)/worldkeeper.a
 	$(CC) $(LDFLAGS_ALL) $(BIN_SAN) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
 
 $(BUILD)/%.o: %.c Makefile $(BUILT_ANEW)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+ifneq ($(LEFT_OUT),)
+$(OUT)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(if $(filter src/config/parts.c,$<),-DWK_LEFT_OUT='$(foreach p,$(LEFT_OUT),"$p",)') -MMD -MP -c -o $@ $<
+endif
 
 # What asks whether ISA-L is there is built anew when the answer changes.
 $(BUILD)/src/base/codec_isal.o $(BUILD)/tests/unit/test_codec.o: $(BUILD)/isal.$(ISAL)
@@ -125,10 +146,10 @@ $(BUILD)/src/progress/central_sql.o: src/progress/central.sql
 $(BUILD)/src/page/assets.o: $(wildcard src/page/*.html src/page/*.js src/page/*.css src/page/*.svg src/page/*.atom)
 
 # Of the program each takes what it needs.
-$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(SAN_OBJ) $(BUILD)/unit.a
+$(OUT)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(SAN_OBJ) $(OUT)/unit.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) -lcmocka
-$(BUILD)/unit.a: $(UNIT_OBJ)
+$(OUT)/unit.a: $(UNIT_OBJ)
 	rm -f $@
 	ar rcs $@ $^
 
@@ -143,10 +164,10 @@ unit: $(UNIT_BIN)
 # Every program is run, also after one failed; any failure makes the whole red. Some at a time: each
 # says what it has to say when it is over, appended: two that write at one place lose what one said.
 unit-run:
-	@rm -f $(BUILD)/unit/said
+	@rm -f $(OUT)/unit/said
 	@printf '%s\n' $(UNIT_BIN) | xargs -P 4 -I{} sh -c \
-	  '{} >{}.out 2>&1; rc=$$?; echo "== {}"; cat {}.out; [ $$rc = 0 ]' >>$(BUILD)/unit/said; rc=$$?; \
-	  cat $(BUILD)/unit/said; exit $$rc
+	  '{} >{}.out 2>&1; rc=$$?; echo "== {}"; cat {}.out; [ $$rc = 0 ]' >>$(OUT)/unit/said; rc=$$?; \
+	  cat $(OUT)/unit/said; exit $$rc
 
 CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch] tests/bench/*.[ch] tests/tools/*.[ch] tests/fuzz/*.[ch]))
 # clang-format and clang-tidy find something else with each version: this source is held against that of Debian 12.
@@ -266,14 +287,14 @@ fuzz-campaign:
 	tests/fuzz/campaign.py --minutes $(FUZZ_MINUTES) $(FUZZ_CAMPAIGN)
 
 # Of it each target takes what it needs.
-$(BUILD)/worldkeeper.a: $(filter-out $(BUILD)/src/main.o,$(OBJ))
+$(OUT)/worldkeeper.a: $(filter-out $(BUILD)/src/main.o,$(OBJ))
 	rm -f $@
 	ar rcs $@ $^
 .PRECIOUS: $(BUILD)/tests/fuzz/%.o
-$(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_HELP) $(BUILD)/worldkeeper.a
+$(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_HELP) $(OUT)/worldkeeper.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS) $(FUZZ_LINK_$*)
-$(BUILD)/replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(FUZZ_HELP) $(BUILD)/worldkeeper.a
+$(BUILD)/replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(FUZZ_HELP) $(OUT)/worldkeeper.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) $(FUZZ_LINK_$*)
 # What is found new stays in build/fuzz/corpus. rerun-NAME builds nothing: its CPU time is that of the target.
@@ -300,6 +321,14 @@ tsan:
 .PHONY: coverage
 coverage:
 	scripts/coverage.sh $(COVERAGE)
+
+## make core        the core without its optional parts: its unit tests, then worlds that are lost and come back
+.PHONY: core core-run
+core:
+	+$(MAKE) --no-print-directory PARTS= core-run
+core-run: $(BIN) unit
+	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" /usr/bin/python3 -m pytest -q \
+	  -k "test_restore_after_a_loss or test_a_killed_server_gets_its_world_back or test_a_whole_journal_loses_nothing or test_by_hand_on_a_new_server or test_mail_reaches_every_recipient"
 
 ## make kills       kill a server KILL_ROUNDS times under writers that record what was acknowledged, and audit the world
 ## make kills-follow   the same, and its disk is lost too: how much of the newest play does that cost?
@@ -419,6 +448,8 @@ nightly:
 	scripts/servers.sh fetch mariadb-10.5
 	WK_KIND=mariadb-10.5 scripts/test.sh core
 	+$(MAKE) lint
+	+$(MAKE) core
+	+$(MAKE) PARTS="ledger offsite" unit
 	scripts/tsan.sh
 	+$(MAKE) models MODELS=--whole
 	WK_WHOLE=yes scripts/test.sh build build-san unit unit-san system system-san system-mysql unit-oracle system-oracle

@@ -26,6 +26,7 @@
 #include "cli/help.h"
 #include "cli/result_view.h"
 #include "cli/screen.h"
+#include "config/parts.h"
 #include "progress/central_sql.h"
 #include "restore/restore.h"
 #include "store/signature.h"
@@ -194,6 +195,8 @@ static int print_sql(const char *name, struct err *e)
 {
     if (strcmp(name, "progress-central") != 0)
         return err_set(e, ERR_USAGE, 0, "--sql=%.100s: there is progress-central", name);
+    if (!config_has_part("progress"))
+        return err_set(e, ERR_USAGE, 0, CONFIG_NO_PART, "progress");
     bool written = fputs(progress_central_sql, stdout) >= 0 && fflush(stdout) == 0;
     if (!written)
         return err_sys(e, errno, "cannot write to the standard output");

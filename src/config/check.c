@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "config/parts.h"
 #include "config/store_url.h"
 
 /* A slower store would count as hanging. */
@@ -207,7 +208,9 @@ static bool wrong_status(const struct checking *k)
                             values[i], files[later ? j : i]))
                 return true;
         }
-    if (all_useless(k, !c->status_dir, "status", of_page, dir, name_it) ||
+    if (check_wrong(k, c->page && !config_has_part("page"), "status", "page",
+                    "allowed: no, which is the default", CONFIG_NO_PART, "page") ||
+        all_useless(k, !c->status_dir, "status", of_page, dir, name_it) ||
         all_useless(k, !c->page, "status", of_page + 1, "page = yes",
                     "set page = yes, or remove this key"))
         return true;

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "config/check.h"
 #include "config/keys.h"
+#include "config/parts.h"
 
 #define FILE_BYTES_MAX 65536
 #define VALUE_SHOWN_MAX 80
@@ -159,6 +160,9 @@ static int check_section(struct reading *r, const char *s, size_t len)
     SCOPED(buf_free) struct buf shown = {0}, allowed = {0};
     const char *near = NULL;
     bool known = false;
+    const char *part = text_starts(name, LEDGER) ? "ledger" : name;
+    if (!config_has_part(part))
+        return config_fail(r, "[%s]: " CONFIG_NO_PART, name, part);
     if (text_starts(name, LEDGER))
         return begin_ledger(r, name + sizeof LEDGER - 1);
     if (strcmp(name, WEBHOOK) == 0 || text_starts(name, WEBHOOK "."))

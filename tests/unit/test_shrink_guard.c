@@ -57,14 +57,6 @@ static const struct {
     {"a 1000, b 10, c 10", "a 1000, b 10, c 1", 50,
      "1 rows in 'c', previously 10 (shrink_limit 50%)"},
     {"b 10, a 1000", "a 1000, b 1", 50, "1 rows in 'b', previously 10 (shrink_limit 50%)"},
-    /* players' sessions end, and their rows go; what else is lost is judged as if they had not
-     * been there */
-    {"users 100, wk_progress 1000, wk_session 90", "users 100, wk_progress 0, wk_session 0", 50,
-     ""},
-    {"users 100, wk_progress 1000", "users 49, wk_progress 0", 50,
-     "49 rows in total, previously 1100 (shrink_limit 50%)"},
-    {"users 100, items 100, wk_progress 1000", "users 100, items 1, wk_progress 0", 40,
-     "101 rows in total, previously 1200 (shrink_limit 40%)"},
     /* a table that was dropped or made is not judged; the world is */
     {"items 1000, old 100", "items 1000", 50, ""},
     {"items 1000", "items 1000, new 0", 50, ""},
