@@ -75,7 +75,7 @@ void world_event(struct world *w, const struct guard_event *ev)
                                           .error = prober_last()->error,
                                           .lost_reason = decisions.lost_reason,
                                           .hint = decisions.restore_hint,
-                                          .restored = w->last_restore,
+                                          .restored = w->last_restore.shown,
                                           .same_world = prober_same_world()});
     /* jobs.c starts the restore, as soon as no job runs. */
     bool yields = a.action == GUARD_START_RESTORE && action_is(w->job, ACTION_YIELDS);

@@ -390,11 +390,8 @@ static bool given_up(const struct world *w)
 static bool restores_tables(const struct world *w)
 {
     const struct manifest *newest = dumps_newest();
-    wall_t at;
     bool runs = w->job == ACTION_RESTORE && w->swaps && w->guard.state == GUARD_UP;
-    return runs ||
-           (js_text(w->last_restore, "only")[0] && newest &&
-            text_utc_ms_parse(js_text(w->last_restore, "at"), &at) == 0 && at.ms > newest->at.ms);
+    return runs || (w->last_restore.tables && newest && w->last_restore.at.ms > newest->at.ms);
 }
 
 /* Handles a gap. Changes before the gap can be restored from the last dump, changes after it from

@@ -551,7 +551,7 @@ void notify_guard(struct world *w, const struct words_facts *facts)
                        .doing = words.doing,
                        .todo = words.todo,
                        .urgent = bad || over,
-                       .facts = a.alert_event == EVENT_RESTORED ? w->last_restore : NULL};
+                       .facts = a.alert_event == EVENT_RESTORED ? w->last_restore.shown : NULL};
     if (a.alert == GUARD_ALERT_NEW && strcmp(words.todo, "nothing") != 0) {
         SCOPED(buf_free) struct buf todo = {0};
         hint_command(w->cfg, HINT_ROOT, words.todo, &todo);

@@ -66,8 +66,7 @@ static void seen_alive(struct world *w, const struct observation *o)
             struct state_made made = {0};
             snprintf(made.nonce, sizeof made.nonce, "%s", o->nonce);
             state_restored(s, &made);
-            json_decref(w->last_restore);
-            w->last_restore = json_loads(s->last_restore, 0, NULL);
+            last_restore_set(&w->last_restore, last_restore_load(s->last_restore));
         }
         s->next[0] = '\0';
     }

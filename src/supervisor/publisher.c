@@ -162,7 +162,7 @@ json_t *publish_status_json(struct world *w)
     for (size_t i = 0; w->parts[i]; i++)
         if (w->parts[i]->status)
             json_object_set_new(o, w->parts[i]->status, w->parts[i]->status_json(w));
-    json_object_set_new(o, "last_restore", js_or_null(w->last_restore));
+    json_object_set_new(o, "last_restore", js_or_null(w->last_restore.shown));
     drills_status(w, o);
     json_object_set_new(o, "damaged_dumps", js_or_null(disk_damaged_dumps()));
     json_object_set_new(o, "troubles", notify_conditions_json(w));

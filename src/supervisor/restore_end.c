@@ -14,8 +14,7 @@
 
 void restore_recall(struct world *w)
 {
-    const char *text = w->a->state.last_restore;
-    w->last_restore = text[0] ? json_loads(text, 0, NULL) : NULL;
+    last_restore_set(&w->last_restore, last_restore_load(w->a->state.last_restore));
 }
 
 json_t *restore_outage_json(const struct world *w)
@@ -29,14 +28,8 @@ json_t *restore_outage_json(const struct world *w)
 static void adopt_last_restore(struct world *w, const char *text)
 {
     struct state *s = &w->a->state;
-    json_t *saved = text[0] ? json_loads(text, 0, NULL) : NULL;
-    if (strcmp(js_text(saved, "at"), js_text(w->last_restore, "at")) <= 0) {
-        json_decref(saved);
-        return;
-    }
-    json_decref(w->last_restore);
-    w->last_restore = saved;
-    snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
+    if (last_restore_adopt(&w->last_restore, last_restore_load(text)))
+        snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
 }
 
 void restore_adopt_state(struct world *w, enum action job, mono_t began, const struct state *saved)
@@ -73,7 +66,7 @@ static void keep_last_restore(struct world *w)
     static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
                                         "definitions", "warning",         NULL};
     struct state *s = &w->a->state;
-    json_auto_t *o = json_copy(w->last_restore);
+    json_auto_t *o = json_copy(w->last_restore.shown);
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     for (size_t i = 0; texts[i] && text && strlen(text) >= sizeof s->last_restore; i++) {
         json_object_del(o, texts[i]);
@@ -119,8 +112,7 @@ static void record_restore(struct world *w, const json_t *result, bool ok)
         js_set_clean(o, "passed_over", skipped.p);
     if (warning[0])
         log_line(LOG_WARN_, "restored, but: %s", warning);
-    json_decref(w->last_restore);
-    w->last_restore = o;
+    last_restore_set(&w->last_restore, o);
     keep_last_restore(w);
 }
 

@@ -27,6 +27,7 @@
  *   disk_writer        all writing; packets to it
  *   history_file       history.json
  *   world              this header
+ *   last_restore       what is known of the last restore
  *   words              the texts of alerts
  *   condition_words    conditions, their names and subjects
  *   published          how long published files are valid
@@ -41,6 +42,7 @@
 #include "actions/context.h"
 #include "base/worker.h"
 #include "supervisor/condition_words.h"
+#include "supervisor/last_restore.h"
 #include "watch/condition.h"
 #include "watch/explain.h"
 #include "watch/guard.h"
@@ -74,8 +76,8 @@ struct world {
     /* For the next iteration of the loop: save the state, publish the status, poll the disk
      * writer. */
     bool state_dirty, status_dirty, poll_disk;
-    json_t *last_restore; /* as published in the status; or NULL */
-    wall_t started;       /* of this supervisor */
+    struct last_restore last_restore;
+    wall_t started; /* of this supervisor */
     /* Polled one by one, before all workers in `heard`: the loop decides what follows from their
      * packets. */
     struct worker probe_worker;      /* started and watched by prober.c */

@@ -1,0 +1,24 @@
+/* What is known of the last restore. Decisions read the struct; its JSON is only shown: in the
+ * status, in state.json for the next supervisor, and in alerts. */
+#ifndef WK_SUPERVISOR_LAST_RESTORE_H
+#define WK_SUPERVISOR_LAST_RESTORE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
+
+struct last_restore {
+    wall_t at;     /* when it ended; ms 0: no restore is known */
+    bool tables;   /* single tables were restored while the world stayed up */
+    json_t *shown; /* last_restore of the status; owned; NULL: no restore is known */
+};
+
+/* Steals the reference to `shown`. */
+void last_restore_set(struct last_restore *l, json_t *shown);
+/* Returns the text in state.json as a new reference; NULL: it is "" or no JSON. */
+json_t *last_restore_load(const char *text);
+/* Steals the reference to `saved`, or NULL. Returns true if it ended later and is now the last. */
+bool last_restore_adopt(struct last_restore *l, json_t *saved);
+
+#endif
