@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "base/text.h"
-#include "dump/job.h"
+#include "mysql/job.h"
 #include "standby/lease.h"
 #include "store/manifest.h"
 #include "store/state.h"

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "journal/delta_base.h"
 #include "journal/replay.h"
+#include "mysql/job.h"
 
 #define SPOOL_BYTES (1u << 20)
 #define BLOCK_BYTES (1u << 20)

@@ -13,7 +13,6 @@
 #ifndef WK_DUMP_FUZZY_H
 #define WK_DUMP_FUZZY_H
 
-#include "dump/job.h"
 #include "mysql/rows.h"
 #include "mysql/scan.h"
 
@@ -27,6 +26,7 @@ bool *fuzzy_copied(const struct db_tables *tables, const char *sentinel);
 /* The functions below return ERR_CHANGED if definitions changed before or during the scan, if the
  * server was restarted, or if its log does not contain all changes: another method may work. */
 struct fuzzy;
+struct job;
 /* Scans all of `tables` except those with copied[i]. Both are borrowed until fuzzy_free(), and the
  * keys must have been read; `db` has their schema as its default. *start: where the scan began.
  * *wait_ms: the longest chunk, also on failure. */

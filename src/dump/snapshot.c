@@ -10,6 +10,7 @@
 #include "dump/copies.h"
 #include "dump/format.h"
 #include "dump/fuzzy.h"
+#include "mysql/job.h"
 #include "mysql/session.h"
 #include "mysql/world_tables.h"
 #include "sql/literal.h"

@@ -20,10 +20,11 @@
 #ifndef WK_DUMP_SNAPSHOT_H
 #define WK_DUMP_SNAPSHOT_H
 
-#include "dump/job.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
 #include "store/manifest.h"
+
+struct job;
 
 struct snapshot {
     enum config_method method; /* the method used; never auto */

@@ -25,6 +25,7 @@
 #include "journal/archive.h"
 #include "journal/segment_store.h"
 #include "mysql/float_scale.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/packet_limit.h"
 #include "mysql/sentinel.h"

@@ -9,8 +9,9 @@
 #ifndef WK_DUMP_WRITER_H
 #define WK_DUMP_WRITER_H
 
-#include "dump/job.h"
 #include "store/manifest.h"
+
+struct job;
 
 struct dump_options {
     bool

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "mysql/blockers.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 #include "restore/rename.h"
 #include "restore/result.h"

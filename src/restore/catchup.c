@@ -1,5 +1,6 @@
 #include "restore/catchup.h"
 
+#include "mysql/job.h"
 #include "restore/fresh.h"
 #include "restore/restore.h"
 #include "restore/running.h"

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "mysql/job.h"
 #include "restore/catchup.h"
 #include "restore/code.h"
 #include "restore/code_make.h"

@@ -8,6 +8,7 @@
 #include "base/js.h"
 #include "binlog/statement_summary.h"
 #include "mysql/account.h"
+#include "mysql/job.h"
 #include "mysql/objects.h"
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"

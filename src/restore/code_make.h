@@ -3,9 +3,9 @@
 #ifndef WK_RESTORE_CODE_MAKE_H
 #define WK_RESTORE_CODE_MAKE_H
 
-#include "dump/job.h"
 #include "mysql/conn.h"
 
+struct job;
 struct restore;
 
 /* Decides what is done with the dump's code (r->code_case). Called before anything is loaded,

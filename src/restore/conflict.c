@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/gunzip.h"
+#include "mysql/job.h"
 #include "mysql/only_table.h"
 #include "mysql/rows.h"
 #include "sql/literal.h"

@@ -14,8 +14,10 @@
 
 #include "base/gzip.h"
 #include "dump/format.h"
-#include "dump/job.h"
 #include "mysql/schema.h"
+
+struct job;
+struct progress;
 
 #define CONFLICT_NAME_MAX 128
 

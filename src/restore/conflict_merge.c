@@ -10,6 +10,7 @@
 #include "base/js.h"
 #include "mysql/account.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/objects.h"
 #include "mysql/sentinel.h"

@@ -14,8 +14,9 @@
 
 #include <jansson.h>
 
-#include "dump/job.h"
 #include "store/state.h"
+
+struct job;
 
 struct merge_options {
     bool renumber; /* also insert rows whose key is taken, with new AUTO_INCREMENT values */

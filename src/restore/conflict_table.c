@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
+#include "mysql/job.h"
 #include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"

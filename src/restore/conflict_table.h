@@ -4,10 +4,11 @@
 
 #include <jansson.h>
 
-#include "dump/job.h"
 #include "mysql/temp_copy.h"
 #include "restore/conflict_files.h"
 #include "restore/conflict_merge.h"
+
+struct job;
 
 enum merge_deed { MERGE_COMPARE, MERGE_DRY, MERGE_APPLY };
 struct merge {

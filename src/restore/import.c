@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "mysql/job.h"
 #include "mysql/sentinel.h"
 #include "restore/code.h"
 #include "restore/import_pass.h"

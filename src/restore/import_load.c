@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "mysql/job.h"
 #include "restore/code.h"
 #include "restore/import.h"
 #include "restore/import_pass.h"

@@ -7,6 +7,7 @@
 #include "ledger/files.h"
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 #include "restore/restore.h"
 #include "restore/result.h"

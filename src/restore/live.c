@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "mysql/job.h"
 #include "mysql/scan.h"
 #include "restore/restore.h"
 #include "restore/running.h"

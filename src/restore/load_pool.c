@@ -6,6 +6,7 @@
 #include "base/thread_group.h"
 #include "bulk/bulk.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "restore/code.h"
 #include "restore/load.h"

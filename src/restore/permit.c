@@ -6,6 +6,7 @@
 
 #include "dump/writer.h"
 #include "mysql/account.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "progress/local.h"
 #include "restore/plan.h"

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "binlog/statement.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/sentinel.h"
 #include "mysql/world_tables.h"
 #include "sql/literal.h"

@@ -4,10 +4,11 @@
 #ifndef WK_RESTORE_PLAN_H
 #define WK_RESTORE_PLAN_H
 
-#include "dump/job.h"
 #include "mysql/objects.h"
 #include "mysql/schema.h"
 #include "store/manifest.h"
+
+struct job;
 
 /* Prefixes, in the world's schema, of the names of shadow tables and of replaced tables. */
 #define PLAN_SHADOW DB_OWN_PREFIX "new_"

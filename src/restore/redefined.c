@@ -9,6 +9,7 @@
 #include "base/js.h"
 #include "journal/delta.h"
 #include "journal/delta_base.h"
+#include "mysql/job.h"
 #include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/restore.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "mysql/account.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "restore/ledgers.h"

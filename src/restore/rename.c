@@ -7,6 +7,7 @@
 #include "base/thread_group.h"
 #include "mysql/blockers.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"

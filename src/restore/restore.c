@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "mysql/account.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/server.h"
 #include "restore/blocked.h"

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/arrival.h"
-#include "dump/job.h"
 #include "mysql/objects.h"
 #include "restore/mode.h"
 #include "restore/result.h"
 #include "store/state.h"
+
+struct job;
 
 /* A dump that is restored while it is being fetched into the dump directory. */
 struct restore_arriving {

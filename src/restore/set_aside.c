@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/fault.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "mysql/world_tables.h"

@@ -4,9 +4,10 @@
 #ifndef WK_RESTORE_SET_ASIDE_H
 #define WK_RESTORE_SET_ASIDE_H
 
-#include "dump/job.h"
 #include "mysql/schema.h"
 #include "restore/conflict.h"
+
+struct job;
 
 struct set_aside {
     const struct job *job;

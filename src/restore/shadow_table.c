@@ -7,6 +7,7 @@
 
 #include "dump/format.h"
 #include "mysql/float_scale.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 #include "sql/literal.h"
 

@@ -11,6 +11,7 @@
 #include "base/js.h"
 #include "binlog/statement.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"

@@ -3,9 +3,9 @@
 #ifndef WK_RESTORE_SWAP_H
 #define WK_RESTORE_SWAP_H
 
-#include "dump/job.h"
 #include "mysql/conn.h"
 
+struct job;
 struct restore;
 
 /* Saves the rows of the tables to be replaced to conflict-….sql.gz, because a server crash after

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "mysql/account.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
 #include "restore/rename.h"

@@ -3,9 +3,9 @@
 #ifndef WK_RESTORE_TRIGGERS_H
 #define WK_RESTORE_TRIGGERS_H
 
-#include "dump/job.h"
 #include "mysql/objects.h"
 
+struct job;
 struct restore;
 
 /* Lists the triggers of the tables that are replaced. */

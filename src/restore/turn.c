@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/text.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "restore/running.h"
 

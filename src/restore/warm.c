@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "mysql/galera.h"
+#include "mysql/job.h"
 #include "mysql/lease.h"
 #include "mysql/rows.h"
 #include "restore/plan.h"

@@ -16,9 +16,10 @@
 #ifndef WK_RESTORE_WARM_H
 #define WK_RESTORE_WARM_H
 
-#include "dump/job.h"
 #include "store/manifest.h"
 #include "store/state.h"
+
+struct job;
 
 #define WARM_WHY_MAX 640
 

@@ -2,6 +2,7 @@
 #include "restore/warm_apply.h"
 
 #include "journal/delta_base.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 #include "restore/warm_int.h"
 

@@ -1,6 +1,7 @@
 /* Applies the journal to the copy, and checks the copy against each newer dump. */
 #include "restore/warm_catch_up.h"
 
+#include "mysql/job.h"
 #include "restore/warm_apply.h"
 #include "restore/warm_compare.h"
 #include "restore/warm_int.h"

@@ -1,6 +1,7 @@
 /* Keeps the copy in a standby's worker. */
 #include "restore/warm_keep.h"
 
+#include "mysql/job.h"
 #include "restore/result.h"
 
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "mysql/job.h"
 #include "restore/catchup.h"
 #include "restore/code.h"
 #include "restore/code_make.h"

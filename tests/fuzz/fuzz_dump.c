@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "dump/verify.h"
 #include "mysql/conn_int.h"
+#include "mysql/job.h"
 #include "restore/code.h"
 #include "restore/import.h"
 #include "restore/import_load.h"

@@ -19,6 +19,7 @@
 #include "journal/archive.h"
 #include "journal/recovery_range.h"
 #include "journal/segment_op.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 #include "store/pending.h"
 #include "store/proof.h"

@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "dir_kit.h"
+#include "mysql/job.h"
 #include "restore/import.h"
 #include "restore/plan.h"
 

@@ -12,6 +12,7 @@
 
 #include "dump/shrink_guard.h"
 #include "dump_kit.h"
+#include "mysql/job.h"
 #include "restore/plan.h"
 
 /* So many tables, each a member of one byte. */

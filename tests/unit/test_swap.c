@@ -11,6 +11,7 @@
 
 #include "dir_kit.h"
 #include "fake_clock.h"
+#include "mysql/job.h"
 #include "restore/conflict.h"
 #include "restore/plan.h"
 #include "restore/rename.h"

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "fake_clock.h"
+#include "mysql/job.h"
 #include "restore/warm_int.h"
 #include "scripted_server.h"
 

@@ -1,6 +1,6 @@
 /* The context that the caller passes to every job (dump, restore, verify, drill). All borrowed. */
-#ifndef WK_DUMP_JOB_H
-#define WK_DUMP_JOB_H
+#ifndef WK_MYSQL_JOB_H
+#define WK_MYSQL_JOB_H
 
 #include "base/progress.h"
 #include "config/config.h"
