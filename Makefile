@@ -67,7 +67,7 @@ ifeq ($(ISAL),yes)
 HEADER_PKGS += libisal
 ISAL_DEF := -DWK_ISAL
 endif
-# Texts for people are cut where they are too long, on purpose (src/base/err.h).
+# Texts for people are cut where they are too long, on purpose (src/base/line.h).
 WARN  := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototypes \
          -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef -Wvla \
          -Wswitch-enum -Wnull-dereference -Wlogical-op -Wduplicated-cond \

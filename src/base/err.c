@@ -2,8 +2,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/line.h"
 
 /* JSON and processes use the names, the manual (EXIT STATUS) the numbers: both must stay. */
 static const struct {
@@ -30,7 +31,7 @@ int err_set(struct err *e, enum err_class cls, int num, const char *fmt, ...)
         e->hint[0] = '\0';
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(e->text, sizeof e->text, fmt, ap);
+        line_vset(e->text, sizeof e->text, fmt, ap);
         va_end(ap);
     }
     return -1;
@@ -42,10 +43,9 @@ int err_sys(struct err *e, int num, const char *fmt, ...)
         return -1;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    line_vset(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
-    size_t n = strlen(e->text);
-    snprintf(e->text + n, sizeof e->text - n, ": %s", strerror(num));
+    line_add(e->text, sizeof e->text, ": %s", strerror(num));
     /* For the admin, a full quota is a full disk. */
     e->cls = num == ENOSPC || num == EDQUOT ? ERR_NOSPACE : ERR_SYSTEM;
     e->num = num;
@@ -61,7 +61,7 @@ int err_hint(struct err *e, const char *fmt, ...)
         return -1;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->hint, sizeof e->hint, fmt, ap);
+    line_vset(e->hint, sizeof e->hint, fmt, ap);
     va_end(ap);
     return -1;
 }
@@ -69,9 +69,8 @@ int err_hint(struct err *e, const char *fmt, ...)
 /* Journals and records keep one line per failure. */
 void err_hint_in_text(struct err *e)
 {
-    size_t at = e ? strlen(e->text) : 0;
     if (e && e->hint[0])
-        snprintf(e->text + at, sizeof e->text - at, "; %s", e->hint);
+        line_add(e->text, sizeof e->text, "; %s", e->hint);
 }
 
 int err_step(struct err *e, const char *fmt, ...)
@@ -82,12 +81,10 @@ int err_step(struct err *e, const char *fmt, ...)
     memcpy(old, e->text, sizeof old);
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
+    line_vset(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
-    size_t at = n < 0 ? 0 : (size_t)n;
-    /* The outer step is kept in full; the end of the inner text is truncated if necessary. */
-    if (at < sizeof e->text - 1)
-        snprintf(e->text + at, sizeof e->text - at, ": %.*s", (int)(sizeof e->text - at), old);
+    /* The outer step is kept in full; the end of the inner text is cut if necessary. */
+    line_add(e->text, sizeof e->text, ": %s", old);
     return -1;
 }
 

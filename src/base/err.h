@@ -3,8 +3,8 @@
  * A function that can fail returns 0 or -1 and fills its caller's `struct err` where the failure
  * happened; callers add the step with err_step() and pass it up to the log, the status, an alert
  * and the exit code. Library code never logs. Passing NULL is allowed.
- * Text is truncated, never overrun; it may hold names from the server, so print it through
- * text_clean() where control characters matter. Not thread-safe: one err per caller. */
+ * Text that is too long is cut (base/line.h). It may hold names from the server, so print it
+ * through text_clean() where control characters matter. Not thread-safe: one err per caller. */
 #ifndef WK_BASE_ERR_H
 #define WK_BASE_ERR_H
 

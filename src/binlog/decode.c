@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "binlog/gtid.h"
 #include "binlog/row_image.h"
 #include "binlog/statement_scope.h"
@@ -69,10 +70,10 @@ static int decode_gap(struct decode *d, const char *fmt, ...) __attribute__((for
 
 static int decode_gap(struct decode *d, const char *fmt, ...)
 {
-    char why[640];
+    char why[LINE];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
+    line_vset(why, sizeof why, fmt, ap);
     va_end(ap);
     return decode_give(d, CHANGE_GAP, &(struct change){.why = why});
 }
@@ -323,7 +324,7 @@ static int give_statement(struct decode *d, const struct event *ev,
     char brief[120], why[200];
     bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
-    snprintf(why, sizeof why, "a statement that was not logged as row changes: %s", brief);
+    line_set(why, sizeof why, "a statement that was not logged as row changes: %s", brief);
     bool certain =
         !mark && statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
     bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;

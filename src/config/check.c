@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "config/parts.h"
 #include "config/store_url.h"
@@ -100,7 +101,7 @@ static bool check_both(const struct checking *k, const char *section, const char
     unsigned a = line_of(k, section, one), b = line_of(k, section, other);
     const char *first = a > b ? other : one, *second = a > b ? one : other;
     char hint[120];
-    snprintf(hint, sizeof hint, "%s is in line %u; remove one of the two", first, a > b ? b : a);
+    line_set(hint, sizeof hint, "%s is in line %u; remove one of the two", first, a > b ? b : a);
     return check_wrong(k, a && b, section, second, hint,
                        "not together with %s; allowed: one of the two", first);
 }

@@ -1,4 +1,5 @@
 /* The kinds of values: how each is read, what is allowed, and what was probably meant. */
+#include "base/line.h"
 #include "config/keys.h"
 
 #include <ctype.h>
@@ -21,7 +22,7 @@ static int values_refuse(struct err *bad, const char *what, const char *allowed,
     char text[sizeof bad->text / 2];
     va_list ap;
     va_start(ap, allowed);
-    vsnprintf(text, sizeof text, allowed, ap);
+    line_vset(text, sizeof text, allowed, ap);
     va_end(ap);
     return err_set(bad, ERR_CONFIG, 0, "is not %s; allowed: %s", what, text);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/line.h"
 #include "binlog/prerequisites.h"
 #include "dump/copies.h"
 #include "dump/format.h"
@@ -465,7 +466,7 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
         if (again) {
             job_note(job, "scanning the tables again: %s", e->text);
         } else {
-            snprintf(warning, sizeof warning, "using dump method copy this time: %s", e->text);
+            line_set(warning, sizeof warning, "using dump method copy this time: %s", e->text);
             job_note(job, "%s", warning);
         }
         int64_t ms = snapshot_release(s);

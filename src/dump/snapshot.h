@@ -20,6 +20,7 @@
 #ifndef WK_DUMP_SNAPSHOT_H
 #define WK_DUMP_SNAPSHOT_H
 
+#include "base/line.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
 #include "store/manifest.h"
@@ -28,7 +29,7 @@ struct job;
 
 struct snapshot {
     enum config_method method; /* the method used; never auto */
-    char warning[512];         /* why it is not the configured one; "": it is */
+    char warning[LINE];        /* why it is not the configured one; "": it is */
     struct db_tables tables;   /* as they were at the moment of the snapshot */
     char **creates;            /* [i]: CREATE TABLE of tables.list[i] at that moment */
     struct server_id server;

@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/line.h"
 #include "base/number.h"
 #include "binlog/prerequisites.h"
 #include "binlog/stream.h"
@@ -293,7 +294,7 @@ static int writer_stream(struct writing *w, mono_t began, struct err *e)
     m->end = w->snap->point;
     snprintf(m->nonce, sizeof m->nonce, "%s", w->snap->sentinel.nonce);
     snprintf(m->method, sizeof m->method, "%s", method_names[w->snap->method]);
-    snprintf(m->warning, sizeof m->warning, "%s", w->snap->warning);
+    line_set(m->warning, sizeof m->warning, "%s", w->snap->warning);
     snprintf(m->schema, sizeof m->schema, "%s", w->job->cfg->schema);
     m->all = w->job->cfg->dump_all;
     int checked = judge_log(w, e) < 0 || ledger_count_end(w->job->cfg, m, w->snap->meta, e) < 0

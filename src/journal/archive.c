@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/line.h"
 #include "binlog/gtid.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
@@ -80,11 +81,11 @@ static int archive_read_segment(int dirfd, const char *world, struct archive_seg
     if (got == 0)
         got = archive_read_through(dirfd, s, e);
     if (got < 0 && e->num != ENOENT) {
-        snprintf(s->damage, sizeof s->damage, "%s", e->text);
+        line_set(s->damage, sizeof s->damage, "%s", e->text);
         got = 0;
     }
     if (got >= 0 && s->head.number && strcmp(s->head.world, world) != 0) {
-        snprintf(s->damage, sizeof s->damage, "journal segment %s belongs to world %s", s->file,
+        line_set(s->damage, sizeof s->damage, "journal segment %s belongs to world %s", s->file,
                  s->head.world);
         s->head = (struct segment_head){0}; /* so that no search finds a position in it */
     }
@@ -136,12 +137,12 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
     int rc = remove_blank(dirfd, out, e);
     struct archive_segment *last = rc == 0 && out->count ? &out->list[out->count - 1] : NULL;
     if (last && !last->finalized && last->head.number) {
-        char damage[512];
+        char damage[LINE];
         rc = segment_recover(dirfd, last->file, damage, e);
         if (rc == 0)
             rc = archive_read_segment(dirfd, world, last, e);
         /* recovery removed the damage from the file, so keep its description */
-        snprintf(last->damage, sizeof last->damage, "%s", damage);
+        line_set(last->damage, sizeof last->damage, "%s", damage);
     }
     if (rc < 0)
         archive_free(out);
@@ -227,7 +228,7 @@ void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *
             *out = s->marks[n - 1];
             out->kind = CHANGE_GAP;
             out->place = s->to.point;
-            snprintf(out->text, sizeof out->text, "more events than were listed in %s",
+            line_set(out->text, sizeof out->text, "more events than were listed in %s",
                      a->list[i].file);
         }
     }

@@ -6,6 +6,7 @@
 #ifndef WK_JOURNAL_ARCHIVE_H
 #define WK_JOURNAL_ARCHIVE_H
 
+#include "base/line.h"
 #include "config/config.h"
 #include "journal/segment.h"
 #include "journal/segment_read.h"
@@ -17,7 +18,7 @@ struct archive_segment {
     struct segment_head head;
     struct segment_sum sum; /* up to the damage, if any */
     bool finalized;
-    char damage[512]; /* "": none known; finalized segments are not read to find it */
+    char damage[LINE]; /* "": none known; finalized segments are not read to find it */
 };
 struct archive {
     struct archive_segment *list; /* by number */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/line.h"
 #include "base/text.h"
 #include "base/worker.h"
 #include "binlog/decode.h"
@@ -161,7 +162,7 @@ static void describe_gap(const struct follower *f, const char *why, const struct
     const struct binlog_position *at = f->log ? binlog_at(f->log) : NULL;
     *out = (struct follow_gap){.pos = at ? at->pos : f->from.point.pos};
     text_clean(&clean, why, 500);
-    snprintf(out->why, sizeof out->why, "%s", clean.p);
+    line_set(out->why, sizeof out->why, "%s", clean.p);
     snprintf(out->file, sizeof out->file, "%s", at ? at->file : f->from.point.file);
     if (c)
         out->at = c->at;
@@ -384,7 +385,7 @@ static void take_mark(struct follower *f, const struct change *c)
     if (f->swap && strcmp(f->swap_nonce, c->mark->nonce) == 0)
         memcpy(f->nonce, f->swap_nonce, sizeof f->nonce); /* each restore writes its own mark */
     forget_swap(f);
-    snprintf(text, sizeof text, "%s, with the marker of a restore that did not take place", c->why);
+    line_set(text, sizeof text, "%s, with the marker of a restore that did not take place", c->why);
     f->swap = xcalloc(1, sizeof *f->swap);
     describe_gap(f, text, c, f->swap);
     memcpy(f->swap_nonce, c->mark->nonce, sizeof f->swap_nonce);
@@ -759,7 +760,7 @@ static int take_newcomers(struct follower *f, const struct change *c)
     bool all_read = !f->newcomers_by.file[0] || db_binlog_pos_compare(&here, &f->newcomers_by) >= 0;
     while (rc == 0 && all_read && f->newcomers.count) {
         snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", f->newcomers.list[0]);
-        snprintf(text, sizeof text, "table %.255s was created and is in no dump yet",
+        line_set(text, sizeof text, "table %.255s was created and is in no dump yet",
                  f->newcomers.list[0]);
         struct change gap = *c;
         gap.scope = &scope;
@@ -897,8 +898,8 @@ static int follow_able(struct follower *f, bool *yes, struct err *e)
     *yes = a.reason == NULL;
     if (a.reason) {
         struct follow_unable u = {0};
-        snprintf(u.why, sizeof u.why, "%s", a.reason);
-        snprintf(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
+        line_set(u.why, sizeof u.why, "%s", a.reason);
+        line_set(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
         send_packet(f, FOLLOW_UNABLE, &u, sizeof u);
     }
     binlog_prerequisites_free(&a);
@@ -908,7 +909,7 @@ static int follow_able(struct follower *f, bool *yes, struct err *e)
 static int open_keep(struct follower *f, struct err *e)
 {
     struct server_id server;
-    char damage[512], what[600];
+    char damage[LINE], what[LINE];
     if (f->a->cfg->journal != JOURNAL_FOLLOW)
         return 0;
     if (db_server_id(f->db, &server, e) < 0)
@@ -916,7 +917,7 @@ static int open_keep(struct follower *f, struct err *e)
     f->keep = segment_store_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
     if (!f->keep)
         return follow_filed(f, -1);
-    snprintf(what, sizeof what, "a new file: %s", damage);
+    line_set(what, sizeof what, "a new file: %s", damage);
     if (damage[0])
         say_gap(f, what, NULL);
     return 0;
@@ -937,7 +938,7 @@ static int open_log(struct follower *f, const struct segment_place *from, struct
 static void say_earlier_gap(struct follower *f, const struct segment_mark *m)
 {
     struct follow_gap gap = {.pos = m->place.pos + 1, .at = m->at, .earlier = true};
-    snprintf(gap.why, sizeof gap.why, "%s", m->text);
+    line_set(gap.why, sizeof gap.why, "%s", m->text);
     snprintf(gap.file, sizeof gap.file, "%s", m->place.file);
     if (gap.file[0])
         send_packet(f, FOLLOW_GAP, &gap, sizeof gap);

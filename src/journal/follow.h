@@ -17,6 +17,7 @@
 #define WK_JOURNAL_FOLLOW_H
 
 #include "base/board.h"
+#include "base/line.h"
 #include "binlog/statement.h"
 #include "config/config.h"
 #include "mysql/schema.h"
@@ -84,7 +85,7 @@ struct follow_statement {
 
 /* A change that rows cannot express. Only a dump taken after that position ends the gap. */
 struct follow_gap {
-    char why[640];
+    char why[LINE];
     char file[256]; /* "": the position is not known */
     uint64_t pos;
     wall_t at; /* by the server's clock; ms 0: nothing in the log caused it */
@@ -99,7 +100,7 @@ struct follow_gap {
 
 /* The server's settings or the account do not allow following. */
 struct follow_unable {
-    char why[640], hint[704];
+    char why[LINE], hint[704];
 };
 
 /* The connection was lost, or the files could not be written. */

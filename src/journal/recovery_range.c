@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/line.h"
+
 #define LIVELY_MS 10000   /* a segment that is being followed is written each second */
 #define FINALIZED_MS 2000 /* a finalized segment has a successor by then */
 #define LOST_MS 1000      /* --at includes the whole second */
@@ -39,7 +41,7 @@ static wall_t recovery_range_moment_of(const struct catalog_entry *d)
 static void recovery_range_end(struct recovery_range_span *s, wall_t at, const char *why)
 {
     s->to = at.ms > s->from.ms ? at : s->from;
-    snprintf(s->why, sizeof s->why, "%s", why);
+    line_set(s->why, sizeof s->why, "%s", why);
 }
 
 void recovery_range_free(struct recovery_range *c)
@@ -79,7 +81,7 @@ static bool ended_by(struct walk *w, const struct segment_mark *m)
         w->span = (struct recovery_range_span){.from = m->at};
         w->lost = false;
     } else if (!w->lost) {
-        snprintf(why, sizeof why, m->kind == CHANGE_SWAP ? "dump %s was restored" : "%s", m->text);
+        line_set(why, sizeof why, m->kind == CHANGE_SWAP ? "dump %s was restored" : "%s", m->text);
         close_span(w, m->at, why);
         return true;
     }

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/line.h"
 #include "binlog/decode.h"
 #include "binlog/gtid.h"
 #include "binlog/statement_scope.h"
@@ -102,7 +103,7 @@ static void set_phase(struct run *r, enum phase phase)
 /* Ends at a gap. Changes after it cannot be trusted; complete transactions before it can. */
 static void end_at_gap(struct run *r, const char *why)
 {
-    snprintf(r->out->gap, sizeof r->out->gap, "%s", why);
+    line_set(r->out->gap, sizeof r->out->gap, "%s", why);
     r->out->gap_at = r->group.at;
     r->out->gap_is_group = r->group.open;
     set_phase(r, PHASE_LOST);
@@ -115,7 +116,7 @@ static void replay_reject(struct run *r, const char *gap, const char *only)
         struct rejected *g = &r->rejected[r->rejected_count++];
         g->begins = r->group.begins;
         g->at = r->group.at;
-        snprintf(g->gap, sizeof g->gap, "%s", gap);
+        line_set(g->gap, sizeof g->gap, "%s", gap);
         snprintf(g->only, sizeof g->only, "%s", only);
     }
     r->again = true;
@@ -128,7 +129,7 @@ static void replay_gap(struct run *r, const char *fmt, ...)
     char why[sizeof r->out->gap];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
+    line_vset(why, sizeof why, fmt, ap);
     va_end(ap);
     if (partly_merged(r))
         replay_reject(r, why, "");
@@ -146,7 +147,7 @@ static void table_gap(struct run *r, const char *name, const char *fmt, ...)
     char why[sizeof r->out->gap];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
+    line_vset(why, sizeof why, fmt, ap);
     va_end(ap);
     const struct replay_table *own = replay_table(r->out, name);
     if (own && own->closed) /* for example when the transaction that closed it is read again */
@@ -664,7 +665,7 @@ static bool replay_read_segment(struct run *r, const struct archive_segment *s)
     segment_reader_close(reader);
     if (reader && got >= 0)
         return true;
-    snprintf(r->out->damage, sizeof r->out->damage, "%.500s", e.text);
+    line_set(r->out->damage, sizeof r->out->damage, "%s", e.text);
     return false;
 }
 
@@ -688,7 +689,7 @@ static void read_segments(struct run *r)
     if (r->s->archive_fd < 0 || !r->s->m)
         return;
     if (archive_load(r->s->archive_fd, r->s->m->world, &a, &e) < 0) {
-        snprintf(r->out->damage, sizeof r->out->damage, "%.500s", e.text);
+        line_set(r->out->damage, sizeof r->out->damage, "%s", e.text);
         return;
     }
     struct archive fit = a;

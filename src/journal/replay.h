@@ -15,6 +15,7 @@
 #ifndef WK_JOURNAL_REPLAY_H
 #define WK_JOURNAL_REPLAY_H
 
+#include "base/line.h"
 #include "base/progress.h"
 #include "journal/delta.h"
 #include "mysql/schema.h"
@@ -97,16 +98,16 @@ struct replay {
     wall_t latest;             /* latest time of any transaction that counts */
     wall_t last; /* time of the last transaction that counts, to the second; ms 0: none */
     uint64_t changes;
-    uint64_t filed;   /* number of these from segments */
-    wall_t files_end; /* end of the segments; ms 0: there were none */
-    uint64_t bytes;   /* read */
-    char nonce[33];   /* nonce of the world after the changes */
-    bool known_met;   /* that world, or one that it was restored from, was the known one */
-    bool at_end;      /* the log was read to its end */
-    bool to_loss;     /* a restart of the server ended it */
-    wall_t lost_at;   /* time of that restart, to the second; there may have been later ones */
-    char damage[512]; /* damage of a segment; "": none found */
-    char gap[640];    /* why all of it, or a table, ends earlier than it should; "": it does not */
+    uint64_t filed;    /* number of these from segments */
+    wall_t files_end;  /* end of the segments; ms 0: there were none */
+    uint64_t bytes;    /* read */
+    char nonce[33];    /* nonce of the world after the changes */
+    bool known_met;    /* that world, or one that it was restored from, was the known one */
+    bool at_end;       /* the log was read to its end */
+    bool to_loss;      /* a restart of the server ended it */
+    wall_t lost_at;    /* time of that restart, to the second; there may have been later ones */
+    char damage[LINE]; /* damage of a segment; "": none found */
+    char gap[LINE];    /* why all of it, or a table, ends earlier than it should; "": it does not */
     wall_t gap_at; /* time of the first transaction that could not be followed; ms 0: before any */
     bool part;     /* the gap concerns only the tables named in it; all others are complete */
     /* that transaction could not be followed: everything before it is included */

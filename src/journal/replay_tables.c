@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "binlog/statement_scope.h"
 
 #define NAMED 3u /* number of tables named in the gap */
@@ -56,7 +57,7 @@ void replay_table_close(struct replay *r, const struct manifest *m, const char *
     replay_tables_clear(t);
     t->closed = true;
     t->at = t->at.ms ? t->at : at;
-    snprintf(t->why, sizeof t->why, "%s", why);
+    line_set(t->why, sizeof t->why, "%s", why);
 }
 
 void replay_give_up(struct replay *r, struct replay_table *t, const char *why)
@@ -186,9 +187,9 @@ void replay_finish(struct replay *r, const struct manifest *m, const struct db_t
     char before[sizeof r->gap];
     memcpy(before, r->gap, sizeof before);
     if (before[0])
-        snprintf(r->gap, sizeof r->gap, "%.300s; %s", before, b.p);
+        line_set(r->gap, sizeof r->gap, "%.300s; %s", before, b.p);
     else
-        snprintf(r->gap, sizeof r->gap, "%s", b.p);
+        line_set(r->gap, sizeof r->gap, "%s", b.p);
     r->part = !before[0];
     r->gap_is_group |= r->part;
 }

@@ -19,6 +19,7 @@
 #ifndef WK_JOURNAL_SEGMENT_H
 #define WK_JOURNAL_SEGMENT_H
 
+#include "base/line.h"
 #include "base/text.h"
 #include "binlog/change.h"
 
@@ -41,11 +42,11 @@ struct segment_head {
     uint64_t number;
     char server[64], hostname[256]; /* the server that wrote the log: struct server_id */
     struct segment_place from;
-    wall_t made;   /* by our clock */
-    int64_t newer; /* a format newer than the known ones, of which nothing else is read; else 0 */
-    bool follows;  /* begins where the previous segment ends */
-    char why[512]; /* the reason if it does not */
-    bool mac;      /* format 2; for a new segment the writer decides */
+    wall_t made;    /* by our clock */
+    int64_t newer;  /* a format newer than the known ones, of which nothing else is read; else 0 */
+    bool follows;   /* begins where the previous segment ends */
+    char why[LINE]; /* the reason if it does not */
+    bool mac;       /* format 2; for a new segment the writer decides */
 };
 
 /* An event in a segment that matters for finding a point in time. */

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/line.h"
 #include "binlog/statement_scope.h"
 #include "journal/segment.h"
 #include "journal/segment_read.h"
@@ -43,7 +44,7 @@ struct segment_parser {
     struct segment_head head;
     bool have_head, finalized;
     struct statement_mark mark;
-    char text[640];
+    char text[LINE];
     struct statement_scope scope;
     json_t *scope_texts; /* texts of the last SEGMENT_GAP or _TABLES */
 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/line.h"
 #include "base/number.h"
 #include "journal/segment_frame.h"
 #include "journal/segment_int.h"
@@ -314,7 +315,7 @@ int segment_blank(int dirfd, const char *file, struct err *e)
     return got < 0 ? -1 : !got;
 }
 
-int segment_recover(int dirfd, const char *file, char damage[512], struct err *e)
+int segment_recover(int dirfd, const char *file, char damage[LINE], struct err *e)
 {
     struct change c;
     struct err why;
@@ -329,7 +330,7 @@ int segment_recover(int dirfd, const char *file, char damage[512], struct err *e
         *e = why;
     } else {
         if (got < 0)
-            snprintf(damage, 512, "%s", why.text);
+            line_set(damage, LINE, "%s", why.text);
         got = segment_finalized(r) ? 0 : segment_append_summary(&r->f, r->cut, &r->cut_sum, e);
     }
     segment_reader_close(r);

@@ -2,6 +2,7 @@
 #ifndef WK_JOURNAL_SEGMENT_READ_H
 #define WK_JOURNAL_SEGMENT_READ_H
 
+#include "base/line.h"
 #include "journal/segment.h"
 
 struct segment_reader *segment_open(int dirfd, const char *file, struct err *e);
@@ -31,6 +32,6 @@ int segment_blank(int dirfd, const char *file, struct err *e);
 /* Finalizes a segment that its writer left: everything after its last complete transaction is
  * truncated. Damage before that is described in `damage` ("" for none), and everything after the
  * damage is truncated too. */
-int segment_recover(int dirfd, const char *file, char damage[512], struct err *e);
+int segment_recover(int dirfd, const char *file, char damage[LINE], struct err *e);
 
 #endif

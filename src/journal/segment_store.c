@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/line.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
 #include "journal/segment_write.h"
@@ -63,7 +64,7 @@ int segment_store_trim(const struct config *cfg, int dirfd, int dump_dirfd, stru
 
 struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
                                          const struct server_id *server, const char *schema,
-                                         char damage[512], struct err *e)
+                                         char damage[LINE], struct err *e)
 {
     struct segment_store *k = xcalloc(1, sizeof *k);
     struct archive a = {0};
@@ -79,7 +80,7 @@ struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
         const struct archive_segment *last = a.count ? &a.list[a.count - 1] : NULL;
         k->number = a.number;
         if (last)
-            snprintf(damage, 512, "%s", last->damage);
+            line_set(damage, LINE, "%s", last->damage);
         if (last && strcmp(last->head.server, k->head.server) == 0 &&
             strcmp(last->head.schema, k->head.schema) == 0)
             k->end = last->sum.to;
@@ -123,7 +124,7 @@ void segment_store_begin(struct segment_store *k, const struct segment_place *fr
 {
     k->end = *from;
     k->head.follows = why == NULL;
-    snprintf(k->head.why, sizeof k->head.why, "%s", why ? why : "");
+    line_set(k->head.why, sizeof k->head.why, "%s", why ? why : "");
 }
 
 /* ---- one segment ---- */

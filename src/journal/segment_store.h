@@ -3,6 +3,7 @@
 #ifndef WK_JOURNAL_SEGMENT_STORE_H
 #define WK_JOURNAL_SEGMENT_STORE_H
 
+#include "base/line.h"
 #include "journal/archive.h"
 
 struct segment_store;
@@ -11,7 +12,7 @@ struct segment_store;
  * Damage found is described in `damage` ("" for none): the contents of the segments end there. */
 struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
                                          const struct server_id *server, const char *schema,
-                                         char damage[512], struct err *e);
+                                         char damage[LINE], struct err *e);
 /* Returns where the segments end, in the log of this server; NULL: there is no such position. */
 const struct segment_place *segment_store_end(const struct segment_store *k);
 /* Returns true if they contain everything from this position to their end; also for a position

@@ -1,3 +1,4 @@
+#include "base/line.h"
 #include "mysql/conn_int.h"
 
 #include <assert.h>
@@ -213,7 +214,7 @@ int db_invalid(struct db *db, struct err *e, const char *what, ...)
     char text[256];
     va_list ap;
     va_start(ap, what);
-    vsnprintf(text, sizeof text, what, ap);
+    line_vset(text, sizeof text, what, ap);
     va_end(ap);
     hang_up(db);
     err_set(e, ERR_UNREACHABLE, 0, INVALID "%s", text);

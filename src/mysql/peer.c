@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/line.h"
 #include "base/text.h"
 
 static _Thread_local struct peer *current;
@@ -75,7 +76,7 @@ static int peer_judge(X509_STORE_CTX *theirs, void *arg)
     p->asked = true;
     p->accepted = code == X509_V_OK;
     if (!p->accepted)
-        snprintf(p->why, sizeof p->why, "%s", X509_verify_cert_error_string(code));
+        line_set(p->why, sizeof p->why, "%s", X509_verify_cert_error_string(code));
     else if (p->proven)
         p->proven(p->of);
     return p->accepted;

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/number.h"
 #include "store/kept.h"
 #include "store/signature.h"
@@ -386,7 +387,7 @@ static json_t *queue_load_one(const struct config *c, int dirfd, uint64_t v, str
     if (rc == 0 || why.num == EMFILE || why.num == ENFILE)
         return NULL;
     if (why.cls == ERR_REFUSED && out->refused++ == 0)
-        snprintf(out->why, sizeof out->why, "%s", why.text);
+        line_set(out->why, sizeof out->why, "%s", why.text);
     queue_file_name(bad, v, ".json.bad");
     file_rename(dirfd, name, dirfd, bad, NULL);
     return NULL;

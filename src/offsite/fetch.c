@@ -21,6 +21,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/line.h"
 #include "base/number.h"
 #include "journal/archive.h"
 #include "journal/segment_op.h"
@@ -101,7 +102,7 @@ int fetch_manifest(struct fetch *f, const struct copy_dump *d, struct catalog_en
     snprintf(out->m.name, sizeof out->m.name, "%s", d->name);
     out->m.generation = d->generation;
     out->m.sequence = d->sequence;
-    snprintf(out->reason, sizeof out->reason, "%.500s", why.text);
+    line_set(out->reason, sizeof out->reason, "%s", why.text);
     return is.manifest ? 0 : 1;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/line.h"
 #include "offsite/remote_curl.h"
 #include "offsite/xml.h"
 
@@ -145,9 +146,9 @@ static void explain_region(struct remote_request *t, const struct said *s, struc
         strspn(is, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") ==
             strlen(is)) {
         buf_printf(text, "; the bucket is in region %s, [offsite] region is %s", is, ours);
-        snprintf(t->hint, sizeof t->hint, "set region = %s in [offsite]", is);
+        line_set(t->hint, sizeof t->hint, "set region = %s in [offsite]", is);
     } else if (strcmp(s->code, "AuthorizationHeaderMalformed") == 0) {
-        snprintf(t->hint, sizeof t->hint, "is %.60s the region of this store? ([offsite] region)",
+        line_set(t->hint, sizeof t->hint, "is %.60s the region of this store? ([offsite] region)",
                  ours);
     }
 }
@@ -186,7 +187,7 @@ static enum remote_result remote_s3_detail(struct remote_request *t, enum remote
         buf_printf(text, ", %s%s%s", s.code, s.message[0] ? ": " : "", s.message);
     is = judge_code(t, s.code, is);
     if (is == REMOTE_DENIED)
-        snprintf(t->hint, sizeof t->hint,
+        line_set(t->hint, sizeof t->hint,
                  "check access_key_file, and the permissions of this key for the bucket");
     explain_region(t, &s, text);
     if (strcmp(s.code, "RequestTimeTooSkewed") != 0)
@@ -194,7 +195,7 @@ static enum remote_result remote_s3_detail(struct remote_request *t, enum remote
     if (t->date.ms)
         buf_printf(text, "; its clock is %+" PRId64 " s from ours",
                    (t->date.ms - clock_wall().ms) / 1000);
-    snprintf(t->hint, sizeof t->hint,
+    line_set(t->hint, sizeof t->hint,
              "set the clock that is wrong: this machine's, or the store's");
     return is;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/line.h"
 #include "mysql/blockers.h"
 #include "mysql/job.h"
 #include "restore/plan.h"
@@ -64,7 +65,7 @@ static void add_session(struct buf *b, const struct blocker *s)
 }
 
 /* Writes what is known of the blocking sessions, and a hint with commands that end them. */
-static void blocked_compose(const struct blocked *b, const struct blockers *found, char text[512],
+static void blocked_compose(const struct blocked *b, const struct blockers *found, char text[LINE],
                             char hint[400])
 {
     SCOPED(buf_free) struct buf list = {0}, kill = {0}, clean = {0};
@@ -83,25 +84,25 @@ static void blocked_compose(const struct blocked *b, const struct blockers *foun
     text_clean(&clean, list.len ? list.p : "", 440);
     /* The list that is used otherwise says nothing about a backup. */
     if (!found->told && backup)
-        snprintf(text, 512,
+        line_set(text, LINE,
                  "a backup or FLUSH TABLES WITH READ LOCK blocks changes of tables; this account "
                  "cannot see which session holds it");
     else if (found->told || !list.len)
-        snprintf(text, 512, "%s",
+        line_set(text, LINE, "%s",
                  list.len      ? clean.p
                  : found->told ? "the server shows no session that holds a lock (a prepared "
                                  "transaction may hold one: XA RECOVER lists these)"
                                : "this account cannot see which session holds the lock");
     else
-        snprintf(text, 512, "the server does not show which session holds the lock; it may be %s",
+        line_set(text, LINE, "the server does not show which session holds the lock; it may be %s",
                  clean.p);
     if (backup)
-        snprintf(hint, 400, "wait until it ends; %s%s",
+        line_set(hint, 400, "wait until it ends; %s%s",
                  found->told && kill.len ? kill.p
                                          : "SHOW FULL PROCESSLIST shows it to an administrator",
                  found->told && kill.len ? " ends it if it was forgotten" : "");
     else
-        snprintf(hint, 400, "%s%s" HINT_GRANT, kill.len ? kill.p : "",
+        line_set(hint, 400, "%s%s" HINT_GRANT, kill.len ? kill.p : "",
                  kill.len ? " in the server ends them; " : "");
 }
 
@@ -148,7 +149,7 @@ bool blocked_again(struct blocked *b, struct err *e)
 {
     SCOPED(blockers_free) struct blockers found = {0};
     struct err why = {0};
-    char text[512], hint[400];
+    char text[LINE], hint[400];
     bool passing = restore_is(b->r)->passing, may = !passing && !b->r->job->cfg->restore_ends_none,
          backup = b->wait == LOCK_WAIT_BACKUP;
     int64_t waited = mono_since(clock_mono(), b->since) / 1000;

@@ -1,5 +1,6 @@
 #include "restore/catchup.h"
 
+#include "base/line.h"
 #include "mysql/job.h"
 #include "restore/fresh.h"
 #include "restore/restore.h"
@@ -101,7 +102,7 @@ static void forget_journal(struct restore *r)
 
 static void leave_journal_out(struct restore *r, const char *why)
 {
-    snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%s", why);
+    line_set(r->out->journal.gap, sizeof r->out->journal.gap, "%s", why);
     forget_journal(r);
 }
 
@@ -357,10 +358,10 @@ static void catchup_doubt(struct restore *r, wall_t at, const char *fmt, ...)
     char text[sizeof j->gap];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    line_vset(text, sizeof text, fmt, ap);
     va_end(ap);
     SCOPED(xfree) char *both = xasprintf("%s%s%s", text, j->part ? "; " : "", j->gap);
-    snprintf(j->gap, sizeof j->gap, "%s", both);
+    line_set(j->gap, sizeof j->gap, "%s", both);
     if (!j->part || at.ms < j->gap_at.ms)
         j->gap_at = at;
     j->part = false;

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "mysql/job.h"
 #include "restore/catchup.h"
 #include "restore/code.h"
@@ -260,7 +261,7 @@ static int load_with_changes(struct restore *r, struct err *e)
     job_note(r->job, "%s", why.text);
     plan_drop(&r->plan, r->db);
     r->dump_alone = true;
-    snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%.600s", why.text);
+    line_set(r->out->journal.gap, sizeof r->out->journal.gap, "%s", why.text);
     return choice_load_own(r, e);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/line.h"
 #include "binlog/statement_summary.h"
 #include "mysql/account.h"
 #include "mysql/job.h"
@@ -180,7 +181,7 @@ static int set_session(const struct making *m, const struct code_item *it, struc
     int rc = db_exec(db, "SET NAMES utf8mb4", e);
     rc = rc < 0 ? -1 : db_exec_len(db, b.p, b.len, e);
     if (rc < 0 && e->num == UNKNOWN_COLLATION) {
-        snprintf(m->out->note, sizeof m->out->note,
+        line_set(m->out->note, sizeof m->out->note,
                  "definitions compare their own texts by this server's default: %.200s", e->text);
         rc = db_exec_len(db, b.p, front, e);
     }
@@ -236,7 +237,7 @@ static int make_one(struct making *m, const struct code_item *it, struct err *e)
     m->out->made++;
     code_make_name_of(it, name, sizeof name);
     if (other && !keep) {
-        snprintf(text, sizeof text, "%s (%s@%s)", name, d->user.p, d->host.p);
+        line_set(text, sizeof text, "%s (%s@%s)", name, d->user.p, d->host.p);
         code_make_add_text(m->out, "own_definer", text);
     }
     if (d->kind == DEFINITION_EVENT && d->enabled)
@@ -279,7 +280,7 @@ static void code_make_give_back(struct making *m)
         if (!may || strcmp(row->schema, m->r->schema) != 0 ||
             !text_starts(row->routine, "FUNCTION"))
             continue;
-        snprintf(text, sizeof text, "function %.200s", row->object);
+        line_set(text, sizeof text, "function %.200s", row->object);
         if (!gave_back(m, row->object))
             code_make_add_text(m->out, "may_execute", text);
     }
@@ -290,7 +291,7 @@ static void code_make_failed(struct making *m, const struct code_item *it, const
 {
     char name[300], text[600];
     code_make_name_of(it, name, sizeof name);
-    snprintf(text, sizeof text, "%s: %.250s", name, why);
+    line_set(text, sizeof text, "%s: %.250s", name, why);
     code_make_add_text(m->out, "failed", text);
 }
 
@@ -330,7 +331,7 @@ static void make_all(struct making *m)
     SCOPED(xfree) char *self = db_one(m->r->db, "SELECT CURRENT_USER()", &e);
     m->self = self;
     if (!self) {
-        snprintf(m->out->note, sizeof m->out->note, "no definition was restored: %.200s", e.text);
+        line_set(m->out->note, sizeof m->out->note, "no definition was restored: %.200s", e.text);
         return;
     }
     SCOPED(xfree) bool *done = xcalloc(c->count + 1, sizeof *done);
@@ -351,7 +352,7 @@ static void make_all(struct making *m)
         last = left == before || ++round == ROUNDS_MAX;
     }
     if (c->count && db_reset_session(m->r->db, &e) < 0)
-        snprintf(m->out->note, sizeof m->out->note, "%.250s", e.text);
+        line_set(m->out->note, sizeof m->out->note, "%s", e.text);
     if (m->out->made)
         code_make_give_back(m);
 }
@@ -367,7 +368,7 @@ static void leave_all(struct making *m)
         code_make_add_text(m->out, "left_out", name);
     }
     if (json_object_get(m->out->lists, "left_out"))
-        snprintf(m->out->why, sizeof m->out->why, "%s", code_why(&m->r->code_case));
+        line_set(m->out->why, sizeof m->out->why, "%s", code_why(&m->r->code_case));
 }
 
 /* Lists what would be created, as far as that shows without trying it. Packages and their bodies

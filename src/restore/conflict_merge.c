@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/gunzip.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "mysql/account.h"
 #include "mysql/galera.h"
 #include "mysql/job.h"
@@ -111,7 +112,7 @@ static int end_table(struct merge *m, struct merge_table *t, json_t *tables, str
 {
     int rc = merge_table_end(m, t, e);
     if (rc < 0)
-        snprintf(t->why, sizeof t->why, "%.500s", e->text);
+        line_set(t->why, sizeof t->why, "%s", e->text);
     if (rc == 0 || m->deed == MERGE_APPLY) /* rows may be inserted although it failed */
         json_array_append_new(tables, table_json(m, t, t->rows));
     merge_table_free(m, t);

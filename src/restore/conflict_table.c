@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/fault.h"
+#include "base/line.h"
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
 #include "mysql/job.h"
@@ -50,7 +51,7 @@ int merge_begin(struct merge *m, struct err *e)
 
 static bool conflict_table_leave_out(struct merge_table *t, const char *why)
 {
-    snprintf(t->why, sizeof t->why, "%s", why);
+    line_set(t->why, sizeof t->why, "%s", why);
     t->refused = true;
     return true;
 }
@@ -88,7 +89,7 @@ static bool conflict_table_unfit(struct merge_table *t)
     t->picked.column_count = t->column_count;
     for (size_t i = 0; i < t->column_count; i++) {
         const struct db_column *c = db_column_find(t->live, t->columns[i]);
-        snprintf(text, sizeof text, "it no longer has column %.200s", t->columns[i]);
+        line_set(text, sizeof text, "it no longer has column %.200s", t->columns[i]);
         if (!c || c->generated)
             return conflict_table_leave_out(t, text);
         t->picked.columns[i] = *c;
@@ -97,7 +98,7 @@ static bool conflict_table_unfit(struct merge_table *t)
     }
     if (!(fresh = column_map_lacks(t->live, t->columns, t->column_count)))
         return false;
-    snprintf(text, sizeof text, "its new column %.200s has no default", fresh->name);
+    line_set(text, sizeof text, "its new column %.200s has no default", fresh->name);
     return conflict_table_leave_out(t, text);
 }
 
@@ -407,7 +408,7 @@ static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
         return -1;
     t->repeated = db_affected(m->db);
     if (t->repeated)
-        snprintf(t->why, sizeof t->why,
+        line_set(t->why, sizeof t->why,
                  "%" PRIu64 " of its rows have a request id that ledger %.100s has already counted",
                  t->repeated, t->ledger->name);
     return 0;
@@ -501,12 +502,11 @@ static int find_numbering(struct merge *m, const struct merge_table *t, struct n
 /* Records why some rows get no new number, although --renumber was given. */
 static void say_stuck(struct merge_table *t)
 {
-    size_t at = strlen(t->why);
     if (t->stuck > t->repeated)
-        snprintf(t->why + at, sizeof t->why - at,
+        line_add(t->why, sizeof t->why,
                  "%s%" PRIu64 " of its rows collide with other rows in a unique key other than the "
                  "AUTO_INCREMENT key",
-                 at ? "; " : "", t->stuck - t->repeated);
+                 t->why[0] ? "; " : "", t->stuck - t->repeated);
 }
 
 /* Gives new numbers only to rows whose AUTO_INCREMENT key is taken and whose other keys are
@@ -521,7 +521,7 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
     if (!m->renumber || t->taken == 0)
         return 0;
     if (t->counter == t->column_count) {
-        snprintf(t->why, sizeof t->why,
+        line_set(t->why, sizeof t->why,
                  "it has no AUTO_INCREMENT key, so rows whose key is taken cannot get a new one");
         return 0;
     }
@@ -533,7 +533,7 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
     const struct db_column *c = &t->picked.columns[t->counter];
     if (by.first > conflict_table_highest(c) ||
         want - 1 > (conflict_table_highest(c) - by.first) / by.step) {
-        snprintf(t->why, sizeof t->why, "its column %.100s has no numbers left", c->name);
+        line_set(t->why, sizeof t->why, "its column %.100s has no numbers left", c->name);
         return 0;
     }
     t->renumbered = want;
@@ -603,7 +603,7 @@ static int conflict_table_insert_rows(struct merge *m, struct merge_table *t, st
     }
     uint64_t wanted = t->stage_rows - t->taken + t->renumbered;
     if (rc == 0 && t->inserted < wanted)
-        snprintf(t->why, sizeof t->why,
+        line_set(t->why, sizeof t->why,
                  "the server rejected %" PRIu64
                  " of its rows, for example because of a CHECK constraint",
                  wanted - t->inserted);
@@ -706,7 +706,7 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
     for (size_t i = 0; i < keys.count && rc == 0 && !t->refused; i++) {
         char text[400];
-        snprintf(text, sizeof text, "its unique key %.200s has columns that are not in the file",
+        line_set(text, sizeof text, "its unique key %.200s has columns that are not in the file",
                  keys.list[i].index);
         if (picked_index(t, keys.list[i].column) == t->column_count)
             conflict_table_leave_out(t, text);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/line.h"
 #include "mysql/temp_copy.h"
 #include "restore/conflict_files.h"
 #include "restore/conflict_merge.h"
@@ -42,10 +43,10 @@ struct merge_table {
      * change; among these, rows whose request is in a total. */
     uint64_t taken, stuck, repeated;
     uint64_t inserted, renumbered;
-    bool unsure;   /* `inserted` is not known, because the connection broke */
-    json_t *pairs; /* the first [old, new] */
-    char why[512]; /* why it is skipped or not renumbered */
-    bool refused;  /* none of its rows can be inserted */
+    bool unsure;    /* `inserted` is not known, because the connection broke */
+    json_t *pairs;  /* the first [old, new] */
+    char why[LINE]; /* why it is skipped or not renumbered */
+    bool refused;   /* none of its rows can be inserted */
 };
 
 /* Prepares the session for all tables. */

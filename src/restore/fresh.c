@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "journal/delta_base.h"
 #include "journal/replay_tables.h"
 #include "restore/load.h"
@@ -29,7 +30,7 @@ static void not_loaded(struct restore *r, struct target *t, const struct err *wh
         out->journal.gap_at = made->at;
     out->journal.part |= !out->journal.gap[0];
     if (!out->journal.gap[0])
-        snprintf(out->journal.gap, sizeof out->journal.gap,
+        line_set(out->journal.gap, sizeof out->journal.gap,
                  "table %.64s, which is in no dump yet, is restored without its rows: %.400s",
                  t->name, why->text);
     result_warn(r->out,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/line.h"
 #include "restore/plan.h"
 
 static void code_report_free(struct code_report *r)
@@ -117,14 +118,13 @@ json_t *restore_json(const struct restore_result *r)
 
 void result_warn(struct restore_result *r, const char *fmt, ...)
 {
-    char *all = r->warning, text[512];
-    size_t at = strlen(all);
+    char *all = r->warning, text[LINE];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    line_vset(text, sizeof text, fmt, ap);
     va_end(ap);
     if (!strstr(all, text)) /* a dump that was tried before may have reported it */
-        snprintf(all + at, sizeof r->warning - at, "%s%s", at ? "; " : "", text);
+        line_add(all, sizeof r->warning, "%s%s", all[0] ? "; " : "", text);
 }
 
 /* Lists what happened, or would happen, to each table of the dump, and which other tables stay. */

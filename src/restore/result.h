@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "mysql/server.h"
 #include "progress/renew.h"
@@ -40,7 +41,7 @@ struct restore_result {
     int64_t took_ms;
     unsigned connections; /* connections used for loading; 0: nothing was loaded */
     bool warm;            /* a promotion moved the already loaded copy */
-    char cold[640];       /* why it did not, although there should be a copy */
+    char cold[LINE];      /* why it did not, although there should be a copy */
     const char *way;      /* how rows were inserted: array, local, insert (static text) */
     bool over_living;     /* --force: nothing was lost, a living world was replaced */
     wall_t dump_at;       /* ms 0: unknown (a foreign file) */
@@ -55,7 +56,7 @@ struct restore_result {
         wall_t gap_at;    /* changes are missing from here on; ms 0: from the dump on */
         bool unsynced;    /* a crash of the server's machine may lose the end of its log */
         struct db_binlog_pos upto;
-        char gap[640]; /* why the changes are not complete */
+        char gap[LINE]; /* why the changes are not complete */
         /* the gap concerns only the tables it names; all others are restored up to the loss */
         bool part;
     } journal;

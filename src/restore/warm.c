@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/fault.h"
+#include "base/line.h"
 #include "mysql/galera.h"
 #include "mysql/job.h"
 #include "mysql/lease.h"
@@ -20,7 +21,7 @@ int warm_finding(struct warm *w, enum warm_found what, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(w->why, sizeof w->why, fmt, ap);
+    line_vset(w->why, sizeof w->why, fmt, ap);
     va_end(ap);
     return (int)what;
 }

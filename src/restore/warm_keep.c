@@ -1,6 +1,7 @@
 /* Keeps the copy in a standby's worker. */
 #include "restore/warm_keep.h"
 
+#include "base/line.h"
 #include "mysql/job.h"
 #include "restore/result.h"
 
@@ -48,7 +49,7 @@ static int warm_keep_look(struct warm_keeper *k, const struct job *job, const st
     if (rc == WARM_READY)
         keep_ready(k, &w);
     else
-        snprintf(k->why, sizeof k->why, "%s", rc < 0 ? "" : w.why);
+        line_set(k->why, sizeof k->why, "%s", rc < 0 ? "" : w.why);
     k->ready = rc == WARM_READY;
     if (rc == WARM_BROKEN && strcmp(newest, w.dump) == 0)
         snprintf(k->refused, sizeof k->refused, "%s", newest);
@@ -74,7 +75,7 @@ static int warm_keep_load(struct warm_keeper *k, const struct job *job, const st
     if (restore_run(job, &opt, &res, &why) == 0)
         return WARM_READY;
     int rc = warm_judged(&w, WARM_BROKEN, &why, e);
-    snprintf(k->why, sizeof k->why, "%s", w.why);
+    line_set(k->why, sizeof k->why, "%s", w.why);
     if (rc == WARM_BROKEN)
         snprintf(k->refused, sizeof k->refused, "%s", newest);
     return rc;
@@ -89,7 +90,7 @@ int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *
     const struct catalog_entry *newest = catalog_newest(&dumps, 0);
     if (!newest) {
         k->ready = false;
-        snprintf(k->why, sizeof k->why, "this machine has no dump of the world yet");
+        line_set(k->why, sizeof k->why, "this machine has no dump of the world yet");
         return 0;
     }
     int rc = warm_keep_look(k, job, &dumps, e);
@@ -100,7 +101,7 @@ int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *
         k->ready = false;
     if (rc < 0) {
         err_hint_in_text(e);
-        snprintf(k->why, sizeof k->why, "%.600s", e->text);
+        line_set(k->why, sizeof k->why, "%s", e->text);
     }
     return rc < 0 ? -1 : 0;
 }

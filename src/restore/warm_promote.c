@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/line.h"
 #include "mysql/job.h"
 #include "restore/catchup.h"
 #include "restore/code.h"
@@ -181,7 +182,7 @@ bool warm_take(struct restore *r)
     warm_close(&w);
     r->out->warm = rc == WARM_READY;
     if (!r->out->warm) {
-        snprintf(r->out->cold, sizeof r->out->cold, "%.600s", rc < 0 ? why.text : w.why);
+        line_set(r->out->cold, sizeof r->out->cold, "%s", rc < 0 ? why.text : w.why);
         job_note(r->job, "the loaded copy is not used: %s", r->out->cold);
         plan_drop(&r->plan, r->db);
         replay_free(&r->journal);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/line.h"
 #include "store/lives.h"
 #include "store/retention.h"
 #include "store/round.h"
@@ -35,7 +36,7 @@ struct load {
 static void keep_reason(struct catalog_entry *ent, struct err *why)
 {
     err_hint_in_text(why);
-    snprintf(ent->reason, sizeof ent->reason, "%.500s", why->text);
+    line_set(ent->reason, sizeof ent->reason, "%s", why->text);
 }
 
 /* Checks that the file exists, with the size in its manifest. A missing or replaced file makes the
@@ -53,12 +54,12 @@ static void catalog_check_file(int dirfd, struct catalog_entry *ent)
              other = why.num == ELOOP || (why.cls == ERR_SYSTEM && !why.num);
         ent->unread = !none && !other;
         if (none || other)
-            snprintf(ent->reason, sizeof ent->reason, "%s%s", file,
+            line_set(ent->reason, sizeof ent->reason, "%s%s", file,
                      none ? ": No such file or directory" : " is not a regular file");
         else
             keep_reason(ent, &why);
     } else if ((uint64_t)st.st_size != ent->m.file_size) {
-        snprintf(ent->reason, sizeof ent->reason, "%s has %lld bytes, but its manifest says %llu",
+        line_set(ent->reason, sizeof ent->reason, "%s has %lld bytes, but its manifest says %llu",
                  file, (long long)st.st_size, (unsigned long long)ent->m.file_size);
     } else {
         ent->intact = true;
@@ -74,7 +75,7 @@ static void check_signature(struct catalog_entry *ent)
         return;
     ent->intact = false;
     ent->unproven = true;
-    snprintf(ent->reason, sizeof ent->reason,
+    line_set(ent->reason, sizeof ent->reason,
              signature == SIGNATURE_MISSING
                  ? "%s.json has no HMAC: it was made before [dump] hmac_key_file was set, or not "
                    "by worldkeeper; to accept it: worldkeeper --seal=%s"

@@ -2,6 +2,7 @@
 #ifndef WK_STORE_CATALOG_H
 #define WK_STORE_CATALOG_H
 
+#include "base/line.h"
 #include "config/config.h"
 #include "store/manifest.h"
 #include "store/pin.h"
@@ -18,8 +19,8 @@ struct catalog_entry {
     bool earlier;   /* of an earlier round (round.h): restored only by name */
     bool abandoned; /* abandoned by the world's record (lives.h): restored only by name */
     struct proof proof;
-    struct pin pin;   /* kind PIN_NONE: not pinned */
-    char reason[512]; /* why it is not intact */
+    struct pin pin;    /* kind PIN_NONE: not pinned */
+    char reason[LINE]; /* why it is not intact */
 };
 
 struct catalog {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/gzip.h"
+#include "base/line.h"
 #include "mysql/schema.h"
 #include "store/signature.h"
 
@@ -61,8 +62,8 @@ struct manifest {
     uint32_t log_created_at;         /* creation time of the log file of `end`; 0: not known */
     char nonce[NONCE_HEX];
     char method[16];
-    char warning[512]; /* why another method than the configured one was used, or "" */
-    bool all;          /* engines = all */
+    char warning[LINE]; /* why another method than the configured one was used, or "" */
+    bool all;           /* engines = all */
     struct manifest_table *tables;
     size_t table_count;
     struct manifest_ledger *ledgers;
@@ -80,7 +81,7 @@ struct manifest {
     /* of its views, routines, triggers and events (dump/definitions.h); "": made by an older
      * version */
     char code_hash[17];
-    char rejected[512];       /* why it is in rejected/, or "" */
+    char rejected[LINE];      /* why it is in rejected/, or "" */
     enum signature signature; /* signature of the file that it was read from */
 };
 

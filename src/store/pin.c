@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/js.h"
+#include "base/line.h"
 #include "base/text.h"
 #include "store/kept.h"
 
@@ -41,7 +42,7 @@ void pin_read(int dirfd, const char *name, struct pin *out)
         /* A newer version wrote the pin, so it is unknown how long the dump must be kept. */
         if (kept_is_newer(&why)) {
             out->kind = PIN_ROUND;
-            snprintf(out->reason, sizeof out->reason, "%s", why.text);
+            line_set(out->reason, sizeof out->reason, "%s", why.text);
         }
         return;
     }

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/text.h"
 #include "store/kept.h"
 
@@ -64,7 +65,7 @@ static struct proof proof_finding(const char *by, const char *reason)
 {
     struct proof p = {.at = clock_wall()};
     snprintf(p.by, sizeof p.by, "%s", by);
-    snprintf(p.reason, sizeof p.reason, "%s", reason);
+    line_set(p.reason, sizeof p.reason, "%s", reason);
     return p;
 }
 

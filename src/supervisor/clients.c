@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "actions/control.h"
+#include "base/line.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/decisions.h"
 #include "supervisor/jobs.h"
@@ -161,7 +162,7 @@ static void clients_job(struct world *w, struct client *c, struct request *r)
         if (jobs_is_spare())
             worker_stop(&w->job_worker, SIGKILL);
         char text[128];
-        snprintf(text, sizeof text, "waiting for the running %s to end",
+        line_set(text, sizeof text, "waiting for the running %s to end",
                  action_name(running ? running : ACTION_RESTORE));
         json_auto_t *o = json_pack("{s:s}", "note", text);
         worker_send(c->fd, o);

@@ -7,6 +7,7 @@
 #include "actions/action.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/log.h"
 #include "supervisor/notifier.h"
 #include "supervisor/prober.h"
@@ -21,8 +22,8 @@
 #define RETRY_MAX_MS fault_wait(300000)
 
 static struct {
-    char lost_reason[640];  /* why the world was found lost, or "" */
-    char restore_hint[512]; /* hint of the error that the last restore failed with */
+    char lost_reason[LINE];  /* why the world was found lost, or "" */
+    char restore_hint[LINE]; /* hint of the error that the last restore failed with */
 } decisions;
 
 void guard_config_from(const struct config *c, struct guard_config *out)
@@ -40,16 +41,16 @@ void world_event(struct world *w, const struct guard_event *ev)
 {
     const struct guard *g = &w->guard;
     struct guard_answer a;
-    char before[640];
+    char before[LINE];
     bool unverified = guard_unverified(g);
-    snprintf(before, sizeof before, "%s", g->reason);
+    line_set(before, sizeof before, "%s", g->reason);
     guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
     if (a.changed && g->state == GUARD_UP)
         decisions.lost_reason[0] = '\0';
     if (a.changed && g->state == GUARD_LOST)
-        snprintf(decisions.lost_reason, sizeof decisions.lost_reason, "%s", g->reason);
+        line_set(decisions.lost_reason, sizeof decisions.lost_reason, "%s", g->reason);
     if (ev->type == GUARD_RESTORE_FAILED)
-        snprintf(decisions.restore_hint, sizeof decisions.restore_hint, "%.500s",
+        line_set(decisions.restore_hint, sizeof decisions.restore_hint, "%s",
                  ev->err ? ev->err->hint : "");
     explain(g, w->cfg, prober_last()->error, decisions.restore_hint, &w->why);
     if (a.changed)

@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/disk_writer.h"
 #include "supervisor/dumps.h"
@@ -140,11 +141,11 @@ static void disk_timers(struct world *w, mono_t now)
     /* A disk writer that is killed while its disk hangs exits only when the disk answers again.
      * Until then no second disk writer is started. */
     if (w->disk_writer.pid && disk.polled.ms && mono_since(now, disk.polled) > SILENT_MS) {
-        char todo[640];
+        char todo[LINE];
         disk.hung = w->disk_writer.pid;
         worker_kill(&w->disk_writer);
         writer_gone();
-        snprintf(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
+        line_set(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
                  w->cfg->dump_dir, w->cfg->status_dir ? w->cfg->status_dir : "no status directory");
         supervisor_disk_away(w, "silent", "their disk does not answer", todo);
     }
@@ -218,7 +219,7 @@ static void disk_failed(struct world *w, const struct disk_failure *f)
         w->state_dirty = true;
         disk.save_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
     }
-    snprintf(todo, sizeof todo, "see the disk, owner and mode of %.250s",
+    line_set(todo, sizeof todo, "see the disk, owner and mode of %.250s",
              state || !w->cfg->status_dir ? w->cfg->dump_dir : w->cfg->status_dir);
     notify_open(w, state ? CONDITION_STATE : CONDITION_STATUS, key,
                 "trying again every 10 s; the world is still watched", e.hint[0] ? e.hint : todo,
@@ -246,23 +247,23 @@ static void disk_damaged(struct world *w, json_t *list, const char *device)
         strlen(dump) < sizeof shown->key ? dump : dump + strlen(dump) - sizeof shown->key + 1;
     bool news = !shown->on || strcmp(shown->key, key) != 0;
     if (js_flag(first, "loadable")) {
-        snprintf(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %.300s",
+        line_set(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %.300s",
                  dump, w->cfg->dump_dir, device[0] ? device : "unknown", js_text(first, "by"),
                  js_text(first, "reason"));
-        snprintf(headline, sizeof headline, "dump %.150s is damaged", dump);
-        snprintf(
+        line_set(headline, sizeof headline, "dump %.150s is damaged", dump);
+        line_set(
             todo, sizeof todo,
             "check that disk (dmesg, smartctl); this is over when the damaged dump is deleted, as "
             "newer ones take its place, or is found intact; worldkeeper --verify reads all dumps "
             "back");
     } else {
-        snprintf(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
+        line_set(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
                  js_text(first, "reason"));
-        snprintf(headline, sizeof headline, "dump %.150s cannot be loaded", dump);
+        line_set(headline, sizeof headline, "dump %.150s cannot be loaded", dump);
         SCOPED(xfree) char *path = xasprintf("%s/%s.sql.gz", w->cfg->dump_dir, dump);
         SCOPED(buf_free) struct buf file = {0};
         buf_shell(&file, path);
-        snprintf(
+        line_set(
             todo, sizeof todo,
             "correct that row in the world; this is over when the damaged dump is deleted, as "
             "newer ones take its place; then store a new dump: worldkeeper --dump; to see what "
@@ -288,7 +289,7 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
         disk_damaged(w, list, d->disk);
     if (d->free_known) {
         /* if unknown, a bad disk shows in failing writes */
-        char todo[640], headline[100], t[TEXT_SHORT];
+        char todo[LINE], headline[100], t[TEXT_SHORT];
         /* There must be room for one more dump, whatever the limit says. */
         const struct manifest *newest = dumps_newest();
         uint64_t need = w->cfg->disk_low;
@@ -298,11 +299,11 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
         disk.free_bytes = d->free_bytes;
         disk.free_known = true;
-        snprintf(
+        line_set(
             todo, sizeof todo,
             "make room on the file system of the dumps; this shows how full it is: df -h %.500s",
             w->cfg->dump_dir);
-        snprintf(headline, sizeof headline, "disk nearly full, %s left for dumps",
+        line_set(headline, sizeof headline, "disk nearly full, %s left for dumps",
                  text_size(d->free_bytes, t));
         if (low)
             notify_open_as(

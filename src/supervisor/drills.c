@@ -13,6 +13,7 @@
 #include "actions/run.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/machine.h"
 #include "mysql/conn.h"
 #include "supervisor/condition_words.h"
@@ -132,7 +133,7 @@ static bool is_due(struct world *w, int kind, mono_t now)
     if (!begins && schedule_overdue(c, past, wall) &&
         (w->guard.state == GUARD_UP || w->guard.state == GUARD_STANDBY)) {
         char t[TEXT_SHORT], headline[80];
-        snprintf(headline, sizeof headline, "no %s for %s", kinds[kind].name,
+        line_set(headline, sizeof headline, "no %s for %s", kinds[kind].name,
                  text_duration(wall.ms - past->at.ms, t));
         notify_open_as(w, kinds[kind].condition, "overdue", headline,
                        c->at ? "it begins at its time of day if nothing prevents it then"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/line.h"
 #include "store/catalog.h"
 #include "supervisor/dumps.h"
 #include "supervisor/follower.h"
@@ -66,7 +67,7 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
         return;
     if (happened.len)
         buf_printf(&what, "; %s", happened.p);
-    snprintf(doing, sizeof doing, "the new dump counts%s%.150s%s%s", kept ? "; dump " : "",
+    line_set(doing, sizeof doing, "the new dump counts%s%.150s%s%s", kept ? "; dump " : "",
              kept ? before : "", kept ? ", which has the rows, is kept for " : "",
              kept ? text_duration(kept, t) : "");
     notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing,
@@ -113,7 +114,7 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
         return;
     char t[TEXT_SHORT], doing[200], key[64];
     SCOPED(buf_free) struct buf happened = {0}, todo = {0};
-    snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
+    line_set(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
              text_duration(wait, t));
     snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
              rejected[0] ? "rejected" : "failed");

@@ -3,6 +3,7 @@
 #include "supervisor/dumps.h"
 
 #include "base/fault.h"
+#include "base/line.h"
 #include "store/catalog.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/notifier.h"
@@ -136,7 +137,7 @@ static void dumps_timers(struct world *w, mono_t now)
         return;
     if (dumps.taken.ms == 0)
         dumps.taken = now; /* if no dump exists, the age is counted from our start */
-    snprintf(headline, sizeof headline, "no dump for %s",
+    line_set(headline, sizeof headline, "no dump for %s",
              text_duration(mono_since(now, dumps.taken), t));
     if (mono_since(now, dumps.taken) > w->cfg->max_dump_age)
         notify_open_as(

@@ -10,6 +10,7 @@
 #include "actions/hint_command.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "journal/follow.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/dumps.h"
@@ -62,7 +63,7 @@ static struct follower {
     uint64_t board_seen; /* version of the page that was read last */
     uint64_t packets;    /* packets received from this worker */
     enum follow_state state;
-    char reason[640]; /* why it is UNABLE or FAILED */
+    char reason[LINE]; /* why it is UNABLE or FAILED */
     mono_t next_start;
     mono_t end_by; /* a worker that was asked to end is killed at this time */
     int64_t retry; /* ms to wait after the next failure */
@@ -512,7 +513,7 @@ static void follower_progressed(struct world *w, const struct follow_progress *r
                           : NULL;
     if (why) {
         struct follow_gap gap = {.pos = r->pos};
-        snprintf(gap.why, sizeof gap.why, "%s", why);
+        line_set(gap.why, sizeof gap.why, "%s", why);
         snprintf(gap.file, sizeof gap.file, "%s", r->file);
         gap_found(w, " after", &gap, false);
     }
@@ -559,7 +560,7 @@ static void follower_unable(struct world *w, const struct follow_unable *u)
 {
     char todo[800];
     bool news = strncmp(follower.reason, u->why, sizeof follower.reason - 1) != 0;
-    snprintf(follower.reason, sizeof follower.reason, "%s", u->why);
+    line_set(follower.reason, sizeof follower.reason, "%s", u->why);
     kill_worker(w, UNABLE);
     notify_over(w, CONDITION_JOURNAL_LAG,
                 "the journal is not followed, and so is not behind: %.500s", u->why);
@@ -567,13 +568,13 @@ static void follower_unable(struct world *w, const struct follow_unable *u)
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
     if (follower.at.file[0]) { /* the worker died before it noticed or reported this */
         struct follow_gap gap = {.pos = 0};
-        snprintf(gap.why, sizeof gap.why, "%.600s", u->why);
+        line_set(gap.why, sizeof gap.why, "%s", u->why);
         follower.at.file[0] = '\0';
         gap_found(w, ":", &gap, true);
     }
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
         log_line(LOG_NOTE_, "no journal: %.600s", u->why);
-    snprintf(todo, sizeof todo, "%.700s%s",
+    line_set(todo, sizeof todo, "%.700s%s",
              u->hint[0] ? u->hint : "for details: worldkeeper --check",
              w->cfg->journal == JOURNAL_AUTO ? "; if this is intended: [journal] mode = off" : "");
     /* With mode = auto, a journal that was never followed before is not required. Its absence is
@@ -597,8 +598,8 @@ static void follower_failed(struct world *w, const struct follow_failure *failur
     struct follow_gap gap = {.pos = 0};
     char key[CONDITION_KEY];
     kill_worker(w, FAILED);
-    snprintf(follower.reason, sizeof follower.reason, "%.500s", e->text);
-    snprintf(gap.why, sizeof gap.why, "%.600s", e->text);
+    line_set(follower.reason, sizeof follower.reason, "%s", e->text);
+    line_set(gap.why, sizeof gap.why, "%s", e->text);
     follower.next_start = mono_add(clock_mono(), follower.retry);
     back_off();
     if (failure->files) {
@@ -665,7 +666,7 @@ static void forget_conditions(struct world *w, const char *why)
 void follower_restored(struct world *w, const char *dump, wall_t alive)
 {
     struct follow_gap gap = {.pos = 0};
-    snprintf(gap.why, sizeof gap.why, "dump %.150s was restored", dump);
+    line_set(gap.why, sizeof gap.why, "dump %.150s was restored", dump);
     keep_gap(w, &gap, alive, false);
     follower.change_count = 0;
 }
@@ -862,11 +863,11 @@ static void report_change(struct world *w, struct mass_change *c)
     text_count(e->rows ? e->rows : e->before, n);
     text_count(e->before, all);
     if (e->columns[0]) {
-        snprintf(headline, sizeof headline, "table %s: %s of %s rows overwritten", name.p, n, all);
+        line_set(headline, sizeof headline, "table %s: %s of %s rows overwritten", name.p, n, all);
         notify_event(w, "overwritten", EVENT_DISCARDED, headline, what.p,
                      "nothing: the game plays on", todo.p + strlen("; "));
     } else {
-        snprintf(headline, sizeof headline, "table %s lost %s of %s rows", name.p, n, all);
+        line_set(headline, sizeof headline, "table %s lost %s of %s rows", name.p, n, all);
         notify_open_as(w, CONDITION_SHRUNK, e->name, headline,
                        "the newest dump has the rows; the next one will lack them",
                        todo.p + strlen("; "), "table %s lost %s of %s rows: %s", name.p, n, all,
@@ -931,7 +932,7 @@ static void check_lag(struct world *w, mono_t now)
 {
     int64_t ms = lag_of_worker(now), limit = w->cfg->journal_lag_limit;
     char t[TEXT_SHORT], l[TEXT_SHORT], headline[100];
-    snprintf(headline, sizeof headline, "journal is %s behind", text_duration(ms > 0 ? ms : 0, t));
+    line_set(headline, sizeof headline, "journal is %s behind", text_duration(ms > 0 ? ms : 0, t));
     if (ms > (limit > LAG_MIN_MS ? limit : LAG_MIN_MS))
         notify_open_as(w, CONDITION_JOURNAL_LAG, NULL, headline,
                        "reading on; nothing is lost while the server keeps its log",

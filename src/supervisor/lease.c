@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "offsite/record.h"
 #include "standby/lease.h"
 #include "store/state.h"
@@ -341,10 +342,10 @@ static const char *why_closed(char *out, size_t size)
  * guard. */
 static void inform_guard(struct world *w, bool open)
 {
-    char why[640];
+    char why[LINE];
     const struct report *r = &leases.last;
     if (open)
-        snprintf(why, sizeof why, "this machine has the lease of the world, number %" PRIu64,
+        line_set(why, sizeof why, "this machine has the lease of the world, number %" PRIu64,
                  r->grant.number);
     const char *text = open ? (has_lease(w) ? (r->grant.number ? why : NULL) : RECORD_TEXT)
                             : why_closed(why, sizeof why);

@@ -15,6 +15,7 @@
 #include "actions/worlds.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/systemd.h"
 #include "store/catalog.h"
 #include "store/pending.h"
@@ -153,9 +154,9 @@ static void watch_ourselves(struct world *w, mono_t now)
     bool set = drift > DOUBT_DRIFT_MS || drift < -DOUBT_DRIFT_MS;
     char text[160] = "", t[TEXT_SHORT];
     if (late > DOUBT_LATE_MS)
-        snprintf(text, sizeof text, "this process stood still for %s", text_duration(late, t));
+        line_set(text, sizeof text, "this process stood still for %s", text_duration(late, t));
     else if (set)
-        snprintf(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
+        line_set(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
                  text_duration(drift < 0 ? -drift : drift, t));
     loop.last_tick = now;
     loop.wall_offset = offset;

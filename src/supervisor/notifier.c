@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/steps.h"
 #include "notify/incident.h"
 #include "notify/outbox.h"
@@ -367,8 +368,8 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
     t->on = on;
     t->notified = now;
     snprintf(t->key, sizeof t->key, "%s", n->key);
-    snprintf(t->text, sizeof t->text, "%s", n->what);
-    snprintf(t->hint, sizeof t->hint, "%s", n->todo);
+    line_set(t->text, sizeof t->text, "%s", n->what);
+    line_set(t->hint, sizeof t->hint, "%s", n->todo);
     w->status_dirty = true;
     if (kind != GUARD_ALERT_REMINDER) {
         t->since = clock_wall();

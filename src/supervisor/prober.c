@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/line.h"
 #include "supervisor/dumps.h"
 #include "supervisor/world.h"
 #include "watch/probe.h"
@@ -28,7 +29,7 @@ static struct prober {
     /* A restore may be swapping in its world, which no probe has seen yet. */
     bool swapping;
     struct observation last; /* the last observation as received */
-    char text[640], history[HISTORY + 1];
+    char text[LINE], history[HISTORY + 1];
     wall_t at; /* time of the last answer */
 } prober;
 
@@ -121,7 +122,7 @@ static void prober_judge(struct world *w, const struct observation *o, struct ju
     /* The time of the answer, not the current time: the answer may have waited for us while the
      * server died. */
     prober.at = (wall_t){clock_wall().ms - (waited > 0 ? waited : 0)};
-    snprintf(prober.text, sizeof prober.text, "%s", j->text);
+    line_set(prober.text, sizeof prober.text, "%s", j->text);
     /* The oldest letter is removed. */
     if (n == HISTORY)
         memmove(prober.history, prober.history + 1, n--);
@@ -139,7 +140,7 @@ static bool prober_stalled(struct world *w, const char *text, struct judgement *
 {
     struct observation o = {.failed = VERDICT_STALLED,
                             .latency_ms = mono_since(clock_mono(), prober.asked_at)};
-    snprintf(o.text, sizeof o.text, "%.500s", text);
+    line_set(o.text, sizeof o.text, "%s", text);
     prober_judge(w, &o, j);
     return true;
 }
@@ -179,7 +180,7 @@ bool prober_timers(struct world *w, mono_t now, struct judgement *out)
         return mono_reached(now, prober.next) && prober_ask(w, now, out);
     if (mono_since(now, prober.asked_at) <= w->cfg->probe_timeout)
         return false;
-    snprintf(text, sizeof text, "no answer in %s", text_duration(w->cfg->probe_timeout, t));
+    line_set(text, sizeof text, "no answer in %s", text_duration(w->cfg->probe_timeout, t));
     worker_kill(&w->probe_worker);
     return prober_stalled(w, text, out);
 }

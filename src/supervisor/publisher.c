@@ -9,6 +9,7 @@
 #include "actions/hint_command.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/systemd.h"
 #include "page/site.h"
 #include "supervisor/condition_words.h"
@@ -300,11 +301,11 @@ void publish_leave(struct world *w, const struct config *next)
     w->guard.state = GUARD_STOPPED;
     w->guard.since = clock_mono();
     if (next->status_dir)
-        snprintf(w->guard.reason, sizeof w->guard.reason,
+        line_set(w->guard.reason, sizeof w->guard.reason,
                  "since a reload of the config the status is %.280s/%.280s", next->status_dir,
                  next->json_file ? next->json_file : "");
     else
-        snprintf(w->guard.reason, sizeof w->guard.reason,
+        line_set(w->guard.reason, sizeof w->guard.reason,
                  "since a reload the config has no [status] dir");
     json_t *files = status_files(w);
     w->guard = watching;

@@ -12,6 +12,7 @@
 #include "actions/ledgers.h"
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/notifier.h"
 #include "supervisor/recorder.h"
@@ -194,7 +195,7 @@ static void rollups_judge(struct world *w, enum condition_id id)
     }
     if (n > 1)
         buf_printf(&what, "; and %u more", n - 1);
-    snprintf(headline, sizeof headline, "ledger %.60s %s", first->name,
+    line_set(headline, sizeof headline, "ledger %.60s %s", first->name,
              conditions[id - CONDITION_LEDGER].is);
     notify_open_as(w, id, key, headline, conditions[id - CONDITION_LEDGER].doing, todo, "%s",
                    what.p);

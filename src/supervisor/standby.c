@@ -15,6 +15,7 @@
 
 #include "base/fault.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "restore/restore.h"
 #include "restore/warm.h"
 #include "restore/warm_keep.h"
@@ -155,7 +156,7 @@ static int64_t standby_step(struct child *c)
     struct warm_keeper *k = &c->report.warm;
     if (c->job.cfg->standby.warm) {
         if (warm_keep(k, &c->job, c->state, &why) < 0 && !k->why[0])
-            snprintf(k->why, sizeof k->why, "%.600s", why.text);
+            line_set(k->why, sizeof k->why, "%s", why.text);
         c->report.loading = false;
         c->report.warm_moment = k->ready ? c->report.moment : (wall_t){0};
     }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/text.h"
 #include "mysql/galera.h"
 #include "restore/loss.h"
@@ -17,7 +18,7 @@
  * are written for a reader who was asleep a minute ago. */
 
 #define NO_DATABASE 1049 /* ER_BAD_DB_ERROR of the server */
-#define SET(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
+#define SET(field, ...) line_set(field, sizeof(field), __VA_ARGS__)
 
 /* ---- not there, or not to be judged ---- */
 
@@ -246,9 +247,8 @@ static const char *after_loss(const json_t *restored, const struct loss *loss)
 
 static void add_what(struct words *out, const char *front, const char *text)
 {
-    size_t n = strlen(out->what);
     if (text[0])
-        snprintf(out->what + n, sizeof out->what - n, "%s%.400s", front, text);
+        line_add(out->what, sizeof out->what, "%s%.400s", front, text);
 }
 
 /* Adds the statements that bring back changed definitions, for tables that are as the dump defines

@@ -3,6 +3,7 @@
 #ifndef WK_WATCH_CONDITION_H
 #define WK_WATCH_CONDITION_H
 
+#include "base/line.h"
 #include "watch/guard.h"
 
 #define CONDITION_KEY 64
@@ -11,7 +12,7 @@ struct condition {
     bool on;
     /* the same key is not alerted again, even if numbers in the text differ */
     char key[CONDITION_KEY];
-    char text[640], hint[2048]; /* a hint contains whole commands */
+    char text[LINE], hint[2048]; /* a hint contains whole commands */
     wall_t since;
     mono_t notified; /* last alert or reminder */
 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "base/text.h"
 
 #define NONCE_SHOWN 8 /* hex digits of a nonce in a text: enough to distinguish two */
@@ -42,7 +43,7 @@ static void expect_say(struct judgement *out, const char *fmt, ...)
     buf_vprintf(&raw, fmt, ap);
     va_end(ap);
     text_clean(&line, raw.p, sizeof out->text - sizeof "...");
-    snprintf(out->text, sizeof out->text, "%s", line.p);
+    line_set(out->text, sizeof out->text, "%s", line.p);
 }
 
 /* Formats a start time from the server, which may be any number. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/line.h"
 #include "mysql/server.h"
 
 enum verdict {
@@ -32,7 +33,7 @@ struct observation {
     enum verdict
         failed;        /* UNREACHABLE, STALLED, DENIED or MISSING if the probe failed; else NONE */
     int error;         /* the server's or system's error number of that failure */
-    char text[512];    /* one line for people */
+    char text[LINE];   /* one line for people */
     bool schema_there; /* for MISSING */
     bool schema_has_rows;   /* for MISSING: a table of the schema holds a row */
     bool privileges_proven; /* for MISSING: we may see the tables of the schema */
@@ -63,9 +64,9 @@ struct judgement {
      * not proven (a start time is not known, no last ALIVE) */
     bool restarted;
     bool same_place; /* same installation as at the last ALIVE (true if nothing is known) */
-    bool rebuilt;   /* MISSING only: privileges are proven and no table of the schema holds a row */
-    int64_t start;  /* start time of the server process, 0: not known */
-    char text[640]; /* one printable line with the reason, for log and status */
+    bool rebuilt;  /* MISSING only: privileges are proven and no table of the schema holds a row */
+    int64_t start; /* start time of the server process, 0: not known */
+    char text[LINE]; /* one printable line with the reason, for log and status */
 };
 
 /* Judges an observation. ALIVE if the nonce is the expected one or next_nonce, or if nothing is

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "mysql/galera.h"
 #include "watch/probe.h"
@@ -122,15 +123,15 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     snprintf(out->command, sizeof out->command, "%s", far ? "" : t.command);
     snprintf(out->cause, sizeof out->cause, "%s", t.cause);
     if (!c->restore_auto && (found = strstr(todo, BY_ITSELF)))
-        snprintf(out->todo, sizeof out->todo,
+        line_set(out->todo, sizeof out->todo,
                  "%.*snothing is restored automatically ([restore] auto = no).",
                  (int)(found - todo), todo);
     else
-        snprintf(out->todo, sizeof out->todo, "%s%s%s", failed && hint[0] ? hint : "",
+        line_set(out->todo, sizeof out->todo, "%s%s%s", failed && hint[0] ? hint : "",
                  failed && hint[0] ? ". " : "", todo);
     if (far) {
         char rest[sizeof out->todo];
         snprintf(rest, sizeof rest, "%s", out->todo);
-        snprintf(out->todo, sizeof out->todo, "On %.100s: %.280s", c->mysql.host, rest);
+        line_set(out->todo, sizeof out->todo, "On %.100s: %.280s", c->mysql.host, rest);
     }
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "config/config.h"
 
@@ -40,7 +41,7 @@ const char *guard_state_name(enum guard_state s)
 void guard_init(struct guard *g, mono_t now)
 {
     *g = (struct guard){.state = GUARD_STARTING, .cause = CAUSE_START, .since = now};
-    snprintf(g->reason, sizeof g->reason, "no probe yet");
+    line_set(g->reason, sizeof g->reason, "no probe yet");
 }
 
 /* ---- the state and its reason ---- */
@@ -78,7 +79,7 @@ static void guard_become(struct step *s, enum guard_state state, enum guard_caus
             g->down_since_set = false;
     }
     s->out->renewed = !s->out->changed && strcmp(g->reason, line.p) != 0;
-    snprintf(g->reason, sizeof g->reason, "%s", line.p);
+    line_set(g->reason, sizeof g->reason, "%s", line.p);
 }
 
 /* ---- alerts ---- */
@@ -348,16 +349,16 @@ static void on_probe(struct step *s, const struct guard_event *ev)
 /* ---- restores ---- */
 
 /* Writes ": text", or nothing. */
-static const char *guard_detail(const char *text, char out[640])
+static const char *guard_detail(const char *text, char out[LINE])
 {
-    snprintf(out, 640, "%s%s", text && text[0] ? ": " : "", text ? text : "");
+    line_set(out, LINE, "%s%s", text && text[0] ? ": " : "", text ? text : "");
     return out;
 }
 
 static void on_restore_started(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
-    char which[640];
+    char which[LINE];
     if (g->state == GUARD_STOPPED)
         s->out->action = GUARD_END_RESTORE;
     if (g->state == GUARD_STOPPED || g->state == GUARD_RESTORING)
@@ -382,7 +383,7 @@ static void on_restore_started(struct step *s, const struct guard_event *ev)
 static void on_restore_ok(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
-    char what[640];
+    char what[LINE];
     if (g->state != GUARD_RESTORING)
         return;
     bool paused = g->after == GUARD_PAUSED;
@@ -447,7 +448,7 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
 static void on_restore_stalled(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
-    char what[640];
+    char what[LINE];
     if (g->state != GUARD_RESTORING)
         return;
     s->out->action = GUARD_END_RESTORE;
@@ -533,7 +534,7 @@ static void on_fenced(struct step *s, const struct guard_event *ev)
     if (g->state == GUARD_STOPPED)
         return;
     g->fenced = true;
-    snprintf(g->no_lease, sizeof g->no_lease, "%s", ev->text ? ev->text : "");
+    line_set(g->no_lease, sizeof g->no_lease, "%s", ev->text ? ev->text : "");
     forget_emptiness(g);
     g->fresh = 0;
     /* A promotion opens the fence itself, closes it again if it is refused, and asks it before each

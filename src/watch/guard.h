@@ -42,6 +42,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/line.h"
 #include "watch/expect.h"
 
 enum guard_state {
@@ -153,7 +154,7 @@ struct guard {
     enum guard_state state;
     enum guard_cause cause;
     mono_t since;
-    char reason[640];     /* why this state, one line */
+    char reason[LINE];    /* why this state, one line */
     enum verdict verdict; /* of the last probe */
     /* consecutive EMPTY (proven by a restart), or MISSING that counts as loss, of one process; the
      * two are never added up */
@@ -180,9 +181,9 @@ struct guard {
     unsigned alerted;            /* EVENT_ bit of the current trouble's alert, 0: none */
     uint64_t known[GUARD_KNOWN]; /* ring of the hashes of troubles alerted since the last UP */
     unsigned known_count;
-    bool rows_there;    /* CAUSE_MISSING: the server was not restarted, and tables hold rows */
-    bool fenced;        /* see GUARD_FENCED */
-    char no_lease[640]; /* its text; "": not asked yet */
+    bool rows_there;     /* CAUSE_MISSING: the server was not restarted, and tables hold rows */
+    bool fenced;         /* see GUARD_FENCED */
+    char no_lease[LINE]; /* its text; "": not asked yet */
     bool down_since_set;
     mono_t down_since; /* when the world left UP in trouble, since this supervisor started */
 };

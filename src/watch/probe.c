@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/line.h"
 #include "base/text.h"
 #include "base/worker.h"
 #include "mysql/galera.h"
@@ -59,7 +60,7 @@ static void probe_failed(struct prober *p, const struct err *e, struct observati
     o->dead = o->failed == VERDICT_UNREACHABLE &&
               (p->server.pid > 1 && kill((pid_t)p->server.pid, 0) < 0 && errno == ESRCH);
     o->error = e->num;
-    snprintf(o->text, sizeof o->text, "%.500s", e->text);
+    line_set(o->text, sizeof o->text, "%s", e->text);
     if (o->failed == VERDICT_MISSING) {
         struct err why;
         /* The server reports a missing table only to an account that may see it, and error 1142 to
@@ -211,7 +212,7 @@ static void look_for_another(struct prober *p, bool may, struct observation *o)
         return;
     o->another = true;
     if (!holder) {
-        snprintf(o->text, sizeof o->text, PROBE_ANOTHER ", or did just now; this one holds off");
+        line_set(o->text, sizeof o->text, PROBE_ANOTHER ", or did just now; this one holds off");
         return;
     }
     (void)db_session_seen(p->db, holder, &seen, NULL);
@@ -220,7 +221,7 @@ static void look_for_another(struct prober *p, bool may, struct observation *o)
     int64_t limit = 10 * p->args->cfg->probe_interval / 1000;
     if (seen.idle >= (limit > WATCH_DEAD_S ? limit : WATCH_DEAD_S))
         (void)db_execf(p->db, NULL, "KILL %lu", holder);
-    snprintf(o->text, sizeof o->text,
+    line_set(o->text, sizeof o->text,
              PROBE_ANOTHER ": connection %lu of the server, from %.250s; this one holds off",
              holder, seen.origin[0] ? seen.origin : "an account that is not ours");
 }

@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e;
     struct segment_head h;
     struct segment_sum sum;
-    char damage[512];
+    char damage[LINE];
     int dirfd = scratch_dir();
     make_file(data, size);
     struct reading before = read_it(dirfd);

@@ -807,7 +807,7 @@ static void test_a_dump_within_a_group(void **state)
     (void)state;
     struct config c = {.journal_segment = 1 << 20};
     struct segment_place from = place("log.000001", 1000, "");
-    char damage[512], world[] = KIT_WORLD;
+    char damage[LINE], world[] = KIT_WORLD;
     c.name = world;
     c.journal_dir = kit_path;
     struct segment_store *k =

@@ -153,7 +153,7 @@ static void test_segment(void **state)
     struct segment_head h = kit_head(1);
     struct segment_sum sum;
     struct err e = {0};
-    char damage[512];
+    char damage[LINE];
     size_t len;
     kit_begin_segment(&seg, &h);
     kit_finalize(&seg);

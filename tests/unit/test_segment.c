@@ -886,7 +886,7 @@ static void walk_step(void)
 
 static void recover(void)
 {
-    char damage[512];
+    char damage[LINE];
     struct err e;
     if (segment_recover(kit_dir, seg.file, damage, &e) < 0)
         fail_msg("%s", e.text);

@@ -148,7 +148,7 @@ static size_t length_read(struct kit_read *k)
 /* Recovers it, and checks that it then holds this much of the text, and is finalized. */
 static void recovers(size_t text, bool with_damage)
 {
-    char damage[512] = "?";
+    char damage[LINE] = "?";
     struct err e;
     struct kit_read k;
     struct segment_head h;
@@ -176,7 +176,7 @@ static void test_cut_anywhere(void **state)
     fill_unfinalized();
     for (size_t len = 0; len <= file.len; len++) {
         struct kit_read k;
-        char damage[512];
+        char damage[LINE];
         struct err e;
         kit_put(seg.file, file.bytes, len);
         size_t text = length_read(&k);
@@ -732,7 +732,7 @@ static void test_lengths(void **state)
 static void head_is_no_good(const char *json, bool good)
 {
     struct buf body = {0}, b = {0};
-    char damage[512];
+    char damage[LINE];
     struct err e;
     buf_addc(&body, SEGMENT_HEAD);
     segment_put_text(&body, json, strlen(json));
@@ -787,7 +787,7 @@ static void is_no_segment(const char *name, enum err_class cls)
     struct err e, by_peek;
     struct segment_head h;
     struct segment_sum sum;
-    char damage[512];
+    char damage[LINE];
     assert_null(segment_open(kit_dir, name, &e));
     assert_int_equal(e.cls, cls);
     assert_int_equal(segment_peek(kit_dir, name, &h, &sum, &by_peek), -1);
@@ -846,7 +846,7 @@ static void test_read_errors(void **state)
         struct segment_head h;
         struct segment_sum sum;
         struct err e;
-        char damage[512];
+        char damage[LINE];
         kit_io.reads = 0;
         kit_io.read_fails = n;
         struct kit_read k = kit_read_segment(seg.file);
@@ -904,7 +904,7 @@ static void test_full_disk(void **state)
 {
     (void)state;
     struct err e;
-    char damage[512];
+    char damage[LINE];
     kit_forget_segment(&seg);
     unlinkat(kit_dir, "world-0000000001.journal", 0);
     assert_int_equal(write_with_room(1 << 20, &e), 0);
@@ -935,7 +935,7 @@ static void test_disk_errors(void **state)
 {
     (void)state;
     struct err e;
-    char damage[512];
+    char damage[LINE];
     struct segment_head h = kit_head(2);
     kit_io.sync_fails = true;
     assert_null(segment_create(kit_dir, &h, &e));

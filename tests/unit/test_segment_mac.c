@@ -297,7 +297,7 @@ static void test_a_frame_of_another_segment(void **state)
 static void test_left_over(void **state)
 {
     (void)state;
-    char damage[512];
+    char damage[LINE];
     struct err e;
     fill();
     put_large_group();
