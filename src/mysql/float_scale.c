@@ -5,15 +5,28 @@
 #include "sql/literal.h"
 #include "sql/shown_table.h"
 
+/* Finds a column's type: the text from `from` to `to`, with all that follows in its definition.
+ * Both are NULL if there is no such column. */
+struct found_type {
+    const char *from, *to;
+};
+static struct found_type find_type(const char *create, const char *column)
+{
+    struct sql_text items = shown_table_items(create);
+    struct shown_item i;
+    SCOPED(buf_free) struct buf name = {0};
+    while (shown_table_next(&items, &i)) {
+        buf_clear(&name);
+        if (i.first.kind == SQL_NAME && sql_token_name(&i.first, &name) &&
+            strcmp(name.p, column) == 0)
+            return (struct found_type){i.rest + strspn(i.rest, " "), i.end};
+    }
+    return (struct found_type){NULL, NULL};
+}
+
 const char *db_float_scale_type(const char *create, const char *column)
 {
-    SCOPED(buf_free) struct buf line = {0};
-    buf_adds(&line, "\n  ");
-    sql_ident(&line, column);
-    buf_addc(&line, ' ');
-    const char *at = strstr(create, line.p);
-    const char *type = at ? at + line.len : NULL;
-    return type;
+    return find_type(create, column).from;
 }
 
 static bool is_real(const char *type)
@@ -43,17 +56,15 @@ bool db_float_scale_any(const struct db_table *t)
     return any;
 }
 
-/* Adds a column's line without its trailing comma and without the text between `from` and `to`. */
-static void add_modify(struct buf *b, const char *column, const char *type, const char *from,
+/* Adds a column's definition without the text between `from` and `to`. */
+static void add_modify(struct buf *b, const char *column, struct found_type type, const char *from,
                        const char *to)
 {
-    const char *end = type + strcspn(type, "\n");
-    end -= end > to && end[-1] == ',';
     buf_adds(b, b->len ? ", MODIFY " : " MODIFY ");
     sql_ident(b, column);
     buf_addc(b, ' ');
-    buf_add(b, type, (size_t)(from - type));
-    buf_add(b, to, (size_t)(end - to));
+    buf_add(b, type.from, (size_t)(from - type.from));
+    buf_add(b, to, (size_t)(type.to - to));
 }
 
 void db_float_scale(const struct db_table *t, const char *create, const char *then, struct buf *off,
@@ -64,8 +75,9 @@ void db_float_scale(const struct db_table *t, const char *create, const char *th
     for (size_t i = 0; i < t->column_count; i++) {
         if (!has_digits(&t->columns[i]))
             continue;
-        const char *name = t->columns[i].name, *type = db_float_scale_type(create, name);
-        const char *digits = digits_of(type);
+        const char *name = t->columns[i].name;
+        struct found_type type = find_type(create, name);
+        const char *digits = digits_of(type.from);
         if (!digits || !is_real(db_float_scale_type(then, name)))
             continue;
         add_modify(off, name, type, digits, strchr(digits, ')') + 1);

@@ -4,7 +4,7 @@
  * scale while rows are loaded; afterwards an ALTER that copies no rows sets it, which requires that
  * it changes nothing else.
  *
- * Pure. Works on the text of SHOW CREATE TABLE: one column per line. */
+ * Pure. Works on the text of SHOW CREATE TABLE (sql/shown_table.h). */
 #ifndef WK_MYSQL_FLOAT_SCALE_H
 #define WK_MYSQL_FLOAT_SCALE_H
 

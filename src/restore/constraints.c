@@ -4,49 +4,43 @@
 #include <string.h>
 
 #include "sql/literal.h"
+#include "sql/shown_table.h"
 
 struct line {
     char *name;
-    const char *from, *next; /* the whole line */
-    const char *check;       /* CHECK (…) to the end of the line, without the comma */
-    size_t len;
-    bool met; /* has a counterpart in the other definition */
+    const char *from, *end; /* CONSTRAINT `name` CHECK (…) */
+    const char *check;      /* CHECK (…), up to `end` */
+    bool met;               /* has a counterpart in the other definition */
 };
 struct lines {
     struct line *list;
     size_t count;
 };
 
-/* Returns a pointer to CHECK in "  CONSTRAINT `name` CHECK (…)", or NULL if the line is another
- * one. */
-static const char *check_of(const char *s, const char *end, struct buf *name)
+/* Returns a pointer to CHECK in "CONSTRAINT `name` CHECK (…)", or NULL if it is another item. */
+static const char *check_of(const struct shown_item *i, struct buf *name)
 {
-    static const char head[] = "  CONSTRAINT ", check[] = " CHECK (";
-    size_t n = sizeof head - 1, m = sizeof check - 1;
+    struct sql_text rest = {.s = i->rest, .end = i->end};
+    struct sql_token t;
     buf_clear(name);
-    if ((size_t)(end - s) < n || memcmp(s, head, n) != 0)
-        return NULL;
-    const char *rest = sql_read_ident(s + n, end, name);
-    bool is = rest && (size_t)(end - rest) > m && memcmp(rest, check, m) == 0;
-    return is ? rest + 1 : NULL;
+    bool is = sql_is(&i->first, "CONSTRAINT") && sql_next(&rest, &t) == SQL_NAME &&
+              sql_token_name(&t, name) && sql_next(&rest, &t) == SQL_WORD && sql_is(&t, "CHECK");
+    return is ? t.s : NULL;
 }
 
-/* Reads the CHECK constraints. The lines point into `create`, which must outlive them. */
+/* Reads the CHECK constraints. They point into `create`, which must outlive them. */
 static struct lines read_lines(const char *create)
 {
-    const char *end = create + strlen(create), *next;
+    struct sql_text items = shown_table_items(create);
+    struct shown_item i;
     struct lines out = {0};
     SCOPED(buf_free) struct buf name = {0};
-    for (const char *s = create; s < end; s = next) {
-        const char *nl = memchr(s, '\n', (size_t)(end - s)), *e = nl ? nl : end,
-                   *check = check_of(s, e, &name);
-        next = nl ? nl + 1 : end;
+    while (shown_table_next(&items, &i)) {
+        const char *check = check_of(&i, &name);
         if (!check)
             continue;
-        size_t len = (size_t)(e - check);
-        len -= check[len - 1] == ',';
         out.list = xrealloc(out.list, (out.count + 1) * sizeof *out.list);
-        out.list[out.count++] = (struct line){xstrdup(name.p), s, next, check, len, false};
+        out.list[out.count++] = (struct line){xstrdup(name.p), i.first.s, i.end, check, false};
     }
     return out;
 }
@@ -62,13 +56,17 @@ void constraints_lines(struct buf *out, const char *create)
 {
     SCOPED(free_lines) struct lines all = read_lines(create);
     buf_adds(out, "");
-    for (size_t i = 0; i < all.count; i++)
-        buf_add(out, all.list[i].from, (size_t)(all.list[i].next - all.list[i].from));
+    for (size_t i = 0; i < all.count; i++) {
+        buf_adds(out, "  ");
+        buf_add(out, all.list[i].from, (size_t)(all.list[i].end - all.list[i].from));
+        buf_adds(out, i + 1 < all.count ? ",\n" : "\n");
+    }
 }
 
 static bool same_check(const struct line *a, const struct line *b)
 {
-    return a->len == b->len && memcmp(a->check, b->check, a->len) == 0;
+    size_t len = (size_t)(a->end - a->check);
+    return len == (size_t)(b->end - b->check) && memcmp(a->check, b->check, len) == 0;
 }
 
 /* Marks the constraints that have the right name already. */
@@ -107,7 +105,7 @@ size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_
         buf_adds(&add, ", ADD CONSTRAINT ");
         sql_ident(&add, w->name);
         buf_addc(&add, ' ');
-        buf_add(&add, w->check, w->len);
+        buf_add(&add, w->check, (size_t)(w->end - w->check));
     }
     if (n)
         buf_add(out, add.p, add.len);

@@ -2,7 +2,7 @@
  * the names of the table that it will replace. It gets generated names, and the real ones after the
  * old table was dropped. (In MariaDB they are unique only in a table.)
  *
- * Pure. Works on the text of SHOW CREATE TABLE, which has each constraint on its own line. */
+ * Pure. Works on the text of SHOW CREATE TABLE (sql/shown_table.h). */
 #ifndef WK_RESTORE_CONSTRAINTS_H
 #define WK_RESTORE_CONSTRAINTS_H
 
@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-/* Extracts the lines of `create` with constraints; "": none. For `was` below. */
+/* Extracts the constraints of `create`, each on its own line; "": none. For `was` below. */
 void constraints_lines(struct buf *out, const char *create);
 /* Appends "DROP CHECK …, ADD CONSTRAINT …", which renames the constraints of `now` to their names
  * in `was`. Returns their number; nothing is appended if it is 0. */

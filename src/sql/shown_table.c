@@ -31,6 +31,41 @@ static bool shown_columns_end(struct sql_text *text, struct sql_token *t)
     return false;
 }
 
+struct sql_text shown_table_items(const char *create)
+{
+    struct sql_text text = shown_text(create), items = text;
+    struct sql_token t;
+    unsigned depth = 0;
+    bool more = shown_next(&text, &t, &depth) && sql_is(&t, "CREATE");
+    if (!more)
+        return items;
+    while (more && depth == 0)
+        more = shown_next(&text, &t, &depth);
+    return text;
+}
+
+bool shown_table_next(struct sql_text *items, struct shown_item *out)
+{
+    struct sql_token t;
+    unsigned depth = 0;
+    *out = (struct shown_item){.rest = items->s};
+    while (sql_next(items, &t) != SQL_BAD && t.kind != SQL_END) {
+        bool closes = t.kind == SQL_CLOSE && depth == 0;
+        if (closes) /* columns and keys end here */
+            items->s = items->end;
+        if (closes || (depth == 0 && out->end && sql_is_punct(&t, ",")))
+            return out->end != NULL;
+        depth += t.kind == SQL_OPEN;
+        depth -= t.kind == SQL_CLOSE;
+        if (!out->end) {
+            out->first = t;
+            out->rest = t.s + t.len;
+        }
+        out->end = t.s + t.len;
+    }
+    return t.kind == SQL_END && out->end;
+}
+
 const char *shown_table_options(const char *create)
 {
     struct sql_text text = shown_text(create);

@@ -6,6 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sql/token.h"
+
+/* A column, key or constraint of the definition. */
+struct shown_item {
+    struct sql_token first; /* a SQL_NAME: it is a column's */
+    const char *rest;       /* what follows `first` */
+    const char *end;        /* without the comma */
+};
+/* Returns the text of the items: what follows the first parenthesis of CREATE TABLE, or all of
+ * `create` if it is a list of items alone. */
+struct sql_text shown_table_items(const char *create);
+/* Reads the next item. Returns false after the last one. */
+bool shown_table_next(struct sql_text *items, struct shown_item *out);
+
 /* Returns true if the table has a primary key. */
 bool shown_table_has_primary_key(const char *create);
 /* Returns true if the table is system-versioned. */

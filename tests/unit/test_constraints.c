@@ -64,8 +64,29 @@ static void test_rename(void **state)
                   "");
 }
 
+/* Conditions with line ends, commas and parentheses in their texts, and texts that look like a
+ * constraint. */
+static void test_odd_texts(void **state)
+{
+    (void)state;
+#define ODD " CHECK ((`v` <> 'a),\nb') and (`v\n`` ` <> '\n  CONSTRAINT `n` CHECK (1)'))"
+    const char *was = HEAD "  CONSTRAINT `x`" ODD ",\n  KEY `k` (`v`)" TAIL;
+    struct buf b = {0};
+    constraints_lines(&b, was);
+    assert_string_equal(b.p, "  CONSTRAINT `x`" ODD "\n");
+    expect_rename(b.p, HEAD "  CONSTRAINT `c1`" ODD TAIL, 1,
+                  "DROP CHECK `c1`, ADD CONSTRAINT `x`" ODD);
+    expect_rename(was, HEAD "  `z` int DEFAULT (')\n  CONSTRAINT `c1`" SMALL "')" TAIL, 0, "");
+    /* as earlier versions extracted it: with the comma before another item */
+    expect_rename("  CONSTRAINT `x`" SMALL ",\n", HEAD "  CONSTRAINT `c1`" SMALL TAIL, 1,
+                  "DROP CHECK `c1`, ADD CONSTRAINT `x`" SMALL);
+    buf_free(&b);
+#undef ODD
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_rename)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_rename),
+                                       cmocka_unit_test(test_odd_texts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,12 +123,42 @@ static void test_type(void **state)
     assert_null(db_float_scale_type(create, "na"));
 }
 
+/* What looks like a line of the definition, in a comment, a default or a column's name; and a line
+ * end within a column's own text. */
+static void test_odd_texts(void **state)
+{
+    (void)state;
+    static const char *const odd[] = {
+        "  `a` int COMMENT 'x\n  `f` double(9,9) NOT NULL,\n',\n",
+        "  `a` char(40) DEFAULT 'it''s\n  `f` double(9,9)',\n",
+        "  `a` char(40) DEFAULT ('\\'\n  `f` double(9,9),'),\n",
+        "  `a` int /* \n  `f` double(9,9), */,\n",
+        "  `a` int CHECK (`a` in (1,2) or '\n  `f` double(9,9)' <> ')'),\n",
+    };
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        struct buf show = {0}, off = {0}, on = {0};
+        buf_printf(&show,
+                   "CREATE TABLE `t(` (\n%s  `f` float(7,3) COMMENT 'a,\nb'\n) ENGINE=MEMORY",
+                   odd[i]);
+        assert_true(text_starts(db_float_scale_type(show.p, "f"), "float(7,3) COMMENT"));
+        db_float_scale(&table, show.p, show.p, &off, &on);
+        assert_string_equal(off.p, " MODIFY `f` float COMMENT 'a,\nb'");
+        assert_string_equal(on.p, " MODIFY `f` float(7,3) COMMENT 'a,\nb'");
+        buf_free(&show);
+        buf_free(&off);
+        buf_free(&on);
+    }
+    assert_null(db_float_scale_type("", "f"));
+    assert_null(db_float_scale_type("CREATE TABLE `t` (\n  `f` float COMMENT 'open\n", "f"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways),        cmocka_unit_test(test_rows_of_another_definition),
         cmocka_unit_test(test_nothing_to_do),    cmocka_unit_test(test_generated_columns),
         cmocka_unit_test(test_versioned_tables), cmocka_unit_test(test_type),
+        cmocka_unit_test(test_odd_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
