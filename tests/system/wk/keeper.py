@@ -40,7 +40,8 @@ def built(folder, name):
             if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
                 build = os.path.relpath(build, ROOT)
             subprocess.run([*who, "make", "-s", "-C", ROOT, "BUILD=" + build, *mode,
-                            os.path.join(build, folder, name)], check=True)
+                            os.path.join(build, folder, name)], check=True,
+                           env={name: value for name, value in os.environ.items() if name != "MAKEFLAGS"})
     finally:
         os.close(lock)
     return path
