@@ -26,8 +26,8 @@ DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
 
 def built(folder, name):
     """A test's own program (bench/scan, tools/…), made where the daemon was built, and as who built that. One make
-    at a time: they share objects."""
-    build = os.path.dirname(BINARY)
+    at a time: they share objects. For a daemon without some parts they are those of the whole one."""
+    build = os.path.dirname(BINARY).split("-without-")[0]
     path = os.path.join(build, folder, name)
     lock = os.open(build, os.O_RDONLY | os.O_DIRECTORY)
     try:
