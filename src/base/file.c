@@ -183,6 +183,8 @@ static int file_open_file(int dirfd, const char *name, int flags)
     return openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
 }
 
+#define REMOVE_IT "remove it: it will be created again"
+
 /* A copy of a directory made of hard links shares its lock files with the original. A lock that is
  * held stays as it is; otherwise the name gets a new file, so that nothing is written through the
  * other link. */
@@ -199,32 +201,46 @@ static int open_alone(int dirfd, const char *name, int flags, int fd)
     return own;
 }
 
+/* Says why the opened file is refused: it was not examined, or is none that we write in place. */
+static int file_refuse(const char *name, bool seen, bool is_file, struct err *e)
+{
+    if (!seen)
+        return err_sys(e, errno, "cannot examine %s", name);
+    err_set(e, ERR_REFUSED, 0, "%s is %s", name,
+            is_file ? "a file with another name too (a hard link)" : "not a regular file");
+    return err_hint(e, "%s", REMOVE_IT);
+}
+
+/* Empties the file only after the checks, because a refused file is not ours to change. */
+static int file_empty(int fd, const char *name, int flags, struct err *e)
+{
+    if (!(flags & O_TRUNC) || ftruncate(fd, 0) == 0)
+        return 0;
+    return err_sys(e, errno, "cannot truncate %s", name);
+}
+
 int file_open(int dirfd, const char *name, int flags, struct err *e)
 {
-    static const char away[] = "remove it: it will be created again";
+    int how = flags & ~O_TRUNC;
     struct stat st = {0};
-    int fd = file_open_file(dirfd, name, flags);
+    int fd = file_open_file(dirfd, name, how);
     bool seen = fd >= 0 && fstat(fd, &st) == 0;
     if (seen && S_ISREG(st.st_mode) && st.st_nlink > 1 && (flags & O_CREAT)) {
-        fd = open_alone(dirfd, name, flags, fd);
+        fd = open_alone(dirfd, name, how, fd);
         seen = fd >= 0 && fstat(fd, &st) == 0;
     }
     if (fd < 0) {
         not_opened(dirfd, name, "", e);
         if (e && e->num == ELOOP)
-            err_hint(e, "%s", away);
+            err_hint(e, "%s", REMOVE_IT);
         return -1;
     }
-    bool is_file = seen && S_ISREG(st.st_mode), alone = st.st_nlink <= 1 || (flags & O_CREAT);
-    if (is_file && alone && check_own(dirfd, name, &st, e) == 0)
+    bool is_file = seen && S_ISREG(st.st_mode);
+    bool alone = st.st_nlink <= 1 || (flags & (O_CREAT | O_TRUNC)) == O_CREAT;
+    int rc =
+        is_file && alone ? check_own(dirfd, name, &st, e) : file_refuse(name, seen, is_file, e);
+    if (rc == 0 && file_empty(fd, name, flags, e) == 0)
         return fd;
-    if (!seen) {
-        err_sys(e, errno, "cannot examine %s", name);
-    } else if (!is_file || !alone) {
-        err_set(e, ERR_REFUSED, 0, "%s is %s", name,
-                is_file ? "a file with another name too (a hard link)" : "not a regular file");
-        err_hint(e, "%s", away);
-    }
     close(fd);
     return -1;
 }

@@ -31,7 +31,9 @@ int file_subdir(int dirfd, const char *name, struct err *e);
 /* Opens a file of our own to be written in place. `flags` as in open(2); O_CREAT creates it with
  * mode 0600. ERR_REFUSED for a symbolic or hard link, anything but a regular file, and a file that
  * others could have written (see file_open_own()); with O_CREAT a file that has another hard link
- * is replaced by a new one, unless somebody holds a lock (flock) on it. */
+ * is replaced by a new one, unless somebody holds a lock (flock) on it: then it is used as it is,
+ * or refused with O_TRUNC. O_TRUNC empties the file after these checks, so a refused file keeps its
+ * content. */
 int file_open(int dirfd, const char *name, int flags, struct err *e);
 
 int file_publish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,

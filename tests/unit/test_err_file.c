@@ -607,6 +607,47 @@ static void test_subdir_is_closed_to_others(void **state)
     drop("alerts");
 }
 
+/* Returns the size of a file of 3 bytes after file_open() with O_TRUNC has refused it. */
+static off_t size_after_refusal(const char *name, struct err *e)
+{
+    struct stat st;
+    assert_int_equal(file_open(topfd, name, O_RDWR | O_CREAT | O_TRUNC, e), -1);
+    assert_int_equal(e->cls, ERR_REFUSED);
+    assert_int_equal(fstatat(topfd, name, &st, 0), 0);
+    return st.st_size;
+}
+
+/* A file that is refused keeps its content, and so does the other name of one that is replaced. */
+static void test_a_refused_file_is_not_emptied(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct stat st;
+    int fd = openat(topfd, "part", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(file_write_all(fd, "abc", 3), 0);
+    assert_int_equal(fchmod(fd, 0666), 0);
+    assert_int_equal(size_after_refusal("part", &e), 3); /* others could have written it */
+    assert_int_equal(fchmod(fd, 0600), 0);
+    assert_int_equal(linkat(topfd, "part", topfd, "other", 0), 0);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(size_after_refusal("part", &e), 3); /* held by another process */
+    assert_string_equal(e.text, "part is a file with another name too (a hard link)");
+    close(fd);
+    assert_true((fd = file_open(topfd, "part", O_RDWR | O_CREAT | O_TRUNC, &e)) >= 0);
+    close(fd);
+    assert_true(fstatat(topfd, "other", &st, 0) == 0 && st.st_size == 3 && st.st_nlink == 1);
+    assert_true(fstatat(topfd, "part", &st, 0) == 0 && st.st_size == 0);
+    assert_int_equal(linkat(topfd, "other", topfd, "link", 0), 0);
+    assert_int_equal(file_open(topfd, "other", O_RDWR | O_TRUNC, &e), -1); /* not ours to create */
+    assert_true(fstatat(topfd, "link", &st, 0) == 0 && st.st_size == 3);
+    assert_int_equal(unlinkat(topfd, "link", 0), 0);
+    assert_true((fd = file_open(topfd, "other", O_RDWR | O_TRUNC, &e)) >= 0);
+    assert_true(fstat(fd, &st) == 0 && st.st_size == 0); /* ours alone: emptied */
+    close(fd);
+    drop("other");
+    drop("part");
+}
+
 /* What is written in place (a lock) is a file of our own, and has one name. */
 static void test_open_in_place(void **state)
 {
@@ -793,6 +834,7 @@ int main(void)
         cmocka_unit_test(test_of_another_owner),
         cmocka_unit_test(test_subdir_is_closed_to_others),
         cmocka_unit_test(test_open_in_place),
+        cmocka_unit_test(test_a_refused_file_is_not_emptied),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_secret),
         cmocka_unit_test(test_hints_for_a_shell),
