@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "actions/request.h"
+#include "base/fence.h"
 #include "base/js.h"
 #include "ledger/keep.h"
 #include "ledger/verify.h"
@@ -105,6 +106,7 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     out->made = l.made;
     ledger_close(&l);
     db_close(db);
+    out->postponed |= rc < 0 && !fence_open(); /* the loss of the lease is reported by itself */
     out->ok = rc == 0;
     out->took_ms = mono_since(clock_mono(), began);
     return rc;

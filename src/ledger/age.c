@@ -102,6 +102,8 @@ int ledger_mark(struct db *db, struct ledger *l, struct err *e)
     if (l->next_id <= 1) /* there was never a row */
         return 0;
     sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
+    if (ledger_may_change(l, db, e) < 0)
+        return -1;
     return db_execf(db, e,
                     "INSERT INTO %s VALUES ('m%d',%" PRId64 ",%" PRIu64
                     "+" DB_ONLY_0("%s") ") ON DUPLICATE KEY UPDATE id=IF(at<%" PRId64 ",%" PRIu64

@@ -2,6 +2,7 @@
 #include "ledger/ledger.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,7 +11,9 @@
 #include "ledger/run_int.h"
 #include "ledger/sql.h"
 #include "ledger/sums.h"
+#include "mysql/fenced.h"
 #include "mysql/lease.h"
+#include "mysql/session.h"
 #include "sql/literal.h"
 
 int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e)
@@ -50,11 +53,29 @@ int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
     return rc;
 }
 
+int ledger_may_change(const struct ledger *l, struct db *db, struct err *e)
+{
+    char what[100];
+    snprintf(what, sizeof what, "[ledger %.80s]", l->cfg->name);
+    return (l->memory && l->rollup.memory ? db_may_change
+                                          : db_may_change_rows)(db, what, SESSION_LOCK_WAIT_MS, e);
+}
+
 int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)
 {
+    if (ledger_may_change(r->l, r->db, e) < 0)
+        return -1;
     return db_execf(r->db, e,
                     "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 "+" DB_ONLY_0("%s") ")",
                     r->mark.p, what, clock_wall().ms, id, r->mark.p);
+}
+
+int ledger_mark_closed(struct run *r, struct err *e)
+{
+    if (ledger_may_change(r->l, r->db, e) < 0)
+        return -1;
+    return db_execf(r->db, e, "DELETE FROM %s WHERE what='open' AND " DB_ONLY("%s"), r->mark.p,
+                    r->mark.p);
 }
 
 /* ---- the columns and indexes of the ledger ---- */

@@ -64,6 +64,10 @@ int ledger_open(struct db *db, const char *schema, const struct config_ledger *c
                 struct ledger *out, struct err *e);
 void ledger_close(struct ledger *l);
 
+/* Checks right before a statement that changes the ledger or its tables that this machine still has
+ * the world (mysql/fenced.h). */
+int ledger_may_change(const struct ledger *l, struct db *db, struct err *e);
+
 /* Adds the names of what ledger_init() would create. */
 int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct err *e);
 /* Creates the missing ones of rollup, marks, views and request ids, and adds their names to the

@@ -192,6 +192,8 @@ static int add_groups(struct run *r, const struct piece *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     ledger_sql_add(&sql, r, p);
+    if (ledger_may_change(r->l, r->db, e) < 0)
+        return -1;
     int rc = db_exec_len(r->db, sql.p, sql.len, e);
     if (rc < 0 && e->num == DB_TABLE_FULL && r->l->rollup.memory)
         err_hint(e,
@@ -210,6 +212,8 @@ static int piece_delete_rows(struct run *r, const struct piece *p, struct err *e
     SCOPED(buf_free) struct buf sql = {0};
     uint64_t wanted = p->rows + p->left_over;
     ledger_sql_delete(&sql, r, p);
+    if (ledger_may_change(r->l, r->db, e) < 0)
+        return -1;
     int rc = db_exec_len(r->db, sql.p, sql.len, e);
     uint64_t gone = rc == 0 ? db_affected(r->db) : wanted;
     if (gone > wanted)
@@ -259,8 +263,7 @@ static int memory_effects(struct run *r, struct piece *p, struct err *e)
         return 0;
     /* Deleted now, not at the end of the run: after a kill, rows that break the rules would
      * otherwise be taken for left over. */
-    int rc = db_execf(r->db, e, "DELETE FROM %s WHERE what='open' AND " DB_ONLY("%s"), r->mark.p,
-                      r->mark.p);
+    int rc = ledger_mark_closed(r, e);
     fault_point("ledger.closed");
     return rc;
 }
@@ -280,7 +283,7 @@ static int innodb_effects(struct run *r, struct piece *p, struct err *e)
     if (piece_delete_rows(r, p, e) < 0)
         return -1;
     fault_point("ledger.deleted");
-    int rc = db_exec(r->db, "COMMIT", e);
+    int rc = ledger_may_change(r->l, r->db, e) < 0 ? -1 : db_exec(r->db, "COMMIT", e);
     fault_point("ledger.closed");
     return rc;
 }

@@ -26,6 +26,8 @@ int ledger_request_add(struct db *db, const struct ledger *l, const char *where,
     sql_fill(&sql,
              " WHERE $ AND ?? IS NOT NULL AND " DB_ONLY("$") " ON DUPLICATE KEY UPDATE $.at=$",
              DB_ARGS(where, column, to.p, to.p, at));
+    if (ledger_may_change(l, db, e) < 0)
+        return -1;
     if (db_exec_len(db, sql.p, sql.len, e) == 0)
         return 0;
     err_step(e, "request ids of [ledger %s]", l->cfg->name);
@@ -41,8 +43,11 @@ int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)
     /* Deletes in small batches, because the game's inserts wait for the table's lock, which a
      * long DELETE would hold. */
     for (uint64_t gone = EXPIRED_AT_ONCE; rc == 0 && gone == EXPIRED_AT_ONCE;) {
-        rc = db_execf(db, e, "DELETE FROM %s WHERE at<%" PRId64 " AND " DB_ONLY("%s") " LIMIT %d",
-                      name.p, now - l->cfg->request_keep, name.p, EXPIRED_AT_ONCE);
+        rc = ledger_may_change(l, db, e);
+        if (rc == 0)
+            rc = db_execf(db, e,
+                          "DELETE FROM %s WHERE at<%" PRId64 " AND " DB_ONLY("%s") " LIMIT %d",
+                          name.p, now - l->cfg->request_keep, name.p, EXPIRED_AT_ONCE);
         gone = rc == 0 ? db_affected(db) : 0;
     }
     return rc;

@@ -97,6 +97,17 @@ static int ids_went_on(const struct run *r, struct err *e)
         r->l->cfg->name, r->l->cfg->table, r->l->next_id, now.auto_increment);
 }
 
+static int note_late(struct run *r, struct err *e)
+{
+    int64_t now = clock_wall().ms;
+    if (ledger_may_change(r->l, r->db, e) < 0)
+        return -1;
+    return db_execf(r->db, e,
+                    "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
+                    "+" DB_ONLY_0("%s") ") ON DUPLICATE KEY UPDATE at=%" PRId64 ",id=id+%" PRIu64,
+                    r->mark.p, now, r->out->late, r->mark.p, now, r->out->late);
+}
+
 /* Changes the marker rows last: until then, the next run treats rows up to the rollup positions
  * as left over. */
 static int run_all(struct run *r, struct err *e)
@@ -113,14 +124,7 @@ static int run_all(struct run *r, struct err *e)
         return 0;
     if (r->l->request && ledger_request_expire(r->db, r->l, e) < 0)
         return -1;
-    int64_t now = clock_wall().ms;
-    return db_execf(r->db, e, "DELETE FROM %s WHERE what='open' AND " DB_ONLY("%s"), r->mark.p,
-                    r->mark.p) < 0 ||
-                   db_execf(r->db, e,
-                            "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
-                            "+" DB_ONLY_0("%s") ") ON DUPLICATE KEY UPDATE at=%" PRId64
-                                                ",id=id+%" PRIu64,
-                            r->mark.p, now, r->out->late, r->mark.p, now, r->out->late) < 0
+    return ledger_mark_closed(r, e) < 0 || note_late(r, e) < 0
                ? -1
                : ledger_mark_write(r, "ignored", r->out->ignored, e);
 }

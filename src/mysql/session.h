@@ -12,7 +12,9 @@
 /* As SQL text. */
 #define SESSION_SQL_MODE "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 #define SESSION_TIME_ZONE "'+00:00'"
+#define SESSION_LOCK_WAIT_MS INT64_C(86400000)
 #define SESSION_LOCK_WAIT "86400" /* seconds */
+#define SESSION_ROW_WAIT "50"     /* seconds */
 
 /* Builds statements only; conn.c sends them. */
 #define SESSION_SETTINGS 64 /* at most */

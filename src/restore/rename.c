@@ -6,6 +6,7 @@
 #include "base/fence.h"
 #include "base/thread_group.h"
 #include "mysql/blockers.h"
+#include "mysql/fenced.h"
 #include "mysql/galera.h"
 #include "mysql/job.h"
 #include "mysql/lease.h"
@@ -19,9 +20,6 @@
 #define POLL_TIMEOUT_MS 5000
 #define SILENCE 20 /* consecutive polls that the server did not answer */
 #define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
-#define ASKING_MS 250 /* from the check of the fence to the statement */
-#define SHORTEST_MS (1000 + ASKING_MS)
-#define RENEWED_MS 20
 
 struct renaming {
     struct restore *restore;
@@ -51,22 +49,11 @@ static bool is_fenced(const struct restore *r)
     return fence_made() && !restore_is(r)->passing;
 }
 
-/* Checks that the swap may start, and limits its wait for locks to the rest of the lease. A lock
- * wait has whole seconds. If less than a second of the lease is left, it is about to be renewed or
- * to end, so this waits for that. */
 int rename_may(struct restore *r, struct err *e)
 {
-    int64_t left, wait = r->job->cfg->restore_lock_wait;
     if (!is_fenced(r))
         return 0;
-    while ((left = mono_since(fence_until(), clock_mono())) > 0 && left < SHORTEST_MS) {
-        progress_at(r->job->progress, 0, 0);
-        usleep(RENEWED_MS * 1000);
-    }
-    if (fence_check("swap", e) < 0)
-        return -1;
-    left = (left - ASKING_MS) / 1000 * 1000;
-    return db_lock_wait(r->db, wait < left ? wait : left, e);
+    return db_may_change(r->db, "swap", r->job->cfg->restore_lock_wait, e);
 }
 
 /* Ends a statement that still waits for a lock after the lease has ended. The limit of a lock wait

@@ -1,6 +1,7 @@
 """The lease of a world decides which of several machines may keep it, with a store that supports
 conditional writes and with etcd."""
 import contextlib
+import gzip
 import http.server
 import json
 import os
@@ -14,8 +15,9 @@ import pymysql
 import pytest
 
 from wk.crash import to_all, wait_stopped
-from wk.keeper import DONE, REFUSED
+from wk.keeper import DONE, REFUSED, USER
 from wk.progress import Central, made
+from wk.relay import Relay
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program
 from wk.util import wait_for
 
@@ -547,6 +549,82 @@ def test_a_swap_that_waited(primary, server, how):
     assert done.rc != DONE, done
     k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
     assert k.world.sql("SELECT nonce FROM worldkeeper_sentinel") == before
+
+
+GAINS = ("CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, hero INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL, "
+         "token CHAR(36) NULL UNIQUE, KEY k USING BTREE (hero,id)) ENGINE={}",
+         "INSERT INTO gains (hero,xp,at,token) VALUES (1,4,'2026-01-05 10:00:00','a'),(2,5,'2026-01-05 10:00:00','b')")
+XP = {"table": "gains", "key": "hero", "value": "xp", "time": "at", "keep": "1d", "rollup_after": "0", "request": "token"}
+
+
+def with_work(k, relay, action, engine):
+    """Rows to roll up, and a file of replaced rows; the arguments of the action."""
+    k.world.sql(*[s.format(engine) for s in GAINS])
+    k.server.grant(f"{USER}@localhost", k.world.schema, "DELETE, CREATE VIEW, TRIGGER")
+    k.configure({"ledger xp": XP})
+    k.init()
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
+    file = os.path.join(k.dumps_dir, "conflict-000001-20260101T000000Z.sql.gz")
+    with gzip.open(file, "wt") as f:
+        f.write("-- worldkeeper conflict 2\n-- written from an unknown time\nSET NAMES binary;\n"
+                "INSERT INTO `chat` (`who`,`what`) VALUES\n(4711,'new');\n-- worldkeeper end tables=1 rows=1\n")
+    k.configure({"mysql": {"socket": relay.path}, "standby": {"ttl": "4s"}})
+    return ["--rollup"] if action == "rollup" else ["--conflicts=" + file, "--apply"]
+
+
+def rows_of(world):
+    return [world.sql(f"SELECT * FROM {table} ORDER BY 1,2") for table in ("gains", "chat", "xp_rollup", "xp_mark", "xp_request")]
+
+
+CHANGES = re.compile(r"(?:INSERT|REPLACE|UPDATE|DELETE|LOAD|LOCK TABLES|COMMIT)\b")
+PASSES = re.compile(r"SET SESSION (?:innodb_)?lock_wait_timeout=")
+NOT_OURS = re.compile(r"worldkeeper_(?:tmp_\w+`|lease|sentinel_lease)")  # temporary tables; the lease itself
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("action, engine", [("rollup", "MEMORY"), ("rollup", "InnoDB"), ("conflicts", "MEMORY")])
+def test_each_change_asks_first(primary, server, tmp, action, engine):
+    """Between the question whether this machine has the world and the statement that changes it, nothing is sent."""
+    sent, k = {}, primary
+    with Relay(server, say=lambda sql: sent.setdefault(threading.get_ident(), []).append(sql), path=f"{tmp}/relay") as relay:
+        args = with_work(k, relay, action, engine)
+        before = rows_of(k.world)
+        k.ok(*args)
+    assert rows_of(k.world) != before
+    pairs = [(was, sql) for session in sent.values() for was, sql in zip([""] + session, session) if CHANGES.match(sql)]
+    pairs = [(was, sql) for was, sql in pairs if not re.match(r"\w+(?: IGNORE)? (?:INTO|FROM) `?" + NOT_OURS.pattern, sql)]
+    assert len(pairs) >= 2, sent
+    assert not [sql for was, sql in pairs if not PASSES.match(was)], "\n".join(f"{a[:60]} -> {b[:120]}" for a, b in pairs)
+
+
+@pytest.mark.parametrize("action, engine, at", [
+    ("rollup", "MEMORY", "SELECT .* FROM .*gains.* LIMIT "), ("rollup", "MEMORY", "REPLACE INTO .*'open'"),
+    ("rollup", "InnoDB", "INSERT INTO .*xp_rollup"), ("rollup", "InnoDB", "DELETE FROM .*gains"),
+    ("conflicts", "MEMORY", "CREATE TEMPORARY TABLE"), ("conflicts", "MEMORY", "LOCK TABLES `chat`")])
+def test_work_on_rows_that_slept(primary, server, tmp, action, engine, at):
+    """It slept until another machine had the world, before a piece or in the middle of one: it does nothing more."""
+    k, reached, on = primary, threading.Event(), threading.Event()
+
+    def say(sql):
+        if re.match(at, sql) and not reached.is_set():
+            reached.set()
+            on.wait(60)
+    with Relay(server, say=say, path=f"{tmp}/relay") as relay:
+        args = with_work(k, relay, action, engine)
+        job = k.popen(*args)
+        wait_for(reached.is_set, "its statement")
+        os.killpg(job.pid, SIGSTOP)
+        ok(k.other.call("prove"))
+        ok(k.other.call("open"))
+        take(k.other)
+        before = rows_of(k.world)  # now, since a table may be locked soon
+        on.set()
+        if action == "rollup":  # the server carries the statement out that was on its way
+            before = wait_for(lambda: (lambda a, b: a == b and a)(rows_of(k.world), rows_of(k.world)), "its end")
+        os.killpg(job.pid, SIGCONT)
+        done = k.finish(job)
+    assert done.rc == REFUSED and "this machine does not hold the lease of this world" in done.err, done
+    assert rows_of(k.world) == before
 
 
 @NEEDS_ETCD
