@@ -593,6 +593,23 @@ static int action_verify(struct action_context *a, const struct request *r, json
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps are damaged", bad, seen) : 0;
 }
 
+/* Signs the files beside the dumps that have no HMAC. One with a wrong HMAC is not ours; it stays
+ * ignored, and that is said. */
+static int seal_others(struct action_context *a, struct err *e)
+{
+    struct err why = {0};
+    int (*const sign[])(int dirfd, struct err *e) = {state_sign, round_sign};
+    for (size_t i = a->ignored.cls == ERR_NONE; i < sizeof sign / sizeof *sign; i++) {
+        if (sign[i](a->job.dirfd, &why) == 0)
+            continue;
+        if (why.cls != ERR_REFUSED || why.num != 0)
+            return err_pass(e, &why);
+        if (strcmp(why.text, a->ignored.text) != 0) /* else it was said already */
+            action_note(a, why.text);
+    }
+    return 0;
+}
+
 /* Signs dumps. Without a name, only unsigned dumps are signed. A dump with a wrong signature must
  * be named, because a user must look at it first. */
 static int action_seal(struct action_context *a, const struct request *r, json_t **result,
@@ -603,9 +620,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
         err_set(e, ERR_CONFIG, 0, "cannot sign dumps: %s names no key", a->cfg->path);
         return err_hint(e, "set [dump] hmac_key_file; to create a key: openssl rand -hex 32");
     }
-    if ((a->ignored.cls != ERR_NONE && !r->dump && state_sign(a->job.dirfd, e) < 0) ||
-        (!r->dump && round_sign(a->job.dirfd, e) < 0) ||
-        catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
+    if ((!r->dump && seal_others(a, e) < 0) || catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
         return -1;
     json_t *list = json_array();
     size_t bad = 0;

@@ -33,6 +33,12 @@ int kept_newer(struct err *e, const char *file, int64_t format, int64_t newest)
         e, "install the newer version again; CHANGELOG.md lists the formats of each version");
 }
 
+static int kept_wrong(const char *name, struct err *e)
+{
+    return err_set(e, ERR_REFUSED, 0,
+                   "%s has an HMAC that does not match the key in [dump] hmac_key_file", name);
+}
+
 typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
 
 /* Parses what is in the file `name`. Without `checked` the signature is not verified, because
@@ -46,12 +52,11 @@ static int store_kept_parse(const char *name, const struct buf *b, bool checked,
     enum signature is = checked ? signature_check(*out, front) : SIGNATURE_UNASKED;
     if (!json_is_object(*out))
         rc = err_set(e, ERR_DAMAGED, 0, "%s has invalid contents", name);
-    else if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
-        rc = err_set(e, ERR_REFUSED, 0,
-                     is == SIGNATURE_MISSING
-                         ? "%s has no HMAC, but [dump] hmac_key_file requires one"
-                         : "%s has an HMAC that does not match the key in [dump] hmac_key_file",
+    else if (is == SIGNATURE_MISSING)
+        rc = err_set(e, ERR_REFUSED, 0, "%s has no HMAC, but [dump] hmac_key_file requires one",
                      name);
+    else if (is == SIGNATURE_WRONG)
+        rc = kept_wrong(name, e);
     else if (js_number(*out, "format", 0) > newest)
         rc = kept_newer(e, name, js_number(*out, "format", 0), newest);
     if (rc < 0) {
@@ -105,8 +110,14 @@ int kept_give(int dirfd, const char *name, struct err *e)
 int kept_sign(int dirfd, const char *name, size_t limit, struct err *e)
 {
     json_t *o;
+    SCOPED(xfree) char *front = front_of(name);
     int rc = store_kept_load(dirfd, name, limit, file_read, false, KEPT_FORMAT, &o, e);
-    return rc == 1 ? kept_save(dirfd, name, limit, o, e) : rc;
+    if (rc != 1)
+        return rc;
+    if (signature_check(o, front) != SIGNATURE_WRONG)
+        return kept_save(dirfd, name, limit, o, e);
+    json_decref(o);
+    return kept_wrong(name, e);
 }
 
 int kept_save(int dirfd, const char *name, size_t limit, json_t *o, struct err *e)

@@ -266,6 +266,22 @@ def test_a_state_from_before_the_key(keeper):
         assert "state.json" not in done.err + done.out, done
 
 
+@pytest.mark.parametrize("name", ["state.json", "round.json"])
+def test_seal_signs_nothing_that_was_changed(keeper, name):
+    """A file with a wrong HMAC was changed by somebody: --seal leaves it, as it leaves a dump that is not named."""
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    keeper.dump()
+    keeper.ok("--new-round")
+    path = os.path.join(keeper.dumps_dir, name)
+    edit(path, lambda o: o.update(nonce=NONCE))
+    with open(path, "rb") as f:
+        changed = f.read()
+    done = keeper.run("--seal")
+    assert done.rc == DONE and f"{name} has an HMAC that does not match" in done.err, done
+    with open(path, "rb") as f:
+        assert f.read() == changed
+
+
 @pytest.mark.parametrize("how", ["planted", "changed"])
 def test_a_planted_finding_hides_no_dump(keeper, how):
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
