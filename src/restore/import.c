@@ -181,20 +181,8 @@ static int plan_rows(struct planning *p, const struct import_seen *x, struct err
 {
     SCOPED(sql_insert_free) struct sql_insert rows = {0};
     const struct target *t = import_table_of(p, x, e);
-    const char *names = import_names(&p->pass);
-    if (!t)
+    if (!t || import_rows(&p->pass, x, NULL, &rows, e) < 0)
         return -1;
-    if (x->modes & SQL_PLAIN_STRINGS)
-        return import_refuse(&p->pass, x, "rows under sql_mode NO_BACKSLASH_ESCAPES", e);
-    if (!sql_charset_safe(names, strlen(names))) {
-        SCOPED(buf_free) struct buf b = {0};
-        text_clean(&b, names, 40);
-        err_set(e, ERR_REFUSED, 0, "%s, line %llu: its character set %s cannot be read safely",
-                p->pass.in->name, (unsigned long long)x->st->line, b.p);
-        return err_hint(e, "dump it again with --default-character-set=utf8mb4");
-    }
-    if (import_rows(x, NULL, &rows) < 0)
-        return import_refuse(&p->pass, x, "whose values are not all literals", e);
     if (t->fires && !t->skip)
         return import_refuse(&p->pass, x, "for which an earlier trigger of the file would run", e);
     return import_check_columns(p, x, t, &rows, e);

@@ -316,8 +316,8 @@ static int load_rows(struct loading *p, const struct import_seen *x, struct err 
     if (import_load_table_of(p, x, &t, e) < 0 || !t)
         return t ? -1 : 0;
     /* Checked again: the file may have been changed since it was planned. */
-    if (import_rows(x, t, &rows) < 0)
-        return import_refuse(&p->pass, x, "whose values are not all literals", e);
+    if (import_rows(&p->pass, x, t, &rows, e) < 0)
+        return -1;
     /* Without a column list the values are in the order of the file's own definition. The server
      * will refuse a column that the table does not have. */
     char *const *names = rows.listed ? rows.columns : t->columns;

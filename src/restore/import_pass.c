@@ -69,11 +69,32 @@ const char *import_names(const struct import_pass *p)
     return p->in->charset ? p->in->charset : p->session.now[FOREIGN_NAMES];
 }
 
-int import_rows(const struct import_seen *x, const struct target *t, struct sql_insert *out)
+/* Refuses settings under which the server would see other quotes in the rows than we do. */
+static int rows_are_readable(const struct import_pass *p, const struct import_seen *x,
+                             struct err *e)
+{
+    const char *names = import_names(p);
+    if (x->modes & SQL_PLAIN_STRINGS)
+        return import_refuse(p, x, "rows under sql_mode NO_BACKSLASH_ESCAPES", e);
+    if (sql_charset_safe(names, strlen(names)))
+        return 0;
+    SCOPED(buf_free) struct buf b = {0};
+    text_clean(&b, names, 40);
+    err_set(e, ERR_REFUSED, 0, "%s, line %llu: its character set %s cannot be read safely",
+            p->in->name, (unsigned long long)x->st->line, b.p);
+    return err_hint(e, "dump it again with --default-character-set=utf8mb4");
+}
+
+int import_rows(const struct import_pass *p, const struct import_seen *x, const struct target *t,
+                struct sql_insert *out, struct err *e)
 {
     bool generated = t && t->defined > t->column_count;
-    return sql_insert_read(x->f.rest, (size_t)(x->f.end - x->f.rest), x->modes & SQL_ANSI_QUOTES,
-                           generated ? t->generated : NULL, t ? t->defined : 0, out);
+    if (rows_are_readable(p, x, e) < 0)
+        return -1;
+    if (sql_insert_read(x->f.rest, (size_t)(x->f.end - x->f.rest), x->modes & SQL_ANSI_QUOTES,
+                        generated ? t->generated : NULL, t ? t->defined : 0, out) == 0)
+        return 0;
+    return import_refuse(p, x, "whose values are not all literals", e);
 }
 
 static int take_set(struct import_pass *p, const struct import_seen *x,

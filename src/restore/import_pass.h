@@ -45,8 +45,10 @@ int import_refuse(const struct import_pass *p, const struct import_seen *x, cons
 int import_step(const struct import_pass *p, const struct import_seen *x, struct err *e);
 /* Returns the character set of the next rows. */
 const char *import_names(const struct import_pass *p);
-/* Reads the rows of an INSERT for the columns of `t`. Returns -1 if they are not only values. */
-int import_rows(const struct import_seen *x, const struct target *t, struct sql_insert *out);
+/* Reads the rows of an INSERT for the columns of `t` (NULL: of any table). ERR_REFUSED if they are
+ * not only values, also for a server that reads them in the session's character set. */
+int import_rows(const struct import_pass *p, const struct import_seen *x, const struct target *t,
+                struct sql_insert *out, struct err *e);
 /* Sets the hint to the stock client's command for the file. */
 int import_hint_stock(const struct import *in, const struct plan *plan, struct err *e);
 

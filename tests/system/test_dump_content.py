@@ -9,6 +9,7 @@ import os
 import pytest
 
 from wk.keeper import DONE, FAILED, NOTHING, REFUSED, signed
+from wk.relay import Relay
 
 pytestmark = pytest.mark.third_on_mysql
 
@@ -256,6 +257,31 @@ def test_character_sets_that_hide_quotes(keeper, other, tmp):
     done = keeper.run("--restore=" + path, "--into=wk_into")
     assert done.rc == REFUSED and "its character set gbk cannot be read safely" in done.err, done
     assert "--default-character-set=utf8mb4" in done.err, done
+    unharmed(keeper, other)
+
+
+@pytest.mark.only("mariadb", why="the statement between the two readings")
+def test_a_character_set_that_comes_later(keeper, other, tmp):
+    """Whose file it is may write it anew between the reading that checks it and the one that loads it. What a character set
+    hides from us, the server would evaluate as us."""
+    with_set = (b"/*!40101 SET NAMES %s */;\nCREATE TABLE `t` (\n  `a` varchar(99)\n) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4;\n"
+                b"INSERT INTO `t` VALUES (%s);\n-- Dump completed\n")
+    path = got(tmp, "")
+
+    def write(*values):
+        with open(path, "r+b") as f:
+            f.truncate()
+            f.write(with_set % values)
+
+    def say(sql):
+        if "max_error_count=65535" in sql:
+            write(b"gbk", b"'\xbf\\'),(CONCAT(0x61,CURRENT_USER())) -- '")
+    write(b"utf8mb4", b"'x'")
+    with Relay(keeper.server, say=say, path=os.path.join(tmp, "relay")) as relay:
+        keeper.configure({"mysql": {"socket": relay.path}})
+        done = keeper.run("--restore=" + path, "--into=wk_into")
+    assert done.rc == REFUSED and "its character set gbk cannot be read safely" in done.err, done
+    assert not keeper.server.sql("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA='wk_into' AND TABLE_NAME='t'")
     unharmed(keeper, other)
 
 
