@@ -9,12 +9,14 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/file.h"
+#include "mysql/answer.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
 
 /* Limits of one read from the local store, so that a MEMORY table is locked only for a moment. */
 #define READ_ROWS 64u
 #define READ_BYTES (2u << 20)
+#define BLOB_MAX ((size_t)ANSWER_BYTES - (1u << 20)) /* with the rest of its row */
 #define RELEASES 50u /* locks per round trip, each with its own commit: at most 20 kB of SQL */
 
 void write_back_open(struct write_back *w, const struct config *cfg, const char *known)
@@ -472,6 +474,27 @@ int write_back_unlock(struct write_back *w, struct err *e)
     return rc;
 }
 
+/* Leaves out the blobs that no answer of the server may hold: reading one would end the connection,
+ * and no blob would be sent. Their sessions stay. */
+static void leave_out_large(struct write_back *w, struct local_keys *keys)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct local_unsent *u = &keys->list[i];
+        SCOPED(buf_free) struct buf shown = {0};
+        if (u->len <= BLOB_MAX) {
+            keys->list[n++] = *u;
+            continue;
+        }
+        text_clean_bytes(&shown, u->key.bytes, u->key.len, 32);
+        err_set(&w->done.skipped, ERR_QUERY, 0,
+                "blob %s of wk_progress has %zu bytes; allowed: up to %zu", shown.p, u->len,
+                BLOB_MAX);
+        err_hint(&w->done.skipped, "save a shorter one, or DELETE it from wk_progress");
+    }
+    keys->count = n;
+}
+
 static int progress_write_back_run(struct write_back *w, enum write_back_scope scope, struct err *e)
 {
     struct local_sessions closing;
@@ -483,6 +506,8 @@ static int progress_write_back_run(struct write_back *w, enum write_back_scope s
     if (!keys->count && (scope == WRITE_BACK_ALL || closing.count)) {
         *at = 0;
         rc = local_unsent(w->world, scope == WRITE_BACK_CLOSING, keys, e);
+        if (rc == 0)
+            leave_out_large(w, keys);
     }
     if (rc == 0 && keys->count)
         rc = write_back_send_all(w, keys, at, e);

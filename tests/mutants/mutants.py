@@ -123,12 +123,14 @@ MUTANTS = [
              "    if (p->rows && add_groups(r, p, e) < 0)\n        return -1;\n")],
            ["tests/system/test_ledger_faults.py", "tests/system/test_ledger_torture.py"]),
     Mutant("ledger-two-statements", "total and mark of a key change in two statements",
-           [("src/ledger/piece.c", "    ledger_sql_add(&sql, r, p);\n    int rc = db_exec_len(r->db, sql.p, sql.len, e);\n",
-             "    ledger_sql_add(&sql, r, p);\n"
+           [("src/ledger/piece.c", "    if (ledger_may_change(r->l, r->db, e) < 0)\n        return -1;\n    int rc = db_exec_len(r->db, sql.p, sql.len, e);\n"
+             "    if (rc < 0 && e->num == DB_TABLE_FULL",
+             "    if (ledger_may_change(r->l, r->db, e) < 0)\n        return -1;\n"
              "    int rc = db_exec_len(r->db, sql.p, (size_t)(strstr(sql.p, \",end_id=GREATEST\") - sql.p), e);\n"
              "    for (size_t i = 0; i < p->count && rc == 0; i++)\n"
              "        rc = db_execf(r->db, e, \"UPDATE %s SET end_id=%\" PRIu64 \" WHERE (player,mini)=(%s)\",\n"
-             "                      r->rollup.p, p->groups[i].last_id, p->groups[i].key.p);\n")],
+             "                      r->rollup.p, p->groups[i].last_id, p->groups[i].key.p);\n"
+             "    if (rc < 0 && e->num == DB_TABLE_FULL")],
            ["tests/system/test_ledger_torture.py"]),
     Mutant("ledger-no-prefix", "of a MEMORY ledger each row that is old is rolled up, also one after a young row",
            [("src/ledger/age.c", "    if (!r->l->memory) {\n        ledger_sql_moment", "    {\n        ledger_sql_moment"),

@@ -370,6 +370,23 @@ def test_what_cannot_be_sent_holds_up_its_own_session_only(keeper, make_server):
     assert store.central.blobs() == many
 
 
+@pytest.mark.only("mariadb", why="the settings of its server")
+def test_a_blob_that_no_answer_holds(make_server, make_world, make_keeper):
+    """Larger than all that is read in one answer: it waits, and the blobs of others are sent."""
+    server = make_server("--max-allowed-packet=512M", "--innodb-log-file-size=512M")
+    keeper = make_keeper(make_world("empty", server)).init()
+    store = made(keeper, Central(server), engine="innodb")
+    for key in ("p1", "p2"):
+        store.open(key)
+        store.put("blob of " + key, key, b"x")
+        store.close(key)
+    keeper.world.sql("UPDATE wk_progress SET `blob`=REPEAT('x',257*1024*1024) WHERE lock_key='p1'")
+    done = keeper.run("--write-back", "--json")
+    assert done.rc == FAILED and "blob blob of p1 of wk_progress has 269484032 bytes; allowed: up to 267386880" in done.out, done
+    assert store.sessions() == {"p1": "closing"} and store.central.blobs() == {"blob of p2": (1, b"x")}
+    assert store.central.holder("p1") == "gs-a" and store.central.holder("p2") is None
+
+
 def test_what_cannot_be_sent_keeps_its_lock(keeper, make_server):
     """Asked to release it, worldkeeper says why not, since that save could not be sent afterwards; of the session that closes
     beside it, it says nothing."""
