@@ -1,9 +1,11 @@
 """Views that the game's account puts in the place of tables: the functions they call never run with
 our privileges."""
 import contextlib
+import gzip
 import os
 import re
 import threading
+import uuid
 
 import pymysql
 import pytest
@@ -15,6 +17,7 @@ from wk.server import MYSQL
 from wk.util import CANARY, share
 
 TRAP, SAVED = "trap", "zz_saved"
+REPLACED = "conflict-000001-20260101T000000Z.sql.gz"
 GAINS = ("CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, hero INT NOT NULL, xp INT NOT NULL, "
          "at DATETIME NOT NULL, token CHAR(36) NULL UNIQUE, KEY k USING BTREE (hero,id)) ENGINE={engine}")
 # Statements that read or write rows; what else names a table is refused on views, or evaluates nothing of them.
@@ -129,6 +132,16 @@ def heidi(hostile):
         f.write(f"{create};\n{rows}DELETE FROM `chat`;\n{rows}")
 
 
+def replaced(hostile):
+    """A file of rows that a restore has replaced, of a table with keys, of one without, and of a ledger."""
+    text = ("-- worldkeeper conflict 2\n-- written from an unknown time\nSET NAMES binary;\n"
+            "INSERT INTO `chat` (`who`,`what`) VALUES\n(3,'c');\n"
+            "INSERT INTO `gains` (`id`,`hero`,`xp`,`at`,`token`) VALUES\n(1,1,4,'2026-01-05 10:00:00',UUID());\n"
+            "-- worldkeeper end tables=2 rows=2\n").replace("UUID()", f"'{uuid.uuid4()}'")
+    with gzip.open(os.path.join(hostile.keeper.dumps_dir, REPLACED), "wt") as f:
+        f.write(text)
+
+
 ACTIONS = {
     "init": (["--init"], None, {}),
     "dump by copying": (["--dump"], None, {"dump": {"method": "copy"}}),
@@ -139,6 +152,7 @@ ACTIONS = {
     "rollup": (["--rollup"], None, {}),
     "verify": (["--rollup", "--verify"], None, {}),
     "check": (["--check"], None, {}),
+    "conflicts": ([f"--conflicts={REPLACED}", "--apply", "--renumber"], replaced, {}),
     "restore": (["--restore", "--force"], None, {}),
     "drill": (["--drill"], None, {}),
     "import": (["--restore=TMP/heidi.sql", "--force", "--accept-cut"], heidi, {}),
