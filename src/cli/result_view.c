@@ -594,6 +594,14 @@ static void what_cell(struct buf *b, const json_t *o)
         draw_fill(b, o, " (not watched for {unwatched_ms:n} ms)");
 }
 
+/* 300 years: no period is longer, and the percentage of a time up to this does not overflow. */
+#define PERIOD_MS_MOST INT64_C(10000000000000)
+
+static int64_t period_ms(const json_t *ms, const char *state)
+{
+    return js_within(ms, state, 0, PERIOD_MS_MOST, 0);
+}
+
 static void show_history(const json_t *o)
 {
     static const struct column columns[] = {{"AT", "{at:t}", NULL, false},
@@ -615,16 +623,16 @@ static void show_history(const json_t *o)
         DRAW_TABLE(list, columns);
     const json_t *ms = json_object_get(o, "states_ms");
     static const char *const keys[] = {"up", "suspect", "lost", "restoring", "waiting"};
-    int64_t known = 0, up = js_number(ms, "up", 0);
+    int64_t known = 0, up = period_ms(ms, "up");
     char t[TEXT_SHORT], u[TEXT_SHORT];
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        known += js_number(ms, keys[k], 0);
+        known += period_ms(ms, keys[k]);
     int64_t up_thousandths = known > 0 ? up * 100000 / known : 0; /* cut: 100 % is always up */
     if (known > 0)
         printf("up %.3f %% of the %s that a supervisor watched; paused %s, unknown %s\n",
                (double)up_thousandths / 1000, text_duration(known, t),
-               text_duration(js_number(ms, "paused", 0), u),
-               text_duration(js_number(ms, "unknown", 0), (char[TEXT_SHORT]){0}));
+               text_duration(period_ms(ms, "paused"), u),
+               text_duration(period_ms(ms, "unknown"), (char[TEXT_SHORT]){0}));
     else
         puts("no supervisor watched the world in this period");
 }

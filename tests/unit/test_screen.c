@@ -566,6 +566,18 @@ static void test_times_are_cleaned(void **state)
     SEES("?[2J: x\n");
 }
 
+/* Times of an answer that no period can have count as 0, and none of them overflows. */
+static void test_impossible_periods(void **state)
+{
+    (void)state;
+    result_of("history", "{\"records\":[],\"states_ms\":{\"up\":9223372036854775807,\"lost\":1000,"
+                         "\"waiting\":-9223372036854775807,\"paused\":-1}}");
+    SEES("up 0.000 % of the 1.0 s that a supervisor watched; paused 0 ms");
+    result_of("history", "{\"records\":[],\"states_ms\":{\"up\":10000000000000,\"lost\":"
+                         "10000000000000,\"waiting\":10000000000000}}");
+    SEES("up 33.333 % of the ");
+}
+
 /* Lists of texts, in which a supervisor says what a server or a file said. */
 static void test_lists_are_cleaned(void **state)
 {
@@ -760,6 +772,7 @@ int main(void)
         TEST(test_check_wraps),
         TEST(test_small_ones),
         TEST(test_times_are_cleaned),
+        TEST(test_impossible_periods),
         TEST(test_lists_are_cleaned),
         TEST(test_holes),
         TEST(test_error),
