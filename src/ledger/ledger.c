@@ -13,7 +13,6 @@
 #include "ledger/sums.h"
 #include "mysql/fenced.h"
 #include "mysql/lease.h"
-#include "mysql/session.h"
 #include "sql/literal.h"
 
 int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e)
@@ -57,8 +56,7 @@ int ledger_may_change(const struct ledger *l, struct db *db, struct err *e)
 {
     char what[100];
     snprintf(what, sizeof what, "[ledger %.80s]", l->cfg->name);
-    return (l->memory && l->rollup.memory ? db_may_change
-                                          : db_may_change_rows)(db, what, SESSION_LOCK_WAIT_MS, e);
+    return db_may_change_rows(db, what, e);
 }
 
 int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)

@@ -9,7 +9,8 @@
  * about to be renewed or to end, this waits for that, for about a second. `what` names the work in
  * the error. ERR_REFUSED: this machine may not act. Does nothing without a lease. */
 int db_may_change(struct db *db, const char *what, int64_t wait, struct err *e);
-/* The same for a statement that may also wait for rows of InnoDB. */
-int db_may_change_rows(struct db *db, const char *what, int64_t wait, struct err *e);
+/* The same for a statement that may also wait for rows of InnoDB; without a lease it waits as long
+ * as a new session. */
+int db_may_change_rows(struct db *db, const char *what, struct err *e);
 
 #endif

@@ -14,7 +14,8 @@
 #define SESSION_TIME_ZONE "'+00:00'"
 #define SESSION_LOCK_WAIT_MS INT64_C(86400000)
 #define SESSION_LOCK_WAIT "86400" /* seconds */
-#define SESSION_ROW_WAIT "50"     /* seconds */
+#define SESSION_ROW_WAIT_MS INT64_C(50000)
+#define SESSION_ROW_WAIT "50" /* seconds */
 
 /* Builds statements only; conn.c sends them. */
 #define SESSION_SETTINGS 64 /* at most */
