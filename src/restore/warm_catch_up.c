@@ -132,23 +132,40 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
     return WARM_READY;
 }
 
+/* Returns the segment that the copy has reached, or -1. */
+static int segment_reached(const struct warm *w, const struct archive *a, const struct manifest *m)
+{
+    if (!w->place.number)
+        return archive_find(a, &m->end, m->log_created_at, &m->server);
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].number == w->place.number && a->list[i].head.made.ms == w->place.made)
+            return (int)i;
+    return -1;
+}
+
+/* Other segments here may belong to another log. */
+uint64_t warm_bytes_ahead(const struct warm *w, const struct archive *a, const struct manifest *m)
+{
+    int i = segment_reached(w, a, m);
+    uint64_t bytes = 0;
+    for (size_t k = (size_t)i; i >= 0 && k + 1 < a->count && archive_continues(a, k); k++)
+        bytes = number_sum(bytes, a->list[k + 1].size);
+    return bytes;
+}
+
 /* Checked before anything is read: a promotion reads at most as many bytes of further segments as
- * the newest dump has. Loading it costs less than reading and applying more than that. */
+ * the newest dump has. Loading it costs less than reading and applying more than that. What is left
+ * of the segment that was reached is not counted. */
 static int warm_catch_up_near(struct warm *w, const struct archive *a, const struct manifest *m,
                               const struct manifest *newest)
 {
-    int found = w->place.number ? -1 : archive_find(a, &m->end, m->log_created_at, &m->server);
-    const uint64_t reached = found < 0 ? w->place.number : a->list[found].number;
     const uint64_t few = fault_limit("warm.bytes", FEW_BYTES);
-    uint64_t bytes = 0, most = newest->bytes > few ? newest->bytes : few;
+    uint64_t bytes = warm_bytes_ahead(w, a, m), most = newest->bytes > few ? newest->bytes : few;
     char is[TEXT_SHORT], limit[TEXT_SHORT];
-    for (size_t i = 0; i < a->count; i++)
-        if (a->list[i].number > reached)
-            bytes = number_sum(bytes, a->list[i].size);
     return !w->last || bytes <= most
                ? WARM_READY
                : warm_finding(w, WARM_BEHIND,
-                              "it is behind by %s of the journal; loading dump %s (%s) "
+                              "it is behind by at least %s of the journal; loading dump %s (%s) "
                               "is faster",
                               text_size(bytes, is), newest->name, text_size(newest->bytes, limit));
 }
@@ -169,7 +186,7 @@ static int warm_catch_up_few(struct warm *w, const struct replay *changes,
     return !w->last || rows <= few || rows <= most
                ? WARM_READY
                : warm_finding(w, WARM_BEHIND,
-                              "it is behind by %" PRIu64
+                              "it is behind by at least %" PRIu64
                               " changed rows; loading dump %s of %" PRIu64 " rows is faster",
                               rows, newest->name, newest->rows);
 }

@@ -8,6 +8,7 @@
 
 #include "fake_clock.h"
 #include "mysql/job.h"
+#include "restore/warm_catch_up.h"
 #include "restore/warm_int.h"
 #include "scripted_server.h"
 
@@ -52,8 +53,46 @@ static void test_open(void **state)
     assert_int_equal(opened(mark, tables, 0, SCRIPT_LOST), TRY_AGAIN);
 }
 
+static struct db_binlog_pos at(uint64_t pos)
+{
+    struct db_binlog_pos p = {.pos = pos};
+    snprintf(p.file, sizeof p.file, "log.000001");
+    return p;
+}
+
+/* Three segments, of 10, 20 and 40 bytes. Only what is known to lead on counts. */
+static void test_distance(void **state)
+{
+    (void)state;
+    struct archive_segment list[3] = {0};
+    struct archive a = {.list = list, .count = 3};
+    struct manifest m = {.end = at(1500), .server = {.uid = "uid"}};
+    struct warm w = {.redo = false};
+    for (uint64_t i = 0; i < 3; i++) {
+        struct archive_segment *s = &list[i];
+        s->number = s->head.number = i + 1;
+        s->size = 10U << i;
+        s->head.made.ms = 100 + (int64_t)i;
+        s->head.follows = i > 0;
+        snprintf(s->head.server, sizeof s->head.server, "uid");
+        s->head.from.point = at(1000 * (i + 1));
+        s->sum.to.point = at(1000 * (i + 2));
+    }
+    assert_int_equal(warm_bytes_ahead(&w, &a, &m), 60);
+    w.place = (struct replay_place){2, 101};
+    assert_int_equal(warm_bytes_ahead(&w, &a, &m), 40);
+    w.place.made = 7; /* its segment is not here: those that are may belong to another log */
+    assert_int_equal(warm_bytes_ahead(&w, &a, &m), 0);
+    w.place = (struct replay_place){0, 0};
+    list[2].head.follows = false;
+    assert_int_equal(warm_bytes_ahead(&w, &a, &m), 20);
+    m.end = at(9000); /* no segment has the end of the dump */
+    assert_int_equal(warm_bytes_ahead(&w, &a, &m), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_open),
+                                       cmocka_unit_test(test_distance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
