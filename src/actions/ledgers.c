@@ -45,23 +45,67 @@ int action_init_ledgers(struct action_context *a, json_t **made, json_t **skippe
     return rc;
 }
 
+/* Reads what this world's marker rows say of files, over a connection of its own: none stays open
+ * while files are fetched. */
+static int read_filed(struct action_context *a, const struct config_ledger *c,
+                      struct ledger_filed *out, struct err *e)
+{
+    struct ledger l = {0};
+    struct db *db = action_connect_world(a, e);
+    int rc = db ? ledger_open(db, a->cfg->schema, c, &l, e) : -1;
+    *out = (struct ledger_filed){0};
+    if (rc == 0 && l.made)
+        rc = ledger_filed(db, &l, out, e);
+    ledger_close(&l);
+    db_close(db);
+    return rc;
+}
+
 /* An interrupted run has written rows to a file that they are rolled up from. If another machine
  * wrote it, it is fetched: otherwise these rows would be written to a second file. A file that is
- * not in the store either was lost with its machine. */
-static int fetch_open_files(struct action_context *a, struct db *db, struct ledger *l,
-                            struct err *e)
+ * not in the store either was lost with its machine. A slow store must not block the ledger, so the
+ * ledger's lock is not held yet. */
+static int fetch_open_files(struct action_context *a, const struct config_ledger *c,
+                            struct ledger_filed *seen, struct err *e)
 {
     SCOPED(fetch_close) struct fetch f = {0};
-    uint64_t from, to;
     json_auto_t *unknown = json_array();
-    int lacks = ledger_lacks_files(db, l, a->job.dirfd, &from, &to, e);
-    if (lacks <= 0 || !a->cfg->offsite.url)
-        return lacks < 0 ? -1 : 0;
-    if (fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 ||
-        fetch_ledgers(&f, l->cfg, from, to, unknown, e) < 0)
+    struct err why = {0};
+    /* A table that cannot be read now is reported by the run itself. */
+    if (read_filed(a, c, seen, &why) < 0)
+        return 0;
+    int lacks = ledger_lacks_files(seen, c->name, a->job.dirfd, e);
+    if (lacks <= 0)
+        return lacks;
+    struct fetch_ledgers l = {.of = c, .from = seen->filed + 1, .marks = *seen, .unknown = unknown};
+    if (signature_open(a->cfg, e) < 0 ||
+        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 ||
+        fetch_ledgers(&f, &l, e) < 0)
         return err_step(e, "an interrupted run wrote files that may be in the store");
-    const char *lost = json_string_value(json_array_get(unknown, 0));
-    return lost ? err_set(e, ERR_REFUSED, 0, "%.600s", lost) : 0;
+    if (!l.failed[0])
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "%.600s", json_string_value(json_array_get(unknown, 0)));
+    return err_hint(e,
+                    "some of its rows are in totals already; if the store has no good copy of it, "
+                    "delete the files %s/ledgers/%s.* there; then run worldkeeper --rollup=%s, "
+                    "which writes its remaining rows to a new file",
+                    a->cfg->name, l.failed, c->name);
+}
+
+/* Returns 0 if no other run has written files since the store was asked. */
+static int same_files(struct action_context *a, struct db *db, const struct ledger *l,
+                      const struct ledger_filed *seen, struct err *e)
+{
+    struct ledger_filed now;
+    if (ledger_filed(db, l, &now, e) < 0)
+        return -1;
+    int lacks = now.file == seen->file && now.filed == seen->filed
+                    ? 0
+                    : ledger_lacks_files(&now, l->cfg->name, a->job.dirfd, e);
+    return lacks <= 0 ? lacks
+                      : err_set(e, ERR_BUSY, 0,
+                                "[ledger %s]: files of another run may be in the store; try again",
+                                l->cfg->name);
 }
 
 /* Sets the rollup position first: with rollup_after = 0, rows up to this position are old
@@ -89,18 +133,22 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     struct ledger_options in = opt ? *opt : (struct ledger_options){0};
     *out = (struct ledger_report){.ran = opt != NULL};
     in.dirfd = a->job.dirfd;
+    in.dir = a->cfg->dump_dir;
     in.level = a->cfg->dump_level;
-    struct db *db = action_connect_world(a, e);
-    int rc = db ? ledger_lock(db, a->cfg->schema, c->name, wait, e) : -1;
+    struct ledger_filed seen = {0};
+    bool fetches = c->keep && opt && !opt->dry_run && a->cfg->offsite.url;
+    int rc = fetches ? fetch_open_files(a, c, &seen, e) : 0;
+    struct db *db = rc == 0 ? action_connect_world(a, e) : NULL;
+    rc = db ? ledger_lock(db, a->cfg->schema, c->name, wait, e) : -1;
     if (rc == 0)
         rc = action_check_world(a, db, e);
-    out->postponed = db && rc < 0;
+    out->postponed = (db && rc < 0) || e->cls == ERR_BUSY;
     if (rc == 0)
         rc = ledger_open(db, a->cfg->schema, c, &l, e);
     if (rc == 0 && c->keep)
         rc = signature_open(a->cfg, e) < 0 ? -1 : 0;
-    if (rc == 0 && c->keep && l.made && opt && !opt->dry_run)
-        rc = fetch_open_files(a, db, &l, e);
+    if (rc == 0 && fetches && l.made && (rc = same_files(a, db, &l, &seen, e)) < 0)
+        out->postponed = e->cls == ERR_BUSY;
     if (rc == 0)
         rc = ledgers_work(db, &l, opt ? &in : NULL, out, e);
     out->made = l.made;
@@ -134,22 +182,6 @@ static int roll_up(struct action_context *a, const struct config_ledger *c,
     return rc;
 }
 
-/* Reads the number of the last file that counts in this world. */
-static int verify_last(struct action_context *a, const struct config_ledger *c, uint64_t *last,
-                       struct err *e)
-{
-    struct ledger l = {0};
-    uint64_t from;
-    struct db *db = action_connect_world(a, e);
-    int rc = db ? ledger_open(db, a->cfg->schema, c, &l, e) : -1;
-    *last = 0;
-    if (rc == 0 && l.made)
-        rc = ledger_lacks_files(db, &l, a->job.dirfd, &from, last, e) < 0 ? -1 : 0;
-    ledger_close(&l);
-    db_close(db);
-    return rc;
-}
-
 /* Fetches files that other machines wrote, before the ledger's lock is taken: a restore waits for
  * that. `unknown` receives what was not seen. A file after the last one that counts was written by
  * a life of the world that ended: if it were here, the next run would have to set it aside. */
@@ -157,19 +189,17 @@ static int verify_fetch(struct action_context *a, const struct config_ledger *c,
 {
     SCOPED(fetch_close) struct fetch f = {0};
     struct err why = {0};
-    uint64_t last;
+    struct fetch_ledgers l = {.of = c, .unknown = unknown};
     if (!a->cfg->offsite.url)
         return 0;
-    int got = signature_open(a->cfg, &why) < 0 || verify_last(a, c, &last, &why) < 0 ||
-                      fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, &why) < 0
-                  ? -1
-                  : fetch_ledgers(&f, c, 0, last, unknown, &why);
-    if (got >= 0)
-        return got;
+    if (signature_open(a->cfg, &why) == 0 && read_filed(a, c, &l.marks, &why) == 0 &&
+        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, &why) == 0 &&
+        fetch_ledgers(&f, &l, &why) == 0)
+        return l.fetched;
     SCOPED(xfree) char *text =
         xasprintf("files that other machines wrote were not fetched from the store: %s", why.text);
     json_array_append_new(unknown, js_clean(text));
-    return 0;
+    return l.fetched;
 }
 
 /* Compares totals and ledger under the same lock as a rollup, because they disagree between two

@@ -106,8 +106,8 @@ static bool find_program(const char *s, const char **start, const char **end)
  * semicolon. */
 static bool other_begins(const char *at, bool first, bool *sql)
 {
-    static const char *const programs[] = {"systemctl ", "journalctl ", "ls -",
-                                           "df -",       "dmesg",       "gunzip -"};
+    static const char *const programs[] = {"systemctl ", "journalctl ", "ls -", "df -",
+                                           "dmesg",      "gunzip -",    "mv /"};
     static const char *const statements[] = {"GRANT ", "ALTER ", "TRUNCATE ", "SET GLOBAL ",
                                              "SHOW "};
     *sql = false;

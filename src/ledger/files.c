@@ -123,9 +123,18 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
     if (files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0)
         return -1;
     fault_point("ledger.expired");
-    if (files_remove_one(dirfd, f, LEDGER_FILES_GZIP, e) < 0)
+    if (files_remove_one(dirfd, f, LEDGER_FILES_GZIP, e) < 0 ||
+        files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, e) < 0)
         return -1;
     return files_remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
+}
+
+static int files_rename(int dirfd, const struct ledger_file *f, const char *from, const char *to,
+                        struct err *e)
+{
+    SCOPED(xfree) char *is = files_with(f, from);
+    SCOPED(xfree) char *name = files_with(f, to);
+    return file_rename(dirfd, is, dirfd, name, e);
 }
 
 /* Sets the file aside. Its rows are in the ledger again and will be written to another file; in
@@ -133,11 +142,21 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
  * already have used it as a valid file. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 {
-    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_GZIP);
-    SCOPED(xfree) char *to = files_with(f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE);
-    return files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0
+    struct err why = {0};
+    if (files_rename(dirfd, f, LEDGER_FILES_MANIFEST, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE,
+                     &why) < 0 &&
+        why.num != ENOENT)
+        return err_pass(e, &why);
+    return files_rename(dirfd, f, LEDGER_FILES_GZIP, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
+}
+
+/* The manifest comes last, as for a new file. */
+int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e)
+{
+    return files_rename(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, LEDGER_FILES_GZIP, e) < 0
                ? -1
-               : file_rename(dirfd, name, dirfd, to, e);
+               : files_rename(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE,
+                              LEDGER_FILES_MANIFEST, e);
 }
 
 /* Removes partial files of killed runs. They have no manifest, so none of their rows has left
@@ -179,14 +198,24 @@ static int files_take(const json_t *o, const char *name, struct ledger_file *f, 
     return 0;
 }
 
-int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
+static int files_load(int dirfd, const char *ending, struct ledger_file *f, struct err *e)
 {
-    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
+    SCOPED(xfree) char *name = files_with(f, ending);
     json_auto_t *o = NULL;
     int got = kept_load(dirfd, name, LEDGER_FILES_MANIFEST_MAX, &o, e);
     if (got <= 0)
         return got < 0 ? -1 : err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
     return files_take(o, name, f, e);
+}
+
+int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
+{
+    return files_load(dirfd, LEDGER_FILES_MANIFEST, f, e);
+}
+
+int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e)
+{
+    return files_load(dirfd, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, f, e);
 }
 
 int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct err *e)
@@ -386,7 +415,7 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
     char at[TEXT_SHORT], written[TEXT_SHORT];
     struct gzip_writer *g = w->gzip;
     w->gzip = NULL;
-    f->written = clock_wall();
+    f->written.ms = clock_wall().ms / 1000 * 1000; /* the name has no fraction */
     snprintf(f->name, sizeof f->name, "%s-%08" PRIu64 "-%" PRIu64 "-%" PRIu64 "-%sZ", w->ledger,
              f->sequence, f->first, f->last, text_utc_name(f->written, at));
     SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_GZIP);

@@ -13,7 +13,9 @@
 #define LEDGER_FILES_GZIP ".csv.gz"
 #define LEDGER_FILES_MANIFEST ".csv.json"
 #define LEDGER_FILES_MANIFEST_MAX 65536 /* bytes; a manifest has a few hundred */
-#define LEDGER_FILES_UNDONE ".undone"   /* after .csv.gz: a restore went back to a time before it */
+/* After both endings: a restore went back to a time before the file, or another machine took the
+ * world over before the file was in the store. */
+#define LEDGER_FILES_UNDONE ".undone"
 
 struct ledger_file {
     char name[LEDGER_FILE_NAME]; /* without .csv.gz */
@@ -31,6 +33,12 @@ bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct 
 /* Parses a file name that has this ending, like ledger_file_parse(). */
 bool ledger_file_named(const char *file, const char *ending, const char *ledger,
                        struct ledger_file *out);
+
+/* What a world's marker rows (keep.h) say of files. */
+struct ledger_filed {
+    uint64_t filed, file; /* files after `filed` up to `file` are of interrupted runs */
+    wall_t written;       /* the time in the name of the last file; 0.3.0 stored a later one */
+};
 
 struct ledger_files {
     struct ledger_file *list; /* in order */
@@ -55,6 +63,9 @@ int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, voi
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e);
 /* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
+/* Like ledger_file_load(), for a file that was moved aside; makes such a file count again. */
+int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e);
+int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e);
 
 struct ledger_file_writer;
 /* Begins a file. `header`: the first line. No other file may have this `sequence`. */

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/fault.h"
+#include "base/file.h"
 #include "ledger/files.h"
 #include "ledger/piece.h"
 #include "ledger/sql.h"
@@ -271,10 +272,10 @@ static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e
         k->upto = f->upto;
     if (rc < 0)
         err_hint(e,
-                 "some of its rows are in totals already: move the file to another directory, then "
-                 "run worldkeeper "
-                 "--rollup=%s, which writes the rest to a new file",
-                 l->cfg->name);
+                 "some of its rows are in totals already; rename it: mv %s/%s.csv.gz "
+                 "%s/%s.csv.gz.damaged; then run worldkeeper --rollup=%s, which fetches it from "
+                 "the store, or writes its remaining rows to a new file",
+                 k->r->opt->dir, f->name, k->r->opt->dir, f->name, l->cfg->name);
     return rc;
 }
 
@@ -381,25 +382,40 @@ static int keep_begin(struct ledger_keep *k, struct err *e)
     return r->l->memory ? keep_compare_rows(k, e) : drop_gone(k, e);
 }
 
-int ledger_lacks_files(struct db *db, const struct ledger *l, int dirfd, uint64_t *from,
-                       uint64_t *to, struct err *e)
+int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out, struct err *e)
 {
     SCOPED(buf_free) struct buf mark = {0};
-    struct ledger_files files = {0};
-    uint64_t here = 0;
+    uint64_t written = 0;
+    *out = (struct ledger_filed){0};
     sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
-    if (ledger_ask(db, to, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'", mark.p) <
-            0 ||
-        ledger_ask(db, from, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'", mark.p) <
-            0 ||
-        ledger_files_list(dirfd, l->cfg->name, &files, e) < 0)
+    if (ledger_ask(db, &out->file, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'",
+                   mark.p) < 0 ||
+        ledger_ask(db, &out->filed, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'",
+                   mark.p) < 0 ||
+        ledger_ask(db, &written, e,
+                   "SELECT CAST(at AS UNSIGNED) FROM %s " DB_ONLY_TABLE " WHERE what='file'",
+                   mark.p) < 0)
         return -1;
-    for (size_t i = 0; i < files.count; i++)
-        here += files.list[i].sequence > *from && files.list[i].sequence <= *to;
-    ledger_files_free(&files);
-    bool lacks = *to > *from && here < *to - *from;
-    *from += 1;
-    return lacks;
+    out->written.ms = (int64_t)written;
+    return 0;
+}
+
+int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, struct err *e)
+{
+    SCOPED(names_free) struct names found = {0};
+    struct ledger_file f;
+    uint64_t here = 0;
+    bool aside = false;
+    if (file_list(dirfd, "cannot list the dump directory", &found, e) < 0)
+        return -1;
+    for (size_t i = 0; i < found.count; i++) {
+        if (ledger_file_named(found.list[i], LEDGER_FILES_GZIP, ledger, &f))
+            here += f.sequence > m->filed && f.sequence <= m->file;
+        aside |=
+            ledger_file_named(found.list[i], LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, ledger, &f) &&
+            f.sequence == m->file && f.written.ms == m->written.ms;
+    }
+    return aside || (m->file > m->filed && here < m->file - m->filed);
 }
 
 /* ---- writing ---- */
@@ -461,7 +477,7 @@ static int keep_commit(struct ledger_keep *k, struct err *e)
     k->out = NULL;
     k->now.upto = r->upto;
     if (ledger_file_commit(w, &k->now, e) < 0 ||
-        ledger_mark_write(r, "file", k->now.sequence, e) < 0)
+        ledger_mark_write(r, "file", k->now.written, k->now.sequence, e) < 0)
         return -1;
     fault_point("ledger.filed");
     /* For keep_expire(), and so that no sequence number is used twice. */
@@ -519,7 +535,7 @@ static int note_filed(struct ledger_keep *k, struct err *e)
     if (k->id_count || k->filed == k->file)
         return 0;
     k->filed = k->file;
-    return ledger_mark_write(k->r, "filed", k->filed, e);
+    return ledger_mark_write(k->r, "filed", clock_wall(), k->filed, e);
 }
 
 /* An interrupted file is kept regardless of its age, because the next run needs it. */

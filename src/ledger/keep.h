@@ -14,13 +14,15 @@
 #ifndef WK_LEDGER_KEEP_H
 #define WK_LEDGER_KEEP_H
 
+#include "ledger/files.h"
 #include "ledger/run_int.h"
 
 /* Adds and deletes all pieces; each row is written to a file first. */
 int ledger_keep_run(struct run *r, struct err *e);
-/* Returns 1 if not all files of interrupted runs, which have these numbers, are here; 0 if they
- * are, or if there was none; -1 on error. */
-int ledger_lacks_files(struct db *db, const struct ledger *l, int dirfd, uint64_t *from,
-                       uint64_t *to, struct err *e);
+/* Reads what the marker rows say of files. */
+int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out, struct err *e);
+/* Returns 1 if a file of an interrupted run is not here, or if the last file was moved aside here;
+ * else 0; -1 on error. */
+int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, struct err *e);
 
 #endif

@@ -59,13 +59,13 @@ int ledger_may_change(const struct ledger *l, struct db *db, struct err *e)
     return db_may_change_rows(db, what, e);
 }
 
-int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)
+int ledger_mark_write(struct run *r, const char *what, wall_t at, uint64_t id, struct err *e)
 {
     if (ledger_may_change(r->l, r->db, e) < 0)
         return -1;
     return db_execf(r->db, e,
                     "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 "+" DB_ONLY_0("%s") ")",
-                    r->mark.p, what, clock_wall().ms, id, r->mark.p);
+                    r->mark.p, what, at.ms, id, r->mark.p);
 }
 
 int ledger_mark_closed(struct run *r, struct err *e)

@@ -246,7 +246,7 @@ static int memory_effects(struct run *r, struct piece *p, struct err *e)
             "the interrupted run can have left",
             r->l->cfg->name, r->l->cfg->table);
     p->open = true;
-    if (p->rows && ledger_mark_write(r, "open", p->rows + r->left_over_max, e) < 0)
+    if (p->rows && ledger_mark_write(r, "open", clock_wall(), p->rows + r->left_over_max, e) < 0)
         return -1;
     fault_point("ledger.marked");
     if (remember_requests(r, p, e) < 0)

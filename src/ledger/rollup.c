@@ -126,7 +126,7 @@ static int run_all(struct run *r, struct err *e)
         return -1;
     return ledger_mark_closed(r, e) < 0 || note_late(r, e) < 0
                ? -1
-               : ledger_mark_write(r, "ignored", r->out->ignored, e);
+               : ledger_mark_write(r, "ignored", clock_wall(), r->out->ignored, e);
 }
 
 int ledger_not_made(const struct ledger *l, struct err *e)

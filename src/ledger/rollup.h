@@ -10,6 +10,7 @@ struct ledger_options {
     bool (*stop)(void *arg); /* called between two pieces; true: stop. May be NULL */
     void *stop_arg;
     int dirfd, level; /* the dump directory and the gzip level, for rows that are kept */
+    const char *dir;  /* path of the dump directory, for hints */
 };
 struct ledger_result {
     uint64_t rolled_up; /* rows that this run added to totals */

@@ -54,8 +54,8 @@ struct piece {
 /* Runs a query for a number; NULL becomes 0. */
 int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Writes a row of NAME_mark: `what` with a number and the current time. */
-int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e);
+/* Writes a row of NAME_mark: `what` with a number and a time. */
+int ledger_mark_write(struct run *r, const char *what, wall_t at, uint64_t id, struct err *e);
 /* Deletes the marker row 'open' of a piece that is complete. */
 int ledger_mark_closed(struct run *r, struct err *e);
 int ledger_server_now(struct db *db, int64_t *ms, struct err *e);

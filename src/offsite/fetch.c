@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@
 
 #define SPARE_BYTES (16u << 20) /* bytes that must stay free */
 #define ROOM_TEXT TEXT_SHORT
+#define LOCK_MS fault_wait(30000)
 
 static int fetch_look(void *arg, uint64_t bytes, struct err *e)
 {
@@ -41,6 +44,21 @@ static int fetch_look(void *arg, uint64_t bytes, struct err *e)
     struct fetch *f = arg;
     progress_at(f->progress, 0, bytes);
     return 0;
+}
+
+int fetch_lock(int dirfd, const char *name, struct progress *progress, struct err *e)
+{
+    int fd = file_open(dirfd, name, O_RDWR | O_CREAT, e);
+    mono_t until = mono_add(clock_mono(), LOCK_MS);
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (mono_reached(clock_mono(), until)) {
+            file_close(&fd);
+            return err_set(e, ERR_BUSY, 0, "another process is fetching from the store");
+        }
+        progress_at(progress, 0, 0);
+        poll(NULL, 0, 50);
+    }
+    return fd;
 }
 
 int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct progress *progress,

@@ -27,6 +27,9 @@ struct fetch {
 int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct progress *progress,
                struct err *e);
 void fetch_close(struct fetch *f);
+/* Takes a lock file of the dump directory. Waits up to 30 s, because its holder may be fetching a
+ * large file. Returns the descriptor, or -1 with ERR_BUSY. */
+int fetch_lock(int dirfd, const char *name, struct progress *progress, struct err *e);
 /* Checks the free space before anything is fetched into this directory. */
 int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e);
 /* ERR_CONFIG: the object is encrypted, and there is no key to read it. */

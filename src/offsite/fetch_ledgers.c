@@ -55,16 +55,11 @@ static int fetch_ledger_file(struct fetch *f, const struct ledger_copy *c, struc
                              struct err *e)
 {
     struct ledger_file x = c->f;
-    char object[COPY_NAME_MAX];
     SCOPED(buf_free) struct buf manifest = {0};
     SCOPED(xfree) char *part = xasprintf("%s" LEDGER_FILES_PART, x.name);
-    ledger_copy_name(object, f->cfg->name, x.name, LEDGER_FILES_MANIFEST);
-    enum remote_result got =
-        transfer_get_text(&f->t, object, LEDGER_FILES_MANIFEST_MAX, &manifest, why);
-    if (got != REMOTE_OK)
-        return got == REMOTE_MISSING || why->cls == ERR_DAMAGED ? 0 : err_pass(e, why);
-    if (ledger_file_take(&manifest, &x, why) < 0)
-        return 0;
+    int valid = ledger_copy_manifest(&f->t, f->cfg->name, &x, &manifest, why, e);
+    if (valid != 1)
+        return valid;
     if (fetch_check_room(f->dirfd, f->cfg->dump_dir, x.size, e) < 0)
         return -1;
     SCOPED(file_close) int fd = file_open(f->dirfd, part, O_RDWR | O_CREAT | O_TRUNC, e);
@@ -104,13 +99,29 @@ static int load_both(struct fetch *f, struct ledger_copies *there, struct ledger
     return here->count && ledger_copies_load(f->t.store, f->cfg, there, e) != REMOTE_OK ? -1 : 0;
 }
 
+/* Returns 1 if the mark in the store is ours and names the file that is here or, if there is none,
+ * the one in the store; 0 if not; -1 on error. */
+static int is_marked(struct fetch *f, const struct ledger_copy *x, bool here, struct err *e)
+{
+    struct ledger_file is = x->f;
+    struct err why = {0};
+    SCOPED(buf_free) struct buf manifest = {0};
+    if (!x->undone)
+        return 0;
+    if (here)
+        ledger_file_load(f->dirfd, &is, &why);
+    else if (x->manifest && ledger_copy_manifest(&f->t, f->cfg->name, &is, &manifest, &why, e) < 0)
+        return -1;
+    return ledger_copy_undone(&f->t, f->cfg->name, &is, e);
+}
+
 /* Returns 1 if the file was fetched, 0 if not, or -1. */
 static int settle_ledger_file(struct fetch *f, const struct ledger_copy *x,
-                              const struct ledger_copy *own, json_t *unknown, struct err *e)
+                              const struct ledger_copy *own, struct fetch_ledgers *l, struct err *e)
 {
     struct err why = {0};
     bool here = own && ledger_copy_valid(own);
-    int undone = x->undone ? ledger_copy_undone(&f->t, f->cfg->name, x->f.name, e) : 0;
+    int undone = is_marked(f, x, here, e);
     if (undone != 0)
         return undone < 0 || (here && ledger_file_undo(f->dirfd, &x->f, e) < 0) ? -1 : 0;
     if (here || (own && own->undone) || ledger_copy_expired(x, clock_wall()) ||
@@ -120,31 +131,77 @@ static int settle_ledger_file(struct fetch *f, const struct ledger_copy *x,
     if (rc == 0) {
         SCOPED(xfree) char *text =
             xasprintf("%s.csv.gz is in the store and was not fetched: %s", x->f.name, why.text);
-        json_array_append_new(unknown, js_clean(text));
+        if (!l->failed[0])
+            snprintf(l->failed, sizeof l->failed, "%s", x->f.name);
+        json_array_append_new(l->unknown, js_clean(text));
     }
     return rc;
 }
 
-int fetch_ledgers(struct fetch *f, const struct config_ledger *l, uint64_t from, uint64_t to,
-                  json_t *unknown, struct err *e)
+/* Returns true if the world counts a file that was moved aside: its marker row names the file, or
+ * the next file was begun with this file's rows in totals. */
+static bool is_counted(const struct fetch *f, const struct ledger_filed *m,
+                       const struct ledger_copies *here, const struct ledger_copy *x)
+{
+    struct ledger_file is = x->f;
+    struct err ignored = {0};
+    if (is.sequence > m->file || ledger_file_load_undone(f->dirfd, &is, &ignored) < 0)
+        return false;
+    if (is.sequence == m->file)
+        return is.written.ms == m->written.ms;
+    for (size_t i = 0; i < here->count; i++) {
+        struct ledger_file next = here->list[i].f;
+        if (here->list[i].of == x->of && next.sequence == is.sequence + 1 &&
+            ledger_copy_valid(&here->list[i]) && ledger_file_load(f->dirfd, &next, &ignored) == 0)
+            return next.before == is.before + is.rows;
+    }
+    return false;
+}
+
+/* Lets files count again that were moved aside because another machine took the world over, if this
+ * world counts them: nobody else has them. The newest comes first, because it proves the one before
+ * it. */
+static int bring_back(struct fetch *f, const struct fetch_ledgers *l,
+                      const struct ledger_copies *there, struct err *e)
+{
+    SCOPED(ledger_copies_free) struct ledger_copies here = {0};
+    if (ledger_copies_here(f->cfg, f->dirfd, &here, e) < 0)
+        return -1;
+    for (size_t i = here.count; i-- > 0;) {
+        struct ledger_copy *x = &here.list[i];
+        const struct ledger_copy *is = ledger_copies_find(there, x->f.name);
+        if (x->of != l->of || !x->undone || x->plain || ledger_copy_expired(x, clock_wall()) ||
+            (is && (is->manifest || is->undone)) || ledger_copies_rival(there, x) ||
+            ledger_copies_rival(&here, x) || !is_counted(f, &l->marks, &here, x))
+            continue;
+        if (ledger_file_redo(f->dirfd, &x->f, e) < 0)
+            return -1;
+        x->undone = false;
+        x->manifest = true;
+        x->plain = 1;
+    }
+    return 0;
+}
+
+int fetch_ledgers(struct fetch *f, struct fetch_ledgers *l, struct err *e)
 {
     SCOPED(ledger_copies_free) struct ledger_copies there = {0}, here = {0};
-    int fetched = 0;
-    if (ledger_copies_load(f->t.store, f->cfg, &there, e) != REMOTE_OK ||
-        ledger_copies_here(f->cfg, f->dirfd, &here, e) < 0 || sweep_fetched(f, l->name, e) < 0)
+    SCOPED(file_close) int lock = fetch_lock(f->dirfd, "ledgers.lock", f->progress, e);
+    if (lock < 0 || ledger_copies_load(f->t.store, f->cfg, &there, e) != REMOTE_OK ||
+        ledger_copies_here(f->cfg, f->dirfd, &here, e) < 0 || sweep_fetched(f, l->of->name, e) < 0)
         return -1;
     for (size_t i = 0; i < there.count; i++) {
         const struct ledger_copy *x = &there.list[i], *own = ledger_copies_find(&here, x->f.name);
-        if (x->of != l || x->f.sequence < from || x->f.sequence > to)
+        if (x->of != l->of || x->f.sequence < l->from || x->f.sequence > l->marks.file)
             continue;
         if (!own && ledger_copies_rival(&here, x))
             continue; /* the upload has not marked it yet */
-        int got = settle_ledger_file(f, x, own, unknown, e);
+        int got = settle_ledger_file(f, x, own, l, e);
         if (got < 0)
             return -1;
-        fetched += got;
+        l->fetched += got;
     }
-    return fetched;
+    return bring_back(f, l, &there, e);
 }
 
 int fetch_ledgers_unsent(struct fetch *f, char name[LEDGER_FILE_NAME], struct err *e)

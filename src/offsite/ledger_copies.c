@@ -197,36 +197,68 @@ int ledger_copies_here(const struct config *c, int dirfd, struct ledger_copies *
     return 0;
 }
 
-/* ---- the mark of an undone file ---- */
+/* ---- manifests, and the mark of an undone file ---- */
 
-int ledger_copy_undone_text(struct buf *b, const char *world, const char *name, struct err *e)
+int ledger_copy_manifest(const struct transfer *t, const char *world, struct ledger_file *f,
+                         struct buf *text, struct err *why, struct err *e)
 {
-    char object[COPY_NAME_MAX], hex[2 * SIGNATURE_BYTES + 1];
+    char object[COPY_NAME_MAX];
+    ledger_copy_name(object, world, f->name, LEDGER_FILES_MANIFEST);
+    enum remote_result got = transfer_get_text(t, object, LEDGER_FILES_MANIFEST_MAX, text, why);
+    if (got != REMOTE_OK)
+        return got == REMOTE_MISSING || why->cls == ERR_DAMAGED ? 0 : err_pass(e, why);
+    return ledger_file_take(text, f, why) == 0;
+}
+
+/* Appends what the signature of a mark covers. */
+static void undone_signed(struct buf *b, const char *object, const char *sha256)
+{
+    buf_printf(b, "%s%s%s", object, sha256[0] ? " " : "", sha256);
+}
+
+int ledger_copy_undone_text(struct buf *b, const char *world, const struct ledger_file *f,
+                            struct err *e)
+{
+    char object[COPY_NAME_MAX], hex[2 * SIGNATURE_BYTES + 1] = UNSIGNED;
     unsigned char hmac[SIGNATURE_BYTES];
-    ledger_copy_name(object, world, name, LEDGER_COPY_UNDONE);
-    if (!signature_on()) {
-        buf_adds(b, UNSIGNED);
-        return 0;
+    SCOPED(buf_free) struct buf is = {0};
+    ledger_copy_name(object, world, f->name, LEDGER_COPY_UNDONE);
+    undone_signed(&is, object, f->sha256);
+    if (signature_on()) {
+        if (signature_bytes(FRONT, is.p, is.len, hmac) < 0)
+            return err_set(e, ERR_SYSTEM, 0, "libcrypto cannot sign %s", object);
+        text_hex(hmac, sizeof hmac, hex);
     }
-    if (signature_bytes(FRONT, object, strlen(object), hmac) < 0)
-        return err_set(e, ERR_SYSTEM, 0, "libcrypto cannot sign %s", object);
-    text_hex(hmac, sizeof hmac, hex);
-    buf_adds(b, hex);
+    buf_printf(b, "%s%s%s", hex, f->sha256[0] ? " " : "", f->sha256);
     return 0;
 }
 
-int ledger_copy_undone(const struct transfer *t, const char *world, const char *name, struct err *e)
+/* A mark without a SHA-256 is for a file of which the store had no manifest. */
+static bool undone_names(const char *text, const char *object, const struct ledger_file *f)
+{
+    unsigned char hmac[SIGNATURE_BYTES];
+    SCOPED(buf_free) struct buf is = {0};
+    size_t len = strcspn(text, " ");
+    const char *sha256 = text[len] ? text + len + 1 : "";
+    SCOPED(xfree) char *hex = xstrndup(text, len);
+    undone_signed(&is, object, sha256);
+    if (signature_on() &&
+        !(text_unhex(hex, hmac, sizeof hmac) && signature_bytes_good(FRONT, is.p, is.len, hmac)))
+        return false;
+    return !sha256[0] || !f->sha256[0] || strcmp(sha256, f->sha256) == 0;
+}
+
+int ledger_copy_undone(const struct transfer *t, const char *world, const struct ledger_file *f,
+                       struct err *e)
 {
     char object[COPY_NAME_MAX];
-    unsigned char hmac[SIGNATURE_BYTES];
     SCOPED(buf_free) struct buf text = {0};
     struct err why = {0};
-    ledger_copy_name(object, world, name, LEDGER_COPY_UNDONE);
+    ledger_copy_name(object, world, f->name, LEDGER_COPY_UNDONE);
     enum remote_result got = transfer_get_text(t, object, UNDONE_MAX, &text, &why);
     if (got == REMOTE_MISSING || why.cls == ERR_DAMAGED)
         return 0;
     if (got != REMOTE_OK)
         return err_pass(e, &why);
-    return !signature_on() || (text_unhex(text.p, hmac, sizeof hmac) &&
-                               signature_bytes_good(FRONT, object, strlen(object), hmac));
+    return text.len && undone_names(text.p, object, f);
 }

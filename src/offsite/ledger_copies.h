@@ -56,10 +56,16 @@ void ledger_copy_name(char out[COPY_NAME_MAX], const char *world, const char *na
 void ledger_copy_data(char out[COPY_NAME_MAX], const char *world, const char *name,
                       unsigned attempt, bool sealed);
 
-/* Appends the text of the file NAME.csv.undone. */
-int ledger_copy_undone_text(struct buf *b, const char *world, const char *name, struct err *e);
-/* Reads the mark. Returns 1 if the file was undone, 0 if the mark is not ours, -1 on error. */
-int ledger_copy_undone(const struct transfer *t, const char *world, const char *name,
+/* Reads the manifest of a file in the store; `text` receives it as it is there. Returns 1; 0 with
+ * the reason in `why` if there is none, or if it is not valid; -1 on error. */
+int ledger_copy_manifest(const struct transfer *t, const char *world, struct ledger_file *f,
+                         struct buf *text, struct err *why, struct err *e);
+/* Appends the text of the file NAME.csv.undone. It names the file's SHA-256, if that is known. */
+int ledger_copy_undone_text(struct buf *b, const char *world, const struct ledger_file *f,
+                            struct err *e);
+/* Reads the mark. Returns 1 if this file was undone; 0 if the mark is not ours, or names another
+ * SHA-256 than `f` has; -1 on error. */
+int ledger_copy_undone(const struct transfer *t, const char *world, const struct ledger_file *f,
                        struct err *e);
 
 #endif

@@ -31,8 +31,9 @@ struct upload {
     struct transfer t;
     struct copies there;
     struct ledger_copies ledgers;
-    char ledger_damaged[LEDGER_FILE_NAME]; /* file that does not match its manifest; "": none */
-    bool looked, listed;                   /* dumps and files of ledgers; segments */
+    struct names ledgers_damaged; /* files here that do not match their manifests */
+    struct names ledgers_doubted; /* files in the store that are not marked as undone */
+    bool looked, listed;          /* dumps and files of ledgers; segments */
     mono_t looked_at, listed_at, next_tidy;
     struct owner owner;
     struct err fenced; /* ERR_NONE: the store's contents are this machine's and may be changed */

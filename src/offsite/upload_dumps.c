@@ -310,6 +310,8 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
     if (upload_ledgers_choose(u, &ledgers, e) < 0)
         return REMOTE_STOPPED;
     u->figures.waiting += ledgers.waiting;
+    if (ledgers.since.ms && (!u->figures.since.ms || ledgers.since.ms < u->figures.since.ms))
+        u->figures.since = ledgers.since;
     bool begun = local.round > 1 && local.round > u->round;
     bool sends = next || begun || ledgers.send || ledgers.undo;
     if (u->fenced.cls || !u->owner.generation || !(sends || upload_tidy_due(u)))

@@ -14,12 +14,28 @@
 
 #define LEFT_MS 86400000 /* data without a manifest is deleted after a day */
 
-/* Returns true if the file in the store is to be marked. */
-static bool is_undone(const struct ledger_copies *here, const struct ledger_copy *x)
+/* Returns true if the file here is the one that its signed manifest describes. */
+static bool ledger_file_proven(struct upload *u, const struct ledger_copy *own)
+{
+    struct ledger_file f = own->f;
+    struct err why = {0};
+    if (ledger_file_load(u->dirfd, &f, &why) == 0 &&
+        ledger_file_read(u->dirfd, &f, NULL, NULL, &why) == 0)
+        return true;
+    err_step(&why, "%s.csv.gz", f.name);
+    upload_skip(u, &why);
+    return false;
+}
+
+/* Returns true if the file in the store is to be marked. A mark deletes it, so a file here that has
+ * its number must be proven. Data without a manifest does not count anyway. */
+static bool is_undone(struct upload *u, const struct ledger_copies *here,
+                      const struct ledger_copy *x)
 {
     const struct ledger_copy *own = ledger_copies_find(here, x->f.name);
-    return !x->undone && (x->manifest || x->plain || x->sealed) &&
-           ((own && own->undone) || (!own && ledger_copies_rival(here, x)));
+    const struct ledger_copy *rival = own ? NULL : ledger_copies_rival(here, x);
+    return !x->undone && x->manifest && !names_has(&u->ledgers_doubted, x->f.name) &&
+           ((own && own->undone) || (rival && ledger_file_proven(u, rival)));
 }
 
 /* Returns the number of the next upload of a file. As with dumps, a name that an interrupted upload
@@ -43,7 +59,7 @@ static bool may_send(struct upload *u, struct ledger_file *f)
     if (next_attempt(u, f) > COPY_TRIES)
         err_set(&why, ERR_REFUSED, 0, "%u uploads of it were cut off and lie in the store",
                 COPY_TRIES);
-    else if (strcmp(f->name, u->ledger_damaged) == 0)
+    else if (names_has(&u->ledgers_damaged, f->name))
         err_set(&why, ERR_DAMAGED, 0, "its SHA-256 is not that of its manifest");
     else if (!remote_name_valid(name))
         err_set(&why, ERR_REFUSED, 0, "a name in a store begins with a letter or a digit");
@@ -61,7 +77,7 @@ int upload_ledgers_choose(struct upload *u, struct upload_ledgers_step *s, struc
     if (ledger_copies_here(u->cfg, u->dirfd, &here, e) < 0)
         return -1;
     for (size_t i = 0; i < u->ledgers.count && !s->undo; i++)
-        if (is_undone(&here, &u->ledgers.list[i])) {
+        if (is_undone(u, &here, &u->ledgers.list[i])) {
             s->undo = true;
             s->file = u->ledgers.list[i].f;
         }
@@ -71,6 +87,8 @@ int upload_ledgers_choose(struct upload *u, struct upload_ledgers_step *s, struc
         if (!ledger_copy_valid(x) || (there && (there->manifest || there->undone)))
             continue;
         s->waiting++;
+        if (!s->since.ms || x->f.written.ms < s->since.ms)
+            s->since = x->f.written;
         if (!s->undo && !s->send && may_send(u, &x->f)) {
             s->send = true;
             s->file = x->f;
@@ -125,7 +143,7 @@ static enum remote_result send_ledger_file(struct upload *u, const struct ledger
     ledger_copy_data(object, u->cfg->name, f->name, attempt, u->t.recipients.count > 0);
     enum remote_result got = upload_file(u, object, fd, 0, f->size, &stored, e);
     if (got == REMOTE_OK && strcmp(stored.plain_sha256, f->sha256) != 0) {
-        snprintf(u->ledger_damaged, sizeof u->ledger_damaged, "%s", f->name);
+        names_add(&u->ledgers_damaged, f->name);
         return REMOTE_OK; /* the next step reports it */
     }
     fault_point("offsite.ledger_stored");
@@ -136,13 +154,35 @@ static enum remote_result send_ledger_file(struct upload *u, const struct ledger
     return got;
 }
 
+/* Reports a file in the store that is neither marked nor deleted. */
+static void leave_ledger_file(struct upload *u, const struct ledger_file *f, struct err *why)
+{
+    err_step(why, "%s.csv.gz in the store does not count and is not deleted", f->name);
+    err_hint(why, "delete the files %s/ledgers/%s.* in the store", u->cfg->name, f->name);
+    upload_skip(u, why);
+}
+
+/* Marks a file that our signed manifest describes, or that has none. */
 static enum remote_result undo_ledger_file(struct upload *u, const struct ledger_file *f,
                                            struct err *e)
 {
     char object[COPY_NAME_MAX];
-    SCOPED(buf_free) struct buf text = {0};
+    const struct ledger_copy *there = ledger_copies_find(&u->ledgers, f->name);
+    struct ledger_file is = *f;
+    struct err why = {0};
+    SCOPED(buf_free) struct buf text = {0}, manifest = {0};
+    int valid = there && there->manifest
+                    ? ledger_copy_manifest(&u->t, u->cfg->name, &is, &manifest, &why, e)
+                    : 1;
+    if (valid < 0)
+        return REMOTE_LATER;
+    if (valid == 0) {
+        names_add(&u->ledgers_doubted, f->name);
+        leave_ledger_file(u, f, &why);
+        return REMOTE_OK;
+    }
     ledger_copy_name(object, u->cfg->name, f->name, LEDGER_COPY_UNDONE);
-    if (ledger_copy_undone_text(&text, u->cfg->name, f->name, e) < 0)
+    if (ledger_copy_undone_text(&text, u->cfg->name, &is, e) < 0)
         return REMOTE_STOPPED;
     enum remote_result got = upload_text(u, object, text.p, e);
     if (got == REMOTE_OK)
@@ -187,24 +227,49 @@ static enum remote_result delete_ledger_file(struct upload *u, struct ledger_cop
     return got;
 }
 
-/* Deletes expired files, undone files (their marks stay until they expire) and data of interrupted
- * uploads. An expired file that is still here is needed by the next run of the rollup. */
+/* Returns 1 if the mark in the store is ours and names this file, 0 if not, -1 on error. */
+static int may_delete_undone(struct upload *u, const struct ledger_copy *x, struct err *e)
+{
+    struct ledger_file is = x->f;
+    struct err why = {0};
+    SCOPED(buf_free) struct buf manifest = {0};
+    int valid =
+        x->manifest ? ledger_copy_manifest(&u->t, u->cfg->name, &is, &manifest, &why, e) : 1;
+    int marked = valid == 1 ? ledger_copy_undone(&u->t, u->cfg->name, &is, e) : valid;
+    if (marked != 0)
+        return marked;
+    if (valid == 1)
+        err_set(&why, ERR_DAMAGED, 0, "its mark .csv.undone is of another file, or not ours");
+    leave_ledger_file(u, &x->f, &why);
+    return 0;
+}
+
+/* Deletes a file if it expired, if it was undone (its mark stays until it expires), or if it is
+ * data of an interrupted upload. An expired file that is still here is needed by the next run of
+ * the rollup. */
+static enum remote_result tidy_ledger_file(struct upload *u, const struct ledger_copies *here,
+                                           struct ledger_copy *x, struct err *e)
+{
+    wall_t now = clock_wall();
+    const struct ledger_copy *own = ledger_copies_find(here, x->f.name);
+    bool data = x->plain || x->sealed, needed = own && ledger_copy_valid(own);
+    bool expired = !needed && ledger_copy_expired(x, now);
+    bool left = data && !x->manifest && x->f.written.ms < now.ms - LEFT_MS;
+    int undone =
+        x->undone && (data || x->manifest) && !expired && !left ? may_delete_undone(u, x, e) : 0;
+    if (undone < 0)
+        return REMOTE_LATER;
+    return expired || left || undone ? delete_ledger_file(u, x, expired, e) : REMOTE_OK;
+}
+
 enum remote_result upload_ledgers_tidy(struct upload *u, struct err *e)
 {
     SCOPED(ledger_copies_free) struct ledger_copies here = {0};
     enum remote_result got = REMOTE_OK;
-    wall_t now = clock_wall();
     if (ledger_copies_here(u->cfg, u->dirfd, &here, e) < 0)
         return REMOTE_STOPPED;
-    for (size_t i = 0; i < u->ledgers.count && got == REMOTE_OK; i++) {
-        struct ledger_copy *x = &u->ledgers.list[i];
-        const struct ledger_copy *own = ledger_copies_find(&here, x->f.name);
-        bool data = x->plain || x->sealed, needed = own && ledger_copy_valid(own);
-        bool expired = !needed && ledger_copy_expired(x, now);
-        bool left = data && !x->manifest && x->f.written.ms < now.ms - LEFT_MS;
-        if (expired || left || (x->undone && (data || x->manifest)))
-            got = delete_ledger_file(u, x, expired, e);
-    }
+    for (size_t i = 0; i < u->ledgers.count && got == REMOTE_OK; i++)
+        got = tidy_ledger_file(u, &here, &u->ledgers.list[i], e);
     if (got == REMOTE_OK && u->cfg->ledger_count)
         upload_sweep(u, "ledgers");
     return got;

@@ -8,6 +8,7 @@
 /* What is to be done next. */
 struct upload_ledgers_step {
     uint64_t waiting; /* files that are not in the store yet */
+    wall_t since;     /* when the oldest of them was written; ms 0: none waits */
     bool send, undo;  /* send this file; mark this one as undone */
     struct ledger_file file;
 };

@@ -4,9 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -16,7 +14,7 @@
 #include "store/round.h"
 
 #define ASIDE "set-aside"
-#define LOCK_MS 30000
+#define LOCK "standby.lock"
 
 void pull_close(struct pull *p)
 {
@@ -204,22 +202,6 @@ static int take_journal(struct pull *p, const struct catalog *here, bool fetched
                                                                                              : 0;
 }
 
-/* Waits for the lock, because its holder may be fetching a large file. */
-static int take_lock(struct pull *p, struct err *e)
-{
-    int fd = file_open(p->dirfd, "standby.lock", O_RDWR | O_CREAT, e);
-    mono_t until = mono_add(clock_mono(), LOCK_MS);
-    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        if (mono_reached(clock_mono(), until)) {
-            file_close(&fd);
-            return err_set(e, ERR_BUSY, 0, "another process is fetching from the store");
-        }
-        progress_at(p->progress, 0, 0);
-        poll(NULL, 0, 50);
-    }
-    return fd;
-}
-
 /* Reads the record. Only the record's world is fetched, restored and kept loaded, even if another
  * one is newer (rule 3 in tests/models/README.md). A store of version 0.2 has no record: then the
  * newest dump is that of the world. */
@@ -246,7 +228,7 @@ int pull_here(struct pull *p, struct err *e)
     pull_close(p);
     p->fetch = (struct fetch){.cfg = p->cfg, .dirfd = p->dirfd, .progress = p->progress};
     p->open = true;
-    p->lock = take_lock(p, e);
+    p->lock = fetch_lock(p->dirfd, LOCK, p->progress, e);
     if (p->lock < 0 || settle_journal(p->cfg, e) < 0 ||
         catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)
         return -1;
@@ -261,7 +243,7 @@ int pull_step(struct pull *p, struct err *e)
     p->skipped = (struct err){0};
     if (!p->open) {
         p->open = true;
-        p->lock = take_lock(p, e);
+        p->lock = fetch_lock(p->dirfd, LOCK, p->progress, e);
         if (p->lock < 0 || fetch_open(&p->fetch, p->cfg, p->dirfd, p->progress, e) < 0)
             return -1;
     } else if (fetch_again(&p->fetch, e) < 0) {

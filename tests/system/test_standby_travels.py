@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import time
+from signal import SIGCONT
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,11 +14,11 @@ from test_ledger_keep import pay
 from test_standby import own_dump, standby, store, stored, wait_pulled  # noqa: F401
 from test_standby_warm import COPY
 from test_standby_warm import RIGHTS as COPY_RIGHTS
-from wk.follow import LOG, dump_and_follow
+from wk.follow import LOG, dump_and_follow, following
 from wk.keeper import DONE, REFUSED, USER
 from wk.progress import RIGHTS, Central, Store, refused
 from wk.segments import Segments
-from wk.stores import Etcd, program
+from wk.stores import Conditions, Etcd, Liar, program
 from wk.util import wait_for
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
@@ -39,6 +40,11 @@ def make_pair(make_followed, make_world, make_keeper, make_server, store, tmp): 
         if lease == "etcd":
             ended.append(Etcd(tmp))
             mine["standby"] = {"lease": "etcd", "etcd": ended[0].urls, "ttl": "4s"}
+        if lease == "s3":
+            ended.append(Liar(tmp))
+            Conditions(ended[0])
+            mine["standby"] = {"lease": "s3", "ttl": "4s"}
+            mine["offsite"].update(ended[0].settings())
         keepers = []
         for first in (True, False):
             if first:
@@ -51,11 +57,12 @@ def make_pair(make_followed, make_world, make_keeper, make_server, store, tmp): 
             keeper.world.sql("CREATE TABLE accounts (id INT PRIMARY KEY) ENGINE=InnoDB")
             keeper.server.sql(f"GRANT SELECT ON mysql.proc TO {USER}@localhost")
             keeper.by_hand = ["--by-hand"] if lease == "none" else []
+            keeper.liar = ended[0] if lease == "s3" else None
             keepers.append(keeper)
         return keepers
     yield make
-    for etcd in ended:
-        etcd.stop()
+    for server in ended:
+        server.stop()
 
 
 def promote(keeper, *more):
@@ -222,10 +229,11 @@ def test_a_durable_rollup_comes_along(make_pair, lease):
     assert totals(one.world) == {(1, 1): 35}, told
 
 
-def kept_files(folder):
-    """{ending: numbers} of the files of rolled-up rows."""
+def kept_files(folder, liar=None):
+    """{ending: numbers} of the files of rolled-up rows in a directory or, with `liar`, in that store."""
     found = {}
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+    here = os.listdir(folder) if not liar and os.path.isdir(folder) else []
+    for name in [path.rpartition("/")[2] for path in list(liar.objects) if "/w1/ledgers/" in path] if liar else here:
         if name.startswith("xp-0"):
             found.setdefault(name[name.index("."):], []).append(int(name.split("-")[1]))
     return {ending: sorted(numbers) for ending, numbers in found.items()}
@@ -249,11 +257,13 @@ def make_keeping(make_pair):
             keeper.configure({"ledger xp": {**LEDGER, "levels": None, "rollup_after": "0", "keep": keep}})
             keeper.server.grant(USER + "@localhost", keeper.world.schema, "TRIGGER")
         one.init()
+        for keeper in (one, two) if lease == "s3" else ():
+            keeper.run("--check")  # proves that the store honors conditions
         return one, two
     return make
 
 
-@pytest.mark.parametrize("lease", LEASES)
+@pytest.mark.parametrize("lease", [*LEASES, "s3"])
 def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
     """Trace 10: each machine can compare totals with the files that the other one wrote, and says which of them it fetched."""
     one, two = make_keeping(lease)
@@ -265,7 +275,7 @@ def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
     roll_up(one, "b", 3)
     wait_pulled(one, two)
     wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
-    assert kept_files(folder) == {".csv.gz.age": [1, 2], ".csv.json": [1, 2]}
+    assert kept_files(folder, one.liar) == {".csv.gz.age": [1, 2], ".csv.json": [1, 2]}
     assert promote(two)["lost"] == "nothing lost"
     wait_up(two)
     told = verified(two)
@@ -307,7 +317,7 @@ def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F81
     own_dump(two, two.dump()["name"])
     one.start("STANDBY")
     one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
-    assert kept_files(one.dumps_dir) == {".csv.gz": [1], ".csv.json": [1], ".csv.gz.undone": [2]}
+    assert kept_files(one.dumps_dir) == {".csv.gz": [1], ".csv.json": [1], ".csv.gz.undone": [2], ".csv.json.undone": [2]}
     wait_for(lambda: two.run("--switch-over").rc == DONE, two.log)
     promote(one)
     wait_up(one)
@@ -324,6 +334,86 @@ def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F81
     promote(two, "--force")
     told = verified(two)
     assert told["files"] == 0 and any("no file is here" in text for text in told["unknown"]), told
+
+
+def test_a_file_that_the_other_machine_counts(make_keeping, store):  # noqa: F811
+    """The journal of a lost machine reached the store, and its file of rolled-up rows did not: the rows are in totals of the
+    other machine. The file counts again when the world is back on the machine that has it, and is stored then."""
+    one, two = make_keeping()
+    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
+    two.start("STANDBY")
+    one.dump()
+    one.start(fault="offsite.ledger_stored=kill")  # no manifest of such a file is stored
+    following(one)
+    stored(one)
+    roll_up(one, "a", 20)
+    wait_pulled(one, two)
+    one.kill9()
+    assert ".csv.json" not in kept_files(folder)
+    promote(two, "--force")
+    wait_up(two)
+    told = verified(two)
+    assert told["rolled_up"] == 1 and told["files"] == 0 and told["unknown"], told
+    own_dump(two, two.dump()["name"])
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
+    assert kept_files(one.dumps_dir) == {".csv.gz.undone": [1], ".csv.json.undone": [1]}
+    roll_up(two, "b", 3)
+    own_dump(two, two.dump()["name"])
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "what the other one stored")
+    wait_for(lambda: two.run("--switch-over").rc == DONE, two.log)
+    promote(one)
+    wait_up(one)
+    told = verified(one)
+    assert told["ok"] and not told["unknown"] and told["files"] == told["file_rows"] == told["rolled_up"] == 2, told
+    assert kept_files(one.dumps_dir) == {".csv.gz": [1, 2], ".csv.json": [1, 2]}
+    one.wait(lambda: kept_files(folder).get(".csv.json") == [1, 2], "both files are stored")
+
+
+def is_stopped(process):
+    with open(f"/proc/{process.pid}/stat") as f:
+        return f.read().rpartition(")")[2].split()[0] == "T"
+
+
+def test_an_interrupted_file_of_another_machine(make_keeping, store):  # noqa: F811
+    """A run fetches it before it takes the ledger's lock, so a slow store blocks nobody. If the store's copy is damaged, the run
+    is refused, and says how to go on."""
+    one, two = make_keeping()
+    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
+    roll_up(one, "a", 20)
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    assert pay(one.world, "b", 3)
+    assert one.run("--rollup=xp", "--until", "2026-11-17 00:00:00Z", fault="ledger.filed=kill").rc < 0
+    wait_for(lambda: kept_files(folder).get(".csv.json") == [1, 2], "the interrupted file is stored")
+    wait_pulled(one, two)
+    wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
+    promote(two)
+    wait_up(two)
+    path = next(os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("xp-00000002") and name.endswith(".age"))
+    with open(path, "rb") as f:
+        good = f.read()
+    with open(path, "wb") as f:
+        f.write(good[:-1] + b"?")
+    done = two.run("--rollup=xp", "--json")
+    name = os.path.basename(path).removesuffix(".csv.gz.age")
+    assert done.rc == REFUSED and f"w1/ledgers/{name}.*" in done.json["error"]["hint"], done
+    assert "--rollup=xp" in done.json["error"]["hint"], done
+    with open(path, "wb") as f:
+        f.write(good)
+    process = two.popen("--rollup=xp", "--json", fault="offsite.ledger_fetched=stop")
+    wait_for(lambda: is_stopped(process), "it has fetched the file")
+    with two.server.admin(two.world.schema).cursor() as cur:
+        cur.execute("SELECT IS_FREE_LOCK(CONCAT('wk.ledger.',LEFT(SHA2(%s,256),32)))", (two.world.schema + ".xp",))
+        free = cur.fetchone()[0]
+    os.kill(process.pid, SIGCONT)
+    done = two.finish(process)
+    assert free == 1 and done.rc == DONE, (free, done)
+    told = verified(two)
+    assert told["ok"] and not told["unknown"] and told["file_rows"] == told["rolled_up"] == 2, told
+    assert kept_files(two.dumps_dir) == {".csv.gz": [1, 2], ".csv.json": [1, 2]}
+    assert totals(two.world) == {(1, 1): 23}
 
 
 def test_files_of_a_ledger_in_the_store(make_keeping, store):  # noqa: F811

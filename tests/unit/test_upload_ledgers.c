@@ -1,0 +1,451 @@
+/* offsite/upload_ledgers and fetch_ledgers: files of rolled-up rows on their way to a store and
+ * back, which files count, and which are deleted. The store is a directory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/file.h>
+
+#include "dir_kit.h"
+#include "fake_clock.h"
+#include "offsite/fetch_ledgers.h"
+#include "offsite/upload_ledgers.h"
+#include "store/signature.h"
+
+static char world[] = "s8", first[] = "xp", second[] = "yp";
+static struct config config;
+static struct upload u;
+static struct fetch f;
+
+static int set_up(void **state)
+{
+    (void)state;
+    static char url[128];
+    snprintf(url, sizeof url, "file://%s/store/", kit_path);
+    config = (struct config){.name = world,
+                             .dump_dir = kit_path,
+                             .ledger_count = 1,
+                             .ledgers = {{.name = first}, {.name = second}},
+                             .offsite = {.url = url}};
+    assert_int_equal(mkdirat(kit_dir, "store", 0700), 0);
+    u = (struct upload){.cfg = &config, .dirfd = kit_dir};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    upload_close(&u);
+    names_free(&u.ledgers_damaged);
+    names_free(&u.ledgers_doubted);
+    fetch_close(&f);
+    return kit_clean(state);
+}
+
+/* Writes a file of one row in the dump directory. `before`: rows in totals when it was begun. */
+static struct ledger_file written(const char *ledger, uint64_t sequence, const char *row,
+                                  uint64_t before)
+{
+    struct err e = {0};
+    struct buf header = {0}, rows = {0};
+    struct ledger_file x = {
+        .sequence = sequence, .first = sequence, .last = sequence, .rows = 1, .before = before};
+    buf_adds(&header, "\"id\"\r\n");
+    buf_printf(&rows, "%s\r\n", row);
+    struct ledger_file_writer *w = ledger_file_begin(kit_dir, ledger, sequence, 1, &header, &e);
+    assert_non_null(w);
+    assert_int_equal(ledger_file_write(w, &rows, &e), 0);
+    assert_int_equal(ledger_file_commit(w, &x, &e), 0);
+    buf_free(&header);
+    buf_free(&rows);
+    return x;
+}
+
+/* Gives a file of this machine another time: that of a file which another life wrote. */
+static struct ledger_file of_another(struct ledger_file x)
+{
+    struct ledger_file other = written(first, x.sequence, "77", x.before);
+    assert_string_not_equal(other.name, x.name);
+    return other;
+}
+
+static void second_passes(void)
+{
+    fake_wall_ms += 1000;
+}
+
+static bool exists(const char *format, const struct ledger_file *x)
+{
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "%s%s", x->name, format);
+    return faccessat(kit_dir, name, F_OK, 0) == 0;
+}
+
+static bool stored(const char *ending, const struct ledger_file *x)
+{
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "store/s8/ledgers/%s%s", x->name, ending);
+    return faccessat(kit_dir, name, F_OK, 0) == 0;
+}
+
+static void put(const char *path, const char *text)
+{
+    int fd = openat(kit_dir, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void put_stored(const struct ledger_file *x, const char *ending, const char *text)
+{
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "store/s8/ledgers/%s%s", x->name, ending);
+    put(name, text);
+}
+
+/* Lists the store as a look of the worker does. */
+static void look(void)
+{
+    struct err e = {0};
+    if (!u.t.store && remote_open(&config, &u.t.store, &e) != REMOTE_OK)
+        fail_msg("%s", e.text);
+    if (ledger_copies_load(u.t.store, &config, &u.ledgers, &e) != REMOTE_OK)
+        fail_msg("%s", e.text);
+}
+
+/* Does one step. Returns false if there was nothing to do. */
+static bool step(struct upload_ledgers_step *s)
+{
+    struct err e = {0};
+    u.skipped = (struct err){0};
+    if (upload_ledgers_choose(&u, s, &e) < 0)
+        fail_msg("%s", e.text);
+    if (!s->send && !s->undo)
+        return false;
+    if (upload_ledgers_do(&u, s, &e) != REMOTE_OK)
+        fail_msg("%s", e.text);
+    return true;
+}
+
+/* Returns the number of steps until nothing is left to do, or 20. */
+static unsigned steps(struct upload_ledgers_step *s)
+{
+    unsigned n = 0;
+    look();
+    while (n < 20 && step(s))
+        n++;
+    return n;
+}
+
+static void tidy(void)
+{
+    struct err e = {0};
+    u.skipped = (struct err){0};
+    if (upload_ledgers_tidy(&u, &e) != REMOTE_OK)
+        fail_msg("%s", e.text);
+}
+
+/* Fetches with the marker rows of a world whose last file is `last`. */
+static int fetched(const struct ledger_file *last)
+{
+    struct err e = {0};
+    json_auto_t *unknown = json_array();
+    struct fetch_ledgers l = {.of = &config.ledgers[0],
+                              .marks = {.file = last->sequence, .written = last->written},
+                              .unknown = unknown};
+    fetch_close(&f);
+    if (fetch_open(&f, &config, kit_dir, NULL, &e) < 0 || fetch_ledgers(&f, &l, &e) < 0)
+        fail_msg("%s", e.text);
+    return l.fetched;
+}
+
+static void set_aside(void)
+{
+    struct err e = {0};
+    fetch_close(&f);
+    if (fetch_open(&f, &config, kit_dir, NULL, &e) < 0 || fetch_ledgers_set_aside(&f, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+static void spoil(const struct ledger_file *x)
+{
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "%s" LEDGER_FILES_GZIP, x->name);
+    int fd = openat(kit_dir, name, O_WRONLY);
+    assert_int_equal(pwrite(fd, "?", 1, (off_t)x->size - 1), 1);
+    close(fd);
+}
+
+/* ---- sending ---- */
+
+static void test_two_ledgers(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    config.ledger_count = 2;
+    struct ledger_file x = written(first, 1, "1", 0), y = written(second, 1, "1", 0);
+    assert_int_equal(steps(&s), 2);
+    assert_true(stored(LEDGER_FILES_MANIFEST, &x) && stored(LEDGER_FILES_MANIFEST, &y));
+    assert_int_equal(s.waiting, 0);
+}
+
+static void test_two_damaged_files(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0), y = written(first, 2, "2", 1),
+                       good = written(first, 3, "3", 2);
+    spoil(&x);
+    spoil(&y);
+    assert_int_equal(steps(&s), 3);
+    assert_true(stored(LEDGER_FILES_MANIFEST, &good));
+    assert_false(stored(LEDGER_FILES_MANIFEST, &x) || stored(LEDGER_FILES_MANIFEST, &y));
+    for (unsigned i = 0; i < 2; i++) { /* always the same one is named */
+        assert_false(step(&s));
+        assert_non_null(strstr(u.skipped.text, x.name));
+    }
+}
+
+static void test_oldest_that_waits(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct err e = {0};
+    look();
+    assert_false(step(&s));
+    assert_int_equal(s.since.ms, 0);
+    struct ledger_file x = written(first, 1, "1", 0);
+    second_passes();
+    written(first, 2, "2", 1);
+    assert_int_equal(upload_ledgers_choose(&u, &s, &e), 0);
+    assert_int_equal(s.waiting, 2);
+    assert_int_equal(s.since.ms, x.written.ms);
+    assert_int_equal(steps(&s), 2);
+    assert_int_equal(s.since.ms, 0);
+}
+
+/* Nine interrupted uploads use up the names of a file. Their data is deleted after a day. */
+static void test_interrupted_uploads(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0);
+    char to[16];
+    mkdirat(kit_dir, "store/s8", 0700);
+    mkdirat(kit_dir, "store/s8/ledgers", 0700);
+    put_stored(&x, ".csv.gz", "cut");
+    for (unsigned i = 2; i <= COPY_TRIES; i++) {
+        snprintf(to, sizeof to, ".%u.csv.gz", i);
+        put_stored(&x, to, "cut");
+    }
+    assert_int_equal(steps(&s), 0);
+    assert_non_null(strstr(u.skipped.text, "is not sent"));
+    fake_wall_ms += 25 * 3600 * 1000;
+    tidy();
+    assert_int_equal(steps(&s), 1);
+    assert_true(stored(".csv.json", &x) && stored(".csv.gz", &x) && !stored(".2.csv.gz", &x));
+}
+
+/* ---- which files count ---- */
+
+/* The world that took over counts the rows of a file that did not reach the store: the file is
+ * moved back when this machine has the world again. */
+static void test_a_file_that_the_world_counts(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0);
+    assert_int_equal(steps(&s), 1);
+    struct ledger_file y = written(first, 2, "2", 1), z = written(first, 3, "3", 2);
+    set_aside();
+    assert_true(exists(".csv.json", &x) && !exists(".csv.json", &y) && !exists(".csv.json", &z));
+    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
+    struct ledger_file none = x; /* a world that counts neither of them */
+    assert_int_equal(fetched(&none), 0);
+    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
+    struct ledger_file later = z; /* another file has the last one's number */
+    later.written.ms += 1000;
+    fetched(&later);
+    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
+    fetched(&y);
+    assert_true(exists(".csv.json", &y) && exists(".csv.gz", &y) && exists(".csv.gz.undone", &z));
+    set_aside();
+    fetched(&z);
+    assert_true(exists(".csv.json", &y) && exists(".csv.gz", &y));
+    assert_true(exists(".csv.json", &z) && exists(".csv.gz", &z));
+    assert_int_equal(steps(&s), 2);
+    assert_true(stored(".csv.json", &y) && stored(".csv.json", &z));
+}
+
+/* Rows that are in a file of another life of the world would count twice. */
+static void test_a_file_whose_number_is_another_one_s(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0);
+    second_passes();
+    assert_int_equal(steps(&s), 1);
+    struct ledger_file y = of_another(x);
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "%s.csv.gz", x.name);
+    unlinkat(kit_dir, name, 0);
+    snprintf(name, sizeof name, "%s.csv.json", x.name);
+    unlinkat(kit_dir, name, 0);
+    assert_int_equal(fetched(&y), 0);
+    assert_false(exists(".csv.gz", &x));
+    assert_int_equal(steps(&s), 2); /* y is sent, x is marked */
+    assert_true(stored(".csv.undone", &x) && stored(".csv.json", &y));
+    tidy();
+    assert_false(stored(".csv.gz", &x) || stored(".csv.json", &x));
+    assert_true(stored(".csv.undone", &x) && stored(".csv.gz", &y));
+}
+
+/* Files after the last one that the world counts were written by a life of it that ended. With them
+ * here, the next run would refuse to set them aside. */
+static void test_files_after_the_last_one(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    char name[LEDGER_FILE_NAME + 64];
+    struct ledger_file x[3];
+    for (uint64_t i = 0; i < COUNT(x); i++)
+        x[i] = written(first, 4 + i, "1", i);
+    assert_int_equal(steps(&s), 3);
+    for (size_t i = 0; i < COUNT(x); i++) {
+        snprintf(name, sizeof name, "%s.csv.gz", x[i].name);
+        unlinkat(kit_dir, name, 0);
+        snprintf(name, sizeof name, "%s.csv.json", x[i].name);
+        unlinkat(kit_dir, name, 0);
+    }
+    assert_int_equal(fetched(&x[0]), 1);
+    assert_true(exists(".csv.json", &x[0]));
+    assert_false(exists(".csv.gz", &x[1]) || exists(".csv.gz", &x[2]));
+}
+
+/* ---- deleting ---- */
+
+static void sign(void)
+{
+    struct err e = {0};
+    static char path[128];
+    put("key", "0123456789abcdef0123456789abcdef\n");
+    snprintf(path, sizeof path, "%s/key", kit_path);
+    config.hmac_key_file = path;
+    if (signature_open(&config, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+static void unsign(void)
+{
+    struct err e;
+    config.hmac_key_file = NULL;
+    signature_open(&config, &e);
+}
+
+/* A mark deletes only what it names, if we have signed it. */
+static void test_a_mark_that_is_not_ours(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    sign();
+    struct ledger_file x = written(first, 1, "1", 0);
+    assert_int_equal(steps(&s), 1);
+    put_stored(&x, ".csv.undone", "undone");
+    look();
+    tidy();
+    assert_true(stored(".csv.gz", &x) && stored(".csv.json", &x));
+    assert_non_null(strstr(u.skipped.text, x.name));
+    assert_non_null(strstr(u.skipped.hint, x.name));
+    /* a mark of ours, of another file that has this name */
+    struct err e = {0};
+    SCOPED(buf_free) struct buf mark = {0};
+    struct ledger_file other = x;
+    other.sha256[0] = other.sha256[0] == '0' ? '1' : '0';
+    assert_int_equal(ledger_copy_undone_text(&mark, world, &other, &e), 0);
+    put_stored(&x, ".csv.undone", mark.p);
+    tidy();
+    assert_true(stored(".csv.gz", &x) && stored(".csv.json", &x));
+    fetched(&x);
+    assert_true(exists(".csv.json", &x));
+    buf_clear(&mark);
+    assert_int_equal(ledger_copy_undone_text(&mark, world, &x, &e), 0);
+    put_stored(&x, ".csv.undone", mark.p);
+    fetched(&x);
+    assert_true(exists(".csv.gz.undone", &x));
+    look();
+    tidy();
+    assert_false(stored(".csv.gz", &x) || stored(".csv.json", &x));
+    unsign();
+}
+
+/* A file here that is damaged proves nothing about one of its number in the store. */
+static void test_a_damaged_rival(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0);
+    assert_int_equal(steps(&s), 1);
+    second_passes();
+    struct ledger_file y = of_another(x);
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "%s.csv.json", x.name);
+    unlinkat(kit_dir, name, 0);
+    snprintf(name, sizeof name, "%s.csv.gz", x.name);
+    unlinkat(kit_dir, name, 0);
+    spoil(&y);
+    steps(&s);
+    assert_false(stored(".csv.undone", &x));
+    assert_non_null(strstr(u.skipped.text, y.name));
+}
+
+/* ---- two processes ---- */
+
+static atomic_bool released;
+
+static void *release(void *arg)
+{
+    poll(NULL, 0, 300);
+    released = true;
+    flock(*(int *)arg, LOCK_UN);
+    return NULL;
+}
+
+/* A fetch waits for another one, whose half file it would delete. */
+static void test_two_fetches(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    pthread_t thread;
+    struct ledger_file x = written(first, 1, "1", 0);
+    assert_int_equal(steps(&s), 1);
+    int lock = openat(kit_dir, "ledgers.lock", O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release, &lock), 0);
+    fetched(&x);
+    assert_true(released);
+    pthread_join(thread, NULL);
+    close(lock);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_two_ledgers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_two_damaged_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_oldest_that_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_interrupted_uploads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_the_world_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_whose_number_is_another_one_s, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_files_after_the_last_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_mark_that_is_not_ours, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_damaged_rival, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_two_fetches, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
+}
