@@ -78,10 +78,14 @@ static int fetch_open_files(struct action_context *a, const struct config_ledger
     if (lacks <= 0)
         return lacks;
     struct fetch_ledgers l = {.of = c, .from = seen->filed + 1, .marks = *seen, .unknown = unknown};
-    if (signature_open(a->cfg, e) < 0 ||
-        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 ||
-        fetch_ledgers(&f, &l, e) < 0)
+    if (signature_open(a->cfg, &why) < 0 ||
+        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, &why) < 0 ||
+        fetch_ledgers(&f, &l, &why) < 0) {
+        if (lacks == LEDGER_LACKS_LAST) /* no row depends on it: the next run tries again */
+            return 0;
+        err_pass(e, &why);
         return err_step(e, "an interrupted run wrote files that may be in the store");
+    }
     if (!l.failed[0])
         return 0;
     err_set(e, ERR_REFUSED, 0, "%.600s", json_string_value(json_array_get(unknown, 0)));
@@ -102,10 +106,11 @@ static int same_files(struct action_context *a, struct db *db, const struct ledg
     int lacks = now.file == seen->file && now.filed == seen->filed
                     ? 0
                     : ledger_lacks_files(&now, l->cfg->name, a->job.dirfd, e);
-    return lacks <= 0 ? lacks
-                      : err_set(e, ERR_BUSY, 0,
-                                "[ledger %s]: files of another run may be in the store; try again",
-                                l->cfg->name);
+    if (lacks != LEDGER_LACKS_OPEN)
+        return lacks < 0 ? -1 : 0;
+    return err_set(e, ERR_BUSY, 0,
+                   "[ledger %s]: files of another run may be in the store; try again",
+                   l->cfg->name);
 }
 
 /* Sets the rollup position first: with rollup_after = 0, rows up to this position are old

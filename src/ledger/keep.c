@@ -415,7 +415,9 @@ int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dir
             ledger_file_named(found.list[i], LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, ledger, &f) &&
             f.sequence == m->file && f.written.ms == m->written.ms;
     }
-    return aside || (m->file > m->filed && here < m->file - m->filed);
+    if (m->file > m->filed && here < m->file - m->filed)
+        return LEDGER_LACKS_OPEN;
+    return aside ? LEDGER_LACKS_LAST : 0;
 }
 
 /* ---- writing ---- */

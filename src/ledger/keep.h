@@ -21,8 +21,10 @@
 int ledger_keep_run(struct run *r, struct err *e);
 /* Reads what the marker rows say of files. */
 int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out, struct err *e);
-/* Returns 1 if a file of an interrupted run is not here, or if the last file was moved aside here;
- * else 0; -1 on error. */
+/* Returns LEDGER_LACKS_OPEN if a file of an interrupted run is not here, LEDGER_LACKS_LAST if only
+ * the last file was moved aside here, else 0; -1 on error. */
+#define LEDGER_LACKS_OPEN 1
+#define LEDGER_LACKS_LAST 2
 int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, struct err *e);
 
 #endif

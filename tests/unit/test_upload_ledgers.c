@@ -14,6 +14,7 @@
 
 #include "dir_kit.h"
 #include "fake_clock.h"
+#include "ledger/keep.h"
 #include "offsite/fetch_ledgers.h"
 #include "offsite/upload_ledgers.h"
 #include "store/signature.h"
@@ -265,6 +266,13 @@ static void test_a_file_that_the_world_counts(void **state)
     set_aside();
     assert_true(exists(".csv.json", &x) && !exists(".csv.json", &y) && !exists(".csv.json", &z));
     assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
+    struct err e = {0};
+    struct ledger_filed marks = {.filed = 3, .file = 3, .written = z.written};
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &e), LEDGER_LACKS_LAST);
+    marks.filed = 2;
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &e), LEDGER_LACKS_OPEN);
+    marks = (struct ledger_filed){.filed = 3, .file = 3, .written = {z.written.ms + 1000}};
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &e), 0);
     struct ledger_file none = x; /* a world that counts neither of them */
     assert_int_equal(fetched(&none), 0);
     assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
