@@ -74,19 +74,19 @@ static int fetch_open_files(struct action_context *a, const struct config_ledger
     /* A table that cannot be read now is reported by the run itself. */
     if (read_filed(a, c, seen, &why) < 0)
         return 0;
-    int lacks = ledger_lacks_files(seen, c->name, a->job.dirfd, e);
+    struct fetch_ledgers l = {.of = c, .marks = *seen, .unknown = unknown};
+    int lacks = ledger_lacks_files(seen, c->name, a->job.dirfd, &l.from, e);
     if (lacks <= 0)
         return lacks;
-    struct fetch_ledgers l = {.of = c, .from = seen->filed + 1, .marks = *seen, .unknown = unknown};
     if (signature_open(a->cfg, &why) < 0 ||
         fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, &why) < 0 ||
         fetch_ledgers(&f, &l, &why) < 0) {
-        if (lacks == LEDGER_LACKS_LAST) /* no row depends on it: the next run tries again */
+        if (lacks == LEDGER_LACKS_ASIDE) /* no row depends on it: the next run tries again */
             return 0;
         err_pass(e, &why);
         return err_step(e, "an interrupted run wrote files that may be in the store");
     }
-    if (!l.failed[0])
+    if (!l.failed[0] || lacks == LEDGER_LACKS_ASIDE)
         return 0;
     err_set(e, ERR_REFUSED, 0, "%.600s", json_string_value(json_array_get(unknown, 0)));
     return err_hint(e,
@@ -101,11 +101,12 @@ static int same_files(struct action_context *a, struct db *db, const struct ledg
                       const struct ledger_filed *seen, struct err *e)
 {
     struct ledger_filed now;
+    uint64_t from;
     if (ledger_filed(db, l, &now, e) < 0)
         return -1;
     int lacks = now.file == seen->file && now.filed == seen->filed
                     ? 0
-                    : ledger_lacks_files(&now, l->cfg->name, a->job.dirfd, e);
+                    : ledger_lacks_files(&now, l->cfg->name, a->job.dirfd, &from, e);
     if (lacks != LEDGER_LACKS_OPEN)
         return lacks < 0 ? -1 : 0;
     return err_set(e, ERR_BUSY, 0,

@@ -150,6 +150,11 @@ int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
     return files_rename(dirfd, f, LEDGER_FILES_GZIP, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
 }
 
+int ledger_file_forget(int dirfd, const struct ledger_file *f, struct err *e)
+{
+    return files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, e);
+}
+
 /* The manifest comes last, as for a new file. */
 int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e)
 {

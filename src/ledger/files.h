@@ -37,7 +37,8 @@ bool ledger_file_named(const char *file, const char *ending, const char *ledger,
 /* What a world's marker rows (keep.h) say of files. */
 struct ledger_filed {
     uint64_t filed, file; /* files after `filed` up to `file` are of interrupted runs */
-    wall_t written;       /* the time in the name of the last file; 0.3.0 stored a later one */
+    wall_t
+        written; /* the time in the name of the last file; 0.3.0: a later time, with a fraction */
 };
 
 struct ledger_files {
@@ -66,6 +67,8 @@ int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
 /* Like ledger_file_load(), for a file that was moved aside; makes such a file count again. */
 int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e);
 int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e);
+/* Removes the manifest of a file that was moved aside: it never counts again. */
+int ledger_file_forget(int dirfd, const struct ledger_file *f, struct err *e);
 
 struct ledger_file_writer;
 /* Begins a file. `header`: the first line. No other file may have this `sequence`. */

@@ -400,24 +400,25 @@ int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out
     return 0;
 }
 
-int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, struct err *e)
+int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, uint64_t *from,
+                       struct err *e)
 {
     SCOPED(names_free) struct names found = {0};
     struct ledger_file f;
-    uint64_t here = 0;
-    bool aside = false;
+    uint64_t here = 0, aside = UINT64_MAX;
     if (file_list(dirfd, "cannot list the dump directory", &found, e) < 0)
         return -1;
     for (size_t i = 0; i < found.count; i++) {
         if (ledger_file_named(found.list[i], LEDGER_FILES_GZIP, ledger, &f))
             here += f.sequence > m->filed && f.sequence <= m->file;
-        aside |=
-            ledger_file_named(found.list[i], LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, ledger, &f) &&
-            f.sequence == m->file && f.written.ms == m->written.ms;
+        else if (ledger_file_named(found.list[i], LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, ledger,
+                                   &f) &&
+                 f.sequence <= m->file && f.sequence < aside)
+            aside = f.sequence;
     }
-    if (m->file > m->filed && here < m->file - m->filed)
-        return LEDGER_LACKS_OPEN;
-    return aside ? LEDGER_LACKS_LAST : 0;
+    bool open = m->file > m->filed && here < m->file - m->filed;
+    *from = open && m->filed < aside ? m->filed + 1 : aside;
+    return open ? LEDGER_LACKS_OPEN : aside != UINT64_MAX ? LEDGER_LACKS_ASIDE : 0;
 }
 
 /* ---- writing ---- */

@@ -21,10 +21,12 @@
 int ledger_keep_run(struct run *r, struct err *e);
 /* Reads what the marker rows say of files. */
 int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out, struct err *e);
-/* Returns LEDGER_LACKS_OPEN if a file of an interrupted run is not here, LEDGER_LACKS_LAST if only
- * the last file was moved aside here, else 0; -1 on error. */
+/* Returns LEDGER_LACKS_OPEN if a file of an interrupted run is not here, LEDGER_LACKS_ASIDE if only
+ * files that were moved aside here may count, else 0; -1 on error. `from`: the lowest number of
+ * these. */
 #define LEDGER_LACKS_OPEN 1
-#define LEDGER_LACKS_LAST 2
-int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, struct err *e);
+#define LEDGER_LACKS_ASIDE 2
+int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, uint64_t *from,
+                       struct err *e);
 
 #endif

@@ -138,29 +138,53 @@ static int settle_ledger_file(struct fetch *f, const struct ledger_copy *x,
     return rc;
 }
 
-/* Returns true if the world counts a file that was moved aside: its marker row names the file, or
+enum counted { COUNTED_NO, COUNTED_YES, COUNTED_UNKNOWN };
+
+/* Returns whether the world counts a file that was moved aside: its marker row names the file, or
  * the next file was begun with this file's rows in totals. */
-static bool is_counted(const struct fetch *f, const struct ledger_filed *m,
-                       const struct ledger_copies *here, const struct ledger_copy *x)
+static enum counted is_counted(const struct fetch *f, const struct ledger_filed *m,
+                               const struct ledger_copies *here, const struct ledger_copy *x)
 {
     struct ledger_file is = x->f;
     struct err ignored = {0};
-    if (is.sequence > m->file || ledger_file_load_undone(f->dirfd, &is, &ignored) < 0)
-        return false;
-    if (is.sequence == m->file)
-        return is.written.ms == m->written.ms;
+    if (ledger_file_load_undone(f->dirfd, &is, &ignored) < 0)
+        return COUNTED_NO;
+    bool named = m->written.ms && m->written.ms % 1000 == 0; /* not by 0.3.0, nor by hand */
+    if (is.sequence == m->file && named)
+        return is.written.ms == m->written.ms ? COUNTED_YES : COUNTED_NO;
     for (size_t i = 0; i < here->count; i++) {
         struct ledger_file next = here->list[i].f;
         if (here->list[i].of == x->of && next.sequence == is.sequence + 1 &&
             ledger_copy_valid(&here->list[i]) && ledger_file_load(f->dirfd, &next, &ignored) == 0)
-            return next.before == is.before + is.rows;
+            return next.before == is.before + is.rows ? COUNTED_YES : COUNTED_NO;
     }
-    return false;
+    return COUNTED_UNKNOWN;
 }
 
-/* Lets files count again that were moved aside because another machine took the world over, if this
- * world counts them: nobody else has them. The newest comes first, because it proves the one before
- * it. */
+/* Lets a file count again that was moved aside because another machine took the world over, if this
+ * world counts it: no other machine has it. */
+static int bring_one_back(struct fetch *f, const struct ledger_filed *m,
+                          const struct ledger_copies *there, const struct ledger_copies *here,
+                          struct ledger_copy *x, struct err *e)
+{
+    const struct ledger_copy *is = ledger_copies_find(there, x->f.name);
+    enum counted counted = is_counted(f, m, here, x);
+    if ((is && is->undone) || ledger_copy_expired(x, clock_wall()) ||
+        ledger_copies_rival(there, x) || ledger_copies_rival(here, x))
+        counted = COUNTED_NO;
+    if (counted == COUNTED_UNKNOWN || (is && is->manifest))
+        return 0;
+    if (counted == COUNTED_NO)
+        return ledger_file_forget(f->dirfd, &x->f, e);
+    if (ledger_file_redo(f->dirfd, &x->f, e) < 0)
+        return -1;
+    x->undone = false;
+    x->manifest = true;
+    x->plain = 1;
+    return 0;
+}
+
+/* The newest comes first, because it proves the one before it. */
 static int bring_back(struct fetch *f, const struct fetch_ledgers *l,
                       const struct ledger_copies *there, struct err *e)
 {
@@ -169,16 +193,9 @@ static int bring_back(struct fetch *f, const struct fetch_ledgers *l,
         return -1;
     for (size_t i = here.count; i-- > 0;) {
         struct ledger_copy *x = &here.list[i];
-        const struct ledger_copy *is = ledger_copies_find(there, x->f.name);
-        if (x->of != l->of || !x->undone || x->plain || ledger_copy_expired(x, clock_wall()) ||
-            (is && (is->manifest || is->undone)) || ledger_copies_rival(there, x) ||
-            ledger_copies_rival(&here, x) || !is_counted(f, &l->marks, &here, x))
-            continue;
-        if (ledger_file_redo(f->dirfd, &x->f, e) < 0)
+        if (x->of == l->of && x->undone && !x->plain && x->f.sequence <= l->marks.file &&
+            bring_one_back(f, &l->marks, there, &here, x, e) < 0)
             return -1;
-        x->undone = false;
-        x->manifest = true;
-        x->plain = 1;
     }
     return 0;
 }

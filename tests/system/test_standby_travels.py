@@ -368,6 +368,8 @@ def test_a_file_that_the_other_machine_counts(make_keeping, store):  # noqa: F81
     os.rename(place, place + ".away")
     one.ok("--rollup=xp")
     os.rename(place + ".away", place)
+    one.ok("--rollup=xp")
+    assert 1 in kept_files(one.dumps_dir)[".csv.json"], kept_files(one.dumps_dir)
     told = verified(one)
     assert told["ok"] and not told["unknown"] and told["files"] == told["file_rows"] == told["rolled_up"] == 2, told
     assert kept_files(one.dumps_dir) == {".csv.gz": [1, 2], ".csv.json": [1, 2]}
@@ -407,10 +409,12 @@ def test_an_interrupted_file_of_another_machine(make_keeping, store):  # noqa: F
     with open(path, "wb") as f:
         f.write(good)
     process = two.popen("--rollup=xp", "--json", fault="offsite.ledger_fetched=stop")
-    wait_for(lambda: is_stopped(process), "it has fetched the file")
     lock = f"CONCAT('wk.ledger.',LEFT(SHA2('{two.world.schema}.xp',256),32))"
-    wait_for(lambda: two.world.value(f"SELECT IS_FREE_LOCK({lock})") == 1, "nobody holds the ledger's lock")
-    os.kill(process.pid, SIGCONT)
+    try:
+        wait_for(lambda: is_stopped(process), "it has fetched the file")
+        wait_for(lambda: two.world.value(f"SELECT IS_FREE_LOCK({lock})") == 1, "nobody holds the ledger's lock")
+    finally:
+        os.kill(process.pid, SIGCONT)
     done = two.finish(process)
     assert done.rc == DONE, done
     told = verified(two)
@@ -452,6 +456,30 @@ def test_files_of_a_ledger_in_the_store(make_keeping, store):  # noqa: F811
     two.ok("--rollup=xp")
     two.dump()
     two.wait(lambda: kept_files(folder) == {}, "all expired")
+
+
+def test_damaged_files_of_a_ledger_wait(make_keeping, store):  # noqa: F811
+    """Two files that cannot be sent: the same one is always named, and how long they have waited fits their number."""
+    one, _ = make_keeping()
+    for token in "ab":
+        roll_up(one, token, 20)
+    paths = sorted(os.path.join(one.dumps_dir, name) for name in os.listdir(one.dumps_dir) if name.endswith(".csv.gz"))
+    for path in paths:
+        with open(path, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            f.write(b"?")
+    one.dump()
+    one.start()
+    stored(one)
+
+    def told():
+        now = one.status()
+        return now["offsite"]["waiting"] == 2 and (now["offsite"]["behind_seconds"] or 0) >= 2 and now["offsite"]["state"] == "failing"
+    one.wait(told, "both files wait")
+    problem = [t["what"] for t in one.status()["troubles"] if "the other machine" in t["what"]]
+    assert len(problem) == 1 and os.path.basename(paths[0]) in problem[0], problem
+    notes = [r for r in one.ok("--history", "--json")["records"] if r["kind"] == "offsite"]
+    assert len(notes) == 1 and os.path.basename(paths[0]) in notes[0]["error"], notes
 
 
 def test_a_file_of_a_ledger_whose_transfer_is_killed(make_keeping, store):  # noqa: F811

@@ -268,17 +268,14 @@ static void test_a_file_that_the_world_counts(void **state)
     assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
     struct err e = {0};
     struct ledger_filed marks = {.filed = 3, .file = 3, .written = z.written};
-    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &e), LEDGER_LACKS_LAST);
+    uint64_t from;
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), LEDGER_LACKS_ASIDE);
+    assert_int_equal(from, 2);
     marks.filed = 2;
-    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &e), LEDGER_LACKS_OPEN);
-    marks = (struct ledger_filed){.filed = 3, .file = 3, .written = {z.written.ms + 1000}};
-    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &e), 0);
-    struct ledger_file none = x; /* a world that counts neither of them */
-    assert_int_equal(fetched(&none), 0);
-    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
-    struct ledger_file later = z; /* another file has the last one's number */
-    later.written.ms += 1000;
-    fetched(&later);
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), LEDGER_LACKS_OPEN);
+    marks = (struct ledger_filed){.filed = 1, .file = 1};
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), 0);
+    assert_int_equal(fetched(&x), 0); /* a world that counts neither of them */
     assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
     fetched(&y);
     assert_true(exists(".csv.json", &y) && exists(".csv.gz", &y) && exists(".csv.gz.undone", &z));
@@ -288,6 +285,30 @@ static void test_a_file_that_the_world_counts(void **state)
     assert_true(exists(".csv.json", &z) && exists(".csv.gz", &z));
     assert_int_equal(steps(&s), 2);
     assert_true(stored(".csv.json", &y) && stored(".csv.json", &z));
+}
+
+/* The world counts other files with these numbers: they never count again. */
+static void test_a_file_that_the_world_does_not_count(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    uint64_t from;
+    mkdirat(kit_dir, "store/s8", 0700);
+    struct ledger_file y = written(first, 2, "2", 1), z = written(first, 3, "3", 2), later = z;
+    set_aside();
+    later.written.ms += 1; /* as 0.3.0 stored it */
+    fetched(&later);
+    assert_true(exists(".csv.json.undone", &y) && exists(".csv.json.undone", &z));
+    later.written.ms += 999;
+    fetched(&later);
+    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
+    assert_true(exists(".csv.json.undone", &y) && !exists(".csv.json.undone", &z));
+    second_passes();
+    struct ledger_file other = written(first, 3, "33", 1); /* begun without the rows of y */
+    fetched(&other);
+    assert_false(exists(".csv.json", &y) || exists(".csv.json.undone", &y));
+    const struct ledger_filed marks = {.filed = 3, .file = 3, .written = other.written};
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), 0);
 }
 
 /* Rows that are in a file of another life of the world would count twice. */
@@ -448,6 +469,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_oldest_that_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_interrupted_uploads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_the_world_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_the_world_does_not_count, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_whose_number_is_another_one_s, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_files_after_the_last_one, set_up, tear_down),
