@@ -478,7 +478,7 @@ def test_damaged_files_of_a_ledger_wait(make_keeping, store):  # noqa: F811
     one.wait(told, "both files wait")
     problem = [t["what"] for t in one.status()["troubles"] if "the other machine" in t["what"]]
     assert len(problem) == 1 and os.path.basename(paths[0]) in problem[0], problem
-    notes = [r for r in one.ok("--history", "--json")["records"] if r["kind"] == "offsite"]
+    notes = [r for r in one.ok("--history", "--json")["records"] if r["kind"] == "offsite" and not r["ok"]]
     assert len(notes) == 1 and os.path.basename(paths[0]) in notes[0]["error"], notes
 
 
