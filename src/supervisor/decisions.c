@@ -52,7 +52,16 @@ void world_event(struct world *w, const struct guard_event *ev)
     if (ev->type == GUARD_RESTORE_FAILED)
         line_set(decisions.restore_hint, sizeof decisions.restore_hint, "%s",
                  ev->err ? ev->err->hint : "");
-    explain(g, w->cfg, prober_last()->error, decisions.restore_hint, &w->why);
+    const struct condition *gap = &w->conditions[CONDITION_JOURNAL_GAP];
+    struct explanation why;
+    explain(g, w->cfg, prober_last()->error,
+            gap->with_world             ? gap->hint
+            : g->cause == CAUSE_MISSING ? ""
+                                        : decisions.restore_hint,
+            &why);
+    w->status_dirty |=
+        strcmp(why.todo, w->why.todo) != 0 || strcmp(why.command, w->why.command) != 0;
+    w->why = why;
     if (a.changed)
         log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from),
                  guard_state_name(g->state), g->reason);

@@ -23,6 +23,9 @@
 /* Reached after three failures in a row: then the server is not just restarting. */
 #define PASSING_MS fault_wait(8000)
 #define LAG_MIN_MS 2000 /* proofs arrive once a second, and are read with some delay */
+/* A dump for dropped tables begins after this time. MySQL logs a dropped database table by table,
+ * and the probe needs its time to find that all are gone: then there is nothing to dump. */
+#define DROPPED_MS fault_wait(2000)
 /* First pause between two dumps that are caused by gaps. */
 #define GAP_PAUSE_MS fault_wait(10000)
 #define UNABLE_RETRY_MS fault_wait(60000) /* delay until a GRANT or a changed setting is noticed */
@@ -257,15 +260,15 @@ int64_t follower_unproven(const struct world *w)
 
 /* ---- gaps ---- */
 
-/* Schedules a dump for a gap: at once, but with growing pauses if such dumps follow each other, and
+/* Schedules a dump for a gap: in `wait` ms, but with growing pauses if such dumps follow each other, and
  * not before the retry of a failed dump. */
-static void dump_soon(struct world *w, bool first)
+static void dump_soon(struct world *w, int64_t wait, bool first)
 {
-    mono_t now = clock_mono();
+    mono_t now = clock_mono(), soon = mono_add(now, wait);
     if (dumps_failures() && !mono_reached(now, dumps_next()))
         return;
     if (follower.gap_dump.ms == 0) {
-        dumps_due(now);
+        dumps_due(soon);
         return;
     }
     bool often = mono_since(now, follower.gap_dump) < 2 * follower.gap_pause;
@@ -275,7 +278,7 @@ static void dump_soon(struct world *w, bool first)
                                  ? w->cfg->dump_interval
                                  : 2 * follower.gap_pause;
     mono_t next = mono_add(follower.gap_dump, follower.gap_pause);
-    dumps_due(mono_reached(now, next) ? now : next);
+    dumps_due(mono_reached(soon, next) ? soon : next);
 }
 
 /* Returns the last time before a gap that can be restored: the server's time if a statement caused
@@ -373,7 +376,10 @@ static void report_statement(struct world *w, const struct follow_gap *gap, bool
                    first ? "just before" : "in the newest dump", undo.p);
     else
         buf_adds(&todo, "nothing, when the dump is stored");
-    notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, doing, todo.p, "%s", what.p);
+    if (s->schema || strcmp(s->verb, "dropped") == 0)
+        notify_dropped(w, key, s->schema, headline, doing, todo.p, "%s", what.p);
+    else
+        notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, doing, todo.p, "%s", what.p);
     hint_command(w->cfg, HINT_ROOT, todo.p, &whole);
     if (news && undo.len)
         log_line(LOG_NOTE_, "%s", whole.p);
@@ -424,7 +430,8 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
         notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, doing.p,
                     "nothing, when the dump is stored", "the journal cannot continue%s %.550s",
                     link, gap->why);
-    dump_soon(w, first);
+    bool dropped = gap->by_statement && strcmp(gap->statement.verb, "dropped") == 0;
+    dump_soon(w, dropped ? DROPPED_MS : 0, first);
 }
 
 /* Ignores a gap that an earlier worker found if it is already reported, or if a dump that was
@@ -923,7 +930,7 @@ void follower_dump_done(struct world *w)
                    ? "a dump was stored; the journal continues from it"
                    : "a dump was stored, but no journal continues from it");
     if (follower.covered != follower.gaps)
-        dump_soon(w, true); /* the dump began before the gap */
+        dump_soon(w, 0, true); /* the dump began before the gap */
 }
 
 /* ---- time ---- */

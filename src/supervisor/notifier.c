@@ -38,6 +38,10 @@
 /* A restore that ends within this time causes one message, at its end, instead of two that wake the
  * same person. A longer delay would hide that the world is down while an operator can still act. */
 #define HOLD_MS fault_wait(60000)
+/* The probe and the journal find a dropped database independently. The alert of the one that finds
+ * it first waits this long for the other one, because both are one event. MySQL also logs a dropped
+ * database table by table. */
+#define TOGETHER_MS fault_wait(3000)
 /* A condition that ends within this time, as its alert announced, causes no second mail. */
 #define EXPECTED_MS 60000
 /* Name of the incident for the world's own state. The incidents of conditions are named in
@@ -76,6 +80,10 @@ static struct notifier {
      * NULL. */
     json_t *held;
     mono_t held_until; /* after this time it is sent on its own */
+    json_t *missing;   /* alert about missing tables that waits for the journal, or NULL */
+    json_t *dropped;   /* array of alerts of the journal about dropped tables, or NULL */
+    bool database;     /* `dropped` is about the whole database */
+    mono_t together_until;
     bool
         refused; /* the latest report about the world's state: the server refuses worldkeeper now */
 } notifier;
@@ -133,7 +141,7 @@ json_t *notify_conditions_json(const struct world *w)
     json_t *list = json_array();
     for (size_t i = 0; i < CONDITIONS; i++) {
         const struct condition *t = &w->conditions[i];
-        if (!t->on)
+        if (!t->on || t->with_world)
             continue;
         json_t *o = json_pack("{s:o, s:o, s:o}", "what", js_clean(t->text), "hint",
                               js_clean(t->hint), "since", js_time(t->since));
@@ -344,17 +352,116 @@ static const char *const alert_kinds[] = {[GUARD_ALERT_NEW] = "new",
                                           [GUARD_ALERT_REMINDER] = "reminder",
                                           [GUARD_ALERT_RECOVERED] = "recovered"};
 
+/* ---- a dropped database ---- */
+
+/* Sends what waits separately: the other half of the event did not arrive. */
+static void send_apart(struct world *w)
+{
+    json_t *missing = notifier.missing, *dropped = notifier.dropped, *alert;
+    const char *name = condition_words[CONDITION_JOURNAL_GAP].name;
+    size_t i;
+    notifier.missing = notifier.dropped = NULL;
+    json_array_foreach(dropped, i, alert)
+    {
+        if (alert_wanted(w->cfg, EVENT_JOURNAL))
+            notifier_send(w, name, json_incref(alert), EVENT_JOURNAL, false);
+    }
+    if (missing)
+        notifier_send(w, WORLD_INCIDENT, missing, EVENT_SENTINEL, false);
+    json_decref(dropped);
+}
+
+/* Sends the journal's alert as the one about the world's state, because it says more than that the
+ * database is missing. */
+static void send_together(struct world *w)
+{
+    const struct incident *open = incident_find(&notifier.incidents, WORLD_INCIDENT);
+    json_t *alert = json_incref(json_array_get(notifier.dropped, 0));
+    if (notifier.missing) /* composed later than the other one, in the present state */
+        json_object_set(alert, "exposure", json_object_get(notifier.missing, "exposure"));
+    json_decref(notifier.dropped);
+    json_decref(notifier.missing);
+    notifier.missing = notifier.dropped = NULL;
+    json_object_set_new(alert, "event", json_string(config_event_name(EVENT_SENTINEL)));
+    if (open)
+        json_object_set_new(alert, "incident", json_string(open->id));
+    w->conditions[CONDITION_JOURNAL_GAP].with_world = true;
+    notifier_send(w, WORLD_INCIDENT, alert, EVENT_SENTINEL, false);
+}
+
+/* Returns whether the guard reports, or has reported, that the world's tables are missing. */
+static bool is_missing(const struct world *w)
+{
+    return w->guard.state == GUARD_WAITING && w->guard.cause == CAUSE_MISSING;
+}
+
+/* Takes the journal's alert about dropped tables, or with `database` about all of them. */
+static void take_dropped(struct world *w, json_t *alert, bool database)
+{
+    if (!notifier.dropped || database) {
+        json_decref(notifier.dropped);
+        notifier.dropped = json_array();
+    }
+    json_array_append_new(notifier.dropped, alert);
+    notifier.database = database;
+    if (database && is_missing(w) && alert_wanted(w->cfg, EVENT_SENTINEL))
+        send_together(w);
+    else
+        notifier.together_until = mono_add(clock_mono(), TOGETHER_MS);
+}
+
+/* Takes the guard's alert that the world's tables are missing. */
+static void take_missing(struct world *w, json_t *alert)
+{
+    json_decref(notifier.missing);
+    notifier.missing = alert;
+    if (notifier.dropped && notifier.database)
+        send_together(w);
+    else
+        notifier.together_until = mono_add(clock_mono(), TOGETHER_MS);
+}
+
+/* ---- conditions ---- */
+
 struct condition_news {
-    bool on;
+    bool on, dropped, database; /* dropped: tables, or the database */
     const char *key, *headline, *doing, *todo, *what;
 };
+
+/* Sends the alert about a condition. */
+static void alert_condition(struct world *w, enum condition_id id, const struct condition_news *n,
+                            enum guard_alert_kind kind, bool expected)
+{
+    const char *name = condition_words[id].name;
+    unsigned event = condition_words[id].event;
+    /* The headline of the end repeats the short headline of the condition. */
+    char over[80];
+    if (condition_words[id].over)
+        snprintf(over, sizeof over, "%s", condition_words[id].over);
+    else
+        snprintf(over, sizeof over, "over: %s", condition_words[id].headline);
+    struct alert al = {.event = event,
+                       .kind = alert_kinds[kind],
+                       .headline = n->on ? n->headline : over,
+                       .what = n->what,
+                       .doing = n->doing,
+                       .todo = n->todo,
+                       .expected = expected,
+                       .urgent = kind != GUARD_ALERT_REMINDER};
+    if (n->dropped && kind == GUARD_ALERT_NEW &&
+        (alert_wanted(w->cfg, event) || alert_wanted(w->cfg, EVENT_SENTINEL)))
+        take_dropped(w, notifier_compose(w, name, &al, true), n->database);
+    else if (alert_wanted(w->cfg, event))
+        notifier_send(w, name, notifier_compose(w, name, &al, n->on), event, !n->on);
+    else if (!n->on)
+        close_incident(name);
+}
 
 static void set_condition(struct world *w, enum condition_id id, const struct condition_news *n)
 {
     struct condition *t = &w->conditions[id];
     const char *name = condition_words[id].name;
-    unsigned event = condition_words[id].event;
-    bool on = n->on;
+    bool on = n->on, quiet = t->with_world && (!on || strcmp(t->key, n->key) == 0);
     mono_t now = clock_mono();
     enum guard_alert_kind kind = condition_alert(
         t, on, n->key, incident_find(&notifier.incidents, name), w->cfg->alert_repeat, now);
@@ -367,36 +474,23 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
                     clock_wall().ms - t->since.ms < EXPECTED_MS;
     t->on = on;
     t->notified = now;
+    t->with_world = on && quiet;
     snprintf(t->key, sizeof t->key, "%s", n->key);
     line_set(t->text, sizeof t->text, "%s", n->what);
     line_set(t->hint, sizeof t->hint, "%s", n->todo);
     w->status_dirty = true;
     if (kind != GUARD_ALERT_REMINDER) {
         t->since = clock_wall();
-        if (event != EVENT_DISCARDED)
+        if (condition_words[id].event != EVENT_DISCARDED)
             log_line(on ? LOG_WARN_ : LOG_NOTE_, "%s", n->what);
         history_add(w, HISTORY_CONDITION,
                     json_pack("{s:s, s:b, s:o}", "condition", name, "on", (int)on, "what",
                               js_clean(n->what)));
     }
-    /* The headline of the end repeats the short headline of the condition. */
-    char over[80];
-    if (condition_words[id].over)
-        snprintf(over, sizeof over, "%s", condition_words[id].over);
-    else
-        snprintf(over, sizeof over, "over: %s", condition_words[id].headline);
-    struct alert al = {.event = event,
-                       .kind = alert_kinds[kind],
-                       .headline = on ? n->headline : over,
-                       .what = n->what,
-                       .doing = n->doing,
-                       .todo = n->todo,
-                       .expected = expected,
-                       .urgent = kind != GUARD_ALERT_REMINDER};
-    if (alert_wanted(w->cfg, event))
-        notifier_send(w, name, notifier_compose(w, name, &al, on), event, !on);
-    else if (!on)
-        close_incident(name);
+    if (!on && id == CONDITION_JOURNAL_GAP)
+        send_apart(w); /* its beginning, before its end */
+    if (!quiet)
+        alert_condition(w, id, n, kind, expected);
 }
 
 static void open_condition(struct world *w, enum condition_id id, struct condition_news *n,
@@ -430,6 +524,22 @@ void notify_open_as(struct world *w, enum condition_id id, const char *key, cons
         w, id,
         &(struct condition_news){.key = key, .headline = headline, .doing = doing, .todo = todo},
         fmt, ap);
+    va_end(ap);
+}
+
+void notify_dropped(struct world *w, const char *key, bool database, const char *headline,
+                    const char *doing, const char *todo, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    open_condition(w, CONDITION_JOURNAL_GAP,
+                   &(struct condition_news){.key = key,
+                                            .dropped = true,
+                                            .database = database,
+                                            .headline = headline,
+                                            .doing = doing,
+                                            .todo = todo},
+                   fmt, ap);
     va_end(ap);
 }
 
@@ -542,6 +652,8 @@ void notify_guard(struct world *w, const struct words_facts *facts)
     if (a.alert == GUARD_ALERT_NEW)
         notifier.refused = w->guard.verdict == VERDICT_DENIED;
     words_for_guard(&f, &words);
+    if (!is_missing(w))
+        send_apart(w); /* in order */
     bool bad = a.alert == GUARD_ALERT_NEW && a.alert_event != EVENT_RESTORED &&
                a.alert_event != EVENT_RESTORING;
     bool over = a.alert == GUARD_ALERT_RECOVERED || a.alert_event == EVENT_RESTORED;
@@ -567,6 +679,9 @@ void notify_guard(struct world *w, const struct words_facts *facts)
             notifier.held_until =
                 mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
         }
+    } else if (a.alert == GUARD_ALERT_NEW && is_missing(w) && w->cfg->journal != JOURNAL_OFF &&
+               alert_wanted(w->cfg, EVENT_SENTINEL)) {
+        take_missing(w, notifier_compose(w, WORLD_INCIDENT, &al, true));
     } else {
         send_guard(w, &al, over);
     }
@@ -762,6 +877,8 @@ static void notifier_timers(struct world *w, mono_t now)
 {
     if (notifier.held && mono_reached(now, notifier.held_until))
         send_held(w);
+    if (mono_reached(now, notifier.together_until))
+        send_apart(w);
     give_to_disk(w);
     /* Alerts that an earlier supervisor left are sent first, unless the disk cannot be read. */
     bool away = w->conditions[CONDITION_DISK_WRITER].on,

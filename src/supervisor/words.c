@@ -289,14 +289,18 @@ static void words_restored(const struct words_facts *f, struct words *out)
     struct set_aside aside;
     words_moment(to, true, at);
     const char *words = loss_words(&loss, lost);
+    /* A world that was down is back, whoever restored it. */
+    bool away = json_number_value(json_object_get(r, "outage_seconds")) > 0;
+    const char *restored = away ? "BACK, restored by hand" : "RESTORED by hand";
+    const char *was =
+        away ? "the world is back, restored by hand" : "the world was restored by hand";
     if (f->guard->by_hand && to[0]) {
-        SET(out->headline, "RESTORED by hand to %s", at);
-        SET(out->what, "the world was restored by hand, to %s (%.400s)", at, f->guard->reason);
-    } else if (f->guard->by_hand) { /* the world was alive, so any loss is intended */
+        SET(out->headline, "%s to %s", restored, at);
+        SET(out->what, "%s to %s (%.400s)", was, at, f->guard->reason);
+    } else if (f->guard->by_hand) { /* if the world was alive, any loss is intended */
         const char *comma = js_text(r, "lost")[0] ? ", " : "";
-        SET(out->headline, "RESTORED by hand%s%s", comma, comma[0] ? words : "");
-        SET(out->what, "the world was restored by hand%s%s (%.400s)", comma, comma[0] ? words : "",
-            f->guard->reason);
+        SET(out->headline, "%s%s%s", restored, comma, comma[0] ? words : "");
+        SET(out->what, "%s%s%s (%.400s)", was, comma, comma[0] ? words : "", f->guard->reason);
     } else {
         const char *as_of = loss.nothing || !to[0] ? "" : " as it was at ";
         SET(out->headline, "BACK, %s", words);

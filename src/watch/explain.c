@@ -120,6 +120,13 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     /* A command for the service manager must run on the server's machine. */
     bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
     *out = (struct explanation){0};
+    if (g->cause == CAUSE_MISSING && (found = strstr(hint, "worldkeeper --restore"))) {
+        /* The journal's command loses less than the general one. */
+        t.command = found;
+        todo =
+            "If they were dropped by mistake, this brings them back as they were before; nothing "
+            "is restored automatically.";
+    }
     snprintf(out->command, sizeof out->command, "%s", far ? "" : t.command);
     snprintf(out->cause, sizeof out->cause, "%s", t.cause);
     if (!c->restore_auto && (found = strstr(todo, BY_ITSELF)))

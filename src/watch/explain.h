@@ -14,7 +14,7 @@ struct explanation {
 };
 
 /* Fills `out`. `error`: the server's or system's number in the last probe, or 0. `hint`: that of
- * the last failed restore's error, or "". */
+ * the last failed restore's error; of missing tables, the journal's about their DROP; or "". */
 void explain(const struct guard *g, const struct config *c, int error, const char *hint,
              struct explanation *out);
 

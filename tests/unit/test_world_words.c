@@ -123,6 +123,10 @@ static void test_back(void **state)
     assert_true(text_starts(w.todo, "tell the players; with a journal"));
     w = back("{\"restored_to\":\"2026-11-22T21:03:10Z\"}", true);
     assert_string_equal(w.headline, "RESTORED by hand to 2026-11-22T21:03:10Z");
+    w = back("{\"restored_to\":\"2026-11-22T21:03:10Z\",\"outage_seconds\":7.5}", true);
+    assert_string_equal(w.headline, "BACK, restored by hand to 2026-11-22T21:03:10Z");
+    assert_string_equal(w.what, "the world is back, restored by hand to 2026-11-22T21:03:10Z "
+                                "(REASON)");
     w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"lost\":\"nothing lost\"}", true);
     assert_string_equal(w.headline, "RESTORED by hand, nothing lost");
     w = back("{\"lost_seconds\":null,\"lost_seconds_max\":null}", true);
