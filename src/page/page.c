@@ -301,8 +301,11 @@ static json_t *incident_of(const json_t *n)
                      lasts        ? json_string("lasts")
                      : unverified ? unverified_text(n)
                                   : seconds_text(json_object_get(n, "outage_seconds")),
-                     "lost", restored ? lost_cell(n) : json_string("nothing was restored"), "cause",
-                     js_text(n, "cause"));
+                     "lost",
+                     restored ? lost_cell(n)
+                     : lasts  ? json_string("not known yet")
+                              : json_string("no restore"),
+                     "cause", js_text(n, "cause"));
 }
 
 /* Lists as many of the newest incidents as a page can show; the rest is in history.json. */

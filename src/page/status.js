@@ -11,9 +11,16 @@
     UNKNOWN: "The supervisor no longer publishes: it is dead, stopped, or cut off. Nothing is known of the world."
   };
   function at(id) { return document.getElementById(id); }
+  function put(e, text) { // a time is not broken at its hyphens
+    e.replaceChildren.apply(e, text.split(/(\d{4}-\d\d-\d\dT[\d:]{8}Z)/).map(function (part, i) {
+      var span = i % 2 ? document.createElement("span") : null;
+      if (span) { span.className = "moment"; span.textContent = part; }
+      return span || part;
+    }));
+  }
   function make(name, text, cls) {
     var e = document.createElement(name);
-    if (text !== undefined && text !== null) { e.textContent = text; }
+    if (text !== undefined && text !== null) { put(e, String(text)); }
     if (cls) { e.className = cls; }
     return e;
   }
@@ -23,7 +30,7 @@
     parent.appendChild(e);
     return e;
   }
-  function set(id, text) { if (at(id).textContent !== text) { at(id).textContent = text; } }
+  function set(id, text) { if (at(id).textContent !== text) { put(at(id), text); } }
   function fill(parent, children) {
     parent.replaceChildren.apply(parent, children);
   }
@@ -37,6 +44,7 @@
   function number(n) { return typeof n === "number" ? n.toLocaleString() : "unknown"; }
   function span(s) {
     if (typeof s !== "number" || !isFinite(s)) { return "unknown"; }
+    if (s > 0 && s < 1) { return Math.round(s * 1000) + " ms"; }
     if (s < 10) { return (Math.round(s * 10) / 10).toLocaleString() + " s"; }
     if (s < 100) { return Math.round(s) + " s"; }
     var m = Math.round(s / 60), h = Math.floor(m / 60), d = Math.floor(h / 24);
@@ -101,11 +109,7 @@
   function conflictRows(n) { return n.conflict_rows > 0 ? number(n.conflict_rows) + (n.conflict_rows === 1 ? " row" : " rows") : "rows"; }
   function fact(name, text) {
     var div = make("div");
-    var dd = make("dd");
-    text.split(/(\d{4}-\d\d-\d\dT[\d:]{8}Z)/).forEach(function (part, i) { // a time is not broken at its hyphens
-      dd.append(i % 2 ? make("span", part, "moment") : part);
-    });
-    div.append(make("dt", name), dd);
+    div.append(make("dt", name), make("dd", text));
     return div;
   }
   function facts(s) {
@@ -218,7 +222,7 @@
       var tr = make("tr");
       tr.append(cell("Began", time(n.begin)),
         cell("Not up for", !n.end ? "lasts" : n.unverified ? "not known whether it was up, for " + span((Date.parse(n.end) - Date.parse(n.begin)) / 1000) : typeof n.outage_seconds === "number" ? span(n.outage_seconds) : "not known, until " + time(n.end)),
-        cell("Lost", n.restored ? lost(n) + (hasConflicts(n) ? "; " + conflictRows(n) + " saved in a file" : "") : "nothing was restored"), cell("Cause", n.cause || ""));
+        cell("Lost", n.restored ? lost(n) + (hasConflicts(n) ? "; " + conflictRows(n) + " saved in a file" : "") : n.end ? "no restore" : "not known yet"), cell("Cause", n.cause || ""));
       return tr;
     }));
   }
@@ -228,7 +232,7 @@
     at("conflicts").className = list.length ? "note" : "note gone";
     fill(at("conflicts-list"), list.map(function (n) {
       var li = make("li");
-      li.append(make("strong", conflictRows(n)), " ", make("span", "restored " + time(n.end) + ", saved in " + n.conflict_file, "small"));
+      li.append(make("strong", conflictRows(n)), " ", make("span", "from the outage that ended " + time(n.end) + ", in " + n.conflict_file, "small"));
       if (n.conflict_command) { li.append(make("code", n.conflict_command, "command")); }
       return li;
     }));

@@ -39,6 +39,10 @@ CHECKS = r"""
     if (!n.data.trim() || !seen(e) || e.closest(".hidden, svg, noscript, script")) continue;
     const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(back(e))].sort((x, y) => y - x);
     const size = parseFloat(getComputedStyle(e).fontSize), need = size >= 24 ? 3 : 4.5;
+    for (const m of n.data.matchAll(/\d{4}-\d\d-\d\dT[\d:]{8}Z/g)) {
+      const r = document.createRange(); r.setStart(n, m.index); r.setEnd(n, m.index + m[0].length);
+      if (new Set([...r.getClientRects()].map(x => x.top)).size > 1) bad.push("a time on two lines: " + m[0]);
+    }
     if ((a + .05) / (b + .05) < need) bad.push(`contrast ${((a + .05) / (b + .05)).toFixed(2)} of "${n.data.trim().slice(0, 40)}"`);
   }
   let level = 0;
@@ -269,7 +273,11 @@ def test_rows_of_players_in_a_conflict_file(make_world, make_keeper, victim, mak
     browser.wait(f"document.querySelector('#conflicts').innerText.includes({json.dumps(n['conflict_command'])})")
     browser.wait("document.querySelector('#conflicts').innerText.includes('2 rows') && "
                  "document.querySelector('#incidents').innerText.includes('2 rows saved in a file')")
-    well(browser, site)
+    told = browser.text("#conflicts-list")  # these rows were not restored
+    assert re.match(r"2 rows from the outage that ended [-0-9]{10}T[:0-9]{8}Z", told), told
+    for width in (360, 768, 1024, 1440):
+        browser.look(width)
+        well(browser, site)
     browser.open(site.url + "players.html")
     browser.wait("(t => t.includes('are being looked at') && !t.includes('Nothing was lost'))(document.body.innerText)")
     assert path not in page(keeper, "players.html") + page(keeper, "players.json")
