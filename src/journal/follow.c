@@ -169,6 +169,8 @@ static void describe_gap(const struct follower *f, const char *why, const struct
     out->by_statement = c && c->deed;
     if (out->by_statement)
         describe_statement(f, c, &out->statement);
+    if (c && !c->deed && c->scope && c->scope->tables[0].deed == SCOPE_ARRIVED)
+        snprintf(out->arrived, sizeof out->arrived, "%s", c->scope->tables[0].name);
     out->tables_only = out->by_statement && c->scope && !out->statement.schema;
 }
 

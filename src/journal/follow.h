@@ -90,6 +90,7 @@ struct follow_gap {
     uint64_t pos;
     wall_t at; /* by the server's clock; ms 0: nothing in the log caused it */
     bool by_statement;
+    char arrived[256]; /* the table whose creation the log does not have, or "" */
     struct follow_statement statement;
     bool
         /* the statement ends only the changes of its tables, if the newest dump is restored

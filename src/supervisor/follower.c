@@ -12,6 +12,7 @@
 #include "base/js.h"
 #include "base/line.h"
 #include "journal/follow.h"
+#include "restore/permit.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/dumps.h"
 #include "supervisor/notifier.h"
@@ -42,6 +43,10 @@
 #define REFILL_MS fault_wait(10000)
 /* A mass change that a game repeats within this time is reported only the first time. */
 #define HABIT_MS (INT64_C(8) * 24 * 3600000)
+
+/* A gap that a restore leaves, as far as the log does not lead across it. */
+#define RESTORED_SINCE "a restore after the newest dump, across which the log cannot be followed"
+#define RESTORED_KEY "tables restored"
 
 /* A statement that deleted or changed many rows of a table. */
 struct mass_change {
@@ -214,7 +219,7 @@ static const char *follower_discontinuity(const struct world *w, const struct ma
         return "the newest dump: its binlog position is unknown";
     bool followed = s->made.followed && strcmp(s->made.nonce, s->nonce) == 0;
     if (newest->generation < s->generation && !followed)
-        return "a restore after the newest dump, across which the log cannot be followed";
+        return RESTORED_SINCE;
     return NULL;
 }
 
@@ -260,8 +265,8 @@ int64_t follower_unproven(const struct world *w)
 
 /* ---- gaps ---- */
 
-/* Schedules a dump for a gap: in `wait` ms, but with growing pauses if such dumps follow each other, and
- * not before the retry of a failed dump. */
+/* Schedules a dump for a gap in `wait` ms, but with growing pauses if such dumps follow each other,
+ * and not before the retry of a failed dump. */
 static void dump_soon(struct world *w, int64_t wait, bool first)
 {
     mono_t now = clock_mono(), soon = mono_add(now, wait);
@@ -393,12 +398,42 @@ static bool given_up(const struct world *w)
            state_standby(&w->a->state, w->cfg);
 }
 
-/* Returns whether a restore of single tables runs, or has ended since the newest dump. */
-static bool restores_tables(const struct world *w)
+/* Returns the tables that a restore of single tables replaces, or has replaced since the newest
+ * dump, as given to --table; "": there was none. */
+static const char *restored_tables(const struct world *w)
 {
     const struct manifest *newest = dumps_newest();
-    bool runs = w->job == ACTION_RESTORE && w->swaps && w->guard.state == GUARD_UP;
-    return runs || (w->last_restore.tables && newest && w->last_restore.at.ms > newest->at.ms);
+    if (w->only && w->guard.state == GUARD_UP)
+        return w->only;
+    bool since = newest && w->last_restore.at.ms > newest->at.ms;
+    return since && w->last_restore.tables ? w->last_restore.tables : "";
+}
+
+/* Returns whether the restore of these tables caused the gap: it renames tables, its new world is
+ * not the dump's, and a table that was missing is there. */
+static bool is_by_restore(const struct follow_gap *gap, const char *tables)
+{
+    SCOPED(names_free) struct names names = {0};
+    struct err ignored;
+    if (!tables[0])
+        return false;
+    if (strstr(gap->why, DB_OWN_PREFIX))
+        return true;
+    restore_tables(tables, &names, &ignored);
+    return !gap->by_statement &&
+           (strcmp(gap->why, RESTORED_SINCE) == 0 || names_has(&names, gap->arrived));
+}
+
+static void report_restored(struct world *w, const char *tables, const char *key, const char *doing)
+{
+    const char *s = strchr(tables, ',') ? "s" : "", *were = s[0] ? "were" : "was";
+    char headline[200];
+    snprintf(headline, sizeof headline, "table%s %.120s restored by hand", s, tables);
+    notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, doing,
+                   "nothing, when the dump is stored",
+                   "table%s %.120s %s restored on request (--restore --table), and the journal "
+                   "cannot follow that; it continues from the next dump",
+                   s, tables, were);
 }
 
 /* Handles a gap. Changes before the gap can be restored from the last dump, changes after it from
@@ -419,17 +454,16 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
     wall_t moment = gap_moment(gap);
     keep_gap(w, gap, moment, log);
     gap_words(gap, moment, first, &doing);
-    if (restores_tables(w) && (!gap->by_statement || strstr(gap->why, DB_OWN_PREFIX)))
-        notify_open_as(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL,
-                       "single tables were restored", doing.p, "nothing, when the dump is stored",
-                       "tables of the world were restored on request (--restore --table), and the "
-                       "journal cannot follow that; it continues from the next dump");
+    /* An open gap keeps its key, because its text may say more than this one. */
+    const char *tables = restored_tables(w), *key = open->on ? open->key : NULL;
+    if (is_by_restore(gap, tables))
+        report_restored(w, tables, key ? key : RESTORED_KEY, doing.p);
     else if (gap->by_statement)
         report_statement(w, gap, first, doing.p);
-    else /* an open gap keeps its key, because its text may say more than this one */
-        notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, doing.p,
-                    "nothing, when the dump is stored", "the journal cannot continue%s %.550s",
-                    link, gap->why);
+    else
+        notify_open(w, CONDITION_JOURNAL_GAP, key && strcmp(key, RESTORED_KEY) != 0 ? key : NULL,
+                    doing.p, "nothing, when the dump is stored",
+                    "the journal cannot continue%s %.550s", link, gap->why);
     bool dropped = gap->by_statement && strcmp(gap->statement.verb, "dropped") == 0;
     dump_soon(w, dropped ? DROPPED_MS : 0, first);
 }

@@ -107,6 +107,7 @@ static void set_request(struct world *w, const struct request *r)
     jobs.request = *r;
     w->job = r->action;
     w->swaps = request_swaps(r) || r->action == ACTION_TIDY;
+    w->only = request_swaps(r) ? jobs.request.tables : NULL;
 }
 
 bool jobs_await_dir(void)

@@ -6,7 +6,7 @@
 void last_restore_set(struct last_restore *l, json_t *shown)
 {
     json_decref(l->shown);
-    *l = (struct last_restore){.tables = js_text(shown, "only")[0] != '\0', .shown = shown};
+    *l = (struct last_restore){.tables = js_text(shown, "only"), .shown = shown};
     if (text_utc_ms_parse(js_text(shown, "at"), &l->at) < 0)
         l->at.ms = 0;
 }

@@ -10,7 +10,9 @@
 
 struct last_restore {
     wall_t at;     /* when it ended; ms 0: no restore is known */
-    bool tables;   /* single tables were restored while the world stayed up */
+    /* The tables that were restored while the world stayed up, as given to --table; "" or NULL: all
+     * were restored, or no restore is known. It points into `shown`. */
+    const char *tables;
     json_t *shown; /* last_restore of the status; owned; NULL: no restore is known */
 };
 

@@ -33,8 +33,8 @@ void notify_open(struct world *w, enum condition_id id, const char *key, const c
 void notify_open_as(struct world *w, enum condition_id id, const char *key, const char *headline,
                     const char *doing, const char *todo, const char *fmt, ...)
     __attribute__((format(printf, 7, 8)));
-/* Opens CONDITION_JOURNAL_GAP for dropped tables, or for a dropped `database`. Its alert is merged with
- * the guard's alert that the tables are missing, because both are one event. */
+/* Opens CONDITION_JOURNAL_GAP for dropped tables, or for a dropped `database`. Its alert is merged
+ * with the guard's alert that the tables are missing, because both are one event. */
 void notify_dropped(struct world *w, const char *key, bool database, const char *headline,
                     const char *doing, const char *todo, const char *fmt, ...)
     __attribute__((format(printf, 7, 8)));

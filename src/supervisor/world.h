@@ -73,6 +73,7 @@ struct world {
     enum action job; /* the running job; ACTION_NONE: none. Set by jobs.c, as is `swaps` */
     /* A job replaces the world's tables, or finishes what a killed restore began. */
     bool swaps;
+    const char *only; /* the tables that the running restore replaces alone, or NULL; by jobs.c */
     /* For the next iteration of the loop: save the state, publish the status, poll the disk
      * writer. */
     bool state_dirty, status_dirty, poll_disk;

@@ -17,10 +17,11 @@ static void test_the_later_one_counts(void **state)
     struct last_restore l = {.shown = NULL};
     assert_false(last_restore_adopt(&l, NULL));
     assert_true(last_restore_adopt(&l, last_restore_load(FIRST)));
-    assert_true(l.tables && l.at.ms % 1000 == 250);
+    assert_string_equal(l.tables, "player");
+    assert_true(l.at.ms % 1000 == 250);
     assert_false(last_restore_adopt(&l, last_restore_load(FIRST)));
     assert_true(last_restore_adopt(&l, last_restore_load(LATER)));
-    assert_false(l.tables);
+    assert_string_equal(l.tables, "");
     assert_false(last_restore_adopt(&l, last_restore_load(FIRST)));
     assert_true(json_object_get(l.shown, "ok") == json_true() && l.at.ms % 1000 == 251);
     last_restore_set(&l, NULL);
@@ -35,7 +36,7 @@ static void test_no_restore(void **state)
     struct last_restore l = {.shown = NULL};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         last_restore_set(&l, last_restore_load(texts[i]));
-        assert_true(l.at.ms == 0 && !l.tables);
+        assert_true(l.at.ms == 0 && !l.tables[0]);
         assert_false(last_restore_adopt(&l, last_restore_load(texts[i])));
     }
     last_restore_set(&l, NULL);
