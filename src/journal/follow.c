@@ -70,6 +70,7 @@ struct follower {
     struct names newcomers; /* listed tables whose creation was not read yet */
     /* position up to which their creation must be read; otherwise they arrived in another way */
     struct db_binlog_pos newcomers_by;
+    struct names gone;               /* tables whose DROP or RENAME was read since the last list */
     struct names dropped;            /* dropped tables that the newest dump did not contain */
     struct db_binlog_pos dropped_at; /* position of the last such drop */
     /* nonce of the world, as far as the log was read and verified */
@@ -209,6 +210,24 @@ static int follow_put_gap(struct follower *f, const char *why, const struct chan
     return follow_put(f, &gap);
 }
 
+/* Moves tables from the previous list to the new one if the server no longer has them, but their
+ * DROP was not read yet: it is a change of the world as well. */
+static void keep_unread(struct follower *f, struct db_tables *before, struct db_tables *now)
+{
+    size_t listed = now->count;
+    for (size_t i = 0; i < before->count; i++) {
+        const struct db_tables then = {.list = now->list, .count = listed};
+        struct db_table *t = &before->list[i];
+        if (db_table_find(&then, t->name) || names_has(&f->gone, t->name))
+            continue;
+        now->list = xgrow(now->list, now->count, sizeof *now->list);
+        now->list[now->count++] = *t;
+        *t = (struct db_table){0};
+    }
+    names_free(&f->gone);
+    db_tables_sort(now);
+}
+
 /* Lists the tables again. Tables that were not in the previous list become f->newcomers. */
 static int follow_list_tables(struct follower *f, struct err *e)
 {
@@ -230,6 +249,7 @@ static int follow_list_tables(struct follower *f, struct err *e)
         f->newcomers_by = at;
     }
     struct db_tables before = f->tables;
+    keep_unread(f, &before, &now);
     f->tables = now;
     f->listed = at;
     f->world = (struct statement_world){f->schema, f->a->cfg->sentinel, &f->tables};
@@ -715,6 +735,8 @@ static bool is_missed(struct follower *f, const struct change *c)
     for (size_t i = 0; c->scope && i < c->scope->count; i++) {
         const struct scope_table *t = &c->scope->tables[i];
         names_drop(&f->fresh, t->name);
+        if (t->deed == SCOPE_DROPPED)
+            names_add(&f->gone, t->name);
         missed |= t->deed != SCOPE_DROPPED || follow_dumped(f, t->name);
         if (t->deed == SCOPE_ARRIVED)
             names_add(&f->arrived, t->name);

@@ -606,6 +606,21 @@ def test_a_dropped_database_is_told_by_a_follower_that_finds_it_gone(undo, smtp,
     assert not [m for m in smtp.mails if "journal is not followed" in one_line(m)], [m.subject for m in smtp.mails]
 
 
+def test_each_of_several_drops_is_told_by_a_late_follower(undo):
+    """It lists the tables again after the first one, and the others are not there then. A table that is made and dropped
+    again afterwards is no news."""
+    keeper = undo(settings={"journal": {"mode": "server"}})
+    keeper.start(fault="journal.connected#1=stop")
+    follower = wait_stopped(keeper, "journal.connected")
+    for table in ("mark", "chat", "fleet"):
+        keeper.world.sql(f"DROP TABLE {table}")
+    keeper.world.sql("CREATE TABLE scratch (id INT) ENGINE=MEMORY", "DROP TABLE scratch")
+    go_on(follower)
+    for table, rows in (("mark", "1 row"), ("chat", "300 rows"), ("fleet", "3,000 rows")):
+        keeper.wait_log(f"table {table}, {rows} in the last dump, was dropped at ")
+    assert keeper.log().count("was dropped at ") == 3 and "scratch" not in keeper.log()
+
+
 def test_the_mail_about_lost_rows_has_the_figures_in_its_subject(undo, smtp):
     """A DELETE without WHERE, and the command as a line of its own."""
     keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
