@@ -61,9 +61,13 @@ static const struct check_rule sentinel[] = {
      "{sentinel_gone} was removed; the server was not restarted since the world was last seen",
      "if the world's tables are complete, recreate it: worldkeeper --init"},
     {"sentinel", "sentinel_gone table_gone holds_rows", CHECK_FAIL,
-     "{sentinel_gone} is missing, and the server was restarted; other tables hold rows",
+     "{sentinel_gone} is missing, but other tables hold rows",
      "if these tables are the world, created manually: worldkeeper --init --force; if the world "
      "was lost: worldkeeper --restore"},
+    {"sentinel", "sentinel_gone elsewhere", CHECK_FAIL,
+     "{sentinel_gone} is missing: this is another database server than before, without the world",
+     "if the game has moved to this server: worldkeeper --restore; if not, correct [mysql] in the "
+     "config"},
     {"sentinel", "sentinel_gone table_gone !restore.new_server", CHECK_FAIL,
      "{sentinel_gone} is missing: the server was restarted and the world is lost",
      "worldkeeper --restore brings it back"},
@@ -111,6 +115,8 @@ static void sentinel_facts(struct check *c)
         rows |= c->tables.list[i].memory && c->tables.list[i].rows > 0;
     check_fact(c, "known_before", before && before->start != 0);
     check_fact(c, "restarted", before && server_restarted(&c->server, before));
+    check_fact(c, "elsewhere",
+               before && before->datadir[0] && !server_same_place(&c->server, before));
     check_fact(c, "holds_rows", rows);
     /* Without dumps this may also be the machine on which the world will start. */
     check_fact(c, "standby_here",

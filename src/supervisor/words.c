@@ -366,13 +366,14 @@ void words_for_guard(const struct words_facts *f, struct words *out)
         static const struct text by_hand = {"RESTORING", "the world is being restored by hand",
                                             "what was requested is being restored; players wait",
                                             "nothing"};
-        static const struct text lost = {"RESTORING",
-                                         "the database server was restarted and the world is "
-                                         "empty; it is being restored. Detail: ",
-                                         "the newest intact dump is being restored; players wait",
-                                         "nothing"};
+        static const struct text lost = {
+            "RESTORING", "", "the newest intact dump is being restored; players wait", "nothing"};
         const char *why = f->lost_reason[0] ? f->lost_reason : f->guard->reason;
-        words_say(out, f->guard->by_hand ? "" : why, f->guard->by_hand ? &by_hand : &lost);
+        const char *what = explain_lost(f->guard);
+        words_say(out, "", f->guard->by_hand ? &by_hand : &lost);
+        if (!f->guard->by_hand)
+            SET(out->what, "%c%s; it is being restored. Detail: %.600s",
+                tolower((unsigned char)what[0]), what + 1, why);
     } else if (a->alert_event == EVENT_WAITING)
         words_waiting(f, out);
     else if (a->alert_event == EVENT_SENTINEL)

@@ -76,6 +76,16 @@ static const struct text causes[] = {
     [CAUSE_STOP] = {"The supervisor was stopped", "", ""},
 };
 
+const char *explain_lost(const struct guard *g)
+{
+    if (g->loss_missing)
+        return g->loss_elsewhere
+                   ? "This is another database server than before, without the tables of the world"
+                   : "The database server was restarted and the tables of the world do not exist";
+    return g->loss_elsewhere ? "The world is empty, on another database server than before"
+                             : EMPTIED;
+}
+
 /* One cause may have several explanations, distinguished by the error's number or our own words. */
 static struct text explain_text_of(const struct guard *g, int error)
 {
@@ -128,7 +138,9 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
             "is restored automatically.";
     }
     snprintf(out->command, sizeof out->command, "%s", far ? "" : t.command);
-    snprintf(out->cause, sizeof out->cause, "%s", t.cause);
+    bool lost = text_starts(t.cause, EMPTIED);
+    snprintf(out->cause, sizeof out->cause, "%s%s", lost ? explain_lost(g) : t.cause,
+             lost ? t.cause + strlen(EMPTIED) : "");
     if (!c->restore_auto && (found = strstr(todo, BY_ITSELF)))
         line_set(out->todo, sizeof out->todo,
                  "%.*snothing is restored automatically ([restore] auto = no).",

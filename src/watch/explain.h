@@ -13,6 +13,10 @@ struct explanation {
     char command[80]; /* for pasting, after hint_command() has completed it; "": none */
 };
 
+/* Returns what is known of the loss that the guard's probes count: an empty world on a server that
+ * was restarted, or what is there instead. */
+const char *explain_lost(const struct guard *g);
+
 /* Fills `out`. `error`: the server's or system's number in the last probe, or 0. `hint`: that of
  * the last failed restore's error; of missing tables, the journal's about their DROP; or "". */
 void explain(const struct guard *g, const struct config *c, int error, const char *hint,

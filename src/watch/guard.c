@@ -180,6 +180,8 @@ static void guard_count(struct step *s, const struct judgement *j, enum verdict 
     if (loss) {
         count_up(&g->empties);
         g->empties_start = j->start;
+        g->loss_elsewhere = !j->same_place;
+        g->loss_missing = j->verdict == VERDICT_MISSING;
     }
     if (j->verdict == VERDICT_EMPTY && !j->restarted)
         count_up(&g->deleted);

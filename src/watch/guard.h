@@ -160,10 +160,12 @@ struct guard {
      * two are never added up */
     unsigned empties;
     int64_t empties_start; /* start time of that process */
-    unsigned deleted;      /* consecutive EMPTY without a restart */
-    unsigned fresh;        /* probes since the last doubt: action needs at least `confirm` */
-    unsigned failures;     /* consecutive failed restores */
-    int64_t retry_wait;    /* ms after the last failed restore, unless it stalled */
+    /* Of these: on another server than before; the world's tables do not even exist. */
+    bool loss_elsewhere, loss_missing;
+    unsigned deleted;   /* consecutive EMPTY without a restart */
+    unsigned fresh;     /* probes since the last doubt: action needs at least `confirm` */
+    unsigned failures;  /* consecutive failed restores */
+    int64_t retry_wait; /* ms after the last failed restore, unless it stalled */
     /* consecutive stalled automatic restores: after 1 the same dump again, then an older one each
      * time */
     unsigned stalls;

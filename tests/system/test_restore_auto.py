@@ -349,6 +349,7 @@ def test_a_rebuilt_server_is_filled_only_where_allowed(kept, victim, allowed):
     victim.crash()
     kept.start(state="UP" if allowed == "yes" else "WAITING")
     if allowed == "yes":
+        assert "the tables of the world do not exist" in kept.run("--history").out
         return kept.world.assert_is(kept.before)
     kept.http.wait_event("sentinel", "waiting")
     kept.probes_pass("M", 4)

@@ -184,6 +184,10 @@ static void test_known_world(void **state)
     known(&c, NONCE, 1600000000);
     script_error(SENTINEL, 1146);
     expect(&c, CHECK_FAIL, "sentinel", "the server was restarted and the world is lost");
+    known(&c, NONCE, 1600000000);
+    snprintf(c.state.server.datadir, sizeof c.state.server.datadir, "/another/");
+    script_error(SENTINEL, 1146);
+    expect(&c, CHECK_FAIL, "sentinel", "another database server than before");
     dumped(&c, NONCE, 1600000000);
     script(SENTINEL, "");
     expect(&c, CHECK_FAIL, "sentinel", "row is missing");

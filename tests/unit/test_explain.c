@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/text.h"
 #include "watch/explain.h"
 
 static const char no_socket[] =
@@ -61,6 +62,46 @@ static void test_words(void **state)
     }
 }
 
+/* Only what is known of a loss is said: another server was not restarted. */
+static void test_loss(void **state)
+{
+    static const char *const said[2][2] = {
+        {"The database server was restarted and the world is empty",
+         "The database server was restarted and the tables of the world do not exist"},
+        {"The world is empty, on another database server than before",
+         "This is another database server than before, without the tables of the world"}};
+    struct config c = {.restore_auto = true};
+    struct explanation e;
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct guard g = {.state = GUARD_LOST,
+                          .cause = CAUSE_LOSS,
+                          .loss_elsewhere = i / 2,
+                          .loss_missing = i % 2};
+        explain(&g, &c, 0, "", &e);
+        assert_string_equal(e.cause, said[i / 2][i % 2]);
+        g.cause = CAUSE_BACKOFF;
+        explain(&g, &c, 0, "", &e);
+        assert_true(text_starts(e.cause, said[i / 2][i % 2]));
+        assert_non_null(strstr(e.cause, ", and the restore failed"));
+    }
+}
+
+/* The journal's command for missing tables loses less than the general one. */
+static void test_dropped(void **state)
+{
+    struct config c = {.restore_auto = true};
+    struct guard g = {.state = GUARD_WAITING, .cause = CAUSE_MISSING, .reason = "detail"};
+    struct explanation e;
+    (void)state;
+    explain(&g, &c, 1049,
+            "if that was not intended, this brings it back as it was just before: worldkeeper "
+            "--restore --at 2026-11-22T21:03:10Z",
+            &e);
+    assert_string_equal(e.command, "worldkeeper --restore --at 2026-11-22T21:03:10Z");
+    assert_null(strstr(e.todo, "open condition"));
+}
+
 /* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a
  * period. */
 static void test_each_cause(void **state)
@@ -98,8 +139,8 @@ static void test_another_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_each_cause),
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_dropped),         cmocka_unit_test(test_each_cause),
         cmocka_unit_test(test_another_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

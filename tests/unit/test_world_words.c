@@ -68,6 +68,23 @@ static void test_subjects(void **state)
     }
 }
 
+/* The beginning of a restore says what is known of the loss. */
+static void test_restoring(void **state)
+{
+    (void)state;
+    struct words out;
+    struct guard g = {.cause = CAUSE_RESTORE, .loss_elsewhere = true};
+    struct guard_answer a = {.alert = GUARD_ALERT_NEW, .alert_event = EVENT_RESTORING};
+    struct words_facts f = {
+        .cfg = &cfg, .guard = &g, .answer = &a, .engine = "", .lost_reason = "REASON", .hint = ""};
+    words_for_guard(&f, &out);
+    assert_string_equal(out.what, "the world is empty, on another database server than before; it "
+                                  "is being restored. Detail: REASON");
+    g.loss_elsewhere = false;
+    words_for_guard(&f, &out);
+    assert_true(text_starts(out.what, "the database server was restarted and the world is empty"));
+}
+
 static void test_node_outside_its_cluster(void **state)
 {
     (void)state;
@@ -313,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_statement_subjects),
         cmocka_unit_test(test_gap),
         cmocka_unit_test(test_exposure),
+        cmocka_unit_test(test_restoring),
         cmocka_unit_test(test_node_outside_its_cluster),
         cmocka_unit_test(test_restore_failed_or_not_wanted),
         cmocka_unit_test(test_back),
