@@ -298,7 +298,7 @@ const char *text_size(uint64_t bytes, char out[TEXT_SHORT])
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double v = (double)bytes;
     size_t i = 0;
-    while (v >= 1024 && i < 4) {
+    while (v >= (i ? 1023.95 : 1024) && i < 4) { /* "1024.0 KiB" is "1.0 MiB" */
         v /= 1024;
         i++;
     }

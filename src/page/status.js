@@ -53,7 +53,7 @@
   function bytes(n) {
     var units = ["B", "KiB", "MiB", "GiB", "TiB"], i = 0;
     if (typeof n !== "number") { return "unknown"; }
-    while (n >= 1024 && i < 4) { n /= 1024; i++; }
+    while (n >= (i ? 1023.95 : 1024) && i < 4) { n /= 1024; i++; } // as text_size() rounds
     return (i ? n.toFixed(1).replace(/\.0$/, "") : n) + " " + units[i];
   }
   function percent(up, known) { // cut, not rounded: 100 % means that it was always up

@@ -140,6 +140,11 @@ static void test_size_and_count_words(void **state)
     assert_string_equal(text_size(1024, out), "1.0 KiB");
     assert_string_equal(text_size(1536, out), "1.5 KiB");
     assert_string_equal(text_size(1503238553, out), "1.4 GiB");
+    assert_string_equal(text_size(1048524, out), "1023.9 KiB");
+    assert_string_equal(text_size(1048525, out), "1.0 MiB");
+    for (unsigned bits = 10; bits < 50; bits++) /* no rounding reaches the next unit */
+        for (uint64_t less = 1; less < (UINT64_C(1) << bits); less *= 3)
+            assert_null(strstr(text_size((UINT64_C(1) << bits) - less, out), "1024.0"));
     assert_string_equal(text_size(UINT64_MAX, out), "16777216.0 TiB");
     assert_string_equal(text_count(0, out), "0");
     assert_string_equal(text_count(999, out), "999");
