@@ -372,21 +372,11 @@ static int src_main_parse(int argc, char **argv, struct options *o, struct err *
 
 /* ---- root ---- */
 
-/* Appends the command with every option that was typed. Without one of them, the command could mean
- * something else, such as a restore of everything instead of a look at one table. Values are
- * written as they were parsed, so that times stay the same. The config is left to
- * hint_command(). */
-static void main_retype(const struct options *o, struct buf *b)
+/* Appends every option that was typed. Values are written as they were parsed, so that times stay
+ * the same. The config is left to hint_command(). */
+static void retype_options(const struct options *o, struct buf *b)
 {
-    const struct request *r = &o->request;
-    buf_printf(b, "worldkeeper --%s", action_name(r->action));
-    if (r->dump) {
-        buf_addc(b, '=');
-        buf_shell(b, r->dump);
-    }
-    if (r->pause_ms && !r->until)
-        buf_printf(b, "=%lldms", (long long)r->pause_ms);
-    if (r->verify)
+    if (o->request.verify)
         buf_adds(b, " --verify");
     for (size_t i = 0; i < ROWS; i++) {
         const struct option_row *row = &rows[i];
@@ -401,6 +391,42 @@ static void main_retype(const struct options *o, struct buf *b)
             buf_shell(b, *(char *const *)member);
         }
     }
+}
+
+/* Appends the command with every option that was typed. Without one of them, the command could mean
+ * something else, such as a restore of everything instead of a look at one table. */
+static void main_retype(const struct options *o, struct buf *b)
+{
+    const struct request *r = &o->request;
+    buf_printf(b, "worldkeeper --%s", action_name(r->action));
+    if (r->dump) {
+        buf_addc(b, '=');
+        buf_shell(b, r->dump);
+    }
+    if (r->pause_ms && !r->until)
+        buf_printf(b, "=%lldms", (long long)r->pause_ms);
+    retype_options(o, b);
+}
+
+/* Adds the options that were typed to a command in the hint that repeats the typed action, such as
+ * a restore of another dump. A command that has options of its own is complete. */
+static void keep_options(const struct options *o, struct err *e)
+{
+    SCOPED(buf_free) struct buf again = {0}, hint = {0};
+    buf_printf(&again, "worldkeeper --%s", action_name(o->request.action));
+    const char *at = strstr(e->hint, again.p), *end = at ? at + again.len : NULL;
+    if (!at || !strchr("=;:", *end)) /* strchr() also finds the end of the hint */
+        return;
+    end += *end == '=' ? strcspn(end, " ;,") : 0;
+    if (text_starts(end, " --"))
+        return;
+    buf_add(&hint, e->hint, (size_t)(end - e->hint));
+    retype_options(o, &hint);
+    buf_adds(&hint, end);
+    if (hint.len < sizeof e->hint / 2)
+        err_hint(e, "%s", hint.p);
+    else
+        err_hint(e, "repeat your command as --%.*s", (int)(end - at) - 14, at + 14);
 }
 
 /* Sets the hint to that command, to be run as the service's user. A command that is too long for a
@@ -689,8 +715,10 @@ static int main_run(struct options *o, char *const *argv, json_t **result, struc
         rc = o->request.action == ACTION_RUN ? main_supervise(cfg, e)
                                              : one_action(o, cfg, result, e);
     /* `cfg` is current, because a supervisor that could not start has not reloaded it. */
-    if (rc < 0)
+    if (rc < 0) {
+        keep_options(o, e);
         hint_error(cfg, HINT_HERE, e);
+    }
     return rc;
 }
 

@@ -181,8 +181,9 @@ static int permit_tables(struct restore *r, struct err *e)
                 "world %s is not up (its sentinel has %u rows): restoring single tables would not "
                 "complete it",
                 cfg->name, s->rows);
-        return err_hint(e, "worldkeeper --restore restores the whole world; --into SCHEMA restores "
-                           "the tables beside it");
+        return err_hint(e,
+                        "without --table the whole world is restored; --into SCHEMA restores the "
+                        "tables beside it");
     }
     if (state && state->known && strcmp(state->nonce, s->nonce) != 0) {
         err_set(e, ERR_REFUSED, 0,

@@ -2,11 +2,13 @@
 automatically."""
 import glob
 import os
+import re
+import shlex
 import shutil
 
 import pytest
 from wk.follow import dump_and_follow
-from wk.keeper import DONE, NOTHING
+from wk.keeper import DONE, NOTHING, USER
 from wk.offsite import lose_machine, stored
 from wk.server import mysqldump
 
@@ -69,6 +71,28 @@ def test_a_loss_before_the_first_dump_restores_nothing(doomed, victim):
     assert done.rc != DONE, done
     doomed.ok("--restore=" + old, "--force")
     doomed.world.assert_is(before)
+
+
+def test_a_suggested_restore_keeps_what_was_typed(doomed, victim):
+    """The dump of the earlier round that a refusal names is read, loaded beside the world, or replaces one table, as it was
+    typed: a restore of everything instead would be a loss."""
+    old = doomed.dump()["name"]
+    load_new_round(doomed)
+    doomed.ok("--init")
+    doomed.server.account(USER, [doomed.world.schema, "it's"])
+    victim.crash()
+    options = [["--dry-run"], ["--into", "it's"], ["--table", "player"], ["--with-code"], ["--accept-cut"], ["--quiet"]]
+    suggested = set()
+    for chosen in range(1 << len(options)):
+        typed = [word for i, words in enumerate(options) if chosen >> i & 1 for word in words]
+        done = doomed.run("--restore", *typed)
+        assert done.rc != DONE, done
+        for command in re.findall(r"worldkeeper (--config .*?--restore=.*?); worldkeeper", done.err):
+            said = shlex.split(command)
+            assert said[:3] == ["--config", doomed.config_path, f"--restore={old}"], (typed, done.err)
+            assert sorted(said[3:]) == sorted(typed), (typed, done.err)
+            suggested.add(chosen)
+    assert len(suggested) >= 1 << (len(options) - 1), suggested  # the others are refused for another reason
 
 
 def test_a_row_that_was_deleted_is_put_back_into_the_same_round(doomed):
