@@ -157,6 +157,22 @@ static void account_drop(struct needed_grants *n, size_t i)
     n->count--;
 }
 
+/* Shows the statements from list[i] on that are lost together, and asks for all of them. */
+static int ask_together(const struct needed_grants *n, size_t i, bool *grant, struct err *e)
+{
+    const char *lost = n->list[i].lost;
+    bool set = text_starts(n->list[i].sql, "SET ");
+    unsigned count = 0;
+    for (; i < n->count; i++)
+        if (is_wide(&n->list[i]) && strcmp(n->list[i].lost, lost) == 0) {
+            talk_line("  %s\n", n->list[i].sql);
+            count++;
+        }
+    SCOPED(xfree) char *question =
+        xasprintf("%s %s?", set ? "Set" : "Grant", count > 1 ? "them" : "it");
+    return talk_yes(question, true, grant, e);
+}
+
 /* Asks whether to grant the privileges. Privileges with the same reason are one question. */
 int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
 {
@@ -170,7 +186,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
             talk_say("On the whole server, for: %.*s. Without: %s.\n", (int)strcspn(g->why, "\n"),
                      g->why, g->lost);
             grant = !s->own_schema_only;
-            if (grant && talk_yes("Grant it?", true, &grant, e) < 0)
+            if (grant && ask_together(n, i, &grant, e) < 0)
                 return -1;
         }
         if (is_wide(g) && !grant) {

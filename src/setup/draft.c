@@ -191,6 +191,14 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
                            xasprintf("%s = %" PRId64, held, keep), draft_global(now, s->logs),
                            false);
     }
+    if (!s->synced) {
+        setup_draft_option(
+            out,
+            "a power failure may cut off the end of the log; each transaction then waits for the "
+            "disk",
+            xstrdup("sync_binlog = 1"), draft_global("sync_binlog=1", s->logs), false);
+        out->list[out->count - 1].slows = true;
+    }
     if (!s->trusts && s->makes_code)
         setup_draft_option(
             out,
@@ -220,6 +228,14 @@ void draft_server_file(const struct draft_options *o, const char *world, struct 
     buf_printf(out, "# For world %s, written by worldkeeper-setup.\n[mysqld]\n", world);
     for (size_t i = 0; i < o->count; i++)
         buf_printf(out, "# %s\n%s\n", o->list[i].reason, o->list[i].line);
+}
+
+void draft_options_drop(struct draft_options *o, size_t i)
+{
+    free(o->list[i].line);
+    free(o->list[i].now);
+    memmove(&o->list[i], &o->list[i + 1], (o->count - i - 1) * sizeof *o->list);
+    o->count--;
 }
 
 void draft_options_free(struct draft_options *o)

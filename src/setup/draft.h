@@ -35,6 +35,7 @@ struct draft_server {
     struct server_version version;
     bool logs; /* log_bin */
     bool row_format, full_image;
+    bool synced; /* sync_binlog is not 0 */
     int64_t
         held; /* how long the log is kept, in the unit of its variable; 0: forever; -1: unknown */
     bool trusts;      /* log_bin_trust_function_creators */
@@ -49,6 +50,7 @@ struct draft_option {
     const char *reason;
     char *now;
     bool restart;
+    bool slows; /* the game: asked for by itself, and not by default */
 };
 struct draft_options {
     struct draft_option list[8];
@@ -56,6 +58,8 @@ struct draft_options {
 };
 void draft_server_options(const struct draft_server *s, struct draft_options *out);
 void draft_server_file(const struct draft_options *o, const char *world, struct buf *out);
+/* Removes one of them. */
+void draft_options_drop(struct draft_options *o, size_t i);
 void draft_options_free(struct draft_options *o);
 
 #endif

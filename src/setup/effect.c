@@ -103,15 +103,16 @@ static int compare_file(int place, const char *name, const char *text)
 
 /* Writes a temporary file, changes its owner and renames it. So no process ever sees a partial
  * file, or a secret with another owner. */
-static int effect_write_file(struct effects *x, int place, const char *name, const char *text,
+static int effect_write_file(struct effects *x, int place, const char *path, const char *text,
                              mode_t mode, bool ours, struct err *e)
 {
+    const char *name = strrchr(path, '/') + 1;
     SCOPED(xfree) char *fresh = xasprintf("%s.new", name);
     unlinkat(place, fresh, 0);
     SCOPED(file_close) int fd =
         openat(place, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return err_sys(e, errno, "cannot create %s", fresh);
+        return err_sys(e, errno, "cannot create %s.new", path);
     fault_point("setup.begun");
     bool done = file_write_all(fd, text, strlen(text)) == 0 &&
                 (!ours || geteuid() != 0 || fchown(fd, x->uid, x->gid) == 0) &&
@@ -120,7 +121,7 @@ static int effect_write_file(struct effects *x, int place, const char *name, con
         fault_point("setup.done");
         return 0;
     }
-    err_sys(e, errno, "cannot write %s", name);
+    err_sys(e, errno, "cannot write %s", path);
     unlinkat(place, fresh, 0);
     return -1;
 }
@@ -142,7 +143,7 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
     }
     effect_digest(text, strlen(text), sum);
     if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
-                    effect_write_file(x, place, name, text, mode, ours, e) < 0))
+                    effect_write_file(x, place, path, text, mode, ours, e) < 0))
         return -1;
     talk_line("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
               (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
@@ -208,28 +209,30 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
     return 0;
 }
 
-char *effect_setting_value(struct db *db, const char *setting)
+char *effect_setting_value(struct db *db, const char *setting, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
-    struct err none = {0};
     const char *name = strchr(setting, '.') + 1;
     if (text_starts(setting, PERSISTED))
         return db_one_with(db,
                            "SELECT VARIABLE_VALUE FROM performance_schema.persisted_variables "
                            "WHERE VARIABLE_NAME=?",
-                           DB_ARGS(name), &none);
+                           DB_ARGS(name), e);
     buf_adds(&sql, "SELECT @@GLOBAL.");
     sql_ident(&sql, name);
-    return db_one(db, sql.p, &none);
+    return db_one(db, sql.p, e);
 }
 
-/* Returns the statement that restores the current value of the setting. */
-static char *effect_set_back(struct db *db, const char *setting)
+/* Returns the statement that restores the current value of the setting; NULL on error. The caller
+ * frees it. */
+static char *effect_set_back(struct db *db, const char *setting, struct err *e)
 {
     struct buf sql = {0};
     bool persisted = text_starts(setting, PERSISTED);
     const char *name = strchr(setting, '.') + 1;
-    SCOPED(xfree) char *value = effect_setting_value(db, setting);
+    SCOPED(xfree) char *value = effect_setting_value(db, setting, e);
+    if (e->cls != ERR_NONE)
+        return NULL;
     buf_adds(&sql, !persisted ? "SET @@GLOBAL."
                    : value    ? "SET PERSIST_ONLY "
                               : "RESET PERSIST IF EXISTS ");
@@ -253,8 +256,11 @@ static int note_setting(struct effects *x, const char *name, bool persisted, con
 {
     for (int i = 0; i < (persisted ? 2 : 1); i++) {
         SCOPED(xfree) char *setting = xasprintf("%s%s", i ? PERSISTED : "GLOBAL.", name);
-        SCOPED(xfree) char *back = wanted ? effect_set_back(x->db, setting) : NULL,
-                           *value = wanted ? xstrdup(wanted) : effect_setting_value(x->db, setting);
+        SCOPED(xfree) char *back = wanted ? effect_set_back(x->db, setting, e) : NULL;
+        SCOPED(xfree) char *value =
+            wanted ? xstrdup(wanted) : effect_setting_value(x->db, setting, e);
+        if (e->cls != ERR_NONE)
+            return err_step(e, "cannot read the present value of %s", name);
         if (value && made_note(&x->made, MADE_SETTING, setting, value, back, e) < 0)
             return -1;
     }

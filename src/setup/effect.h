@@ -39,9 +39,9 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
                struct err *e);
 /* Executes SET @@GLOBAL.x=…; or SET PERSIST x=…; and records the server's previous value. */
 int effect_setting(struct effects *x, const char *sql, struct err *e);
-/* Returns the value of GLOBAL.x or PERSIST.x (the caller frees it); NULL: it has none, or the
- * server cannot be queried. */
-char *effect_setting_value(struct db *db, const char *setting);
+/* Returns the value of GLOBAL.x or PERSIST.x (the caller frees it); NULL: it has none, or `e` says
+ * why the server cannot be queried. */
+char *effect_setting_value(struct db *db, const char *setting, struct err *e);
 /* Runs a system program and waits. Returns its exit status, or -1. argv[0] is searched in PATH. */
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
 /* Records a file that another program made for us, as if setup had made it. */

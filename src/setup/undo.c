@@ -128,7 +128,9 @@ static int undo_take_back(struct setup *s, const char *sql, struct err *e)
 static int undo_set_back(struct setup *s, const char *setting, const char *value, const char *sql,
                          struct err *e)
 {
-    SCOPED(xfree) char *now = effect_setting_value(s->db, setting);
+    SCOPED(xfree) char *now = effect_setting_value(s->db, setting, e);
+    if (e->cls != ERR_NONE)
+        return -1;
     if (!now || strcmp(now, value) != 0) {
         talk_say("%s was changed since, and stays\n", setting);
         return 1; /* it is no longer ours */

@@ -105,6 +105,7 @@ static void look_at_server(struct world *w)
                               .logs = world_number(db, "log_bin") == 1,
                               .row_format = is_variable(db, "binlog_format", "ROW"),
                               .full_image = is_variable(db, "binlog_row_image", "FULL"),
+                              .synced = world_number(db, "sync_binlog") != 0,
                               .held = world_number(db, days ? days : server_word(v, WORD_LOG_HELD)),
                               .trusts = world_number(db, "log_bin_trust_function_creators") == 1,
                               .makes_code = w->schema->triggers > 0 || w->schema->functions > 0,
@@ -118,9 +119,33 @@ static void look_at_server(struct world *w)
     }
 }
 
+/* Asks for each option that slows the game. An existing file is not extended, so it is not asked
+ * for then. */
+static int ask_slow_options(struct world *w, struct err *e)
+{
+    bool there = w->server_file && access(w->server_file, F_OK) == 0;
+    for (size_t i = w->options.count; i-- > 0;) {
+        const struct draft_option *o = &w->options.list[i];
+        bool add = false;
+        SCOPED(xfree) char *question = xasprintf("Add %s?", o->line);
+        if (!o->slows)
+            continue;
+        if (!there && w->server_file && !w->s->no_server_file) {
+            talk_say("\nOptional for the server: %s (%s).\n", o->line, o->reason);
+            if (talk_yes(question, false, &add, e) < 0)
+                return -1;
+        }
+        if (!add)
+            draft_options_drop(&w->options, i);
+    }
+    return 0;
+}
+
 static int ask_server_file(struct world *w, struct err *e)
 {
     bool restart = false;
+    if (ask_slow_options(w, e) < 0)
+        return -1;
     if (!w->options.count || w->s->no_server_file)
         return 0;
     talk_say("\nWhat the server lacks, as lines under [mysqld] of an option file:\n");

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import threading
@@ -18,14 +19,14 @@ from wk.follow import LOG
 from wk.server import MYSQL, Server
 from wk.setup import SETUP, Machine
 from wk.sinks import Http, Smtp
-from wk.util import CANARY, ident, wait_for
+from wk.util import CANARY, PATIENCE, ident, wait_for
 
 pytestmark = pytest.mark.either_server
 
 ENTER = ""
 END = r"[^\n]*(\n[^\n]+){0,2}: $"  # of a question, which may be wrapped
 WHICH, NAME, STATUS = "Which are to be kept" + END, "Name of the world" + END, "Status directory" + END
-PAGE, ALERTS, GRANT = "A status page" + END, "Alerts by" + END, "Grant it" + END
+PAGE, ALERTS, GRANT = "A status page" + END, "Alerts by" + END, "(Grant|Set) (it|them)" + END
 RESTART = "Restart the server" + END
 DO, WRITE, ARRIVED = "(Do it|Show what)" + END, "Write them" + END, "Did the test" + END
 USER, SECRET = "Administrator[^\n]*: $", "Password[^\n]*: $"
@@ -67,7 +68,7 @@ def rows(server, schema="galaxy"):
 def answer_all(machine, **given):
     """Enter at each question, and what is given by name in its place, or its result; until the program ends."""
     known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE, "restart": RESTART,
-             "do": DO, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
+             "do": DO, "sync": "Add sync_binlog = 1" + END, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
              "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
     options, columns = given.pop("options", ()), given.pop("columns", 9999)
     screen = machine.screen(*options, columns=columns)
@@ -104,7 +105,7 @@ def test_enter_is_enough(galaxy, make_machine):
     screen = answer_all(machine)
     assert screen.rc == 0, screen.text
     assert screen.asked[:4] == ["which", "name", "status", "alerts"] and screen.asked[-1] == "do", screen.asked
-    assert set(screen.asked[4:-1]) <= {"grant", "write"}
+    assert set(screen.asked[4:-1]) <= {"grant", "write", "sync"}
     assert machine.calls() == ["daemon-reload", "enable --now worldkeeper@galaxy"]
     values = [line for line in machine.read(CONFIG).splitlines() if " = " in line]
     login = ["password_file"] if MYSQL else []
@@ -271,6 +272,7 @@ def test_privileges_on_the_server_can_be_declined(galaxy, make_machine):
     server.sql("DROP TRIGGER galaxy.born")
     screen = answer_all(machine, grant="n")
     assert "Without: no journal" in screen.text and "declined: GRANT REPLICATION SLAVE" in screen.text, screen.text
+    assert re.search(r"Without: no journal[^\n]*\n(  GRANT [^\n]* ON [^\n]*;\n)+Grant (it|them)\?", screen.text), screen.text
     assert "no journal is kept" in screen.text and "all that was acknowledged" not in screen.text
     user = re.search("^user = (.*)$", machine.read(CONFIG), re.M)[1]
     grants = " ".join(r[0] for r in server.sql(f"SHOW GRANTS FOR '{user}'@'localhost'"))
@@ -458,6 +460,23 @@ def test_a_status_directory_and_its_page(galaxy, make_machine):
     assert f'ReadWritePaths="{status}"' in machine.read("etc/systemd/system/worldkeeper@galaxy.service.d/setup.conf")
     wait_for(lambda: os.path.exists(os.path.join(status, "status.json")), "the status")
     assert stat.S_IMODE(os.stat(status).st_mode) == 0o755
+
+
+def test_a_log_that_is_not_synced(galaxy, make_machine):
+    """It is offered, but not by Enter, because each transaction of the game then waits for the disk."""
+    server = galaxy()
+    server.sql("SET GLOBAL sync_binlog=0")
+    try:
+        screen = answer_all(make_machine(server, systemd=False))
+        assert screen.rc == 0 and "sync" in screen.asked and server.value("SELECT @@GLOBAL.sync_binlog") == 0, screen.text
+        server.sql("SET GLOBAL sync_binlog=0")
+        machine = make_machine(server, systemd=False)
+        screen = answer_all(machine, sync="y")
+        assert screen.rc == 0 and server.value("SELECT @@GLOBAL.sync_binlog") == 1, screen.text
+        assert "\nsync_binlog = 1\n" in machine.read(
+            f"etc/mysql/{'mysql' if MYSQL else 'mariadb'}.conf.d/90-worldkeeper-galaxy.cnf")
+    finally:
+        server.sql("SET GLOBAL sync_binlog=0")
 
 
 def test_the_servers_options(galaxy, make_machine, base):
@@ -848,6 +867,95 @@ def test_killed_at_each_step_it_can_be_continued_or_undone(galaxy, make_machine,
         assert not [f for f in left if f not in ("etc/worldkeeper",)], left
     assert n > 1
     machine.run("--undo", "galaxy", "--yes")
+
+
+def assert_failed_whole(machine, server, clean, done):
+    """What a failure before the service's start leaves: a list of all that there is, nothing active, no temporary file."""
+    assert done.returncode in (1, 4) and "worldkeeper-setup: " in done.stderr, done
+    made = [f for f in machine.files() if f not in clean[1]]
+    listed = done.stdout.partition("Done so far")[2]
+    new = [account for (account,) in accounts(server) if (account,) not in clean[0]]
+    assert not machine.calls() and not [f for f in made if f.endswith(".ini.new") and os.path.isfile(machine.path(f))], done
+    for path in made:
+        assert machine.path(path) in listed or path.endswith((".setup", ".new")) or path == "etc/worldkeeper", (path, done.stdout)
+    assert all(account in listed for account in new), (new, done.stdout)
+    assert "a second run continues" in done.stdout or not new, done
+
+
+@pytest.mark.slow
+@pytest.mark.each_server
+def test_a_failure_at_each_directory_and_file(galaxy, make_machine, tmp):
+    server = galaxy()
+    server.sql("SET GLOBAL binlog_row_image=MINIMAL")
+    url = os.path.join(tmp, "url")
+    with open(url, "w") as f:
+        f.write("http://127.0.0.1:9/\n")
+    os.chmod(url, 0o600)
+
+    def run(machine, *more):
+        return machine.run("--yes", "--status-dir", machine.path("srv/status"), "--webhook-file", url, *more)
+    shown = make_machine(server)
+    plan = run(shown, "--dry-run")
+    assert plan.returncode == 0, plan
+    effects = [(kind, os.path.relpath(path, shown.root)) for kind, path in
+               re.findall(r"^would (?:make|write) (directory|file) (.*) \(mode", plan.stdout, re.M)]
+    assert {"directory", "file"} == {kind for kind, _ in effects} and len(effects) > 6, plan.stdout
+    for kind, path in effects:
+        machine = make_machine(server)
+        os.makedirs(os.path.dirname(machine.path(path)), exist_ok=True)
+        clean = accounts(server), machine.files()
+        place = machine.path(path) + ("" if kind == "directory" else ".new")
+        (open(place, "w").close if kind == "directory" else lambda: os.mkdir(place))()
+        done = run(machine)
+        (os.unlink if kind == "directory" else os.rmdir)(place)
+        assert_failed_whole(machine, server, clean, done)
+        assert path in done.stderr, (path, done.stderr)
+        undone = machine.run("--undo", "galaxy", "--yes")
+        assert undone.returncode in (0, 2), undone
+        assert accounts(server) == clean[0]
+
+
+@pytest.mark.slow
+@pytest.mark.each_server
+def test_a_failure_at_each_statement(galaxy, make_machine):
+    """The server ends the session before each of them: a second run continues, and --undo removes all."""
+    server, failed = galaxy(), 0
+    for n in range(1, 100):
+        machine = make_machine(server, systemd=False)
+        os.makedirs(machine.path("var/lib/worldkeeper"))
+        clean = accounts(server), machine.files()
+        process = subprocess.Popen(machine.argv("--yes"), env=machine.environment(WORLDKEEPER_FAULT=f"setup.done#{n}=stop"),
+                                   cwd=machine.base, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        state = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if state.si_code == os.CLD_STOPPED:
+            server.end_sessions(user="root")
+            os.kill(process.pid, signal.SIGCONT)
+        out, err = process.communicate(timeout=PATIENCE)
+        done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        if done.returncode != 0:
+            failed += 1
+            assert_failed_whole(machine, server, clean, done)
+            assert n % 2 or (done := machine.run("--yes")).returncode == 0, done
+        undone = machine.run("--undo", "galaxy", "--yes")
+        assert undone.returncode in (0, 2), undone.stdout + undone.stderr
+        assert accounts(server) == clean[0]
+        if state.si_code != os.CLD_STOPPED:
+            break
+    assert failed > 2
+
+
+@pytest.mark.slow
+@pytest.mark.each_server
+@pytest.mark.parametrize("point", ["dump.renamed", "restore.loaded"])
+def test_a_failure_of_a_step_of_the_daemon(galaxy, make_machine, point):
+    server = galaxy()
+    machine = make_machine(server)
+    done = machine.run("--yes", WORLDKEEPER_FAULT=f"{point}=kill")
+    assert done.returncode == 1 and "Done so far" in done.stdout, done
+    assert not machine.calls(), "the service was started"
+    done = machine.run("--yes")
+    assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done
 
 
 def test_no_world_no_server_no_root(make_server, make_machine, make_world):

@@ -153,6 +153,7 @@ static const struct draft_server good = {.version = {true, 101119},
                                          .logs = true,
                                          .row_format = true,
                                          .full_image = true,
+                                         .synced = true,
                                          .held = 86400,
                                          .trusts = true,
                                          .makes_code = true,
@@ -202,6 +203,11 @@ static void test_options(void **state)
     s.version = (struct server_version){true, 100523};
     s.row_format = true;
     expect_options(&s, "expire_logs_days = 3\n", "SET @@GLOBAL.expire_logs_days=3;", false);
+    s = good;
+    s.synced = false;
+    expect_options(&s, "sync_binlog = 1\n", "SET @@GLOBAL.sync_binlog=1;", false);
+    s.logs = false;
+    expect_options(&s, "log_bin = binlog\nsync_binlog = 1\n", "", true);
     s = good;
     s.held = -1; /* not known */
     expect_options(&s, "", "", false);
