@@ -27,7 +27,7 @@ ENTER = ""
 END = r"[^\n]*(\n[^\n]+){0,2}: $"  # of a question, which may be wrapped
 WHICH, NAME, STATUS = "Which are to be kept" + END, "Name of the world" + END, "Status directory" + END
 PAGE, ALERTS, GRANT = "A status page" + END, "Alerts by" + END, "(Grant|Set) (it|them)" + END
-RESTART = "Restart the server" + END
+RESTART, SYNC = "Restart the server" + END, "Add sync_binlog = 1" + END
 DO, WRITE, ARRIVED = "(Do it|Show what)" + END, "Write them" + END, "Did the test" + END
 USER, SECRET = "Administrator[^\n]*: $", "Password[^\n]*: $"
 CONFIG = "etc/worldkeeper/galaxy.ini"
@@ -68,7 +68,7 @@ def rows(server, schema="galaxy"):
 def answer_all(machine, **given):
     """Enter at each question, and what is given by name in its place, or its result; until the program ends."""
     known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE, "restart": RESTART,
-             "do": DO, "sync": "Add sync_binlog = 1" + END, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
+             "do": DO, "sync": SYNC, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
              "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
     options, columns = given.pop("options", ()), given.pop("columns", 9999)
     screen = machine.screen(*options, columns=columns)
@@ -332,7 +332,7 @@ def test_an_administrators_password_is_neither_shown_nor_stored(locked, make_mac
         screen.type("boss")
         assert screen.read_until(SECRET) is not None
         screen.type(CANARY)
-        while screen.read_until("|".join((WHICH, NAME, STATUS, ALERTS, GRANT, WRITE, DO))) is not None:
+        while screen.read_until("|".join((WHICH, NAME, STATUS, ALERTS, GRANT, SYNC, WRITE, DO))) is not None:
             screen.type(ENTER)
         assert screen.end() == 0, screen.text
     finally:
@@ -397,7 +397,7 @@ def test_a_test_message_by_webhook(galaxy, make_machine, tmp):
         url = f"http://127.0.0.1:{hook.port}/{CANARY}"
         screen = machine.screen()
         try:
-            while (shown := screen.read_until("|".join((WHICH, NAME, STATUS, ALERTS, "URL of[^\n]*: $", "Format[^\n]*: $", GRANT,
+            while (shown := screen.read_until("|".join((WHICH, NAME, STATUS, ALERTS, "URL of[^\n]*: $", "Format[^\n]*: $", GRANT, SYNC,
                                                         WRITE, DO, ARRIVED)))) is not None:
                 last = shown.rpartition("\n")[2]
                 screen.type("webhook" if "Alerts by" in last else url if "URL of" in last else ENTER)
@@ -467,9 +467,10 @@ def test_a_log_that_is_not_synced(galaxy, make_machine):
     server = galaxy()
     server.sql("SET GLOBAL sync_binlog=0")
     try:
-        screen = answer_all(make_machine(server, systemd=False))
+        first = make_machine(server, systemd=False)
+        screen = answer_all(first)
         assert screen.rc == 0 and "sync" in screen.asked and server.value("SELECT @@GLOBAL.sync_binlog") == 0, screen.text
-        server.sql("SET GLOBAL sync_binlog=0")
+        assert first.run("--undo", "galaxy", "--yes").returncode == 0
         machine = make_machine(server, systemd=False)
         screen = answer_all(machine, sync="y")
         assert screen.rc == 0 and server.value("SELECT @@GLOBAL.sync_binlog") == 1, screen.text
