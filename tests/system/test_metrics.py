@@ -1,5 +1,5 @@
-"""Metrics, from the file of a live world to an alert that arrives: node_exporter, Prometheus,
-Alertmanager."""
+"""Tests of the metrics with node_exporter, Prometheus and Alertmanager, from the file of a live world to an alert that
+arrives."""
 import json
 import os
 import re
@@ -47,29 +47,30 @@ def sample(keeper, name, labels=""):
 
 
 def samples(text):
-    """The samples of a text: {(name, labels)}."""
+    """Returns the samples of a text as {(name, labels)}."""
     found = (re.match(r"(\w+)\{(.*)\} ", line) for line in text.splitlines() if not line.startswith("#"))
     return {(m[1], frozenset(m[2].split(","))) for m in found}
 
 
 def arrived(sink, alert):
-    """What Alertmanager's webhook was told of an alert of our world, in order: "firing", "resolved"."""
+    """Returns the states ("firing", "resolved") of our world's alert that Alertmanager sent to its webhook, in order."""
     return [a["status"] for r in list(sink.requests) for a in json.loads(r.body)["alerts"]
             if a["labels"]["alertname"] == alert and a["labels"].get("world") == "w1"]
 
 
 def unanswered(monitoring):
-    """Expressions of the dashboard that the live world has no sample for."""
+    """Returns the expressions of the dashboard for which the live world has no sample."""
     with open(os.path.join(ROOT, "etc/grafana/worldkeeper.json"), encoding="utf-8") as f:
         exprs = [t["expr"] for p in json.load(f)["panels"] for t in p.get("targets", [])]
     exprs = [e.replace("$instance", ".*").replace("$world", "w1").replace("$__rate_interval", "1m") for e in exprs]
-    # What this world does not have, or has only when something is wrong.
+    # Samples that this world lacks, or that exist only while something is wrong.
     rare = r"_(offsite|ledger|progress|alert|last_verify|failures|journal|last_restore_lost)|condition\{.* == 1"
     return [e for e in exprs if not monitoring.query(e) and not re.search(rare, e)]
 
 
 def test_the_alert_arrives_and_resolves(doomed, victim, make_monitoring, sink):
-    """The server is killed: Alertmanager says so; it is started and the world restored: resolved."""
+    """Alertmanager reports an alert when the server is killed, and its end when the server runs again and the world is
+    restored."""
     keeper = doomed
     keeper.server.grant("keeper@localhost", "worldkeeper_drill_w1")
     keeper.configure({"status": {"metrics": "w1.prom"}})
@@ -84,7 +85,7 @@ def test_the_alert_arrives_and_resolves(doomed, victim, make_monitoring, sink):
     keeper.wait_state("UP")
     keeper.wait(lambda: arrived(sink, "WorldkeeperWorldDown")[-1] == "resolved", "its end")
     keeper.wait(lambda: not unanswered(monitoring), lambda: f"the dashboard's samples: {unanswered(monitoring)}")
-    # What the file says of all this.
+    # The metrics file shows the restore and the drill.
     keeper.wait(lambda: sample(keeper, "last_restore_success") == sample(keeper, "state", ',state="UP"') == 1, "the restore among the metrics")
     assert sample(keeper, "last_drill_success") == 1 and sample(keeper, "generation") == 2
     assert sample(keeper, "runs_total", ',action="restore",result="ok"') == 1
@@ -99,7 +100,8 @@ def test_the_alert_arrives_and_resolves(doomed, victim, make_monitoring, sink):
 
 
 def test_two_versions_on_one_machine(keeper, make_monitoring):
-    """Each world keeps all its samples, as long as no version changes a help text: node_exporter would drop some."""
+    """Worlds of two versions on one machine keep all their samples while no help text differs; node_exporter drops samples if
+    one does."""
     keeper.configure({"status": {"metrics": "w1.prom"}})
     keeper.start()
     keeper.dump()
@@ -117,6 +119,6 @@ def test_two_versions_on_one_machine(keeper, make_monitoring):
         return set().union(*map(samples, texts.values())) - samples("\n".join(monitoring.exported()))
     monitoring = make_monitoring(shared)
     assert lost() == set()
-    # How it would be if one changed.
+    # A changed help text makes node_exporter drop samples.
     texts["newer.prom"] = texts["newer.prom"].replace("raised by each restore", "another text")
     assert "worldkeeper_generation" in {name for name, _ in lost()}

@@ -1,5 +1,5 @@
-"""Settings that a MySQL administrator may have made and MariaDB does not have: worldkeeper works
-with them, or refuses by name what it cannot do, with a solution, before it changes anything."""
+"""Tests of MySQL settings that MariaDB does not have: worldkeeper works with them, or refuses by name what it cannot do, with
+a solution, before it changes anything."""
 import os
 import re
 import subprocess
@@ -15,20 +15,20 @@ pytestmark = pytest.mark.only("mysql", why="MariaDB has none of these settings")
 
 
 def lose(world):
-    """The world as a restart of the server leaves it, without one."""
+    """Empties all MEMORY tables, as a restart of the server does, without a restart."""
     tables = world.sql("SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() "
                        "AND engine='MEMORY'")
     world.sql(*(f"TRUNCATE TABLE {ident(t)}" for (t,) in tables))
 
 
 def again(server, *statements):
-    """Settings of sessions that are yet to come."""
+    """Sets global variables, which apply to later sessions."""
     server.sql(*(f"SET GLOBAL {s}" for s in statements))
 
 
 def test_tables_must_have_a_key(make_server, make_world, make_keeper):
-    """sql_require_primary_key: a table without one is named, with the ways out; the world stays as it is.
-    With the right to have it otherwise nobody notices."""
+    """With sql_require_primary_key a restore names the table without a key and the solutions, and leaves the world as it is.
+    With the privilege to turn the setting off for a session it succeeds."""
     server = make_server()
     world = make_world(on=server)
     keeper = make_keeper(world, {"restore": {"scope": "all"}, "dump": {"engines": "all"}})
@@ -54,8 +54,8 @@ def test_tables_must_have_a_key(make_server, make_world, make_keeper):
 
 
 def test_an_engine_that_is_disabled(make_server, make_world, make_keeper):
-    """disabled_storage_engines: tables that the server would make of another engine are not swapped in, no
-    sentinel that would outlive a loss is made, and the message says what to do."""
+    """With MEMORY in disabled_storage_engines a restore is refused and the world stays as it is, --init does not create a
+    sentinel of another engine, and the message says what to do."""
     server = make_server()
     world = make_world(on=server)
     keeper = make_keeper(world).init()
@@ -78,9 +78,8 @@ def test_an_engine_that_is_disabled(make_server, make_world, make_keeper):
 
 
 def test_rows_that_share_a_key(world, keeper):
-    """The server finds equal keys by a hash that differs for some equal text (a space before characters without
-    weight), and leaves a row where it was when its key becomes an equal one: so it lets two in that it does not
-    take back. The restore says so, and what the way out is."""
+    """MySQL can accept two rows with equal keys, because its hash differs for some equal text and an update does not move the
+    row. The restore reports them, and the command in its message restores the dump."""
     alike = "SELECT COUNT(*)-COUNT(DISTINCT HEX(k)), COUNT(*)-COUNT(DISTINCT k) FROM twin"
     world.sql("CREATE TABLE twin (k CHAR(20) CHARACTER SET utf8mb3 COLLATE utf8mb3_unicode_ci PRIMARY KEY, v INT) "
               "ENGINE=MEMORY", "INSERT INTO twin VALUES ('a',1),(' \0',2)")
@@ -101,8 +100,8 @@ def test_rows_that_share_a_key(world, keeper):
 
 
 def test_no_prepared_statement_is_left(make_server, make_world, make_keeper):
-    """The game holds all that the server allows: rows go in as plain statements then; all but a few: one by
-    one where there is no more than one statement for a table."""
+    """A restore succeeds when the game has used up max_prepared_stmt_count or left only a few: rows are then sent as plain
+    statements."""
     server = make_server()
     world = make_world(on=server)
     keeper = make_keeper(world, {"restore": {"connections": "2"}}).init()
@@ -120,8 +119,8 @@ def test_no_prepared_statement_is_left(make_server, make_world, make_keeper):
 
 
 def test_names_of_constraints(make_server, make_world, make_keeper):
-    """Two tables of a schema have no two constraints of one name: those of the world come back, as the
-    room of its tables and what is not enforced do."""
+    """A restore keeps the names of CHECK constraints, whether they are enforced, and the maximum size of the tables, although
+    two tables of a schema cannot have constraints of the same name."""
     world = make_world(on=make_server())
     world.sql("SET max_heap_table_size=64*1024*1024",
               "CREATE TABLE bound (id INT PRIMARY KEY, v INT, w VARCHAR(200), CONSTRAINT `pos``itive` "
@@ -152,8 +151,8 @@ def test_names_of_constraints(make_server, make_world, make_keeper):
 
 @pytest.mark.parametrize("rights", ["root", "none needed"])
 def test_the_stock_client_where_tables_must_have_a_key(make_server, make_world, make_keeper, rights):
-    """A dump with a table that has none sets what is in its way aside, where something is: an account that
-    may not is not asked to."""
+    """The stock client restores a dump with a table without a key: the dump turns sql_require_primary_key off only where it is
+    on, so that an account without that privilege can use it elsewhere."""
     server = make_server()
     world, other = make_world(on=server), make_world("empty", on=server)
     before = world.snapshot()
@@ -169,8 +168,8 @@ def test_the_stock_client_where_tables_must_have_a_key(make_server, make_world, 
 
 @pytest.mark.parametrize("point", SWAPPED[:-1])
 def test_names_of_constraints_after_a_kill(make_server, make_world, make_keeper, point):
-    """Killed between the swap and the end: who tidies up gives the constraints their names back, and the
-    table keeps its room."""
+    """After a kill between the swap and the end of a restore, the cleanup gives the constraints their names back, and the
+    table keeps its maximum size."""
     world = make_world(on=make_server())
     world.sql("SET max_heap_table_size=64*1024*1024",
               "CREATE TABLE `bo``und` (id INT PRIMARY KEY, v INT, w VARCHAR(200), CONSTRAINT `pos``itive` "
@@ -190,7 +189,7 @@ def test_names_of_constraints_after_a_kill(make_server, make_world, make_keeper,
 
 
 def test_libraries(make_server, make_world, make_keeper):
-    """CREATE LIBRARY: in dumps like the functions that may use it, and --check tells where it cannot be."""
+    """Libraries (CREATE LIBRARY) are dumped and restored like functions, and --check reports a missing privilege to read them."""
     server = make_server("--log-bin-trust-function-creators=ON")
     world, other = make_world(on=server), make_world("empty", on=server)
     world.sql(r"""CREATE LIBRARY `li``b` COMMENT 'it''s' LANGUAGE JAVASCRIPT AS
@@ -218,8 +217,8 @@ def test_libraries(make_server, make_world, make_keeper):
 
 
 def test_read_only(make_server, make_world, make_keeper):
-    """A server that takes no writes, as one that waits to become a primary again, is told by name; once
-    it takes them the world comes back."""
+    """A restore on a read-only server fails with a message that says so and changes nothing; it succeeds once the server
+    accepts writes."""
     server = make_server()
     world = make_world(on=server)
     keeper = make_keeper(world).init()
@@ -238,7 +237,8 @@ def test_read_only(make_server, make_world, make_keeper):
 
 
 def test_read_only_after_a_crash(doomed, victim):
-    """Servers of a group come up read-only, and are let in later."""
+    """A server that starts read-only, as members of a group do, makes the world wait; it is restored once the server accepts
+    writes."""
     doomed.dump()
     before = doomed.world.snapshot()
     doomed.start()
@@ -252,7 +252,7 @@ def test_read_only_after_a_crash(doomed, victim):
 
 
 def test_offline_mode(doomed, victim):
-    """Everybody kept out is no loss, and no reason to restore."""
+    """Offline mode gives the verdict DENIED and causes no restore."""
     doomed.dump()
     before = doomed.world.snapshot()
     doomed.start()
@@ -268,8 +268,8 @@ def test_offline_mode(doomed, victim):
 
 @pytest.mark.parametrize("rights", ["of the account", "of a role", "of a mandatory role", "partial"])
 def test_privileges_by_other_ways(make_server, make_world, make_keeper, rights):
-    """Rights that come by a default role, by a role for all, or with partial revokes, where a schema's
-    name in a GRANT is no pattern."""
+    """Privileges count if they come from a default role, a mandatory role, or from grants under partial_revokes, where a
+    schema's name in a GRANT is no pattern."""
     server = make_server("--activate-all-roles-on-login=" + str(int("mandatory" in rights)),
                          "--partial-revokes=" + str(int(rights == "partial")))
     world = make_world(on=server)
@@ -292,7 +292,7 @@ def test_privileges_by_other_ways(make_server, make_world, make_keeper, rights):
 
 
 def test_global_transaction_ids(make_server, make_world, make_keeper):
-    """With GTIDs, and statements refused that they cannot bear, a dump and a restore go as ever."""
+    """A dump and a restore work with GTIDs and enforce_gtid_consistency."""
     server = make_server("--log-bin=log", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
                          "--log-bin-trust-function-creators=ON")
     world = make_world(on=server)
@@ -310,9 +310,8 @@ def test_global_transaction_ids(make_server, make_world, make_keeper):
 
 
 def test_deletes_that_are_not_in_the_log(make_server, make_world, make_keeper):
-    """A DELETE of two tables that fails in a trigger takes rows of the other table, too, without a word in
-    the log (MySQL 9.7.4). When one of them comes again it is seen that the log is not what happened: the
-    dump comes back alone, and it is told why."""
+    """A DELETE of two tables that fails in a trigger deletes rows of the other table without logging them (MySQL 9.7.4). When
+    such a row is inserted again, the restore detects that the log is incomplete: it restores the dump alone and reports why."""
     server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON")
     world = make_world(on=server)
     world.sql("CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO a VALUES (1),(2),(3)",
@@ -326,7 +325,7 @@ def test_deletes_that_are_not_in_the_log(make_server, make_world, make_keeper):
     with pytest.raises(pymysql.err.OperationalError):
         world.sql("DELETE x,y FROM a x JOIN b y ON x.id=y.id")
     assert world.sql("SELECT * FROM a") == ((3,),)
-    assert world.sql("SELECT * FROM b") == ((3,),)  # in the log: two rows of a, and none of b
+    assert world.sql("SELECT * FROM b") == ((3,),)  # the log has two deleted rows of a and none of b
     world.sql("INSERT INTO a VALUES (1),(2)", "INSERT INTO b VALUES (1)")
     server.crash()
     done = keeper.ok("--restore", "--json")
@@ -334,7 +333,7 @@ def test_deletes_that_are_not_in_the_log(make_server, make_world, make_keeper):
     world.assert_is(before)
 
 
-DEFINERS = {  # whose trigger -> the rights to make it anew
+DEFINERS = {  # definer of the trigger -> privileges needed to create it again
     "root@localhost": ("SET_ANY_DEFINER", "SYSTEM_USER"),
     "game@localhost": ("SET_ANY_DEFINER",),
     "nobody@nowhere": ("ALLOW_NONEXISTENT_DEFINER", "SET_ANY_DEFINER"),
@@ -343,7 +342,8 @@ DEFINERS = {  # whose trigger -> the rights to make it anew
 
 @pytest.mark.parametrize("definer", DEFINERS)
 def test_triggers_of_others(make_server, make_world, make_keeper, definer):
-    """Without the rights to make it anew the trigger is named, and stays; with them it is moved."""
+    """Without the privileges to create a trigger again, a restore names the trigger and changes nothing; with them it restores
+    the world."""
     server = make_server("--log-bin=log")
     world = make_world(on=server)
     server.account("game", [world.schema])
@@ -368,8 +368,7 @@ def test_triggers_of_others(make_server, make_world, make_keeper, definer):
 
 
 def test_room_for_temporary_tables(make_server, make_world, make_keeper):
-    """A copy of a table is no internal temporary table: neither TempTable's limits nor tmp_table_size cap
-    it."""
+    """The limits of internal temporary tables (TempTable, tmp_table_size) do not limit a restore."""
     server = make_server("--temptable-max-ram=2M", "--temptable-max-mmap=0", "--tmp-table-size=1024",
                          "--internal-tmp-mem-storage-engine=TempTable")
     world = make_world("big", on=server)
@@ -439,7 +438,7 @@ SET @@SESSION.SQL_LOG_BIN = @MYSQLDUMP_TEMP_LOG_BIN;
 
 @pytest.mark.parametrize("there", [False, True])
 def test_a_file_of_oracles_mysqldump(make_server, make_world, make_keeper, tmp, there):
-    """Its settings of the server as a whole are none of ours; its rows and definition are."""
+    """A restore of a file from Oracle's mysqldump restores its rows and definitions and leaves gtid_purged as it is."""
     server = make_server("--log-bin=log", "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
     world = make_world("empty", on=server)
     keeper = make_keeper(world, {"journal": {"mode": "off"}}).init()
@@ -459,7 +458,7 @@ def test_a_file_of_oracles_mysqldump(make_server, make_world, make_keeper, tmp, 
 
 
 def test_the_port_of_the_other_protocol(make_server, make_world, make_keeper):
-    """The X protocol's port answers, and is not a database server that we could speak to."""
+    """A connection to the port or socket of the X protocol fails with a message that names that protocol."""
     server = make_server()
     port = free_port()
     server.stop()

@@ -1,5 +1,4 @@
-"""The Pacemaker agent (etc/ocf/world), tested with the tester that comes with the standard agents.
-"""
+"""Tests of the Pacemaker agent (etc/ocf/world) with the tester that comes with the standard agents."""
 import json
 import os
 import re
@@ -20,7 +19,8 @@ pytestmark = [pytest.mark.any_server, pytest.mark.skipif(
 
 @pytest.fixture
 def agent(tmp):
-    """A way to call it, and what it needs of the machine: `env`, and `tester`, which knows where its definition lies."""
+    """Returns a function that calls the agent, with its environment in `env` and the tester, adapted to its directory, in
+    `tester`."""
     root = "/" if TESTER.startswith("/usr/") else FETCHED
     path, tester = os.path.join(tmp, "world"), os.path.join(tmp, "ocf-tester")
     os.chmod(tmp, 0o755)
@@ -39,7 +39,8 @@ def agent(tmp):
 
 @pytest.mark.slow
 def test_the_tester_of_agents(make_followed, agent, tmp):
-    """All that it asks for, with a world that moves each time; and what it does not ask for."""
+    """The agent passes ocf-tester with a world that changes its role each time, and behaves in the cases that ocf-tester
+    omits."""
     os.mkdir(os.path.join(tmp, "store"), 0o700)
     keeper = make_followed(settings={"offsite": {"url": f"file://{tmp}/store/", "plain": "yes"},
                                      "standby": {"lease": "none"}})
@@ -62,7 +63,7 @@ def test_the_tester_of_agents(make_followed, agent, tmp):
         assert agent("start", **settings).returncode == 0
         assert agent("promote", **settings).returncode == 0
         keeper.world.assert_is(before)
-        # One that stands still is not stopped, so that no other machine takes over what it may still change.
+        # A supervisor that hangs is not reported as stopped, because another machine would take over what it may still change.
         pid = json.loads(keeper.published("status.json"))["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -86,7 +87,7 @@ esac
 
 @pytest.fixture
 def liar(agent, tmp):
-    """stop(user, pid): the agent's stop, where what answers as the supervisor names that process."""
+    """Returns stop(user, pid), which runs the agent's stop action while a fake supervisor answers with that process ID."""
     program_, config = os.path.join(tmp, "worldkeeper"), os.path.join(tmp, "w.ini")
     for path, text in ((program_, ANSWER), (config, "")):
         with open(path, "w", encoding="utf-8") as f:
@@ -103,7 +104,7 @@ def liar(agent, tmp):
 
 @pytest.fixture
 def sleeper(request):
-    """A process of that user under that command line."""
+    """Returns start(user, words), which starts a process of that user with that command line."""
     def start(user, words):
         child = subprocess.Popen(["bash", "-c", "exec -a \"$0\" perl -e 'sleep 900' -- \"$@\"", *words], user=user, start_new_session=True)
         request.addfinalizer(lambda: (child.kill(), child.wait()))
@@ -120,8 +121,8 @@ def sleeper(request):
     ("nobody", "root's", False),
 ])
 def test_root_ends_only_the_supervisor(liar, sleeper, user, words, ends):
-    """What answers is the service's user: the process that it names is ended only as that user, and if it is a supervisor
-    of this config."""
+    """Whoever answers runs as the service's user, so the agent ends the named process only as that user, and only if it is a
+    supervisor of this config."""
     owner = "root" if words == "root's" or not user else user
     victim = sleeper(owner, liar.looks_like_ours if words in (None, "root's") else words)
     done = liar(user, victim.pid)

@@ -1,5 +1,5 @@
-"""Copies on another machine: they are complete, encrypted and stored newest first, whatever is
-killed, and the world can be restored from them after its machine is lost."""
+"""Tests of copies on another machine: they are complete, encrypted and stored newest first whichever process is killed, and
+the world can be restored from them after its machine is lost."""
 import contextlib
 import os
 import random
@@ -36,7 +36,7 @@ SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 
 
 def test_stored_and_by_hand(make_followed, store, make_server):
-    """What is stored can be read with age and mysql alone, and is not readable without the key."""
+    """A stored dump is the encrypted local dump: age opens it with the key, and nothing in the store is readable without it."""
     keeper = make_followed(settings=store.settings)
     keeper.world.sql(f"INSERT INTO player (nick,points) VALUES ('{PLAIN}',7)")
     dump_and_follow(keeper)
@@ -58,7 +58,7 @@ def test_stored_and_by_hand(make_followed, store, make_server):
 
 @pytest.mark.parametrize("way", ["recipient", "recipients_file"])
 def test_several_recipients(keeper, store, tmp, way):
-    """Each of their keys opens a copy, with age and with worldkeeper; another one does not."""
+    """Each recipient's key opens a copy, with age and with worldkeeper; any other key does not."""
     keys = [os.path.join(tmp, f"key{i}") for i in range(3)]
     public = []
     for key in keys:
@@ -85,8 +85,8 @@ def test_several_recipients(keeper, store, tmp, way):
 
 @pytest.mark.quick
 def test_machine_is_lost(make_followed, store):
-    """A bare machine with the config and the key has the world back, whole, up to the last change that was
-    stored; and goes on storing."""
+    """A bare machine with the config and the key restores the world up to the last change that was stored, and then stores new
+    dumps."""
     settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}}
     keeper = make_followed(settings=settings)
     keeper.world.sql(f"INSERT INTO player (nick,points) VALUES ('{PLAIN}',7)")
@@ -118,8 +118,8 @@ def test_machine_is_lost(make_followed, store):
 
 @pytest.mark.parametrize("journal", [{}, {"mode": "server"}, {"mode": "off"}], ids=["default", "server", "off"])
 def test_a_bare_machine_that_follows_nothing(make_followed, make_server, make_world, make_keeper, store, journal):
-    """What the store has of the journal is restored, whatever [journal] says there, and a drill says so before. This is
-    another server: no error of its log is told. Nobody follows, so dumps delete what is not needed any more."""
+    """A drill and a restore on another server use the journal in the store, whatever [journal] mode says there, and report no
+    error of that server's own log. Without a follower, dumps delete the fetched segments."""
     settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}}
     keeper = make_followed(settings=settings)
     dump_and_follow(keeper)
@@ -149,7 +149,8 @@ def test_a_bare_machine_that_follows_nothing(make_followed, make_server, make_wo
 
 @pytest.mark.parametrize("engine", ["memory", "innodb"])
 def test_a_new_machine_gets_the_game_s_code(make_keeper, make_world, make_server, server, store, engine):
-    """With the manual's commands: what --init has made by then is no game's, and it waits for a ledger's table."""
+    """A restore on a new machine restores views, routines and events after --init, which reports that a ledger's table is
+    missing."""
     world = make_world(on=make_server("--log-bin-trust-function-creators=ON"))
     keeper = make_keeper(world, {"offsite": {**store.settings["offsite"], "identity_file": store.key}})
     everything = "GRANT ALL ON *.* TO keeper@localhost"
@@ -174,8 +175,7 @@ def test_a_new_machine_gets_the_game_s_code(make_keeper, make_world, make_server
 
 
 def test_what_is_here_of_the_journal_grows(make_followed, store, tmp):
-    """Fetched while it is written, and again later: a segment that is here gets what it lacks, also after a write of
-    it was cut off in the middle."""
+    """Repeated drills fetch what a local segment lacks, also after a local write of the segment was cut off."""
     settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}}
     keeper = make_followed(settings=settings)
     dump_and_follow(keeper)
@@ -201,7 +201,7 @@ def test_what_is_here_of_the_journal_grows(make_followed, store, tmp):
 
 
 def test_a_segment_that_is_just_begun(make_followed, store):
-    """Between its name and its head it is no damage: it is stored as soon as something stands in it."""
+    """A new, empty segment is not reported as damaged; it is stored as soon as it has contents."""
     keeper = make_followed(settings=store.settings)
     keeper.dump()
     keeper.start(fault="journal.write#1=stop")
@@ -217,7 +217,7 @@ def test_a_segment_that_is_just_begun(make_followed, store):
 
 
 def test_a_segment_that_is_written_meanwhile(make_followed, store):
-    """A drill from the store fetches into the journal that the follower writes: what it has of a large transaction stays."""
+    """A drill from the store does not shorten the segment that the follower is writing."""
     keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}}, tables=BIG)
     keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
     keeper.dump()
@@ -237,7 +237,8 @@ def test_a_segment_that_is_written_meanwhile(make_followed, store):
 
 
 def test_a_segment_that_is_damaged_here(make_followed, store):
-    """It does not keep the world from coming back, and the way that is named brings what it lacks."""
+    """A restore from the store succeeds with a damaged local segment and names a solution; that solution restores the rest as
+    well."""
     keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}})
     dump_and_follow(keeper)
     stored(keeper)
@@ -258,11 +259,11 @@ def test_a_segment_that_is_damaged_here(make_followed, store):
 
 
 def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keeper, small_disk, store):
-    """A dump is stored all the same, and what is known of the store is written as soon as there is room."""
+    """A dump is stored while the dump directory's disk is full, and offsite.json is written as soon as there is space."""
     path, seen, prefix = small_disk
     keeper = make_keeper(make_world(), {"dump": {"dir": path}, **store.settings})
     keeper.dumps_dir, keeper.prefix = seen, prefix
-    keeper.waits = 3  # the store is looked at again after more than a wait's patience
+    keeper.waits = 3  # the store is examined again only after longer than a wait lasts
     ballast = os.path.join(seen, "ballast")
     name = keeper.init().dump()["name"]
     keeper.start(fault="offsite.chosen#1=stop")
@@ -281,7 +282,8 @@ def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keep
 
 
 def test_identity_is_not_needed_to_store(make_followed, store):
-    """Without it what is encrypted is refused by name; another store than that of the config does not exist."""
+    """Without an identity file dumps are stored and verified, and a drill from encrypted copies is refused. A store other than
+    that of the config is refused as well."""
     keeper = make_followed(settings=store.settings)
     keeper.dump()
     keeper.start()
@@ -297,8 +299,8 @@ def test_identity_is_not_needed_to_store(make_followed, store):
 
 @pytest.mark.parametrize("point", OFFSITE_POINTS)
 def test_killed(make_followed, store, point):
-    """Killed between any two effects, with the supervisor: nothing in the store is ever replaced, what counts there is
-    whole, and the next supervisor stores the rest."""
+    """After a kill of all processes at any point of an upload nothing in the store is replaced, each manifest there has
+    complete data, and the next supervisor stores the rest."""
     keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}})
     name = keeper.dump()["name"]
     keeper.start(state=None, fault=f"{point}=killall")
@@ -310,13 +312,13 @@ def test_killed(make_followed, store, point):
     assert told["stored"] == 1 and told["failed"] == 0, told
     assert [m["name"] for m in manifests(store)] == [name]
     for f, at in before.items():
-        path = os.path.join(store.path, "w1/dumps", f)  # gone, if it was an upload that counts for nothing
+        path = os.path.join(store.path, "w1/dumps", f)  # an unfinished upload may have been deleted
         assert not os.path.exists(path) or os.stat(path).st_mtime_ns == at, f
     nothing_readable(store)
 
 
 def test_other_bytes(make_followed, store):
-    """What the store has changed is found by a verify and not restored: the one before it is."""
+    """A copy whose contents changed in the store fails the verification; a restore uses the dump before it."""
     settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}, "journal": {"mode": "off"}}
     keeper = make_followed(settings=settings)
     first = keeper.dump()["name"]
@@ -338,7 +340,7 @@ def test_other_bytes(make_followed, store):
 
 
 def test_a_copy_in_place_of_a_dump_that_was_found_damaged(make_followed, store):
-    """What is fetched counts, whatever was found of the file before it."""
+    """A dump that was fetched in place of a damaged one counts as good, and scheduled drills use it."""
     keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key},
                                      "journal": {"mode": "off"}})
     keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
@@ -359,7 +361,7 @@ def test_a_copy_in_place_of_a_dump_that_was_found_damaged(make_followed, store):
 
 
 def test_a_drill_from_a_place_with_a_very_long_name(keeper, store):
-    """What a request names may be longer than the room that the state has for the last drill: nothing beside it is touched."""
+    """A drill from a place with a very long name fails as a usage error, and the state of the last drill survives a restart."""
     keeper.configure({"offsite": {**store.settings["offsite"], "identity_file": store.key}, "drill": {"from": "offsite"}})
     keeper.dump()
     keeper.start()
@@ -372,7 +374,7 @@ def test_a_drill_from_a_place_with_a_very_long_name(keeper, store):
 
 
 def test_the_end_of_copies_is_noted_once(keeper, store, http):
-    """A reload ends the disk writer and what the old config had open: what is said of that goes to the next writer alone."""
+    """A reload that removes the store notes the end of copies exactly once in the history."""
     keeper.configure({**store.settings, **http.settings(), "journal": {"mode": "off"}})
     keeper.dump()
     os.makedirs(os.path.join(store.path, "w1"), exist_ok=True)
@@ -388,8 +390,8 @@ def test_the_end_of_copies_is_noted_once(keeper, store, http):
 
 
 def test_a_copy_that_was_found_damaged(make_followed, store):
-    """It does not count in the store any more: the last good one stays in its place, and the status says what is
-    missing; until it is found good."""
+    """A damaged copy no longer counts in the store: retention keeps the last good one and the status reports the damage, until
+    the copy is found good again."""
     rules = {"keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
     keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}, "retention": {**rules, "keep_last": "2"}})
     names = [keeper.dump()["name"] for _ in range(2)]
@@ -418,7 +420,8 @@ def test_a_copy_that_was_found_damaged(make_followed, store):
 
 
 def test_a_login_that_may_not_delete(tmp, base):
-    """--check says so: a warning where nothing is to be deleted, else it fails; and leaves one file, not one each day."""
+    """--check warns about a login that may not delete if nothing is to be deleted, and fails otherwise. Repeated checks leave
+    only one file in the store."""
     liar = Liar(base)
     liar.fault = lambda h: h.command == "DELETE" and (h.refuse(403, "AccessDenied") or True)
 
@@ -436,8 +439,8 @@ def test_a_login_that_may_not_delete(tmp, base):
 
 
 class Gate:
-    """A store that sends dumps with a gate in the middle: `then` says what becomes of the rest, or of each of those
-    that are left."""
+    """Makes a store send only half of a dump until the gate opens. `then` lists what happens to the rest of each following
+    dump."""
 
     def __init__(self, liar):
         self.liar, self.then, self.open, self.late = liar, [], threading.Event(), 0
@@ -470,23 +473,23 @@ class Gate:
 
 
 def restore_slowly(keeper, gate):
-    """The newest dump of the store is restored, whose rest comes slowly."""
+    """Restores the newest dump of the store while its second half arrives slowly."""
     def restored():
         gate.then, gate.late = ["slowly"], 0
         done = keeper.run("--restore=latest", "--from", "offsite", "--json")
-        assert done.rc == DONE or gate.late > 2, done  # then it was the test that stood still for too long
+        assert done.rc == DONE or gate.late > 2, done  # unless the test itself was delayed for too long
         return done.rc == DONE
     wait_for(restored, "the restore of what comes slowly")
     assert not gate.then
 
 
 def test_restored_while_it_comes(make_followed, base):
-    """Rows are loaded while the rest of the dump is on its way. What is cut off, or proves to be other bytes, replaces
-    nothing; other bytes are fetched once more."""
+    """A restore loads rows while the rest of the dump is being downloaded. A dump that is cut off or has other contents
+    replaces nothing; one with other contents is downloaded once more."""
     liar = Liar(base)
     gate = Gate(liar)
     keeper = make_followed("empty", {"journal": {"mode": "off"}, "offsite": {
-        **liar.settings(), "plain": "yes", "timeout": "30m"}}, BIG)  # it waits for the gate, however late that opens
+        **liar.settings(), "plain": "yes", "timeout": "30m"}}, BIG)  # long enough to wait for the gate
     try:
         name = keeper.dump()["name"]
         keeper.start()
@@ -525,7 +528,8 @@ def test_restored_while_it_comes(make_followed, base):
 
 
 def test_slow_but_not_stalled(make_followed, base):
-    """Bytes that come are progress, also while the definition of a table is waited for before any row is loaded."""
+    """Bytes that arrive count as progress of a restore, also while it waits for the definition of a table before it loads any
+    row."""
     liar = Liar(base)
     gate = Gate(liar)
     keeper = make_followed("empty", {
@@ -554,7 +558,7 @@ def test_slow_but_not_stalled(make_followed, base):
 
 
 def test_slow_with_its_journal_but_not_stalled(make_followed, base):
-    """Nor is it a stall that definitions of a dump are waited for, by which the journal is read."""
+    """A restore that waits for a dump's definitions to read the journal does not count as stalled."""
     liar = Liar(base)
     gate = Gate(liar)
     keeper = make_followed("empty", {
@@ -582,7 +586,7 @@ def test_slow_with_its_journal_but_not_stalled(make_followed, base):
 
 
 def test_stored_where_nothing_is_followed(keeper, store):
-    """The server writes no binary log: dumps are all there is to store, and the status knows that they are."""
+    """Without a binary log only dumps are stored, and the status reports no delay."""
     keeper.configure({"journal": {"mode": "follow"}, **store.settings})
     keeper.dump()
     keeper.start()
@@ -590,7 +594,7 @@ def test_stored_where_nothing_is_followed(keeper, store):
 
 
 def test_copies_that_come_too_late(make_followed, store):
-    """Each upload succeeds, but the newest takes longer than a dump may be old: that is told until it is stored."""
+    """Copies that are late because the newest upload takes longer than max_dump_age are reported until that upload ends."""
     keeper = make_followed("empty", {"journal": {"mode": "off"}, "alert": {"max_dump_age": "1s"}, "offsite": {
         **store.settings["offsite"], "max_rate": "64KiB"}}, BIG)
     keeper.dump()
@@ -605,8 +609,8 @@ def test_copies_that_come_too_late(make_followed, store):
 
 
 def test_a_key_that_is_set_later(make_followed, store):
-    """Copies from before it are no good, which is not said as if none were made, and hides neither that none are nor that
-    they are late."""
+    """Copies from before an HMAC key was set are reported as such. This hides neither that no copies are stored nor that
+    copies are late."""
     keeper = make_followed("empty", store.settings, BIG)
     keeper.waits = 100
     dump_and_follow(keeper)
@@ -641,7 +645,7 @@ def test_a_key_that_is_set_later(make_followed, store):
 
 
 def flip(path, at=-20):
-    """One byte of it is another."""
+    """Flips one bit of the file."""
     with open(path, "r+b") as f:
         f.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
         byte = f.read(1)
@@ -651,7 +655,8 @@ def flip(path, at=-20):
 
 @pytest.mark.parametrize("delete", ["own", "never"])
 def test_a_part_of_which_other_bytes_came_back(make_followed, store, delete):
-    """It never counts, though it lies there: it is sent again, and the world comes back whole."""
+    """An object part that reads back with other contents never counts: it is uploaded again, and a restore from the store
+    succeeds."""
     keeper = make_followed(settings={"offsite": {
         **store.settings["offsite"], "identity_file": store.key, "delete": delete}})
     keeper.dump()
@@ -675,7 +680,7 @@ def test_a_part_of_which_other_bytes_came_back(make_followed, store, delete):
 
 
 def several_looks(keeper):
-    """At what there is to send: the workers have waited so often."""
+    """Waits until the workers have looked for work several times (by their context switches)."""
     def turns():
         total = 0
         for pid in off_site(keeper):
@@ -687,8 +692,8 @@ def several_looks(keeper):
 
 
 def test_a_journal_that_is_damaged_there(make_followed, store):
-    """The dump comes back all the same, and what is missing is named. Rows that were written into the empty world
-    meanwhile stay."""
+    """A restore with damaged object parts restores the dump and reports what is missing. Rows written into the empty world
+    meanwhile make the restore stop, and stay."""
     keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}})
     before = keeper.world.snapshot()
     dump_and_follow(keeper)
@@ -714,7 +719,7 @@ def test_a_journal_that_is_damaged_there(make_followed, store):
 
 
 def test_a_segment_that_is_read_as_damaged(make_followed, store):
-    """Once is not enough to say so, and to give its copy up."""
+    """A segment is reported as damaged, and its copy given up, only after a second reading."""
     keeper = make_followed(settings=store.settings)
     keeper.waits = 20
     dump_and_follow(keeper)
@@ -723,7 +728,7 @@ def test_a_segment_that_is_read_as_damaged(make_followed, store):
     keeper.stop()
     bad = keeper.segments.paths()[-1]
     flip(bad, 30)
-    # The dump that follows, since nobody else can go on behind it either, would take its place.
+    # Stops the dump that replaces a damaged segment, which no process can continue.
     keeper.start(fault="offsite.damaged#1=stop,dump.chosen=stop")
     sender = keeper.wait(lambda: off_site(keeper, "T"), "a segment that is damaged")
     flip(bad, 30)
@@ -735,7 +740,7 @@ def test_a_segment_that_is_read_as_damaged(make_followed, store):
 
 
 def test_what_is_written_now_cannot_be_read(make_followed, store):
-    """It is no copy in the store that is no good, beside which all else is stored: of this nothing is."""
+    """A damaged current segment is reported as missing copies, because none of the journal is stored."""
     keeper = make_followed(settings=store.settings)
     keeper.waits = 20
     dump_and_follow(keeper)
@@ -747,7 +752,7 @@ def test_what_is_written_now_cannot_be_read(make_followed, store):
 
 
 def test_a_worker_that_hangs_or_dies(make_followed, store):
-    """What it said last is not taken for what is; one that dies is said, and the next one goes on."""
+    """The figures of a worker that hangs are reported as unknown. A worker that dies is reported, and the next one continues."""
     keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}})
     keeper.dump()
     keeper.start()
@@ -763,7 +768,7 @@ def test_a_worker_that_hangs_or_dies(make_followed, store):
 
 @pytest.fixture(params=["file", "sftp", "s3"])
 def far(request, store, base):
-    """A store of each of these kinds, with the same key."""
+    """Runs the test with a store of each kind (file, sftp, s3), all with the same key."""
     kinds = {"sftp": (Sshd, "sshd"), "s3": (S3, "radosgw")}
     if request.param not in kinds:
         yield store
@@ -780,8 +785,8 @@ def far(request, store, base):
 
 @pytest.mark.slow
 def test_machines_are_lost(make_followed, far):
-    """Writers whose changes are written down, and the machine is lost at any moment, twice: what is back is the
-    world of one moment, with all that had been acknowledged before what was stored."""
+    """Loses the machine at a random moment, twice, while writers record their changes. Each restore gives the world of one
+    moment, and no lost change is older than the last stored one."""
     print("seed", SEED)
     rand, store = random.Random(SEED), far
     keeper = make_followed("empty", {"offsite": {**store.settings["offsite"], "identity_file": store.key},
@@ -792,7 +797,7 @@ def test_machines_are_lost(make_followed, far):
     for _ in range(2):
         with writers:
             writers.wait_changes(50)
-            keeper.segments.wait_all()  # the follower has found its way, or has asked for a dump
+            keeper.segments.wait_all()  # the follower works, or has requested a dump
             keeper.wait(lambda: live(keeper)["state"] == "following" and not live(keeper)["gap"], "the journal")
             wait_for(lambda: keeper.newest()["name"] + ".json" in files(store, "dumps"), "the dump is in the store")
             writers.wait_changes(rand.randrange(50, 1000))
@@ -817,13 +822,13 @@ def test_machines_are_lost(make_followed, far):
 
 
 def untouched(store):
-    """{name: (inode, mtime)} of what lies there."""
+    """Returns {name: mtime} of the files in the store."""
     return {f"{folder}/{name}": os.stat(os.path.join(store.path, "w1", folder, name)).st_mtime_ns
             for folder in ("dumps", "segments") for name in files(store, folder)}
 
 
 def fenced(keeper):
-    """It has a dump that nobody stores, says so, and leaves what is there alone."""
+    """Asserts that a new dump is not stored, and that status and --check report the other machine."""
     name = keeper.dump()["name"]
     words = "another machine stores this world"
     status = keeper.expect("the fence", offsite=lambda o: o and o["state"] == "fenced" and o["waiting"],
@@ -837,8 +842,8 @@ def fenced(keeper):
 
 
 def test_two_machines(make_followed, store):
-    """A machine that comes back after another one has taken its world over stores and deletes nothing there, however
-    often it restores; with a store of its own it does, and once it goes on from what the other one has stored."""
+    """A machine that returns after another one took its world over stores and deletes nothing there, even after restores. It
+    does so again with its own store, or after a restore from the shared one."""
     keeper = make_followed(settings={
         "offsite": {**store.settings["offsite"], "identity_file": store.key},
         "retention": {"keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}})
@@ -860,9 +865,9 @@ def test_two_machines(make_followed, store):
     lose_machine(keeper)
     for name in os.listdir(old):
         shutil.move(os.path.join(old, name), os.path.join(keeper.dumps_dir, name))
-    for _ in range(2):  # its generation is later than that of the other world then
+    for _ in range(2):  # afterwards its generation is higher than that of the other world
         keeper.ok("--restore", "--force")
-    # That their dump was fetched by a restore that is refused makes it nobody else's.
+    # A refused restore that fetched the other machine's dump does not change its owner.
     refused = keeper.run("--restore", "--from", "offsite")
     assert refused.rc == REFUSED and untouched(store) == before, refused
     shutil.rmtree(os.path.join(keeper.dumps_dir, "journal"))
@@ -889,7 +894,7 @@ def test_two_machines(make_followed, store):
 
 @pytest.mark.parametrize("delete", ["own", "never"])
 def test_retention_there(make_followed, store, delete):
-    """By the rules of the dump directory, the newest always stays; or nothing is deleted by us."""
+    """The store follows the retention rules and always keeps the newest dump; with delete = never nothing is deleted."""
     keeper = make_followed(settings={
         "offsite": {**store.settings["offsite"], "delete": delete}, "journal": {"mode": "off"},
         "retention": {"keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}})

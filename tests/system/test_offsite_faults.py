@@ -1,7 +1,6 @@
-"""A running supervisor and a store that refuses, is slow, never ends its answers, lies, is full, or
-is shared with others; its workers are killed at each point. A recorder of all requests checks that
-no object is ever replaced, no manifest precedes its data, nothing is stored in clear text, and no
-secret is sent."""
+"""Tests of a running supervisor with a store that refuses, is slow, sends endless answers, lies, is full, or is shared; its
+workers are killed at each point. A recorder of all requests checks that no object is replaced, no manifest precedes its data,
+nothing is stored in clear text, and no secret is sent."""
 import contextlib
 import hashlib
 import json
@@ -30,7 +29,7 @@ PIECE = 32
 
 
 class Witness:
-    """Looks at each request to a Liar before `then`, which may answer it."""
+    """Checks each request to a Liar before `then`, which may answer it."""
 
     def __init__(self, liar):
         self.liar, self.then, self.clear, self.broken = liar, None, [], []
@@ -58,7 +57,7 @@ class Witness:
 
 
 class World:
-    """A keeper with a dump that is to go to a Liar, and what the Liar's witness saw."""
+    """A keeper with a dump that is to be stored in a Liar, and the Liar's witness."""
 
     def __init__(self, keeper, liar, secrets):
         self.keeper, self.liar, self.secrets = keeper, liar, secrets
@@ -76,7 +75,7 @@ class World:
         return self.keeper.status().get("offsite") or {}
 
     def fails(self, words):
-        """Another failure that says one of these, and no copy that counts."""
+        """Waits for another failure whose message has one of these words, and asserts that no copy counts."""
         before = self.told().get("failed") or 0
 
         def failed():
@@ -87,7 +86,7 @@ class World:
         return o
 
     def another_worker(self):
-        """It has failed at nothing yet, and waits for nothing."""
+        """Kills the workers; a new one has no failures and does not wait."""
         for pid in off_site(self.keeper):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -99,7 +98,7 @@ class World:
         self.no_secret()
 
     def no_secret(self):
-        """Nowhere that anybody looks: log, status, pages, dumps, history, what lies in the store."""
+        """Asserts that no secret is in the log, the status, the pages, the dumps, the history or the store."""
         texts = [self.keeper.log().encode(), *self.liar.objects.values()]
         for top in (self.keeper.status_dir, self.keeper.dumps_dir):
             for folder, _, names in os.walk(top):
@@ -122,15 +121,15 @@ def world_and_liar(make_world, make_keeper, liar, store):
     return make
 
 
-ANSWERS = [  # status, code, and what is said of it
+ANSWERS = [  # status, code, words of the message
     (403, "AccessDenied", "AccessDenied"), (404, "NoSuchBucket", "NoSuchBucket"), (404, "NoSuchKey", "404"),
     (412, "PreconditionFailed", "taken"), (429, "TooManyRequests", "429"), (500, "InternalError", "InternalError"),
     (503, "SlowDown", "SlowDown"), (507, "StorageFull", "StorageFull")]
 
 
 def test_answers(world_and_liar):
-    """Refused when it lists, stores, or reads back: named with the store's own word each time, nothing counts there that
-    is not whole, the watchdog goes on, and so do the copies when the store does."""
+    """If the store refuses to list, to store or to read back, the status has the store's own words, no incomplete copy counts,
+    probes continue, and copies resume when the store works again."""
     w = world_and_liar()
 
     def lists(h):
@@ -143,9 +142,9 @@ def test_answers(world_and_liar):
         return h.command == "GET" and "?" not in h.path
     for status, code, words in ANSWERS:
         for when in (lists, puts, reads):
-            if status == 412 and when is not puts:  # no such question was asked
+            if status == 412 and when is not puts:  # only a PUT can have this answer
                 continue
-            # A name that is missing is one thing, that it was stored and is not there another.
+            # An object that was stored and is missing afterwards has its own message.
             says = [words] + (["is not there"] if status == 404 and when is reads else [])
             w.witness.then = lambda h: when(h) and (h.refuse(status, code) or True)
             w.keeper.alive() or w.keeper.start()
@@ -157,8 +156,8 @@ def test_answers(world_and_liar):
 
 
 def test_slow_and_endless(world_and_liar):
-    """Silent when it is to take something, to list or to read back; a refusal, a list and a file without an end: each is
-    given up, takes no memory, and holds nobody up."""
+    """A store that does not answer, or whose refusal, list or file never ends, is given up, takes no memory and delays no
+    probe."""
     w = world_and_liar(timeout="1s")
     over = threading.Event()
 
@@ -187,13 +186,14 @@ def test_slow_and_endless(world_and_liar):
     finally:
         over.set()
     w.witness.then = None
-    w.keeper.reload({"offsite": {"timeout": "3m"}})  # on a busy machine a second is not long
+    w.keeper.reload({"offsite": {"timeout": "3m"}})  # a second may be too short on a busy machine
     w.all_stored()
 
 
 @pytest.mark.parametrize("off", [-1200, 1200])
 def test_a_clock_that_is_off(world_and_liar, off):
-    """By 20 minutes: S3 refuses each request. What is wrong is said, by --check too, and it goes on once it is mended."""
+    """A clock difference of 20 minutes, for which S3 refuses each request, is reported by the status and --check; copies
+    resume after the clock is corrected."""
     w = world_and_liar()
     w.liar.late = off
 
@@ -213,8 +213,8 @@ def test_a_clock_that_is_off(world_and_liar, off):
 
 
 def test_a_store_of_many_that_takes_everything(world_and_liar):
-    """It replaces whatever it is told to, and others keep their things there, beside the world's and below it: nothing of
-    theirs is touched, nothing of ours replaced, whatever is killed and however often a dump takes another one's place."""
+    """In a store that replaces any object and that others use too, no foreign object is touched and none of ours is replaced,
+    whichever process is killed and however often dumps supersede each other."""
     w = world_and_liar()
 
     def ignores(h):
@@ -245,7 +245,8 @@ def fill_up(path):
 
 
 def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):
-    """Said, with what it answered; nothing half of it stays, dumps go on, and it is stored once there is room."""
+    """A full store is reported with its error, no incomplete copy counts, dumps continue, and they are stored once there is
+    space."""
     path, seen, prefix = small_disk
     keeper = make_keeper(make_world(), {"offsite": {"url": f"file://{path}/", "recipient": store.recipient}})
     keeper.prefix = prefix
@@ -263,8 +264,8 @@ def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):
 
 @pytest.mark.slow
 def test_a_spool_that_is_full(make_followed, small_disk, store):
-    """Of the journal nothing is sent of which it cannot be written down that it is under way; what is there stays, and
-    all of it is stored once there is room."""
+    """While the journal's disk is full, stored segments keep their contents; after space was freed, all of the journal is
+    stored."""
     path, seen, prefix = small_disk
     keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments")}, "offsite": {
         **store.settings["offsite"], "identity_file": store.key}}, seen=os.path.join(seen, "segments"), prefix=prefix)
@@ -278,7 +279,7 @@ def test_a_spool_that_is_full(make_followed, small_disk, store):
     fill_up(filler)
     keeper.world.mark(3)
     keeper.expect("that no space left for the off-site store", offsite=lambda o: "space" in (o["last_error"] or ""))
-    keeper.world.sql("UPDATE player SET points=points+1")  # more than the rest of a page, which a segment has in any case
+    keeper.world.sql("UPDATE player SET points=points+1")  # more than a segment's last page has room for
     keeper.expect("that it is full", offsite=lambda o: "space" in (o["last_error"] or ""), journal=lambda j: j["gap"])
     after = segments(store)
     assert {number: after[number][:len(data)] for number, data in before.items() if number in after} == {
@@ -292,7 +293,7 @@ def test_a_spool_that_is_full(make_followed, small_disk, store):
 
 
 def test_no_room_is_needed_for_what_is_there(make_followed, small_disk, store):
-    """The journal's disk is full, and nothing of the journal has to be fetched: it was refused for want of 0 bytes."""
+    """A drill from the store works with a full journal disk if no segment has to be fetched."""
     path, seen, prefix = small_disk
     keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments")}, "offsite": {
         **store.settings["offsite"], "identity_file": store.key}}, seen=os.path.join(seen, "segments"), prefix=prefix)
@@ -306,10 +307,10 @@ def test_no_room_is_needed_for_what_is_there(make_followed, small_disk, store):
 
 @pytest.mark.parametrize("point", OFFSITE_POINTS)
 def test_a_worker_is_killed(world_and_liar, point):
-    """Only it, again and again: the supervisor says so, starts another one, and what is there stays whole."""
+    """A worker that is killed at this point is reported and replaced, again and again, and the copies stay complete."""
     w = world_and_liar()
     w.keeper.start(fault=f"{point}=kill")
-    times = 1 if point == "offsite.manifest_sent" else 3  # after that one nothing is left to be sent
+    times = 1 if point == "offsite.manifest_sent" else 3  # after this point nothing is left to upload
     w.keeper.wait(lambda: w.told().get("failed", 0) >= times, "workers that ended")
     assert "ended unexpectedly" in w.told()["last_error"], w.told()
     w.keeper.probes_pass("A")
@@ -320,7 +321,8 @@ def test_a_worker_is_killed(world_and_liar, point):
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_killed_while_it_deletes(world_and_liar, nth):
-    """A dump that may go is none before its data goes, and the rest of it goes later."""
+    """The manifest of a dump is deleted before its data, so that each manifest in the store has its data after a kill; the
+    rest is deleted later."""
     w = world_and_liar()
     w.keeper.start()
     stored(w.keeper)
@@ -338,7 +340,8 @@ def test_killed_while_it_deletes(world_and_liar, nth):
 
 @pytest.mark.parametrize("point", ["offsite.chosen", "offsite.sent"])
 def test_killed_beside_the_journal(make_followed, store, point):
-    """A part of a segment that was under way counts for nothing: it is sent again, and all of the journal is there."""
+    """An object part whose upload was cut off by a kill does not count: it is uploaded again, and the whole journal can be
+    restored."""
     keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}})
     dump_and_follow(keeper)
     stored(keeper)
@@ -362,7 +365,7 @@ def test_killed_beside_the_journal(make_followed, store, point):
 
 
 def test_killed_when_it_has_come(make_followed, store):
-    """What was fetched and got no name is no dump; the next restore fetches it again."""
+    """A downloaded dump that was not yet renamed does not count as a dump; the next restore downloads it again."""
     keeper = make_followed(settings={"journal": {"mode": "off"}, "offsite": {
         **store.settings["offsite"], "identity_file": store.key}})
     name = keeper.dump()["name"]

@@ -1,5 +1,4 @@
-"""Stores that lie to a restoring machine: names, sizes and lists that would fill the disk, or end
-the journal."""
+"""Tests of stores that lie to a restoring machine, with names, sizes and lists that would fill the disk or end the journal."""
 import json
 import os
 
@@ -16,8 +15,7 @@ HUGE = 1 << 63
 
 @pytest.fixture
 def lost(make_followed, liar):
-    """lost(config): the keeper of a machine that is lost, of which dump and journal are in the Liar, and the rows that
-    it had."""
+    """Returns lost(config), which gives the keeper of a lost machine whose dump and journal are stored in the Liar."""
     def lose(config={}):
         keeper = make_followed("small", {"offsite": {**liar.settings(), "plain": "yes"}, **config})
         dump_and_follow(keeper)
@@ -50,7 +48,7 @@ def late(keeper):
 
 
 class Asked:
-    """As `fault` of a Liar: what was asked for among these names; and gives MIB for each of them."""
+    """A `fault` of a Liar that serves MIB for each of these names and records which were requested."""
     MIB = 1 << 20
 
     def __init__(self, liar, names):
@@ -68,7 +66,7 @@ class Asked:
         return True
 
 
-NAMES = {  # what else is listed, beside the last part that is there: its number, and its moment
+NAMES = {  # names listed after the last real part, by its number and its time
     "a sum that wraps": lambda n, made: [f"{n + 1:012}-{made + 1:013}.{0:012}-{HUGE:012}", f"{n + 2:012}-{made + 2:013}.{0:012}-{HUGE:012}"],
     "a number without a next one": lambda n, made: [f"{999999999999999999:012}-{made + 1:013}.{0:012}-{1 << 20:012}"],
     "a moment that never comes": lambda n, made: [f"{n + 1:012}-{(1 << 63) - 1:013}.{0:012}-{1 << 20:012}"],
@@ -78,8 +76,7 @@ NAMES = {  # what else is listed, beside the last part that is there: its number
 
 @pytest.mark.parametrize("lie", NAMES)
 def test_parts_that_there_are_not(lost, liar, lie):
-    """Names of parts whose numbers nothing can have: nothing is asked for by them, and dump and journal come back as if
-    they were not there."""
+    """Names of parts with impossible numbers are never requested, and dump and journal are restored without them."""
     keeper = lost()
     number, made = (int(n) for n in os.path.basename(parts(liar)[-1]).partition(".")[0].split("-")[1:])
     there = os.path.dirname(parts(liar)[-1])
@@ -90,7 +87,7 @@ def test_parts_that_there_are_not(lost, liar, lie):
 
 
 def test_a_part_that_needs_more_room_than_there_is(lost, liar):
-    """One that is as long as a part may be is refused before anything is fetched, with the sizes."""
+    """A part of the greatest possible length is refused with the sizes before anything is downloaded."""
     keeper = lost()
     number, made = (int(n) for n in os.path.basename(parts(liar)[-1]).partition(".")[0].split("-")[1:])
     there = os.path.dirname(parts(liar)[-1])
@@ -101,8 +98,8 @@ def test_a_part_that_needs_more_room_than_there_is(lost, liar):
 
 
 def test_only_names_that_are_signed(lost, liar, tmp):
-    """With a key only parts whose names it signed are asked for: not one that is too long for the disk, not one whose
-    number or size was changed, not one of another world; and what was signed comes back."""
+    """With a key only parts with a correctly signed name are requested, never one whose number, size or signature was changed;
+    the signed ones are restored."""
     keeper = lost({"dump": {"hmac_key_file": secret_file(os.path.join(tmp, "hmac"), "3f" * 32 + "\n")}})
     real = parts(liar)
     assert real and all(len(os.path.basename(path).split(".")[2]) == 64 for path in real), real
@@ -118,7 +115,7 @@ def test_only_names_that_are_signed(lost, liar, tmp):
 
 
 def test_signed_parts_where_there_is_no_key(lost, liar, tmp):
-    """A new machine to which nobody has brought the HMAC key: the journal comes back with its dump, not the dump alone."""
+    """A new machine without the HMAC key restores the journal as well as its dump."""
     keeper = lost({"dump": {"hmac_key_file": secret_file(os.path.join(tmp, "hmac"), "3f" * 32 + "\n")}})
     keeper.configure({"dump": {"hmac_key_file": None}})
     lose_machine(keeper)
@@ -128,8 +125,7 @@ def test_signed_parts_where_there_is_no_key(lost, liar, tmp):
 
 
 def test_sizes_that_do_not_fit(lost, liar):
-    """A manifest whose copy is larger than its dump: nothing of it is fetched, and what it would fill is said to be
-    damaged."""
+    """A dump whose manifest gives a copy larger than possible is reported as damaged, and nothing of it is downloaded."""
     keeper = lost()
     path, = [path for path in liar.objects if path.endswith(".json")]
     manifest = json.loads(liar.objects[path])
@@ -142,7 +138,7 @@ def test_sizes_that_do_not_fit(lost, liar):
 
 
 def test_a_directory_without_an_end(base, tmp):
-    """A mounted directory whose list goes on for ever is given up, as any other store is, and takes no memory."""
+    """An endless listing of a mounted directory is given up, as with any other store, within a limit of CPU time."""
     store = Directory(base)
     os.makedirs(store.files + "/s8/dumps")
     for name in ("a", "b"):

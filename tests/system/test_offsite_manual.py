@@ -1,5 +1,4 @@
-"""The recipes and commands of worldkeeper-offsite(7), word for word; only hosts, ports and paths
-differ."""
+"""Runs the recipes and commands of worldkeeper-offsite(7) word for word, with other hosts, ports and paths."""
 import os
 import re
 import shutil
@@ -24,14 +23,14 @@ def page():
 
 
 def recipe(title):
-    """{key: value} of the display in that section."""
+    """Returns {key: value} of the display in that section."""
     lines = page().split(f".Ss {title}\n")[1].split(".Bd -literal -offset indent\n")[1].split(".Ed")[0].splitlines()
     assert lines.pop(0) == "[offsite]"
     return dict(line.split(" = ") for line in lines)
 
 
 def command(begin):
-    """The line of the page that begins with these words."""
+    """Returns the line of the page that begins with these words."""
     return re.search(rf"^\.(?:Dl|Ic) ({re.escape(begin)}.*?)(?: ,)?$", page(), re.M)[1].replace("\\-", "-")
 
 
@@ -76,14 +75,14 @@ RECIPES = {"A machine with sshd": sshd, "S3": s3, "WebDAV": dav, "A mounted dire
 @pytest.mark.any_server
 @pytest.mark.parametrize("title", RECIPES)
 def test_recipe(make_world, make_keeper, tmp, base, title):
-    """--check tries the store out, and the supervisor stores the world's dump there."""
+    """Each recipe passes the store checks of --check, and the supervisor stores the world's dump with it."""
     store, others = RECIPES[title](base, tmp)
     text = "".join(f"{key} = {value}\n" for key, value in recipe(title).items())
     for old, new in others.items():
         assert old in text, (old, text)
         text = text.replace(old, new)
     assert "example.net" not in text and "/etc/" not in text and "/mnt/" not in text, text
-    settings = {"timeout": "3m", **dict(line.split(" = ") for line in text.splitlines())}  # a busy store is no dead one
+    settings = {"timeout": "3m", **dict(line.split(" = ") for line in text.splitlines())}  # a busy store may be slow
     keeper = make_keeper(make_world("small"), {"offsite": settings}).init()
     keeper.dump()
     try:
@@ -99,8 +98,8 @@ def test_recipe(make_world, make_keeper, tmp, base, title):
 
 @pytest.mark.each_server
 def test_by_hand(make_followed, make_world, tmp):
-    """A key pair as the page has it made; nothing of dump and journal lies in the store in clear; and a copy is
-    brought back with age, gunzip and the server's own client, equal in each row and definition."""
+    """With a key pair made as the page says, nothing of dump and journal is stored in clear text, and the page's commands
+    restore a copy that equals the world in each row and definition."""
     store = os.path.join(tmp, "store")
     os.mkdir(store, 0o700)
     said = shell(command("age-keygen"), tmp)
@@ -130,7 +129,7 @@ def test_by_hand(make_followed, make_world, tmp):
     with open(path, "w") as f:
         f.write(f'#!/bin/sh\nexec {tool} --socket={empty.server.socket} --user=root "$@"\n')
     os.chmod(path, 0o755)
-    name = keeper.dumps()[-1]["name"]  # the supervisor may have made another one since, of what came later
+    name = keeper.dumps()[-1]["name"]  # the supervisor may have dumped later changes since
     line = command("age -d").replace("NAME", os.path.join(store, "w1/dumps", name)).replace("schema", empty.schema)
     shell(line, tmp, os.path.dirname(path))
     assert_same(before, empty.snapshot(), "brought back by hand")

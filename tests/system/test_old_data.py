@@ -1,5 +1,5 @@
-"""Data of 0.1.0 and 0.2.0 is read, and upgraded in place; data that a newer version would write is
-refused and kept. The data belongs to a world that was lost once (tests/tools/old_data.py)."""
+"""Data of 0.1.0 and 0.2.0 is read and upgraded in place; data of a newer version is refused and kept. The data belongs to a
+world that was lost once (tests/tools/old_data.py)."""
 import hashlib
 import json
 import os
@@ -17,8 +17,8 @@ VERSIONS = ["0.1.0", "0.1.0-signed", "0.2.0", "0.2.0-signed"]
 
 @pytest.fixture
 def old(tmp, make_server, make_world, make_keeper, make_smtp):
-    """old(name, …) -> a keeper with these data on a new server with an empty schema, as after the loss of a machine's
-    server; `left` is what the world must be."""
+    """Returns old(name, …), which gives a keeper with these data on a new server with an empty schema; `left` has the expected
+    rows."""
     def make(name, dumps=True, **settings):
         unpack(name, tmp)
         world = make_world("empty", make_server(*LOG), SCHEMA)
@@ -45,8 +45,8 @@ def data(keeper, name):
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_read_and_upgraded(old, name):
-    """Dumps, segments, state, history and alerts: the world is as it was when that version ended, each alert is sent, and
-    what is written from now on has a format."""
+    """Dumps, segments, state, history and alerts of an old version are read: the world is restored, each alert that can be
+    trusted is sent, and the new state has a format number."""
     keeper = old(name)
     waiting = sorted(f for f in os.listdir(os.path.join(keeper.dumps_dir, "alerts")) if f.endswith(".json"))
     assert "format" not in data(keeper, "state.json") and len(waiting) >= 2
@@ -63,7 +63,7 @@ def test_read_and_upgraded(old, name):
     keeper.wait(lambda: not [f for f in waiting if os.path.exists(os.path.join(keeper.dumps_dir, "alerts", f))],
                 "the old alerts to be delivered")
     aside = [f for f in os.listdir(os.path.join(keeper.dumps_dir, "alerts")) if f.endswith(".bad")]
-    if name == "0.1.0-signed":  # which did not sign them: nobody can say whose they are
+    if name == "0.1.0-signed":  # 0.1.0 did not sign alerts, so their origin is unknown
         assert len(aside) == len(waiting)
     else:
         assert not aside and "earlier)" in (said := keeper.smtp.mails[0].subject), said
@@ -75,7 +75,7 @@ def test_read_and_upgraded(old, name):
 @pytest.mark.parametrize("fault", ["state.saved=killall", "state.saved#2=killall", "history.appended=killall", "alert.queued=killall"])
 @pytest.mark.parametrize("name", ["0.1.0", "0.2.0-signed"])
 def test_killed_while_upgraded(old, name, fault):
-    """The next start goes on with what is there, of whichever format each file is."""
+    """After a kill during the upgrade the next start restores the world, whichever format each file has."""
     keeper = old(name)
     keeper.start(state=None, fault=fault)
     keeper.wait(lambda: keeper.process.poll() is not None, "the kill")
@@ -86,7 +86,8 @@ def test_killed_while_upgraded(old, name, fault):
 
 @pytest.mark.parametrize("name", ["0.2.0", "0.2.0-signed"])
 def test_store(old, tmp, name):
-    """Copies of dumps and segments in a store bring the world back on another machine, which goes on storing there."""
+    """Copies of dumps and segments of an old version in a store restore the world on another machine, which then stores its
+    own."""
     url = f"file://{tmp}/store/"
     keeper = old(name, dumps=False, offsite={"url": url, "plain": "yes"})
     listed = keeper.ok("--list", "--from", "offsite", "--json")
@@ -99,7 +100,8 @@ def test_store(old, tmp, name):
 
 
 def test_store_after_init(old, tmp):
-    """Its dumps are of no round, and --init has begun one: the refusal says which command takes the newest."""
+    """A restore of dumps from before rounds existed is refused after --init, and the command in the refusal restores the
+    newest."""
     keeper = old("0.2.0", dumps=False, offsite={"url": f"file://{tmp}/store/", "plain": "yes"}).init()
     done = keeper.run("--restore", "--from", "offsite")
     named = done.err.split("--restore=")[1].split()[0]
@@ -116,7 +118,8 @@ def newer(keeper, file, **more):
 
 
 def test_newer_state_is_refused(old):
-    """By every action and by the supervisor, in words: which file, what it is, the way out. It stays as it is."""
+    """A state.json of a newer version is refused by every action and by the supervisor, with its path, its format and the
+    solution, and is not changed."""
     keeper = old("0.2.0")
     path = newer(keeper, "state.json", world="w1", generation=77)
     for action in ("--dump", "--list", "--restore", "--run"):
@@ -131,7 +134,7 @@ def test_newer_state_is_refused(old):
 
 
 def test_newer_dump_is_kept_and_not_used(old):
-    """As after a downgrade: the newest dump that this version can read is restored, and the newer one is not deleted."""
+    """A dump of a newer version, as after a downgrade, is neither used nor deleted; the newest readable dump is restored."""
     keeper = old("0.2.0", retention={"keep_last": 1, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0})
     name = keeper.newest()["name"]
     m = data(keeper, name + ".json")

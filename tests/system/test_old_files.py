@@ -1,4 +1,4 @@
-"""Files of mysqldump, given by path, as its options and a server's settings write them."""
+"""Tests of restores from files of mysqldump, as its options and the server's settings write them."""
 import os
 import re
 import subprocess
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.third_on_mysql
 
 
 def written(server, path, *words):
-    """The file of a mysqldump with these options and names."""
+    """Writes the file of a mysqldump with these options and names, and returns its path."""
     with open(path, "wb") as f:
         subprocess.run([*client(server, words[0], "mysqldump"), *words[1:]], stdout=f, check=True)
     return path
@@ -23,7 +23,7 @@ def path(tmp):
 
 
 def test_triggers_in_which_a_backslash_is_a_character(doomed, victim, path):
-    """NO_BACKSLASH_ESCAPES: what follows such a trigger in the file is no part of its text."""
+    """A file with triggers made under NO_BACKSLASH_ESCAPES is restored: such a trigger's text ends where the server ends it."""
     world = doomed.world
     victim.sql("GRANT SET USER ON *.* TO keeper@localhost")
     world.sql("ALTER TABLE player DROP ratio",  # mysqldump rounds it
@@ -40,8 +40,7 @@ def test_triggers_in_which_a_backslash_is_a_character(doomed, victim, path):
 
 @pytest.mark.parametrize("comment", ["all (of them) :)", "ENGINE=InnoDB AUTO_INCREMENT=7 it''s", "("])
 def test_comments_that_look_like_options(doomed, victim, path, comment):
-    """A table and its counter come back whatever its comment says: over the one that is there, in place of
-    one that was dropped."""
+    """A table and its counter are restored whatever its comment says, over an existing table and in place of a dropped one."""
     world = doomed.world
     world.sql("ALTER TABLE player DROP ratio",
               f"CREATE TABLE told (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=MEMORY COMMENT='{comment}'",
@@ -56,8 +55,8 @@ def test_comments_that_look_like_options(doomed, victim, path, comment):
 
 
 def test_several_schemas_in_one_file(doomed, victim, path, make_world):
-    """--databases: only the tables of the world's own schema are its tables, whatever those of others are
-    called; a file with none of its name is refused."""
+    """From a file of --databases only the tables of the world's own schema are restored; a file without that schema is
+    refused."""
     world, other = doomed.world, make_world("empty", on=victim)
     world.sql("ALTER TABLE player DROP ratio")
     namesake = ["CREATE TABLE chat (who INT, what VARCHAR(80)) ENGINE=MEMORY", "INSERT INTO chat VALUES (77,'x')"]
@@ -82,7 +81,7 @@ def test_several_schemas_in_one_file(doomed, victim, path, make_world):
 
 
 def test_two_dumps_in_one_file(doomed, victim, path, tmp):
-    """One behind the other: the rows of both would be in each table."""
+    """A file of two dumps in a row is refused, because each table would get the rows of both."""
     with open(path, "ab") as f:
         for part in "ab":
             f.write(open(written(victim, os.path.join(tmp, part), doomed.world.schema), "rb").read())
@@ -95,8 +94,7 @@ def test_two_dumps_in_one_file(doomed, victim, path, tmp):
 
 @pytest.mark.parametrize("options", [(), ("--skip-tz-utc",), ("--compact",)], ids=str)
 def test_times_of_a_server_elsewhere(make_server, make_world, make_keeper, path, options):
-    """TIMESTAMPs are the same moments again, whether the file has them in UTC, says so or not, or in the
-    server's own zone."""
+    """TIMESTAMPs are restored as the same moments, whether the file has them in UTC or in the server's own time zone."""
     server = make_server("--default-time-zone=+03:00")
     keeper = make_keeper(make_world(on=server)).init()
     keeper.world.sql("ALTER TABLE player DROP ratio",
@@ -113,8 +111,8 @@ def test_times_of_a_server_elsewhere(make_server, make_world, make_keeper, path,
 
 @pytest.mark.parametrize("charset", ["latin1", "binary", "utf8mb3"])
 def test_texts_in_the_character_set_of_the_file(doomed, victim, path, charset):
-    """What a file says about its texts at its head holds for the rows of each table in it, behind their
-    definitions, which are in UTF-8, too."""
+    """The character set at the head of a file applies to the rows of each of its tables, although the definitions between them
+    are in UTF-8."""
     world = doomed.world
     world.sql("ALTER TABLE player DROP ratio", "ALTER TABLE player COMMENT 'árvíz'",
               "CREATE VIEW seen AS SELECT 'é' AS é FROM chat",
@@ -128,8 +126,8 @@ def test_texts_in_the_character_set_of_the_file(doomed, victim, path, charset):
 
 
 def test_keys_that_stand_behind_the_rows(doomed, victim, path, make_world):
-    """Other programs than mysqldump add a table's keys with a statement of their own. A table that is there
-    has them, and its rows come back; one that is made gets them."""
+    """Files of other programs add a table's keys with a statement after its rows. Rows are restored into an existing table,
+    and a table that is created gets the keys."""
     world, other = doomed.world, make_world("empty", on=victim)
     victim.grant("keeper@localhost", other.schema)
     world.sql("CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY",
@@ -152,15 +150,15 @@ def test_keys_that_stand_behind_the_rows(doomed, victim, path, make_world):
 
 
 def test_tables_without_their_engines(doomed, victim, path):
-    """As of --skip-create-options: the rows go into the tables that are there; of one that is not, nothing says
-    that it was a MEMORY table."""
+    """A file without engines is restored into existing tables. If they do not exist it is refused, because nothing says which
+    are MEMORY tables."""
     world = doomed.world
     world.sql("ALTER TABLE player DROP ratio")
     before = world.snapshot()
     tables = [name for (name,) in world.sql("SELECT table_name FROM information_schema.tables "
                                             f"WHERE table_schema='{world.schema}' AND engine='MEMORY'")]
     written(victim, path, world.schema)
-    with open(path) as f:  # mysqldump has an option for it, which not every server takes
+    with open(path) as f:  # --skip-create-options does it, but not on every server
         text = re.sub(r"\n\) ENGINE=[^;]*;", "\n);", f.read())
     with open(path, "w") as f:
         f.write(text)
@@ -174,7 +172,7 @@ def test_tables_without_their_engines(doomed, victim, path):
 
 
 def test_names_without_quotes(doomed, victim, path):
-    """--skip-quote-names: tables and columns whose names need no quotes, among texts that look like some."""
+    """A file of --skip-quote-names is restored, with unquoted names among texts that look like column definitions."""
     world = doomed.world
     world.sql("ALTER TABLE player DROP ratio",
               "CREATE TABLE odd (id INT PRIMARY KEY, period INT COMMENT "

@@ -1,4 +1,4 @@
-"""Behavior of older server versions that differs, and events that newer ones have never written."""
+"""Tests of behavior in which older server versions differ, and of events that newer ones never write."""
 import pytest
 
 from wk.server import KIND
@@ -7,7 +7,7 @@ pytestmark = pytest.mark.each_server
 
 
 def emptied(server):
-    """What the log has of tables that were emptied since the server's start: the newest file begins with it."""
+    """Returns the logged statements that emptied tables, from the newest log file, which begins at the server's start."""
     newest = server.sql("SHOW BINARY LOGS")[-1][0]
     return [row[5] for row in server.sql(f"SHOW BINLOG EVENTS IN '{newest}'")
             if row[5].upper().startswith(("TRUNCATE", "DELETE FROM")) or "; TRUNCATE" in row[5].upper()]
@@ -15,8 +15,8 @@ def emptied(server):
 
 @pytest.mark.parametrize("losses", [1, 2])
 def test_the_implicit_truncate_is_no_change_of_the_world(losses, make_server, make_world, make_keeper):
-    """A game opens the tables first after a restart, so that the server logs that it emptied them; MariaDB before 10.11.17
-    without a comment that says so. It is where the world ended: a restore brings back all that was played up to it."""
+    """A game that opens the tables after a restart makes the server log that it emptied them, in MariaDB before 10.11.17
+    without a comment. A restore does not apply this and restores everything up to it."""
     server = make_server("--log-bin=log", "--binlog-format=ROW")
     keeper = make_keeper(make_world("small", server))
     keeper.configure({"journal": {"mode": "server"}})

@@ -1,5 +1,5 @@
-"""Views that the game's account puts in the place of tables: the functions they call never run with
-our privileges."""
+"""Tests of views that the game's account puts in the place of tables: functions that they call must never run with our
+privileges."""
 import contextlib
 import gzip
 import os
@@ -20,19 +20,19 @@ TRAP, SAVED = "trap", "zz_saved"
 REPLACED = "conflict-000001-20260101T000000Z.sql.gz"
 GAINS = ("CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, hero INT NOT NULL, xp INT NOT NULL, "
          "at DATETIME NOT NULL, token CHAR(36) NULL UNIQUE, KEY k USING BTREE (hero,id)) ENGINE={engine}")
-# Statements that read or write rows; what else names a table is refused on views, or evaluates nothing of them.
+# Statements that read or write rows. Any other statement that names a table fails on a view, or evaluates nothing of it.
 ROWS = re.compile(r"\s*(?:SELECT|INSERT|REPLACE|UPDATE|DELETE|LOAD|CREATE TEMPORARY TABLE .*SELECT)\b", re.S)
 HINT = "USE INDEX FOR GROUP BY ()"
 
 
 class Hostile:
-    """A world with all that we make there, and a game whose account puts a view in the place of a table just before one of
-    our statements is carried out."""
+    """A world with every object that worldkeeper makes, and a game whose account replaces a table by a view just before one of
+    our statements is executed."""
 
     def __init__(self, server, make_world, make_keeper, base, engine):
         self.server, self.world, self.tmp = server, make_world("empty", server), base
         self.schema, self.engine = self.world.schema, engine
-        # Over a socket: MySQL's logins need a connection that is safe.
+        # A socket, because MySQL's logins need a secure connection.
         self.relay = Relay(server, say=self.before, executes=self.before, path=os.path.join(base, f"relay-{self.schema}"))
         self.seen, self.aim, self.lock, self.con = [], None, threading.Lock(), server.admin()
         self.keeper = make_keeper(self.world, {"mysql": {"socket": self.relay.path}, "dump": {"shrink_limit": "100%"}})
@@ -63,14 +63,14 @@ class Hostile:
         con.close()
 
     def tables(self):
-        """Those of the world's schema at present; asked on one connection, since it is asked at each statement."""
+        """Returns the names of the world's tables. It uses one connection, because it is called for each statement."""
         with self.lock, self.con.cursor() as cur:
             cur.execute("SELECT TABLE_NAME FROM information_schema.TABLES WHERE "
                         f"TABLE_SCHEMA='{self.schema}' AND TABLE_TYPE='BASE TABLE'")
             return {name for (name,) in cur.fetchall()}
 
     def before(self, sql):
-        """The relay's hook: is told each statement before the server is."""
+        """Is called by the relay with each statement before the server gets it."""
         if not ROWS.match(sql):
             return
         words = set(re.findall(r"\w+", sql[:4000]))
@@ -83,7 +83,7 @@ class Hostile:
                 self.replace(table)
 
     def replace(self, table):
-        """Where the table is locked the game can only wait: it gives up."""
+        """Replaces the table by a view that calls a function. It gives up if the table is locked."""
         try:
             self.as_game(f"RENAME TABLE `{table}` TO {SAVED}")
             self.as_game(f"CREATE SQL SECURITY INVOKER VIEW `{table}` AS SELECT * FROM {SAVED} WHERE evil()=1 WITH CHECK OPTION")
@@ -101,7 +101,7 @@ class Hostile:
         return found
 
     def work(self):
-        """Gives each action something to do. No table is empty: of none of its rows a view would be asked."""
+        """Gives each action something to do. No table is empty, because a view is not evaluated without rows."""
         self.server.sql(f"DELETE FROM {self.central.schema}.wk_blob", f"DELETE FROM {self.central.schema}.wk_lock")
         self.world.sql("DELETE FROM wk_progress", "DELETE FROM wk_session", "REPLACE INTO xp_request VALUES ('old',1)",
                        "REPLACE INTO wk_stolen VALUES ('old','x',1,1,'2026-01-05','stolen',1,'2026-01-05','x')")
@@ -113,19 +113,19 @@ class Hostile:
 
 
 def shape(sql):
-    """What statements of one kind have in common."""
+    """Returns the statement with its values replaced, which is the same for statements of one kind."""
     return re.sub(r"'[^']*'|x'[^']*'|0x[0-9A-F]+|\d+", "N", sql[:400])
 
 
 def stolen(hostile):
-    """Another game server has taken a lock over: what is sent is refused."""
+    """Lets another game server take a lock over, so that the write-back is refused."""
     seq = hostile.central.acquire("bela", "gs-b")[1]
     if seq is None:
         hostile.server.sql(f"UPDATE {hostile.central.schema}.wk_lock SET lock_id='gs-b', lock_seq=lock_seq+1 WHERE lock_key='bela'")
 
 
 def heidi(hostile):
-    """A file as HeidiSQL writes it: rows, and a DELETE before the next rows of that table."""
+    """Writes a file as HeidiSQL does, with a DELETE before more rows of the same table."""
     create = hostile.world.sql("SHOW CREATE TABLE chat")[0][1]
     rows = "INSERT INTO `chat` VALUES (1,'a'),(2,'b');\n"
     with open(os.path.join(hostile.tmp, "heidi.sql"), "w") as f:
@@ -167,7 +167,7 @@ def hostile(request, make_server, make_world, make_keeper, tmp):
 
 
 def test_the_trap_works(hostile):
-    """What the tests below rely on: read and written without a hint, the view runs the function as the reader."""
+    """A view that is read or written without the hint runs the function as the reader; the tests below rely on this."""
     for n, statement in enumerate(("SELECT * FROM chat", "INSERT INTO chat VALUES (1,'a')", "DELETE FROM chat WHERE who=1")):
         hostile.replace("chat")
         con = pymysql.connect(unix_socket=hostile.server.socket, user=USER, password=CANARY,
@@ -194,7 +194,8 @@ EACH = [(engine, action) for action in ACTIONS
 
 @pytest.mark.parametrize("hostile,action", EACH, indirect=["hostile"])
 def test_a_view_in_the_place_of_each_table(action, hostile):
-    """At each of our statements, for each table that it names, on the way of each action; a run takes a share of them."""
+    """A view that replaces a table just before one of our statements never runs its function as us, for each statement of each
+    action and each table that it names. One run tests a share of them."""
     args = prepared(hostile, action)
     hostile.seen.clear()
     done = hostile.keeper.run(*args)
@@ -213,7 +214,7 @@ def test_a_view_in_the_place_of_each_table(action, hostile):
 
 
 def unguarded(sql, temporary, locked):
-    """The names of tables that a statement reads or writes without the protection."""
+    """Returns the tables that a statement reads or writes without the protection."""
     names = []
     text = re.sub(r"'(?:[^'\\]|\\.|'')*'", "''", sql)
     for verb, rest in re.findall(r"\b(FROM|JOIN|INTO(?: TABLE)?|UPDATE(?: LOW_PRIORITY)?)\s+([`\w][^()]*?)(?=\bFROM\b|\bJOIN\b|\(|$)", text):
@@ -226,7 +227,7 @@ def unguarded(sql, temporary, locked):
 
 @pytest.mark.parametrize("hostile,action", EACH, indirect=["hostile"])
 def test_no_statement_is_without_it(action, hostile):
-    """Whatever is sent to the server: each table of the world is named with the hint, or with the condition that has it."""
+    """Each statement that is sent names each table of the world with the hint, or with a condition that contains it."""
     sent = []
     hostile.relay.say = lambda sql: sent.append((threading.get_ident(), sql, hostile.tables()))
     hostile.keeper.run(*prepared(hostile, action))
@@ -241,7 +242,7 @@ def test_no_statement_is_without_it(action, hostile):
         proof = re.fullmatch(r"SELECT COUNT\(\*\) FROM `(\w+)` " + re.escape(HINT) + " WHERE FALSE", sql)
         if proof and proof.group(1) in mine[0]:
             mine[1].add(proof.group(1))
-        scratch = action == "drill" and re.match("INSERT|LOAD", sql)  # rows go into tables of these names in a schema of ours
+        scratch = action == "drill" and re.match("INSERT|LOAD", sql)  # writes tables of the same names in our scratch schema
         if ROWS.match(sql) and not scratch:
             bad += [(name, shape(sql)) for name in unguarded(sql, temporary, mine[1]) if name in tables]
     assert len(sent) > 3 and not bad, "\n".join(f"{name}: {text}" for name, text in dict.fromkeys(bad))
@@ -250,7 +251,8 @@ def test_no_statement_is_without_it(action, hostile):
 # ---- what the game calls, or sets off -----------------------------------------------------------------------
 
 def test_an_insert_with_a_view_behind_the_trigger(hostile):
-    """The trigger of request ids runs as us when the game inserts. One that an older version made is made again."""
+    """The trigger of request IDs, which runs as us when the game inserts, does not run a view's function. --check reports a
+    trigger of an older version, and --init replaces it."""
     trigger = hostile.world.sql("SHOW CREATE TRIGGER xp_request")[0][2]
     old = trigger.replace(HINT, "")
     assert old != trigger
@@ -268,7 +270,7 @@ def test_an_insert_with_a_view_behind_the_trigger(hostile):
 
 
 def test_routines_run_as_the_caller(hostile):
-    """wk_put and wk_close read what the game puts in the place of their tables as the game."""
+    """wk_put and wk_close run as the game, also if the game has replaced their tables by views."""
     hostile.store.open("anna")
     for table in ("wk_session", "wk_progress", "wk_stolen"):
         hostile.replace(table)
@@ -280,7 +282,7 @@ def test_routines_run_as_the_caller(hostile):
 
 
 def test_a_trigger_of_the_game(hostile):
-    """On our own tables it runs as the game, whatever it calls."""
+    """Triggers that the game makes on our own tables run as the game."""
     hostile.server.grant("game@localhost", TRAP, "INSERT")
     for table in ("wk_progress", "wk_session", "xp_rollup", "worldkeeper_sentinel"):
         for event in ("INSERT", "UPDATE", "DELETE"):
@@ -300,12 +302,12 @@ def rights(keeper, words):
 
 @pytest.mark.each_server
 def test_check_names_execute(keeper):
-    """On the server, on the schema, on a function; and what it says to revoke is revoked by it."""
+    """--check warns about EXECUTE on the server, the schema or a function, and its hint revokes it."""
     server, schema = keeper.server, keeper.world.schema
     words, who = "run as worldkeeper", f"{USER}@localhost"
     keeper.world.sql("CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1", "CREATE PROCEDURE p() DO 1")
     server.sql(f"GRANT EXECUTE ON PROCEDURE {schema}.p TO {who}")
-    assert not rights(keeper, words)  # views call no procedures
+    assert not rights(keeper, words)  # views cannot call procedures
     for place in ("*.*", f"{schema}.*", f"FUNCTION {schema}.f"):
         server.sql(f"GRANT EXECUTE ON {place} TO {who}")
         (found,) = rights(keeper, words)
@@ -325,7 +327,7 @@ def test_check_names_what_amounts_to_root(keeper):
         assert found["level"] == "warn" and grant.split(" ON")[0] in found["text"], found
         server.sql(f"REVOKE {grant} FROM {who}")
     server.sql(f"GRANT SET USER ON *.* TO {who}")
-    keeper.world.sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")  # of root
+    keeper.world.sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")  # definer is root
     (found,) = rights(keeper, "amounts to root")
     assert f"CREATE DEFINER=`{USER}`@`localhost` TRIGGER" in found["hint"], found
     made_as = keeper.world.sql("SHOW CREATE TRIGGER tr")[0][2]
@@ -333,14 +335,15 @@ def test_check_names_what_amounts_to_root(keeper):
     server.sql(f"REVOKE {'SET_ANY_DEFINER, SYSTEM_USER' if MYSQL else 'SET USER'} ON *.* FROM {who}")
     assert not rights(keeper, "amounts to root")
     keeper.dump()
-    keeper.ok("--restore", "--force")  # the way without it works
+    keeper.ok("--restore", "--force")  # a restore works without these privileges
     assert keeper.world.sql("SHOW CREATE TRIGGER tr")
 
 
 @pytest.mark.each_server
 @pytest.mark.parametrize("may_revoke", [True, False])
 def test_execute_is_given_back(may_revoke, make_world, make_keeper, make_server):
-    """On a rebuilt server a restore makes functions, and the server grants EXECUTE on them to who makes one."""
+    """A restore that makes functions on a rebuilt server revokes the EXECUTE that the server grants their creator if it may,
+    and otherwise names these functions."""
     server = make_server("--log-bin-trust-function-creators=1")
     keeper = make_keeper(make_world("small", server))
     schema, who = keeper.world.schema, f"{USER}@localhost"
@@ -365,6 +368,6 @@ def test_execute_is_given_back(may_revoke, make_world, make_keeper, make_server)
     assert rights(keeper, "run as worldkeeper")
     con = pymysql.connect(unix_socket=server.socket, user="game", password=CANARY, database=schema)
     with con.cursor() as cur:
-        cur.execute("SELECT theirs(), ours()")  # what is kept is what this needs
+        cur.execute("SELECT theirs(), ours()")  # the definer of `ours` still needs EXECUTE for this
         assert cur.fetchall() == ((1, 2),)
     con.close()

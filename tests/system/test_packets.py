@@ -1,4 +1,4 @@
-"""Rows longer than the server's max_allowed_packet are named, with a command that helps."""
+"""Tests of rows longer than the server's max_allowed_packet: they are named, with a command that helps."""
 import gzip
 import os
 import re
@@ -21,7 +21,7 @@ def limited(server, limit):
 
 
 def do_as_told(server, text, enough):
-    """What the hint says, as an administrator types it."""
+    """Runs the statement of the hint, and asserts that it names the size that is enough."""
     said = re.search(r"(SET GLOBAL max_allowed_packet=(\d+)) on the server, and "
                      r"max_allowed_packet=(\d+)M below \[mysqld\]", text)
     assert said, text
@@ -31,7 +31,7 @@ def do_as_told(server, text, enough):
 
 @pytest.fixture
 def roomy(make_server, make_world):
-    """A world on a server that takes all."""
+    """Returns a world on a server with a large max_allowed_packet."""
     server = make_server("--max-allowed-packet=64M", "--log-bin=log", "--innodb-redo-log-capacity=64M" if MYSQL
                          else "--innodb-log-file-size=64M")
     return make_world("empty", on=server)
@@ -43,8 +43,8 @@ def assert_refused(done, table, limit):
 
 
 def test_long_rows_of_durable_tables(roomy, make_keeper):
-    """A dump must not hold what cannot be restored; one that was made under a wider limit says how to get
-    it back."""
+    """A dump fails if it has a row that could not be restored. A restore of a dump made under a higher limit fails with the
+    statement that makes it succeed."""
     server = roomy.server
     roomy.sql("CREATE TABLE small (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO small VALUES (1)",
               "CREATE TABLE book (id INT PRIMARY KEY, t LONGTEXT, b LONGBLOB)",
@@ -68,13 +68,13 @@ def test_long_rows_of_durable_tables(roomy, make_keeper):
 
 @pytest.mark.parametrize("limit", [1024, MIB])
 def test_what_just_fits_is_restored(roomy, make_keeper, limit):
-    """The longest row that a dump takes goes back under the same limit."""
+    """The longest row that can be dumped can be restored under the same limit."""
     server = roomy.server
     roomy.sql("CREATE TABLE book (id INT PRIMARY KEY, t LONGTEXT) ENGINE=InnoDB",
               f"INSERT INTO book VALUES (1,REPEAT('t',{limit + 1}))")
     keeper = make_keeper(roomy, FULL).init()
     limited(server, limit)
-    if limit == 1024:  # for names alone there is no room
+    if limit == 1024:  # there is not even space for the names
         assert_refused(keeper.run("--dump"), ".*", limit)
         return
     low, high = limit - 8192, limit + 1
@@ -96,7 +96,7 @@ def test_what_just_fits_is_restored(roomy, make_keeper, limit):
 @pytest.mark.each_server
 @BY_EACH_WAY
 def test_long_rows_of_memory_tables(make_server, make_world, make_keeper, way):
-    """In the columns of an array, as lines or as SQL: what goes through does, what does not is named."""
+    """Each way of loading (array columns, lines, SQL) either loads a long row or names its table."""
     server = make_server(*WAYS[way])
     world = make_world("empty", on=server)
     world.sql("CREATE TABLE wide (id INT PRIMARY KEY, v VARBINARY(60000)) ENGINE=MEMORY",
@@ -118,8 +118,8 @@ def test_long_rows_of_memory_tables(make_server, make_world, make_keeper, way):
 
 
 def test_long_rows_of_the_journal(make_server, make_world, make_keeper):
-    """A restarted server has the limit of its config file: the automatic restore waits, says what to do, and
-    goes on when that was done."""
+    """An automatic restore whose rows exceed the limit of the restarted server waits, says what to do, and continues
+    afterwards."""
     server = make_server("--log-bin=log", "--binlog-format=ROW")
     world = make_world("empty", on=server)
     world.sql("CREATE TABLE wide (id INT PRIMARY KEY, v VARBINARY(60000)) ENGINE=MEMORY",
@@ -139,7 +139,7 @@ def test_long_rows_of_the_journal(make_server, make_world, make_keeper):
 
 
 def test_long_statements_of_other_dumps(roomy, make_keeper, tmp):
-    """mysqldump's statements grow to what its own client takes."""
+    """A statement of mysqldump that exceeds the limit is reported with the command that helps."""
     server = roomy.server
     roomy.sql("CREATE TABLE small (id INT PRIMARY KEY, v VARCHAR(1000)) ENGINE=MEMORY")
     keeper = make_keeper(roomy).init()
@@ -157,7 +157,7 @@ def test_long_statements_of_other_dumps(roomy, make_keeper, tmp):
 
 
 def test_check_says_how_to_raise_it(roomy, make_keeper):
-    """Where rows may be too long, and where they surely are."""
+    """--check says how to raise the limit where rows may be too long, and not when it is high enough."""
     server = roomy.server
     roomy.sql("CREATE TABLE book (id INT PRIMARY KEY, t LONGTEXT) ENGINE=InnoDB")
     keeper = make_keeper(roomy, FULL).init()

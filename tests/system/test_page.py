@@ -1,4 +1,4 @@
-"""The pages in a real browser, for a live world whose server is killed."""
+"""Tests of the pages in a real browser, for a live world whose server is killed."""
 import base64
 import html
 import json
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.any_server
 HOSTILE = "<img src=x onerror=alert(1)>&\"'{{state}}"
 SETTINGS = {"status": {"page": "yes", "title": HOSTILE, "announcement": HOSTILE, "message_up": "All ships fly."}}
 
-# What axe-core finds in practice: names, contrast, order, languages, roles, what keys cannot reach.
+# Checks what axe-core finds in practice: names, contrast, order, language, roles, and parts that the keyboard cannot reach.
 CHECKS = r"""
 (() => {
   const bad = [], seen = e => e.getClientRects().length && getComputedStyle(e).visibility !== "hidden";
@@ -77,7 +77,7 @@ def make_browser(tmp):
 
 
 def well(browser, site):
-    """Nothing on the console, no request elsewhere, and what a reader with other senses needs."""
+    """Asserts that the console has no complaints, that nothing was requested elsewhere, and that the page passes CHECKS."""
     assert browser.js(CHECKS) == []
     assert [c for c in browser.complaints if "players.json" not in c] == []
     assert all(u.startswith((site.url, "about:", "data:")) for u in browser.requests), browser.requests
@@ -86,12 +86,12 @@ def well(browser, site):
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
-    """UP, the server killed, WAITING, restored: in words, on the page that was open all the time; then the supervisor is
-    killed, and the page says that nothing is known."""
+    """A page that stays open shows UP, the killed server, and the restored world, in words; after the supervisor was killed it
+    shows that the state is unknown."""
     keeper = make_keeper(make_world(on=victim), SETTINGS).init()
     keeper.start()
     keeper.dump()
-    for name in ("status.html", "history.json"):  # a request for a file that is not there yet is a complaint
+    for name in ("status.html", "history.json"):  # a request for a missing file would be a complaint
         page(keeper, name)
     browser, site = make_browser(keeper.status_dir)
     browser.look()
@@ -105,7 +105,7 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
         well(browser, site)
     victim.kill9()
     browser.wait("['WAITING', 'SUSPECT'].includes(document.getElementById('state').innerText)")
-    # What happened and what to do come first, in words of people; the error as the client library says it is a detail.
+    # The cause and what to do come first, in plain words; the client library's error is only a detail.
     browser.wait("document.getElementById('sentence').innerText === 'The database server is not running. The world is not up.'")
     browser.wait("/start it/.test(document.getElementById('todo-text').innerText) && "
                  "document.getElementById('todo-command').innerText === 'systemctl status mariadb mysql' && "
@@ -113,7 +113,7 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
     well(browser, site)
     victim.start()
     cells = "[...document.querySelectorAll('#incidents tr:first-child td')].map(e => e.innerText)"
-    # The state is looked at more often than the history, in which the incident may last for a while yet.
+    # The page reads the state more often than the history, in which the incident may still be open.
     browser.wait(f"document.getElementById('state').innerText === 'UP' && (c => c.length && / (s|min)$/.test(c[1]) && "
                  f"(c[2].includes('at most') || c[2] === 'nothing') && c[3])({cells})")
     assert browser.js(cells)[3] == "The database server was restarted and the world is empty"
@@ -121,7 +121,7 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
     assert browser.js("document.querySelectorAll('.bar-down').length") in (1, 2), "two days when one ends meanwhile"
     well(browser, site)
     keeper.kill9()
-    late = {**keeper.status(), "valid_until_unix": int(time.time()) - 2}  # as it is fifteen seconds later
+    late = {**keeper.status(), "valid_until_unix": int(time.time()) - 2}  # as fifteen seconds later
     site.instead["status.json"] = json.dumps(late).encode()
     browser.wait("document.getElementById('state').innerText === 'UNKNOWN'")
     assert browser.js("document.body.dataset.state") == "UNKNOWN"
@@ -131,7 +131,7 @@ def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
 @pytest.mark.quick
 @pytest.mark.needs("chromium")
 def test_without_scripts_and_for_players(keeper, make_browser):
-    """The HTML itself says what is known; players read the game's words, and nothing of the machine."""
+    """The page shows the state without scripts. The players' page shows the game's message and nothing about the machine."""
     keeper.configure(SETTINGS)
     keeper.start()
     keeper.dump()
@@ -155,8 +155,8 @@ def test_without_scripts_and_for_players(keeper, make_browser):
 
 
 def test_a_revoked_privilege_is_no_downtime(keeper):
-    """The game plays on while the server refuses the supervisor: not known, not down, for admins, for players and in the
-    figures."""
+    """While the server refuses the supervisor and the game plays, the state is unknown, not down: for admins, for players and
+    in the history."""
     keeper.configure(SETTINGS)
     keeper.start()
     keeper.wait(lambda: json.loads(page(keeper, "players.json"))["state"] == "UP", "UP for players")
@@ -185,8 +185,8 @@ def told(ms):
 
 @pytest.mark.needs("chromium")
 def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
-    """Whatever the width and the length of words: no column out of view, charts with axes whose values can be pointed at and
-    stand in a table, one value alone is said to be one, and times carry their zone."""
+    """Pages fit every width with long words. Charts have axes, values that can be pointed at, and a table; a single value is
+    marked as such; and times have their zone."""
     keeper.configure({"status": {"page": "yes", "title": "spacewars_production_world_8" * 4}})
     keeper.start()
     keeper.wait(lambda: "history.json" in os.listdir(keeper.status_dir), "the history")
@@ -223,7 +223,7 @@ def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
     assert "check that disk\nreads it" in re.sub(r"\n+", "\n", browser.text("#conditions"))
     assert "only one value so far" in browser.js(f"({figure % 'Size'}).innerText")
     assert browser.js(f"({figure % 'Size'}).querySelector('svg')") is None
-    form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # of mails, terminal and --at
+    form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # the form of mails, terminal and --at
     readout = f"({figure % 'Rows'}).querySelector('.readout').innerText"
     assert browser.js(readout) == "between 28,000 and 28,700"
     browser.js(f"(s => {{ const b = s.getBoundingClientRect(); s.dispatchEvent(new PointerEvent('pointermove', "
@@ -248,8 +248,8 @@ def records(keeper):
 
 @pytest.mark.needs("chromium")
 def test_rows_of_players_in_a_conflict_file(make_world, make_keeper, victim, make_browser):
-    """Rows that players wrote into the emptied tables: players do not read that nothing was lost, and admins read how many
-    rows there are, in which file, with the command that compares them, on the page and in history.json."""
+    """After players wrote rows into the emptied tables, players do not read that nothing was lost. The page and history.json
+    tell admins the number of rows, the file, and the command that compares them."""
     keeper = make_keeper(make_world(on=victim), {"status": {"page": "yes"}, "restore": {"auto": "no"}}).init()
     keeper.start()
     keeper.dump()
@@ -285,7 +285,7 @@ def test_rows_of_players_in_a_conflict_file(make_world, make_keeper, victim, mak
 
 
 def test_nothing_was_lost_names_its_event_and_goes_after_an_hour(make_world, make_keeper, make_server):
-    """Players read which outage it was about; the file is written anew when the hour is over, without another event."""
+    """The message that nothing was lost names its restore, and is removed an hour later without another event."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world(on=server), {"status": {"page": "yes"}, "journal": {"mode": "server"}}).init()
     keeper.dump()
@@ -310,12 +310,12 @@ def test_nothing_was_lost_names_its_event_and_goes_after_an_hour(make_world, mak
 
 
 def page(keeper, name):
-    """A file that is written, the first time too, some time after status.json."""
+    """Returns a file of the status directory, waiting until it was written."""
     return keeper.wait(lambda: keeper.published(name), name)
 
 
 def test_names_are_text_in_each_file(keeper):
-    """Markup in a name or a message stays text in HTML, in the feed and in the badge, which are well-formed."""
+    """Markup in a name or a message stays text in HTML, feed and badge, and feed and badge are well-formed."""
     keeper.configure(SETTINGS)
     keeper.start()
     for name in ("status.html", "players.html", "incidents.atom", "badge.svg"):
@@ -329,7 +329,7 @@ def test_names_are_text_in_each_file(keeper):
 
 
 def test_pages_go_with_a_reload(keeper):
-    """page = no after a reload: the files of the page are removed, the flag stays the flag."""
+    """A reload with page = no removes the files of the page and keeps the flag."""
     keeper.configure(SETTINGS)
     keeper.start()
     keeper.wait(lambda: "status.html" in os.listdir(keeper.status_dir), "the page")
@@ -341,7 +341,7 @@ def test_pages_go_with_a_reload(keeper):
 
 
 def test_an_incident_in_the_feed(make_world, make_keeper, victim):
-    """A loss is an entry that says how long and what was lost; its id stays, and so does the feed until the next one."""
+    """A loss becomes an entry of the feed that says what was lost. The feed does not change until the next incident."""
     keeper = make_keeper(make_world(on=victim), {"status": {"page": "yes"}}).init()
     keeper.start()
     keeper.dump()
@@ -361,7 +361,7 @@ PLAYERS = {"index.html", "players.html", "players.json", "players.js", "page.css
 
 
 def manuals_lines(server):
-    """What worldkeeper(8) tells to put into the configuration of this web server."""
+    """Returns the lines of worldkeeper(8) for this web server's configuration."""
     with open(os.path.join(ROOT, "etc/worldkeeper.8"), encoding="utf-8") as f:
         text = f.read().split(".Sh PAGES")[1].split("\n.Sh ")[0]
     return text.split(f"For {server}")[1].split(".Bd -literal -offset indent\n")[1].split(".Ed")[0].replace("\\e", "\\")
@@ -369,7 +369,7 @@ def manuals_lines(server):
 
 @pytest.fixture
 def served(keeper):
-    """A status directory with each kind of file, with names of its own where there is a key for it."""
+    """Returns a keeper whose status directory has each kind of file, with names of its own where a key sets them."""
     keeper.configure({"status": {"page": "yes", "json": "mine.json", "metrics": "mine.prom"}})
     keeper.start(None)
 
@@ -384,7 +384,7 @@ def served(keeper):
 
 @pytest.mark.skipif(not program("apache2"), reason="no apache2")
 def test_players_get_their_own_files_only(served, tmp):
-    """Through Apache, with the lines of the manual: each file of the directory, with the login and without."""
+    """Apache with the manual's lines serves players' files without a login, all others only with it, and hidden files never."""
     port, base = free_port(), os.path.join(tmp, "apache")
     os.mkdir(base)
     for path in (tmp, served.status_dir, base):
@@ -426,7 +426,7 @@ def test_players_get_their_own_files_only(served, tmp):
 
 
 def test_spare_files_are_for_nobody(served):
-    """They are closed by their mode, whatever the web server is told."""
+    """Spare files have mode 0600, so that no web server's configuration can publish them."""
     def closed():
         modes = {}
         for name in os.listdir(served.status_dir):
@@ -440,7 +440,7 @@ def test_spare_files_are_for_nobody(served):
 
 
 def test_the_expression_for_nginx():
-    """Which of the directory's names its `location` asks a login for: all but those of players."""
+    """The manual's `location` for nginx asks a login for all names except those of players, and refuses hidden files."""
     places = re.findall(r"location ~ (\S+) \{", manuals_lines("nginx"))
     assert len(places) == 2
     dots, login = map(re.compile, places)

@@ -19,7 +19,7 @@ def path_of(keeper):
 
 
 def plant(keeper, **more):
-    """As the program itself writes one, with a trigger of root's in it."""
+    """Writes a pending.json as the program does, with a trigger of root in it."""
     trigger = {"name": "evil", "table": "player", "event": "INSERT", "timing": "BEFORE",
                "body": "SET NEW.points = 666", "definer": "root@localhost", "sql_mode": "",
                "charset": "utf8mb4", "collation": "utf8mb4_bin"}
@@ -37,7 +37,7 @@ def triggers(keeper):
 
 
 def cut_off(doomed, victim, at="restore.before_rename"):
-    """A restore of a world with a trigger, killed; the trigger is away. Gives the world as it was."""
+    """Kills the restore of a world with a trigger and drops the trigger. Returns the world as it was."""
     doomed.world.sql("CREATE DEFINER=keeper@localhost TRIGGER watch BEFORE INSERT ON player FOR EACH ROW "
                      "SET NEW.points = 1")
     doomed.dump()
@@ -52,7 +52,7 @@ def cut_off(doomed, victim, at="restore.before_rename"):
 
 @pytest.mark.parametrize("action", [["--restore"], ["--restore", "--dry-run"], ["--check"]])
 def test_what_only_looks_carries_out_nothing(keeper, action):
-    """A living world, so that the restore is refused."""
+    """A refused restore, a dry run and --check execute nothing of a planted file and do not change it."""
     keeper.dump()
     plant(keeper)
     with open(path_of(keeper), "rb") as f:
@@ -66,7 +66,7 @@ def test_what_only_looks_carries_out_nothing(keeper, action):
 
 @pytest.mark.parametrize("key", [False, True])
 def test_a_planted_one_is_refused(doomed, victim, key):
-    """By name and with the way out; the world comes back once it is away."""
+    """A restore refuses a planted file by name, with the solution, and succeeds after the file was removed."""
     if key:
         doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", KEY)}})
     doomed.dump()
@@ -88,7 +88,7 @@ def test_a_planted_one_is_refused(doomed, victim, key):
     {"timing": "BEFORE INSERT ON player FOR EACH ROW SET NEW.points = 1 -- "},
     {"event": "INSERT ON player FOR EACH ROW SET NEW.points = 1 -- "}])
 def test_no_part_of_it_is_sql(make_server, make_world, make_keeper, part):
-    """Not even for an account that may do anything."""
+    """No part of a planted file is executed as SQL, even if the account has all privileges."""
     server = make_server()
     keeper = make_keeper(make_world(on=server)).init()
     server.sql("GRANT ALL ON *.* TO keeper@localhost")
@@ -102,7 +102,7 @@ def test_no_part_of_it_is_sql(make_server, make_world, make_keeper, part):
 
 @pytest.mark.parametrize("change", ["body", "conflict_whole", "hmac"])
 def test_a_changed_one_is_refused(doomed, victim, change):
-    """Signed, and known to the server: then neither may be changed."""
+    """A signed file that the server knows is refused after any change, and accepted as it was."""
     doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", KEY)}})
     before = cut_off(doomed, victim)
     with open(path_of(doomed)) as f:
@@ -129,7 +129,7 @@ def test_a_changed_one_is_refused(doomed, victim, change):
 @pytest.mark.parametrize("at", ["restore.before_rename", "restore.renamed", "restore.conflict_whole",
                                 "restore.dropped", "restore.sentinel_known", "restore.named"])
 def test_ours_is_carried_out(doomed, victim, at, key):
-    """Whether the server goes down in between or not."""
+    """The file of an interrupted restore is executed by the next restore after another restart of the server."""
     if key:
         doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", KEY)}})
     before = cut_off(doomed, victim, at)
@@ -142,8 +142,8 @@ def test_ours_is_carried_out(doomed, victim, at, key):
 @pytest.mark.parametrize("crash", [False, True])
 @pytest.mark.parametrize("at", ["restore.before_rename", "restore.renamed", "restore.dropped"])
 def test_one_of_another_version_is_carried_out(doomed, victim, at, crash):
-    """Of one that notes the digest with the sentinel, updated while its restore was cut off: the world comes
-    back by itself."""
+    """The file of an older version, which stored the digest with the sentinel, is executed after an update, and the world is
+    restored."""
     before = cut_off(doomed, victim, at)
     sentinel = "worldkeeper_" + ("tmp_new_sentinel" if at == "restore.before_rename" else "sentinel")
     note = victim.value(f"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA="
@@ -160,7 +160,7 @@ def test_one_of_another_version_is_carried_out(doomed, victim, at, crash):
 
 @pytest.mark.parametrize("at", ["restore.before_rename", "restore.dropped"])
 def test_the_check_knows_what_is_left(doomed, victim, at):
-    """The tables are our own, not some of the game's that have a reserved name."""
+    """--check reports the tables of an interrupted restore, and does not take them for the game's tables."""
     cut_off(doomed, victim, at)
     done = doomed.run("--check")
     assert "of an interrupted restore" in done.out, done
@@ -168,7 +168,7 @@ def test_the_check_knows_what_is_left(doomed, victim, at):
 
 
 def assert_refused(keeper, old):
-    """Put back, it is known to be another one than the server's."""
+    """Puts an old file back and asserts that its digest differs from the server's."""
     with open(path_of(keeper), "wb") as f:
         f.write(old)
     done = keeper.run("--restore")
@@ -189,7 +189,7 @@ def test_one_from_earlier_is_refused(doomed, victim):
 
 
 def test_one_of_a_finished_restore_is_refused(doomed, victim):
-    """The restore that wrote it was the last one: nothing on the server knows it any more."""
+    """The file of a finished restore is refused, because the server no longer knows its digest."""
     cut_off(doomed, victim, "restore.renamed")
     with open(path_of(doomed), "rb") as f:
         old = f.read()
@@ -197,7 +197,7 @@ def test_one_of_a_finished_restore_is_refused(doomed, victim):
     doomed.wait(lambda: not os.path.exists(path_of(doomed)), "the tidying up")
     doomed.wait_state("UP")
     assert triggers(doomed) == {"watch"}
-    # What proves the file goes last, after the file's directory was synced.
+    # The proof of the file is removed last, after the file's directory was synced.
     doomed.wait(lambda: not doomed.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp\\_%'"), "the end of the tidying up")
     doomed.stop()
     doomed.world.sql("DROP TRIGGER watch")
@@ -214,8 +214,7 @@ def test_one_of_a_finished_restore_is_refused(doomed, victim):
 
 
 def test_of_a_server_that_is_gone(doomed, victim):
-    """None of the tables is there, nor any shadow: it is set aside, and the world comes back with what the
-    dump has of it."""
+    """If neither the tables nor any shadow table exists, the file is moved aside and the world is restored from the dump."""
     before = cut_off(doomed, victim)
     victim.sql(f"DROP DATABASE {doomed.world.schema}", f"CREATE DATABASE {doomed.world.schema}")
     done = doomed.run("--restore")
@@ -235,8 +234,8 @@ def edit(path, change):
 
 
 def test_a_planted_state_restores_nothing(make_keeper, make_world, server):
-    """Whoever deletes the sentinel's row and writes a start of the server into state.json that is not its own
-    has made a living world look like one that was lost. Signed, it is ignored, and said to be."""
+    """A state.json with a changed server start and a deleted sentinel row could make a living world look lost. With a key the
+    unsigned change is ignored and reported."""
     keeper = make_keeper(make_world(on=server))
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
     keeper.init().start()

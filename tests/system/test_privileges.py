@@ -1,5 +1,4 @@
-"""The privileges that worldkeeper(8) lists for each feature: they are sufficient, and none is
-superfluous."""
+"""Tests of the privileges that worldkeeper(8) lists for each feature: they are sufficient, and none is superfluous."""
 import os
 import re
 import time
@@ -11,7 +10,7 @@ from wk.server import MYSQL, RIGHTS, version
 from wk.util import CANARY
 
 LOG = "REPLICATION SLAVE, " + ("REPLICATION CLIENT" if MYSQL else "BINLOG MONITOR")
-# What the man page's table says: rights on the schema, and on the server.
+# The man page's table: privileges on the schema, and on the server.
 FEATURES = {
     "init": ("SELECT, INSERT, CREATE", ""),
     "dump by copying": ("SELECT, LOCK TABLES, CREATE TEMPORARY TABLES", ""),
@@ -26,7 +25,7 @@ FEATURES = {
 
 
 def listed():
-    """{feature: (rights on the schema, rights on the server)} of the man page."""
+    """Returns {feature: (privileges on the schema, privileges on the server)} of the man page."""
     with open(os.path.join(ROOT, "etc/worldkeeper.8"), encoding="utf-8") as f:
         text = f.read().split(".Ss Privileges by feature")[1].split(".El")[0]
     found = {}
@@ -44,7 +43,7 @@ def test_the_man_page_lists_them():
 
 
 def test_init_asks_for_what_a_standby_needs(make_world, make_keeper, tmp):
-    """The GRANT that it prints can be pasted, and is what was missing."""
+    """--init prints the missing GRANT, which can be pasted."""
     os.mkdir(os.path.join(tmp, "store"), 0o700)
     keeper = make_keeper(make_world("small"), {"standby": {"warm": "yes"}, "offsite": {
         "url": f"file://{tmp}/store/", "plain": "yes"}})
@@ -56,13 +55,13 @@ def test_init_asks_for_what_a_standby_needs(make_world, make_keeper, tmp):
 
 
 def given(keeper, schema_rights, server_rights):
-    """The account, with exactly these rights. A session has what its account had when it began."""
+    """Gives the account exactly these privileges."""
     server = keeper.server
     server.account(USER, [keeper.world.schema], rights=schema_rights, server_rights=server_rights or None)
 
 
 def ledger(keeper):
-    """All that is done with one, each time from the beginning; gives the first result that is not well."""
+    """Runs each ledger action from the beginning, and returns the first result that is not DONE, or the last one."""
     made = keeper.world.sql("SELECT TABLE_NAME,TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND "
                             "TABLE_NAME LIKE 'xp\\_%'")
     keeper.world.sql("TRUNCATE gains", "DROP TRIGGER IF EXISTS xp_request",
@@ -132,13 +131,13 @@ def test_exactly_these_are_enough(feature, make_server, make_world, make_keeper)
 @pytest.mark.parametrize("feature", ["init", "dump by copying", "dump under a lock", "restore",
                                      "ledgers", "ledgers with request ids"])
 def test_none_of_them_is_too_much(feature, make_server, make_world, make_keeper):
-    """Without any one of them it fails, names what is missing, and does nothing by halves."""
+    """Each listed privilege is needed: without it the action fails."""
     keeper = prepared(feature, make_server, make_world, make_keeper)
     rights = FEATURES[feature][0].split(", ")
     for right in rights:
         given(keeper, ", ".join(r for r in rights if r != right), "")
         done = act(keeper, feature)
-        if (feature, right) == ("restore", "UPDATE"):  # the world is in by then: told, not undone
+        if (feature, right) == ("restore", "UPDATE"):  # the restore is complete by then, so the error is only reported
             assert done.rc == DONE and "_lease" in done.out, done
             keeper.server.crash()
             continue
@@ -150,8 +149,8 @@ def test_none_of_them_is_too_much(feature, make_server, make_world, make_keeper)
 # ---- what --check says, and what is so ----------------------------------------------------------------------
 
 def by_version():
-    """{what it is for: (the privilege to grant, what else stands for it)} of the man page, for this server's version. A
-    unit test compares that list with the program's own."""
+    """Returns {use: (privilege to grant, alternatives)} of the man page, for this server's version. A unit test compares that
+    list with the program's own."""
     with open(os.path.join(ROOT, "etc/worldkeeper.8"), encoding="utf-8") as f:
         text = f.read().split(".Ss Privileges by version")[1].split(".Bl -tag", 1)[1].split("\n.El")[0]
     here, found = version()[:2], {}
@@ -170,7 +169,7 @@ def by_version():
 
 
 DEFINER = "Triggers and routines of other definers"
-# What each is tried with: settings of the server, of the config, the topic of --check's finding, and the action.
+# The test of each: server settings, config, topic of --check's finding, action.
 LISTED = {
     "Reading the binary log": ({}, {"journal": {"mode": "server"}}, "journal", "to a moment"),
     "Positions in the binary log": ({}, {"journal": {"mode": "server"}}, "journal", "to a moment"),
@@ -197,7 +196,7 @@ def test_each_that_is_listed_is_tried():
 
 
 def a_world_of_many_definers(make_server, make_world, make_keeper):
-    """It has triggers of root, of a plain account and, where that can be, of one that does not exist."""
+    """Makes a world with triggers of root, of a plain account, of worldkeeper's account and of one that does not exist."""
     server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=1")
     keeper = make_keeper(make_world("small", server))
     keeper.init()
@@ -217,7 +216,7 @@ def triggers(keeper):
 
 
 def failing(keeper, topic):
-    """What --check finds wrong in this topic."""
+    """Returns the findings of --check in this topic that are warnings or failures."""
     done = keeper.run("--check", "--json")
     return [c for c in done.json["result"]["checks"] if c["name"] == topic and c["level"] in ("warn", "fail")
             and not re.search("superfluous|more than needed|amounts to root", c["text"])]
@@ -236,9 +235,10 @@ def try_it(keeper, action):
 @pytest.mark.each_server
 @pytest.mark.parametrize("use", LISTED)
 def test_check_fails_where_the_action_fails(use, make_server, make_world, make_keeper):
-    """With all that is listed, with all but this one, and with what is said to stand for it in its place."""
+    """--check reports a problem if and only if the action fails: with all listed privileges, with all except this one, and
+    with each alternative in its place."""
     listed = by_version()
-    if use not in listed:  # this version needs nothing for it
+    if use not in listed:  # this version needs no privilege for it
         return
     settings, config, topic, action = LISTED[use]
     keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
@@ -246,7 +246,7 @@ def test_check_fails_where_the_action_fails(use, make_server, make_world, make_k
     keeper.dump()
     keeper.configure(config)
     every = {listed[u][0] for u in LISTED if u in listed}
-    only_for = {"SUPER"} if listed[use][0] != "SUPER" else set()  # it would stand for this one
+    only_for = {"SUPER"} if listed[use][0] != "SUPER" else set()  # it would replace this one
     given = {"all": every - only_for, "all but it": every - {listed[use][0], *listed[use][1]} - only_for}
     for other in listed[use][1]:
         given[other] = given["all but it"] | {other}
@@ -264,7 +264,7 @@ def test_check_fails_where_the_action_fails(use, make_server, make_world, make_k
 
 @pytest.mark.each_server
 def test_check_fails_where_a_privilege_on_the_schema_is_missing(make_server, make_world, make_keeper):
-    """Each of them is taken away: --check fails if and only if a dump or a restore does."""
+    """Without any one privilege on the schema --check fails if and only if a dump or a restore does."""
     keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
     listed = by_version()
     keeper.dump()
@@ -273,7 +273,7 @@ def test_check_fails_where_a_privilege_on_the_schema_is_missing(make_server, mak
                               ", ".join(sorted({listed[u][0] for u in LISTED if u in listed} - {"SUPER"})))
         fails = bool(keeper.run("--check").rc)
         dumped, restored = keeper.run("--dump"), keeper.run("--restore", "--force")
-        # MySQL and MariaDB 10.5 hide triggers from an account without TRIGGER: the restore does not know what it loses.
+        # MySQL and MariaDB 10.5 hide triggers from an account without TRIGGER, so the restore cannot know that it loses them.
         works = dumped.rc == DONE and restored.rc == DONE and "_lease" not in restored.out and triggers(keeper) == 4
         assert fails == (not works), (right, dumped, restored)
         keeper.server.account(USER, [keeper.world.schema], RIGHTS, "ALL")
@@ -284,14 +284,14 @@ def test_check_fails_where_a_privilege_on_the_schema_is_missing(make_server, mak
 @pytest.mark.each_server
 @pytest.mark.parametrize("super_and", ["REPLICATION SLAVE", f"{LOG}"])
 def test_super_is_what_it_is_in_this_version(super_and, make_server, make_world, make_keeper):
-    """Where SUPER lacks something --check fails, with the GRANT to paste; after that all works: dumps, and restores with
-    triggers of other definers."""
+    """Where SUPER lacks a privilege --check fails with the GRANT to paste. After that dumps and restores with triggers of
+    other definers work."""
     keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
     server = keeper.server
     keeper.configure({"journal": {"mode": "server"}})
     server.account(USER, [keeper.world.schema], RIGHTS, f"SUPER, {super_and}")
     before = keeper.run("--check", "--json")
-    includes = version() < (11, 0) and not MYSQL  # MySQL's lacks SYSTEM_USER, for root's triggers
+    includes = version() < (11, 0) and not MYSQL  # MySQL's SUPER lacks SYSTEM_USER, for root's triggers
     assert (before.rc == DONE) == includes, before
     pasted = [s.strip() for c in before.json["result"]["checks"] if c["level"] == "fail" for s in
               re.findall(r"GRANT [^;]*;", c["hint"])]
@@ -310,12 +310,12 @@ def test_super_is_what_it_is_in_this_version(super_and, make_server, make_world,
 
 @pytest.mark.each_server
 def test_a_check_changes_nothing(make_server, make_world, make_keeper):
-    """Its proofs leave no trigger, no row, no table, and nothing in the binary log."""
+    """--check leaves no trigger, row or table of its tests, and writes nothing to the binary log."""
     keeper = a_world_of_many_definers(make_server, make_world, make_keeper)
     keeper.configure({"restore": {"binlog": "no"}})
     server = keeper.server
     server.account(USER, [keeper.world.schema], RIGHTS, "ALL")
-    keeper.run("--check")  # the first one opens tables
+    keeper.run("--check")  # the first run opens tables
     was, at = keeper.world.snapshot(), server.sql("SHOW MASTER STATUS")
     keeper.run("--check")
     assert server.sql("SHOW MASTER STATUS") == at
@@ -323,8 +323,7 @@ def test_a_check_changes_nothing(make_server, make_world, make_keeper):
 
 
 def blocked(keeper):
-    """A session of the game keeps the tables locked: does a restore find out which, see what it did where a server tells
-    that, and end it?"""
+    """Returns whether a restore names and ends a session of the game that keeps the tables locked, and its result."""
     keeper.server.account("gamer", [keeper.world.schema], server_rights="")
     con = keeper.server.admin(keeper.world.schema, user="gamer", password=CANARY)
     try:
@@ -340,8 +339,8 @@ def blocked(keeper):
 @pytest.mark.each_server
 @pytest.mark.parametrize("listing", ["with a list of locks", "without one"] if MYSQL else ["without one"])
 def test_check_offers_what_ending_sessions_needs(listing, make_server, make_world, make_keeper):
-    """If and only if a restore could not end the session that it waits for: with all that is listed, with all but one of
-    them, and with what is said to stand for that one in its place."""
+    """--check offers privileges if and only if a restore could not end the session that it waits for: with all listed ones,
+    with all except one, and with each alternative in its place."""
     listed, lists = by_version(), listing == "with a list of locks"
     server = make_server(*(["--performance-schema=ON"] if lists else []))
     keeper = make_keeper(make_world("small", server), {"restore": {"lock_wait": "1s"}}).init()

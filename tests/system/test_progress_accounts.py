@@ -1,6 +1,5 @@
-"""The central store of players' progress beside a hostile game server: what an account that may
-only call its routines can change there, with lock_ids that are bound to accounts and without; and
-the upgrade from a store of 0.2.0."""
+"""Tests of the central store with a hostile game server: what an account that may only call its routines can change, with and
+without lock_ids that are bound to accounts; and the upgrade from a store of 0.2.0."""
 import contextlib
 import json
 import re
@@ -28,7 +27,7 @@ def central(server):
 
 @pytest.fixture
 def holder(central):
-    """gs-a, whose account is bound to it, with a blob under a lock: (its client, the lock's number)."""
+    """Returns the client of gs-a, whose account is bound to it, and the number of its lock, under which it has saved a blob."""
     game = central.account("gs_a", "gs-a")
     seq = game.call("wk_acquire", "p1", "gs-a", None)[1]
     game.rows("wk_load", "p1", "gs-a", seq)
@@ -68,7 +67,7 @@ def send(client, lock_id, *rows):
 # ---- whose lock_id it is
 
 def test_no_game_server_is_another_one(central, holder):
-    """What wk_locks shows is of no use to others: each call under it is refused, and nothing is changed."""
+    """Each call under the lock_id of another game server, as wk_locks shows it, is refused and changes nothing."""
     game, seq = holder
     thief = central.account("gs_b", "gs-b")
     ((key, number, lock_id, *_),) = thief.rows("wk_locks")
@@ -88,7 +87,7 @@ def test_no_game_server_is_another_one(central, holder):
 
 
 def test_without_a_binding_all_is_as_before(central):
-    """Old games: one account for all, and whatever lock_id each calls itself."""
+    """Without a binding all accounts may use any lock_id, as old games do."""
     game, other = central.client(), central.account("gs_b")
     assert game.call("wk_bound", "gs-a") == ("open", 0)
     seq = game.call("wk_acquire", "p1", "gs-a", None)[1]
@@ -101,8 +100,8 @@ def test_without_a_binding_all_is_as_before(central):
 
 
 def test_what_is_bound_is_bound_both_ways(central, holder):
-    """The account of gs-a calls itself nothing else, so that wk_takeover names the one who did it; gs-a and the keeper of its
-    world have an account each."""
+    """A bound account may use no other lock_id, so that wk_takeover names the right one. Several accounts may be bound to one
+    lock_id, and several lock_ids to one account."""
     game, seq = holder
     keeper = central.account("keeper_a", "gs-a")
     for client in (game, keeper):
@@ -119,7 +118,7 @@ def test_what_is_bound_is_bound_both_ways(central, holder):
 
 
 def test_a_binding_counts_at_once(central):
-    """Also for locks that are held, and of which another account has just saved."""
+    """A binding and its removal take effect at once, also for locks that are held."""
     game, thief = central.client(), central.account("gs_b")
     seq = game.call("wk_acquire", "p1", "gs-a", None)[1]
     game.rows("wk_load", "p1", "gs-a", seq)
@@ -146,7 +145,7 @@ def test_a_binding_counts_at_once(central):
     ("gs_a", "gsXa"), ("gs%", "gs1"), ("gs@a", "gs"), ("gs", "gs@a"), ("GS", "gs"), ("gs a", "gs"), ("gs'\"", "gs"),
     ("gsä", "gsa")])
 def test_names_of_accounts_are_no_patterns(central, bound, other):
-    """Neither wildcards, nor case, nor an @ in it make two accounts one."""
+    """Wildcards, case and @ in account names never make two accounts equal."""
     def account(name):
         who = f"'{pymysql.converters.escape_string(name)}'@'localhost'"
         central.server.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'",
@@ -188,8 +187,8 @@ def test_bindings_that_mean_nothing_are_refused(central, args):
 
 
 def test_accounts_that_log_in_under_any_name(central):
-    """An anonymous account is authenticated, but not as whom it says: nothing is bound while there is one, and wk_bound says
-    so if it comes later."""
+    """wk_bind is refused while an anonymous account exists, because its sessions choose their user name; wk_bound reports one
+    that is made later."""
     anonymous = "''@'localhost'"
     try:
         central.server.sql(f"CREATE USER {anonymous} IDENTIFIED BY 'x'")
@@ -200,7 +199,7 @@ def test_accounts_that_log_in_under_any_name(central):
 
 
 def test_a_definer_who_may_not_look_for_them(central):
-    """What cannot be known is NULL, and the store works."""
+    """If the definer may not search for anonymous accounts, wk_bound returns NULL for them and the store works."""
     owner = "'owner'@'localhost'"
     central.server.sql(f"DROP USER IF EXISTS {owner}", f"CREATE USER {owner} IDENTIFIED BY '{CANARY}'",
                        f"GRANT ALL ON {central.schema}.* TO {owner}")
@@ -230,7 +229,8 @@ def routines(central):
 
 
 def test_routines_that_are_not_for_game_servers(central):
-    """They have no privileges but the caller's: nothing is read, changed or locked, in an open transaction either."""
+    """Internal routines run with the caller's privileges only: a game server reads, changes and locks nothing by calling them,
+    also in an open transaction."""
     game, thief = central.client(), central.account("gs_b")
     seq = game.call("wk_acquire", "p1", "gs-a", None)[1]
     game.rows("wk_load", "p1", "gs-a", seq)
@@ -262,8 +262,8 @@ TWINS = [("1001", "01001"), ("p1", "P1"), ("p1", "p1 "), ("p1", "p1\0"), ("20260
 
 
 def held(central, one, two):
-    """A victim's blob under a lock of the same name, and a thief's under the twin of that name, alone in the store; the
-    thief's client."""
+    """Stores a victim's blob under a lock `one` and a thief's under its twin `two`, and nothing else. Returns the thief's
+    client."""
     central.sql("DELETE FROM wk_blob", "DELETE FROM wk_lock")
     for client, who, key in ((central.client(), "gs-a", one), (central.client(), "gs-b", two)):
         assert client.call("wk_acquire", key, who, None)[:2] == ("locked", 1)
@@ -278,8 +278,8 @@ def of_the_victim(central):
 
 @pytest.mark.parametrize("column, kind", TYPES, ids=lambda v: v.replace(" ", "-"))
 def test_columns_of_other_types(central, column, kind):
-    """A session may alter its own temporary table: what is in it is compared as bytes all the same. What cannot be a row of
-    ours is an error, and nothing is done."""
+    """A session may alter its own temporary table, but its keys are compared as bytes all the same, and rows that cannot be
+    valid are errors without effect."""
     for one, two in TWINS:
         thief = held(central, one, two)
         thief.sql("SET SESSION sql_mode=''")
@@ -304,12 +304,12 @@ def test_columns_of_other_types(central, column, kind):
     "DROP COLUMN lock_key, ADD lock_key VARBINARY(64) DEFAULT (IF(RAND() < 0.5, 'p1', 'P1'))",
     "DROP PRIMARY KEY, DROP COLUMN blob_key, ADD blob_key VARBINARY(64) AS (IF(RAND() < 0.5, 'p1', 'P1')) VIRTUAL"])
 def test_columns_that_are_computed(central, change):
-    """Whatever a column gives each time it is read: it is read once."""
+    """A computed column that gives another value at each reading is read only once."""
     thief = held(central, "p1", "P1")
     before = of_the_victim(central)
     for n in range(40):
         thief.rows("wk_send_open")
-        with contextlib.suppress(pymysql.err.MySQLError):  # what MySQL does not allow in a column
+        with contextlib.suppress(pymysql.err.MySQLError):  # MySQL does not allow some of these columns
             thief.sql(f"INSERT INTO wk_sent (blob_key, lock_key, lock_seq, seq, `blob`) VALUES ('p1','P1',1,{n + 2},'9')",
                       f"ALTER TABLE wk_sent {change}")
             thief.rows("wk_send", "gs-b")
@@ -349,14 +349,14 @@ def test_a_table_of_one_s_own_in_the_place_of_wk_account(central, holder, move):
                                     "CREATE TEMPORARY TABLE wk_account (lock_id INT)", "CREATE TEMPORARY TABLE wk_named (i INT)",
                                     "DROP TABLE wk_account", "CREATE TABLE wk_named (i INT)"])
 def test_tables_beside_ours(central, change):
-    """The session's own table makes no other one."""
+    """A session that has its own temporary table cannot make or rename another table beside it."""
     thief = central.account("gs_b")
     thief.rows("wk_send_open")
     assert code(thief.sql, change) in (1044, 1142)
 
 
 def test_times_are_the_server_s(central):
-    """A session that sets its own clock neither makes the next one take a lock early, nor writes another time."""
+    """A session that sets its own timestamp neither makes another one take a lock early nor writes a wrong time."""
     game, liar = central.client(), central.account("gs_b")
     assert game.call("wk_acquire", "p1", "gs-a", None)[0] == "locked"
     for when in (1000, 2147483000):
@@ -373,7 +373,7 @@ def test_times_are_the_server_s(central):
 @pytest.mark.only("mariadb", why="secure_timestamp")
 @pytest.mark.parametrize("who", ["YES", "SUPER"])
 def test_servers_on_which_no_session_has_a_clock(make_server, who):
-    """There is nothing to take back, and it is not tried."""
+    """The routines work on servers with secure_timestamp, on which sessions cannot set the time."""
     central = Central(make_server("--secure-timestamp=" + who))
     game = central.client()
     assert game.call("wk_acquire", "p1", "gs-a", None)[0] == "locked" and game.call("wk_beat", "gs-a") == "ok"
@@ -390,7 +390,7 @@ def structure(central):
 
 
 def session(client, lock, who="gs-a"):
-    """What a game does, old or new: the number of its lock."""
+    """Runs a session of a game, old or new, and returns the number of its lock."""
     outcome, seq = client.call("wk_acquire", lock, who, None)[:2]
     assert outcome in ("locked", "mine")
     ((_, _, last, _),) = client.rows("wk_load", lock, who, seq)
@@ -403,13 +403,13 @@ def session(client, lock, who="gs-a"):
 
 
 def missing(error):
-    """MySQL has no routine for a moment between its DROP and its CREATE."""
+    """Returns whether the error is that of MySQL's moment between DROP and CREATE of a routine."""
     return MYSQL and error.args[0] == 1305
 
 
 def test_games_play_on_while_a_store_is_brought_up_to_date(server):
-    """After each statement of it, sessions that were open go on and new ones begin: where the one who applies it is killed
-    there, nothing is lost or locked out. Applied again, it is the store that is made today."""
+    """Open and new sessions work after each statement of an upgrade. Applied again, the upgraded store equals one that is made
+    today."""
     central = Central(server, sql=old_sql())
     game, open_session = central.client(), central.client()
     seq = session(open_session, "open")
@@ -438,7 +438,7 @@ def test_games_play_on_while_a_store_is_brought_up_to_date(server):
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("killed", range(0, 44, 3))
 def test_an_update_that_is_cut_off(server, killed):
-    """The rest of it never came: what is there works, and the next attempt ends the same."""
+    """After an upgrade that was cut off the store can be upgraded again without loss."""
     every = statements(schema_sql())
     central = Central(server, sql=old_sql())
     seq = session(central.client(), "open")
@@ -483,8 +483,8 @@ def test_a_server_that_dies_in_the_update(victim, until):
 
 
 def test_an_older_schema_applied_over_it(central, holder):
-    """By an older worldkeeper: it binds nothing, until the newer one is applied again; then all is bound, also what was locked
-    meanwhile."""
+    """An older schema that is applied over the store ignores bindings. After the newer one is applied again all locks are
+    bound, also those taken meanwhile."""
     game, seq = holder
     thief = central.account("gs_b", "gs-b")
     apply(central.server, central.schema, old_sql())

@@ -1,5 +1,4 @@
-"""The central store of players' progress: each routine, each outcome, and operations that must be
-impossible."""
+"""Tests of the central store of players' progress: each routine, each outcome, and operations that must be impossible."""
 import base64
 import contextlib
 import json
@@ -29,7 +28,7 @@ def game(central):
 
 
 def take(game, lock="p1", who="gs-a"):
-    """Acquires and loads: the lock_seq."""
+    """Acquires the lock and loads its blobs. Returns the lock number."""
     outcome, seq, *_ = game.call("wk_acquire", lock, who, None)
     assert outcome in ("locked", "mine")
     game.rows("wk_load", lock, who, seq)
@@ -43,7 +42,7 @@ def refused(call, *args):
 
 
 def later(central, ms):
-    """All that the central store knows happened so much earlier."""
+    """Moves all times in the central store this long into the past."""
     central.sql(*(f"UPDATE {table} SET {column}={column}-INTERVAL {ms * 1000} MICROSECOND"
                   for table, column in (("wk_lock", "locked_at"), ("wk_lock", "wanted_at"), ("wk_server", "seen_at"))))
 
@@ -60,7 +59,7 @@ def test_applied_twice_it_keeps_what_is_there(central, game):
 
 
 def test_calls_go_on_while_it_is_applied_again(central, game):
-    """On MariaDB a routine is replaced in one statement; MySQL has a moment without it (1305)."""
+    """Calls succeed while the schema is applied again, except that MySQL has a moment without each routine (1305)."""
     seq, done, wrong = take(game), threading.Event(), []
 
     def save():
@@ -83,7 +82,8 @@ def test_calls_go_on_while_it_is_applied_again(central, game):
 
 
 def test_a_program_can_apply_it(server):
-    """One that knows no DELIMITER: statements end with // at the end of a line."""
+    """A program without DELIMITER can apply the schema, whose statements end with // at the end of a line. It leaves the
+    session's settings as they were."""
     server.sql("DROP DATABASE IF EXISTS central2", "CREATE DATABASE central2")
     con = server.admin("central2")
     with con.cursor() as cur:
@@ -91,7 +91,7 @@ def test_a_program_can_apply_it(server):
         for statement in statements(schema_sql()):
             cur.execute(statement)
         cur.execute("SELECT @@sql_mode, @@collation_connection, @@character_set_results")
-        assert cur.fetchall() == mode  # the session is as it was
+        assert cur.fetchall() == mode  # the session's settings are unchanged
         cur.execute("CALL wk_beat('x')")
         assert cur.fetchall() == (("ok",),)
     con.close()
@@ -125,7 +125,8 @@ def test_a_game_server_can_only_call(central, game):
 
 
 def test_no_temporary_table_takes_the_place_of_one_of_ours(central, game):
-    """MariaDB's RENAME TABLE does it for anybody who may create temporary tables in some schema or other."""
+    """The routines never use a temporary table in the place of ours. MariaDB's RENAME TABLE allows one to any account that may
+    create temporary tables in some schema."""
     game.call("wk_save", "b1", "p1", "gs-a", take(game), 1, b"x")
     central.server.grant("'game'@'localhost'", "own", "ALL")
     central.sql("CREATE DATABASE IF NOT EXISTS own")
@@ -181,7 +182,7 @@ def test_locked_mine_busy_taken_released(central, game):
 
 
 def test_a_takeover_that_is_killed_half_way(central, game):
-    """While it waits, between the lock and the record of it: neither is there, and the session's next call adds neither."""
+    """A takeover that is killed between the lock and its record leaves neither, and the session's next call adds neither."""
     take(game)
     other, said = central.client(), []
     assert other.call("wk_acquire", "p1", "gs-b", 5000)[0] == "busy"
@@ -204,7 +205,7 @@ def test_a_takeover_that_is_killed_half_way(central, game):
 
 
 def test_wanting_begins_with_each_holder(central, game):
-    """One that takes its own lock again and again is the same one."""
+    """Waiting for a lock is counted per holder; a holder that acquires its own lock again stays the same holder."""
     take(game)
     assert game.call("wk_acquire", "p1", "gs-b", 1000)[0] == "busy"
     later(central, 5000)
@@ -216,7 +217,7 @@ def test_wanting_begins_with_each_holder(central, game):
 
 def test_a_server_that_is_not_seen_any_more(central, game):
     assert game.call("wk_beat", "gs-a") == "ok"
-    later(central, 36_000_000)  # hours: what really passes between two of these calls is nothing beside that
+    later(central, 36_000_000)  # hours, beside which the real time between two calls does not count
     take(game)
     assert game.call("wk_acquire", "p1", "gs-b", 10_000_000)[0] == "busy", "it was seen taking the lock"
     central.sql("UPDATE wk_lock SET wanted_at=NULL")
@@ -251,7 +252,8 @@ def test_who_holds_what(central, game):
 
 
 def test_a_lock_table_that_was_lost(central, game):
-    """Its successor goes on after the highest stamp: no number is given out twice."""
+    """After the loss of the lock table numbers continue after the highest number of the blobs, so that none is given out
+    twice."""
     for _ in range(5):
         seq = take(game)
     game.call("wk_save", "b1", "p1", "gs-a", seq, 7, b"x")
@@ -264,12 +266,12 @@ def test_a_lock_table_that_was_lost(central, game):
     assert game.call("wk_save", "b1", "p1", "gs-a", new, 8, b"y") == "saved"
     central.sql("UPDATE wk_blob SET lock_seq=999999")
     assert game.call("wk_save", "b1", "p1", "gs-a", new, 9, b"z") == "stolen"
-    game.rows("wk_load", "p1", "gs-a", new)  # stamps, whatever stood there
+    game.rows("wk_load", "p1", "gs-a", new)  # sets the blobs' lock number whatever it was
     assert game.call("wk_save", "b1", "p1", "gs-a", new, 9, b"z") == "saved"
 
 
 def test_a_lock_table_that_is_older(central, game):
-    """Restored by itself: no number is given out twice either, and nobody is locked out."""
+    """After a restore of the lock table alone no number is given out twice, and no game server is locked out."""
     for _ in range(5):
         seq = take(game)
         game.call("wk_save", "b1", "p1", "gs-a", seq, seq, b"x")
@@ -306,7 +308,7 @@ def test_save_saved_same_stale_stolen(central, game):
     assert save(seq + 1, 7, b"x") == save(seq - 1, 7, b"x") == save(seq, 7, b"x", "gs-b") == "stolen"
     assert save(take(game, "p2"), 7, b"x", lock="p2") == "stolen", "a blob is of one lock"
     assert central.blob("b1") == (6, seq, b"")
-    new = take(game)  # an older process of the same server is fenced off as well
+    new = take(game)  # an older process of the same server is refused too
     assert save(seq, 7, b"x") == "stolen" and save(new, 7, b"seven") == "saved"
     game.call("wk_release", "p1", "gs-a", new)
     assert save(new, 8, b"x") == "stolen"
@@ -314,7 +316,7 @@ def test_save_saved_same_stale_stolen(central, game):
 
 
 def test_what_was_not_loaded_is_not_overwritten(central, game):
-    """Between wk_acquire and wk_load the blobs carry the stamp of the one before."""
+    """Between wk_acquire and wk_load a save is refused, because the blobs still have the previous lock number."""
     game.call("wk_save", "b1", "p1", "gs-a", take(game), 1, b"x")
     _, seq, *_ = game.call("wk_acquire", "p1", "gs-b", 0)
     assert game.call("wk_save", "b1", "p1", "gs-b", seq, 2, b"y") == "stolen"
@@ -358,12 +360,13 @@ def test_many_refuses_what_is_malformed(central, game, text):
 
 
 def waits(central, client, what):
-    """Until this session waits for a row, and no other does. Earlier in a call, MariaDB may lose a KILL QUERY."""
+    """Waits until this session, and no other, waits for a row. MariaDB may lose a KILL QUERY that comes earlier in a call."""
     wait_for(lambda: central.server.waiting_for_rows() == {client.con.thread_id()}, f"{what} alone to wait for a row")
 
 
 def half_way(central, game, saves, then):
-    """Calls wk_save_many, whose last lock's row is another transaction's, and does `then` while it waits there."""
+    """Calls wk_save_many while another transaction has the row of its last lock, runs `then` while it waits, and returns the
+    outcome."""
     admin, said = central.server.admin(central.schema, autocommit=False), []
 
     def save():
@@ -392,9 +395,9 @@ def trade(central, game):
 
 
 def test_many_begin_again_after_a_deadlock(central, game, trade):
-    """Two trades that meet crosswise: the one that is rolled back by the server begins again by itself."""
+    """Of two crossing calls of wk_save_many, the one that the server rolls back repeats itself."""
     def cross(cur):
-        for n in range(50):  # the transaction that has written more is let through
+        for n in range(50):  # the server rolls back the transaction that has written less
             cur.execute(f"INSERT INTO wk_server VALUES ('x{n}', NOW(3))")
         cur.execute("SELECT * FROM wk_lock WHERE lock_key='p1' FOR UPDATE")
     assert half_way(central, game, trade, cross) == ("saved", None)
@@ -402,7 +405,7 @@ def test_many_begin_again_after_a_deadlock(central, game, trade):
 
 
 def test_many_that_are_killed_half_way(central, game, trade):
-    """Nothing of it is left in the session's transaction, for the next call to commit."""
+    """A killed wk_save_many leaves nothing in the session's transaction that the next call could commit."""
     kill = lambda _: central.sql(f"KILL QUERY {game.con.thread_id()}")  # noqa: E731
     assert half_way(central, game, trade, kill) == 1317
     assert game.call("wk_beat", "gs-a") == "ok"
@@ -411,7 +414,7 @@ def test_many_that_are_killed_half_way(central, game, trade):
 
 
 def test_a_blob_that_another_lock_adds_meanwhile(central, game, trade):
-    """Where the session's isolation locks no gaps: it is not overwritten."""
+    """wk_save_many does not overwrite a blob that another lock adds meanwhile, also under READ COMMITTED, which locks no gaps."""
     game.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     saves = [save_of("fresh", "p1", 1, 1, b"ours"), *trade]
     add = lambda cur: (cur.execute("INSERT INTO wk_blob VALUES ('fresh','p9',1,7,NOW(3),'theirs')"),  # noqa: E731
@@ -421,7 +424,7 @@ def test_a_blob_that_another_lock_adds_meanwhile(central, game, trade):
 
 
 def test_a_clock_that_is_set_back(central, game):
-    """Who wanted a lock in what is now the future does not keep others from ever taking it over."""
+    """A request for a lock that is in the future after the clock was set back does not prevent later takeovers."""
     take(game)
     assert game.call("wk_acquire", "p1", "gs-b", 5000)[0] == "busy"
     later(central, -365 * 86400_000)
@@ -431,7 +434,7 @@ def test_a_clock_that_is_set_back(central, game):
 
 
 def test_an_open_transaction_does_not_make_wk_locks_old(central, game):
-    """It shows what is committed, also to a session without autocommit."""
+    """wk_locks shows what is committed, also to a session without autocommit."""
     game.sql("SET autocommit=0")
     assert game.rows("wk_locks") == ()
     take(central.client())
@@ -455,7 +458,7 @@ def test_thousands_are_sent_at_once(central, game):
         cur.executemany("INSERT INTO wk_sent (blob_key, lock_key, lock_seq, seq, `blob`) VALUES (%s,%s,%s,%s,%s)", sent)
     want = {(b"newer", "stale", 9), (b"other", "stale", 4), (b"gone", "unknown", None), (b"theirs", "unknown", None),
             (b"nolock", "unknown", None), (b"gone too", "stolen", None)}
-    for _ in range(2):  # a repeat finds all as it left it
+    for _ in range(2):  # a repetition has the same outcome
         assert {(key, outcome, seq) for outcome, key, seq in game.rows("wk_send", "gs-a")} == want
         assert central.sql("SELECT COUNT(*) FROM wk_blob WHERE `blob`='fresh' AND lock_seq=1") == ((3000,),)
         assert central.blob("up") == (1, one, b"up") and central.blob("newer") == (9, one, b"here")
@@ -471,7 +474,7 @@ CALLS = [("wk_acquire", ("p1", "gs-a", 1)), ("wk_load", ("p1", "gs-a", 1)), ("wk
 
 @pytest.mark.parametrize("mode", ["", "STRICT_ALL_TABLES"])
 def test_arguments_that_are_wrong_are_refused(central, game, mode):
-    """Also where the caller's own sql_mode would cut a key."""
+    """Invalid arguments are refused, also if the caller's sql_mode would truncate a key."""
     seq = take(game)
     game.call("wk_save", "b1", "p1", "gs-a", seq, 1, b"x")
     game.sql(f"SET sql_mode='{mode}'")
@@ -488,7 +491,7 @@ def test_arguments_that_are_wrong_are_refused(central, game, mode):
 
 
 def test_keys_are_bytes(central, game):
-    """Neither case, nor spaces at the end, nor accents make two keys one."""
+    """Case, trailing spaces and accents make keys different."""
     for n, key in enumerate((b"a", b"A", b"a ", b"a\0", "á".encode(), b"\xff\xfe", b"k" * 64)):
         assert game.call("wk_acquire", key, "gs-a", None)[:2] == ("locked", 1), key
         assert game.call("wk_save", key, key, "gs-a", 1, 1, key) == "saved"
@@ -501,7 +504,7 @@ def test_keys_are_bytes(central, game):
                                      "SET NAMES latin1", "SET sql_mode='ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
                                      "SET time_zone='+13:00'"])
 def test_sessions_of_every_kind(central, setting):
-    """What was answered is committed, whatever the caller's session is like; nothing of it stays open."""
+    """What a call has answered is committed whatever the settings of the caller's session, and no transaction stays open."""
     game, other = central.client(), central.client()
     game.sql(setting)
     assert game.call("wk_acquire", "p1", "gs-a", 1000)[0] == "locked"
@@ -522,7 +525,7 @@ def test_sessions_of_every_kind(central, setting):
 
 
 def test_big_blobs(central, game):
-    """16 MiB: what the packet must hold, the server's max_allowed_packet says."""
+    """A blob of 16 MiB is saved and loaded under a sufficient max_allowed_packet."""
     old = central.server.value("SELECT @@global.max_allowed_packet")
     central.server.sql(f"SET GLOBAL max_allowed_packet={64 << 20}")
     try:
@@ -537,7 +540,7 @@ def test_big_blobs(central, game):
 
 @pytest.mark.parametrize("log_format", ["STATEMENT", "MIXED", "ROW"])
 def test_every_format_of_the_binary_log(make_server, log_format):
-    """The server refuses nothing, and what it logs, played elsewhere, is the same."""
+    """All routines work with every format of the binary log."""
     server = make_server("--log-bin", "--binlog-format=" + log_format)
     central = Central(server)
     game, other = central.client(), central.client()
@@ -560,7 +563,7 @@ def test_every_format_of_the_binary_log(make_server, log_format):
 # ---- many at once
 
 def test_a_crowd_at_one_lock(central):
-    """Every number is given out once, and every one that was answered is there."""
+    """Under many concurrent calls every lock number is given out exactly once, and every takeover is recorded."""
     got, clients = [], [central.client() for _ in range(8)]
 
     def play(n, client):
@@ -582,8 +585,8 @@ def test_a_crowd_at_one_lock(central):
 
 
 def test_nobody_waits_for_a_holder(central, game):
-    """busy is answered though another transaction has the row, and a save of the old holder that waits for it does not
-    get in after the takeover."""
+    """wk_acquire answers `busy` while another transaction has the row, and a save of the old holder that waits for the row is
+    refused after the takeover."""
     seq = take(game)
     game.call("wk_save", "b1", "p1", "gs-a", seq, 1, b"x")
     assert central.client().call("wk_acquire", "p1", "gs-b", 1 << 40)[0] == "busy"
@@ -603,7 +606,7 @@ def test_nobody_waits_for_a_holder(central, game):
 
 
 def locked_row(central):
-    """A transaction that has the row of p1."""
+    """Returns a connection whose transaction has locked the row of p1."""
     admin = central.server.admin(central.schema, autocommit=False)
     with admin.cursor() as cur:
         cur.execute("SELECT * FROM wk_lock WHERE lock_key='p1' FOR UPDATE")
@@ -611,13 +614,13 @@ def locked_row(central):
 
 
 def patient(server):
-    """The central store, with calls whose patience with a locked row never ends."""
+    """Returns a central store whose calls wait for a locked row without limit."""
     return Central(server, sql=schema_sql([("v_rounds > 12 AND RAND() < 0.1", "FALSE"), ("v_rounds > 100", "FALSE")]))
 
 
 @contextlib.contextmanager
 def waiting(central, answers, more=()):
-    """30 calls of wk_acquire, each of which has paused at least once when the block begins, and has ended behind it."""
+    """Starts 30 calls of wk_acquire. Each has paused at least once when the block begins, and all have ended after it."""
     waiters, slept = [central.client() for _ in range(30)], set()
     calls = [threading.Thread(target=lambda n=n, w=w: answers.append(w.call("wk_acquire", "p1", f"gs-{n}", None)))
              for n, w in enumerate(waiters)]
@@ -640,7 +643,7 @@ def one_has_it(answers):
 
 
 def test_a_release_waits_for_no_waiter(server):
-    """However many want the lock: who finds its row locked does not queue for it, but looks again."""
+    """A release does not queue behind calls that want the lock, because these look again instead of waiting for its row."""
     central = patient(server)
     holder, answers, said = central.client(), [], []
     seq = take(holder)
@@ -671,7 +674,7 @@ def test_nobody_queues_for_a_lock_that_is_being_made(server):
 
 
 def test_a_row_that_stays_locked_is_waited_for(central, game):
-    """Saves without end do not keep others out; and the session's own limits are what they were."""
+    """A call waits for a row that stays locked, and the session's own lock timeouts are unchanged afterwards."""
     take(game)
     other, said, admin = central.client(), [], locked_row(central)
     limits = "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout"

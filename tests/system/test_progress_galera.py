@@ -1,5 +1,5 @@
-"""The central store of players' progress on a Galera cluster of three nodes: every node can serve,
-one may be killed or cut off, and conflicts and lost answers are repeated safely."""
+"""Tests of the central store on a Galera cluster of three nodes: every node can serve, one may be killed or cut off, and
+conflicts and lost answers are repeated safely."""
 import os
 import subprocess
 import threading
@@ -29,7 +29,7 @@ def cluster(base):
 @pytest.fixture
 def central(cluster):
     made = Central(cluster.nodes[0])
-    for node in cluster.nodes[1:]:  # the account is the cluster's, as the routines are: each has all of it before it answers
+    for node in cluster.nodes[1:]:  # the account is replicated like the routines; wait for both
         node.sql("SET SESSION wsrep_sync_wait=1", "SELECT COUNT(*) FROM mysql.global_priv")
     yield made
     made.close()
@@ -37,7 +37,7 @@ def central(cluster):
 
 @pytest.fixture
 def three(cluster, central):
-    """A connection to each node."""
+    """Returns a connection to each node."""
     clients = [Client(node, central.schema) for node in cluster.nodes]
     yield clients
     for client in clients:
@@ -45,7 +45,7 @@ def three(cluster, central):
 
 
 def patient(call, *args):
-    """As a careful program does it: 1213 and 1205 are repeated."""
+    """Repeats a call after 1213 and 1205, as a careful program does."""
     for _ in range(50):
         try:
             return call(*args)
@@ -56,7 +56,7 @@ def patient(call, *args):
 
 
 def test_any_node_knows_what_was_answered_by_another(three):
-    """Each call goes to another node than the one before, without a pause."""
+    """Each node knows at once what another one has answered."""
     for n in range(1, 31):
         one, two, other = (three[(n + i) % 3] for i in range(3))
         seq = one.call("wk_acquire", "p1", "gs-a", 0)[1]
@@ -75,7 +75,8 @@ def test_any_node_knows_what_was_answered_by_another(three):
 
 
 def test_a_binding_counts_on_every_node(central, cluster, three):
-    """As soon as wk_bind was answered on one of them; and what the holder's own account does is not in the way."""
+    """A binding applies on every node as soon as wk_bind was answered on one of them, and the bound account's own calls still
+    succeed."""
     game, seq = three[0], three[0].call("wk_acquire", "p1", "gs-a", None)[1]
     assert game.rows("wk_load", "p1", "gs-a", seq)[0][0] == "none"
     assert game.call("wk_save", "b1", "p1", "gs-a", seq, 1, b"x") == "saved"
@@ -103,7 +104,7 @@ def test_a_binding_counts_on_every_node(central, cluster, three):
 
 
 def test_a_crowd_over_all_nodes(central, cluster):
-    """Conflicts of nodes: every number once, and a first save of the old holder never beside the new holder's load."""
+    """Under conflicts between nodes every lock number is given out once, and all nodes end with the same rows."""
     got = []
 
     def play(n):
@@ -124,7 +125,7 @@ def test_a_crowd_over_all_nodes(central, cluster):
 
 
 def wait_same(cluster, central):
-    """The same rows on each node, once all is applied."""
+    """Waits until each node has the same rows."""
     query = "SELECT blob_key, lock_seq, seq, `blob` FROM wk_blob ORDER BY blob_key"
 
     def rows():
@@ -155,7 +156,7 @@ def test_a_lost_answer_is_repeated_on_another_node(central, cluster):
 
 
 def recovered(node):
-    """Where a killed node's data ends, as the start script of a distribution asks."""
+    """Returns the position at which a killed node's data ends, as a distribution's start script asks it."""
     log = os.path.join(node.datadir, "recover.log")
     subprocess.run([*node.command(), "--wsrep-recover", "--log-error=" + log], check=False,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=node.dir)
@@ -164,7 +165,7 @@ def recovered(node):
 
 
 def back(cluster, node):
-    """A killed node is a part of the cluster again."""
+    """Starts a killed node and waits until it belongs to the cluster again."""
     node.start("--wsrep-start-position=" + recovered(node), "--wsrep-cluster-address=" + cluster.members, wait=False)
     node.wait_ready()
     wait_ready(node)
@@ -172,11 +173,11 @@ def back(cluster, node):
 
 
 def test_a_node_is_cut_off(central, cluster, three):
-    """It answers nothing, the others go on; when it is back, it knows that its holder is one no more."""
+    """A node that is cut off answers nothing and the others continue; after its return it refuses the old holder."""
     one, two, away = three
     seq = away.call("wk_acquire", "p1", "gs-a", None)[1]
     assert away.call("wk_save", "b1", "p1", "gs-a", seq, 1, b"x") == "saved"
-    inside = cluster.nodes[2].admin().cursor()  # who is not connected yet is not let in meanwhile
+    inside = cluster.nodes[2].admin().cursor()  # new connections are refused meanwhile
     inside.execute("SET GLOBAL wsrep_provider_options='gmcast.isolate=1'")
 
     def is_out():
@@ -205,7 +206,8 @@ def test_a_node_is_cut_off(central, cluster, three):
 
 
 def test_a_node_is_killed_and_comes_back(central, cluster):
-    """Saves go on through the others, nothing acknowledged is lost, the node has it all again."""
+    """While a node is killed saves continue through the others, no acknowledged save is lost, and the node gets all of them
+    when it returns."""
     node, done, said, lost = cluster.nodes[2], threading.Event(), [], []
     seq = Client(cluster.nodes[0], central.schema).call("wk_acquire", "p1", "gs-a", None)[1]
 
@@ -213,7 +215,7 @@ def test_a_node_is_killed_and_comes_back(central, cluster):
         n, client = 0, None
         while not done.is_set():
             n += 1
-            while not done.is_set():  # until it is answered, by whoever answers
+            while not done.is_set():  # until any node answers
                 try:
                     client = client or Client(cluster.nodes[(n + 2) % 3], central.schema, read_timeout=60)
                     outcome = client.call("wk_save", "b1", "p1", "gs-a", seq, n, b"x%d" % n)
@@ -245,12 +247,12 @@ def test_a_node_is_killed_and_comes_back(central, cluster):
 
 
 def test_torture_over_three_nodes(cluster, central, tmp):
-    """One of them is killed in the middle and comes back; each game server is bound to the account."""
+    """Runs the torture test while a node is killed and returns, with each game server bound to its account."""
     for n in range(5):
         central.bind(f"gs-{n}", "game", "%")
     torture = Torture(central, tmp, str(time.time_ns()), endpoints=[n.socket for n in cluster.nodes])
     node, there = cluster.nodes[1], threading.Event()
-    with ThreadPoolExecutor(1) as pool:  # the node ends with the thread that starts it: not that one
+    with ThreadPoolExecutor(1) as pool:  # the node ends with the thread that starts it, so the main thread starts it
         run = pool.submit(torture.run, 6, until=there.is_set)
         try:
             wait_for(lambda: torture.lines() > 100, "some history")

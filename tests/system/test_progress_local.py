@@ -1,4 +1,4 @@
-"""The local store of players' progress, and its write-back to the central one."""
+"""Tests of the local store of players' progress, and of its write-back to the central one."""
 import json
 import os
 import re
@@ -28,7 +28,7 @@ def memory(keeper, server):
 
 @pytest.mark.quick
 def test_a_session(store):
-    """Opened, saved twice, written back, closed: each step leaves what the contract says."""
+    """A session that is opened, saved twice, written back and closed has the documented effect at each step."""
     store.open("p1")
     store.put("p1/bag", "p1", b"one")
     store.put("p1/bag", "p1", b"t\0w'o\\")
@@ -50,7 +50,7 @@ def test_a_session(store):
 
 
 class Counting(Wire):
-    """`turns`: how often the client went on when the server had answered, each of which is a round trip."""
+    """Counts in `turns` how often the client sent again after an answer; each is a round trip."""
     turns = 0
 
     def connected(self):
@@ -66,7 +66,7 @@ class Counting(Wire):
 
 @pytest.mark.only("mariadb", why="logs in without TLS")
 def test_round_trips_of_a_write_back(memory, server):
-    """A central store that is far away costs one round trip each for login, session, name, blobs and farewell."""
+    """A write-back takes one round trip each for login, session, name, blobs and end; releases take one for each fifty locks."""
     line = Counting(server.socket)
     memory.keeper.configure({"progress": {**line.settings, "tls": "off"}})
     memory.open("p1")
@@ -79,12 +79,12 @@ def test_round_trips_of_a_write_back(memory, server):
         memory.open(f"q{i}")
     memory.put("late", "q7", b"x")
     assert memory.keeper.ok("--write-back", "--unlock", "--json")["released"] == 61 and memory.sessions() == {}
-    assert 7 <= line.turns <= 8  # locks are released by fifties; then it is asked for all that are held
+    assert 7 <= line.turns <= 8  # locks are released in groups of fifty; then all that are held are asked for
     line.stop()
 
 
 class Withholding(Wire):
-    """Once the client has sent so many bytes, no answer arrives before it has sent `until` in all."""
+    """Withholds answers once the client has sent `after` bytes, until it has sent `until` bytes."""
     after, until = 20000, 150000
 
     def connected(self):
@@ -107,7 +107,7 @@ SMALL = {f"b{n}": (1, b"%d" % (n % 10) * 9000) for n in range(20)}  # four state
 
 @pytest.fixture
 def far(keeper, make_server):
-    """A central store that takes short statements only, and SMALL to be sent to it."""
+    """Returns a local store, with SMALL to be sent, whose central store accepts only short statements."""
     store = made(keeper, Central(make_server("--max-allowed-packet=65536", "--innodb-lock-wait-timeout=1")))
     store.open("p1")
     store.open("p2")
@@ -117,7 +117,7 @@ def far(keeper, make_server):
 
 
 def test_statements_are_sent_ahead(far):
-    """The next statements are on their way before the first one is answered: a distance is waited for once."""
+    """A write-back sends further statements before the first one is answered, so that it waits for a distance only once."""
     line = Withholding(far.central.server.socket)
     far.keeper.configure({"progress": line.settings})
     assert far.keeper.ok("--write-back", "--json")["sent"] == len(SMALL)
@@ -126,7 +126,7 @@ def test_statements_are_sent_ahead(far):
 
 
 def test_one_of_those_sent_ahead_fails(far):
-    """What came after it arrives all the same; nothing is marked that was not answered, and the next run ends it well."""
+    """If one of the statements sent ahead fails, no blob without an answer is marked as sent, and the next run sends the rest."""
     other = far.central.server.admin(far.central.schema, autocommit=False)
     other.cursor().execute("SELECT * FROM wk_lock WHERE lock_key='p2' FOR UPDATE")
     done = far.keeper.run("--write-back", "--json")
@@ -139,22 +139,22 @@ def test_one_of_those_sent_ahead_fails(far):
 
 
 def test_all_of_many_are_refused(store):
-    """As long as answers can get: none of them keeps the server from reading what is sent ahead."""
+    """Thousands of refusals, the longest possible answers, do not block the statements that are sent ahead."""
     store.open("p1")
     store.world.sql("INSERT INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) SELECT LPAD(seq,64,'k'),"
                     "'p1',1,0,NOW(3),REPEAT('x',1000) FROM seq_1_to_3000")
-    for _ in range(2):  # the first call only wants the lock
+    for _ in range(2):  # the first call only requests the lock
         store.central.acquire("p1", "gs-b")
     assert store.keeper.ok("--write-back", "--json")["stolen"] == 3000
     assert store.central.blobs() == {} and store.rows() == {} and len(store.stolen()) == 3000
 
 
 def test_locks_released_at_once(store):
-    """What became of each is another matter for each: released, another's by now, or released before."""
+    """A release of many locks handles each by itself: released, taken over by another server, or already free."""
     for i in range(120):
         store.open(f"p{i}")
         store.put(f"b{i}", f"p{i}", b"x")
-    for _ in range(2):  # the first call only wants the lock
+    for _ in range(2):  # the first call only requests the lock
         store.central.acquire("p3", "gs-b")
     store.central.server.sql("UPDATE wk_lock SET lock_id=NULL WHERE lock_key='p4'", schema=store.central.schema)
     done = store.keeper.ok("--write-back", "--unlock", "--json")
@@ -164,7 +164,7 @@ def test_locks_released_at_once(store):
 
 
 def test_stolen(store):
-    """Another game server has the lock: what it saved is not touched, and what came too late is set aside."""
+    """After another game server took the lock its save is not touched, and ours is moved to wk_stolen."""
     store.open("p1")
     store.put("a", "p1", b"old")
     store.keeper.ok("--write-back")
@@ -183,7 +183,8 @@ def test_stolen(store):
 
 
 def test_stale(store):
-    """The central store has a newer one under the same lock: the local one is set aside; the next save goes on after it."""
+    """If the central store has a newer save under the same lock the local one is moved to wk_stolen, and the next save gets a
+    higher number."""
     lock = store.open("p1")
     store.put("a", "p1", b"1")
     store.keeper.ok("--write-back")
@@ -192,7 +193,7 @@ def test_stale(store):
     done = store.keeper.ok("--write-back", "--json")
     assert done["stale"] == 1 and store.stolen() == {("a", 2): ("stale", b"2")}
     assert store.central.blobs()["a"] == (9, b"nine")
-    store.world.sql("DELETE FROM wk_stolen")  # as the alert says, while the session goes on
+    store.world.sql("DELETE FROM wk_stolen")  # as the alert says, during the session
     assert store.keeper.ok("--write-back", "--json") == {"sent": 0, "stolen": 0, "stale": 0, "released": 0, "first": ""}
     store.put("a", "p1", b"10")
     assert store.keeper.ok("--write-back", "--json")["sent"] == 1
@@ -200,7 +201,7 @@ def test_stale(store):
 
 
 def test_an_old_session_s_save(store):
-    """A save that an earlier session left is not sent under the number of the next one."""
+    """A save of an earlier session is not sent under the next session's lock number."""
     store.open("p1")
     store.put("a", "p1", b"sent")
     store.keeper.ok("--write-back")
@@ -213,7 +214,7 @@ def test_an_old_session_s_save(store):
 
 
 def test_too_large(memory):
-    """What a MEMORY table cannot hold is refused with its size, and the way out; nothing is cut."""
+    """A blob that a MEMORY table cannot hold is refused with its size and the solution, and is not truncated."""
     memory.open("p1")
     memory.put("a", "p1", b"x" * 65000)
     text = refused(memory.put, "a", "p1", b"x" * 65001)
@@ -224,7 +225,7 @@ def test_too_large(memory):
 
 
 def test_sixteen_mebibytes(keeper, make_server):
-    """Saved, written back, loaded at another game server: as large as packets may be on both servers."""
+    """A blob of 16 MiB is saved and written back if both servers' packets are large enough."""
     big = make_server("--max-allowed-packet=64M")
     store = made(keeper, Central(big), engine="innodb")
     store.open("p1")
@@ -240,14 +241,14 @@ def test_sixteen_mebibytes(keeper, make_server):
 
 
 def test_another_engine(memory):
-    """Tables of another engine than the config's stay as they are, and that is said."""
+    """--init refuses tables whose engine differs from the config, names both, and leaves the tables as they are."""
     memory.keeper.configure({"progress": {"engine": "innodb"}})
     done = memory.keeper.run("--init")
     assert done.rc == REFUSED and "ENGINE=MEMORY" in done.err and "engine = innodb" in done.err
 
 
 def test_check_of_the_central_server(keeper, make_server):
-    """Settings with which it could not take what is saved here, or decide on what is not committed."""
+    """--check reports a central server whose max_allowed_packet is too small for a blob or that reads uncommitted rows."""
     far = make_server("--max-allowed-packet=64K", "--transaction-isolation=READ-UNCOMMITTED")
     store = made(keeper, Central(far))
     store.open("p1")
@@ -261,7 +262,7 @@ def test_check_of_the_central_server(keeper, make_server):
 
 
 def test_many_blobs(store):
-    """Thousands, in batches bounded by both servers' packets; keys of any bytes."""
+    """Thousands of blobs with keys of any bytes are sent in batches that fit both servers' packets."""
     world = store.world
     store.open("p1")
     world.sql("ALTER TABLE wk_progress MODIFY `blob` VARBINARY(1000) NOT NULL",
@@ -280,14 +281,14 @@ POINTS = ["progress.read", "progress.ahead", "progress.sent", "progress.marked",
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed(store, point):
-    """Killed between any two effects, and run again: the same end as without."""
+    """A write-back that is killed at any point and run again has the same result as without the kill."""
     lock = store.open("p1")
     store.open("p2")
     store.put("a", "p1", b"new")
     store.put("b", "p2", b"late")
     store.put("c", "p1", b"2")
     assert store.central.call("wk_save", "c", "p1", "gs-a", lock, 5, b"five")[0][0] == "saved"
-    for _ in range(2):  # the first call only wants the lock
+    for _ in range(2):  # the first call only requests the lock
         seq = store.central.acquire("p2", "gs-b")[1]
     store.close("p1")
     died = store.keeper.run("--write-back", fault=point + "=kill")
@@ -301,7 +302,7 @@ def test_killed(store, point):
 
 
 def test_a_save_while_its_predecessor_is_sent(store):
-    """It is not marked as sent."""
+    """A save that is made while its predecessor is sent is not marked as sent."""
     store.open("p1")
     store.put("a", "p1", b"one")
     keeper = store.keeper
@@ -316,7 +317,7 @@ def test_a_save_while_its_predecessor_is_sent(store):
 
 @pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
 def test_a_save_that_is_not_committed_when_its_session_closes(keeper, server, level):
-    """Of an InnoDB store: the close waits for it, so that it is sent before the lock goes."""
+    """In an InnoDB store wk_close waits for an uncommitted save, so that it is sent before the lock is released."""
     store = made(keeper, Central(server), engine="innodb")
     store.open("p1")
     game = server.admin(keeper.world.schema, autocommit=False)
@@ -332,7 +333,8 @@ def test_a_save_that_is_not_committed_when_its_session_closes(keeper, server, le
 
 
 def test_locks_and_release(memory):
-    """Who holds what; our own lock is released after its saves were sent, another's only by force."""
+    """--locks shows the holders. --release releases our own lock after its saves were sent, and another server's only with
+    --force."""
     store, keeper = memory, memory.keeper
     store.open("p1")
     store.put("a", "p1", b"x")
@@ -353,12 +355,12 @@ def test_locks_and_release(memory):
 
 
 def test_what_cannot_be_sent_holds_up_its_own_session_only(keeper, make_server):
-    """A blob that no packet of the central store holds: its player's lock stays, all others are released."""
+    """A blob that exceeds the central store's packet keeps only its own session's lock; all others are sent and released."""
     store = made(keeper, Central(make_server("--max-allowed-packet=65536")))
     for key in ("p1", "p2"):
         store.open(key)
     store.put("a", "p1", b"'" * 65000)
-    many = {f"b{n}": (1, b"%d" % n * 9000) for n in range(20)}  # a few in each packet
+    many = {f"b{n}": (1, b"%d" % n * 9000) for n in range(20)}  # a few fit one packet
     for key, (_, blob) in many.items():
         store.put(key, "p2", blob)
     for key in ("p1", "p2"):
@@ -388,8 +390,8 @@ def test_a_blob_that_no_answer_holds(make_server, make_world, make_keeper):
 
 
 def test_what_cannot_be_sent_keeps_its_lock(keeper, make_server):
-    """Asked to release it, worldkeeper says why not, since that save could not be sent afterwards; of the session that closes
-    beside it, it says nothing."""
+    """--release refuses to release the lock of a save that cannot be sent and says why, whatever other sessions close in the
+    same run."""
     store = made(keeper, Central(make_server("--max-allowed-packet=65536")))
     store.open("p1")
     store.put("a", "p1", b"'" * 65000)
@@ -400,7 +402,7 @@ def test_what_cannot_be_sent_keeps_its_lock(keeper, make_server):
     assert store.sessions() == {"p1": "closing"} and store.rows() == {"a": (1, 0)}
     assert store.central.holder("p1") == "gs-a" and store.central.holder("p2") is None
     assert keeper.ok("--release=p1", "--force", "--json")["outcome"] == "released" and store.central.holder("p1") is None
-    # Closed in the same run, another session's lock is no reason to call this one released.
+    # Another session's lock that is released in the same run does not count as this one's.
     store.world.sql("DELETE FROM wk_progress")
     for _ in range(2):
         store.central.acquire("p1", "gs-b")
@@ -411,8 +413,8 @@ def test_what_cannot_be_sent_keeps_its_lock(keeper, make_server):
 
 
 def test_all_locks_are_released_before_a_game_starts(memory):
-    """Those too of sessions that the world does not know, since the game died before it noted them or the world was restored to
-    before that; not those of other game servers, and not the lock of what could not be sent."""
+    """--write-back --unlock also releases locks of our lock_id without a session in the world. It keeps other game servers'
+    locks and those of blobs that could not be sent."""
     store, central = memory, memory.central
     for key in ("p1", "p2", *(f"q{n}" for n in range(60))):
         store.open(key)
@@ -428,7 +430,7 @@ def test_all_locks_are_released_before_a_game_starts(memory):
 
 
 def test_no_session(memory):
-    """A row that the game wrote without one is not sent, and that is said; all others are."""
+    """A row without a session is not sent and is reported; all others are sent."""
     memory.open("p1")
     memory.put("a", "p1", b"x")
     memory.world.sql("INSERT INTO wk_progress (blob_key,lock_key,seq,`blob`) VALUES ('or\0phan','p9',1,'x')")
@@ -450,7 +452,7 @@ def test_no_more_in_a_second_than_allowed(memory):
 
 
 def test_sessions_end_and_the_server_lives_while_much_is_sent(memory):
-    """However long it takes: who leaves meanwhile is not held up, and this game server is seen."""
+    """During a long write-back sessions still end and the game server still reports that it is alive."""
     keeper, central = memory.keeper, memory.central
     keeper.configure({"progress": {"max_rate": "2"}})
     memory.open("p1")
@@ -479,7 +481,8 @@ def test_sessions_end_and_the_server_lives_while_much_is_sent(memory):
 @pytest.mark.parametrize("engine,lock", [("memory", "LOCK TABLES wk_progress READ"),
                                          ("innodb", "CALL wk_put('a','p1','not committed')")])
 def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, make_server, server, engine, lock):
-    """By a dump of somebody's, or by a save that is not committed: others are not to take it for dead."""
+    """While the local store is locked, by a table lock or an uncommitted save, the game server still reports that it is alive,
+    so that others do not take it for dead."""
     mine = make_server("--innodb-lock-wait-timeout=1000")
     keeper = make_keeper(make_world(on=mine))
     store = made(keeper, Central(server), engine=engine, write_back="1s")
@@ -502,7 +505,7 @@ def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, mak
 
 
 def test_what_cannot_be_sent_takes_no_time_from_other_sessions(make_keeper, world, make_server):
-    """More of it than may be sent in a second is looked at first, each second: the session behind it ends all the same."""
+    """Blobs that cannot be sent, more than the rate allows per second, do not delay other sessions."""
     keeper = make_keeper(world)
     store = made(keeper, Central(make_server("--max-allowed-packet=65536")), max_rate="2")
     store.open("p1")
@@ -540,7 +543,8 @@ def test_without_a_section(keeper):
 
 
 def test_a_forgotten_world(make_world, make_keeper, make_server, server):
-    """Nothing is unsent in a world that was forgotten: that is no reason to end its sessions."""
+    """--write-back --unlock is refused after the server lost the world, because the empty tables do not prove that everything
+    was sent."""
     mine = make_server("--log-bin=log", "--binlog-format=ROW")
     store = made(make_keeper(make_world(on=mine)), Central(server))
     store.open("p1")
@@ -557,7 +561,8 @@ def progress(keeper):
 
 
 def test_the_supervisor_writes_back(store):
-    """At its start, when sessions close, and at intervals; figures in the status."""
+    """The supervisor writes back at its start, when sessions close, and at intervals, and publishes the figures in status and
+    metrics."""
     keeper = store.keeper
     store.open("p1")
     store.put("a", "p1", b"before")
@@ -568,7 +573,7 @@ def test_the_supervisor_writes_back(store):
     store.close("p1")
     keeper.wait(lambda: store.sessions() == {}, "the session to end")
     assert store.central.blobs()["a"] == (2, b"last") and store.central.holder("p1") is None
-    # A run that is not at its end yet could send what comes now.
+    # Waits for the end of the run, which could otherwise send what comes next.
     keeper.expect("what was sent", progress=lambda p: p and p["sent"] == 2 and p["sessions"] == 0)
     store.open("p2")
     store.put("b", "p2", b"x")
@@ -586,7 +591,8 @@ def test_the_supervisor_writes_back(store):
 
 
 def test_central_store_away(memory, server):
-    """Cut off: told once, nothing lost, only the newest sent when it is back."""
+    """An unreachable central store is reported once per reason, nothing is lost, and only the newest save is sent when it
+    returns."""
     keeper, line = memory.keeper, Wire(server.socket)
     keeper.configure({"progress": {**line.settings, "write_back": "1s"}})
     keeper.start()
@@ -610,7 +616,7 @@ def test_central_store_away(memory, server):
 
 
 def test_refused_by_the_central_store(memory):
-    """A wrong password is no outage."""
+    """A wrong password for the central store shows as `refused`, and the world stays UP."""
     keeper = memory.keeper
     keeper.secret("central-password", "wrong")
     keeper.start()
@@ -621,7 +627,7 @@ def test_refused_by_the_central_store(memory):
 
 
 def test_a_conflict_at_the_central_store(keeper, make_server):
-    """Rows that another session has locked for long are no refusal: they are reported when it does not pass."""
+    """A lock wait timeout in the central store is reported as a condition, not as an outage, and ends when the save was sent."""
     store = made(keeper, Central(make_server("--innodb-lock-wait-timeout=1")), write_back="1s")
     store.open("p1")
     other = store.central.server.admin(store.central.schema, autocommit=False)
@@ -637,7 +643,7 @@ def test_a_conflict_at_the_central_store(keeper, make_server):
 
 
 def test_a_failure_of_the_local_store_is_an_alert(memory):
-    """Else nothing is sent, and nobody knows why."""
+    """A failure of the local store is reported as a condition until it ends."""
     keeper = memory.keeper
     keeper.start()
     memory.world.sql("ALTER TABLE wk_progress MODIFY lock_key VARBINARY(100) NOT NULL",
@@ -649,7 +655,7 @@ def test_a_failure_of_the_local_store_is_an_alert(memory):
 
 
 def test_another_failure_of_the_local_store_is_shown(memory):
-    """Both are refusals without a number, and there is no moment without one between them."""
+    """A second failure of the local store replaces the first one in the status, although neither has an error number."""
     keeper = memory.keeper
     memory.world.sql("RENAME TABLE wk_progress TO moved")
     keeper.start()
@@ -668,7 +674,7 @@ def test_stolen_is_an_alert(memory):
     for _ in range(2):
         memory.central.acquire("p1", "gs-b")
     memory.close("p1")
-    keeper.start()  # now: its first write-back would send them as long as the lock is its own
+    keeper.start()  # Started only now, because its first write-back would still have been allowed to send them.
     keeper.wait(lambda: progress(keeper).get("stolen") == 3, "the stolen blobs to show")
     keeper.wait(lambda: any("3 blobs" in t["what"] and "a0, a1, a2" in t["what"] for t in keeper.status()["troubles"]),
                 "the condition")
@@ -677,8 +683,8 @@ def test_stolen_is_an_alert(memory):
 
 
 def test_stolen_and_a_server_that_has_forgotten_it(make_world, make_keeper, make_server, server):
-    """A restart empties wk_stolen with the world: until that is restored nobody says that it is empty, however late the
-    supervisor sees the loss."""
+    """A restart empties wk_stolen with the world. Until the restore its count is unknown and never reported as empty, however
+    late the supervisor detects the loss."""
     mine = make_server()
     keeper = make_keeper(make_world(on=mine))
     store = made(keeper, Central(server))
@@ -710,14 +716,14 @@ def test_conditions_of_progress_that_is_not_written_back_any_more(memory):
 
 @pytest.fixture
 def fallible(make_world, make_keeper, make_server, server):
-    """A world on a server that may be killed, the central store on another one."""
+    """Returns a local store on a server that may be killed, with the central store on another one."""
     mine = make_server("--log-bin=log", "--binlog-format=ROW")
     keeper = make_keeper(make_world(on=mine))
     return made(keeper, Central(server))
 
 
 def test_after_a_loss(fallible):
-    """Sessions and blobs come back with the world, journal included, and go to the central store before anything else."""
+    """Sessions and blobs are restored with the world, including the journal, and are then written back."""
     store, keeper = fallible, fallible.keeper
     keeper.start()
     store.open("p1")
@@ -735,7 +741,7 @@ def test_after_a_loss(fallible):
 
 
 def test_an_older_world(fallible):
-    """Restored to before what was sent already: the older play is set aside, what is played on is newer."""
+    """After a restore to before saves that were sent, the older save is moved to wk_stolen and later saves get higher numbers."""
     store, keeper = fallible, fallible.keeper
     store.open("p1")
     store.put("a", "p1", b"1")
@@ -747,7 +753,7 @@ def test_an_older_world(fallible):
     keeper.ok("--restore", "--force")
     assert store.rows() == {"a": (1, 0), "b": (1, 0)}
     done = keeper.ok("--write-back", "--json")
-    assert done["stale"] == 1 and done["sent"] == 1  # b is as it was sent
+    assert done["stale"] == 1 and done["sent"] == 1  # b equals what was sent
     assert store.stolen() == {("a", 1): ("stale", b"1")} and store.central.blobs()["a"] == (4, b"4")
     store.put("a", "p1", b"5")
     keeper.ok("--write-back")
@@ -755,7 +761,8 @@ def test_an_older_world(fallible):
 
 
 def test_the_same_number_in_an_older_world(fallible):
-    """Played on after a restore, a save may have the number of one that was sent: it is another one all the same."""
+    """A save made after a restore may have the number of one that was already sent; it is detected as different and moved to
+    wk_stolen."""
     store, keeper = fallible, fallible.keeper
     store.open("p1")
     store.put("a", "p1", b"1")
@@ -770,8 +777,8 @@ def test_the_same_number_in_an_older_world(fallible):
 
 
 def test_sessions_that_ended_since_the_dump(fallible):
-    """Restored without the journal they are open again: named, with the way out. Nothing that they save gets over what the
-    central store has by then, whoever has the lock, and nobody loses one by them."""
+    """Sessions that a restore without the journal reopens are reported with a solution. Their saves overwrite nothing newer in
+    the central store, and no other holder loses its lock."""
     store, keeper = fallible, fallible.keeper
     keeper.configure({"journal": {"mode": "off"}})
     for key in "pqr":
@@ -782,10 +789,10 @@ def test_sessions_that_ended_since_the_dump(fallible):
         store.put(f"of {key}", key, b"later")
         store.close(key)
     assert keeper.ok("--write-back", "--json")["released"] == 3
-    theirs = store.central.acquire("p", "gs-b")[1]  # plays elsewhere, and has saved there
+    theirs = store.central.acquire("p", "gs-b")[1]  # plays and saves on another game server
     store.central.call("wk_load", "p", "gs-b", theirs)
     assert store.central.call("wk_save", "of p", "p", "gs-b", theirs, 3, b"elsewhere")[0][0] == "saved"
-    again = store.central.acquire("q")[1]           # plays here again; r has not been seen since
+    again = store.central.acquire("q")[1]           # plays here again; r does not return
     store.world.sql(f"REPLACE INTO wk_session (lock_key,lock_seq) VALUES ('q',{again})")
     keeper.server.crash()
     done = keeper.ok("--restore", "--json")
@@ -797,7 +804,7 @@ def test_sessions_that_ended_since_the_dump(fallible):
     assert keeper.ok("--write-back", "--json")["stolen"] == 3
     newest = {"of p": (3, b"elsewhere"), "of q": (2, b"later"), "of r": (2, b"later")}
     assert store.central.blobs() == newest
-    assert keeper.run("--release=p").rc == REFUSED  # the lock of another; the session here is ended
+    assert keeper.run("--release=p").rc == REFUSED  # another server has the lock; the session here is ended
     assert store.sessions() == dict.fromkeys("qr", "open") and store.central.holder("p") == "gs-b"
     keeper.ok("--write-back", "--unlock")
     assert store.sessions() == {} and store.central.holder("p") == "gs-b" and store.central.holder("q") is None
@@ -805,19 +812,19 @@ def test_sessions_that_ended_since_the_dump(fallible):
 
 
 def waiting(keeper, *words):
-    """The condition that says why blobs wait."""
+    """Waits for the condition that says why blobs wait, and returns it."""
     return keeper.wait(lambda: [t for t in keeper.status()["troubles"] if all(w in t["what"] for w in words)], words)[0]
 
 
 def remembered(store, count):
-    """So many sessions have the name of the store that took their blobs."""
+    """Waits until this many sessions have the name of the store that took their blobs."""
     keeper = store.keeper
     keeper.wait(lambda: keeper.server.value(f"SELECT COUNT(*) FROM {keeper.world.schema}.wk_session WHERE store<>''") == count,
                 "the sessions to have their store")
 
 
 def another_central(store, server):
-    """A second central store, which the game server's account reaches as well."""
+    """Makes a second central store that the game server's account can use as well."""
     store.keeper.configure({"progress": {"write_back": "1s"}})
     other = Central(server)
     server.account("gs", [store.central.schema, other.schema], "EXECUTE", server_rights=None)
@@ -825,8 +832,8 @@ def another_central(store, server):
 
 
 def test_another_central_store_after_a_reload(memory, server):
-    """It has given out none of the locks: nothing is set aside, the cause and the way out are named, and once the config is
-    right again all that waited is sent without further action."""
+    """A central store that has not given out our locks takes nothing and nothing is moved to wk_stolen. The condition names
+    cause and solution, and all is sent once the config is correct again."""
     store, keeper = memory, memory.keeper
     other = another_central(store, server)
     for lock in "p1", "p2":
@@ -838,7 +845,7 @@ def test_another_central_store_after_a_reload(memory, server):
     store.put("a", "p1", b"new")
     store.put("b", "p2", b"too")
     store.close("p2")
-    # p1 has saved in the store that it is of; p2 has not, and is asked for.
+    # p1 has already saved in its store; p2 has not, and is reported.
     trouble = waiting(keeper, f"schema {other.schema} has no record of lock p2 with number 1 for gs-a")
     assert f"in {keeper.config_path}, set [progress] to the store" in trouble["hint"], trouble
     assert store.stolen() == {} and store.sessions() == {"p1": "open", "p2": "closing"} and other.blobs() == {}
@@ -852,7 +859,7 @@ def test_another_central_store_after_a_reload(memory, server):
 
 
 def test_a_central_store_that_is_not_there_after_a_reload(memory):
-    """No schema, or one without routines: saves wait, and both are named."""
+    """If the central store's schema does not exist, saves wait and the schema is named."""
     store, keeper = memory, memory.keeper
     store.open("p1")
     keeper.configure({"progress": {"write_back": "1s"}})
@@ -866,8 +873,8 @@ def test_a_central_store_that_is_not_there_after_a_reload(memory):
 
 
 def test_a_central_store_of_an_earlier_moment(store):
-    """Numbers of locks that it has forgotten: what was saved under them waits until people have raised the numbers, and is
-    set aside then."""
+    """After the central store was restored to before our lock numbers, saves under them wait until the numbers were raised,
+    and are then moved to wk_stolen."""
     store.central.acquire("p1")
     store.open("p1")
     store.put("a", "p1", b"late")
@@ -876,7 +883,7 @@ def test_a_central_store_of_an_earlier_moment(store):
     done = store.keeper.run("--write-back")
     assert done.rc == FAILED and "has no record of lock p1 with number 2" in done.err, done
     assert store.stolen() == {} and store.rows()["a"] == (1, 0)
-    assert store.central.acquire("p1", "gs-b")[1] == 2  # given out again, to another
+    assert store.central.acquire("p1", "gs-b")[1] == 2  # given out again, to another server
     done = store.keeper.run("--write-back")
     assert done.rc == FAILED and "with number 2 for gs-a" in done.err, done
     assert store.stolen() == {} and store.rows()["a"] == (1, 0)
@@ -887,8 +894,8 @@ def test_a_central_store_of_an_earlier_moment(store):
 
 @pytest.mark.parametrize("which", ["a clone", "others'"])
 def test_another_central_store_is_known_by_its_name(memory, server, which):
-    """The numbers of the locks say nothing there: it has given them out more often, to others, or is an old copy that would take
-    all. Saves and sessions wait, those too that no store has seen yet, and then go to the right one."""
+    """A wrong central store is recognized by its name whatever its lock numbers, whether it is an old clone or belongs to
+    others. Saves and sessions wait, including new ones, and then go to the right one."""
     store, keeper = memory, memory.keeper
     other = another_central(store, server)
     for lock in "p1", "p2":
@@ -902,16 +909,16 @@ def test_another_central_store_is_known_by_its_name(memory, server, which):
     remembered(store, 2)
     keeper.reload({"progress": {"schema": other.schema}})
     store.put("a", "p1", b"new")
-    store.close("p2")                                # with nothing unsent: its lock is not one of this store
+    store.close("p2")                                # nothing is unsent; this store does not have its lock
     store.open("p3")
     store.put("c", "p3", b"never sent before")
     waiting(keeper, f"schema {other.schema} is not the central store")
-    done = keeper.run("--write-back", "--unlock")    # closes all
+    done = keeper.run("--write-back", "--unlock")    # closes all sessions
     assert done.rc == FAILED and "is not the central store" in done.err, done
     assert store.stolen() == {} and other.blobs() == {} and store.sessions() == dict.fromkeys(["p1", "p2", "p3"], "closing")
     assert store.central.holder("p2") == "gs-a"
     keeper.dump()
-    keeper.server.crash()                            # what is remembered comes back with the world
+    keeper.server.crash()                            # the remembered store is restored with the world
     keeper.wait(lambda: keeper.status().get("generation") == 2 and keeper.state() == "UP", "the restore")
     waiting(keeper, f"schema {other.schema} is not the central store")
     keeper.reload({"progress": {"schema": store.central.schema}})
@@ -921,8 +928,8 @@ def test_another_central_store_is_known_by_its_name(memory, server, which):
 
 
 def test_another_central_store_after_a_lost_state(memory, server):
-    """The sessions say which store has taken this world's blobs. So a supervisor that was ended before a run reported the
-    store, or whose state was lost, does not take another one's answers for its own."""
+    """Each session records which store has taken its blobs, so that a supervisor without its state does not accept the answers
+    of another store."""
     store, keeper = memory, memory.keeper
     other = another_central(store, server)
     store.open("p1")
@@ -945,8 +952,8 @@ def test_another_central_store_after_a_lost_state(memory, server):
 
 
 def test_another_central_store_without_a_name(memory, server):
-    """It is of an earlier version and has given out the locks more often, to others, and so refuses all: that is named, and once
-    the config is right again the blobs go to the right one by the statements of the hint, the newest of each."""
+    """A wrong central store of an earlier version, without a name, refuses all blobs. This is reported, and the hint's
+    statements send the newest of each to the right one once the config is correct."""
     store, keeper = memory, memory.keeper
     keeper.configure({"progress": {"write_back": "1s"}})
     other = Central(server)
@@ -974,7 +981,8 @@ def test_another_central_store_without_a_name(memory, server):
 
 
 def test_a_month_later(fallible):
-    """A machine that comes back from an old disk: its players are elsewhere by now, and nothing of it gets through."""
+    """A world restored from an old disk overwrites nothing of players who play elsewhere by now; its saves are moved to
+    wk_stolen."""
     store, keeper = fallible, fallible.keeper
     for i in range(50):
         store.open(f"p{i}")
@@ -996,7 +1004,7 @@ def test_a_month_later(fallible):
 
 
 def test_made_again(memory):
-    """--init is for each new ledger, too: what the game was granted on the routines stays, and what became of them is mended."""
+    """A repeated --init keeps the game's grants on the routines and repairs changed routines."""
     world, server = memory.world, memory.world.server
     server.account("player", [], server_rights=None)
     for name in ("wk_put", "wk_close"):
@@ -1008,16 +1016,16 @@ def test_made_again(memory):
     world.sql("DROP PROCEDURE wk_put", f"CREATE DEFINER={USER}@localhost PROCEDURE wk_put(a INT) DO 1")
     memory.keeper.init()
     assert world.sql("SHOW CREATE PROCEDURE wk_put")[0][2].split("PROCEDURE")[1] == made_as.split("PROCEDURE")[1]
-    # As older versions made it, of an account that is gone: each wk_put would fail.
+    # A routine of an older version with a definer that no longer exists: each wk_put would fail.
     assert "SQL SECURITY INVOKER" in made_as
     world.sql("DROP PROCEDURE wk_put",
               made_as.replace(f"`{USER}`@`localhost`", "`gone`@`localhost`").replace("SQL SECURITY INVOKER", ""))
     server.sql(f"GRANT EXECUTE ON PROCEDURE {world.schema}.wk_put TO player@localhost")
-    server.sql(f"GRANT SELECT ON *.* TO {USER}@localhost")  # who may not read its text makes it again in any case
+    server.sql(f"GRANT SELECT ON *.* TO {USER}@localhost")  # an account that may not read the text replaces the routine in any case
     assert "definer" in refused(memory.put, "a", "p1", b"x")
     memory.keeper.init()
     assert sorted(server.sql("SHOW GRANTS FOR player@localhost")) == sorted(granted)
-    # wk_session as older versions made it: sessions go on, and have a store from then on.
+    # With wk_session of an older version sessions continue, and their store is recorded after --init.
     world.sql("ALTER TABLE wk_session DROP COLUMN store")
     memory.open("p1")
     memory.put("a", "p1", b"x")
@@ -1032,7 +1040,7 @@ def test_made_again(memory):
 
 
 def test_routines_are_restored(fallible, make_server, make_world):
-    """On a rebuilt server the routines of the local store come back with its tables."""
+    """A restore with --with-code restores the routines of the local store."""
     store, keeper = fallible, fallible.keeper
     store.open("p1")
     store.put("a", "p1", b"x")
@@ -1054,7 +1062,7 @@ def findings(keeper, name):
 
 
 def test_check(memory):
-    """Both stores are looked at: what is missing there and here, what is too much, and what does not fit."""
+    """--check examines both stores and reports missing routines, missing and superfluous privileges, and a wrong password."""
     keeper, central = memory.keeper, memory.central
     store, local = findings(keeper, "central store"), findings(keeper, "local store")
     assert [c["level"] for c in store + local] == ["note", "ok"], (store, local)
@@ -1088,7 +1096,8 @@ PUBLIC = pytest.mark.only("mariadb", why="PUBLIC")
     *(("account", g) for g in MORE), *((how, g) for how in ("account", "role", "idle role") for g in LEVELS),
     *(pytest.param("PUBLIC", g, marks=PUBLIC) for g in LEVELS[1:])])
 def test_check_sees_what_breaks_the_promise(memory, grant, how):
-    """Whatever level it is granted on, and to whom; and its hint takes it away, and nothing else."""
+    """--check warns about a superfluous privilege on any level and of any grantee, and its hint revokes exactly that
+    privilege."""
     keeper, central = memory.keeper, memory.central
     server, who = central.server, "gs@localhost"
     to = {"account": who, "PUBLIC": "PUBLIC"}.get(how, "wk_role")
@@ -1116,7 +1125,8 @@ def test_check_sees_what_breaks_the_promise(memory, grant, how):
 
 @pytest.mark.each_server
 def test_check_of_what_does_no_harm(memory):
-    """EXECUTE from wherever it comes, and what only shows things; a grant on another schema."""
+    """--check accepts EXECUTE from any level, privileges that only show things, and grants on another schema, but reports
+    GRANT OPTION."""
     server = memory.central.server
     try:
         server.sql("GRANT EXECUTE, PROCESS, SHOW DATABASES ON *.* TO gs@localhost", "GRANT ALL ON other.* TO gs@localhost",
@@ -1131,7 +1141,7 @@ def test_check_of_what_does_no_harm(memory):
 
 @pytest.mark.each_server
 def test_check_of_whose_lock_id_it_is(memory):
-    """Of a store that cannot bind it, of one where nobody has, and of one where it is bound: to us, or to another account."""
+    """--check reports whether the lock_id can be bound, is bound to nobody, to this account, or to another account."""
     keeper, central = memory.keeper, memory.central
     (found,) = findings(keeper, "central store")
     memory.open("p1")
@@ -1163,7 +1173,8 @@ def test_check_of_whose_lock_id_it_is(memory):
 
 @pytest.mark.parametrize("table", ["wk_session", "wk_progress"])
 def test_rows_of_another_moment(memory, table):
-    """They belong to the locks of their moment: neither is restored alone, but beside the world it can be looked at."""
+    """wk_session and wk_progress cannot be restored alone, because their rows belong to locks of their time; the refusal names
+    --into."""
     memory.open("p1")
     memory.put("p1/bag", "p1", b"one")
     memory.keeper.dump()

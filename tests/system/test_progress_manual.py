@@ -1,4 +1,4 @@
-"""The examples of worldkeeper-progress(7), word for word."""
+"""Runs the examples of worldkeeper-progress(7) word for word."""
 import os
 import re
 import subprocess

@@ -1,6 +1,5 @@
-"""Game servers that are killed, stopped, resumed and cut off share one central store: after a
-takeover the old holder can change nothing, and every acknowledged save stays until the next one.
-The check itself detects violations."""
+"""Tests in which game servers that are killed, stopped, resumed and cut off share one central store: after a takeover the old
+holder can change nothing, and every acknowledged save stays until the next one. The check itself detects violations."""
 import os
 import shutil
 import time
@@ -18,7 +17,7 @@ SEED = os.environ.get("WK_PROGRESS_SEED") or str(time.time_ns())
 
 
 def test_torture(victim, tmp):
-    """A share of `make progress-torture`."""
+    """Runs a share of `make progress-torture`."""
     saves = takeovers = 0
     for n in range(ROUNDS):
         os.mkdir(f"{tmp}/{n}")
@@ -36,7 +35,7 @@ OURS = """           AND (SELECT lock_id = p_lock_id AND lock_seq = p_lock_seq A
                   FROM wk_lock WHERE lock_key = p_lock_key LOCK IN SHARE MODE);"""
 IN_SAVE = """         WHERE blob_key = p_blob_key AND lock_key = p_lock_key AND lock_seq = p_lock_seq AND seq < p_seq
 """
-# (mistake, [(what stands there, what stands there instead)])
+# {mistake: [(original text, its replacement)]}
 MISTAKES = {
     "no check of lock_seq at save": [
         (IN_SAVE + OURS, IN_SAVE.replace(" AND lock_seq = p_lock_seq", "") + OURS.replace(" AND lock_seq = p_lock_seq", "")),
@@ -63,7 +62,7 @@ MISTAKES = {
 }
 
 
-# What shows one soonest, where that is not the usual crowd.
+# The crowds that reveal a mistake soonest, where the usual one does not.
 CROWDS = {
     "two statements where one belongs": {"count": 8, "players": 1, "takeover_ms": 1},
     "sequence ignored": {"count": 3, "players": 12, "takeover_ms": 500},
@@ -88,7 +87,8 @@ def test_the_check_sees(victim, tmp, mistake):
 
 @pytest.fixture
 def sites(server, make_server, make_world, make_keeper):
-    """sites(seed, …): three game servers with worlds of their own that have played, and one has burnt; the check."""
+    """Returns sites(seed, …), which lets three game servers with their own worlds play, loses one machine, and returns the
+    check."""
     def played(seed, seconds, changes=(), **more):
         central, made = progress.Central(server, changes), []
         for i in range(3):
@@ -104,8 +104,8 @@ def sites(server, make_server, make_world, make_keeper):
 
 
 def test_local_stores(sites):
-    """Worlds are lost and restored, their supervisors killed and stopped, their lines to the central store cut and let
-    back in; in the end a machine burns. A share of `make progress-torture`."""
+    """Local stores survive lost and restored worlds, killed and stopped supervisors, interrupted lines to the central store,
+    and a lost machine. This is a share of `make progress-torture`."""
     for n in range(ROUNDS):
         check = sites(f"{SEED}/{n}", 6 if ROUNDS == 1 else 30)
         assert not check.wrong, f"seed {SEED}/{n}: {len(check.wrong)}: {check.wrong[:8]}"
@@ -115,7 +115,7 @@ def test_local_stores(sites):
 
 @pytest.mark.any_server
 def test_the_check_of_local_stores_sees(sites):
-    """A central store that takes what anybody sends."""
+    """The check detects a central store that accepts any sender's blobs."""
     for n in range(20):
         if wrong := sites(f"{SEED}/{n}", 5, MISTAKES["write-back without check"], players=3).wrong:
             break
