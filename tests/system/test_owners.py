@@ -1,7 +1,6 @@
-"""A file in the dump directory is used only if nobody else could have put it there: it belongs to
-us or to root (for root: to root or the directory's owner), others cannot write it, and no link
-leads to it. A refusal names the file and the command that corrects it. A file that an admin names
-by its path is opened once."""
+"""A file in the dump directory is used only if no other user could have put it there: it belongs to us or to root (for root:
+to root or the directory's owner), other users cannot write it, and it is not a link. A refusal names the file and the command
+that corrects it. A file that an admin names by its path may have any owner."""
 import gzip
 import json
 import os
@@ -40,7 +39,8 @@ HOW = [pytest.param("chown", marks=root_only), "chmod"]
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("which", [".sql.gz", ".json", ".proof"])
 def test_a_dump_that_others_could_have_written(keeper, make_world, which, how):
-    """It is named with its mend and left where it is; the older dump is restored; mended, it is a dump again."""
+    """Such a dump is reported with the command that corrects it and left in place, and the older dump is restored. After the
+    correction it is a dump again."""
     older = keeper.dump()["name"]
     newer = keeper.dump()["name"]
     assert keeper.run("--verify").rc == DONE  # makes the .proof files
@@ -64,7 +64,7 @@ def test_a_dump_that_others_could_have_written(keeper, make_world, which, how):
 
 @pytest.mark.parametrize("how", HOW)
 def test_our_own_notes(keeper, how):
-    """state.json and the lock, which decide what is done: nothing is done by what others could have written."""
+    """state.json and the lock are refused if other users could have written them, with the command that corrects it."""
     keeper.dump()
     for name in ("state.json", "lock"):
         path = os.path.join(keeper.dumps_dir, name)
@@ -94,7 +94,7 @@ def test_replaced_rows(keeper, how):
 
 @root_only
 def test_root_in_the_directory_of_the_service(keeper):
-    """Root takes the files of the directory's owner and its own, and nobody else's."""
+    """Root accepts its own files and those of the directory's owner, and no others."""
     name = keeper.dump()["name"]
     os.chown(keeper.dumps_dir, 65534, 65534)
     for path in (keeper.dumps_dir + "/" + f for f in os.listdir(keeper.dumps_dir)):
@@ -111,7 +111,7 @@ def test_root_in_the_directory_of_the_service(keeper):
 
 @root_only
 def test_a_user_takes_what_is_root_s_or_its_own(keeper):
-    """As the user of the service: --list of files of its own, of root's, and of another user's."""
+    """The service's user accepts its own files and root's, and no others."""
     name = keeper.dump()["name"]
     paths = [keeper.dumps_dir, *(os.path.join(keeper.dumps_dir, f) for f in os.listdir(keeper.dumps_dir)),
              keeper.config_path, keeper.password_file]
@@ -122,7 +122,7 @@ def test_a_user_takes_what_is_root_s_or_its_own(keeper):
         if not os.stat(up).st_mode & 1:
             os.chmod(up, os.stat(up).st_mode | 0o111)
     manifest = os.path.join(keeper.dumps_dir, name + ".json")
-    # The checkout may be where that user cannot go, as in root's home.
+    # That user may have no access to the checkout, for example in root's home.
     program = shutil.copy(BINARY, keeper.base)
 
     def listed():
@@ -140,7 +140,7 @@ def test_a_user_takes_what_is_root_s_or_its_own(keeper):
 
 
 def test_a_link_in_the_place_of_a_dump(keeper):
-    """It is not followed, whatever it leads to."""
+    """A link in place of a dump is not followed, and the older dump is used."""
     older = keeper.dump()["name"]
     newer = keeper.dump()["name"]
     path = os.path.join(keeper.dumps_dir, newer + ".sql.gz")
@@ -152,7 +152,7 @@ def test_a_link_in_the_place_of_a_dump(keeper):
 
 
 def test_a_link_in_the_place_of_the_directory(keeper):
-    """It is refused by that name, also by the look that comes before anything is opened."""
+    """A link in place of the dump directory is refused as a symbolic link, with and without --allow-root."""
     keeper.dump()
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".real")
     os.symlink(keeper.dumps_dir + ".real", keeper.dumps_dir)
@@ -183,7 +183,7 @@ def restore_path(keeper, path):
 
 
 def test_a_file_by_its_path_may_be_anybody_s(keeper, by_path):
-    """It is the admin's word: any owner, any mode, and a link of the admin's own."""
+    """A file that the admin names by its path may have any owner and mode, and may be the admin's own link."""
     if os.geteuid() == 0:
         os.chown(by_path, STRANGER, STRANGER)
     os.chmod(by_path, 0o666)
@@ -194,7 +194,7 @@ def test_a_file_by_its_path_may_be_anybody_s(keeper, by_path):
 
 @pytest.mark.parametrize("where", ["the file", "its directory"])
 def test_a_link_that_others_could_have_put_there(keeper, by_path, where):
-    """In a directory that others can write no link is followed: not the last one, and none on the way."""
+    """In a directory that others can write no link is followed, neither the file itself nor a directory on its path."""
     shared = os.path.join(keeper.base, "shared")
     os.mkdir(shared)
     os.chmod(shared, 0o1777)

@@ -1,5 +1,5 @@
-"""Ordinary replication: what a restart of the source and a restore on it do to its replicas, and
-how that is reported in advance."""
+"""Tests of ordinary replication: what a restart of the source and a restore on it do to its replicas, and how that is reported
+in advance."""
 import os
 import re
 import shlex
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.third_on_mysql
 
 
 class Replica:
-    """`server`, fed by `source` from the first byte of its log."""
+    """A server that replicates from `source`, from the first byte of its log."""
 
     def __init__(self, source, server):
         self.source, self.server = source, server
@@ -41,7 +41,7 @@ class Replica:
         return self.status()["Last_SQL_Errno"]
 
     def wait(self):
-        """Until it has all of the source's log."""
+        """Waits until the replica has executed the source's whole log."""
         kind = "Source" if MYSQL else "Master"
         end = self.source.sql("SHOW MASTER STATUS")[0][:2]
 
@@ -54,7 +54,7 @@ class Replica:
 
 @pytest.fixture
 def pair(make_server, make_world, make_keeper):
-    """pair(binlog) -> a keeper of a world on a source, and its replica."""
+    """Returns pair(binlog), which makes a keeper of a world on a source, and its replica."""
     def make(binlog):
         source = make_server(*LOG)
         keeper = make_keeper(make_world(on=source), {"restore": {"binlog": binlog}}).init()
@@ -83,7 +83,8 @@ def test_our_own_journal_is_no_replica(make_followed):
 
 
 def test_a_logged_restore_fills_the_replicas_again(pair):
-    """A restart of the source empties its replicas, which is said before; so is it that a restore fills them."""
+    """--check reports in advance that a restart of the source empties its replicas and that a logged restore fills them again,
+    and both happen."""
     keeper, replica = pair("yes")
     keeper.dump()
     before = keeper.world.snapshot()
@@ -105,7 +106,8 @@ def test_a_logged_restore_fills_the_replicas_again(pair):
 
 
 def test_an_unlogged_restore_says_that_replicas_stop(pair):
-    """[restore] binlog = no behind a TRUNCATE that was logged: --check, --dry-run and the result say what comes."""
+    """With [restore] binlog = no after a logged TRUNCATE, --check, --dry-run and the result report that replicas stop, and
+    they do."""
     keeper, replica = pair("no")
     keeper.dump()
     (said,) = finding(keeper)
@@ -125,7 +127,8 @@ def test_an_unlogged_restore_says_that_replicas_stop(pair):
 
 @pytest.mark.only("mariadb", why="MySQL writes its TRUNCATE with sql_log_bin=0, too")
 def test_the_init_file_of_the_hint(pair):
-    """With it, as the hint makes it, replicas keep their rows over restart and restore, and replication goes on."""
+    """With the init_file that the hint creates, replicas keep their rows over a restart and a restore, and replication
+    continues."""
     keeper, replica = pair("no")
     keeper.world.sql("CREATE TABLE `o``dd` (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO `o``dd` VALUES (1)")
     (said,) = finding(keeper)
@@ -159,7 +162,7 @@ def test_the_init_file_of_the_hint(pair):
 
 
 def test_a_drill_is_the_servers_own(pair):
-    """Nothing of it reaches a replica where the account may leave the log."""
+    """A drill writes nothing to the binary log if the account may leave it out."""
     keeper, replica = pair("yes")
     for host in ("localhost", "127.0.0.1"):
         keeper.server.grant(f"'keeper'@'{host}'", "worldkeeper_drill_w1")
@@ -181,7 +184,7 @@ def test_a_world_on_a_replica(pair, make_keeper, make_world):
 
 @pytest.mark.only("mysql", why="Group Replication")
 def test_a_member_of_a_group_is_refused(make_server, make_world, make_keeper):
-    """It takes no rows in MEMORY tables: --check says so by name, and so does what fails by it."""
+    """A member of Group Replication accepts no rows in MEMORY tables: --check reports it, and so does --init when it fails."""
     port = free_port()
     server = make_server(*LOG, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
     keeper = make_keeper(make_world("empty", on=server))

@@ -1,6 +1,6 @@
-"""A dump from MySQL restores on MariaDB and the reverse, rows and definitions, as far as the target
-supports the definitions. Otherwise the table's statement and the reason are reported before
-anything is changed. A run for MySQL has both servers."""
+"""A dump from MySQL is restored on MariaDB and the reverse, rows and definitions, as far as the target supports the
+definitions. Otherwise the table's statement and the reason are reported before anything is changed. A run for MySQL has both
+servers."""
 import os
 
 import pytest
@@ -13,7 +13,7 @@ from wk.world import World
 pytestmark = pytest.mark.only("mysql", why="the one run that has both servers")
 
 BOTH = pytest.mark.parametrize("source, goal", [("mariadb", "mysql"), ("mysql", "mariadb")])
-# Text that is the same on both: what a schema gives when nothing is said is not.
+# A character set that both have; the default of a schema differs.
 TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"
 TABLES = [
     "CREATE TABLE numbers (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, t TINYINT, u TINYINT "
@@ -60,7 +60,7 @@ DEFINITIONS = [
 
 @pytest.fixture
 def servers(make_server):
-    """A server of each kind, started when it is asked for."""
+    """Returns a function that starts a server of each kind when it is first asked for."""
     made = {}
 
     def get(kind):
@@ -81,7 +81,7 @@ def rows_only(world):
 
 
 def unused_keys(world):
-    """Keys that the optimizer does not look at: MySQL's INVISIBLE, MariaDB's IGNORED."""
+    """Returns the keys that the optimizer ignores: MySQL's INVISIBLE, MariaDB's IGNORED."""
     column, value = {"mysql": ("is_visible", "NO"), "mariadb": ("ignored", "YES")}[world.server.kind]
     return world.sql("SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE "
                      f"table_schema=DATABASE() AND {column}='{value}'")
@@ -94,7 +94,7 @@ def counters(world):
 
 @BOTH
 def test_to_a_new_server(servers, make_keeper, source, goal):
-    """The world and what is defined over it, on a server that has nothing of it."""
+    """A dump with triggers, views and events is restored on an empty server of the other kind."""
     unused = {"mariadb": "IGNORED", "mysql": "INVISIBLE"}[source]
     world = schema_on(servers(source), "across", *TABLES, f"ALTER TABLE many ADD KEY unused (who) {unused}")
     keeper = make_keeper(world).init()
@@ -123,7 +123,7 @@ def test_to_a_new_server(servers, make_keeper, source, goal):
 
 @BOTH
 def test_over_the_same_tables_and_beside(servers, make_keeper, source, goal):
-    """Into tables that are there already, whose types are worded differently, and into another schema."""
+    """A dump is restored into existing tables, whose types the other server words differently, and into another schema."""
     world = schema_on(servers(source), "across", *TABLES)
     keeper = make_keeper(world).init()
     keeper.dump()
@@ -140,7 +140,7 @@ def test_over_the_same_tables_and_beside(servers, make_keeper, source, goal):
     assert moved.run("--verify").rc == DONE
 
 
-REFUSED_THERE = {  # what only one of them has -> where it is, and what the other says
+REFUSED_THERE = {  # what only one of them has: source, target, statement, word of the error
     "uca1400": ("mariadb", "mysql", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_uca1400_ai_ci)",
              "uca1400"),
     "nopad": ("mariadb", "mysql", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_nopad_bin)",
@@ -148,7 +148,7 @@ REFUSED_THERE = {  # what only one of them has -> where it is, and what the othe
     "uuid": ("mariadb", "mysql", "CREATE TABLE z (v UUID)", "uuid"),
     "inet6": ("mariadb", "mysql", "CREATE TABLE z (v INET6)", "inet6"),
     "default": ("mariadb", "mysql", "CREATE TABLE z (v INT DEFAULT (1+1))", "default"),
-    # MariaDB 11.8 takes most others of these names for collations of its own.
+    # MariaDB 11.8 maps most other names of this kind to its own collations.
     "0900": ("mysql", "mariadb", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_zh_0900_as_cs)",
              "utf8mb4_zh_0900_as_cs"),
 }
@@ -156,7 +156,8 @@ REFUSED_THERE = {  # what only one of them has -> where it is, and what the othe
 
 @pytest.mark.parametrize("what", REFUSED_THERE)
 def test_what_the_other_server_has_not(servers, make_keeper, what):
-    """Named are the table, its statement and the reason; nothing was loaded, nothing is left behind."""
+    """A restore of what the other server lacks names the table, its definition and the reason, and leaves nothing in the
+    schema."""
     source, goal, statement, word = REFUSED_THERE[what]
     world = schema_on(servers(source), "across", *TABLES[-4:], statement + " ENGINE=MEMORY")
     keeper = make_keeper(world).init()

@@ -1,4 +1,4 @@
-"""Automatic restores, worldkeeper's main purpose."""
+"""Tests of automatic restores, worldkeeper's main purpose."""
 import gzip
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.either_server
 
 @pytest.fixture
 def kept(doomed, http):
-    """A supervised small world with one dump and a webhook."""
+    """Returns a supervised small world with one dump and a webhook."""
     doomed.configure(http.settings())
     doomed.dump()
     doomed.before = doomed.world.snapshot()
@@ -26,7 +26,7 @@ def kept(doomed, http):
 
 @pytest.mark.quick
 def test_a_killed_server_gets_its_world_back(kept, victim):
-    """kill -9, start: the flag goes UP, WAITING, RESTORING, UP, and every row is back."""
+    """After a kill and a start of the server the flag is UP, WAITING, RESTORING, UP, and every row is restored."""
     with Watcher(kept) as watcher:
         wait_for(lambda: "UP" in watcher.flags, "the flag UP")
         victim.kill9()
@@ -45,7 +45,7 @@ def test_a_killed_server_gets_its_world_back(kept, victim):
 
 
 def test_the_alerts_of_a_loss_come_in_order(kept, victim):
-    """People hear: down, restoring, restored with dump, rows, seconds and what was lost."""
+    """Alerts arrive in order: down, restoring, restored with dump, rows, seconds and what was lost."""
     dump = kept.newest()
     victim.kill9()
     kept.http.wait_event("down")
@@ -61,7 +61,7 @@ def test_the_alerts_of_a_loss_come_in_order(kept, victim):
 
 
 def test_a_clean_restart_is_a_loss_as_well(kept, victim):
-    """An upgrade of the server's package empties the world in the same way."""
+    """A clean restart, as for a package upgrade, empties the world too and is followed by a restore."""
     victim.stop()
     kept.wait_state("WAITING")
     victim.start()
@@ -70,7 +70,7 @@ def test_a_clean_restart_is_a_loss_as_well(kept, victim):
 
 
 def test_a_loss_while_no_supervisor_ran(kept, victim):
-    """What the supervisor knew last is on the disk: it recognises a loss that it did not see."""
+    """A supervisor recognizes from its saved state a loss that happened while none was running."""
     assert kept.stop() == 0
     victim.crash()
     kept.start()
@@ -78,7 +78,7 @@ def test_a_loss_while_no_supervisor_ran(kept, victim):
 
 
 def test_a_loss_while_the_supervisor_was_killed(kept, victim):
-    """The same after kill -9 of the supervisor, on whose flag nobody may rely."""
+    """A loss after kill -9 of the supervisor is recognized as well."""
     kept.kill9()
     victim.crash()
     kept.start()
@@ -86,7 +86,7 @@ def test_a_loss_while_the_supervisor_was_killed(kept, victim):
 
 
 def test_losses_in_a_row(kept, victim):
-    """Each further crash is restored as well, and the generation grows each time."""
+    """Each further crash is followed by a restore, and the generation grows each time."""
     generations = []
     for _ in range(3):
         crash(kept)
@@ -96,7 +96,7 @@ def test_losses_in_a_row(kept, victim):
 
 
 def test_a_dump_follows_by_interval_after_a_restore(kept, victim):
-    """The restored world is dumped again in its turn, by the new generation."""
+    """The restored world is dumped again at its interval, with the new generation."""
     kept.configure({"dump": {"interval": "3s"}})
     kept.process.send_signal(signal.SIGHUP)
     kept.wait(lambda: len(kept.dumps()) >= 2, "a dump by interval")
@@ -108,7 +108,7 @@ def test_a_dump_follows_by_interval_after_a_restore(kept, victim):
 
 
 def test_no_restore_where_the_config_says_no(kept, victim):
-    """restore.auto = no: the loss is seen and told, a person decides, --restore does it."""
+    """With restore.auto = no a loss is reported and not restored until --restore is run."""
     kept.configure({"restore": {"auto": "no"}})
     kept.stop()
     kept.start()
@@ -123,7 +123,7 @@ def test_no_restore_where_the_config_says_no(kept, victim):
 
 
 def test_without_any_dump_it_waits_and_says_so(doomed, victim, http):
-    """A world lost before its first dump: WAITING, an alert, and never UP with nothing."""
+    """A world that is lost before its first dump is WAITING, with an alert."""
     doomed.configure({**http.settings(), "alert": {"events": "waiting"}})
     doomed.start(fault="dump.part_opened=kill")  # each dump fails
     victim.crash()
@@ -133,7 +133,7 @@ def test_without_any_dump_it_waits_and_says_so(doomed, victim, http):
 
 
 def test_on_a_full_disk(make_world, make_keeper, victim, small_disk):
-    """What fills the disk of the dumps often kills the server as well: twice in a row the world is back nevertheless."""
+    """With a full dump directory the world is still restored, twice in a row."""
     path, seen, prefix = small_disk
     keeper = make_keeper(make_world("small", victim), {"dump": {"dir": path}})
     keeper.dumps_dir, keeper.prefix = seen, prefix
@@ -151,7 +151,7 @@ def test_on_a_full_disk(make_world, make_keeper, victim, small_disk):
 
 
 def test_a_world_that_has_no_tables_yet(doomed, victim):
-    """Kept since before its game was installed: it is up again after a restart, and what the game has made since stays."""
+    """A dump of a world without game tables can be restored after a restart, and tables that the game made since stay."""
     for (table,) in doomed.world.sql("SHOW TABLES LIKE '%'"):
         if not table.startswith("worldkeeper"):
             doomed.world.sql(f"DROP TABLE {table}")
@@ -165,7 +165,7 @@ def test_a_world_that_has_no_tables_yet(doomed, victim):
 
 
 def test_rows_written_before_the_restore_are_saved(kept, victim):
-    """A game that reconnects at once and writes loses nothing in silence."""
+    """Rows that a game writes before the restore are saved to the conflict file, which status and alert name."""
     kept.stop()
     victim.crash()
     kept.world.sql("INSERT INTO chat VALUES (1,'written too early')")
@@ -183,7 +183,7 @@ def test_rows_written_before_the_restore_are_saved(kept, victim):
 
 
 def test_what_is_told_of_a_restore_outlives_the_supervisor(kept, victim):
-    """The next supervisor tells the same of the last restore, the conflict file's name with it."""
+    """The next supervisor reports the same last restore, with the conflict file's name."""
     kept.stop()
     victim.crash()
     kept.world.sql("INSERT INTO chat VALUES (1,'written too early')")
@@ -198,7 +198,8 @@ def test_what_is_told_of_a_restore_outlives_the_supervisor(kept, victim):
 
 @pytest.mark.parametrize("point", ["restore.renamed", "restore.done"])
 def test_what_is_told_of_a_restore_that_nobody_finished(kept, victim, point):
-    """Its worker died behind the swap: what is told is not of the restore before, and not more than is known."""
+    """If the restore's worker dies after the swap, the status reports this restore, not the one before, and only what is known
+    of it."""
     victim.crash()
     kept.wait_state("UP")
     kept.wait(lambda: kept.status()["last_restore"], "what is told of the first restore")
@@ -218,7 +219,8 @@ def test_what_is_told_of_a_restore_that_nobody_finished(kept, victim, point):
 
 
 def test_a_supervisor_that_ends_before_it_saw_the_restored_world(doomed, victim):
-    """Its worker died when all was noted, and it noted the old world once more: the next one knows the new world."""
+    """If the restore's worker dies after its end and the supervisor saved the old world once more, the next supervisor still
+    knows the new world."""
     doomed.configure({"probe": {"timeout": "30m"}})
     doomed.dump()
     before = doomed.world.snapshot()
@@ -238,7 +240,7 @@ def test_a_supervisor_that_ends_before_it_saw_the_restored_world(doomed, victim)
 
 
 def test_a_game_that_never_stops_writing(kept, victim):
-    """Under a game that writes all the time each row is in the world or in the conflict file."""
+    """With a game that writes all the time each row is in the world or in the conflict file."""
     kept.world.sql("CREATE TABLE acks (n INT PRIMARY KEY) ENGINE=InnoDB")
     with Game(kept.world, "INSERT INTO chat VALUES ({n},'game')", "INSERT INTO acks VALUES ({n})"):
         wait_for(lambda: kept.world.rows("acks") > 20, "the game")
@@ -258,7 +260,7 @@ def test_a_game_that_never_stops_writing(kept, victim):
 
 
 def test_a_killed_restore_worker_is_an_event(kept, victim):
-    """When the worker dies, the supervisor says so, waits and tries again; nothing is half done."""
+    """If the restore's worker dies the supervisor reports it, waits and tries again; no table is swapped."""
     kept.stop()
     kept.start(fault="restore.loaded=kill")
     victim.crash()
@@ -280,13 +282,13 @@ def test_a_stalled_restore_is_ended_and_repeated(kept, victim):
     assert kept.alive() and kept.world.rows() == 0
     kept.wait(lambda: kept.flag() != "UP", "the flag")
     assert kept.stop() == 0
-    kept.configure({"restore": {"stall": None}})  # on a busy machine each attempt may stand still for a second
+    kept.configure({"restore": {"stall": None}})  # on a busy machine an attempt may pause for a second
     kept.start()
     kept.world.assert_is(kept.before)
 
 
 def test_a_restore_by_hand_that_stalls_before_it_loads(kept):
-    """It is ended as well: nothing else, not even a dump, could begin beside it."""
+    """A manual restore that stalls before it loads is stopped as well, because no other job could begin meanwhile."""
     kept.configure({"restore": {"stall": "1s"}})
     kept.stop()
     kept.start(fault="restore.leased=stop")
@@ -298,7 +300,7 @@ def test_a_restore_by_hand_that_stalls_before_it_loads(kept):
 
 
 def test_a_forced_restore_has_the_time_of_a_dump(kept):
-    """It dumps the living world before it loads."""
+    """A forced restore dumps the living world first, and this time does not count as a stall."""
     kept.configure({"restore": {"stall": "5s"}})
     kept.stop()
     kept.start(fault="dump.locked#1=stop")
@@ -311,7 +313,7 @@ def test_a_forced_restore_has_the_time_of_a_dump(kept):
 
 
 def test_long_restores_show_dots(kept, victim):
-    """While it runs the flag says RESTORING with a dot, as the old scripts' homepages expect."""
+    """During a restore the flag is RESTORING with dots, as the old scripts' homepages expect."""
     kept.stop()
     kept.start(fault="restore.loaded#1=stop")
     victim.crash()
@@ -322,13 +324,14 @@ def test_long_restores_show_dots(kept, victim):
 
 
 def drop_and_make(kept):
-    """The world's schema as a newly set up server has it: there, and empty."""
+    """Drops the world's schema and creates it empty, as on a newly set up server."""
     schema = kept.world.schema
     kept.server.sql(f"DROP DATABASE `{schema}`", f"CREATE DATABASE `{schema}` CHARACTER SET utf8mb4")
 
 
 def test_a_dropped_world_is_not_restored_by_default(kept):
-    """DROP DATABASE by somebody: MISSING, an alert, no restore; a person can have it back."""
+    """After DROP DATABASE the verdict is MISSING, with an alert and without an automatic restore; --restore restores the
+    world."""
     drop_and_make(kept)
     kept.wait_verdict("MISSING")
     kept.probes_pass("M", 5)
@@ -342,7 +345,7 @@ def test_a_dropped_world_is_not_restored_by_default(kept):
 
 @pytest.mark.parametrize("allowed", ["yes", "no"])
 def test_a_rebuilt_server_is_filled_only_where_allowed(kept, victim, allowed):
-    """A server that comes back without the world's tables: restore.new_server decides."""
+    """restore.new_server decides whether a server without the world's tables is filled automatically."""
     kept.configure({"restore": {"new_server": allowed}})
     kept.stop()
     drop_and_make(kept)
@@ -357,7 +360,7 @@ def test_a_rebuilt_server_is_filled_only_where_allowed(kept, victim, allowed):
 
 
 def test_planned_work(kept, victim):
-    """--pause before an upgrade: no alarm, no restore while paused; --resume puts the world back."""
+    """--pause before an upgrade prevents alerts and restores; --resume restores the world."""
     assert kept.run("--pause").rc == DONE
     kept.wait_state("PAUSED")
     kept.wait(lambda: kept.flag() == "WAITING", "the flag WAITING")

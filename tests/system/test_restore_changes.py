@@ -1,11 +1,9 @@
-"""Random changes of definitions between a dump and a loss. The world always comes back by itself. Tables that nobody
-touched are as they were; each other one has its present definition, or that of the dump, and then that is said.
-
-WK_SEED=N repeats a run, WK_CHANGES says how many worlds there are (`make changes`). World number n has the seed N+n, so
-that it can be had alone: WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no.
-
-WK_CHANGES_MIXED=yes: the servers that come next have other settings too, and sessions that hold locks on the emptied
-tables. WK_CHANGES_STATE=FILE: what was done is kept there, and a run that was ended goes on behind it, with its seed."""
+"""Random changes of definitions between a dump and a loss. The world is always restored. Tables that were not touched are as
+they were; each other one has its present definition, or that of the dump, which is then reported. WK_SEED=N repeats a run,
+WK_CHANGES is the number of worlds (`make changes`). World number n has the seed N+n, so that it can be repeated alone:
+WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no. WK_CHANGES_MIXED=yes: the restarted servers also have other settings, and
+sessions hold locks on the emptied tables. WK_CHANGES_STATE=FILE: progress is saved there, and a run that was stopped continues
+with its seed."""
 import contextlib
 import json
 import os
@@ -28,11 +26,11 @@ MIXED = os.environ.get("WK_CHANGES_MIXED") == "yes"
 STATE = os.environ.get("WK_CHANGES_STATE")
 CASES = int(os.environ.get("WK_CHANGES", "24"))
 HOW = os.environ.get("WK_CHANGES_LOG", "")
-TOGETHER = 6  # worlds that die with one server
-AUTOMATIC = 4  # each so-many-th is restored by its supervisor
+TOGETHER = 6  # worlds per server crash
+AUTOMATIC = 4  # one of so many is restored by its supervisor
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
 NO_LOG = ["--skip-log-bin"] if MYSQL else []
-TYPES = {  # with a default that the type has
+TYPES = {  # type: a default value of it
     "TINYINT": "3", "INT": "4", "INT UNSIGNED": "5", "BIGINT": "6", "DECIMAL(12,2)": "1.5", "DECIMAL(6,0)": "7",
     "DOUBLE": "0.5", "FLOAT": "0.25", "VARCHAR(40)": "'x'", "VARCHAR(12)": "'xy'", "CHAR(20)": "'y'",
     "VARCHAR(60) CHARACTER SET latin1": "'z'", "VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin": "'Z'",
@@ -46,17 +44,17 @@ COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 
 
 class Change:
-    """One world, and what is done to its tables `a` and `b`; `calm` and `bank` nobody touches."""
+    """One world, and the changes of its tables `a` and `b`; `calm` and `bank` are not touched."""
 
     def __init__(self, seed, logged, world, keeper):
         self.seed, self.logged, self.world, self.keeper = seed, logged, world, keeper
         self.rand = random.Random(f"{seed}/changes")
         self.done, self.stages, self.number = [], {"a": [], "b": []}, 0
         self.aside, self.under, self.usual, self.holder = world.schema + "_ref", [], [], None
-        self.outage = None  # seconds from when its server is there again, and no other world of it is restored, until it is UP
+        self.outage = None  # seconds from the server's start, when no other world of it is being restored, until UP
 
     def hold(self):
-        """A session of the game that has read the emptied tables and idles: the restore waits for it."""
+        """Opens a session of the game that has read the emptied tables and idles, so that the restore waits for it."""
         self.holder = con = self.world.server.admin(self.world.schema, user=GAME, password=CANARY)
         with con.cursor() as cur:
             for statement in ("SET autocommit=0", "SELECT * FROM bank", "SELECT * FROM calm"):
@@ -105,7 +103,7 @@ class Change:
     # -- what is known of each moment -----------------------------------------------------------
 
     def picture(self, table):
-        """(definition, rows) of a base table; None: it is none."""
+        """Returns (definition, rows) of a base table, or None if it is not one."""
         con = self.world.server.admin(self.world.schema)
         try:
             with con.cursor() as cur:
@@ -119,7 +117,7 @@ class Change:
             con.close()
 
     def note(self):
-        """Keeps the rows where no loss reaches them."""
+        """Saves the rows in a durable table, where no loss reaches them."""
         self.number += 1
         for table, stages in self.stages.items():
             picture = self.picture(table)
@@ -139,7 +137,7 @@ class Change:
             "AND COALESCE(generation_expression,'')='' ORDER BY ordinal_position")]
 
     def change(self, t):
-        """Statements: the last one changes a definition, those before it clean rows for it or belong to it."""
+        """Returns statements: the last one changes a definition, those before it prepare rows for it or belong to it."""
         r = self.rand
         columns = self.columns(t)
         if not columns:
@@ -205,8 +203,8 @@ class Change:
         return r.choice(ways)
 
     def play(self):
-        """Rows that change, then definitions; what the server does not take did not happen."""
-        if self.logged and self.rand.random() < 0.7:  # else they are lost with the server
+        """Changes rows, then definitions. Statements that the server refuses are ignored."""
+        if self.logged and self.rand.random() < 0.7:  # without a log they are lost with the server
             self.world.sql("UPDATE calm SET v='later' WHERE id<9", "DELETE FROM calm WHERE id=100",
                            "INSERT INTO calm VALUES (900,'new')")
             for t in ("a", "b"):
@@ -238,7 +236,7 @@ class Change:
     # -- after the loss ---------------------------------------------------------------------------
 
     def restore(self, automatic):
-        """None: it failed, as --check had said of the server's settings."""
+        """Restores the world and returns the result, or None if it failed and --check had reported the server's settings."""
         began = time.monotonic()
         if not automatic:
             done = self.keeper.run("--restore", "--json")
@@ -260,7 +258,7 @@ class Change:
             self.keeper.stop()
 
     def fits(self, table, copy):
-        """Are the rows of the table those of an earlier moment, as the server puts them into its columns?"""
+        """Returns whether the table's rows are those of an earlier moment, as the server converts them into its columns."""
         mine = self.columns(table)
         con = self.world.server.admin(self.world.schema)
         try:
@@ -281,7 +279,7 @@ class Change:
             con.close()
 
     def check(self, told):
-        """How each table came back."""
+        """Asserts how each table was restored, and returns it."""
         assert self.calm() == self.before, self.about()
         said = {t["table"]: t["was"] for t in told.get("as_dumped", [])}
         whole = told.get("journal", {}).get("whole")
@@ -308,7 +306,7 @@ class Change:
 
 
 class Campaign:
-    """What was done of a run, on the disk where that is wanted."""
+    """The counts of a run, which are saved to a file if WK_CHANGES_STATE is set."""
 
     def __init__(self, logged):
         self.key = f"{KIND}, {'with' if logged else 'without'} a log"
@@ -317,10 +315,10 @@ class Campaign:
             with open(STATE, encoding="utf-8") as f:
                 self.all = json.load(f)
         self.mine = self.all.setdefault(self.key, {"seed": SEED, "losses": 0, "up": 0, "settings": 0, "sessions": 0, "tables": {}})
-        self.mine.setdefault("outages", [])  # milliseconds of each that came UP
+        self.mine.setdefault("outages", [])  # milliseconds, of each world that came UP
 
     def outages(self):
-        """Of what was measured: a state file of an earlier version has fewer than losses."""
+        """Returns a summary of the measured outages. A state file of an earlier version has fewer than losses."""
         ms = self.mine["outages"]
         if not ms:
             return "no outage measured"
@@ -334,9 +332,10 @@ class Campaign:
 
 
 def other_settings(server, rand):
-    """Some settings that this server accepts, as the server that starts after a crash may have them, and their values now."""
+    """Returns some settings that this server accepts, as a server that starts after a crash may have them, and their present
+    values."""
     taken, before, known = [], [], [s for s in settings_of(server) if s.name not in LEFT_OUT]
-    # One session for all: a session that begins under an extreme setting may be ended by it.
+    # One session for all, because an extreme setting may end a session that begins under it.
     with contextlib.closing(server.admin()) as session:
         for setting in rand.sample(known, rand.randint(1, 4)):
             try:
@@ -359,7 +358,7 @@ def change_settings(session, settings):
 
 
 def mix(server, worlds):
-    """What else the next server brings; each world says what it met."""
+    """Gives the restarted server other settings and sessions that hold locks; each world records what it met."""
     rand = random.Random(f"{worlds[0].seed}/mixed")
     server.account(GAME, [w.world.schema for w in worlds], server_rights="")
     grant(server, *MAY_END)
@@ -396,7 +395,7 @@ def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
         if MIXED:
             mix(server, worlds)
         for w in worlds:
-            with contextlib.closing(server.admin()) as session:  # begun under the usual settings, which it can set again
+            with contextlib.closing(server.admin()) as session:  # began under the usual settings, so it can restore them
                 change_settings(session, w.under)
                 back = w.restore(w.seed % AUTOMATIC == 0 and not w.under)
                 change_settings(session, w.usual)
@@ -414,7 +413,7 @@ def test_changes_of_definitions(make_server, make_world, make_keeper, logged):
                 w.holder.close()
             w.keeper.destroy()
         if any(w.under for w in worlds):
-            server.crash()  # takes the settings away
+            server.crash()  # resets the settings
         for w in worlds:
             server.sql(f"DROP DATABASE {ident(w.world.schema)}", f"DROP DATABASE {ident(w.aside)}")
     print(f"{told['losses']} losses, {told['up']} UP, {told['settings']} under other settings, {told['sessions']} with sessions "

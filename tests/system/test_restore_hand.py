@@ -1,4 +1,4 @@
-"""Manual restores."""
+"""Tests of manual restores."""
 import glob
 import gzip
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.either_server
 
 @pytest.mark.quick
 def test_restore_after_a_loss(lost):
-    """--restore puts the newest dump back, exactly, and says what it did."""
+    """--restore restores the newest dump exactly and reports what it did."""
     result = lost.ok("--restore", "--json")
     lost.world.assert_is(lost.before)
     manifest = lost.newest()
@@ -28,7 +28,7 @@ def test_restore_after_a_loss(lost):
 
 
 def test_restored_world_is_dumped_under_the_new_generation(lost):
-    """A restore raises the generation, and dumps after it order after all before it."""
+    """A restore raises the generation, and later dumps order after all earlier ones."""
     old = lost.newest()
     lost.ok("--restore")
     lost.dump()
@@ -37,7 +37,7 @@ def test_restored_world_is_dumped_under_the_new_generation(lost):
 
 
 def test_a_living_world_is_refused(keeper):
-    """Without --force a living world is never overwritten: exit 4, nothing changed."""
+    """Without --force a living world is never overwritten: the exit status is 4 and nothing is changed."""
     keeper.dump()
     keeper.world.mark(2)
     before = keeper.world.snapshot()
@@ -48,7 +48,7 @@ def test_a_living_world_is_refused(keeper):
 
 
 def test_force_saves_the_present_world_first(keeper):
-    """--force restores over a living world, and what was there is in a dump taken just before."""
+    """--force restores over a living world after it dumped that world."""
     keeper.dump()
     old = keeper.world.snapshot()
     keeper.world.mark(2)
@@ -63,7 +63,8 @@ def test_force_saves_the_present_world_first(keeper):
 
 
 def test_a_supervisor_dumps_at_once_what_was_restored_without_it(doomed, victim):
-    """The newest dump is of the world that was replaced, which is not to come back at the next loss."""
+    """A supervisor dumps at once a world that was restored without it, because the newest dump is of the replaced world, which
+    the next loss would restore."""
     old = doomed.dump()["name"]
     before = doomed.world.snapshot()
     doomed.world.sql("UPDATE player SET points=9")
@@ -76,7 +77,7 @@ def test_a_supervisor_dumps_at_once_what_was_restored_without_it(doomed, victim)
 
 
 def test_a_reload_does_not_put_that_dump_off(doomed):
-    """Neither one that waits for the end of the restore."""
+    """A reload that waits for the end of a restore does not delay the dump after it."""
     old = doomed.dump()["name"]
     doomed.world.sql("UPDATE player SET points=9")
     doomed.start(fault="restore.loaded=stop")
@@ -91,8 +92,8 @@ def test_a_reload_does_not_put_that_dump_off(doomed):
 
 
 def test_what_is_not_the_newest_world_wants_a_dump(doomed, victim):
-    """Without a supervisor nobody dumps what was restored: where the newest dump is of another world, which
-    the next loss would bring, that is told."""
+    """A restore without a supervisor suggests --dump if the newest dump is of another world, which the next loss would
+    restore."""
     def told(*words):
         done = doomed.run(*words)
         assert done.rc == DONE, done
@@ -109,7 +110,7 @@ def test_what_is_not_the_newest_world_wants_a_dump(doomed, victim):
 
 
 def test_a_name_that_is_none_is_told_before_anything_is_done(keeper, tmp_path):
-    """A mistyped dump: exit 5 or 1, and --force has not dumped the living world for nothing."""
+    """A mistyped dump name fails with exit 5 or 1 before --force dumps the living world."""
     keeper.dump()
     before = [d["name"] for d in keeper.dumps()]
     done = keeper.run("--restore=s8-nope", "--force")
@@ -120,13 +121,13 @@ def test_a_name_that_is_none_is_told_before_anything_is_done(keeper, tmp_path):
 
 
 def test_without_any_dump_the_hint_says_how_to_get_one(keeper):
-    """--verify of no dumps would say nothing."""
+    """Without any dump the hint suggests --dump, not --verify."""
     done = keeper.run("--restore", "--dry-run")
     assert done.rc == 5 and "--dump takes one" in done.err and "--verify" not in done.err, done
 
 
 def test_force_without_a_dump_of_the_present_does_nothing(keeper):
-    """When the present world cannot be saved first, a forced restore does not go on."""
+    """A forced restore whose dump of the present world fails changes nothing."""
     keeper.dump()
     keeper.world.mark(2)
     before = keeper.world.snapshot()
@@ -138,10 +139,10 @@ def test_force_without_a_dump_of_the_present_does_nothing(keeper):
 @pytest.mark.each_server
 @pytest.mark.parametrize("into, right", [
     *((False, right) for right in ("INSERT", "CREATE", "DROP", "ALTER", "LOCK TABLES",
-                                   *([] if MYSQL else ["TRIGGER"]))),  # MySQL does not even show that there is one
+                                   *([] if MYSQL else ["TRIGGER"]))),  # MySQL hides triggers without it
     *((True, right) for right in ("INSERT", "CREATE"))])
 def test_dry_run_fails_where_the_restore_would(make_world, make_keeper, into, right):
-    """A right that is missing: the same exit status, and the right is named, before anything is done."""
+    """With a missing privilege the dry run has the exit status of the restore, names the privilege, and changes nothing."""
     world = make_world("small")
     world.sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")
     keeper = make_keeper(world).init()
@@ -171,7 +172,7 @@ def test_dry_run_on_a_server_that_takes_no_writes(make_server, make_world, make_
 
 
 def test_dry_run_says_and_does_nothing(lost):
-    """--dry-run names the dump that would be used, and the world stays as it is."""
+    """--dry-run names the dump that would be used and leaves the world as it is."""
     emptied = lost.world.snapshot()
     result = lost.ok("--restore", "--dry-run", "--json")
     assert result["dump"] == lost.newest()["name"]
@@ -179,7 +180,7 @@ def test_dry_run_says_and_does_nothing(lost):
 
 
 def test_dry_run_of_what_would_make_its_schema(keeper, make_world):
-    """A schema that is not there is no reason against: the restore itself makes it."""
+    """A dry run succeeds without the schema, which the restore would create."""
     keeper.dump()
     other = make_world("empty")
     keeper.server.grant("keeper@localhost", other.schema)
@@ -193,7 +194,7 @@ def test_dry_run_of_what_would_make_its_schema(keeper, make_world):
 
 
 def test_an_older_dump_by_name(keeper):
-    """--restore=NAME restores that one, not the newest."""
+    """--restore=NAME restores that dump, not the newest."""
     first = keeper.dump()
     before = keeper.world.snapshot()
     keeper.world.mark(2)
@@ -203,8 +204,8 @@ def test_an_older_dump_by_name(keeper):
 
 
 def test_the_newest_is_so_by_number_not_by_time(doomed, victim):
-    """Copied back from elsewhere an old dump has the newest file; a clock that was set back gives a new one
-    an old file. Neither changes which is restored, listed first and kept."""
+    """The newest dump is determined by its number. File times, changed by a copy or a clock that was set back, affect neither
+    restore, list nor retention."""
     doomed.configure({"retention": {"keep_last": "2", "keep_within": "0s", "keep_hourly": "0",
                                     "keep_daily": "0", "keep_weekly": "0"}})
     names = [doomed.dump()["name"]]
@@ -213,7 +214,7 @@ def test_the_newest_is_so_by_number_not_by_time(doomed, victim):
         before = doomed.world.snapshot()
         now = time.time()
         for n, path in enumerate(sorted(glob.glob(os.path.join(doomed.dumps_dir, "w1-*")), reverse=True)):
-            os.utime(path, (now + n * 1000, now + n * 1000))  # the older, the later
+            os.utime(path, (now + n * 1000, now + n * 1000))  # older files get later times
         names.append(doomed.dump()["name"])
         os.utime(os.path.join(doomed.dumps_dir, names[-1] + ".sql.gz"), (1e9, 1e9))
     assert [d["name"] for d in doomed.ok("--list", "--json")["dumps"]] == names[:0:-1]
@@ -224,8 +225,7 @@ def test_the_newest_is_so_by_number_not_by_time(doomed, victim):
 
 @pytest.mark.parametrize("moment", ["restore.loaded", "restore.conflict_saved"])
 def test_another_who_took_the_world_over(lost, moment):
-    """A restore that stood still while somebody else restored the world finds the generation raised, and
-    swaps nothing in."""
+    """A restore that was stopped while another one raised the generation is refused and swaps nothing."""
     process = lost.popen("--restore", fault=moment + "=stop")
     wait_stopped(lost, moment)
     lost.world.sql("UPDATE worldkeeper_sentinel_lease SET generation=generation+1")
@@ -238,14 +238,14 @@ def test_another_who_took_the_world_over(lost, moment):
 
 
 def test_an_unknown_name_is_said(lost):
-    """A dump that does not exist is an error with its name; nothing else is taken instead."""
+    """A name of a dump that does not exist is an error that names it, and nothing is restored."""
     done = lost.run("--restore=w1-000001-00000099-20200101T000000Z")
     assert done.rc != DONE and "00000099" in done.err, done
     assert lost.world.rows() == 0
 
 
 def test_into_another_schema(keeper, make_world):
-    """--into leaves the world alone and fills another schema, for a look into the past."""
+    """--into fills another schema and leaves the world as it is."""
     keeper.dump()
     before = keeper.world.snapshot()
     keeper.world.mark(2)
@@ -258,7 +258,7 @@ def test_into_another_schema(keeper, make_world):
 
 
 def test_into_a_schema_without_rights_tells_the_grant(keeper):
-    """--check knows nothing of that schema: what is printed is all that has to be typed."""
+    """A restore into a schema without privileges prints the GRANT that is needed, and it is sufficient."""
     keeper.dump()
     then = keeper.world.schema + "_then"
     refused = keeper.run("--restore", "--into", then)
@@ -271,7 +271,8 @@ def test_into_a_schema_without_rights_tells_the_grant(keeper):
 @pytest.mark.parametrize("name", ["mysql", "SYS", "information_schema", "", "x" * 65, "Worldkeeper_drill_w1"])
 @pytest.mark.parametrize("supervised", [False, True])
 def test_into_what_can_be_no_world(keeper, name, supervised):
-    """Rights to write into the server's own tables are rights to be anybody: no hint tells to give them."""
+    """--into refuses the server's own schemas and invalid names without suggesting a GRANT, which would allow to become any
+    account."""
     keeper.dump()
     if supervised:
         keeper.start()
@@ -280,7 +281,7 @@ def test_into_what_can_be_no_world(keeper, name, supervised):
 
 
 def test_into_a_schema_with_rows_needs_force(keeper, make_world):
-    """--into over tables that hold rows is refused as well."""
+    """--into refuses a schema whose tables hold rows."""
     keeper.dump()
     other = make_world()
     keeper.server.grant("keeper@localhost", other.schema)
@@ -320,10 +321,11 @@ DEFINITIONS = {
 @pytest.mark.each_server
 @pytest.mark.parametrize("kind", [k for k in DEFINITIONS if k != "sequence" or not MYSQL])
 def test_drill_of_a_dump_with_a_definition(make_keeper, world, kind):
-    """A dump that defines more than tables is drilled like any other; those of the world stay as they are."""
+    """A drill of a dump with views, routines, triggers, events or sequences succeeds and leaves those of the world as they
+    are."""
     keeper = make_keeper(world).init()
     allow_drills(keeper)
-    if kind == "trigger":  # its definer is another account, which a restore has to name
+    if kind == "trigger":  # its definer is another account, which a restore has to set
         world.server.sql(*(f"GRANT {'SET_ANY_DEFINER, SYSTEM_USER' if MYSQL else 'SET USER'} ON *.* TO keeper@{host}"
                            for host in ("localhost", "127.0.0.1")))
     world.sql(DEFINITIONS[kind])
@@ -337,7 +339,7 @@ def test_drill_of_a_dump_with_a_definition(make_keeper, world, kind):
 
 
 def test_rows_written_since_the_restart_are_saved(lost):
-    """What the game wrote into the emptied tables is in a conflict file, told, and not in the world."""
+    """Rows that the game wrote into the emptied tables are in a conflict file, which the result names, and not in the world."""
     lost.world.sql("INSERT INTO player (nick,points) VALUES ('late''s \\\\ nick',1),('other',2)",
                    "INSERT INTO chat VALUES (1,'hello, where is everybody?')")
     result = lost.ok("--restore", "--json")
@@ -351,7 +353,7 @@ def test_rows_written_since_the_restart_are_saved(lost):
 
 
 def test_conflict_rows_can_be_loaded(lost, make_world):
-    """The conflict file is SQL that the stock client loads, for a person to merge."""
+    """The conflict file is SQL that the stock client loads."""
     lost.world.sql("INSERT INTO player (nick,points,ratio) VALUES ('late',1,16777215)")
     lost.ok("--restore")
     other = make_world("empty", on=lost.server)
@@ -362,13 +364,13 @@ def test_conflict_rows_can_be_loaded(lost, make_world):
 
 
 def test_no_conflict_no_file(lost):
-    """Without such rows there is no file to worry about."""
+    """Without such rows there is no conflict file."""
     result = lost.ok("--restore", "--json")
     assert not lost.conflicts() and not result["conflict_rows"]
 
 
 def test_auto_increment_goes_on(doomed, victim):
-    """A new player gets the next number, not one that was somebody else's before the crash."""
+    """A new player gets the next number of the counter, not one that was used before the crash."""
     doomed.world.sql("DELETE FROM player WHERE id>1990")  # the counter stays at 2001
     doomed.dump()
     victim.crash()
@@ -378,7 +380,7 @@ def test_auto_increment_goes_on(doomed, victim):
 
 
 def test_a_world_larger_than_max_heap_table_size(make_world, make_keeper, victim):
-    """A table that outgrew the server's present limit is restored whole, and can grow on."""
+    """A table larger than the server's present limit is restored completely and can grow."""
     world = make_world("empty", on=victim)
     world.sql("SET max_heap_table_size=64*1024*1024",
               "CREATE TABLE player (id INT PRIMARY KEY, v CHAR(250) CHARACTER SET latin1) "
@@ -393,7 +395,7 @@ def test_a_world_larger_than_max_heap_table_size(make_world, make_keeper, victim
 
 
 def test_triggers_stay_and_do_not_fire(doomed, victim):
-    """A trigger is there after a restore, did not change a row, and fires for the game again."""
+    """A trigger exists after a restore, was not fired by it, and fires for the game again."""
     doomed.world.sql("CREATE TABLE fired (n INT) ENGINE=InnoDB",
                      "CREATE TRIGGER cheat BEFORE INSERT ON player FOR EACH ROW SET NEW.points=-1",
                      "CREATE TRIGGER note AFTER INSERT ON chat FOR EACH ROW INSERT INTO fired VALUES (1)",
@@ -410,7 +412,7 @@ def test_triggers_stay_and_do_not_fire(doomed, victim):
 
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_triggers_keep_their_character_set(doomed, victim, rebuilt):
-    """A trigger is as it was made, whether it moves to the restored table or comes out of the dump."""
+    """A trigger keeps its character set, whether it is moved to the restored table or created from the dump."""
     con = doomed.world.connect()
     with con.cursor() as cur:
         for charset, text in (("utf8mb3", "árvíz"), ("latin1", "plain"), ("utf8mb4", "árvíz")):
@@ -433,7 +435,7 @@ def test_triggers_keep_their_character_set(doomed, victim, rebuilt):
 
 @pytest.mark.only("mariadb", why="sql_if_exists")
 def test_a_server_that_adds_if_exists(make_server, make_world, make_keeper):
-    """sql_if_exists turns a RENAME of tables into one that skips; a restore is not told."""
+    """A restore succeeds with sql_if_exists, which makes a RENAME skip missing tables."""
     server = make_server()
     world = make_world(on=server)
     keeper = make_keeper(world).init()
@@ -446,7 +448,7 @@ def test_a_server_that_adds_if_exists(make_server, make_world, make_keeper):
 
 
 def test_views_and_durable_tables_survive(doomed, victim):
-    """Views over restored tables work; a durable neighbour keeps what it got after the dump."""
+    """Views over restored tables work, and a durable table keeps rows that it got after the dump."""
     doomed.world.sql("CREATE TABLE ledger (n INT PRIMARY KEY) ENGINE=InnoDB",
                      "CREATE VIEW rich AS SELECT nick FROM player WHERE points>15000000")
     doomed.dump()
@@ -459,7 +461,7 @@ def test_views_and_durable_tables_survive(doomed, victim):
 
 
 def test_nothing_is_left_beside_the_world(lost):
-    """After a restore the schema has the tables it had: no shadow, no old one, no extra schema."""
+    """After a restore the schema has exactly the tables it had, and the server the same schemas."""
     tables = lost.world.sql("SHOW TABLES")
     schemas = lost.server.sql("SHOW DATABASES")
     lost.ok("--restore")
@@ -468,7 +470,7 @@ def test_nothing_is_left_beside_the_world(lost):
 
 
 def test_a_locked_table_ends_the_restore_cleanly(lost):
-    """A game that holds a lock makes the restore fail in time, with its name, and nothing half done."""
+    """A table that is locked by the game makes the restore fail in time without changing anything."""
     lost.configure({"restore": {"lock_wait": "2s"}})
     emptied, tables = lost.world.snapshot(), lost.world.sql("SHOW TABLES")
     con = lost.server.admin(lost.world.schema)
@@ -483,7 +485,7 @@ def test_a_locked_table_ends_the_restore_cleanly(lost):
 
 
 def test_a_read_only_server_is_named(lost):
-    """After a failover to a read-only server the restore says so and can be repeated."""
+    """A restore on a read-only server says so and can be repeated."""
     lost.server.sql("SET GLOBAL read_only=1")
     try:
         done = lost.run("--restore")
@@ -495,7 +497,7 @@ def test_a_read_only_server_is_named(lost):
 
 
 def test_a_table_made_after_the_dump_is_left_alone(doomed, victim):
-    """A table that no dump knows is neither dropped nor emptied by a restore."""
+    """A table that the dump does not have is neither dropped nor emptied by a restore."""
     doomed.dump()
     doomed.world.sql("CREATE TABLE newcomer (n INT) ENGINE=MEMORY")
     victim.crash()
@@ -509,14 +511,14 @@ def test_a_table_made_after_the_dump_is_left_alone(doomed, victim):
 @pytest.mark.parametrize("suffix", [".sql", ".sql.gz"])
 @pytest.mark.parametrize("kind", ["small", "zoo"])
 def test_a_file_of_the_old_scripts(make_world, make_keeper, victim, tmp, suffix, kind):
-    """--restore=PATH takes what plain mysqldump wrote, and gives what the stock client would give."""
+    """--restore=PATH accepts a file of plain mysqldump and has the result of the stock client."""
     world = make_world(kind, on=victim)
     keeper = make_keeper(world).init()
     if kind == "zoo":
         victim.sql("GRANT SET USER ON *.* TO keeper@localhost")
-        world.sql("DELETE FROM z_hidden WHERE id=3",  # the stock client can break no CHECK
-                  "DELETE FROM z_time WHERE id=2",  # nor load the 30th of February
-                  *(["UPDATE z_broken SET u=''"] if MYSQL else []))  # and MySQL's drops half a pair: that is refused
+        world.sql("DELETE FROM z_hidden WHERE id=3",  # the stock client cannot violate a CHECK
+                  "DELETE FROM z_time WHERE id=2",  # nor load February 30
+                  *(["UPDATE z_broken SET u=''"] if MYSQL else []))  # MySQL's drops half of a surrogate pair, which is refused
     path = mysqldump(victim, world.schema, os.path.join(tmp, "old" + suffix))
     stock = make_world("empty", on=victim)
     plain = mysqldump(victim, world.schema, os.path.join(tmp, "check.sql.gz"))
@@ -528,7 +530,7 @@ def test_a_file_of_the_old_scripts(make_world, make_keeper, victim, tmp, suffix,
 
 
 def test_a_foreign_file_never_overwrites_a_living_world(keeper, tmp):
-    """The same refusal and the same dump beforehand hold for an operator's own file."""
+    """A file of mysqldump is refused over a living world, too."""
     path = mysqldump(keeper.server, keeper.world.schema, os.path.join(tmp, "old.sql"))
     keeper.world.mark(2)
     before = keeper.world.snapshot()
@@ -538,7 +540,7 @@ def test_a_foreign_file_never_overwrites_a_living_world(keeper, tmp):
 
 @pytest.mark.parametrize("suffix", [".sql", ".sql.gz"])
 def test_a_cut_file_of_the_old_scripts(lost, tmp, suffix, make_world):
-    """A mysqldump that broke off in the middle changes nothing: all or nothing holds here too."""
+    """A truncated file of mysqldump changes nothing."""
     source = make_world("small", on=lost.server)
     path = mysqldump(lost.server, source.schema, os.path.join(tmp, "old" + suffix))
     os.truncate(path, os.path.getsize(path) * 2 // 3)
@@ -552,7 +554,7 @@ def test_a_cut_file_of_the_old_scripts(lost, tmp, suffix, make_world):
 
 @pytest.fixture
 def old_file(keeper, tmp):
-    """A mysqldump of the world as it is, and where its end begins: what restores the session, and the closing line."""
+    """Returns a mysqldump of the world: path, text, and the offset of its end (restored session settings and closing line)."""
     path = mysqldump(keeper.server, keeper.world.schema, os.path.join(tmp, "old.sql"))
     with open(path, "rb") as f:
         text = f.read()
@@ -567,8 +569,7 @@ def write(path, text):
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_a_cut_file_and_a_living_world_are_two_questions(keeper, old_file, dry):
-    """--force means the living world, --accept-cut the file; neither stands for the other, nor is either taken
-    for an answer that nobody gave."""
+    """--force allows to overwrite a living world, --accept-cut a truncated file; neither implies the other."""
     path, text, end = old_file
     write(path, text[:end])
     before = keeper.world.snapshot()
@@ -581,7 +582,7 @@ def test_a_cut_file_and_a_living_world_are_two_questions(keeper, old_file, dry):
 
 
 def test_a_file_cut_in_a_statement(lost, tmp):
-    """What stands before the cut comes back when that is asked for, and nothing else."""
+    """With --accept-cut the tables before the cut are restored, and no others."""
     path = mysqldump(lost.server, lost.world.schema, os.path.join(tmp, "old.sql"))
     lost.world.sql("INSERT INTO player (nick,points) VALUES ('x',1)")
     lost.ok("--restore")
@@ -599,7 +600,7 @@ def test_a_file_cut_in_a_statement(lost, tmp):
 
 @pytest.mark.parametrize("cut", ["the last", "the first"])
 def test_two_files_in_one(keeper, make_world, old_file, tmp, cut):
-    """cat a.sql b.sql: each part needs its own closing line."""
+    """In a concatenation of two files each part needs its own closing line."""
     path, text, end = old_file
     other = make_world("empty", on=keeper.server)
     other.sql("CREATE TABLE second (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO second VALUES (1)")
@@ -619,7 +620,7 @@ def test_two_files_in_one(keeper, make_world, old_file, tmp, cut):
 
 
 def test_a_file_is_taken_only_when_named(lost, tmp):
-    """A mysqldump file that lies in the dump directory is never chosen by itself."""
+    """A mysqldump file in the dump directory is not used unless it is named."""
     mysqldump(lost.server, lost.world.schema, os.path.join(lost.dumps_dir, "zzz.sql.gz"))
     assert lost.ok("--restore", "--json")["dump"] == lost.newest()["name"]
     wait_for(lambda: lost.world.rows() == 2000, "the world")

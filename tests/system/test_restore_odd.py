@@ -1,5 +1,4 @@
-"""Restores over tables that changed, other users' triggers, servers with unusual settings, and
-half-finished RENAMEs."""
+"""Tests of restores over tables that changed, other users' triggers, servers with unusual settings, and half-finished RENAMEs."""
 import json
 import os
 import subprocess
@@ -17,7 +16,7 @@ READ_ONLY = "transaction_read_only=1" if MYSQL else "tx_read_only=1"
 
 
 def crashed_again(keeper, victim, change):
-    """A dump, a change of the tables, a loss."""
+    """Makes a dump, changes the tables, and crashes the server."""
     keeper.dump()
     keeper.world.sql(change)
     victim.crash()
@@ -25,7 +24,7 @@ def crashed_again(keeper, victim, change):
 
 @pytest.fixture
 def half_renamed(doomed, victim):
-    """A server that died inside the RENAME: `player` was swapped, `fleet` has only its old name."""
+    """Returns the keeper of a server that died inside the RENAME: `player` was swapped, `fleet` has only its old name."""
     doomed.world.sql("CREATE DEFINER=keeper@localhost TRIGGER watch BEFORE INSERT ON fleet FOR EACH ROW SET NEW.x = 1",
                      "CREATE DEFINER=keeper@localhost TRIGGER look BEFORE INSERT ON player FOR EACH ROW SET NEW.points = 1")
     doomed.dump()
@@ -43,13 +42,14 @@ def half_renamed(doomed, victim):
 
 
 def test_half_a_rename_is_undone(half_renamed):
-    """No table stays without its name, no trigger is lost, and the restore then succeeds."""
+    """After a half-finished RENAME no table stays without its name, no trigger is lost, and the restore succeeds."""
     half_renamed.ok("--restore")
     half_renamed.world.assert_is(half_renamed.before)
 
 
 def test_half_a_rename_of_the_sentinel(doomed, victim):
-    """Renamed away, and none in its place: the world was lost, and comes back without anybody."""
+    """A sentinel that was renamed away without a new one in its place means that the world was lost, and it is restored
+    automatically."""
     doomed.dump()
     before = doomed.world.snapshot()
     victim.crash()
@@ -61,7 +61,7 @@ def test_half_a_rename_of_the_sentinel(doomed, victim):
 
 
 def test_triggers_keep_their_order_through_a_kill(doomed, victim):
-    """A restore that was killed while it moved the first of three triggers of one moment: put back, it is the
+    """A restore that was killed while it moved the first of three triggers of one event is repeated, and the trigger is the
     first again."""
     mine = ("CREATE DEFINER=keeper@localhost TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW "
             "SET NEW.points=NEW.points%s")
@@ -78,13 +78,13 @@ def test_triggers_keep_their_order_through_a_kill(doomed, victim):
 
 
 def as_dumped(done, before, now):
-    """The table mark, and it alone, is as the dump defines it, and that is said."""
+    """Asserts that the table `mark` alone is as the dump defines it, and that the result says so."""
     assert [t["table"] for t in done["as_dumped"]] == ["mark"] and done["as_dumped_file"] in done["warning"], done
     assert before == now
 
 
 def test_enum_with_other_numbers(doomed, victim):
-    """ENUM values travel by number: a list that changed in front would turn them into others."""
+    """ENUM values are dumped by number. If members were inserted in front the table is restored as the dump defines it."""
     doomed.world.sql("ALTER TABLE mark ADD e ENUM('a','b') NOT NULL DEFAULT 'b'")
     before = doomed.world.snapshot()
     crashed_again(doomed, victim, "ALTER TABLE mark MODIFY e ENUM('zero','a','b') NOT NULL DEFAULT 'b'")
@@ -92,7 +92,7 @@ def test_enum_with_other_numbers(doomed, victim):
 
 
 def test_enum_that_grew_at_its_end_is_restored(doomed, victim):
-    """New members behind the old ones change nothing for the rows that are there."""
+    """New members at the end of an ENUM do not prevent the restore of the rows."""
     doomed.world.sql("ALTER TABLE mark ADD e ENUM('a','b') NOT NULL DEFAULT 'b'")
     crashed_again(doomed, victim, "ALTER TABLE mark MODIFY e ENUM('a','b','c') NOT NULL DEFAULT 'b'")
     doomed.ok("--restore")
@@ -100,7 +100,7 @@ def test_enum_that_grew_at_its_end_is_restored(doomed, victim):
 
 
 def test_a_widened_column_takes_its_rows(doomed, victim):
-    """A column that got wider holds the same values; this is no damage of the dump."""
+    """Rows are restored into a column that became wider."""
     doomed.world.sql("ALTER TABLE mark ADD d DECIMAL(5,2) NOT NULL DEFAULT 1.50")
     crashed_again(doomed, victim, "ALTER TABLE mark MODIFY d DECIMAL(8,4) NOT NULL")
     doomed.ok("--restore")
@@ -110,7 +110,7 @@ def test_a_widened_column_takes_its_rows(doomed, victim):
 @pytest.mark.parametrize("change", ["ADD COLUMN fresh INT NOT NULL DEFAULT 7", "ADD INDEX later (points)", "ENGINE=InnoDB"])
 @pytest.mark.parametrize("point", ["restore.loaded", "restore.conflict_saved"])
 def test_a_table_that_is_altered_meanwhile(doomed, victim, change, point):
-    """Whoever altered it was told that it was done: the swap does not undo that, and the next restore has it."""
+    """A table that is altered during a restore makes it fail and keeps its new definition; the next restore uses it."""
     doomed.dump()
     before = doomed.world.checksums()
     victim.crash()
@@ -131,7 +131,7 @@ def test_a_table_that_is_altered_meanwhile(doomed, victim, change, point):
 
 
 def test_a_narrowed_column(doomed, victim):
-    """Values that no longer fit are not cut in silence."""
+    """Values that no longer fit a column are not truncated: the table is restored as the dump defines it."""
     doomed.world.sql("ALTER TABLE mark ADD d DECIMAL(8,4) NOT NULL DEFAULT 1.2345")
     before = doomed.world.snapshot()
     crashed_again(doomed, victim, "ALTER TABLE mark MODIFY d DECIMAL(5,2) NOT NULL")
@@ -139,7 +139,7 @@ def test_a_narrowed_column(doomed, victim):
 
 
 def test_a_trigger_of_another_definer_is_not_lost(doomed, victim):
-    """Without the right to make it anew the restore is refused, and the trigger is still there."""
+    """Without the privilege to create a trigger again the restore is refused, and the trigger stays."""
     doomed.world.sql("CREATE DEFINER=root@localhost TRIGGER watch BEFORE INSERT ON mark "
                      "FOR EACH ROW SET NEW.v = 7")
     doomed.dump()
@@ -157,8 +157,8 @@ def test_a_trigger_of_another_definer_is_not_lost(doomed, victim):
 @pytest.mark.parametrize("was, now, fits", [("utf8mb4", "latin1", False), ("latin1", "utf8mb4", False),
                                             ("utf8mb3", "utf8mb4", True), ("latin1", "latin1", True)])
 def test_texts_in_another_character_set(doomed, victim, was, now, fits):
-    """Texts travel as bytes: under another character set they would be other letters, so that the table is as the dump
-    defines it."""
+    """Texts are dumped as bytes, which would be other letters under another character set. Such a table is restored as the
+    dump defines it."""
     column = "nick VARCHAR(40) CHARACTER SET %s NOT NULL"
     doomed.world.sql(f"ALTER TABLE player MODIFY {column % was}")
     crashed_again(doomed, victim, f"ALTER TABLE player MODIFY {column % now} COMMENT 'CHARACTER SET x'")
@@ -168,8 +168,8 @@ def test_texts_in_another_character_set(doomed, victim, was, now, fits):
 
 
 def test_triggers_of_a_table_that_was_dropped(keeper):
-    """A table that comes back has its triggers again, in their order, where --with-code says so; those of others
-    stay as they are, also one that has the name of one that went. Else they are named."""
+    """A dropped table is restored with its triggers in their order if --with-code is given; otherwise they are named. A
+    trigger of the same name on another table stays."""
     mine = "CREATE DEFINER=keeper@localhost TRIGGER "
     keeper.world.sql(*(f"{mine}{name} BEFORE INSERT ON {table} FOR EACH ROW SET NEW.{column}={value}"
                        for name, table, column, value in (("z", "player", "points", "NEW.points+1"),
@@ -196,7 +196,7 @@ def test_triggers_of_a_table_that_was_dropped(keeper):
                                             ("sql_quote_show_create=0", "1"),
                                             (READ_ONLY, "0"), (SHORT, "0")])
 def test_global_settings_change_no_dump(make_server, make_world, make_keeper, setting, usual):
-    """What a server gives new sessions by default does not reach into dumps and restores."""
+    """Global defaults of sessions do not affect dumps and restores."""
     server = make_server()
     keeper = make_keeper(make_world(on=server))
     keeper.init()
@@ -210,8 +210,7 @@ def test_global_settings_change_no_dump(make_server, make_world, make_keeper, se
 
 @pytest.mark.only("mariadb", why="enforce_storage_engine")
 def test_an_engine_that_is_enforced(make_server, make_world, make_keeper):
-    """Without MEMORY tables there is no sentinel and no restore: what is in their way is told, and not that
-    the server takes no writes."""
+    """With enforce_storage_engine a restore and --init fail with a message that names the setting."""
     server = make_server()
     keeper = make_keeper(make_world(on=server)).init()
     keeper.dump()
@@ -224,7 +223,7 @@ def test_an_engine_that_is_enforced(make_server, make_world, make_keeper):
 
 
 def test_the_named_dump_outlives_the_forced_one(keeper):
-    """The dump that a forced restore takes first removes nothing, least of all the one it was asked for."""
+    """The retention of the dump that a forced restore makes first does not delete the dump that is to be restored."""
     keeper.configure({"retention": {"keep_last": "2", "keep_within": "0", "keep_daily": "0",
                                     "keep_weekly": "0"}})
     keeper.dump()
@@ -239,8 +238,8 @@ def test_the_named_dump_outlives_the_forced_one(keeper):
 @pytest.mark.only("mariadb", why="MySQL keeps definitions in a dictionary that knows transactions")
 @pytest.mark.parametrize("size", [0, 100])
 def test_half_a_definition_of_a_shadow(make_world, make_keeper, victim, size):
-    """A server that was killed while it made a shadow table leaves part of its file, which it cannot open
-    and will not replace: the next restore drops it."""
+    """A server that was killed while it created a shadow table leaves part of its file, which it can neither open nor replace;
+    the next restore drops it."""
     keeper = make_keeper(make_world(on=victim)).init()
     before = keeper.world.snapshot()
     keeper.dump()
@@ -254,8 +253,8 @@ def test_half_a_definition_of_a_shadow(make_world, make_keeper, victim, size):
 
 
 def test_a_server_that_caps_its_tables(make_server, make_world, make_keeper):
-    """One that was started with maximum_max_heap_table_size gives a session less than it asks for, in silence: the
-    way out is told."""
+    """With maximum_max_heap_table_size the server silently limits tables; the restore fails with a message that names the
+    setting."""
     server = make_server()
     world = make_world("empty", on=server)
     world.sql("SET max_heap_table_size=64*1024*1024", "CREATE TABLE big (id INT PRIMARY KEY, t CHAR(100)) ENGINE=MEMORY",
@@ -276,7 +275,7 @@ CASES = ["CREATE TABLE `FooBar` (`Id` INT PRIMARY KEY) ENGINE=MEMORY", "INSERT I
 
 
 def one_case(make_server, make_world, make_keeper, *tables):
-    """A keeper whose dump is of a server that tells FooBar from foobar, on one that does not."""
+    """Returns a keeper with a dump of a server with case-sensitive names on a server without, and that dump."""
     world = make_world("empty", on=make_server())
     world.sql(*tables)
     keeper = make_keeper(world).init()
@@ -287,7 +286,7 @@ def one_case(make_server, make_world, make_keeper, *tables):
 
 
 def test_again_where_the_case_of_letters_does_not_matter(make_server, make_world, make_keeper):
-    """The first restore makes foobar of FooBar; the next one of the same dump finds it, and puts it in its place."""
+    """A first restore creates foobar from FooBar; further restores of the same dump replace it."""
     moved, dump = one_case(make_server, make_world, make_keeper, *CASES)
     moved.ok("--restore")
     before = moved.world.snapshot()
@@ -302,7 +301,7 @@ def test_again_where_the_case_of_letters_does_not_matter(make_server, make_world
 
 
 def test_two_tables_that_become_one(make_server, make_world, make_keeper):
-    """Rows of both would be one table's: refused, by name, before anything is done."""
+    """A dump whose table names differ only in case is refused by name, before anything is done, on a server that ignores case."""
     moved, dump = one_case(make_server, make_world, make_keeper, *CASES,
                            "CREATE TABLE foobar (id INT PRIMARY KEY) ENGINE=MEMORY")
     for more in ((), ("--dry-run",)):

@@ -13,8 +13,8 @@ NOT_THERE = pytest.mark.only("mariadb", why="MySQL has neither ALTER IGNORE nor 
 
 NO_LOG = ["--skip-log-bin"] if MYSQL else []
 
-# name: definition and rows of table t; what is done to it before the loss; True: with a log its rows fit all the same,
-# since the log has what made them fit.
+# name: definition and rows of table t; what is done to it before the loss; whether its rows fit with a log, which contains what
+# made them fit.
 CASES = {
     "ignore": (["CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=MEMORY", "INSERT INTO t VALUES (1,7),(2,7),(3,8)"],
                ["ALTER IGNORE TABLE t ADD UNIQUE KEY one (n)"], False),
@@ -49,7 +49,7 @@ def prepared(make_server, make_world, make_keeper, tables, *options):
 @pytest.mark.parametrize("case", [pytest.param(name, marks=NOT_THERE) if name in ("ignore", "partition") else name
                                   for name in CASES])
 def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged):
-    """Whatever was done to one table, all others are as they were, the changes that were logged before it included."""
+    """Whatever was done to one table, all others are restored as they were, including the changes that were logged before."""
     tables, change, fits = CASES[case]
     keeper = prepared(make_server, make_world, make_keeper, tables, *(LOG if logged else NO_LOG))
     world, dumped = keeper.world, keeper.world.snapshot()
@@ -93,7 +93,7 @@ def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged
 @pytest.mark.parametrize("was, now", [("TIMESTAMP NULL", "TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP"),
                                       ("INT", "INT NOT NULL AUTO_INCREMENT, ADD KEY (c)")])
 def test_a_null_becomes_no_other_value(doomed, victim, was, now):
-    """For a NULL these columns make a value up, and no error says so."""
+    """Columns that silently turn NULL into another value do not get the rows: the table is restored as the dump defines it."""
     doomed.world.sql(f"CREATE TABLE n (id INT PRIMARY KEY, c {was}) ENGINE=MEMORY", "INSERT INTO n VALUES (1,NULL)")
     doomed.dump()
     before = doomed.world.snapshot()
@@ -104,7 +104,7 @@ def test_a_null_becomes_no_other_value(doomed, victim, was, now):
 
 
 def lost_behind_a_view(doomed, victim):
-    """A table whose name a view has, a loss, and a restore that is killed right before the RENAME."""
+    """Replaces a table by a view of its name, loses the world, and kills a restore right before the RENAME."""
     doomed.dump()
     before = doomed.world.snapshot()
     doomed.world.sql("DROP TABLE mark", "CREATE VIEW mark AS SELECT 7 AS seven")
@@ -122,14 +122,14 @@ def view_kept(doomed, before, told):
 
 
 def test_a_view_and_a_kill_before_the_swap(doomed, victim):
-    """The next restore finds the view still in its place."""
+    """A restore after a kill before the swap finds the view still in place and keeps it under another name."""
     before = lost_behind_a_view(doomed, victim)
     view_kept(doomed, before, doomed.ok("--restore", "--json"))
 
 
 @pytest.mark.only("mariadb", why="a RENAME of MySQL is atomic")
 def test_a_view_and_half_a_swap(doomed, victim):
-    """A server that died when the view had its new name, and the table not yet its own."""
+    """A restore after a server crash between the renames of view and table restores the table and keeps the view."""
     before = lost_behind_a_view(doomed, victim)
     doomed.world.sql("RENAME TABLE mark TO worldkeeper_kept_000002_000003")
     victim.crash()
@@ -140,8 +140,7 @@ def test_a_view_and_half_a_swap(doomed, victim):
 
 @pytest.mark.each_server
 def test_a_trigger_that_does_not_fit(doomed, victim):
-    """It needs a column that the dump does not have: its text is kept, and the world is up without it. One that fits
-    stays."""
+    """A trigger that needs a column which the dump lacks is dropped and its text is saved; a trigger that fits stays."""
     doomed.world.sql("CREATE DEFINER=keeper@localhost TRIGGER stays BEFORE UPDATE ON mark FOR EACH ROW SET NEW.id=NEW.id")
     doomed.dump()
     before = doomed.world.snapshot()
@@ -156,7 +155,7 @@ def test_a_trigger_that_does_not_fit(doomed, victim):
 
 
 def test_no_room_for_the_file(doomed, victim):
-    """Nothing is replaced before what stands there is kept."""
+    """Without a file for the replaced definitions the restore fails and replaces nothing."""
     doomed.dump()
     doomed.world.sql("ALTER TABLE mark DROP COLUMN v")
     victim.crash()
@@ -170,7 +169,7 @@ def test_no_room_for_the_file(doomed, victim):
 
 @pytest.mark.parametrize("logged", [True, False])
 def test_every_table_outlives_a_restart_now(make_server, make_world, make_keeper, logged):
-    """With another engine none of them was emptied: only the sentinel is made again."""
+    """If all tables now have a durable engine no row is changed after a restart."""
     world = make_world("empty", make_server(*(LOG if logged else NO_LOG)))
     world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO t VALUES (1)")
     keeper = make_keeper(world).init()

@@ -1,5 +1,5 @@
-"""A rogue server cannot write into our memory: an answer that no server gives is refused with one
-clear line, and the session ends. A real server answers everything else, through a relay."""
+"""Tests that a rogue server cannot write into our memory: an answer that no server gives is refused with one clear line, and
+the session ends. A real server answers everything else, through a relay."""
 import struct
 
 import pytest
@@ -18,7 +18,7 @@ LONG_TIME = b"\x0c" + struct.pack("<BIBBBI", 1, 0xFFFFFFFF, 255, 255, 255, 0xFFF
 
 @pytest.fixture
 def dumped_through(make_world, make_keeper):
-    """dumped_through(statement that makes a table, say, row) -> what --dump said."""
+    """Returns dump(statements, say, row), which makes a table and returns the result of --dump through the relay."""
     def dump(*statements, say=None, row=None):
         world = make_world("empty")
         world.sql(*statements)
@@ -37,14 +37,14 @@ def refused(done, what):
 
 
 def test_what_the_relay_passes_on_is_dumped(dumped_through):
-    """Else the others would say nothing."""
+    """A dump through the relay succeeds if it changes nothing; the other tests rely on this."""
     done = dumped_through("CREATE TABLE t (id INT PRIMARY KEY, d DATETIME(6)) ENGINE=MEMORY",
                           "INSERT INTO t VALUES (1,'2024-01-01 00:00:00.5')", row=lambda sql, body: body)
     assert done.rc == DONE, done
 
 
 def binary_row(*values):
-    """A row of a prepared statement; values as the protocol has them, None for NULL."""
+    """Returns a row of a prepared statement; values are as in the protocol, None is NULL."""
     nulls = bytearray((len(values) + 9) // 8)
     for i, v in enumerate(values):
         if v is None:
@@ -73,7 +73,7 @@ def test_greetings_that_are_none(make_world, make_keeper, what):
     assert "Sanitizer" not in done.err and "signal" not in done.err, done
 
 
-PREPARED = {  # the column's type, its value, and how many columns of it there are
+PREPARED = {  # type of the column, its value, number of such columns
     "a date beyond all dates": ("DATETIME(6)", LATE, 84),
     "a time beyond all times": ("TIME(6)", LONG_TIME, 84),
     "a date of three bytes": ("DATETIME(6)", b"\x03abc", 1),
@@ -124,11 +124,11 @@ def test_a_text_of_4_gib_in_an_answer(dumped_through):
     row = b"\xfe" + struct.pack("<Q", 1 << 32) + b"x" + NULL * 7
     done = dumped_through("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY",
                           say=lambda sql: answer(TABLES, [row]) if "AVG_ROW_LENGTH" in sql else None)
-    refused(done, "reading rows")  # the client library says so itself
+    refused(done, "reading rows")  # the client library reports it
 
 
 def test_ten_million_tables(dumped_through):
-    """They are not all kept: the answer ends at a limit."""
+    """An answer with ten million rows is refused at a limit, so that not all are stored."""
     row = text_row("x", "MEMORY", *"000000")
     done = dumped_through("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY",
                           say=lambda sql: answer(TABLES, (row for _ in range(10000000)))
@@ -137,7 +137,7 @@ def test_ten_million_tables(dumped_through):
 
 
 def test_a_statement_that_is_answered_with_rows(dumped_through):
-    """Nobody asked for any."""
+    """A statement that returns no rows but is answered with ten million is refused at the limit."""
     done = dumped_through("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY",
                           say=lambda sql: answer(["x"], (text_row("y" * 100) for _ in range(10000000)))
                           if sql.startswith("SET SESSION") else None)

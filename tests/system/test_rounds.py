@@ -1,5 +1,4 @@
-"""Rounds: a new world in place of the old one, over which the old one is never restored
-automatically."""
+"""Tests of rounds: a new world replaces the old one, and the old one is never restored over it automatically."""
 import glob
 import os
 import re
@@ -24,7 +23,7 @@ def earlier(keeper):
 
 
 def load_new_round(keeper):
-    """As an admin does it, without a word to worldkeeper: DROP DATABASE, then the tables of the new round."""
+    """Loads the tables of a new round after DROP DATABASE, as an admin does without worldkeeper."""
     world, schema = keeper.world, keeper.world.schema
     (_, create), = world.sql("SHOW CREATE TABLE player")
     world.server.sql(f"DROP DATABASE `{schema}`", f"CREATE DATABASE `{schema}` CHARACTER SET utf8mb4")
@@ -42,7 +41,7 @@ def lose(keeper, victim):
 
 @pytest.mark.quick
 def test_the_old_round_never_comes_back_over_the_new_one(doomed, victim):
-    """DROP DATABASE, the new tables, --init: the first dump counts, and the next loss brings the new world back."""
+    """After DROP DATABASE, new tables and --init the next loss restores the new round, from its own dump."""
     old = doomed.dump()["name"]
     doomed.start()
     load_new_round(doomed)
@@ -58,7 +57,8 @@ def test_the_old_round_never_comes_back_over_the_new_one(doomed, victim):
 
 
 def test_a_loss_before_the_first_dump_restores_nothing(doomed, victim):
-    """No dump of the new round is here yet: the old one is named, and restored only by its name."""
+    """Before the first dump of a new round nothing is restored automatically; the old round's dump is named and restored only
+    by its name."""
     old = doomed.dump()["name"]
     before = doomed.world.snapshot()
     load_new_round(doomed)
@@ -96,7 +96,7 @@ def test_a_suggested_restore_keeps_what_was_typed(doomed, victim):
 
 
 def test_a_row_that_was_deleted_is_put_back_into_the_same_round(doomed):
-    """The server was not restarted and the table is there: it is the same world."""
+    """--init after the sentinel's row was deleted puts it back in the same round, because the server was not restarted."""
     old = doomed.dump()["name"]
     doomed.world.sql("DELETE FROM worldkeeper_sentinel")
     assert doomed.ok("--init", "--json")["did"] == "put back"
@@ -104,7 +104,8 @@ def test_a_row_that_was_deleted_is_put_back_into_the_same_round(doomed):
 
 
 def test_new_round_is_the_planned_way(doomed, victim):
-    """A last dump of the old round, pinned; then the tables are loaded anew while worldkeeper watches."""
+    """--new-round makes and pins a last dump of the old round; the tables are then reloaded under the running supervisor, and
+    a loss restores the new round."""
     doomed.configure({"retention": {"keep_last": "1", "keep_within": "0", "keep_daily": "0", "keep_weekly": "0"}})
     doomed.dump()
     doomed.start()
@@ -124,7 +125,7 @@ def test_new_round_is_the_planned_way(doomed, victim):
 
 
 def test_new_round_from_a_file(doomed, victim, tmp_path):
-    """The file is looked at first: a bad one leaves the old round as it is."""
+    """--new-round --from checks the file first: an invalid one leaves the old round as it is."""
     doomed.dump()
     bad, good = str(tmp_path / "bad.sql"), str(tmp_path / "good.sql")
     with open(bad, "w") as f:
@@ -143,7 +144,7 @@ def test_new_round_from_a_file(doomed, victim, tmp_path):
 
 @pytest.mark.parametrize("point", ["round.dumped", "round.begun", "round.adopted"])
 def test_a_kill_in_between(doomed, victim, point):
-    """Neither round comes back over the other; the command can be typed again."""
+    """After a kill of --new-round the command can be repeated, and the round has changed only if it had begun."""
     old = doomed.dump()["name"]
     done = doomed.finish(doomed.popen("--new-round", fault=point + "=kill"))
     assert done.rc != DONE
@@ -154,7 +155,7 @@ def test_a_kill_in_between(doomed, victim, point):
 
 
 def test_shrinking_is_not_compared_across_rounds(doomed):
-    """The first dump of a round with two players follows one with 2,000."""
+    """The first, much smaller dump of a new round is not rejected as shrunk."""
     doomed.configure({"dump": {"shrink_action": "reject"}})
     doomed.dump()
     load_new_round(doomed)
@@ -163,7 +164,7 @@ def test_shrinking_is_not_compared_across_rounds(doomed):
 
 
 def test_dumps_of_version_0_2_are_of_the_round_that_goes_on(doomed):
-    """Their manifests name no round: without a new one, nothing is earlier."""
+    """Dumps without a round, as of version 0.2, belong to the current round."""
     doomed.dump()
     for name in glob.glob(os.path.join(doomed.dumps_dir, "round.json")):
         os.unlink(name)
@@ -173,7 +174,8 @@ def test_dumps_of_version_0_2_are_of_the_round_that_goes_on(doomed):
 
 @pytest.mark.parametrize("harm", ["no round.json", "damaged round.json", "only the manifest of its dump"])
 def test_a_lost_file_leads_back_to_no_earlier_round(doomed, victim, harm):
-    """The number of the round is in more than one place: none of them alone brings the old world back."""
+    """The number of the round is stored in several places, so that the loss of one of these files does not restore the old
+    world."""
     old = doomed.dump()["name"]
     load_new_round(doomed)
     doomed.ok("--init")
@@ -194,7 +196,7 @@ def test_a_lost_file_leads_back_to_no_earlier_round(doomed, victim, harm):
 
 
 def test_a_world_that_is_adopted_by_force_is_a_new_round(doomed, victim):
-    """It has a sentinel of its own; the dumps here are of another world."""
+    """--init --force over the sentinel of another world begins a new round, and earlier dumps belong to earlier rounds."""
     old = doomed.dump()["name"]
     load_new_round(doomed)
     doomed.ok("--init")
@@ -209,7 +211,7 @@ def test_a_world_that_is_adopted_by_force_is_a_new_round(doomed, victim):
 
 
 def test_a_loss_after_going_back_by_name(doomed, victim):
-    """The old round was restored by name, and is lost again before its next dump: it was made of that dump."""
+    """An old round that was restored by name is restored again after a loss before its next dump."""
     old = doomed.dump()["name"]
     before = doomed.world.snapshot()
     load_new_round(doomed)
@@ -224,11 +226,11 @@ def test_a_loss_after_going_back_by_name(doomed, victim):
 
 
 def test_a_moment_before_the_round(make_followed):
-    """--at never reaches into an earlier round, and says so."""
+    """--at a time before the current round is refused with that reason."""
     keeper = make_followed()
     dump_and_follow(keeper)
     old = keeper.newest()["name"]
-    at = keeper.world.sql("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND")[0][0]  # --at: to the end of its second
+    at = keeper.world.sql("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND")[0][0]  # --at includes the whole second
     keeper.ok("--new-round")
     done = keeper.run("--restore", "--at", at.strftime("%Y-%m-%dT%H:%M:%SZ"), "--force", "--json")
     text = done.json["error"]["text"] + done.json["error"]["hint"]
@@ -236,7 +238,7 @@ def test_a_moment_before_the_round(make_followed):
 
 
 def test_what_a_round_needs_is_made_in_a_dropped_schema(doomed):
-    """--new-round after a DROP DATABASE pins the newest dump, and makes what --init makes."""
+    """--new-round after DROP DATABASE pins the newest dump and creates what --init creates."""
     old = doomed.dump()["name"]
     load_new_round(doomed)
     did = doomed.ok("--new-round", "--json")
@@ -246,7 +248,8 @@ def test_what_a_round_needs_is_made_in_a_dropped_schema(doomed):
 
 @pytest.mark.parametrize("point", ["round.dumped", "round.begun", "round.adopted"])
 def test_the_worker_of_a_running_supervisor_is_killed(doomed, victim, point):
-    """It finds out what was done, is UP, and makes the first dump of the round that was begun."""
+    """If the worker of --new-round is killed the supervisor finds out what was done, is UP, and makes the first dump of a
+    round that was begun."""
     old = doomed.dump()["name"]
     doomed.start(fault=point + "=kill")
     assert doomed.run("--new-round").rc != DONE
@@ -262,7 +265,7 @@ def test_the_worker_of_a_running_supervisor_is_killed(doomed, victim, point):
 
 
 def test_from_a_file_with_a_running_supervisor(doomed, victim, tmp_path, monkeypatch):
-    """Named without a directory. The first dump is of what was loaded, not of the tables that it replaced."""
+    """--new-round --from with a relative path loads the file under a running supervisor, and a loss restores what it loaded."""
     doomed.dump()
     spare = doomed.world.schema + "_spare"
     doomed.server.sql(f"CREATE DATABASE {spare}", f"CREATE TABLE {spare}.player LIKE {doomed.world.schema}.player",
@@ -270,14 +273,14 @@ def test_from_a_file_with_a_running_supervisor(doomed, victim, tmp_path, monkeyp
     mysqldump(doomed.server, spare, str(tmp_path / "good.sql"))
     doomed.server.sql(f"DROP DATABASE {spare}")
     doomed.start()
-    monkeypatch.setattr(doomed, "base", str(tmp_path))  # only the command's directory
+    monkeypatch.setattr(doomed, "base", str(tmp_path))  # changes only the command's directory
     doomed.ok("--new-round", "--from", "good.sql", "--json")
     lose(doomed, victim)
     assert nicks(doomed) == ["from the file"]
 
 
 def test_a_pin_of_a_round_outlasts_one_of_a_shrink(doomed):
-    """The last dump of a round was restored by name, and then its table lost its rows."""
+    """The pin of a round's last dump is kept when a shrink pins the same dump."""
     doomed.world.sql("INSERT INTO player (nick,points) SELECT CONCAT('n',seq.n),1 FROM (WITH RECURSIVE s AS (SELECT 1 AS n "
                      "UNION ALL SELECT n+1 FROM s WHERE n<900) SELECT n FROM s) seq",
                      "INSERT INTO player (nick,points) SELECT CONCAT('m',nick),1 FROM player")
@@ -290,8 +293,8 @@ def test_a_pin_of_a_round_outlasts_one_of_a_shrink(doomed):
 
 @pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test")
 def test_the_store_of_a_round_without_a_dump(make_followed, store):
-    """The machine ended before the first dump of the new round was stored. A bare machine does not take the old one by
-    itself, and what it dumps after it was named is of the new round."""
+    """If the machine is lost before the new round's first dump was stored, a bare machine does not restore the old round
+    unless it is named, and its next dump belongs to the new round."""
     store.settings["offsite"]["identity_file"] = store.key
     keeper = make_followed(settings=store.settings)
     dump_and_follow(keeper)

@@ -1,5 +1,4 @@
-"""A server is killed and started again within the second of its start: two starts have the same
-time."""
+"""Tests of a server that is killed and started again within the second of its start, so that two starts have the same time."""
 import os
 import shutil
 import time
@@ -14,8 +13,8 @@ ROUNDS = 3
 
 @pytest.fixture
 def hasty(tmp, make_server, make_world, make_keeper):
-    """A keeper of a server whose processes all begin at the same second of their clock. The server's user may have no way
-    to the checkout, from which the loader would then take no clock, and say nothing."""
+    """Returns a keeper of a server whose processes all begin at the same second of their clock. The clock library is copied,
+    because the server's user may have no access to the checkout and the loader would silently ignore it."""
     library = os.path.join(tmp, "slow_clock.so")
     os.chmod(tmp, 0o755)
     shutil.copy(built("tools", "slow_clock.so"), library)
@@ -25,7 +24,7 @@ def hasty(tmp, make_server, make_world, make_keeper):
 
 
 def again(server):
-    """kill -9 and start, in no time by the server's clock."""
+    """Kills the server and starts it again within the same second of its clock."""
     server.process.kill()
     server.process.wait()
     server.process = None
@@ -35,7 +34,7 @@ def again(server):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["socket", "tcp"])
 def test_a_crash_loop_is_healed(hasty, how):
-    """Each of many restarts within one second is a loss, and is mended by itself."""
+    """Each of several restarts within one second is recognized as a loss and followed by a restore."""
     if how == "tcp":
         hasty.configure({"mysql": {"socket": None, "host": "127.0.0.1", "port": hasty.server.port}})
     hasty.dump()
@@ -51,7 +50,7 @@ def test_a_crash_loop_is_healed(hasty, how):
 
 
 def test_while_nobody_watches(hasty):
-    """The supervisor went with the server; what it wrote down tells the two apart."""
+    """Restarts within one second are recognized from the saved state if the supervisor was stopped as well."""
     hasty.dump()
     before = hasty.world.snapshot()
     for n in range(2):
@@ -66,7 +65,7 @@ def test_while_nobody_watches(hasty):
 
 
 def test_by_hand(hasty):
-    """--restore needs no --force for a world that is gone, also where rows were written since."""
+    """--restore after such a restart needs no --force, also if rows were written since."""
     hasty.dump()
     again(hasty.server)
     hasty.world.sql("INSERT INTO player (nick,points) VALUES ('since',1)")
@@ -74,7 +73,7 @@ def test_by_hand(hasty):
 
 
 def test_a_deleted_row_is_still_one(hasty):
-    """In that second too: whoever only deletes the sentinel's row, and ends our sessions, restores nothing."""
+    """Within that second, too, a deleted sentinel row and ended sessions cause no restore."""
     hasty.dump()
     hasty.start()
     sentinel = hasty.settings.get("probe", {}).get("table", "worldkeeper_sentinel")

@@ -1,5 +1,5 @@
-"""Schemas like those of database courses (a film rental and a company's staff), with all kinds of
-objects, next to the MEMORY tables of a game: dump, wipe, restore, compare."""
+"""Schemas like those of database courses (a film rental and a company's staff), with all kinds of objects, beside the MEMORY
+tables of a game, are dumped, wiped, restored and compared."""
 import gzip
 import os
 
@@ -7,7 +7,7 @@ import pytest
 from wk.server import MYSQL, mysqldump, stock_restore
 from wk.snapshot import assert_same
 
-# What the shop has that lasts.
+# Durable tables of the shop.
 SHOP = [
     "CREATE TABLE tongue (id TINYINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, name CHAR(20) NOT NULL, "
     "changed TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP) ENGINE=InnoDB",
@@ -39,7 +39,7 @@ SHOP = [
     "HOUR, IF(seq MOD 4,'2026-03-01'+INTERVAL seq MINUTE,NULL) FROM seq_1_to_200",
     "INSERT INTO words SELECT id, about FROM reel", "FLUSH TABLES words",
 ]
-# What the firm has: by years, and people who lead people.
+# Tables of the firm, with partitions by year and a self-reference.
 FIRM = [
     "CREATE TABLE person (no INT NOT NULL PRIMARY KEY, born DATE NOT NULL, first VARCHAR(14) NOT NULL, last "
     "VARCHAR(16) NOT NULL, sex ENUM('M','F') NOT NULL, hired DATE NOT NULL, leader INT, CONSTRAINT led "
@@ -60,7 +60,7 @@ FIRM = [
     "INSERT INTO works SELECT no, IF(no MOD 3,'d001','d002'), hired, '9999-01-01' FROM person",
     "INSERT INTO pay SELECT no, 1000+no, hired+INTERVAL no MONTH, '9999-01-01' FROM person",
 ]
-# What a restart empties.
+# MEMORY tables.
 GAME = [
     "CREATE TABLE customer (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(45) NOT NULL, "
     "balance DECIMAL(9,2) NOT NULL, active BOOL NOT NULL DEFAULT 1, seen DATETIME, KEY (name) USING BTREE) "
@@ -73,7 +73,7 @@ GAME = [
     "CREATE TABLE gossip (who INT UNSIGNED, what VARCHAR(200)) ENGINE=MEMORY",
     "INSERT INTO gossip SELECT seq MOD 9, CONCAT('it''s \\\\ ',seq) FROM seq_1_to_500",
 ]
-# Over and between all of them; each with a definer that is there.
+# Definitions that use all these tables.
 DEFINED = [
     "CREATE FUNCTION held_by(r INT) RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM basket WHERE "
     "reel=r)",
@@ -109,7 +109,7 @@ LIKE_MINE = "DEFINER=keeper@localhost "
 
 
 def mine(statement):
-    """The same, belonging to the keeper's account: any other definer needs rights of its own."""
+    """Returns the statement with the keeper's account as definer, which needs no further privileges."""
     for kind in ("FUNCTION", "PROCEDURE", "TRIGGER", "EVENT"):
         statement = statement.replace("CREATE " + kind, "CREATE " + LIKE_MINE + kind, 1)
     if " VIEW " in statement and "SQL SECURITY INVOKER VIEW" not in statement:
@@ -119,7 +119,7 @@ def mine(statement):
 
 @pytest.fixture
 def sample(make_world, make_keeper, victim):
-    """Shop, firm and game in one schema."""
+    """Returns a keeper of a schema with shop, firm and game."""
     world = make_world("empty", on=victim)
     keeper = make_keeper(world)
     victim.grant("keeper@localhost", world.schema, "ALL")
@@ -132,7 +132,7 @@ def sample(make_world, make_keeper, victim):
 
 
 def works(world):
-    """What is defined does what it did."""
+    """Asserts that the definitions work as before."""
     assert world.value("SELECT held_by(2)") == 300
     assert world.value("SELECT full_name('Ő','Első')") == "Ő Első"
     assert world.sql("CALL in_stock(1,@n)", "SELECT @n")[0][0] == 16
@@ -148,8 +148,8 @@ def works(world):
 
 @SCOPES
 def test_after_a_restart(sample, victim, engines, scope):
-    """Emptied tables are back; what lasts is as it was, or, where all is to be restored, is told by name
-    when it hangs together by foreign keys."""
+    """Emptied tables are restored and durable ones unchanged; with scope = all a table with foreign keys makes the restore
+    fail by name."""
     sample.configure({"dump": {"engines": engines}, "restore": {"scope": scope}})
     sample.dump()
     before = sample.world.snapshot()
@@ -171,8 +171,8 @@ def wipe(world):
 
 @pytest.mark.parametrize("way", ["stock client", "--into", "--restore"])
 def test_after_all_was_lost(sample, make_world, victim, way):
-    """A dump of all, into a schema that has nothing: by the stock client whole; beside it all tables and
-    rows; in its place what a restart empties, with all that is defined."""
+    """Of a dump of all tables into an empty schema, the stock client restores everything, --into all tables and rows, and
+    --restore the MEMORY tables and the definitions that do not need others."""
     sample.configure({"dump": {"engines": "all"}})
     path = sample.dump()["path"]
     before = sample.world.snapshot()
@@ -191,7 +191,7 @@ def test_after_all_was_lost(sample, make_world, victim, way):
     told = sample.ok("--restore", "--json")
     assert "not restored" in told["warning"] and len(told["definitions"]["failed"]) == 4, told
     after = sample.world.snapshot()
-    # and what hangs on a table that is not there
+    # and definitions that need a missing table
     gone = {t.split()[2] for t in SHOP + FIRM if t.startswith("CREATE TABLE")} | {
         "latest", "now_in", "reel_in", "reel_out"}
     assert_same({k: v for k, v in before.items() if k.split()[1] not in gone}, after, way)
@@ -199,7 +199,7 @@ def test_after_all_was_lost(sample, make_world, victim, way):
 
 
 def test_a_file_of_the_old_scripts(sample, make_world, victim, tmp):
-    """mysqldump's file of all this, of which a restore takes the tables."""
+    """A restore of mysqldump's file of the whole schema restores its tables."""
     path = mysqldump(victim, sample.world.schema, os.path.join(tmp, "old.sql.gz"))
     text = gzip.open(path).read()
     assert b"FULLTEXT" in text and b"PARTITION" in text and b"TRIGGER" in text

@@ -1,5 +1,4 @@
-"""Secrets that were replaced, or were read only for inspection, are no longer in the memory of any
-process of ours."""
+"""Tests that secrets which were replaced, or read only for inspection, are no longer in the memory of our processes."""
 import http.server
 import json
 import os
@@ -15,11 +14,11 @@ from wk.util import CANARY
 OTHER = "another-canary-of-the-same-kind"
 
 
-SHADOW = 1 << 30  # bytes; a sanitizer's own mappings are larger, and hold nothing of ours
+SHADOW = 1 << 30  # bytes; a sanitizer's own mappings are larger and hold no secrets
 
 
 def found_in(pid, secrets):
-    """Which of these the memory of a process holds, and how often."""
+    """Returns how often the memory of a process holds each of these secrets."""
     found = dict.fromkeys(secrets, 0)
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in maps:
@@ -30,7 +29,7 @@ def found_in(pid, secrets):
                 memory.seek(int(begin, 16))
                 data = memory.read(int(end, 16) - int(begin, 16))
             except (OSError, ValueError, OverflowError):
-                continue  # [vvar] and its like
+                continue  # for example [vvar]
             for secret in secrets:
                 found[secret] += data.count(secret.encode())
     return found
@@ -38,8 +37,8 @@ def found_in(pid, secrets):
 
 @pytest.mark.needs("strace")
 def test_what_was_replaced_is_gone(keeper, http):
-    """One copy of the password that counts; of one that a reload replaced, of a key and of a hook's address that
-    were replaced, none."""
+    """The supervisor's memory holds one copy of the current password and key, and none of a password, key or webhook URL that
+    was replaced."""
     old_key, new_key, token = "old-canary-" * 4, "new-canary-" * 4, "canary-of-a-hook"
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", old_key)},
                       "alert.webhook": {"url_file": keeper.secret("hook", f"{http.url}?{token}"),
@@ -61,7 +60,7 @@ def test_what_was_replaced_is_gone(keeper, http):
 
 
 class OneMember(http.server.BaseHTTPRequestHandler):
-    """As much of etcd as who logs in and reads an empty lease sees."""
+    """Plays as much of etcd as a login and a read of an empty lease need."""
     protocol_version = "HTTP/1.1"
     token = "token-canary-9876543210"
 
@@ -81,8 +80,8 @@ class OneMember(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.any_server
 def test_a_login_at_etcd_leaves_no_copies(tmp):
-    """Of the password there is what the program keeps, and what no answer may repeat: none in what libraries have freed. Of the
-    token newer versions of libcurl keep more, as long as the connection lasts."""
+    """After a login at etcd the memory holds only the two copies of the password that the program keeps, and none in memory
+    that libraries have freed. The token is not checked, because newer versions of libcurl keep it with the connection."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OneMember)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     password = "canary-of-etcd-0123456789"

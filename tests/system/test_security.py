@@ -1,4 +1,4 @@
-"""Secrets stay in their files, and no other user can read the players' data."""
+"""Tests that secrets stay in their files, and that no other user can read the players' data."""
 import gzip
 import os
 import re
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.any_server
 
 
 class Looker(threading.Thread):
-    """Looks again and again: how often something was read, and where the secret was found."""
+    """Looks repeatedly; counts what was read, and records where the secret was found."""
 
     def __init__(self, subject):
         super().__init__(daemon=True)
@@ -38,7 +38,7 @@ class Looker(threading.Thread):
 
 
 class Spy(Looker):
-    """At argv and environment of all processes of a keeper."""
+    """Looks at arguments and environment of all processes of a keeper."""
 
     def look(self):
         for pid in self.subject.pids():
@@ -54,12 +54,12 @@ class Spy(Looker):
 
 
 class Sessions(Looker):
-    """At a server's list of sessions, with the statements that they are at."""
+    """Looks at a server's list of sessions and their statements."""
 
     def look(self):
         try:
             rows = self.subject.sessions()
-        except Exception:  # the server is down, on purpose
+        except Exception:  # the test has stopped the server
             return
         self.read += 1
         self.found += [r for r in rows if CANARY in str(r) and "IDENTIFIED" not in str(r)]
@@ -78,8 +78,8 @@ def everything_written(*roots):
 @pytest.mark.each_server
 @pytest.mark.needs("strace")
 def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tmp):
-    """The canary password is in no argument, environment, log, status, dump, alert, queue, answer, session
-    list or write to a file, from --init to a refused login: a whole life."""
+    """From --init to a refused login the canary password is in no argument, environment, log, status, dump, alert, queue,
+    answer, session list or write to a file."""
     sink = make_smtp(tls="smtps", login="bot")
     doomed = make_keeper(make_world(on=victim), {**sink.settings(user="bot")})
     doomed.configure({"alert.smtp": {"password_file": doomed.secret("mailpw", CANARY)},
@@ -111,7 +111,7 @@ def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tm
     with open(trace, errors="replace") as f:
         calls = f.read()
     assert calls.count("write(") > 20 and CANARY not in calls
-    # Before anything is read: no other process of this user looks into the memory, and no core is written.
+    # Before anything is read, the process forbids other processes of its user to read its memory, and core dumps.
     start = calls[:calls.index("PR_SET_DUMPABLE") + 100]
     assert "prctl(PR_SET_DUMPABLE, SUID_DUMP_DISABLE" in start and "RLIMIT_CORE" in start, start[-500:]
     os.unlink(trace)
@@ -127,7 +127,7 @@ def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tm
 
 
 def test_no_secret_in_a_core(keeper):
-    """The supervisor's memory, with the passwords in it, is never written to a core file."""
+    """The supervisor's limit of core files is 0, so that the passwords in its memory are never written to one."""
     keeper.start()
     with open(f"/proc/{keeper.process.pid}/limits") as f:
         core = next(line for line in f if line.startswith("Max core file size"))
@@ -135,7 +135,7 @@ def test_no_secret_in_a_core(keeper):
 
 
 def test_a_dump_directory_for_others(keeper):
-    """Where others could plant dumps nothing is done; where they could look in, --check warns."""
+    """A dump directory that others can write is refused; --check warns if others can read it."""
     os.chmod(keeper.dumps_dir, 0o777)
     done = keeper.run("--dump")
     assert done.rc == REFUSED and "0777" in done.err and keeper.dumps_dir in done.err, done
@@ -144,7 +144,7 @@ def test_a_dump_directory_for_others(keeper):
 
 
 def plant(kind, path, precious):
-    """Puts something else where a file of ours will be, or is."""
+    """Replaces a path of ours by a symbolic link, a hard link or a pipe."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def plant(kind, path, precious):
 
 @pytest.mark.parametrize("kind", ["symlink", "hardlink", "fifo"])
 def test_planted_files(keeper, http, tmp, kind):
-    """Whatever stands at a name of ours is replaced or refused with the way out, never written through."""
+    """A planted file at a path of ours is replaced, or refused with a solution, and never written through."""
     precious = os.path.join(tmp, "precious")
     with open(precious, "w") as f:
         f.write("precious")
@@ -168,7 +168,7 @@ def test_planted_files(keeper, http, tmp, kind):
     lock = os.path.join(keeper.dumps_dir, "lock")
     plant(kind, lock, precious)
     done = keeper.run("--dump")
-    if kind == "hardlink":  # as a copy of the directory made by cp -al would be
+    if kind == "hardlink":  # as in a copy by cp -al
         assert done.rc == DONE and os.lstat(lock).st_nlink == 1, done
     else:
         assert done.rc == REFUSED and "lock is " in done.err and "HINT: remove it" in done.err, done
@@ -178,7 +178,7 @@ def test_planted_files(keeper, http, tmp, kind):
         plant(kind, os.path.join(keeper.dumps_dir, path), precious)
     for name in ("index.html", "status.json", "metrics.prom"):
         plant(kind, os.path.join(keeper.status_dir, name), precious)
-    keeper.start(state=None)  # who reads the status now reads what was planted
+    keeper.start(state=None)  # reading the status now would read the planted file
     names = [os.path.join(keeper.status_dir, n) for n in ("index.html", "status.json", "metrics.prom")]
     keeper.wait(lambda: all(stat.S_ISREG(os.lstat(n).st_mode) and os.lstat(n).st_nlink == 1
                             for n in names), "files of our own")
@@ -190,7 +190,7 @@ def test_planted_files(keeper, http, tmp, kind):
 
 @pytest.mark.parametrize("name", ["alerts", "rejected"])
 def test_planted_directories(keeper, tmp, name):
-    """A link in place of a directory of ours leads nowhere."""
+    """A link in place of a directory of ours is not followed."""
     elsewhere = os.path.join(tmp, "elsewhere")
     os.mkdir(elsewhere, 0o777)
     os.symlink(elsewhere, os.path.join(keeper.dumps_dir, name))
@@ -201,7 +201,7 @@ def test_planted_directories(keeper, tmp, name):
 
 
 def test_a_planted_queue_is_not_looked_into(keeper, tmp, http):
-    """Nor does --check go through a link."""
+    """--check does not follow a link in place of the alert queue."""
     elsewhere = os.path.join(tmp, "elsewhere")
     os.mkdir(elsewhere, 0o700)
     keeper.configure(http.settings())
@@ -218,7 +218,7 @@ def test_a_planted_queue_is_not_looked_into(keeper, tmp, http):
 
 @pytest.mark.parametrize("which", ["dumps", "run", "journal"])
 def test_directories_that_others_can_write(keeper, which):
-    """Refused before anything is done, with the command that mends it; sticky is no better."""
+    """A directory that others can write, also a sticky one, is refused with the command that corrects it."""
     path = os.path.join(keeper.base, which)
     os.makedirs(path, exist_ok=True)
     if which == "journal":
@@ -236,7 +236,7 @@ def test_directories_that_others_can_write(keeper, which):
 
 
 def test_nothing_is_made_for_others(doomed, victim, http):
-    """Started with umask 000: dumps, state, queue and segments are ours alone; only the status is public."""
+    """With umask 000 dumps, state, queue and segments are readable only by us; the status files have mode 0644."""
     http.mode = 500
     doomed.configure({**http.settings(), "journal": {"mode": "auto"}})
     doomed.prefix = ["sh", "-c", 'umask 000; exec "$@"', "sh"]
@@ -256,7 +256,7 @@ def test_nothing_is_made_for_others(doomed, victim, http):
 
 
 def test_a_dump_directory_that_is_a_link(keeper, tmp):
-    """A link planted in place of the part file is not written through."""
+    """Links planted in place of the next dump's files are not written through."""
     target = os.path.join(tmp, "precious")
     with open(target, "w") as f:
         f.write("precious")
@@ -272,7 +272,7 @@ def test_a_dump_directory_that_is_a_link(keeper, tmp):
 
 
 def test_root_is_refused_unless_allowed(keeper):
-    """--run as root needs --allow-root: a daemon of this kind has no business being root."""
+    """--run as root needs --allow-root."""
     command = [a for a in keeper.command("--run") if a != "--allow-root"]
     if os.geteuid() != 0:  # an ordinary user needs no switch
         keeper.start()
@@ -284,8 +284,8 @@ def test_root_is_refused_unless_allowed(keeper):
 
 
 def test_root_leaves_nothing_that_the_service_cannot_use(make_world, make_keeper, tmp):
-    """Root's actions on the files of another user are that user's: each file that they make is. With --allow-root it is
-    root's. Where there is no directory yet nobody knows whose it will be."""
+    """Files that root's actions make in another user's dump directory belong to that user. Without a dump directory the action
+    is refused, because the owner is unknown."""
     if os.geteuid() != 0:
         return
     keeper = make_keeper(make_world("small"))
@@ -308,7 +308,7 @@ def test_root_leaves_nothing_that_the_service_cannot_use(make_world, make_keeper
 
 
 def options_by_action():
-    """{action: the options that it takes}, as src/main.c and src/actions/action.c say."""
+    """Returns {action: the options that it takes}, from src/main.c and src/actions/action.c."""
     with open(os.path.join(ROOT, "src/main.c"), encoding="utf-8") as f:
         rows = re.findall(r'\{"([a-z-]+)", (no|required|optional)_argument, (OPT_\w+), [^,]+,\s*(\w+)\}', f.read())
     with open(os.path.join(ROOT, "src/actions/action.c"), encoding="utf-8") as f:
@@ -318,15 +318,15 @@ def options_by_action():
             for name, traits in actions if "ACTION_WRITES" in traits and name != "run"}
 
 
-# What stands for an option's value; of these together an action refuses some.
+# Values of the options, and pairs that actions refuse.
 VALUES = {"from": "/a b/x.sql", "into": "it's", "table": "p q", "at": "-3m", "until": "-3m", "since": "7d", "charset": "latin1"}
 APART = {("from", "dry-run")}
-FILE = "=/a b/x.sql"  # of the options --charset alone wants it
+FILE = "=/a b/x.sql"  # only --charset needs it
 
 
 def test_a_suggested_command_keeps_every_option(keeper):
-    """Each action with all options that it takes, alone and all together: what a refusal says to type is what was typed. A
-    restore of everything in place of a look at one table would be a loss."""
+    """The command that a refusal suggests has all options that were typed, alone, in pairs and all together. A missing option
+    could turn a look at one table into a restore of everything."""
     if os.geteuid() != 0:
         return
     keeper.configure({"dump": {"dir": os.path.join(keeper.base, "gone")}})
@@ -358,7 +358,7 @@ def test_a_suggested_command_keeps_every_option(keeper):
 
 
 def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
-    """A rogue server that answers a query with 'send me this file' gets nothing."""
+    """A rogue server that answers a query with a request for a file gets nothing."""
     secret = os.path.join(tmp, "precious")
     with open(secret, "w") as f:
         f.write("precious-content")
@@ -370,8 +370,8 @@ def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
 
 @pytest.mark.parametrize("tls", ["off", "preferred", "required"])
 def test_the_server_cannot_ask_for_the_password(make_world, make_keeper, tls):
-    """Who is not proven to be the server is never told the password itself, though the client library
-    has a plugin that would."""
+    """A server that is not authenticated is never sent the password in clear text, although the client library has a plugin
+    for that."""
     got = bytearray()
     with impostor(lambda con: ask_for_password(con, got)) as there:
         done = make_keeper(make_world("empty"), {"mysql": {**there, "tls": tls}}).run("--dump")
@@ -379,7 +379,7 @@ def test_the_server_cannot_ask_for_the_password(make_world, make_keeper, tls):
 
 
 def ask_for_password(con, got):
-    """A server without TLS that wants the password as it is."""
+    """Plays a server without TLS that asks for the password in clear text."""
     def packet(n, body):
         con.sendall(len(body).to_bytes(3, "little") + bytes([n]) + body)
     greeting = (b"\x0a5.5.5-10.11.0-MariaDB\0" + b"\1\0\0\0" + b"a" * 8 + b"\0" + b"\xff\xf7" + b"\x2d"
@@ -392,7 +392,7 @@ def ask_for_password(con, got):
 
 
 def serve_rogue(con, path, got):
-    """The handshake of a MariaDB server, then a request for a file as the answer to each query."""
+    """Plays a MariaDB server's handshake, then answers each query with a request for a file."""
     def packet(n, body):
         con.sendall(len(body).to_bytes(3, "little") + bytes([n]) + body)
     greeting = (b"\x0a5.5.5-10.11.0-MariaDB\0" + b"\1\0\0\0" + b"a" * 8 + b"\0" + b"\xff\xf7" + b"\x2d"

@@ -1,4 +1,4 @@
-"""The supervisor as a service: readiness, watchdog, signals."""
+"""Tests of the supervisor as a service: readiness, watchdog, signals."""
 import os
 import re
 import signal
@@ -18,7 +18,7 @@ ALL_STATES = ["STARTING", "UP", "SUSPECT", "WAITING", "RESTORING", "PAUSED", "du
 
 
 class Notify(threading.Thread):
-    """systemd's end of the notification socket: read all the time, since a full one takes no more."""
+    """Plays systemd's end of the notification socket. It reads all the time, because a full socket accepts no more."""
 
     def __init__(self, path):
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ def notify(tmp):
 
 
 def test_ready_status_and_watchdog(keeper, notify):
-    """systemd is told READY once, a STATUS for people, and WATCHDOG again and again."""
+    """systemd gets READY once, a readable STATUS, and WATCHDOG repeatedly."""
     keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="600000")
     notify.wait("READY=1")
     notify.wait("STATUS=", having="UP")
@@ -61,7 +61,7 @@ def test_ready_status_and_watchdog(keeper, notify):
 
 
 def test_ready_also_when_the_server_is_away(doomed, victim, notify):
-    """The unit starts when the daemon watches, not when the world is well: boot order is no matter."""
+    """READY is sent while the server is down, so that the order of boot does not matter."""
     victim.kill9()
     doomed.start(state=None, NOTIFY_SOCKET=notify.path)
     notify.wait("READY=1")
@@ -70,7 +70,7 @@ def test_ready_also_when_the_server_is_away(doomed, victim, notify):
 
 
 def test_ready_also_when_no_answer_comes(doomed, victim, notify):
-    """A server that stands still and a patient [probe] timeout: systemd does not give up on the start."""
+    """READY is sent while the server hangs and [probe] timeout is long, so that systemd does not give up on the start."""
     doomed.configure({"probe": {"timeout": "10m"}, "mysql": {"connect_timeout": "10m"}})
     victim.sigstop()
     doomed.start(state=None, NOTIFY_SOCKET=notify.path)
@@ -79,12 +79,12 @@ def test_ready_also_when_no_answer_comes(doomed, victim, notify):
 
 
 def test_watchdog_stops_when_the_loop_does(keeper, notify):
-    """The watchdog message comes from the loop itself: a stopped daemon sends none."""
+    """A supervisor that is stopped by SIGSTOP sends no watchdog messages."""
     keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="400000")
     notify.wait("WATCHDOG=1", 2)
     keeper.process.send_signal(signal.SIGSTOP)
     wait_for(lambda: keeper.process.pid in stopped(keeper), "the daemon to stand still")
-    time.sleep(1)  # what it had sent is read by then, or is no more than two of them
+    time.sleep(1)  # messages sent before are read by then
     sent = notify.lines.count("WATCHDOG=1")
     time.sleep(1)
     assert notify.lines.count("WATCHDOG=1") == sent
@@ -94,7 +94,7 @@ def test_watchdog_stops_when_the_loop_does(keeper, notify):
 
 
 def bring_to(keeper, victim, state, tarpit):
-    """A supervisor in that state, or busy in that way."""
+    """Starts a supervisor and brings it to that state or activity."""
     keeper.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "to": "a@example.com",
                                      "from": "k@example.com", "starttls": "off", "timeout": "30m"}, **IMPATIENT})
     keeper.dump()
@@ -122,7 +122,7 @@ def bring_to(keeper, victim, state, tarpit):
 
 @pytest.mark.parametrize("state", ALL_STATES)
 def test_sigterm_ends_in_every_state(doomed, victim, tarpit, state):
-    """systemctl stop ends within 10 s whatever goes on, with exit 0, no process left, state STOPPED."""
+    """SIGTERM ends the supervisor in every state within 10 s, with exit 0, no process left, and state STOPPED."""
     with Lateness() as lateness:
         bring_to(doomed, victim, state, tarpit)
         pid = doomed.process.pid
@@ -137,7 +137,7 @@ def test_sigterm_ends_in_every_state(doomed, victim, tarpit, state):
 
 
 def test_after_a_stop_in_the_middle_the_next_start_goes_on(doomed, victim, tarpit):
-    """A restore that SIGTERM broke off is done by the next supervisor; nothing is left behind."""
+    """A restore that SIGTERM interrupted is repeated by the next supervisor."""
     before = doomed.world.snapshot()
     bring_to(doomed, victim, "RESTORING", tarpit)
     assert doomed.stop() == 0
@@ -147,7 +147,7 @@ def test_after_a_stop_in_the_middle_the_next_start_goes_on(doomed, victim, tarpi
 
 
 def test_a_dump_broken_off_by_sigterm_leaves_no_part(doomed, victim, tarpit):
-    """SIGTERM in a dump: the part goes, the old dump stays."""
+    """SIGTERM during a dump keeps the old dump, and no part file is left after the next one."""
     bring_to(doomed, victim, "dumping", tarpit)
     (first,) = doomed.dumps()
     assert doomed.stop() == 0
@@ -157,13 +157,13 @@ def test_a_dump_broken_off_by_sigterm_leaves_no_part(doomed, victim, tarpit):
 
 
 def test_sigint_is_a_stop_too(keeper):
-    """Ctrl-C in a terminal ends it in the same clean way."""
+    """SIGINT (Ctrl-C) ends the supervisor with exit 0, too."""
     keeper.start()
     assert keeper.stop(signal.SIGINT) == 0
 
 
 def test_sighup_takes_a_good_config(keeper):
-    """A changed config works after SIGHUP, without a restart."""
+    """SIGHUP applies a changed config without a restart."""
     keeper.dump()
     keeper.start()
     keeper.configure({"dump": {"interval": "1s"}})
@@ -175,7 +175,7 @@ def test_sighup_takes_a_good_config(keeper):
 
 
 def test_sighup_during_a_job_waits_for_its_end(keeper):
-    """A reload while a dump runs is not lost: it is said, and done when the dump is."""
+    """A reload during a dump is logged as delayed, and done after the dump."""
     keeper.dump()
     keeper.start(fault="dump.streamed#1=stop")
     first = keeper.popen("--dump")
@@ -191,7 +191,7 @@ def test_sighup_during_a_job_waits_for_its_end(keeper):
 
 
 def test_a_reload_that_forbids_restores_is_heard_in_time(doomed, victim):
-    """The world is lost while the reload still waits for a job: nothing is restored after it has been taken."""
+    """If the world is lost while a reload with auto = no waits for a job, nothing is restored after the reload."""
     doomed.dump()
     doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", "3f" * 32)}})
     doomed.start(fault="seal.begun=stop")
@@ -208,8 +208,7 @@ def test_a_reload_that_forbids_restores_is_heard_in_time(doomed, victim):
 
 
 def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper, http):
-    """A typo does not end the keeping: the error is in the log with its line, in the status and in an alert, the old
-    config goes on."""
+    """SIGHUP with an invalid config keeps the old one; the error is in the log with its line, in the status and in an alert."""
     keeper.configure({"dump": {"interval": "2s"}, **http.settings()})
     keeper.dump()
     keeper.start()
@@ -231,7 +230,7 @@ def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper, http):
 
 
 def test_sighup_never_changes_which_world_it_is(keeper, make_world):
-    """Another schema or directory under a running supervisor is refused: that is another world."""
+    """A reload with another schema is refused, because that is another world."""
     other = make_world()
     keeper.dump()
     keeper.start()
@@ -243,13 +242,14 @@ def test_sighup_never_changes_which_world_it_is(keeper, make_world):
 
 
 def test_an_idle_supervisor_is_quiet(keeper):
-    """Nothing to tell, nothing logged: a minute of health is not a page of text."""
+    """A supervisor that has nothing to report logs nothing."""
     keeper.dump()
     keeper.start()
     keeper.probes_pass("A", 8)
 
     def quiet():
-        """From one refresh of the status to the next; a machine that stood still gives a reason for a line now and then."""
+        """Returns whether nothing was logged between two refreshes of the status. A machine that paused may cause a line now
+        and then."""
         lines, seen = keeper.log().splitlines(), keeper.status()["updated"]
         keeper.wait(lambda: keeper.status().get("updated") != seen, "the status to be refreshed")
         return keeper.log().splitlines() == lines
@@ -259,14 +259,13 @@ def test_an_idle_supervisor_is_quiet(keeper):
 @pytest.mark.slow
 @pytest.mark.waits(1)
 def test_an_idle_supervisor_sleeps(keeper):
-    """It wakes when the next probe is due, and when that answers; what else is due once a second is done then. A
-    hundred idle worlds of a machine cost what they wake up for."""
+    """An idle supervisor wakes only for each probe and its answer; whatever else is due once a second is done then."""
     keeper.configure({"probe": {"interval": "900ms"}, "journal": {"mode": "off"}, "status": {"metrics": "worldkeeper.prom"}})
     keeper.dump()
     keeper.start()
 
     def counted():
-        """By its own clock, and the rounds of its loop so far."""
+        """Returns the supervisor's clock and the number of its loop's iterations."""
         text = keeper.published("worldkeeper.prom")
         return [float(re.search(rf"^worldkeeper_{name}{{.*}} (.*)$", text, re.M)[1])
                 for name in ("valid_until_timestamp_seconds", "loop_late_seconds_count")]

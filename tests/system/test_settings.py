@@ -1,6 +1,5 @@
-"""The server's settings: with any session defaults, a world is dumped, drilled and restored, or
---check has named the setting before. A setting that a server restart would lose is reported while
-it is still in effect."""
+"""Tests of the server's settings: with any session defaults a world is dumped, drilled and restored, or --check has reported
+the setting before. A setting that a server restart would lose is reported while it is still in effect."""
 import os
 import random
 import re
@@ -14,14 +13,14 @@ pytestmark = pytest.mark.each_server
 
 SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 WHOLE = os.environ.get("WK_WHOLE") == "yes"
-GROUPS = 3  # of each run that is not whole
+GROUPS = 3  # per run, unless WK_WHOLE=yes
 PARTS = 16 if WHOLE else 1
-# Each of these ended a restore, a rollup or a write-back, or changed what they did.
+# Settings that made a restore, a rollup or a write-back fail or behave differently.
 KNOWN = [Setting("sql_safe_updates", "1"), Setting("completion_type", "'RELEASE'"), Setting("group_concat_max_len", "4"),
          Setting("query_alloc_block_size", "4294966272"), Setting("max_sort_length", "8"), Setting("sql_auto_is_null", "1"),
          *([Setting("session_track_gtids", "2"), Setting("default_table_encryption", "1")] if MYSQL else
            [Setting("sql_mode", "'EMPTY_STRING_IS_NULL'"), Setting("system_versioning_asof", "'2001-01-01 00:00:00'"),
-            # From 11.5 on it is there, but cannot be set any more.
+            # MariaDB 11.5 and later have it read-only.
             *([Setting("alter_algorithm", "'INSTANT'")] if version() < (11, 5) else [])])]
 
 
@@ -38,8 +37,8 @@ def test_settings_that_are_known_to_matter(subject):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_world_comes_back_or_check_names_the_setting(subject, part):
-    """Some groups of all settings, by a seed; with WK_WHOLE=yes all of them. What a group does not bear is looked for in
-    its halves."""
+    """Tries some groups of all settings, by a seed, or all of them with WK_WHOLE=yes. The cause of a group's failure is
+    searched in its halves."""
     print("seed", SEED)
     groups = groups_of(settings_of(subject.server), random.Random("all" if WHOLE else SEED))
     for group in groups[part::PARTS] if WHOLE else groups[:GROUPS]:
@@ -56,7 +55,7 @@ def findings(keeper, name="next start"):
 
 @pytest.fixture
 def triggered(make_world, make_keeper, make_server):
-    """A world with a trigger on a server with a log."""
+    """Returns a function that makes a world with a trigger on a server with a binary log."""
     def make(*options):
         server = make_server("--log-bin=log", "--binlog-format=ROW", *options)
         world = make_world("small", server)
@@ -69,7 +68,8 @@ def triggered(make_world, make_keeper, make_server):
 
 
 def test_what_was_set_at_run_time_is_gone_with_the_server(triggered):
-    """log_bin_trust_function_creators, as our own hint says it: after the crash each restore would fail with 1419."""
+    """--check reports log_bin_trust_function_creators that was set only at run time: after a crash each restore would fail
+    with 1419."""
     keeper = triggered()
     assert [c["level"] for c in findings(keeper, "triggers")] == ["fail"]
     hint = findings(keeper, "triggers")[0]["hint"]
@@ -83,7 +83,7 @@ def test_what_was_set_at_run_time_is_gone_with_the_server(triggered):
 
 
 def test_what_the_next_server_has_as_well_is_no_failure(triggered, tmp):
-    """By the command line, or as MySQL persists it."""
+    """--check accepts a setting that the command line or SET PERSIST gives the restarted server."""
     keeper = triggered("--log-bin-trust-function-creators=1")
     keeper.server.sql("SET GLOBAL log_bin_trust_function_creators=0", "SET GLOBAL log_bin_trust_function_creators=1")
     assert [c["level"] for c in findings(keeper)] == ["ok"]
@@ -106,7 +106,7 @@ def test_the_daily_check_says_so(triggered, http):
 @pytest.mark.parametrize("name, bad, good", [("read_only", "1", "0"), ("enforce_storage_engine", "InnoDB", "NULL")])
 @pytest.mark.only("mariadb", why="enforce_storage_engine; read_only with MySQL needs another privilege")
 def test_what_a_file_brings_back(make_world, make_keeper, make_server, name, bad, good):
-    """A setting that was only taken back at run time."""
+    """--check reports a harmful setting of the server's configuration that was only changed at run time."""
     server = make_server(f"--{name.replace('_', '-')}={bad}")
     server.sql(f"SET GLOBAL {name}={good}")
     keeper = make_keeper(make_world("small", server)).init()
@@ -119,12 +119,12 @@ def test_what_a_file_brings_back(make_world, make_keeper, make_server, name, bad
 
 @pytest.fixture
 def full(subject):
-    """A keeper of a world with everything."""
+    """Returns a keeper of a world with all kinds of objects."""
     return subject.keeper
 
 
 def statements(server, account, do):
-    """The kinds of statements of an account: without names, numbers and texts."""
+    """Returns the kinds of statements that an account sends during do()."""
     server.sql("SET GLOBAL log_output='TABLE'", "TRUNCATE mysql.general_log", "SET GLOBAL general_log=1")
     do()
     server.sql("SET GLOBAL general_log=0", "SET GLOBAL log_output='FILE'")
@@ -134,7 +134,7 @@ def statements(server, account, do):
 
 
 def kind(text):
-    """CREATE TABLE … LIKE, RENAME TABLE, ALTER TABLE … AUTO_INCREMENT, …: what changes something."""
+    """Returns the kind of a statement that changes something, such as CREATE TABLE LIKE, or None."""
     text = re.sub(r"/\*.*?\*/", " ", text.decode() if isinstance(text, bytes) else text, flags=re.S).strip()
     head = re.match(r"(CREATE TEMPORARY TABLE|CREATE (?:DEFINER=\S+ )?TRIGGER|CREATE TABLE|ALTER TABLE|RENAME TABLE|LOCK TABLES|"
                     r"UNLOCK TABLES|DROP TRIGGER|DROP TABLE|INSERT INTO|INSERT IGNORE|LOAD DATA|UPDATE|DELETE|TRUNCATE|REPLACE)",
@@ -170,13 +170,13 @@ def test_a_drill_sends_each_kind_of_statement_of_a_restore(subject):
 
 
 def keeper_unlogged(keeper):
-    """Whether the account may keep its statements out of the log."""
+    """Returns whether the account may keep its statements out of the binary log."""
     grants = " ".join(g for (g,) in keeper.server.sql(f"SHOW GRANTS FOR {USER}@localhost"))
     return ("SESSION_VARIABLES_ADMIN" if MYSQL else "BINLOG ADMIN") in grants
 
 
 def test_a_drill_fails_where_a_restore_would(triggered):
-    """1419 and 1227: triggers that the account cannot make."""
+    """A drill fails with 1419 or 1227 if the account cannot create the triggers."""
     keeper = triggered("--log-bin-trust-function-creators=1")
     keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
     keeper.dump()
@@ -206,7 +206,8 @@ def test_a_drill_that_lacks_privileges_says_nothing_of_restores(triggered):
 
 
 def test_a_zero_id_beside_an_enum(make_world, make_keeper, make_server):
-    """LOAD DATA … SET gave it the next number, where the log holds statements."""
+    """A row with ID 0 beside an ENUM column keeps its ID in a restore with binlog_format = STATEMENT, where LOAD DATA … SET
+    would generate one."""
     server = make_server("--log-bin=log", "--binlog-format=STATEMENT")
     world = make_world("empty", server)
     world.sql("CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, e ENUM('a','b')) ENGINE=MEMORY",

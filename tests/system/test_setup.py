@@ -1,5 +1,4 @@
-"""worldkeeper-setup: the dialog, what it creates, repeated runs, undo, and what a failure leaves
-behind."""
+"""Tests of worldkeeper-setup: the dialog, what it creates, repeated runs, undo, and what a failure leaves behind."""
 import contextlib
 import glob
 import json
@@ -24,7 +23,7 @@ from wk.util import CANARY, PATIENCE, ident, wait_for
 pytestmark = pytest.mark.either_server
 
 ENTER = ""
-END = r"[^\n]*(\n[^\n]+){0,2}: $"  # of a question, which may be wrapped
+END = r"[^\n]*(\n[^\n]+){0,2}: $"  # the end of a question, which may be wrapped
 WHICH, NAME, STATUS = "Which are to be kept" + END, "Name of the world" + END, "Status directory" + END
 PAGE, ALERTS, GRANT = "A status page" + END, "Alerts by" + END, "(Grant|Set) (it|them)" + END
 RESTART, SYNC = "Restart the server" + END, "Add sync_binlog = 1" + END
@@ -48,7 +47,7 @@ def make_machine(tmp):
 
 @pytest.fixture
 def galaxy(make_server, make_world):
-    """galaxy(options…) -> a server with one world of that name, with a trigger of root's."""
+    """Returns galaxy(options…), which starts a server with one world of that name and a trigger of root."""
     def make(*options, schema="galaxy"):
         server = make_server(*(options or LOG))
         make_world("small", server, schema=schema).sql(
@@ -66,7 +65,8 @@ def rows(server, schema="galaxy"):
 
 
 def answer_all(machine, **given):
-    """Enter at each question, and what is given by name in its place, or its result; until the program ends."""
+    """Answers each question with Enter, or with the given answer of its name (or the result of calling it), until the program
+    ends."""
     known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE, "restart": RESTART,
              "do": DO, "sync": SYNC, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
              "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
@@ -88,7 +88,7 @@ def answer_all(machine, **given):
 
 
 def findings(machine, world="galaxy"):
-    """What --check says of it beside ok, by name; but for what triggers of other definers take, while there are some."""
+    """Returns the warnings and failures of --check by name, except that about privileges for other definers' triggers."""
     checks = json.loads(machine.keeper(world, "--check", "--json").stdout)["result"]["checks"]
     return {c["name"]: c for c in checks if c["level"] in ("warn", "fail") and "amounts to root" not in c["text"]}
 
@@ -99,7 +99,7 @@ def findings(machine, world="galaxy"):
 @pytest.mark.quick
 @pytest.mark.each_server
 def test_enter_is_enough(galaxy, make_machine):
-    """Each question has a sensible answer: the world is supervised, dumped, drilled and followed, and survives a crash."""
+    """With the default answers the world is supervised, dumped, drilled and followed, and survives a crash."""
     server = galaxy()
     machine = make_machine(server)
     screen = answer_all(machine)
@@ -114,7 +114,7 @@ def test_enter_is_enough(galaxy, make_machine):
     assert "drill passed" in screen.text and "with all that was acknowledged" in screen.text
     assert "--status" in screen.text and "--list" in screen.text and "--pause" in screen.text
     assert set(findings(machine)) <= {"alerts", "next start", "binary log"}, findings(machine)
-    as_root = machine.keeper("galaxy", "--check", root=True)  # whom an account by the socket does not let in
+    as_root = machine.keeper("galaxy", "--check", root=True)  # an account that logs in by the socket does not admit root
     assert as_root.returncode == 0 and "denied" not in as_root.stdout, as_root
     as_root = machine.keeper("galaxy", "--list", root=True)
     assert "--restore --at reaches, by the server's binary log:" in as_root.stdout, as_root
@@ -154,7 +154,7 @@ def test_a_second_run_adds_what_is_missing(galaxy, make_machine):
 
 
 def test_without_systemd_it_stops_before_it_starts(galaxy, make_machine):
-    """It says how to start, and what it says works."""
+    """Without systemd setup prints the commands that start the supervisor, and they work."""
     server = galaxy()
     machine = make_machine(server, systemd=False)
     done = machine.run("--yes")
@@ -169,7 +169,7 @@ def test_without_systemd_it_stops_before_it_starts(galaxy, make_machine):
 
 @pytest.mark.each_server
 def test_several_schemas_are_a_world_each(galaxy, make_world, make_machine):
-    """Each has an account of its own: that of one opens one world."""
+    """Several schemas become several worlds, each with its own account that has no access to the others."""
     server = galaxy()
     make_world("small", server, schema="Nebula 2")
     machine = make_machine(server)
@@ -191,7 +191,7 @@ def test_odd_names_of_schemas(galaxy, make_machine, schema):
     server = galaxy(schema=schema)
     machine = make_machine(server)
     done = machine.run("--yes", "--name", "w")
-    if done.returncode == 2:  # a config cannot hold this name
+    if done.returncode == 2:  # this name is not possible in a config
         assert "config" in done.stderr or "schema" in done.stdout
         assert machine.files() == ["etc", *[f for f in machine.files() if "mysql" in f or "systemd" in f or f.startswith("run")]]
         return
@@ -201,8 +201,8 @@ def test_odd_names_of_schemas(galaxy, make_machine, schema):
 
 @pytest.mark.parametrize("schema", ["g\n[offsite]\nurl = file:///x", "g\r1. galaxy", " galaxy"])
 def test_a_schema_s_name_is_no_line_of_a_config(galaxy, make_world, make_machine, schema):
-    """Who may make schemas chooses their names. The others are set up all the same, and one that would be read as another
-    schema's name is refused."""
+    """Schema names with control characters never become lines of the config: setup skips them, and refuses a name that the
+    config would read as another one."""
     server = galaxy()
     make_world("small", server, schema=schema)
     machine = make_machine(server)
@@ -231,7 +231,8 @@ def test_answers_that_cannot_be_are_asked_for_again(galaxy, make_machine):
 
 @pytest.mark.parametrize("columns", [0, 60, 132])
 def test_sentences_are_wrapped_at_the_width_of_the_terminal(galaxy, make_machine, columns):
-    """80 columns where it does not know. Statements, commands and paths stay whole, since they may be copied."""
+    """Sentences are wrapped at the terminal's width, or 80 columns if it is unknown. Statements, commands and paths are not
+    wrapped, so that they can be copied."""
     machine = make_machine(galaxy(*NO_LOG))
     machine.service("mariadb")
     screen = answer_all(machine, options=["--dry-run"], columns=columns)
@@ -266,7 +267,7 @@ def test_no_is_an_answer(galaxy, make_machine):
 
 @pytest.mark.each_server
 def test_privileges_on_the_server_can_be_declined(galaxy, make_machine):
-    """It says what is lost, and does not claim what cannot be."""
+    """If privileges on the server are declined, setup says what is lost and does not promise what needs them."""
     server = galaxy()
     machine = make_machine(server)
     server.sql("DROP TRIGGER galaxy.born")
@@ -301,7 +302,7 @@ def test_a_dry_run_says_all_and_does_nothing(galaxy, make_machine):
 
 @pytest.fixture
 def locked(galaxy):
-    """A server that lets an administrator in only by a password."""
+    """Returns a server that an administrator can use only with a password."""
     server = galaxy()
     server.sql("DROP USER IF EXISTS boss@localhost", f"CREATE USER boss@localhost IDENTIFIED BY '{CANARY}'",
                "GRANT ALL ON *.* TO boss@localhost WITH GRANT OPTION")
@@ -309,7 +310,7 @@ def locked(galaxy):
 
 
 def everything(machine):
-    """The text of all files."""
+    """Returns the contents of all files."""
     text = b""
     for name in machine.files():
         if os.path.isfile(machine.path(name)):
@@ -433,7 +434,7 @@ def test_a_test_message_that_does_not_arrive_starts_nothing(galaxy, make_machine
 
 
 def test_a_test_message_by_mail_to_several(galaxy, make_machine, base):
-    """It must arrive at each address: one that refuses it starts nothing."""
+    """The test message must arrive at each address; if one refuses it nothing is started."""
     machine = make_machine(galaxy())
     mail = Smtp(base).start()
     several = ["--mail", "a@example.net", "--mail", "b@example.net,c@example.net"]
@@ -451,7 +452,7 @@ def test_a_test_message_by_mail_to_several(galaxy, make_machine, base):
 
 
 def test_a_status_directory_and_its_page(galaxy, make_machine):
-    """The unit may write there, and the page is there."""
+    """The unit may write to the status directory, and the status appears there."""
     server = galaxy()
     machine = make_machine(server)
     status = machine.path("srv/status")
@@ -481,8 +482,8 @@ def test_a_log_that_is_not_synced(galaxy, make_machine):
 
 
 def test_the_servers_options(galaxy, make_machine, base):
-    """Without a binary log it offers one, says what a restart costs, and goes on; a server takes the lines. A question that is
-    left open for longer than the server keeps an idle session does no harm."""
+    """Without a binary log setup writes a file that enables it, which a server accepts, and explains the cost of a restart. A
+    question that is open longer than the server keeps an idle session does no harm."""
     server = galaxy("--log-bin-trust-function-creators=0", *(["--skip-log-bin"] if MYSQL else []))
     machine = make_machine(server)
     screen = answer_all(machine, do=lambda: server.end_sessions(user="root") and ENTER)
@@ -505,7 +506,7 @@ NO_LOG = "--log-bin-trust-function-creators=0", *(["--skip-log-bin"] if MYSQL el
 
 
 class Game:
-    """Writes rows one after the other, whatever happens, and knows which were acknowledged."""
+    """Writes rows continuously and records which were acknowledged."""
 
     def __init__(self, server):
         self.server, self.acknowledged, self.over = server, [], threading.Event()
@@ -533,7 +534,8 @@ class Game:
 
 @pytest.mark.each_server
 def test_the_server_is_restarted_for_its_log(galaxy, make_machine):
-    """Asked for with the other questions, done after the drill: no acknowledged row is lost, and the journal is followed."""
+    """The restart for the binary log is asked for with the other questions and done after the drill: no row acknowledged
+    before it is lost, and the journal is followed."""
     server = galaxy(*NO_LOG)
     machine = make_machine(server)
     machine.service("mariadb")
@@ -551,7 +553,8 @@ def test_the_server_is_restarted_for_its_log(galaxy, make_machine):
 
 @pytest.mark.each_server
 def test_a_restart_for_two_worlds(galaxy, make_world, make_machine):
-    """One question and one restart: both have their last dump under the lock, and both are up, followed and checked afterwards."""
+    """For two worlds there is one question and one restart: both are dumped under the lock before it, and both are up,
+    followed and checked afterwards."""
     server = galaxy(*NO_LOG)
     make_world("small", server, schema="mars")
     machine = make_machine(server)
@@ -575,7 +578,8 @@ def test_a_restart_for_two_worlds(galaxy, make_world, make_machine):
 
 
 def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine):
-    """If its last dump fails, or if it is not up: nothing is restarted, and the game can write again."""
+    """If the last dump of the second world fails, or if it is not up, the server is not restarted and the game can write
+    again."""
     server = galaxy(*NO_LOG)
     make_world("small", server, schema="mars")
     machine = make_machine(server)
@@ -597,7 +601,7 @@ def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine)
 
 @pytest.mark.each_server
 def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
-    """Its source's next UPDATE would stop replication: setup says so, asks nothing, and refuses --restart-server."""
+    """On a replica setup explains that a restart would stop replication, does not ask for it, and refuses --restart-server."""
     server = galaxy(*NO_LOG, "--server-id=2")
     source = make_server(*LOG)
     source.sql("CREATE USER feed@'127.0.0.1' IDENTIFIED BY 'feed'", "GRANT REPLICATION SLAVE ON *.* TO feed@'127.0.0.1'")
@@ -619,7 +623,8 @@ def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
 @pytest.mark.only("mariadb", why="Galera")
 @pytest.mark.needs("galera")
 def test_a_node_of_a_cluster_is_not_restarted(base, make_world, make_machine):
-    """A node does not end while writes are locked. What is said instead fits the cluster: its only node begins it again."""
+    """A Galera node is not restarted, because it does not end while writes are locked. Setup prints the commands that fit the
+    cluster, also for its only node."""
     cluster = Cluster(base, 2, "--log-bin-trust-function-creators=0")
     try:
         cluster.bootstrap()
@@ -650,7 +655,8 @@ def test_a_server_that_does_not_start_is_started_as_before(galaxy, make_machine)
 
 
 def test_the_server_is_not_restarted_unasked(galaxy, make_world, make_machine):
-    """Nor where that would empty tables that no world keeps."""
+    """--restart-server is refused without a systemd service and if it would empty tables that no world keeps; without it the
+    server is not restarted."""
     server = galaxy(*NO_LOG)
     machine = make_machine(server)
     done = machine.run("--yes", "--restart-server")
@@ -669,7 +675,7 @@ def test_the_server_is_not_restarted_unasked(galaxy, make_world, make_machine):
 
 @pytest.mark.each_server
 def test_undo_sets_the_servers_variables_back(galaxy, make_world, make_machine):
-    """Those that setup has set, as long as they are as it left them, and no other world of the server needs them."""
+    """--undo resets variables that setup has set if they were not changed since and no other world of the server needs them."""
     server = galaxy("--log-bin-trust-function-creators=0", *LOG)
     make_world("small", server, schema="mars")
     machine = make_machine(server)
@@ -720,7 +726,7 @@ def test_undo_removes_what_was_made_but_no_dumps(galaxy, make_machine):
 
 
 def test_undo_follows_no_link_that_others_planted(galaxy, make_machine):
-    """A directory in which others can write becomes a link to one that has an empty directory of the same name."""
+    """--undo does not follow a link that replaced a directory in which others can write."""
     machine = make_machine(galaxy(), systemd=False)
     theirs, elsewhere = machine.path("srv/theirs"), machine.path("srv/elsewhere/status")
     os.makedirs(os.path.join(theirs, "www"))
@@ -746,12 +752,12 @@ def test_undo_keeps_what_was_changed_since(galaxy, make_machine):
 
 
 def test_undo_revokes_what_an_account_of_others_was_granted(galaxy, make_machine, tmp):
-    """… and leaves the account."""
+    """--undo revokes what setup granted to an existing account and keeps the account."""
     server = galaxy()
     machine = make_machine(server)
     server.sql(f"CREATE USER worldkeeper_galaxy@localhost IDENTIFIED BY '{CANARY}'",
                "GRANT SELECT, TRIGGER ON galaxy.* TO worldkeeper_galaxy@localhost")
-    if MYSQL:  # no login by socket: the account with a password is the one that is taken
+    if MYSQL:  # without a login by socket the account with a password is used
         machine.etc("worldkeeper")
         with open(machine.path("etc/worldkeeper/galaxy.password"), "w") as f:
             f.write(CANARY + "\n")
@@ -773,10 +779,10 @@ def test_undo_revokes_what_an_account_of_others_was_granted(galaxy, make_machine
 
 
 def account_of_others(server, machine):
-    """An account with a password, made before setup ran, with the file of its password."""
+    """Makes an account with a password, and its password file, before setup runs."""
     server.sql(f"CREATE USER worldkeeper_galaxy@localhost IDENTIFIED BY '{CANARY}'",
                "GRANT SELECT, TRIGGER ON galaxy.* TO worldkeeper_galaxy@localhost")
-    if not MYSQL:  # else the login by socket would be taken
+    if not MYSQL:  # otherwise setup would use the login by socket
         server.sql(f"CREATE USER '{machine.user}'@localhost IDENTIFIED BY '{CANARY}'")
     machine.etc("worldkeeper")
     secret = machine.path("etc/worldkeeper/galaxy.password")
@@ -789,7 +795,7 @@ def account_of_others(server, machine):
 
 @contextlib.contextmanager
 def no_privilege_can_be_changed(server):
-    """The server rejects each REVOKE, whoever asks: MySQL is read-only for root too, MariaDB has lost a table of its own."""
+    """Makes the server reject each REVOKE: MySQL is read-only also for root, MariaDB lacks a system table."""
     change, back = (("SET GLOBAL super_read_only=1", "SET GLOBAL super_read_only=0, read_only=0") if MYSQL else
                     ("RENAME TABLE mysql.db TO mysql.db_away", "RENAME TABLE mysql.db_away TO mysql.db"))
     server.sql(change)
@@ -801,7 +807,8 @@ def no_privilege_can_be_changed(server):
 
 @pytest.mark.each_server
 def test_undo_reports_a_privilege_that_cannot_be_revoked(galaxy, make_machine):
-    """Its record stays, so that a second run continues; a privilege that is revoked already is no failure."""
+    """A privilege that cannot be revoked is reported and its record stays, so that a second --undo continues. A privilege that
+    is already revoked is no failure."""
     server = galaxy()
     machine = make_machine(server)
     account_of_others(server, machine)
@@ -845,7 +852,8 @@ def test_a_failure_lists_what_was_done_and_a_second_run_continues(galaxy, make_m
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["setup.noted", "setup.done"])
 def test_killed_at_each_step_it_can_be_continued_or_undone(galaxy, make_machine, point):
-    """Nothing is active before the end, and the record knows of all that there is."""
+    """After a kill at any step setup can be repeated or undone, because nothing is active before its end and the record has
+    everything that was made."""
     server = galaxy()
     clean = accounts(server)
     for n in range(1, 100):
@@ -979,7 +987,7 @@ def test_no_world_no_server_no_root(make_server, make_machine, make_world):
 
 
 class Scripts:
-    """Old scripts that keep worlds with their game's account, each by cron with its name as argument."""
+    """Old scripts that keep worlds with their game's account; cron runs them with the world's name as argument."""
 
     def __init__(self, machine, *worlds):
         self.machine, self.worlds = machine, worlds
@@ -1006,8 +1014,8 @@ class Scripts:
 
 @pytest.mark.each_server
 def test_from_cron(galaxy, make_world, make_machine):
-    """Each world of the scripts gets what they say, with its own status directory. Nothing is started while cron starts them;
-    when its lines are gone, the command of the refusal goes on. What was made can be undone."""
+    """--from-cron configures each world of the scripts with its own status directory and starts nothing while cron still
+    starts the scripts. Afterwards the command of the refusal continues, and everything can be undone."""
     server = galaxy()
     make_world("small", server, schema="mars")
     machine = make_machine(server)
@@ -1023,7 +1031,7 @@ def test_from_cron(galaxy, make_world, make_machine):
         config = machine.read(f"etc/worldkeeper/{world}.ini")
         assert f"dir = {machine.path('srv')}/{world}\nflag = index.html" in config and "user = keeper" in config, config
     old.crontab("")
-    done = machine.run("--schema", "galaxy", "--yes")  # one: both supervisors of this machine would have one socket
+    done = machine.run("--schema", "galaxy", "--yes")  # one only, because both supervisors of this test would use one socket
     assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done.stdout + done.stderr
     assert machine.keeper("galaxy", "--status").returncode in (0, 1)
     wait_for(lambda: machine.read("srv/galaxy/index.html") == "UP\n", "the flag")

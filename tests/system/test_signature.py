@@ -1,5 +1,5 @@
-"""With a key configured only a dump's HMAC proves that it is ours: data that was changed or planted
-on an untrusted disk is never restored."""
+"""With a key configured only a dump's HMAC proves that it is ours: data that was changed or planted on an untrusted disk is
+never restored."""
 import glob
 import hashlib
 import hmac
@@ -33,7 +33,7 @@ def write_manifest(keeper, manifest):
 
 
 def hmac_of(manifest, key=KEY):
-    """As SECURITY.md describes it, by somebody else's code."""
+    """Computes the HMAC as SECURITY.md describes it, independently of the program."""
     text = json.dumps({k: v for k, v in manifest.items() if k != "hmac"}, sort_keys=True,
                       separators=(",", ":"), ensure_ascii=False)
     return hmac.new(key.encode(), b"worldkeeper manifest 1\n" + text.encode(), hashlib.sha256).hexdigest()
@@ -47,7 +47,7 @@ def test_a_signed_dump_is_restored(keyed):
     first = keyed.dump()["name"]
     manifest = manifest_of(keyed, first)
     assert manifest["hmac"] == hmac_of(manifest)
-    write_manifest(keyed, manifest)  # indented otherwise, in another order: the same content
+    write_manifest(keyed, manifest)  # the same content with other indentation and order
     assert keyed.ok("--verify").rc == DONE
     done = keyed.ok("--restore", "--force", "--json")
     assert keyed.world.rows() > 0 and done["dump"].startswith("w1-"), done
@@ -82,7 +82,7 @@ def test_a_wrong_hmac_is_never_taken(keyed, how):
 
 
 def test_a_loss_with_nothing_but_strange_dumps(make_keeper, make_world, victim):
-    """Nobody's rows come in by themselves, and it is told why."""
+    """After a loss with only unsigned dumps nothing is restored, and the log has the reason."""
     keeper = make_keeper(make_world("small", victim), {"restore": {"auto": "yes"}})
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
     name = keeper.init().dump()["name"]
@@ -97,7 +97,8 @@ def test_a_loss_with_nothing_but_strange_dumps(make_keeper, make_world, victim):
 
 
 def test_dumps_from_before_the_key(keeper):
-    """They are neither used nor deleted until somebody says that they are ours; then they are read back."""
+    """Dumps from before the key are neither used nor deleted until --seal signs them, which reads them back and refuses a
+    damaged one."""
     old, broken = keeper.dump()["name"], keeper.dump()["name"]
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)},
                       "retention": {"keep_last": "1", "keep_within": "0h", "keep_daily": "0",
@@ -115,7 +116,7 @@ def test_dumps_from_before_the_key(keeper):
     assert {d["name"]: d["whole"] for d in done.result["dumps"]} == {old: True, broken: False}
     assert listed(keeper)[old]["intact"] and not listed(keeper)[broken]["intact"]
     assert manifest_of(keeper, old)["hmac"] == hmac_of(manifest_of(keeper, old))
-    assert keeper.run("--seal=" + old).rc == NOTHING  # it has one
+    assert keeper.run("--seal=" + old).rc == NOTHING  # it is already signed
     assert keeper.ok("--restore=" + old, "--force").rc == DONE
 
 
@@ -142,7 +143,7 @@ def test_a_wrong_signature_is_replaced_by_name_only(keyed):
 
 
 def test_change_of_keys(keyed):
-    """The old key goes on to be good as hmac_old_key_file; new dumps have the new one."""
+    """Dumps of the old key stay valid with hmac_old_key_file; new dumps are signed with the new key."""
     old = keyed.dump()["name"]
     other = "5d" * 32
     keyed.configure({"dump": {"hmac_key_file": keyed.secret("key2", other)}})
@@ -180,7 +181,7 @@ def test_bad_keys(keeper, case):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_check_looks_at_the_keys(keeper, first):
-    """Also before there is a directory of dumps, and as root for the one who will read them."""
+    """--check examines the key file before the dump directory exists, and as root for the user who will read it."""
     def told():
         return [line for line in keeper.run("--check").out.splitlines() if "hmac_key_file" in line and "secrets" in line]
     path = keeper.secret("key", KEY)
@@ -202,7 +203,7 @@ def test_sign_without_a_key(keeper):
 
 
 def test_a_key_as_a_credential(keeper):
-    """As systemd hands it over."""
+    """The key can be a systemd credential."""
     where = os.path.join(keeper.base, "credentials")
     os.mkdir(where, 0o700)
     shutil.move(keeper.secret("key", KEY), os.path.join(where, "dumps"))

@@ -1,6 +1,5 @@
-"""With a key configured, a dump is verified before any part of it is used: foreign data reaches
-neither the parser nor the server, whatever its gzip contains and whenever it was put into the file.
-"""
+"""With a key configured, a dump is verified before any part of it is used: foreign data reaches neither the parser nor the
+server, whatever its gzip contains and whenever it was put into the file."""
 import gzip
 import hashlib
 import hmac
@@ -29,7 +28,7 @@ def keyed(keeper):
 
 
 def stretched(text, length):
-    """One gzip member of this text and of exactly this length: its header has a comment for the rest."""
+    """Returns one gzip member of this text with exactly this length, filled up by a comment in its header."""
     body = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = body.compress(text) + body.flush()
     tail = zlib.crc32(text).to_bytes(4, "little") + (len(text) & 0xffffffff).to_bytes(4, "little")
@@ -41,7 +40,7 @@ def stretched(text, length):
 
 
 def members(data):
-    """Where each gzip member lies: (offset, length, text)."""
+    """Yields (offset, length, text) of each gzip member."""
     at = 0
     while at < len(data):
         reader = zlib.decompressobj(31)
@@ -52,8 +51,8 @@ def members(data):
 
 
 def forged(keeper, manifest):
-    """The file with the definition of its last table but the sentinel's replaced by another of equal length, which
-    a server that makes the table executes; and the name of that table."""
+    """Returns the dump's file with the definition of its last game table replaced by another of equal length, which a server
+    that creates the table would execute, and the name of that table."""
     with open(keeper.path(manifest), "rb") as f:
         data = f.read()
     table = max((t for t in manifest["tables"] if t["rows"] and not t["name"].startswith("worldkeeper")
@@ -66,7 +65,7 @@ def forged(keeper, manifest):
 
 
 def old_manifest(keeper, manifest):
-    """As it was before there were parts, signed by the same key."""
+    """Writes the manifest as it was before parts existed, signed with the same key."""
     manifest = signed({k: v for k, v in manifest.items() if k != "parts"})
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     manifest["hmac"] = hmac.new(KEY.encode(), b"worldkeeper manifest 1\n" + text.encode(), hashlib.sha256).hexdigest()
@@ -75,7 +74,7 @@ def old_manifest(keeper, manifest):
 
 
 class Heard:
-    """All that the server is asked meanwhile."""
+    """Records all statements that the server gets meanwhile."""
 
     def __init__(self, server):
         self.server, self.path = server, os.path.join(server.datadir, f"general-{time.monotonic_ns()}.log")
@@ -104,7 +103,7 @@ ACTIONS = {
 @pytest.mark.parametrize("parts", [True, False], ids=["parts", "before parts"])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_forged_member_reaches_nothing(keyed, action, parts):
-    """The older dump is what is used; of the forged one the server hears nothing at all."""
+    """Of a forged dump nothing is sent to the server, and the older dump is used."""
     older = keyed.dump()["name"]
     newer = keyed.dump()["name"]
     manifest = keyed.newest()
@@ -113,7 +112,7 @@ def test_a_forged_member_reaches_nothing(keyed, action, parts):
     data, table = forged(keyed, manifest)
     with open(keyed.path(manifest), "wb") as f:
         f.write(data)
-    keyed.world.sql(f"DROP TABLE `{table}`")  # so that a restore makes it out of the dump
+    keyed.world.sql(f"DROP TABLE `{table}`")  # so that a restore creates it from the dump
     with Heard(keyed.server) as heard:
         done = keyed.run(*ACTIONS[action], "--json")
         asked = heard.text()
@@ -129,8 +128,8 @@ def test_a_forged_member_reaches_nothing(keyed, action, parts):
 @pytest.mark.parametrize("parts", [True, False], ids=["parts", "before parts"])
 @pytest.mark.parametrize("how", ["renamed over", "written in place"])
 def test_a_file_that_changes_between_two_reads(keyed, how, parts):
-    """Restores run while another file takes the dump's place again and again: what comes in is the dump's own, or
-    the dump is refused; the forged definition never reaches the server."""
+    """During restores the dump's file is replaced again and again. Each restore succeeds or is refused by the SHA-256, and the
+    forged definition is never sent to the server."""
     keyed.dump()
     manifest = keyed.newest()
     if not parts:

@@ -1,5 +1,5 @@
-"""Copies over several connections, and scans without a lock: they show one moment, never deadlock,
-and keep every byte."""
+"""Tests of copies over several connections, and of scans without a lock: they show one moment, never deadlock, and keep every
+byte."""
 import gzip
 import json
 import os
@@ -19,8 +19,8 @@ from wk.watch import Beside, Lateness
 pytestmark = pytest.mark.third_on_mysql
 
 SCAN = os.path.join(os.path.dirname(BINARY), "bench", "scan")
-several = pytest.mark.needs("processors")  # with one, one connection copies
-# Enough rows that a second connection is worth its while.
+several = pytest.mark.needs("processors")  # with one processor only one connection copies
+# Enough rows for a second connection.
 BIG = ["SET max_heap_table_size=512*1024*1024",
        "CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL, t VARCHAR(20)) ENGINE=MEMORY",
        "INSERT INTO a SELECT seq, 0, CONCAT('a ',seq) FROM seq_1_to_90000",
@@ -35,7 +35,7 @@ def big_keeper(make_world, make_keeper, on=None, method="copy"):
 
 
 def rows_in(path, table):
-    """{id: the other fields as text} of a table in a dump."""
+    """Returns {id: the other fields as text} of a table in a dump."""
     with gzip.open(path, "rt", encoding="utf-8", errors="replace") as f:
         text = f.read()
     inserts = re.findall(rf"INSERT INTO `{table}` .*? VALUES\n(.*?);\n", text, re.S)
@@ -61,8 +61,8 @@ def dump_stopped_at(keeper, point):
 
 
 class Player(Beside):
-    """Plays rounds of statements without end and keeps how long one of them took at most. Where the
-    server finds a deadlock between games, the round begins anew."""
+    """Plays rounds of statements continuously and records the longest duration of one. A round begins again after a deadlock
+    between games."""
 
     def __init__(self, world, *statements):
         super().__init__()
@@ -91,8 +91,8 @@ class Player(Beside):
 @pytest.mark.slow
 @several
 def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
-    """Games that take the same two tables by LOCK TABLES, in one statement and through a trigger play
-    on, all dumps succeed, and each of them has the two tables of one moment."""
+    """Games that lock the same two tables by LOCK TABLES, in one statement and through a trigger play on. All dumps succeed,
+    and each has both tables of one moment."""
     keeper = big_keeper(make_world, make_keeper)
     world = keeper.world
     world.sql("CREATE TABLE d LIKE a", "INSERT INTO d SELECT * FROM a LIMIT 10000",
@@ -108,7 +108,7 @@ def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
         for _ in range(6):
             before = [p.rounds for p in players]
             wait_for(lambda: all(p.rounds > n for p, n in zip(players, before)), "all to play")
-            path = keeper.dump("--force")["path"]  # c is empty now and then
+            path = keeper.dump("--force")["path"]  # c is sometimes empty
             a, b, d = (rows_in(path, t) for t in "abd")
             assert len(a) == len(b) == 90000
             for i, other in ((1, b), (2, d), (3, b)):
@@ -121,8 +121,7 @@ def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
 @several
 @pytest.mark.only("mariadb", why="partitions of MEMORY tables")
 def test_parts_of_tables_are_whole_together(make_world, make_keeper):
-    """Tables that are copied in parts, with holes where rows were deleted and over partitions, have
-    each row once."""
+    """Tables that are copied in parts, with holes of deleted rows and with partitions, have each row once."""
     keeper = big_keeper(make_world, make_keeper)
     keeper.world.sql("SET max_heap_table_size=512*1024*1024",
                      "CREATE TABLE p LIKE a", "ALTER TABLE p PARTITION BY HASH(id) PARTITIONS 3",
@@ -137,7 +136,7 @@ def test_parts_of_tables_are_whole_together(make_world, make_keeper):
 
 
 def copying_sessions(keeper, limit=0):
-    """How many sessions a dump has while it copies, when the account may have `limit` (0: any)."""
+    """Returns how many sessions a dump has while it copies if the account may have `limit` (0: any number)."""
     account = "ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS "
     keeper.server.sql(account + str(limit))
     try:
@@ -153,8 +152,8 @@ def copying_sessions(keeper, limit=0):
 
 @several
 def test_the_number_of_connections(make_world, make_keeper):
-    """A big world is copied by more than one connection, a small one is not; an account that may have
-    no more than the two that every dump needs gets its dump too."""
+    """A big world is copied by more than two connections, a small one by two, which is also enough if the account may have no
+    more."""
     big = big_keeper(make_world, make_keeper)
     assert copying_sessions(big) > 2
     assert copying_sessions(big, 2) == 2
@@ -162,20 +161,20 @@ def test_the_number_of_connections(make_world, make_keeper):
 
 
 @pytest.mark.parametrize("change", [
-    "INSERT INTO c SELECT seq FROM seq_10_to_200000",  # more than the copy was measured for
+    "INSERT INTO c SELECT seq FROM seq_10_to_200000",  # more than the copy was planned for
     "INSERT INTO a SELECT seq, 1, 'new' FROM seq_100001_to_150000",
     "DELETE FROM a WHERE id > 100",
     "DELETE FROM a",
 ], ids=["grown", "more", "shrunk", "emptied"])
 def test_tables_that_change_before_the_lock(make_world, make_keeper, change):
-    """Between the plan of the copies and the lock the world goes on; the dump has what is there then."""
+    """A dump has the rows that exist at the lock, also if tables changed after it was planned."""
     keeper = big_keeper(make_world, make_keeper)
     keeper.dump()
     dumping, at_work = dump_stopped_at(keeper, "dump.listed")
     keeper.world.sql("SET max_heap_table_size=512*1024*1024", "ALTER TABLE c ENGINE=MEMORY", change)
     go_on(at_work)
     done = keeper.finish(dumping)
-    if "DELETE" in change:  # the shrink guard may set it aside
+    if "DELETE" in change:  # it may be rejected as shrunk
         assert done.rc in (DONE, FAILED), done
         dump = keeper.dump("--force")
     else:
@@ -190,7 +189,7 @@ def test_tables_that_change_before_the_lock(make_world, make_keeper, change):
 @pytest.mark.parametrize("change", ["ALTER TABLE a ADD more INT", "ALTER TABLE a DROP t", "DROP TABLE b",
                                     "RENAME TABLE b TO d", "CREATE TABLE d ENGINE=MEMORY SELECT 1"])
 def test_a_definition_that_changes_before_the_lock(make_world, make_keeper, change):
-    """The same with a definition: the dump is given up, and the next one is as good as ever."""
+    """A dump fails if a definition changes before the lock, and the next one succeeds."""
     keeper = big_keeper(make_world, make_keeper)
     dumping, at_work = dump_stopped_at(keeper, "dump.listed")
     keeper.world.sql(change)
@@ -206,7 +205,8 @@ def test_a_definition_that_changes_before_the_lock(make_world, make_keeper, chan
     ["DELETE FROM t WHERE id=2", "ALTER TABLE t ADD UNIQUE KEY (v)"],
 ], ids=["another character set", "a new key"])
 def test_a_definition_that_changes_beside_a_scan(make_world, make_keeper, make_server, change, point):
-    """Before it, during it and behind it: rows are not put into a table that they were not read from."""
+    """A fuzzy dump has a table's rows and definition of the same moment, also if the definition changes before, during or
+    after the scan."""
     world = make_world("empty", on=make_server("--log-bin=log", "--binlog-format=ROW"))
     world.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1) ENGINE=MEMORY",
               "INSERT INTO t VALUES (1,_latin1 x'e9'),(2,_latin1 x'e9')")
@@ -226,8 +226,8 @@ def test_a_definition_that_changes_beside_a_scan(make_world, make_keeper, make_s
 
 @pytest.mark.only("mariadb", why="passwords of another go through no relay")
 def test_a_key_that_goes_before_a_scan(make_world, make_keeper, make_server):
-    """After it was found that the table has one: it is copied under a lock, since rows cannot be matched with what became of
-    them."""
+    """If a table loses its primary key after the dump has looked for it, the table is copied under a lock, because changes
+    could not be matched with its rows."""
     world = make_world("empty", on=make_server("--log-bin=log", "--binlog-format=ROW"))
     world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO t VALUES (1),(2)")
     asked = []
@@ -248,11 +248,10 @@ def test_a_key_that_goes_before_a_scan(make_world, make_keeper, make_server):
 @several
 @pytest.mark.parametrize("point", ["dump.locked", "dump.table_read#1", "dump.streamed"])
 def test_a_lost_connection_is_a_lost_dump(make_world, make_keeper, point):
-    """Whichever of its connections is killed, before the copying or after the last row: no dump of a
-    moment that nobody can vouch for, and no lock stays."""
+    """If any connection of a dump is killed, before the copy or after the last row, the dump fails and no lock stays."""
     keeper = big_keeper(make_world, make_keeper)
     keeper.dump()
-    for which in (0, 2):  # who holds the locks, and who only copies
+    for which in (0, 2):  # the session with the locks, and one that only copies
         wait_for(lambda: not sessions(keeper), "the sessions of the one before to end")
         dumping, at_work = dump_stopped_at(keeper, point)
         keeper.server.end_sessions(id=sessions(keeper)[which])
@@ -264,7 +263,7 @@ def test_a_lost_connection_is_a_lost_dump(make_world, make_keeper, point):
 
 @pytest.mark.parametrize("method", ["copy", "fuzzy"])
 def test_a_game_that_keeps_a_table_for_a_while(make_world, make_keeper, make_server, method):
-    """A lock that is held for longer than one try of ours is waited for, however the dump is made."""
+    """A dump waits for a lock that is held longer than one of its attempts, with each method."""
     keeper = big_keeper(make_world, make_keeper, method=method,
                         on=make_server("--log-bin=log", "--binlog-format=ROW"))
     con = keeper.server.admin(keeper.world.schema)
@@ -284,7 +283,7 @@ def test_a_game_that_keeps_a_table_for_a_while(make_world, make_keeper, make_ser
 
 @several
 def test_what_others_cannot_have_the_holder_copies(make_world, make_keeper):
-    """An ALTER that waits for the lock bars all others from its table: the dump does not wait for it."""
+    """A dump does not wait for an ALTER that waits for its lock and blocks the other copying sessions."""
     keeper = big_keeper(make_world, make_keeper)
     before = keeper.world.rows("a")
     dumping, at_work = dump_stopped_at(keeper, "dump.locked")
@@ -298,7 +297,7 @@ def test_what_others_cannot_have_the_holder_copies(make_world, make_keeper):
 
 
 class Making(Beside):
-    """A session that makes a table, for ten minutes if it is not ended."""
+    """A session that creates a table, for ten minutes if it is not ended."""
 
     def __init__(self, world):
         super().__init__()
@@ -322,8 +321,7 @@ class Making(Beside):
 
 @pytest.mark.parametrize("point", ["dump.listed", "dump.locked"])
 def test_a_table_in_the_making_holds_nobody_up(make_world, make_keeper, make_server, point):
-    """Another session makes a table of the same schema, which takes it long: the world is not kept waiting
-    until that table can be looked at."""
+    """A dump does not block the game while another session takes long to create a table in the same schema."""
     keeper = big_keeper(make_world, make_keeper, on=make_server())
     dumping, at_work = dump_stopped_at(keeper, point)
     con = keeper.server.admin(keeper.world.schema)
@@ -340,8 +338,8 @@ def test_a_table_in_the_making_holds_nobody_up(make_world, make_keeper, make_ser
 
 @pytest.mark.parametrize("log", ["MIXED", "STATEMENT"])
 def test_copies_are_not_written_to_the_binary_log(make_world, make_keeper, make_server, log):
-    """A replica would make each copy too, and stop where it does not fit. In the format STATEMENT it
-    takes the right BINLOG ADMIN to keep them out; without it the dump is as good."""
+    """Temporary copies are not logged, because a replica would make them too. With STATEMENT this needs BINLOG ADMIN; without
+    it the dump succeeds all the same."""
     server = make_server("--log-bin=log", "--binlog-format=" + log)
     keeper = big_keeper(make_world, make_keeper, on=server)
 
@@ -358,8 +356,7 @@ def test_copies_are_not_written_to_the_binary_log(make_world, make_keeper, make_
 
 
 def test_copies_ask_for_no_more_memory_than_they_need(make_world, make_keeper, make_server):
-    """A server with little address space can copy its tables: with a size limit far above them it would
-    reserve gigabytes for each."""
+    """A server with little address space can copy its tables, because the copies' size limit is not far above their size."""
     server = make_server("--loose-innodb-buffer-pool-size-max=32M",
                          wrapper=["prlimit", f"--as={3 << 30}"])
     big_keeper(make_world, make_keeper, on=server).dump()
@@ -372,8 +369,8 @@ if MYSQL:
 
 @pytest.mark.parametrize("method", ["copy", "fuzzy"])
 def test_limits_of_temporary_tables(make_world, make_keeper, make_server, method):
-    """Limits of the server that are far too small for its tables, and tables that must have a key, which
-    an account may not set aside, are in no dump's way."""
+    """A dump succeeds with limits of temporary tables that are far too small, and with sql_require_primary_key that the
+    account may not change."""
     keeper = big_keeper(make_world, make_keeper, on=make_server(*LIMITS, "--binlog-format=ROW"),
                         method=method)
     path = keeper.dump()["path"]
@@ -381,7 +378,7 @@ def test_limits_of_temporary_tables(make_world, make_keeper, make_server, method
 
 
 def test_a_server_without_prepared_statements(make_world, make_keeper):
-    """Where none can be prepared the rows are read as text, the same ones."""
+    """Without prepared statements rows are read as text and are the same."""
     keeper = big_keeper(make_world, make_keeper)
     before = {t: rows_in(keeper.dump()["path"], t) for t in "ab"}
     keeper.server.sql("SET GLOBAL max_prepared_stmt_count=0")
@@ -397,7 +394,7 @@ def test_a_server_without_prepared_statements(make_world, make_keeper):
 
 @pytest.fixture(scope="module")
 def scan():
-    """The benchmark's scanner, built where the daemon was built."""
+    """Returns a function that runs the benchmark's scanner."""
     built("bench", "scan")
 
     def run(world, *more, ok=True, wait=True):
@@ -412,8 +409,7 @@ def scan():
 
 
 def test_a_scan_reads_every_byte(make_world, scan):
-    """All ways of reading give the same tuples for every column type; what HANDLER cannot read is read
-    from copies."""
+    """All ways of reading give the same tuples for every column type; tables that HANDLER cannot read are copied."""
     world = make_world("all")
     found = scan(world, "--compare")
     assert found["differ"] == []
@@ -422,8 +418,8 @@ def test_a_scan_reads_every_byte(make_world, scan):
 
 
 def test_what_handler_cannot_read(make_world, scan):
-    """Members that can be told by their text are read by HANDLER; other ones, partitions and hidden
-    columns from copies."""
+    """Enum members that can be recognized by their text are read by HANDLER; tables with others, with partitions or with
+    hidden columns are copied."""
     world = make_world("empty")
     fine = ["e ENUM('a','it''s','back\\\\slash','c,d',' x') CHARACTER SET latin1",
             "e ENUM('férfi','nő','ő★') CHARACTER SET utf8mb4", "e ENUM('a','A') COLLATE utf8mb4_bin",
@@ -449,7 +445,7 @@ def test_what_handler_cannot_read(make_world, scan):
 
 
 def test_a_big_table_is_copied_in_shares(make_world, scan):
-    """Whatever its key is made of, each row is in one share."""
+    """A big table is copied in shares, with each row in exactly one, whatever its key consists of."""
     keys = [("a INT", "seq-50000"), ("a BIGINT UNSIGNED", "18446744073709551615-seq"),
             ("a BIGINT", "-9223372036854775807-1+seq"),
             ("a TINYINT, b SMALLINT UNSIGNED", "seq MOD 3, seq DIV 3"),
@@ -471,7 +467,7 @@ def test_a_big_table_is_copied_in_shares(make_world, scan):
 
 
 def test_a_scan_of_many_numbers(make_world, scan):
-    """Floating-point numbers of all sizes come out of both protocols with the same digits."""
+    """Floating-point numbers of all sizes have the same digits in both protocols."""
     world = make_world("empty")
     world.sql("SET max_heap_table_size=512*1024*1024",
               "CREATE TABLE t (id INT, d DOUBLE, f FLOAT) ENGINE=MEMORY",
@@ -487,7 +483,7 @@ def test_a_scan_of_many_numbers(make_world, scan):
     pytest.param("ALTER TABLE t ADD v INT", marks=pytest.mark.only("mariadb", why="copies ask by name")),
     "ALTER TABLE t CHANGE id i INT", "DROP TABLE t"])
 def test_a_table_that_changed_is_not_scanned(make_world, scan, change):
-    """A scan by an old description ends with the table's name, not with wrong rows."""
+    """A scan of a table that was changed fails with the table's name."""
     world = make_world("empty")
     world.sql("CREATE TABLE t (id INT) ENGINE=MEMORY", "INSERT INTO t VALUES (1)")
     with scan(world, "--pause", wait=False) as paused:
@@ -498,14 +494,15 @@ def test_a_table_that_changed_is_not_scanned(make_world, scan, change):
 
 
 def test_a_scan_lets_writers_in(make_world, scan):
-    """While a big table is scanned the game goes on; rows that stay are read once each."""
+    """The game continues while a big table is scanned, and rows that stay are read once."""
     world = make_world("empty")
     world.sql(*BIG)
     with Player(world, "UPDATE a, b SET a.n=1, b.n=1 WHERE a.id=b.id AND a.id=1") as game:
         wait_for(lambda: game.rounds, "the game")
 
         def played_on():
-            """No turn waited for a table to its end, which is nearly half of the time. On a busy machine one may stand still."""
+            """Returns the scan's result if no statement of the game waited as long as a table's scan takes, which is nearly
+            half of the time. A busy machine may delay one."""
             game.longest = 0
             found = scan(world)
             return game.longest < found["seconds"] / 3 and found
