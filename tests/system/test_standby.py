@@ -1,5 +1,4 @@
-"""A second machine takes a world over: what it has, which machine may continue, and what is lost.
-"""
+"""Tests of a second machine that takes a world over: what it has, which machine may continue, and what is lost."""
 import contextlib
 import json
 import os
@@ -25,7 +24,7 @@ pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not ins
 
 @pytest.fixture
 def store(tmp):
-    """What both machines have in their configs: a mounted directory, and one key pair."""
+    """Returns the settings of both machines: a mounted directory as store, and one key pair."""
     path, key = os.path.join(tmp, "store"), os.path.join(tmp, "identity")
     os.mkdir(path, 0o700)
     subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
@@ -36,7 +35,7 @@ def store(tmp):
 
 @pytest.fixture
 def make_pair(make_followed, make_world, make_keeper, make_server, store):
-    """A primary that follows and stores, and a standby on a server of its own."""
+    """Makes a primary that follows and stores, and a standby on its own server."""
     def make(kind="empty", tables=TABLES, **more):
         settings = {**{k: dict(v) for k, v in store.items()}, **more}
         one = make_followed(kind, settings, tables)
@@ -59,7 +58,7 @@ def restores(keeper):
 
 
 def wait_pulled(primary, other):
-    """All that the primary has now is in the standby's directories. Gives the moment before."""
+    """Waits until the standby has everything that the primary has now. Returns the time before."""
     before = time.monotonic()
     primary.segments.wait_all()
     sizes = {os.path.basename(path): os.path.getsize(path) for path in primary.segments.paths()}
@@ -75,12 +74,12 @@ def wait_pulled(primary, other):
 
 
 def own_dump(keeper, start):
-    """It stores what it keeps."""
+    """Waits until the keeper has stored a dump of this name."""
     keeper.wait(lambda: ((keeper.status()["offsite"] or {}).get("newest") or "").startswith(start), "its own dump")
 
 
 def test_a_key_that_both_machines_get_later(make_pair):
-    """What is older than the key is not used, and does not keep the standby from what is newer."""
+    """Data from before an HMAC key is not used, and does not prevent the standby from using newer data."""
     one, two = make_pair("small", ())
     two.start("STANDBY")
     dump_and_follow(one)
@@ -103,8 +102,8 @@ def test_a_key_that_both_machines_get_later(make_pair):
 
 @pytest.mark.quick
 def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
-    """Writers whose changes are written down, and the primary's machine is gone: what the standby's promotion lacks was
-    not stored. The old machine becomes the standby, and a switch-over to it loses nothing."""
+    """After the primary's machine was lost the promoted standby lacks only changes that were not stored. The old machine
+    becomes the standby, and a switch-over to it loses nothing."""
     one, two = make_pair(status={"page": "yes"})
     two.configure({"verify": OFTEN})
     two.start("STANDBY")
@@ -145,16 +144,16 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     two.wait_state("UP")
     assert two.run("--promote", "--by-hand", "--force").rc == REFUSED
     two.wait(lambda: len(restores(two)) > 1, "the promotion in the history")
-    assert [r["ok"] for r in restores(two)] == [False, True], restores(two)  # the refused --restore, and no refused --promote
+    assert [r["ok"] for r in restores(two)] == [False, True], restores(two)  # includes the refused --restore, but no refused --promote
     generation = two.status()["generation"]
     own_dump(two, f"w1-{generation:06d}")
-    own_dump(two, two.dump()["name"])  # the one before it never comes to the other machine
+    own_dump(two, two.dump()["name"])  # earlier dumps never reach the other machine
 
     one.server.start()
     one.ok("--demote")
     lease = one.settings.pop("standby")
     one.configure({})
-    done = one.run()  # it would be a second primary
+    done = one.run()  # it would become a second primary
     assert done.rc not in (DONE, REFUSED) and "has no [standby]" in done.err and "restore the [standby] section" in done.err, done
     one.configure({"standby": lease})
     one.start("STANDBY")
@@ -171,7 +170,7 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     assert told["lost_seconds"] == 0 and told["lost"] == "nothing lost" and told["generation"] > generation, told
     one.wait_state("UP")
     own_dump(one, f"w1-{told['generation']:06d}")
-    # Neither takes what the other one's log says, or its own from before, for changes of the world that it has now.
+    # Neither machine takes another log's changes, or its own older ones, for changes of its present world.
     two.wait(lambda: standby(two).get("state") == "pulling", "it watches the other one")
     two.wait(lambda: not two.status()["troubles"], "nothing is wrong there")
     for keeper in (one, two):
@@ -180,8 +179,8 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
 
 @pytest.mark.parametrize("after", ["a promotion", "CREATE TABLE", "--restore --table"])
 def test_a_switch_over_right_after(make_pair, after):
-    """What the journal in the store does not lead to yet is not handed over: a life of which no dump is stored, a new table,
-    a table that was restored alone. What is refused has changed nothing."""
+    """A switch-over is refused, without any change, while the stored journal does not lead to the present world: after a
+    promotion without a stored dump, a new table, or a restored table."""
     one, two = make_pair("small", ())
     two.start("STANDBY")
     dump_and_follow(one)
@@ -210,16 +209,17 @@ def test_a_switch_over_right_after(make_pair, after):
     if done.rc != DONE:
         one.dump()
         stored(one)
-        # Until the journal goes on after that dump it is refused once more.
+        # It is refused again until the journal continues after that dump.
         wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
     told = two.ok("--promote", "--by-hand", "--json")
     two.world.assert_is(before)
-    # After a restore of tables the journal may end at its mark: then the promotion does not call it whole.
+    # After a restore of tables the journal may end at its marker; then the promotion does not report it as complete.
     assert after == "--restore --table" or (told["lost"] == "nothing lost" and told["lost_seconds"] == 0), told
 
 
 def test_a_switch_over_with_durable_tables(make_pair):
-    """With [restore] scope = all a promotion brings them back from the dump, and cannot use the journal."""
+    """A switch-over with [restore] scope = all is refused, because a promotion restores durable tables from the dump and
+    cannot use the journal."""
     one, two = make_pair("small", (), restore={"scope": "all"}, dump={"engines": "all"})
     one.world.sql("CREATE TABLE durable (id INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO durable VALUES (1)")
     two.start("STANDBY")
@@ -236,8 +236,8 @@ def test_a_switch_over_with_durable_tables(make_pair):
 
 
 def test_a_promotion_reaches_what_was_handed_over(make_pair, store):
-    """The store lost the end of the journal after the switch-over: the promotion is refused, and nothing is said to be
-    complete. With --force it takes what is there, and says that something is lost."""
+    """If the store loses the end of the journal after a switch-over the promotion is refused. With --force it uses what is
+    there and reports a loss."""
     one, two = make_pair("small", ())
     dump_and_follow(one)
     stored(one)
@@ -261,30 +261,29 @@ def stored(keeper):
 
 @pytest.mark.slow
 def test_killed_anywhere_and_said_again(make_pair, tmp):
-    """Promotion, demotion and switch-over go on when they are said once more; the world is never half, and no row of it
-    is lost."""
+    """Promotion, demotion and switch-over that were killed can be repeated, and the world is always complete."""
     key = secret_file(os.path.join(tmp, "hmac"), "0123456789abcdef" * 4 + "\n")
     one, two = make_pair("small", (), dump={"hmac_key_file": key})
     one.dump()
     one.start(fault="aside.locked=kill")
     one.world.mark(2)
     before = one.world.snapshot()
-    assert one.run("--switch-over").rc != DONE  # its worker was killed
+    assert one.run("--switch-over").rc != DONE  # the worker was killed
     one.stop()
     one.world.assert_is(before)
-    # From here on it is a standby, whoever else was killed, and has told the store nothing.
+    # From here on this machine is a standby, whichever process was killed, and has not told the store.
     one.start(fault="demote.stepped_back=kill")
     assert one.run("--switch-over").rc != DONE
     one.wait_state("STANDBY")
     one.stop()
     one.start("STANDBY")
-    # Its tables are still there for a game: that is said, with the way out.
+    # Its tables still exist for a game: this is reported with the solution.
     one.wait(lambda: any("--demote" in t["hint"] for t in one.status()["troubles"]), "what is left is seen")
     one.ok("--demote")
     one.wait(lambda: not one.status()["troubles"], "nothing is left")
     told = two.run("--promote", "--by-hand")
     assert told.rc == REFUSED and "nothing proves that the other machine has stopped;" in told.err, told
-    # Somebody else's word is none.
+    # A handover without our HMAC does not count.
     os.mkdir(os.path.join(tmp, "store", "w1", "handover"), 0o700)
     with open(os.path.join(tmp, "store", "w1", "handover", "999-1.json"), "w") as f:
         json.dump({"world": "w1", "generation": 999, "at": "2026-01-01T00:00:00Z"}, f)
@@ -300,7 +299,7 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
         assert killed.rc < 0, killed
         two.ok("--demote")
         assert two.run("--dump").rc == REFUSED
-    # A demotion that cannot reach its server has taken place all the same.
+    # A demotion that cannot reach its server has taken effect all the same.
     two.ok("--promote", "--by-hand", "--force")
     two.start()
     two.server.kill9()
@@ -314,7 +313,7 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
 @pytest.mark.slow
 @pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
 def test_pressed_on_both_sides(make_pair, tmp):
-    """By a lease one of two machines wins, and only the winner is UP; a lease that is renewed is not taken."""
+    """With a lease exactly one of two concurrent promotions ends UP, and a lease that is being renewed is not taken."""
     etcd = Etcd(tmp)
     try:
         one, two = make_pair("small", (), standby={"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"})
@@ -336,11 +335,11 @@ def test_pressed_on_both_sides(make_pair, tmp):
             one.popen("--promote").wait()
             one.wait_state("UP")
             quiet = subprocess.run(look, env=env, capture_output=True, text=True)
-            assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # this one is the primary
+            assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # this machine is the primary
             look[2] = two.config_path
             quiet = subprocess.run(look, env=env, capture_output=True, text=True)
-            assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # and has the lease
-            own_dump(one, f"w1-{one.status()['generation']:06d}")  # the newest one before it may be there already
+            assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # the other machine has the lease
+            own_dump(one, f"w1-{one.status()['generation']:06d}")  # an older one may be stored already
             one.ok("--switch-over")
             taken = subprocess.run(look, env=env, capture_output=True, text=True, timeout=300)
             assert taken.returncode == 0 and "taking it over" in taken.stdout, taken
@@ -352,7 +351,7 @@ def test_pressed_on_both_sides(make_pair, tmp):
         assert sorted(d.rc for d in done) in ([DONE, REFUSED], [DONE, DONE]), done
 
         def winners():
-            """Both promotions are done where the first one was too slow to renew its lease, and has stepped back."""
+            """Returns the winner. Both promotions succeed if the first one was too slow to renew its lease and stepped back."""
             said = [keeper.status() for keeper in (one, two)]
             up = [k for k, s in zip((one, two), said) if s["state"] == "UP" and s["lease"]["state"] == "held"]
             out = [k for k, d, s in zip((one, two), done, said)
@@ -368,8 +367,8 @@ def test_pressed_on_both_sides(make_pair, tmp):
 @pytest.mark.parametrize("kind", ["s3", pytest.param("etcd", marks=pytest.mark.skipif(
     not program("etcd"), reason="etcd (package etcd-server) is not installed"))])
 def test_what_the_standby_has_seen(make_pair, tmp, kind):
-    """A standby that runs watches the lease, so --promote need not, after the loss of the primary.
-    One that stood still for longer than its lease and renews it again keeps the world, whatever was seen."""
+    """A running standby watches the lease, so that --promote need not wait for it after the loss of the primary. A primary
+    that paused for longer than its lease and renews it again keeps the world."""
     liar = Liar(tmp)
     Conditions(liar)
     etcd = Etcd(tmp) if kind == "etcd" else None
@@ -387,7 +386,7 @@ def test_what_the_standby_has_seen(make_pair, tmp, kind):
         two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "it has the dump")
 
         def held():
-            said = one.status()  # what it wrote before it stood still is past by now
+            said = one.status()  # what it wrote before the pause has expired
             return said["state"] == "UP" and said["lease"]["state"] == "held" and precise(said["valid_until"]) > time.time()
         one.wait(held, "the lease")
         to_all(one, SIGSTOP)
@@ -402,7 +401,7 @@ def test_what_the_standby_has_seen(make_pair, tmp, kind):
         two.start("STANDBY", fault="lease.waits=kill")
         one.kill9()
         one.server.kill9()
-        # Each try that has to wait is killed, and the next one knows no more than the first: only the standby does.
+        # Each attempt that has to wait is killed and knows no more than the first; only the standby does.
         wait_for(lambda: two.run("--promote").rc == DONE, "a promotion that does not wait", every=ttl)
         two.wait_state("UP")
         two.world.assert_is(before)
@@ -414,8 +413,8 @@ def test_what_the_standby_has_seen(make_pair, tmp, kind):
 
 @contextlib.contextmanager
 def handing_over(make_followed, tmp):
-    """A switch-over under a long lease, stopped where the world is set aside, and another machine that would take it: (keeper,
-    caller, the stopped process). It ends when the supervisor goes on."""
+    """Yields (keeper, caller, stopped process) of a switch-over under a long lease, stopped where the world is moved aside,
+    and of another machine that wants the lease. It ends when the supervisor continues."""
     liar = Liar(tmp)
     Conditions(liar)
     standby = {"lease": "s3", "ttl": "30m"}
@@ -439,8 +438,8 @@ def handing_over(make_followed, tmp):
 
 
 def test_the_lease_goes_last(make_followed, store, tmp):
-    """A switch-over gives the lease back when nobody can believe any more that the world is up here, also where the
-    supervisor cannot say so, since it stands still: a status is believed for seconds, however long the lease is."""
+    """A switch-over releases the lease only when no status of this machine is valid any more, even if the supervisor is
+    stopped and cannot write one."""
     with handing_over(make_followed, tmp) as (one, other, stopped):
         one.process.send_signal(SIGSTOP)
         go_on(stopped)
@@ -457,12 +456,12 @@ def test_the_lease_goes_last(make_followed, store, tmp):
 
 @pytest.mark.slow
 def test_the_lease_goes_after_a_status_that_was_written_late(make_followed, store, tmp):
-    """The disk took the status long after it was due: players believe the file from then on."""
+    """A status that the disk wrote late is valid from then on, and the lease is released only after it."""
     with handing_over(make_followed, tmp) as (one, other, stopped):
         scribe = one.worker("scribe")
         flag = os.path.join(one.status_dir, "index.html")
         os.kill(scribe, SIGSTOP)
-        time.sleep(3)  # what it is told meanwhile waits for it
+        time.sleep(3)  # messages to it wait meanwhile
         one.process.send_signal(SIGSTOP)
         time.sleep(16)
         goes_on = time.time()
@@ -480,7 +479,7 @@ def test_the_lease_goes_after_a_status_that_was_written_late(make_followed, stor
 
 
 def demoted(make_followed, store):
-    """A machine that kept a world until now, whose store has its newest dump."""
+    """Returns the keeper of a machine that was just demoted, whose newest dump is in the store."""
     keeper = make_followed(settings=store)
     keeper.start()
     own_dump(keeper, keeper.dump()["name"])
@@ -490,7 +489,7 @@ def demoted(make_followed, store):
 
 
 def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
-    """It loads a world: [restore] stall is how long it may stand still, not [dump] stall."""
+    """A promotion is limited by [restore] stall, because it loads a world."""
     keeper = demoted(make_followed, store)
     keeper.configure({"restore": {"stall": "1s"}})
     keeper.start("STANDBY", fault="promote.fetched=stop")
@@ -500,7 +499,7 @@ def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
 
 
 def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
-    """It has loaded a world that it may not swap in any more: that is a restore that failed, and the history has it."""
+    """A promotion that may no longer swap in what it loaded is refused and recorded in the history as a failed restore."""
     keeper = demoted(make_followed, store)
     pressed = keeper.popen("--promote", "--by-hand", "--force", fault="restore.loaded=stop")
     waiting = wait_stopped(keeper, "restore.loaded")
@@ -513,7 +512,7 @@ def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
 
 
 def test_a_standby_whose_dumps_are_all_gone(make_followed, store, tmp):
-    """Here and in the store: nothing is no dump, of 1970 or any other time."""
+    """A standby without any dump, here or in the store, shows no newest dump."""
     one = demoted(make_followed, store)
     one.start("STANDBY")
     name = one.newest()["name"]
@@ -522,14 +521,14 @@ def test_a_standby_whose_dumps_are_all_gone(make_followed, store, tmp):
     for file in os.listdir(one.dumps_dir):
         if file.startswith("w1-"):
             os.remove(os.path.join(one.dumps_dir, file))
-    done = one.run("--promote", "--by-hand", "--force")  # the worker that knew it ends for that
+    done = one.run("--promote", "--by-hand", "--force")  # the worker that knew it ends for this
     assert done.rc != DONE and "the store has no dump of world w1" in done.err, done
     one.expect("there is none", standby=lambda s: s["state"] == "pulling" and s["newest"] is None)
     assert one.status()["last_dump"]["name"] == name, one.status()["last_dump"]
 
 
 def test_a_standby_whose_clock_is_late(make_followed, store):
-    """What it has grows old all the same, and is told when it is too old."""
+    """A standby with a slow clock still reports how old its data is, and when it is too old."""
     keeper = demoted(make_followed, store)
     keeper.configure({"alert": {"max_dump_age": "1s"}})
     shim = keeper.shim(clock=keeper.clock)
@@ -546,11 +545,11 @@ def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, wor
     keeper.set_clock(86400)
     told = keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 1d" in x["what"] for x in t))
     (todo,) = [x["hint"] for x in told["troubles"] if "no verify has begun" in x["what"]]
-    assert "--from offsite" in todo, todo  # nothing here makes a dump
+    assert "--from offsite" in todo, todo  # a standby makes no dumps
 
 
 def test_what_was_told_before_a_demotion_is_over_on_a_standby(make_keeper, world, store, tmp):
-    """The other machine makes the dumps, rolls up the ledgers and sends what players have."""
+    """On a standby conditions about dumps, ledgers and players' progress end, because the other machine does this work."""
     central = {"socket": os.path.join(tmp, "none.sock"), "user": "gs", "schema": "central", "lock_id": "gs-a",
                "password_file": secret_file(os.path.join(tmp, "central-password"), "none")}
     keeper = make_keeper(world, {**store, "alert.webhook": {"url": "http://127.0.0.1:1/"}, "progress": central,
@@ -566,7 +565,7 @@ def test_what_was_told_before_a_demotion_is_over_on_a_standby(make_keeper, world
 
 
 def test_a_promotion_that_cannot_begin(make_keeper, world, tmp):
-    """It has the lease, and cannot note that: the lease is given back, so that no machine has to wait for its end."""
+    """A promotion that took the lease and cannot save this releases it, so that no other machine has to wait for its end."""
     liar = Liar(tmp)
     conditions = Conditions(liar)
     keeper = make_keeper(world, {"offsite": {"plain": "yes", **liar.settings()}, "standby": {"lease": "s3", "ttl": "60s"}})
@@ -590,7 +589,7 @@ def test_a_promotion_that_cannot_begin(make_keeper, world, tmp):
 
 @pytest.mark.slow
 def test_a_promotion_whose_lease_store_hangs(make_keeper, world, tmp):
-    """It says so, however long the lease is, before [restore] stall takes it for one that makes no progress."""
+    """A promotion whose lease store hangs reports a timeout before [restore] stall, however long the lease is."""
     liar, over = Liar(tmp), threading.Event()
     conditions = Conditions(liar)
     keeper = make_keeper(world, {"offsite": {"plain": "yes", **liar.settings()}, "restore": {"stall": "60s"},
@@ -619,7 +618,7 @@ def test_without_a_second_machine(make_followed, store):
 
 
 def test_a_new_round_at_the_standby(make_pair):
-    """Its dump and what came after it is what a promotion brings; the old round is there, and listed as such."""
+    """A promotion restores the new round's dump and journal; dumps of the old round are listed as such."""
     one, two = make_pair("small", ())
     two.start("STANDBY")
     dump_and_follow(one)
@@ -642,7 +641,7 @@ def test_a_new_round_at_the_standby(make_pair):
 
 
 def test_a_round_whose_first_dump_was_not_stored(make_pair, store):
-    """A promotion does not bring the old round: it can be loaded by name beside the world."""
+    """A promotion does not restore the old round if the new round's first dump was not stored; it suggests --into."""
     one, two = make_pair("small", ())
     two.start("STANDBY")
     dump_and_follow(one)
@@ -664,7 +663,7 @@ def test_a_round_whose_first_dump_was_not_stored(make_pair, store):
 
 
 def record(store):
-    """The newest record, by the number in its name, in a directory or a Liar."""
+    """Returns the newest record in a directory or a Liar, by the number in its name."""
     if isinstance(store, Liar):
         found = {path.rpartition("/")[2]: body for path, body in list(store.objects.items()) if "/record/" in path}
     else:
@@ -682,7 +681,7 @@ LEASES = ["none", pytest.param("etcd", marks=NEEDS_ETCD), "s3"]
 
 
 class Leased:
-    """Two machines under each kind of lease, and their store, which can be taken away."""
+    """Two machines under one kind of lease, and their store, which can be made unreachable."""
 
     def __init__(self, make_pair, tmp, store, kind, **more):
         self.kind, self.etcd, self.liar = kind, Etcd(tmp) if kind == "etcd" else None, Liar(tmp) if kind == "s3" else None
@@ -725,7 +724,7 @@ def make_leased(make_pair, tmp, store):
 
 
 def replace(one, two):
-    """`one` and its server are lost, and `two` is promoted, without a supervisor: nothing of its new life is stored."""
+    """Loses `one` and its server and promotes `two` without a supervisor, so that nothing of its new life is stored."""
     one.kill9()
     one.server.kill9()
     if two.alive():
@@ -734,8 +733,8 @@ def replace(one, two):
 
 
 def test_a_machine_that_returns_reads_the_record_first(make_pair, store):
-    """Before the first dump of the new life is stored: the old machine is a standby, without a command, and restores and
-    stores nothing; the new one is not fenced by what it finds; a third life is that of the second one."""
+    """Before the first dump of the new life is stored the old machine becomes a standby without a command, and stores nothing.
+    The new machine is not blocked, and a third life descends from the second."""
     one, two = make_pair("small", ())
     two.start("STANDBY")
     dump_and_follow(one)
@@ -766,7 +765,7 @@ def test_a_machine_that_returns_reads_the_record_first(make_pair, store):
 
 
 def lose_answers_of_records(liar):
-    """The store writes a record, and the line is cut before its answer. Gives the paths of those records."""
+    """Makes the store write a record and drop the connection before its answer. Returns the paths of these records."""
     lost, usual = [], liar.fault
 
     def fault(h):
@@ -783,8 +782,8 @@ def lose_answers_of_records(liar):
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_the_record_of_a_promotion(make_leased, kind):
-    """Rule 1, under each kind of lease: the record is in the store before the world is there, and a promotion that is killed in
-    between is followed by one with a record of its own. In a store that honors conditions the answer to the write may be lost."""
+    """Rule 1, under each kind of lease: the record is in the store before the world is restored. A promotion that is killed in
+    between is followed by one with its own record. If the store honors conditions the answer to the write may be lost."""
     pair = make_leased(kind)
     one, two = pair.one, pair.two
     dump_and_follow(one)
@@ -814,8 +813,8 @@ def test_the_record_of_a_promotion(make_leased, kind):
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_the_store_is_lost_with_the_primary(make_leased, kind):
-    """Trace 9: with --force the standby is promoted from what it has, and that is said; what it stores waits for the record,
-    and the machine that returns is its standby. A lease in the store is lost with it: only a person can replace that."""
+    """Trace 9: with --force the standby is promoted from its own files and reports this. Its uploads wait for the record, and
+    the returning machine is its standby. A lease in the store is lost with it, so an operator must configure lease = none."""
     pair = make_leased(kind)
     one, two = pair.one, pair.two
     two.start("STANDBY")
@@ -856,7 +855,7 @@ def test_the_store_is_lost_with_the_primary(make_leased, kind):
 
 
 def test_a_world_that_is_up_and_was_replaced(make_pair, store):
-    """A person was wrong about the other machine, which keeps the world: it notices, saves its rows and steps back."""
+    """A machine that still has the world after another one was promoted notices it, saves its rows and becomes the standby."""
     one, two = make_pair("small", (), retention={"keep_last": "1", "keep_within": "0s", "keep_daily": "0", "keep_weekly": "0"})
     dump_and_follow(one)
     stored(one)
@@ -867,14 +866,14 @@ def test_a_world_that_is_up_and_was_replaced(make_pair, store):
     two.start()
     own_dump(two, f"w1-{told['generation']:06d}")
     one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
-    # The record of a life whose dumps are gone by [retention] goes, too; what the newest one says of it stays.
+    # The record of a life is deleted with its last dump; the newest record still names it.
     left = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "record")
     two.wait(lambda: len(os.listdir(left)) == 1, lambda: os.listdir(left))
     assert record(store)["generation"] == told["generation"] and len(record(store)["ancestors"]) == 1
 
 
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
-    """A dump that was never stored, of after the takeover, is abandoned: no promotion takes it, and --list says so."""
+    """A dump made after the takeover and never stored is abandoned: no promotion uses it, and --list says so."""
     one, two = make_pair("small", ())
     dump_and_follow(one)
     stored(one)
@@ -898,8 +897,8 @@ def test_what_an_ancestor_has_after_its_successor(make_pair, store):
 
 
 def test_a_store_that_does_not_answer_at_the_start(make_pair, store):
-    """Without a lease a machine whose last known record is its own goes on, and says that nothing protects it; one that
-    knows that it was replaced waits."""
+    """Without a lease and with an unreachable store a machine whose last known record is its own starts and warns; one that
+    knows that it was replaced becomes a standby."""
     one, two = make_pair("small", ())
     dump_and_follow(one)
     stored(one)
@@ -920,7 +919,7 @@ def test_a_store_that_does_not_answer_at_the_start(make_pair, store):
 
 @pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
 def test_a_machine_that_returns_to_another_ones_lease(make_pair, store, tmp):
-    """With a lease, too, it is the standby without a command, and not only stepped back."""
+    """A machine that returns under another machine's lease becomes the standby without a command."""
     etcd = Etcd(tmp)
     try:
         one, two = make_pair("small", (), standby={"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"})

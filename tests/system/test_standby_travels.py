@@ -1,6 +1,5 @@
-"""Everything that belongs to a world moves with it: its code, worldkeeper's own tables with any
-engine, and the locks of sessions. The traces are those of rules 6, 8 and 9 in
-tests/models/README.md."""
+"""Everything that belongs to a world moves with it: its code, worldkeeper's own tables with any engine, and the locks of
+sessions. The traces are those of rules 6, 8 and 9 in tests/models/README.md."""
 import json
 import os
 import shutil
@@ -31,8 +30,8 @@ GAINS = ("CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY
 
 @pytest.fixture
 def make_pair(make_followed, make_world, make_keeper, make_server, store, tmp):  # noqa: F811
-    """make(lease, settings, sql): two machines, the first of which has the world. Each has a durable table of its own, and an
-    account that may make what belongs to ledgers and progress."""
+    """Returns make(lease, settings, sql), which makes two machines, the first of which has the world. Each has a durable table
+    of its own, and an account with the privileges for ledgers and progress."""
     ended = []
 
     def make(lease="none", settings=None, sql=()):
@@ -70,14 +69,14 @@ def promote(keeper, *more):
 
 
 def wait_up(keeper):
-    """Its supervisor has the world, and the lease that the promotion took."""
+    """Waits until the supervisor has the world, and the lease that the promotion took."""
     keeper.wait_state("UP")
     if not keeper.by_hand:
         keeper.wait(lambda: (keeper.status().get("lease") or {}).get("state") == "held", "the lease")
 
 
 def code(world):
-    """Names of what the schema has but tables."""
+    """Returns the names of the schema's triggers, views and routines."""
     schema = world.schema
     return sorted(row[0] for row in world.sql(
         f"SELECT CONCAT('trigger ', TRIGGER_NAME, ' of ', EVENT_OBJECT_TABLE) FROM information_schema.TRIGGERS WHERE "
@@ -87,8 +86,8 @@ def code(world):
 
 
 def test_code_comes_along_there_and_back(make_pair):
-    """Trace 5: A to B to A, then A to A. The game's trigger, view and procedure and the ledger's trigger for requests are there
-    each time, although the schema has other tables; a request that is in a total is refused."""
+    """Trace 5: from A to B to A, then from A to A, the game's trigger, view and procedure and the ledger's trigger exist each
+    time, although the schema has other tables; a request that is in a total is refused."""
     one, two = make_pair(sql=[GAINS])
     for keeper in (one, two):
         keeper.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "1h",
@@ -136,8 +135,8 @@ CHANGED = [("CREATE TRIGGER thanks AFTER INSERT ON player FOR EACH ROW SET @than
 
 @pytest.mark.parametrize("warm", ["no", "yes"])
 def test_code_newer_than_the_dump(make_pair, warm):
-    """The journal has no definitions of code: what was created, altered or dropped since the newest stored dump is not handed
-    over without a new dump. Without a handover the result names the dump whose code is here."""
+    """A switch-over is refused after code changed since the newest stored dump, because the journal has no code. A promotion
+    without a handover names the dump whose code it restored."""
     one, two = make_pair(settings={"standby": {"lease": "none", "warm": warm}})
 
     def loaded():
@@ -178,8 +177,7 @@ def test_code_newer_than_the_dump(make_pair, warm):
 
 @pytest.mark.parametrize("key, other", [("nonce", "f" * 32), ("generation", 7)])
 def test_a_handover_of_another_life(make_pair, tmp, key, other):
-    """The newest dump is of another life than the one that was handed over: it is not taken for it. With --force it is
-    promoted, and nobody says that nothing is lost."""
+    """A handover whose life is not that of the newest dump is refused. With --force the promotion reports a loss."""
     one, two = make_pair()
     dump_and_follow(one)
     stored(one)
@@ -199,8 +197,8 @@ def test_a_handover_of_another_life(make_pair, tmp, key, other):
 
 @pytest.mark.parametrize("lease", LEASES)
 def test_a_durable_rollup_comes_along(make_pair, lease):
-    """Trace 7: a ledger in MEMORY whose rollup was given a durable engine. The total is the same on the other machine, and back
-    on the first one, where the table of before is still there; rows that were rolled up since the dump are counted once."""
+    """Trace 7: the totals of a MEMORY ledger with a durable rollup are the same on the other machine, and on the first one
+    again, whose old rollup table still exists. Rows rolled up since the dump are counted once."""
     one, two = make_pair(lease, sql=[GAINS])
     for keeper in (one, two):
         keeper.configure({"ledger xp": {**LEDGER, "levels": None, "rollup_after": "0"}})
@@ -250,7 +248,7 @@ def roll_up(keeper, token, xp):
 
 @pytest.fixture
 def make_keeping(make_pair):
-    """make(lease): two machines with a ledger that keeps its rows in files."""
+    """Returns make(lease), which makes two machines with a ledger that keeps its rows in files."""
     def make(lease="none", keep="90d"):
         one, two = make_pair(lease, sql=[GAINS])
         for keeper in (one, two):
@@ -265,7 +263,7 @@ def make_keeping(make_pair):
 
 @pytest.mark.parametrize("lease", [*LEASES, "s3"])
 def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
-    """Trace 10: each machine can compare totals with the files that the other one wrote, and says which of them it fetched."""
+    """Trace 10: each machine compares totals with the files that the other one wrote, and reports how many it fetched."""
     one, two = make_keeping(lease)
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)
@@ -295,7 +293,8 @@ def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
 
 
 def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F811
-    """What was lost with a machine is named, and its file does not count when it comes back: its rows are in another one."""
+    """A file that was lost with a machine is reported and does not count when the machine returns, because its rows are in
+    another file."""
     one, two = make_keeping()
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)
@@ -306,7 +305,7 @@ def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F81
     assert pay(one.world, "b", 3)
     wait_pulled(one, two)
     one.stop()
-    one.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")  # nobody follows or sends
+    one.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")  # no follower or uploader runs
     promote(two, "--force")
     wait_up(two)
     told = verified(two)
@@ -424,7 +423,7 @@ def test_an_interrupted_file_of_another_machine(make_keeping, store):  # noqa: F
 
 
 def test_files_of_a_ledger_in_the_store(make_keeping, store):  # noqa: F811
-    """An undone file is marked and deleted in the store, an expired one deleted; a bad one there is named, not used."""
+    """Undone files are marked and deleted in the store, expired ones are deleted, and a damaged one is named and not used."""
     one, two = make_keeping()
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)
@@ -483,11 +482,11 @@ def test_damaged_files_of_a_ledger_wait(make_keeping, store):  # noqa: F811
 
 
 def test_a_file_of_a_ledger_whose_transfer_is_killed(make_keeping, store):  # noqa: F811
-    """What an upload left under its name is not used; neither is what a fetch left."""
+    """What a killed upload or download of a ledger's file left is not used."""
     one, _ = make_keeping()
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)
-    one.start(fault="offsite.ledger_stored=kill")  # each worker
+    one.start(fault="offsite.ledger_stored=kill")  # kills each worker
     wait_for(lambda: kept_files(folder).get(".csv.gz.age"), "the file is sent")
     assert ".csv.json" not in kept_files(folder)
     one.kill9()
@@ -506,7 +505,7 @@ def test_a_file_of_a_ledger_whose_transfer_is_killed(make_keeping, store):  # no
 
 
 def progress(one, two, central, **more):
-    """Both machines are the game server gs-a."""
+    """Configures both machines as the game server gs-a, and returns their local stores."""
     for keeper in (one, two):
         keeper.configure({"progress": central.settings(keeper, **more)})
     one.init()
@@ -516,7 +515,7 @@ def progress(one, two, central, **more):
 @pytest.mark.parametrize("lease", LEASES)
 @pytest.mark.parametrize("engine", ["memory", "innodb"])
 def test_unsent_saves_come_along(make_pair, server, lease, engine):
-    """Trace 6: saves that the central store does not have are on the other machine, or are there by then."""
+    """Trace 6: saves that the central store lacks move to the other machine, or are sent before."""
     one, two = make_pair(lease)
     here, there = progress(one, two, Central(server), engine=engine)
     here.open("anna")
@@ -543,8 +542,8 @@ def test_unsent_saves_come_along(make_pair, server, lease, engine):
 @pytest.mark.parametrize("lease", LEASES)
 @pytest.mark.parametrize("engine", ["memory", "innodb"])
 def test_an_old_unsent_save_is_stolen(make_pair, server, tmp, lease, engine):
-    """Trace 4: the promotion takes the lock of an open session anew. The lost machine comes back, does not know that it was
-    replaced, and sends a save with a higher number than what was saved on the other machine since: it is stolen."""
+    """Trace 4: the promotion acquires the locks of open sessions again. A save that the returning machine sends with a higher
+    number is refused as stolen."""
     one, two = make_pair(lease)
     here, there = progress(one, two, Central(server), engine=engine)
     number = here.open("anna")
@@ -563,7 +562,7 @@ def test_an_old_unsent_save_is_stolen(make_pair, server, tmp, lease, engine):
     assert taken > number
     there.put("anna/bag", "anna", b"newer")
     two.ok("--write-back")
-    # Of the old machine only its write-back is left, which began before the other one took over.
+    # Only the old machine's write-back is left, which began before the takeover.
     for section in ("standby", "offsite"):
         del one.settings[section]
     one.configure({})
@@ -573,8 +572,8 @@ def test_an_old_unsent_save_is_stolen(make_pair, server, tmp, lease, engine):
 
 
 def test_many_sessions_go_on(make_pair, server):
-    """More than are renewed at once, of which two are over: one lock was given back, and one is another game server's. Each
-    of the others has the lock's number, here and in the central store, and its unsent save is sent under it."""
+    """A promotion renews more sessions than fit one statement. Two that are over are closed: one lock was released, one has
+    another holder. The others have equal numbers here and in the central store, and their unsent saves are sent."""
     one, two = make_pair()
     here, there = progress(one, two, Central(server))
     central, names = here.central, [f"p{i:03}" for i in range(150)]
@@ -604,8 +603,8 @@ def test_many_sessions_go_on(make_pair, server):
 
 
 def test_sessions_that_cannot_go_on(make_pair, server):
-    """Rule 8: the central store does not answer during the promotion. The world is there, nobody can save in a session of before,
-    and what was unsent goes to the central store once it is back. A session whose lock was given back is closed, too."""
+    """Rule 8: if the central store does not answer during the promotion, all sessions are closed and players must log in
+    again. Unsent saves are sent once it answers. A session whose lock was released is closed, too."""
     one, two = make_pair()
     here, there = progress(one, two, Central(server))
     for name in ("anna", "bob"):

@@ -1,5 +1,4 @@
-"""A standby that keeps the world loaded: what it moves into place equals a fresh load; otherwise it
-loads the world."""
+"""Tests of a standby that keeps the world loaded: what it moves into place equals a fresh load; otherwise it loads the world."""
 import os
 import re
 import shutil
@@ -22,7 +21,8 @@ RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"
 
 @pytest.fixture
 def machines(make_followed, make_world, make_keeper, make_server, tmp):
-    """machines(n, tables) -> a primary that follows and stores, and n others, the first of which keeps a copy."""
+    """Returns machines(n, tables), which makes a primary that follows and stores, and n standbys, the first of which keeps a
+    copy."""
     path, key = os.path.join(tmp, "store"), os.path.join(tmp, "identity")
     os.mkdir(path, 0o700)
     subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
@@ -56,7 +56,7 @@ def wait_copy(keeper, state="ready", why=""):
 
 
 def has(keeper, dump):
-    """Does the copy have all of this dump? A supervisor may make one of its own right after it."""
+    """Returns whether the copy has this dump, or a newer one that the supervisor has made since."""
     told = copy(keeper)
     return told.get("state") == "ready" and (told.get("dump") or "") >= dump
 
@@ -66,8 +66,8 @@ def promoted(keeper):
 
 
 def test_it_is_what_a_load_gives(machines):
-    """The primary is lost while players write. One machine promotes what it kept loaded, another one loads the same
-    files: both worlds are one, and a moment of the lost one."""
+    """After the primary was lost while players wrote, a machine with a loaded copy and one that loads the same files are
+    promoted; both have the same world, with the same figures."""
     one, two, three = machines(2)
     dump_and_follow(one)
     two.start("STANDBY")
@@ -98,14 +98,14 @@ def test_it_is_what_a_load_gives(machines):
 
 
 def same(one, two, schema=COPY, tables=("bank", "ship", "news")):
-    """Has the copy exactly what the primary has, counters too?"""
+    """Returns whether the copy has exactly the primary's rows and counters."""
     def rows(server, of):
         sums = checksums(server, of)
         (_, definition), = server.sql(f"SHOW CREATE TABLE {of}.bank")
         return [sums.get(table) for table in tables], re.findall("AUTO_INCREMENT=[0-9]+", definition)
     try:
         return rows(one.server, one.world.schema) == rows(two.server, schema)
-    except pymysql.err.ProgrammingError:  # a table without a key is just written anew
+    except pymysql.err.ProgrammingError:  # a table without a key is being rewritten
         return False
 
 
@@ -116,11 +116,11 @@ def wait_same(one, two):
 
 @pytest.mark.slow
 def test_killed_while_it_applies(machines):
-    """Whatever was cut off is done again: after a kill at any point the copy becomes the primary's world."""
+    """After a kill at any point the next worker continues, and the copy becomes the primary's world."""
     one, two = machines(1)
     dump_and_follow(one)
     writers = AuditedWriters(one.world, 8, count=2)
-    writers.pause = 0.005  # a table is full before a slow standby has caught up
+    writers.pause = 0.005  # a slow standby could not catch up before a table is full
     for point in ("warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"):
         with writers:
             two.start("STANDBY", fault=f"{point}=kill")
@@ -134,7 +134,7 @@ def test_killed_while_it_applies(machines):
         two.stop()
     one.kill9()
     one.server.kill9()
-    # Killed before the tables move, there is no copy any more; after it, what was moved is none.
+    # After a kill before or after the tables were moved there is no copy any more.
     for point, why in (("promote.caught_up", "not loaded"), ("promote.moved", "not loaded")):
         assert two.run("--promote", "--by-hand", "--force", fault=f"{point}=kill").rc < 0
         two.start("STANDBY")
@@ -149,8 +149,8 @@ def test_killed_while_it_applies(machines):
 
 @pytest.mark.slow
 def test_what_ends_it(machines):
-    """A restart of its server, tables that are altered: it is loaded again, from a dump that has them; until then it is
-    not used, and says why. A switch-over to it loses nothing."""
+    """A server restart or an altered table ends the copy; it is reported as cold with the reason until it was loaded from a
+    newer dump. A switch-over to it loses nothing."""
     one, two = machines(1)
 
     def colds():
@@ -166,7 +166,7 @@ def test_what_ends_it(machines):
         wait_copy(two)
         writers.wait_changes(300)
         one.world.sql("ALTER TABLE bank ADD INDEX of_who (who)")
-        wait_copy(two)  # the journal does not know of it, and the newest dump has no such index
+        wait_copy(two)  # the journal has no index, and neither has the newest dump
         first = one.newest()["name"]
         newer = one.dump()["name"]
         wait_for(lambda: has(two, newer), "it is loaded with the index")
@@ -175,21 +175,21 @@ def test_what_ends_it(machines):
         two.configure({"alert": {"max_dump_age": "1s"}})
         two.start("STANDBY")
         wait_copy(two)
-        # What nobody should have done is found when the rows are compared, and mended.
+        # A foreign change of the copy is found when the rows are compared, and corrected.
         two.server.sql(f"INSERT INTO {COPY}.ship VALUES (1, 99, 'x', 1)", f"UPDATE {COPY}.worldkeeper_tmp_tables "
                        "SET held=held+1 WHERE name='ship'")
         newer = one.dump()["name"]
         wait_for(lambda: has(two, newer), "it is loaded again")
         assert not two.server.sql(f"SELECT * FROM {COPY}.ship WHERE who=99")
         one.kill9()
-        one.start(fault="dump.chosen=stop")  # it cannot dump at once, as it would
+        one.start(fault="dump.chosen=stop")  # prevents the immediate dump
         following(one)
         one.world.sql("ALTER TABLE bank ADD COLUMN more INT NOT NULL DEFAULT 7")
         wait_copy(two, "cold", "bank")
         two.wait(lambda: any("bank" in t["what"] and "--check" in t["hint"] for t in colds()), "that it stays so")
         one.kill9()
         before = one.newest()["name"]
-        one.start()  # the dump that the column asks for comes by itself
+        one.start()  # the new column causes a dump
         wait_for(lambda: (copy(two).get("dump") or before) != before, "it is loaded with the column")
         two.wait(lambda: not colds(), "the end of that")
         following(one)
@@ -209,7 +209,8 @@ BIG = "CREATE TABLE big (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(40) NOT N
 
 @pytest.mark.parametrize("fault,why", [(None, None), ("warm.few=50", "changed rows"), ("warm.bytes=1", "of the journal")])
 def test_a_copy_that_is_far_behind(machines, fault, why):
-    """A promotion does not spend more on its copy than a load costs: it says how far the copy is behind, and loads the dump."""
+    """A promotion that would take longer with the copy than with a load reports how far the copy is behind, and loads the
+    dump."""
     one, two = machines(1, [BIG])
     one.world.sql("INSERT INTO big VALUES " + ",".join(f"({i},{i},'some text of {i}')" for i in range(1000)))
     dump_and_follow(one)
@@ -218,7 +219,7 @@ def test_a_copy_that_is_far_behind(machines, fault, why):
     two.stop()
     for step in range(12):
         one.world.sql(f"UPDATE big SET a=a+{step + 1}, b=CONCAT('another text of ', id)")
-        if step == 0:  # the next changes are in another segment
+        if step == 0:  # the next changes go to another segment
             one.kill9()
             one.start()
             following(one)
@@ -233,8 +234,8 @@ def test_a_copy_that_is_far_behind(machines, fault, why):
 
 @pytest.mark.parametrize("warm", ["warm", "cold"])
 def test_nothing_is_lost_of_tables_with_triggers(machines, warm):
-    """Trace 11: a switch-over takes triggers away with the tables; that comes after the position that it hands over, and is no
-    reason to call anything lost."""
+    """Trace 11: a switch-over drops triggers with the tables after the position that it hands over, and the promotion still
+    reports nothing lost."""
     one, two = machines(1)
     if warm == "cold":
         two.configure({"standby": {"warm": "no"}})
@@ -259,7 +260,7 @@ def test_nothing_is_lost_of_tables_with_triggers(machines, warm):
 
 
 def left(keeper):
-    """What takes memory on its server beside the world: the copy's schema, and shadow tables in the world's."""
+    """Returns what uses memory on the server beside the world: the copy's schema, and shadow tables in the world's."""
     names = keeper.server.sql(f"SHOW DATABASES LIKE '{COPY}'".replace("_", "\\_")) + keeper.server.sql(
         f"SHOW TABLES FROM `{keeper.world.schema}` LIKE 'worldkeeper\\_tmp\\_new%'")
     return [name for (name,) in names]
@@ -271,8 +272,8 @@ def said_of_left(keeper):
 
 @pytest.mark.slow
 def test_what_a_kill_leaves(machines):
-    """A worker or a promotion that was killed leaves rows in the copy's schema, or in shadow tables of the world's. --check names
-    what nobody needs; a standby that starts, and a machine that has the world, drop it."""
+    """A killed worker or promotion leaves rows in the copy's schema or in shadow tables. --check names what is unused; a
+    starting standby and a machine that has the world drop it."""
     one, two = machines(1)
     dump_and_follow(one)
     writers = AuditedWriters(one.world, 10, count=2)
@@ -307,7 +308,7 @@ def test_what_a_kill_leaves(machines):
         assert not said_of_left(two) and len(superfluous()) == 1
         two.configure({"standby": {"warm": "yes"}})
 
-    # A promotion, with a copy and without: the shadow tables of the world, which nobody swaps in, go before a new copy is loaded.
+    # A promotion with and without a copy: unused shadow tables are dropped before a new copy is loaded.
     one.segments.wait_all()
     for warm, points in (("yes", ("promote.caught_up", "promote.moved")), ("no", ("restore.loaded",))):
         two.configure({"standby": {"warm": warm}})
@@ -325,7 +326,7 @@ def test_what_a_kill_leaves(machines):
             wait_for(lambda: left(two) == [COPY] * (warm == "yes"), "shadow tables are dropped")
             two.stop()
 
-    # It is promoted without the copy that is there; and one that cannot be dropped is named, and goes as soon as it can.
+    # A promotion without the existing copy: a copy that cannot be dropped is named, and dropped once it can be.
     two.configure({"standby": {"warm": "yes"}})
     killed("warm.applied")
     one.segments.wait_all()
@@ -344,7 +345,7 @@ def test_what_a_kill_leaves(machines):
     wait_for(lambda: not left(two), "the machine that has the world drops it")
     two.stop()
 
-    # What is set aside by --demote is named as what it is.
+    # Tables that --demote has moved aside are named as such.
     two.ok("--demote", "--force")
     checked = two.run("--check", "--json").result["checks"]
     [said] = [c for c in checked if "worldkeeper_tmp_" in c["text"] or "before --demote" in c["text"]]

@@ -1,4 +1,4 @@
-"""Files that homepages and monitoring read."""
+"""Tests of the files that homepages and monitoring read."""
 import contextlib
 import hashlib
 import json
@@ -24,14 +24,14 @@ KEYS = {"format", "world", "host", "pid", "version", "state", "since", "reason",
 
 
 def files(keeper):
-    """What is published: one that is just being written has a name of its own."""
+    """Returns the published files; a file that is being written has another name."""
     return {name: os.stat(os.path.join(keeper.status_dir, name), follow_symlinks=False)
             for name in os.listdir(keeper.status_dir) if not name.startswith(".")}
 
 
 @pytest.mark.quick
 def test_status_has_everything(keeper):
-    """status.json holds each promised key, and figures that fit the dump on the disk."""
+    """status.json has each documented key, and its figures fit the dump on the disk."""
     keeper.start()
     dump = keeper.dump()
     status = keeper.expect("the dump in the status", state="UP", running=None, next_dump=bool,
@@ -52,7 +52,7 @@ def test_status_has_everything(keeper):
 
 
 def test_the_moment_of_the_last_change_stands_still(keeper):
-    """Each file that names it would be written again, with nothing new in it."""
+    """`since` does not change without a change of the state, because each file with it would be written again."""
     keeper.dump()
     keeper.start()
     keeper.expect("the dump to be over", running=None)
@@ -63,7 +63,7 @@ def test_the_moment_of_the_last_change_stands_still(keeper):
 
 
 def test_the_flag_is_one_old_word(keeper):
-    """Homepages compare the file with the old words: nothing else may be in it."""
+    """The flag's file has only the old word, because homepages compare it."""
     keeper.start()
     with open(os.path.join(keeper.status_dir, "index.html"), "rb") as f:
         assert f.read() in (b"UP", b"UP\n")
@@ -71,7 +71,7 @@ def test_the_flag_is_one_old_word(keeper):
 
 @pytest.mark.slow
 def test_a_dead_supervisor_shows_by_its_valid_until(keeper):
-    """valid_until is a little ahead while it lives, and runs out after kill -9."""
+    """valid_until is at most 30 s ahead while the supervisor lives, and expires after kill -9."""
     keeper.start()
     keeper.expect("a status that is good for a while", valid_until_unix=lambda until: 0 < until - time.time() <= 30)
     keeper.kill9()
@@ -80,7 +80,8 @@ def test_a_dead_supervisor_shows_by_its_valid_until(keeper):
 
 
 def test_published_whole_and_for_everybody(keeper):
-    """0644 whatever the umask, by rename: a reader never sees half a file, and no temporary stays."""
+    """Files have mode 0644 whatever the umask and are replaced by rename, so that a reader never sees half a file; no
+    temporary file is left."""
     mask = os.umask(0o077)
     try:
         keeper.start()
@@ -90,7 +91,7 @@ def test_published_whole_and_for_everybody(keeper):
     before = files(keeper)
     for name, s in before.items():
         assert stat.S_IMODE(s.st_mode) == 0o644, name
-    with open(os.path.join(keeper.status_dir, "status.json")) as first:  # held open, its number is not given again
+    with open(os.path.join(keeper.status_dir, "status.json")) as first:  # held open, so that its inode is not reused
         seen = json.load(first)["updated"]
         keeper.wait(lambda: keeper.status().get("updated") != seen, "a new status")
         assert files(keeper)["status.json"].st_ino != os.fstat(first.fileno()).st_ino
@@ -102,7 +103,7 @@ def test_published_whole_and_for_everybody(keeper):
 
 
 def test_a_planted_link_is_replaced_not_followed(keeper, tmp):
-    """A symbolic link in the web directory does not make the daemon write elsewhere."""
+    """A symbolic link in the status directory is replaced and not followed."""
     target = os.path.join(tmp, "precious")
     with open(target, "w") as f:
         f.write("precious")
@@ -116,12 +117,12 @@ def test_a_planted_link_is_replaced_not_followed(keeper, tmp):
 
 
 def test_an_unwritable_status_does_not_stop_the_keeping(doomed, victim):
-    """The web directory is gone: the world is restored all the same."""
+    """The world is restored also if the status directory was removed."""
     doomed.dump()
     before = doomed.world.snapshot()
     doomed.start()
     os.rename(doomed.status_dir, doomed.status_dir + ".gone")
-    shutil.rmtree(doomed.status_dir + ".gone", ignore_errors=True)  # it may just be written to
+    shutil.rmtree(doomed.status_dir + ".gone", ignore_errors=True)  # it may be written to at this moment
     victim.crash()
     doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
     doomed.world.assert_is(before)
@@ -129,7 +130,7 @@ def test_an_unwritable_status_does_not_stop_the_keeping(doomed, victim):
 
 
 def test_running_shows_the_dump(keeper):
-    """While a dump runs the status says which job, in which phase, how far."""
+    """During a dump the status shows the job, its phase and its percentage."""
     keeper.dump()
     keeper.start(fault="dump.table_read#2=stop")
     dumping = keeper.popen("--dump")
@@ -143,7 +144,7 @@ def test_running_shows_the_dump(keeper):
 
 
 def test_names_of_the_files_can_be_chosen(keeper):
-    """flag and json in [status] name the files; the old homepage's URL need not change."""
+    """flag, json and metrics in [status] name the files, so that the old homepage's URL can stay."""
     keeper.configure({"status": {"flag": "up.txt", "json": "s8.json", "metrics": "s8.prom"}})
     keeper.start(state=None)
     keeper.wait(lambda: set(os.listdir(keeper.status_dir)) >= {"up.txt", "s8.json", "s8.prom"},
@@ -156,7 +157,7 @@ def test_names_of_the_files_can_be_chosen(keeper):
 
 
 def test_metrics_are_prometheus_text(keeper):
-    """The metrics file can be taken by a node exporter's text collector."""
+    """The metrics file is valid for node_exporter's text collector."""
     keeper.configure({"status": {"metrics": "world.prom"}})
     keeper.start()
     keeper.dump()
@@ -170,7 +171,7 @@ def test_metrics_are_prometheus_text(keeper):
 
 
 def test_hostile_names_stay_json(make_world, make_keeper):
-    """Status is JSON whatever tables are called."""
+    """The status is valid JSON with any names of tables."""
     keeper = make_keeper(make_world("zoo")).init()
     keeper.start()
     keeper.dump()
@@ -180,10 +181,10 @@ def test_hostile_names_stay_json(make_world, make_keeper):
 
 
 def test_another_directory_in_the_place_of_the_old_one(keeper):
-    """A new version of the homepage is put in place, and its status directory with it: the files are in that one."""
+    """After the status directory was replaced by another one the files are written there."""
     keeper.start()
     os.rename(keeper.status_dir, keeper.status_dir + ".old")
-    with contextlib.suppress(FileExistsError):  # the daemon may be quicker
+    with contextlib.suppress(FileExistsError):  # the supervisor may create it first
         os.mkdir(keeper.status_dir, 0o755)
     keeper.wait(lambda: keeper.flag() == "UP" and keeper.state() == "UP", "the flag in the new directory")
     os.rename(keeper.status_dir, keeper.status_dir + ".older")
@@ -191,7 +192,8 @@ def test_another_directory_in_the_place_of_the_old_one(keeper):
 
 
 def test_the_dumps_are_moved_away(keeper):
-    """Actions by hand find no supervisor and no dump there: whose dumps go on into the old place, and that is told."""
+    """A dump directory that was moved away is reported, because dumps continue in the old place and manual actions find
+    neither supervisor nor dumps."""
     keeper.dump()
     keeper.start()
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
@@ -207,8 +209,8 @@ def read(*path):
 
 @pytest.mark.parametrize("moved", ["dir", "names", "none"])
 def test_a_reload_leaves_no_word_behind_where_it_publishes_no_more(keeper, moved):
-    """Another [status] dir, other file names, no directory any more: the old flag ends with WAITING, the old status
-    says that it is over and where the new one is, and the old metrics are gone, as they would stand there twice."""
+    """After a reload with another [status] dir, other names or none, the old flag is WAITING, the old status names the new
+    one, and the old metrics are removed, because they would be counted twice."""
     old, new = keeper.status_dir, keeper.status_dir + "-new"
     keeper.configure({"status": {"metrics": "world.prom"}})
     keeper.start()
@@ -237,8 +239,8 @@ def test_a_reload_leaves_no_word_behind_where_it_publishes_no_more(keeper, moved
 
 
 def test_all_worlds_on_one_screen(make_world, make_keeper, server, tmp):
-    """--status of a directory of configs: a line for each world, what is not well in words, and one exit status for
-    all: 0 well, 1 up with open conditions, 6 not up. What cannot be read is named, and no outage."""
+    """--status of a directory of configs prints a line for each world, what is wrong in words, and one exit status: 0 well, 1
+    up with conditions, 6 not up. An unreadable config is named and is not an outage."""
     first, second = (make_keeper(make_world("small", server), name=name, account=False) for name in ("w1", "w2"))
     server.account(USER, [first.world.schema, second.world.schema])
     configs = os.path.join(tmp, "configs")
@@ -277,7 +279,7 @@ def test_all_worlds_on_one_screen(make_world, make_keeper, server, tmp):
 
 
 def test_all_worlds_of_which_many_stand_still(make_world, make_keeper, server, tmp):
-    """Whoever monitors a machine has an answer soon, however many supervisors give none."""
+    """--status answers soon, however many supervisors do not: only the first one is waited for long."""
     keepers = [make_keeper(make_world("small", server), name=f"w{i}", account=False) for i in range(4)]
     server.account(USER, [k.world.schema for k in keepers])
     configs = os.path.join(tmp, "configs")
@@ -297,16 +299,15 @@ def test_all_worlds_of_which_many_stand_still(make_world, make_keeper, server, t
 
 
 def claim_of(keeper):
-    """The abstract name of the socket that stands for the keeper's schema."""
+    """Returns the name of the abstract socket that claims the keeper's schema."""
     claim = hashlib.sha256(f"{os.path.realpath(keeper.server.socket)}\n{keeper.world.schema}".encode()).hexdigest()
     return "\0worldkeeper/" + claim[:32]
 
 
 @pytest.mark.parametrize("shared", ["status", "schema", "sentinel"])
 def test_two_worlds_share_nothing(make_world, make_keeper, server, shared):
-    """The same status directory, schema or sentinel under two names: the second one is refused at its start and by
-    --check, which say who has it. A reload that is refused changes nothing of that, and who was killed has nothing any
-    more."""
+    """A second world with the same status directory, schema or sentinel is refused at its start and by --check, which name the
+    first one. A refused reload does not change this, and a killed supervisor no longer claims anything."""
     first = make_keeper(make_world("small", server), name="w1", account=False)
     second = make_keeper(first.world if shared != "status" else make_world("small", server), name="w2", account=False)
     server.account(USER, [first.world.schema, second.world.schema])
@@ -329,7 +330,7 @@ def test_two_worlds_share_nothing(make_world, make_keeper, server, shared):
     said = [c for c in checked.result["checks"] if c["name"] == "neighbours"]
     assert checked.rc == FAILED and said[0]["level"] == "fail" and "world w1" in said[0]["text"], said
     assert [c["level"] for c in first.run("--check", "--json").result["checks"] if c["name"] == "neighbours"] == ["ok"]
-    if shared == "schema":  # each look leaves a connection behind
+    if shared == "schema":  # each look leaves a connection
         for _ in range(3):
             with contextlib.ExitStack() as looks:
                 for _ in range(200):
@@ -346,7 +347,7 @@ def test_two_worlds_share_nothing(make_world, make_keeper, server, shared):
 
 
 def test_a_config_that_was_copied_is_seen_before_it_runs(keeper):
-    """--check compares with the configs beside its own."""
+    """--check reports a copied config in the same directory."""
     shutil.copy(keeper.config_path, os.path.join(keeper.base, "copy.ini"))
     said = [c["text"] for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "neighbours"]
     assert len(said) == 3 and all("copy.ini" in t for t in said), said

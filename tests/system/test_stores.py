@@ -1,5 +1,4 @@
-"""Stores for copies on other machines: the guarantees of each kind, on real servers and under
-faults."""
+"""Tests of stores for copies on other machines: the guarantees of each kind, on real servers and under faults."""
 import hashlib
 import json
 import os
@@ -27,7 +26,7 @@ running = {}
 
 @pytest.fixture(scope="session")
 def stores(base):
-    """store(kind): one of each kind for the whole session, started when it is first asked for."""
+    """Returns store(kind), which starts one store of each kind for the whole session when it is first asked for."""
     def store(kind):
         make, needs = KINDS[kind]
         if needs and machine.why_not(needs):
@@ -54,7 +53,7 @@ def calls(tmp):
 
 
 def check(caller):
-    """What --check says of the store: [(level, text)]."""
+    """Returns [(level, text)] of what --check says about the store."""
     done = subprocess.run([BINARY, "--config", caller.config, "--allow-root", "--check"], capture_output=True, text=True)
     assert SECRET not in done.stdout + done.stderr
     lines = [line.split(None, 3) for line in done.stdout.splitlines() if " off-site store " in line]
@@ -66,8 +65,8 @@ BIG = os.urandom(1 << 16) * 300  # 19 MiB: three parts
 
 @pytest.mark.parametrize("kind", FILES)
 def test_what_holds_for_each_kind(stores, calls, kind):
-    """Stored whole or not at all, read back byte for byte from any place, listed, never replaced, deleted; and what
-    --check says of it."""
+    """Each kind stores a file completely or not at all, reads it back from any offset, lists it, never replaces it, and
+    deletes it; --check accepts it."""
     store = stores(kind)
     c = calls(store.settings())
     assert c.opened["result"] == "ok", c.opened
@@ -80,7 +79,7 @@ def test_what_holds_for_each_kind(stores, calls, kind):
         assert said["result"] == "ok" and back == body, (name, said, len(back))
     again = c.put("s8/dumps/a", b"other")
     assert again["result"] == "exists" and c.get("s8/dumps/a")[1] == bodies["a"], again
-    if kind != "new-s3":  # after a range it sends bytes that belong to no answer
+    if kind != "new-s3":  # after a range it sends extra bytes
         assert c.get("s8/dumps/a", 299990)[1] == b"x" * 10
         assert c.get("s8/dumps/a", 300000) == ({"result": "ok", "error": "", "hint": "", "pause": 0}, b"")
     for size, body in ((299999, bodies["a"]), (300001, bodies["a"]), (0, b"x"), (len(BIG) - 1, BIG), (len(BIG) + 1, BIG)):
@@ -108,7 +107,7 @@ def test_what_holds_for_each_kind(stores, calls, kind):
 
 @pytest.mark.parametrize("kind", FILES)
 def test_left_overs_are_swept_by_age(stores, calls, kind):
-    """What killed uploads left goes once it is old; nobody ever sees it, and nothing else goes."""
+    """Left-overs of killed uploads are deleted once they are old and are never listed; nothing else is deleted."""
     store = stores(kind)
     c = calls(store.settings())
     c.put("s8/sweep/kept", b"kept")
@@ -133,7 +132,7 @@ def test_left_overs_are_swept_by_age(stores, calls, kind):
 
 @pytest.mark.parametrize("kind", FILES[1:])
 def test_a_connection_cut_at_each_kind_of_byte(stores, calls, kind):
-    """Of an upload that is cut off, nothing is visible, or all; the next attempt succeeds or finds it whole."""
+    """An interrupted upload is visible completely or not at all, and the next attempt succeeds or finds it complete."""
     store = stores(kind)
     cut = Cut(store.port)
     body = BIG[:200000] if kind != "s3" else BIG[:9 << 20]
@@ -146,10 +145,10 @@ def test_a_connection_cut_at_each_kind_of_byte(stores, calls, kind):
             fresh = Caller(c.tmp, store.settings(cut.port))
             said = fresh.put(name, body)
             setattr(cut, side, None)
-            # libcurl does not tell a login that was cut off from one that was refused.
+            # libcurl cannot distinguish an interrupted login from a refused one.
             allowed = ("later", "ok", "exists", *(["denied"] if kind == "sftp" else []))
             assert said["result"] in allowed, (side, most, said)
-            fresh.close()  # a connection that is left may have its cut before it
+            fresh.close()  # an open connection may still be cut
             fresh = Caller(c.tmp, store.settings(cut.port))
             said = fresh.put(name, body)
             assert said["result"] in ("ok", "exists"), (side, most, said)
@@ -174,8 +173,8 @@ def test_a_connection_cut_at_each_kind_of_byte(stores, calls, kind):
 
 
 def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
-    """Another host key, none, an RSA one, a key that the server does not know, files that others can read or write:
-    each is refused with its own words, and nothing is stored."""
+    """An unknown, missing or RSA host key, a key that the server does not know, and files that others can read or write are
+    each refused with their own message, and nothing is stored."""
     store = stores("sftp")
     before = visible(store)
     good = store.settings()
@@ -208,7 +207,7 @@ def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
     os.chmod(store.dir, 0o777)
     refused("refused", f"directory {store.dir}, on the way to", "is writable by other users (mode 0777)", f"chmod go-w {store.dir}")
     os.chmod(store.dir, 0o755)
-    away = os.path.join(tmp, "away")  # a link that is safe to one that is not
+    away = os.path.join(tmp, "away")  # a safe link to an unsafe directory
     os.mkdir(away)
     os.chmod(away, 0o777)
     with open(store.known_hosts) as f:
@@ -234,7 +233,7 @@ def check_tells(caller, **env):
 
 @pytest.mark.parametrize("refused, words", [("rename", "cannot store"), ("opendir", "cannot list"), ("remove", "cannot delete")])
 def test_check_tries_each_thing(calls, base, refused, words):
-    """A server that lets us do all but one thing: --check does that too, and fails by name."""
+    """--check tries each operation, and fails by name if the server refuses one."""
     if machine.why_not("sshd"):
         pytest.skip(machine.why_not("sshd"))
     store = UnwillingSshd(base, refused)
@@ -246,8 +245,7 @@ def test_check_tries_each_thing(calls, base, refused, words):
 
 
 def test_check_tries_another_host_key(stores, calls):
-    """A library that would connect to any server is found: where the empty known_hosts that --check takes for that knows
-    the server all the same, it does connect, and that fails."""
+    """--check fails if the SSH library connects to a server that is not in known_hosts."""
     store = stores("sftp")
     c = calls(store.settings())
     assert check_tells(c).startswith("ok")
@@ -257,8 +255,8 @@ def test_check_tries_another_host_key(stores, calls):
 
 
 def test_tls(calls, tmp, base, stores, liar):
-    """Only a certificate of the authority in tls_ca, for this host and not over yet, has anything sent to it, by
-    WebDAV as by S3; and credentials go nowhere else."""
+    """Over WebDAV and S3 data is sent only to a server with a valid certificate of tls_ca for this host, and credentials never
+    follow a redirect."""
     stores("dav")
     made = {}
     for name, more in (("good", {}), ("over", {"days": "0"}), ("host", {"names": "DNS:store.example.net"}), ("other", {})):
@@ -292,7 +290,7 @@ def test_tls(calls, tmp, base, stores, liar):
 
 
 def test_webdav_login_and_what_others_see(stores, calls, tmp):
-    """A wrong password is told apart; a directory that anybody reads is warned of."""
+    """A wrong password has its own message, and --check warns about a publicly readable directory."""
     store = stores("dav")
     wrong = secret_file(os.path.join(tmp, "wrong"), "wrong\n")
     said = calls(store.settings(), password_file=wrong).put("s8/x", b"x")
@@ -303,7 +301,8 @@ def test_webdav_login_and_what_others_see(stores, calls, tmp):
 
 @pytest.mark.slow
 def test_s3(stores, calls, tmp):
-    """All of the above on radosgw. Words for a wrong secret and a bucket that is missing; a public bucket is warned of; a locked copy stays."""
+    """radosgw passes the tests above. A wrong secret and a missing bucket have their own messages, a public bucket causes a
+    warning, and locked copies stay."""
     store = stores("s3")
     test_what_holds_for_each_kind(stores, calls, "s3")
     test_left_overs_are_swept_by_age(stores, calls, "s3")
@@ -311,7 +310,7 @@ def test_s3(stores, calls, tmp):
     wrong = secret_file(os.path.join(tmp, "wrong"), ACCESS + ":wrong\n")
     said = calls(store.settings(), access_key_file=wrong).put("s8/x", b"x")
     assert said["result"] == "denied" and "SignatureDoesNotMatch" in said["error"] and said["hint"], said
-    # The clock of these is an hour ahead of what they are told.
+    # These processes' clock differs from the server's.
     clock = ["env", "ASAN_OPTIONS=verify_asan_link_order=0", "LD_PRELOAD=" + built("tools", "slow_clock.so"), f"WK_CLOCK_FROM={int(time.time()) - 3600 - 1200}"]
     said = calls(store.settings(), wrapper=clock).put("s8/x", b"x")
     assert said["result"] == "denied" and "RequestTimeTooSkewed" in said["error"] and "clock" in said["hint"], said
@@ -328,7 +327,7 @@ def test_s3(stores, calls, tmp):
 
 
 def test_new_s3(stores, calls):
-    """The same on radosgw of Debian sid, which ignores conditions: what looks first replaces nothing there either."""
+    """radosgw of Debian sid, which ignores conditions, passes the tests above, because we look for a name before writing it."""
     store = stores("new-s3")
     test_what_holds_for_each_kind(stores, calls, "new-s3")
     said = calls(store.settings(bucket="nowhere")).put("s8/x", b"x")
@@ -336,7 +335,7 @@ def test_new_s3(stores, calls):
 
 
 def test_a_store_that_is_full(calls, small_disk):
-    """No room: told apart, nothing half of it stays, and smaller things still go."""
+    """A full store has its own result, no part of the file stays, and a smaller file can still be stored."""
     path, seen, wrapper = small_disk
     if wrapper:
         pytest.skip("this machine: no file system may be mounted here: no disk can be made full")
@@ -348,7 +347,7 @@ def test_a_store_that_is_full(calls, small_disk):
 
 
 def test_a_directory_that_is_not_there(calls, tmp):
-    """It is never made: it may be a mount that is missing. One that others can write is refused."""
+    """A missing directory is never created, because it may be an unmounted file system; one that others can write is refused."""
     said = calls({"url": f"file://{tmp}/none/"}).opened
     assert said["result"] == "refused" and "mount it, or create it" in said["hint"], said
     os.mkdir(os.path.join(tmp, "loose"))
@@ -356,7 +355,7 @@ def test_a_directory_that_is_not_there(calls, tmp):
     assert calls({"url": f"file://{tmp}/loose/"}).opened["result"] == "refused"
 
 
-ANSWERS = {  # status, code, headers: what it means, and what is said
+ANSWERS = {  # status, code, headers, result, words of the message
     "denied": (403, "AccessDenied", {}, "denied", "AccessDenied: no"),
     "clock": (403, "RequestTimeTooSkewed", {}, "denied", "RequestTimeTooSkewed"),
     "login": (401, "Unauthorized", {}, "denied", "401"),
@@ -375,7 +374,7 @@ ANSWERS = {  # status, code, headers: what it means, and what is said
 
 
 def test_answers_are_told_apart(calls, liar):
-    """Each status means one thing, with what the store said, cleaned, and the pause that it asked for."""
+    """Each HTTP status has its result, with the store's own sanitized words and the pause that it asked for."""
     c = calls(liar.settings())
     for name, (status, code, headers, result, words) in ANSWERS.items():
         def fault(h):
@@ -391,7 +390,7 @@ def test_answers_are_told_apart(calls, liar):
     assert c.put("s8/x", b"x")["result"] == "ok"
 
 
-WORDS = {  # an answer's body: what of it is quoted
+WORDS = {  # body of an answer, quoted words for S3 and for WebDAV
     "code": (b"<?xml version='1.0'?><Error><Code>Odd</Code><Message>very odd</Message><RequestId>7</RequestId></Error>",
              "Odd: very odd", "Odd very odd 7"),
     "html": (b"<html><head><style>p { x }</style><title>No</title></head><!-- <p> -->\n<body><p>a proxy says\r\n no</p>",
@@ -407,8 +406,8 @@ WORDS = {  # an answer's body: what of it is quoted
 
 @pytest.mark.parametrize("kind", ["s3", "dav"])
 def test_a_stores_own_words(calls, liar, tmp, kind):
-    """Each refusal quotes what the store answered, whatever was asked; HEAD, which has no words, is followed by a
-    question that has them, unless the store wants to be left alone."""
+    """Each refusal quotes the store's answer, for each request. HEAD, which has no body, is followed by a request that has
+    one, unless the store asks for a pause."""
     settings = liar.settings()
     if kind == "dav":
         settings = {"url": f"http://127.0.0.1:{liar.port}/x/", "user": "wk", "password_file": secret_file(os.path.join(tmp, "p"), SECRET + "\n")}
@@ -442,8 +441,7 @@ REGIONS = {  # status, headers, body
 
 
 def test_a_wrong_region(calls, liar):
-    """It is named as such, with the right one and the line to write, whatever was asked; where the store does not say which
-    it is, the hint asks."""
+    """A wrong region is reported with the right one and the line to write; if the store does not name it the hint asks."""
     c = calls(liar.settings())
     for name, (status, headers, body) in REGIONS.items():
         liar.fault = lambda h: h.reply(status, body, **headers) or True
@@ -463,8 +461,7 @@ def test_a_wrong_region(calls, liar):
 
 
 def test_slow_and_endless_answers_are_bounded(calls, liar):
-    """A server that is silent, drips, or never ends its headers, its refusal or its list is given up; at once by whoever
-    does not want its answer any more."""
+    """A silent server, or one with endless headers, refusals or lists, is given up; at once if the answer is no longer wanted."""
     c = calls(liar.settings(), timeout="1s")
     over = threading.Event()
 
@@ -507,7 +504,7 @@ def test_slow_and_endless_answers_are_bounded(calls, liar):
     said = calls(liar.settings()).call("list", "s8/")
     assert said["result"] == "refused" and "does not end" in said["error"], said
     liar.fault = lambda h: endless(h) if h.command == "GET" else False
-    c = calls(liar.settings())  # bounded by what comes, however slowly
+    c = calls(liar.settings())  # limited by size, however slowly it comes
     said = c.call("list", "s8/")
     assert said["result"] == "stopped" and "does not end" in said["error"], said
     liar.fault = lambda h: h.reply(200, b"<ListBucketResult><Contents><Key>s8/a</Key></Contents>") or True
@@ -518,7 +515,7 @@ def test_slow_and_endless_answers_are_bounded(calls, liar):
 
 @pytest.mark.slow
 def test_sftp_servers_that_lie(calls, base):
-    """One whose directory, names or answers have no end, that drips or is silent, is given up, and takes no memory."""
+    """An SFTP server with an endless directory, names or answers, a dripping or a silent one is given up and takes no memory."""
     for needs in ("sshd", "mount"):
         if machine.why_not(needs):
             pytest.skip(machine.why_not(needs))
@@ -535,7 +532,7 @@ def test_sftp_servers_that_lie(calls, base):
             with open(path, "ab"):
                 pass
             said = c.call(verb, *(["s8/"] if verb == "list" else ["s8/a", path]))
-            # libcurl 8.14 gives a server that drips up in these words.
+            # libcurl 8.14 reports a dripping server in these words.
             says = (says, "Error in the SSH layer") if mode == "drip" else (says,)
             assert said["result"] == result and any(s in said["error"] for s in says), (mode, verb, said)
             assert peak_mib([c.process.pid]) < 64 or sanitized(), (mode, verb)
@@ -544,8 +541,8 @@ def test_sftp_servers_that_lie(calls, base):
 
 
 def test_stores_that_lie(calls, liar):
-    """--check finds a store that says stored and has not, returns other bytes, replaces, keeps what was deleted; one
-    that ignores conditions or whose clock is off is named. What looks for a name first never replaces it."""
+    """--check finds a store that stores nothing, returns other contents, or keeps deleted files, and reports one that ignores
+    conditions or whose clock differs. A name that exists is never replaced."""
     c = calls(liar.settings())
 
     def when(command, do):
@@ -587,7 +584,7 @@ def test_stores_that_lie(calls, liar):
         return False
     liar.fault = unknown
     assert c.put("s8/y", b"1")["result"] == "ok" and liar.objects["/bucket/s8/y"] == b"1"
-    for verb, result in (("store", "ok"), ("put", "later")):  # all of it was taken in before; one can begin anew
+    for verb, result in (("store", "ok"), ("put", "later")):  # the store has read all of it; only one of them can be repeated
         path = os.path.join(c.tmp, "large")
         with open(path, "wb") as f:
             f.write(BIG)
@@ -596,8 +593,8 @@ def test_stores_that_lie(calls, liar):
 
 
 def test_names_of_others(calls, liar):
-    """A bucket with other things in it, and a server that lists all of them whatever it is asked for: only ours are
-    seen, and no upload of others is ended."""
+    """In a bucket with foreign objects, with a server that lists all of them, only ours are seen, and no foreign upload is
+    aborted."""
     c = calls(liar.settings())
     assert c.put("s8/dumps/a", b"x")["result"] == "ok"
     for name in ("other", "s9/dumps/b", "s8/b", "s8/dumps/sub/b", "s8/dumps/.b", "s8/dumps/b.part", "s8/dumps/b b", "s8/dumps/",
@@ -619,7 +616,8 @@ def test_names_of_others(calls, liar):
 
 
 def test_a_proxy_that_takes_no_large_request(liar, calls, tmp):
-    """What is refused in one request, by its size or since nobody hashed it before, is sent in parts; and so is what follows."""
+    """A single large request that is refused by its size or by its missing hash is repeated in parts, and later files are sent
+    in parts at once."""
     data, parts, refused = os.urandom(20 << 20), {}, []
     source = os.path.join(tmp, "large")
     with open(source, "wb") as f:
@@ -653,8 +651,8 @@ def test_a_proxy_that_takes_no_large_request(liar, calls, tmp):
 
 
 def test_a_store_that_lies_to_the_supervisor(make_world, make_keeper, liar):
-    """What it says that it has stored, and has not, or not as it was, does not count, and no manifest comes after it;
-    once it is honest all is there."""
+    """A copy that the store did not store, or returns with other contents, does not count and gets no manifest; once the store
+    is honest all copies are made."""
     keeper = make_keeper(make_world("small"), {"offsite": {**liar.settings(), "plain": "yes"}}).init()
     name = keeper.dump()["name"]
 
@@ -680,14 +678,14 @@ def test_a_store_that_lies_to_the_supervisor(make_world, make_keeper, liar):
     there = json.loads(manifest)["offsite"]
     data = liar.objects[path.rpartition("/")[0] + "/" + there["file"]]
     assert (len(data), hashlib.sha256(data).hexdigest()) == (there["size"], there["sha256"])
-    # It lets nobody see what uploads left, and wants to be left alone for that: copies are made all the same.
+    # The store refuses to list left-overs and asks for a pause: copies are made all the same.
     liar.fault = lambda h: "uploads=" in h.path and (h.refuse(503, "SlowDown", Retry_After="3600") or True)
     for _ in range(2):
         name = keeper.dump()["name"]
         keeper.wait(lambda: told().get("state") == "stored" and told()["newest"] == name, "its copy")
     keeper.wait_log("cannot delete interrupted uploads in the store")
     keeper.stop()
-    garbled = []  # what comes back otherwise once is no damage
+    garbled = []  # one wrong reading is not damage
 
     def garbles_once(h):
         first = h.path.endswith(".sql.gz") and h.command == "GET" and h.path not in garbled
@@ -699,8 +697,8 @@ def test_a_store_that_lies_to_the_supervisor(make_world, make_keeper, liar):
 
 
 def test_a_store_that_refuses_the_supervisor(make_world, make_keeper, liar):
-    """Busy, and when to come again: it is not asked before that. Forbidden: that is told once, however often it is
-    tried. The watchdog goes on meanwhile, and the copies when the store does."""
+    """A busy store is not asked again before the time it gave. A forbidden request is reported once, however often it is
+    tried. Probes continue meanwhile, and copies resume when the store works."""
     keeper = make_keeper(make_world("small"), {"offsite": {**liar.settings(), "plain": "yes"}}).init()
     name = keeper.dump()["name"]
     asked = []
@@ -731,7 +729,7 @@ def test_a_store_that_refuses_the_supervisor(make_world, make_keeper, liar):
 
 
 def test_the_rate_is_limited(stores, calls):
-    """As many bytes a second as max_rate says, in a directory too."""
+    """max_rate limits the bytes per second, in a directory too."""
     for settings in (stores("file").settings(), stores("sftp").settings()):
         c = calls(settings, max_rate="200kB")
         begun = time.monotonic()

@@ -1,5 +1,4 @@
-"""The supervisor when something it depends on fails: the disk writer, its log, its descriptors, its
-clients."""
+"""Tests of the supervisor when something it depends on fails: the disk writer, its log, its descriptors, its clients."""
 import contextlib
 import json
 import os
@@ -19,21 +18,21 @@ pytestmark = pytest.mark.any_server
 
 
 def descriptors(keeper, soft):
-    """Gives the supervisor, not its children, so many descriptors; gives what it had."""
+    """Sets the limit of descriptors of the supervisor, but not of its children, and returns the old one."""
     had, hard = resource.prlimit(keeper.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(keeper.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
     return had
 
 
 def test_a_scribe_that_could_not_be_started_is_started_later(doomed, victim, http):
-    """Its death while no descriptor is left: the next one writes status, state and alerts all the same."""
+    """A disk writer that died while no descriptor was left is replaced later, and status and alerts are written."""
     doomed.configure(http.settings())
     doomed.start()
     had = descriptors(doomed, 3)
     os.kill(doomed.worker("scribe"), signal.SIGKILL)
     doomed.wait_log("cannot make a socket pair for the scribe")
     time.sleep(2.5)
-    assert doomed.log().count("for the scribe") == 1  # said once
+    assert doomed.log().count("for the scribe") == 1  # logged once
     descriptors(doomed, had)
     wait_for(lambda: doomed.worker("scribe"), "another scribe")
     victim.kill9()
@@ -43,7 +42,7 @@ def test_a_scribe_that_could_not_be_started_is_started_later(doomed, victim, htt
 
 @pytest.mark.waits(1)
 def test_a_restore_that_could_not_start_does_not_keep_the_state_from_the_disk(doomed, victim):
-    """The pause that follows it outlives the supervisor."""
+    """A pause after a restore that could not start is saved and outlives the supervisor."""
     doomed.dump()
     doomed.start()
     had = descriptors(doomed, 3)
@@ -62,7 +61,7 @@ def test_a_restore_that_could_not_start_does_not_keep_the_state_from_the_disk(do
 
 @pytest.mark.slow
 def test_a_disk_that_hangs_is_told_and_alerts_go_out(doomed, victim, http):
-    """The scribe stands still, as on a dead disk: the loop goes on, and people hear of it and of the server."""
+    """While the disk writer hangs, as on a dead disk, the loop continues, and alerts about it and about the server are sent."""
     doomed.configure(http.settings())
     doomed.dump()
     doomed.start()
@@ -71,14 +70,14 @@ def test_a_disk_that_hangs_is_told_and_alerts_go_out(doomed, victim, http):
     victim.kill9()
     http.wait_event("disk")
     http.wait_event("down")
-    doomed.wait_state("WAITING")  # there is another one
+    doomed.wait_state("WAITING")  # another disk writer runs
     wait_for(lambda: [m["kind"] for m in http.messages() if m["event"] == "disk"] == ["new", "recovered"],
              "its end")
     assert len({m["id"] for m in http.messages()}) == len(http.messages())
 
 
 def test_a_log_that_nobody_reads_stops_nothing(doomed, victim):
-    """stderr is a pipe that is full: the world is watched and restored on."""
+    """With stderr as a full pipe the world is still watched and restored; dropped lines are reported later."""
     doomed.dump()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -113,14 +112,14 @@ def test_a_log_that_nobody_reads_stops_nothing(doomed, victim):
 
 
 def test_a_state_that_nobody_has_written_is_not_written_again(keeper, http):
-    """The next scribe has tried nothing yet when it first says how it goes."""
+    """A new disk writer that has not tried to write the state does not report that writing works again."""
     keeper.configure(http.settings())
     keeper.dump()
     keeper.start()
     path = os.path.join(keeper.dumps_dir, "state.json")
 
     def in_its_place():
-        with contextlib.suppress(FileExistsError):  # it may just be written
+        with contextlib.suppress(FileExistsError):  # it may be written at this moment
             os.unlink(path)
             os.mkdir(path)
             return True
@@ -128,7 +127,7 @@ def test_a_state_that_nobody_has_written_is_not_written_again(keeper, http):
 
     def news():
         return [m["kind"] for m in http.messages() if "the state is" in m["what"] or "state cannot" in m["what"]]
-    ask(keeper, {"action": "pause"})  # it is saved at once
+    ask(keeper, {"action": "pause"})  # the pause is saved at once
     keeper.wait(lambda: news() == ["new"], "that it cannot be written")
     for n in (1, 2):
         scribe = keeper.worker("scribe")
@@ -143,7 +142,7 @@ def test_a_state_that_nobody_has_written_is_not_written_again(keeper, http):
 @pytest.mark.slow
 @pytest.mark.waits(1)
 def test_a_delivery_that_cannot_start_is_tried_again_in_time(keeper, http):
-    """No descriptor for it: said once, not at each turn of the loop."""
+    """A delivery that cannot start for lack of descriptors is logged once, not at each iteration, and repeated later."""
     http.mode = 500
     keeper.configure(http.settings())
     keeper.start()
@@ -159,7 +158,7 @@ def test_a_delivery_that_cannot_start_is_tried_again_in_time(keeper, http):
 
 @pytest.mark.slow
 def test_the_same_failure_with_other_figures_is_no_news(keeper, http):
-    """libcurl tells how many milliseconds it took: a webhook that hangs is logged once."""
+    """A webhook that hangs is logged once, although libcurl's message has other milliseconds each time."""
     http.mode = "slow"
     keeper.configure(http.settings(timeout="1s"))
     keeper.start()
@@ -169,7 +168,8 @@ def test_the_same_failure_with_other_figures_is_no_news(keeper, http):
 
 
 def test_what_the_socket_cannot_carry_is_not_left_out(doomed, victim, tmp):
-    """A name that is no UTF-8 must not turn into "the latest dump" or "the world itself" on its way."""
+    """An argument that is not UTF-8 is refused, so that it does not become "the latest dump" or "the world itself" on its way
+    to the supervisor."""
     doomed.configure({"restore": {"auto": "no"}})
     doomed.dump()
     doomed.start()
@@ -183,7 +183,7 @@ def test_what_the_socket_cannot_carry_is_not_left_out(doomed, victim, tmp):
 
 
 def test_status_of_a_supervisor_that_stands_still(keeper):
-    """--status is what monitoring calls: it answers, with 6."""
+    """--status of a supervisor that hangs answers with exit status 6."""
     keeper.start()
     os.kill(keeper.process.pid, signal.SIGSTOP)
     try:
@@ -198,13 +198,13 @@ def test_status_of_a_supervisor_that_stands_still(keeper):
 
 
 def test_a_trouble_stands_in_the_status_too(keeper):
-    """Dumps that fail while the world is UP: not in the log and an alert only."""
+    """A dump that is rejected while the world is UP is a condition in the status until a dump succeeds."""
     keeper.configure({"dump": {"shrink_action": "reject"}})
     keeper.dump()
     keeper.start()
     assert keeper.status()["troubles"] == []
     keeper.world.sql("DELETE FROM player")
-    assert keeper.run("--dump").rc != DONE  # set aside: the world has shrunk
+    assert keeper.run("--dump").rc != DONE  # rejected because the world has shrunk
     keeper.wait(lambda: keeper.status()["troubles"], "the trouble")
     (trouble,) = keeper.status()["troubles"]
     assert trouble["what"].startswith("dump discarded: ") and trouble["what"] in keeper.run("--status").out.replace(
@@ -214,7 +214,8 @@ def test_a_trouble_stands_in_the_status_too(keeper):
 
 
 def test_looking_makes_no_directory(keeper):
-    """--status, --list and --test-alert before the first start: root would make what the service cannot use."""
+    """--status, --list, --verify and --test-alert create no dump directory, which root would own and the service could not
+    use."""
     gone = os.path.join(keeper.base, "gone")
     keeper.configure({"dump": {"dir": gone}})
     for action, rc in (("--status", NOT_WELL), ("--list", FAILED), ("--verify", FAILED), ("--test-alert", USAGE)):
@@ -223,7 +224,7 @@ def test_looking_makes_no_directory(keeper):
 
 
 def test_an_early_failure_is_json_too(keeper):
-    """With --json whatever goes wrong is one object on stdout: also what keeps the action from beginning."""
+    """With --json each failure is one object on stdout, also one before the action begins."""
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".real")
     os.symlink(keeper.dumps_dir + ".real", keeper.dumps_dir)
     for action in ("--list", "--dump", "--restore"):
@@ -236,7 +237,7 @@ def test_an_early_failure_is_json_too(keeper):
 
 
 def test_a_restore_does_not_wait_for_a_seal(doomed, victim):
-    """--seal reads all dumps back, which may take hours; a world that is lost meanwhile is put back at once."""
+    """--seal, which may take hours, is stopped for a restore."""
     doomed.dump()
     doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", "k" * 40)}})
     doomed.dump()
@@ -251,7 +252,7 @@ def test_a_restore_does_not_wait_for_a_seal(doomed, victim):
 
 
 def test_a_dump_that_cannot_start_is_told(keeper):
-    """No descriptor for its process: as any other dump that fails."""
+    """A dump that cannot start for lack of descriptors is reported as any other dump that fails."""
     keeper.dump()
     keeper.configure({"dump": {"interval": "3s"}})
     keeper.start()
@@ -262,7 +263,7 @@ def test_a_dump_that_cannot_start_is_told(keeper):
 
 
 def test_dumps_that_cannot_connect_are_told(doomed, victim):
-    """The server's socket is gone, and the probe's connection is an old one: the world is UP, and without dumps."""
+    """If new connections fail while the probe's old one works the world is UP and failed dumps are reported."""
     doomed.dump()
     doomed.configure({"dump": {"interval": "3s"}, "probe": {"timeout": "30m"}})
     doomed.start()
@@ -276,8 +277,7 @@ def test_dumps_that_cannot_connect_are_told(doomed, victim):
 
 
 def test_hundreds_of_dumps_that_are_passed_over(doomed, victim):
-    """All of them for the same reason: some are named. The last restore is kept for the next supervisor all the
-    same, which would else show, and trust, the one before it."""
+    """If many dumps are skipped for one reason only some are named, and the last restore is saved for the next supervisor."""
     doomed.dump()
     good = doomed.newest()["name"]
     doomed.start()
@@ -298,7 +298,7 @@ def test_hundreds_of_dumps_that_are_passed_over(doomed, victim):
 
 
 def test_more_requests_than_places(keeper):
-    """Who finds no place among those who wait for their turn is told so, not that the supervisor ended."""
+    """A request beyond the limit of waiting requests is refused with that reason."""
     keeper.dump()
     keeper.start(fault="dump.streamed#1=stop")
     first = keeper.popen("--dump")

@@ -1,4 +1,4 @@
-"""The RENAME that swaps a world in: its time limit, and what follows a lost answer."""
+"""Tests of the RENAME that swaps a world in: its time limit, and what follows a lost answer."""
 import pytest
 from wk.crash import go_on, stopped
 from wk.keeper import USER
@@ -13,15 +13,15 @@ SHORT = {"restore": {"stall": "4s", "lock_wait": "30m"}, "dump": {"stall": "4s"}
 
 
 def renaming(server):
-    """Seconds that a RENAME of somebody has been under way; None: there is none."""
+    """Returns for how many seconds a RENAME has been running, or None."""
     found = server.sessions(info="RENAME TABLE%")
     return found[0].time if found else None
 
 
 @pytest.fixture
 def held(doomed, victim):
-    """A lost world whose swap will have to wait for `holder`, who reads the sentinel's table under a lock. Another
-    session of the daemon's account is at a statement that is no text: its list of processes is read all the same."""
+    """Yields a lost world and `holder`, whose lock on the sentinel's table delays the swap. Another session of the account
+    runs a statement with invalid text, with which the list of processes must still be readable."""
     doomed.configure(SHORT)
     doomed.dump()
     doomed.before = doomed.world.snapshot()
@@ -38,16 +38,16 @@ def held(doomed, victim):
 
 
 def wait_long(server):
-    """The server itself says that it has been at it for longer than any timeout of ours."""
+    """Waits until the server says that the RENAME has run for longer than our timeouts."""
     wait_for(lambda: (renaming(server) or 0) >= 6, "a RENAME under way for long")
 
 
 def test_a_swap_under_way_is_no_stall(held, victim):
-    """As long as the server is at it, that is progress."""
+    """A RENAME that the server is still executing counts as progress."""
     keeper, holder = held
     keeper.start(state=None)
     wait_for(lambda: renaming(victim) is not None, "a RENAME")
-    before = keeper.log()  # until then a restore may have stood still, if the machine did
+    before = keeper.log()  # earlier a restore may have stalled if the machine did
     wait_long(victim)
     since = keeper.log()[len(before):]
     assert "no progress" not in since and "restore failed" not in since, since
@@ -59,7 +59,7 @@ def test_a_swap_under_way_is_no_stall(held, victim):
 
 
 def test_a_swap_that_the_server_ended(held, victim):
-    """No answer and no swap: the restore has failed, and the world is as it was."""
+    """A RENAME that was killed makes the restore fail and leaves the world as it was."""
     keeper, holder = held
     emptied = keeper.world.snapshot()
     process = keeper.popen("--restore", "--json")
@@ -74,8 +74,8 @@ def test_a_swap_that_the_server_ended(held, victim):
 
 
 def test_a_lost_answer(doomed, victim):
-    """A server that did what it was asked, and could not say so any more: the swap is found done, and told as
-    the success that it is; nothing of the restore is left over."""
+    """If the answer to a successful RENAME is lost the restore finds the swap done, reports success, and leaves no temporary
+    tables."""
     doomed.configure({**SHORT, "mysql": {"connect_timeout": "5s", "read_timeout": "5s"}, "restore": {**SHORT["restore"], "binlog": "yes"}})
     doomed.dump()
     before = doomed.world.snapshot()
@@ -103,8 +103,8 @@ MANY = 600
 @pytest.mark.only("mariadb", why="MySQL's accounts do not log in over a line without TLS")
 @pytest.mark.timeout(900)
 def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
-    """Whatever is done for each of them takes longer than [restore] stall for all: each is progress. The server's answers are
-    late by so much, however quick the machine is."""
+    """Restore steps over many tables that together take longer than [restore] stall count as progress. The server's answers
+    are delayed, so that this does not depend on the machine's speed."""
     world = make_world("empty", on=victim)
     keeper = make_keeper(world, {"journal": {"mode": "off"}, "restore": {"stall": "5s"}}).init()
     world.sql(*(f"CREATE TABLE t{i} (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY" for i in range(MANY)),
@@ -122,7 +122,7 @@ def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
             go_on(stopped(keeper))
             keeper.wait(lambda: keeper.state() == "UP" and (keeper.status()["last_restore"] or {}).get("ok") is not None, "the end")
         told = keeper.status()["last_restore"]
-        stood = machine.worst_ms >= 1000  # so did all the others
+        stood = machine.worst_ms >= 1000  # then the machine paused
         assert stood or ("no progress" not in keeper.log()[known:] and told["ok"]), (told, keeper.log())
         assert world.sql(*(f"SELECT v FROM t{i}" for i in (0, 7, MANY - 1))) == ((MANY - 1,),)
         assert keeper.stop() == 0

@@ -1,8 +1,7 @@
-"""Two machines that may keep one world, disturbed at random: they never both publish UP at one time
-by their own lease, stored data is never lost, nothing is lost in a switch-over or where "nothing
-lost" was reported, no ledger row is lost or counted twice, no save is replaced by an older one, and
-the store never gets an older generation. WK_TAKEOVER_STATE=FILE keeps counts for each commit,
-server and kind of lease; an interrupted run continues from it."""
+"""Tests of two machines that may keep one world, disturbed at random: they never both publish UP at one time by their own
+lease, stored data is never lost, nothing is lost in a switch-over or where "nothing lost" was reported, no ledger row is lost
+or counted twice, no save is replaced by an older one, and the store never gets an older generation. WK_TAKEOVER_STATE=FILE
+keeps counts for each commit, server and kind of lease; an interrupted run continues from it."""
 import json
 import os
 import random
@@ -20,7 +19,7 @@ from wk.takeover import GAINS, LEDGER, TTL, Machine, Store, Torture
 pytestmark = pytest.mark.slow
 ROUNDS = int(os.environ.get("WK_TAKEOVER_ROUNDS", "1"))
 KINDS = os.environ.get("WK_TAKEOVER_KINDS", "")
-ONLY = os.environ.get("WK_TAKEOVER_ONLY", "").split()  # what is done to them, by the names in wk/takeover.py; all: ""
+ONLY = os.environ.get("WK_TAKEOVER_ONLY", "").split()  # disturbances, by their names in wk/takeover.py; "": all
 STATE = os.environ.get("WK_TAKEOVER_STATE")
 COMMIT = os.environ.get("WK_TAKEOVER_COMMIT", "")
 SEED = os.environ.get("WK_TAKEOVER_SEED") or str(time.time_ns())
@@ -28,7 +27,8 @@ SEED = os.environ.get("WK_TAKEOVER_SEED") or str(time.time_ns())
 
 @pytest.fixture
 def make_machine(make_world, make_keeper, make_server, server, tmp):
-    """make_machine(number, store, central, etcd, schema) -> a machine whose every connection goes through a link."""
+    """Returns make_machine(number, store, central, etcd, schema), which makes a machine whose every connection goes through a
+    link."""
     made = []
 
     def make(number, store, central, etcd=None, schema=None):
@@ -53,7 +53,7 @@ def make_machine(make_world, make_keeper, make_server, server, tmp):
 
 
 class Kept:
-    """What was done before, by commit, server and kind of lease."""
+    """The counts of earlier runs, by commit, server and kind of lease."""
 
     def __init__(self, kind):
         self.all, self.key = {}, f"{COMMIT} {os.environ.get('WK_KIND', 'mariadb')} {kind}"
@@ -72,7 +72,7 @@ class Kept:
 
 
 def torture(make_machine, base, kind, server):
-    """ROUNDS of it with the lease in a store ("s3"), or in an etcd of one or three members."""
+    """Runs ROUNDS rounds with the lease in a store ("s3"), or in an etcd of one or three members."""
     kept = Kept(kind)
     done = kept.counts.get("rounds", 0)
     if done >= ROUNDS:
@@ -110,7 +110,7 @@ def torture(make_machine, base, kind, server):
 
 
 def test_torture(make_machine, server, tmp):
-    """A share of `make takeover-torture`: some rounds with one kind of lease."""
+    """Runs a share of `make takeover-torture`: some rounds with one kind of lease."""
     kinds = ["s3", "etcd", "etcd3"] if program("etcd") else ["s3"]
     for kind in KINDS.split() or [random.Random(SEED).choice(kinds)]:
         os.mkdir(f"{tmp}/{kind}")

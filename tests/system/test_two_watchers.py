@@ -1,5 +1,4 @@
-"""Two supervisors of one world that share no file, as on two machines: here two directories and
-configs."""
+"""Tests of two supervisors of one world that share no file, as on two machines: here they have two directories and configs."""
 import shutil
 
 import pytest
@@ -11,7 +10,7 @@ pytestmark = pytest.mark.either_server
 
 @pytest.fixture
 def pair(make_keeper, doomed):
-    """The first one watches; the second one knows nothing of it."""
+    """Returns two keepers of one world; the first one runs, the second one does not know it."""
     doomed.dump()
     doomed.start()
     second = make_keeper(doomed.world, account=False)
@@ -23,7 +22,7 @@ def held_off(keeper):
 
 
 def test_the_second_one_holds_off(pair):
-    """It says who has the world, never UP, and dumps nothing; when the first one is gone it takes over."""
+    """The second supervisor names the first one, is never UP and dumps nothing; after the first one ended it takes over."""
     first, second = pair
     second.configure({"dump": {"interval": "1s"}})
     second.start(state=None)
@@ -38,7 +37,7 @@ def test_the_second_one_holds_off(pair):
 
 
 def test_one_of_them_restores(pair, victim):
-    """After a loss exactly one restores, whichever came first; the other one holds off."""
+    """After a loss exactly one of two supervisors restores the world, and the other one holds off."""
     first, second = pair
     second.start(state=None)
     held_off(second)
@@ -53,7 +52,7 @@ def test_one_of_them_restores(pair, victim):
 
 
 def test_its_own_predecessor_is_no_other(keeper):
-    """Killed and started again, many times: nobody is told of another supervisor."""
+    """A supervisor that was killed and started again several times never reports another supervisor."""
     keeper.dump()
     for _ in range(4):
         keeper.start()
@@ -63,7 +62,7 @@ def test_its_own_predecessor_is_no_other(keeper):
 
 
 def test_its_own_sessions_are_no_other(keeper):
-    """Nor is a connection of the probe that the server ended, or one that a lock held up."""
+    """A probe's connection that the server ended or a lock delayed is not reported as another supervisor."""
     keeper.dump()
     keeper.start()
     for _ in range(4):
@@ -80,7 +79,7 @@ def test_its_own_sessions_are_no_other(keeper):
 
 
 def test_who_has_no_dump_keeps_nobody_out(make_keeper, doomed, victim):
-    """A supervisor without a dump meets a lost world first; the one that has dumps comes and restores it."""
+    """A supervisor without a dump that sees a lost world first does not prevent another one with dumps from restoring it."""
     doomed.dump()
     before = doomed.world.snapshot()
     empty = make_keeper(doomed.world, account=False)
@@ -93,13 +92,12 @@ def test_who_has_no_dump_keeps_nobody_out(make_keeper, doomed, victim):
 
 
 def test_who_sees_a_foreign_world_keeps_nobody_out(make_keeper, doomed):
-    """One that has dumps, but of the world before its last restore, was alone for a while: the world's own
-    supervisor comes back and has it at once."""
+    """A supervisor with dumps from before the world's last restore does not prevent the world's own supervisor from starting."""
     name = doomed.dump()["name"]
     stranger = make_keeper(doomed.world, account=False)
     shutil.rmtree(stranger.dumps_dir)
     shutil.copytree(doomed.dumps_dir, stranger.dumps_dir)
-    doomed.ok("--restore=" + name, "--force")  # under a nonce that only this one knows
+    doomed.ok("--restore=" + name, "--force")  # with a nonce that only this one knows
     stranger.start(state=None)
     stranger.wait_verdict("FOREIGN")
     stranger.probes_pass("F", 8)

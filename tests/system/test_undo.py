@@ -1,6 +1,6 @@
-"""An accidental statement (DROP, TRUNCATE, ALTER, RENAME of a table): the moment before it can be
-restored, beside the world or in it, also for a single table. --list shows the moments that can be
-restored, and the alert names the command that undoes the statement."""
+"""Tests of an accidental statement (DROP, TRUNCATE, ALTER, RENAME of a table): the moment before it can be restored, beside
+the world or in it, also for a single table. --list shows the moments that can be restored, and the alert names the command
+that undoes the statement."""
 import json
 import re
 import shlex
@@ -23,7 +23,7 @@ MISTAKES = ["DROP TABLE player", "TRUNCATE TABLE player", "ALTER TABLE player DR
 
 @pytest.fixture
 def undo(make_world, make_keeper, make_server):
-    """undo(settings) -> a keeper of a small world, with a dump and changes of each table behind it."""
+    """Returns undo(settings), which makes a keeper of a small world with a dump."""
     def make(kind="small", settings=None):
         keeper = make_keeper(make_world(kind, make_server(*LOG)), settings).init()
         keeper.dump()
@@ -33,14 +33,14 @@ def undo(make_world, make_keeper, make_server):
 
 
 def next_second(server):
-    """The server's whole second now, once it is over: what comes later has another one."""
+    """Waits for the server's next second and returns the last one, so that later changes have another second."""
     now = server.value(NOW)
     wait_for(lambda: server.value(NOW) != now, "the next second")
     return now
 
 
 def tables(world, schema=None):
-    """The rows and definitions of the MEMORY tables, wherever they are."""
+    """Returns the rows and definitions of the MEMORY tables of a schema."""
     return snapshot(world.server, schema or world.schema, engines=("MEMORY",))
 
 
@@ -51,7 +51,7 @@ def play(world):
 
 
 def beside(keeper, *args):
-    """What --restore --into another schema makes of these."""
+    """Runs --restore --into another schema with these arguments, and returns its tables and the result."""
     into = keeper.world.schema + "_then"
     keeper.server.sql(f"DROP DATABASE IF EXISTS {ident(into)}")
     keeper.server.account(USER, [keeper.world.schema, into])
@@ -66,7 +66,8 @@ def beside(keeper, *args):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_moment_before_the_statement(undo, mistake):
-    """Any one, also where all was quiet until then: beside the world, and in it, with the columns of then."""
+    """Any moment before the statement, also one without changes, can be restored beside the world and in it, with the columns
+    of that moment."""
     keeper = undo()
     world, moments = keeper.world, []
     for n in range(2):
@@ -74,7 +75,7 @@ def test_a_moment_before_the_statement(undo, mistake):
         moments.append((next_second(keeper.server), tables(world)))
     world.sql(mistake, "UPDATE fleet SET x=0", "DELETE FROM chat")
     next_second(keeper.server)
-    keeper.dump("--force")  # of the world without it
+    keeper.dump("--force")  # of the world after the statement
     for at, picture in moments:
         assert_same(picture, beside(keeper, "--at", at)[0], mistake)
     at, picture = moments[-1]
@@ -88,7 +89,7 @@ def test_a_moment_before_the_statement(undo, mistake):
 
 @pytest.mark.quick
 def test_a_dump_of_a_later_moment(undo):
-    """Nothing leads back from it to the moment that was asked for."""
+    """A dump that is newer than --at is refused, because the journal cannot lead back from it."""
     keeper = undo()
     old, at = keeper.newest()["name"], next_second(keeper.server)
     before = tables(keeper.world)
@@ -103,7 +104,8 @@ def test_a_dump_of_a_later_moment(undo):
 
 
 def test_a_dump_that_is_stored_after_the_moment(undo):
-    """What the log has since it shows whether the moment is later than what it holds."""
+    """Whether --at is later than a dump's contents is decided by the log since the dump, not by the time at which it was
+    stored."""
     keeper = undo()
     world = keeper.world
     process = keeper.popen("--dump", "--force", fault="dump.streamed=stop")
@@ -124,8 +126,7 @@ def test_a_dump_that_is_stored_after_the_moment(undo):
 
 @pytest.mark.parametrize("mistake", ["DROP TABLE player", "ALTER TABLE player DROP COLUMN nick"])
 def test_in_the_very_second(undo, mistake):
-    """The log counts seconds: the moment before the statement is one of its own second, and nothing that was
-    acknowledged before it is lost."""
+    """--at with the second of the statement restores the moment right before it, although the log has whole seconds."""
     keeper = undo()
     world = keeper.world
     play(world)
@@ -137,7 +138,7 @@ def test_in_the_very_second(undo, mistake):
 
 
 def test_every_type_of_a_table_that_is_gone(undo):
-    """The definition of then is the dump's, whatever columns it has."""
+    """A dropped table with columns of any type is restored with the dump's definition."""
     keeper = undo("zoo")
     world = keeper.world
     names = [t for (t,) in world.sql(
@@ -152,7 +153,8 @@ def test_every_type_of_a_table_that_is_gone(undo):
 
 
 def test_the_dump_after_it_is_measured_by_no_other(undo):
-    """The dump that the moment was reached from had rows that were gone then, and so had the world that was replaced."""
+    """After --restore --at the next dump is not rejected as shrunk because an older dump or the replaced world had more rows;
+    later ones are checked as before."""
     keeper = undo(settings={"dump": {"shrink_action": "reject"}})
     keeper.world.sql("DELETE FROM player WHERE id>100", "TRUNCATE TABLE chat")
     before, at = tables(keeper.world), next_second(keeper.server)
@@ -170,7 +172,7 @@ def test_the_dump_after_it_is_measured_by_no_other(undo):
 
 
 def others(picture, table="player"):
-    """All but this table and what it was renamed to."""
+    """Returns the picture without this table and its renamed form."""
     return {k: v for k, v in picture.items() if k.split(" ", 1)[1] not in (table, "gone")}
 
 
@@ -180,7 +182,7 @@ def of(picture, table="player"):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_one_table_comes_back(undo, mistake):
-    """As it was just before, into the world that goes on: what others do meanwhile stays."""
+    """--table restores one table as it was just before the statement, and other tables keep their later changes."""
     keeper = undo()
     world = keeper.world
     play(world)
@@ -192,7 +194,7 @@ def test_one_table_comes_back(undo, mistake):
     command = ["--restore", "--at", at, "--table", "player"]
     rows = world.sql("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=DATABASE() AND "
                      "table_name='player'")[0][0] and world.rows()
-    if rows:  # living rows are replaced by nobody who did not say so
+    if rows:  # living rows are replaced only with --force
         for more in ([], ["--dry-run"]):
             refused = keeper.run(*command, *more)
             assert refused.rc == 4 and f"{rows} rows" in refused.err and "--force" in refused.err, refused
@@ -221,8 +223,8 @@ def test_a_gap_after_a_restore_of_one_table_has_its_own_cause(undo):
 
 
 def test_one_table_under_a_supervisor(undo):
-    """Its world stays UP all the time; a loss afterwards brings back what is there then."""
-    keeper = undo(settings={"probe": {"timeout": "30m"}})  # nor does a machine that stands still give it a doubt
+    """The world stays UP while one table is restored, and a later loss restores the world with that table."""
+    keeper = undo(settings={"probe": {"timeout": "30m"}})  # so that a machine that pauses causes no doubt
     world = keeper.world
     keeper.start()
     following(keeper)
@@ -249,7 +251,8 @@ def test_one_table_under_a_supervisor(undo):
 
 
 def test_one_table_and_a_loss_before_the_next_dump(undo):
-    """The dump and the changes until the swap are what is proven: the table was not in it then."""
+    """If the world is lost after one table was restored and before the next dump, only the dump and the changes until the swap
+    are restored, which is reported."""
     keeper = undo()
     world = keeper.world
     play(world)
@@ -266,7 +269,7 @@ def test_one_table_and_a_loss_before_the_next_dump(undo):
 
 
 def test_one_table_of_an_older_dump_is_no_measure_of_the_others(undo):
-    """The dump after it compares the world with the newest one, and only what came back with the older one."""
+    """After --table from an older dump, shrinking of other tables is still compared with the newest dump."""
     keeper = undo(settings={"dump": {"shrink_action": "reject"}})
     world = keeper.world
     old = keeper.newest()["name"]
@@ -284,7 +287,7 @@ def test_one_table_of_an_older_dump_is_no_measure_of_the_others(undo):
 
 
 def test_the_dump_after_one_table_of_a_moment_is_measured_by_no_other(undo):
-    """Both dumps have more rows of it than it had at that moment."""
+    """After --table --at the next dump is not rejected as shrunk, although both earlier dumps have more rows of the table."""
     keeper = undo(settings={"dump": {"shrink_action": "reject"}})
     world = keeper.world
     world.sql("TRUNCATE TABLE fleet")
@@ -331,7 +334,7 @@ def test_what_no_table_can_be(undo):
 
 
 def test_one_table_makes_no_lost_world_whole(undo):
-    """It is refused, and nothing says afterwards that the world is there."""
+    """--table is refused for a lost world, and the world stays lost."""
     keeper = undo()
     keeper.server.crash()
     for more in ([], ["--force"], ["--dry-run"]):
@@ -347,7 +350,8 @@ def test_one_table_makes_no_lost_world_whole(undo):
 
 @pytest.mark.only("mariadb", why="sequences")
 def test_a_drill_ends_no_journal(undo):
-    """Its tables have the names of the world's, and one draws from a sequence of the world: no gap, no dump."""
+    """A drill, whose tables have the same names and use a sequence of the world, causes neither a gap of the journal nor a
+    dump."""
     keeper = undo()
     world = keeper.world
     world.sql("CREATE SEQUENCE sq", "CREATE TABLE drawn (id INT DEFAULT NEXTVAL(sq), f FLOAT(7,3), w INT, "
@@ -368,7 +372,7 @@ def test_a_drill_ends_no_journal(undo):
 
 
 def typed(text):
-    """The arguments of the worldkeeper command in a text."""
+    """Returns the arguments of the worldkeeper command in a text."""
     words = shlex.split(text[text.index("worldkeeper --"):])
     return words[3:]
 
@@ -378,7 +382,8 @@ def typed(text):
     ("DROP TABLE player", "dropped"), ("RENAME TABLE player TO gone", "renamed"),
     ("ALTER TABLE player DROP COLUMN nick", "altered")])
 def test_what_happened_is_told_with_the_way_back(undo, http, mode, mistake, verb):
-    """In a person's words; what is pasted brings the table back, with all that was acknowledged before."""
+    """The alert describes the statement in plain words, and its command restores the table with all changes acknowledged
+    before."""
     keeper = undo(settings={"journal": {"mode": mode}, **http.settings()})
     world = keeper.world
     keeper.start()
@@ -403,8 +408,8 @@ def test_what_happened_is_told_with_the_way_back(undo, http, mode, mistake, verb
     ("DELETE FROM player", "rows of table player were deleted by one transaction at 20"),
     ("DELETE FROM player WHERE id>500", "1,501 rows of table player were deleted by one transaction at 20")])
 def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode, mistake, said):
-    """At once, before any dump, and the dump after it says nothing more; a second statement, of the table that is empty
-    already, does not hide the first."""
+    """An emptied table is reported at once, before any dump, and not again by the next dump. A second statement on the empty
+    table does not hide the first."""
     keeper = undo(settings={"journal": {"mode": mode}, "dump": {"interval": "1h"}, **http.settings()})
     world = keeper.world
     keeper.start()
@@ -431,7 +436,7 @@ def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode, mi
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_what_a_rejected_dump_lacks_is_told_as_well(undo, http, mode):
-    """shrink_action = reject."""
+    """With shrink_action = reject the alert names the statement that emptied the table."""
     keeper = undo(settings={"journal": {"mode": mode}, "dump": {"shrink_action": "reject"}, **http.settings()})
     keeper.start()
     following(keeper)
@@ -450,8 +455,8 @@ TURNS = ["UPDATE player SET points=points+1", "UPDATE player SET nick=CONCAT('n'
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_an_update_without_where_is_told_and_a_turn_of_the_game_is_not(undo, http, mode):
-    """All rows get one value, whatever they had: told at once, with the command that brings the rows back. What a game
-    computes for each row anew is not, nor what it does again and again, nor what concerns few rows or few values."""
+    """An UPDATE that sets all rows to one value is reported at once with the command that restores them. Updates that compute
+    each row, repeat, or concern few rows or few values are not."""
     keeper = undo(settings={"journal": {"mode": mode}, "dump": {"interval": "1h"}, **http.settings()})
     world = keeper.world
     world.sql("ALTER TABLE player ADD seen TIMESTAMP NOT NULL DEFAULT '2026-01-01', ADD moved TINYINT NOT NULL DEFAULT 0, ADD gold INT NOT NULL DEFAULT 0",
@@ -476,7 +481,7 @@ def test_an_update_without_where_is_told_and_a_turn_of_the_game_is_not(undo, htt
     assert_same(of(before), of(tables(world)), "player")
     keeper.wait(lambda: re.search(r"dump w1-000002-\S+ stored", keeper.log()), "the dump after the restore")
     following(keeper)
-    world.sql("UPDATE player SET points=id", "UPDATE player SET points=1")  # the same again: a habit
+    world.sql("UPDATE player SET points=id", "UPDATE player SET points=1")  # a repetition is not reported
     world.sql("UPDATE player SET gold=8")
     keeper.wait(lambda: [m for m in http.messages() if "column gold" in str(m)], "another column")
     told = [m["headline"] for m in http.messages() if m["event"] == "discarded"]
@@ -488,7 +493,7 @@ def test_an_update_without_where_is_told_and_a_turn_of_the_game_is_not(undo, htt
 
 
 def test_a_table_that_is_filled_again_is_no_loss(undo, http):
-    """A ranking that is rebuilt: emptied, and there again."""
+    """A table that is emptied and filled again, as a ranking is, is not reported; a later real loss is."""
     keeper = undo(settings={"dump": {"interval": "1h"}, **http.settings()})
     world = keeper.world
     keeper.start()
@@ -506,22 +511,23 @@ def test_a_table_that_is_filled_again_is_no_loss(undo, http):
 # -- the mail -----------------------------------------------------------------------------------
 
 def one_line(mail):
-    """The text of a mail as if no line of it had been folded."""
+    """Returns the text of a mail without its line folding."""
     return " ".join(mail.text.split())
 
 
 def pasted(mail):
-    """The lines of a mail that are a command and nothing else."""
+    """Returns the lines of a mail that consist of a command."""
     return [line.strip() for line in mail.text.splitlines() if line.strip().startswith("worldkeeper --")]
 
 
 @pytest.mark.parametrize("mistake, subject", [
     ("ALTER TABLE player DROP COLUMN nick", "table player altered"),
-    # MySQL logs it as one statement for each of these tables.
+    # MySQL logs one statement for each table.
     ("DROP TABLE player, chat", "table player dropped" if MYSQL else "tables player and chat dropped"),
     ("DROP DATABASE {}", "DATABASE DROPPED")], ids=["ALTER", "DROP TABLE", "DROP DATABASE"])
 def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, mistake, subject):
-    """What is selected by three clicks and pasted brings it all back; what a loss now would cost is there."""
+    """The mail's subject names event and object, its command on a line of its own undoes it, and its text says what a loss now
+    would cost."""
     keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
     world = keeper.world
     keeper.start()
@@ -532,18 +538,18 @@ def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, m
     mail = smtp.wait(lambda m: subject in m.subject)[0]
     assert re.fullmatch(rf"w1 {subject}( \(\+\d+ (more|earlier)\))?", mail.subject), mail.subject
     assert re.search(r"^A loss now +at most .+ of play: the newest verified dump is .+ old, and ", mail.text, re.M), mail.text
-    just_before = "as it was just before" in one_line(mail)  # else the journal does not lead up to it
+    just_before = "as it was just before" in one_line(mail)  # otherwise the journal does not lead up to it
     commands = [c for c in pasted(mail) if "DATABASE" not in subject or "--table" not in c]
     command = next((c for c in commands if ("--at 20" in c) == just_before), commands[0])
     assert "--restore" in command and f"--config {keeper.config_path}" in command, mail.text
     assert ("--at 20" in command) == just_before and (just_before or "in the newest dump" in one_line(mail)), mail.text
-    if "DATABASE" not in subject:  # the dump at once, which the mail promised, is no second mail
+    if "DATABASE" not in subject:  # the dump that the mail promised causes no second mail
         keeper.wait(lambda: "a dump was stored; the journal continues from it" in keeper.log(), "the dump")
         keeper.wait(lambda: keeper.status()["alerts"]["waiting"] == 0, "what there is to send")
         assert not [m for m in smtp.mails if "gap is over" in m.subject + m.text], [m.subject for m in smtp.mails]
         assert not [m for m in smtp.mails if re.search(r"lost [\d,]+ of", m.subject + m.text)], [m.subject for m in smtp.mails]
         told = len([m for m in smtp.mails if "--restore" in m.text])
-        assert told == 1 or MYSQL and told == 2, [m.subject for m in smtp.mails]  # there two statements, in one dump or not
+        assert told == 1 or MYSQL and told == 2, [m.subject for m in smtp.mails]  # MySQL logs two statements
     keeper.ok(*shlex.split(command)[3:])
     after = tables(world)
     for table in ("player", "chat", "fleet") if "DATABASE" in subject else re.findall("player|chat", subject):
@@ -587,7 +593,7 @@ def test_a_dropped_database_is_one_mail_and_its_return_another(undo, smtp, mode)
 
 @pytest.mark.parametrize("point", ["journal.connected", "journal.marker"])
 def test_a_dropped_database_is_told_by_a_follower_that_finds_it_gone(undo, smtp, point):
-    """It has just begun: whether it lists the tables or writes its first marker, they are there no more."""
+    """A dropped database is reported with the command that undoes it, also if the follower has only just started."""
     keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
     world = keeper.world
     play(world)
@@ -622,7 +628,7 @@ def test_each_of_several_drops_is_told_by_a_late_follower(undo):
 
 
 def test_the_mail_about_lost_rows_has_the_figures_in_its_subject(undo, smtp):
-    """A DELETE without WHERE, and the command as a line of its own."""
+    """The mail about a DELETE without WHERE has the figures in its subject and the command on its own line."""
     keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
     keeper.start()
     following(keeper)
@@ -640,7 +646,7 @@ def ranges(keeper):
 
 
 def assert_true_reach(keeper):
-    """Both ends of each range can be had."""
+    """Asserts that both ends of each listed range can be restored, and returns the ranges."""
     into, now = keeper.world.schema + "_then", next_second(keeper.server)
     keeper.server.account(USER, [keeper.world.schema, into])
     listed = ranges(keeper)
@@ -652,7 +658,7 @@ def assert_true_reach(keeper):
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_what_is_listed_can_be_had(undo, mode):
-    """Over a table that was dropped, a loss, and a statement that nobody saw."""
+    """Listed recovery ranges can be restored over a dropped table, a loss, and a statement while no follower ran."""
     keeper = undo(settings={"journal": {"mode": mode}})
     world = keeper.world
     keeper.start()
@@ -680,7 +686,7 @@ def test_what_is_listed_can_be_had(undo, mode):
 
 
 def test_what_the_server_has_purged_is_not_listed(undo):
-    """Its log is gone behind the first dump, or a table changed behind the last one while nobody followed."""
+    """A purged log and a table that changed while no follower ran are not within the listed ranges."""
     keeper = undo()
     world = keeper.world
     purge(keeper.server)

@@ -1,5 +1,4 @@
-"""A doubt never causes a restore: each kind of trouble has its verdict and alert, and the world is
-not touched."""
+"""A doubt never causes a restore: each kind of trouble has its verdict and alert, and the world is not touched."""
 import signal
 
 import pymysql
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.either_server
 
 @pytest.fixture
 def calm(doomed, http):
-    """A supervised world with a dump, a webhook, and a check that nothing was restored."""
+    """Returns a supervised world with a dump and a webhook, with what recovers_untouched() compares."""
     doomed.configure(http.settings())
     doomed.dump()
     doomed.http = http
@@ -26,11 +25,11 @@ def calm(doomed, http):
 
 
 def recovers_untouched(keeper, events=("down",)):
-    """Back to UP, people were told once of the trouble and once of its end, nothing was restored."""
+    """Asserts that the world is UP again, that one alert and its end were sent, and that nothing was restored."""
     keeper.wait_state("UP")
     keeper.wait(lambda: keeper.flag() == "UP", "the flag UP")
     status = keeper.status()
-    restored = status["last_restore"] and status["last_restore"]["ok"]  # a refused one may be noted
+    restored = status["last_restore"] and status["last_restore"]["ok"]  # a refused restore may be recorded
     assert status["generation"] == keeper.generation and not restored
     keeper.world.assert_is(keeper.before)
     new = [m for m in keeper.http.messages() if m["event"] in events and m["kind"] == "new"]
@@ -47,7 +46,7 @@ def other_connections_end(server):
 @pytest.mark.slow
 @pytest.mark.waits(1)
 def test_stopped_server(calm, victim):
-    """A server that is silent (SIGSTOP) is STALLED: doubt, an alert after a while, no restore."""
+    """A silent server (SIGSTOP) is STALLED: SUSPECT, an alert after a while, no restore."""
     calm.reload(IMPATIENT)
     with Lateness() as lateness:
         victim.sigstop()
@@ -60,7 +59,7 @@ def test_stopped_server(calm, victim):
 
 
 def test_server_away(calm, victim):
-    """A server that is not there is UNREACHABLE: WAITING and an alert at once."""
+    """A server that is down is UNREACHABLE: WAITING and an alert at once."""
     with Lateness() as lateness:
         victim.kill9()
         calm.wait_verdict("UNREACHABLE")
@@ -73,13 +72,13 @@ def test_server_away(calm, victim):
 
 
 def test_connections_exhausted(calm, victim):
-    """1040 says nothing about the world: DENIED, an alert, no restore."""
+    """Error 1040 (too many connections) is DENIED: an alert, no restore."""
     calm.stop()
     victim.sql("SET GLOBAL max_connections=10")
     held = [victim.admin()]
 
     def full():
-        """Nobody gets in any more, and none of those that are in is about to leave."""
+        """Returns whether all connections are used and none of them is about to end."""
         try:
             held.append(victim.admin())
             return False
@@ -104,7 +103,7 @@ def test_connections_exhausted(calm, victim):
 
 
 def test_account_locked(calm, victim):
-    """4151, in MySQL 3118: somebody locked our account. DENIED, told with the number, no restore."""
+    """A locked account (4151, in MySQL 3118) is DENIED: an alert with the number, no restore."""
     for host in ("localhost", "127.0.0.1"):
         victim.sql(f"ALTER USER keeper@'{host}' ACCOUNT LOCK")
     other_connections_end(victim)
@@ -118,7 +117,7 @@ def test_account_locked(calm, victim):
 
 
 def test_password_wrong(calm, victim):
-    """1045: DENIED and told; a changed password file is read anew at SIGHUP, without a restart."""
+    """A wrong password (1045) is DENIED: an alert; SIGHUP reads the password file again without a restart."""
     for host in ("localhost", "127.0.0.1"):
         victim.sql(f"ALTER USER keeper@'{host}' IDENTIFIED BY '{CANARY}2'")
     other_connections_end(victim)
@@ -133,7 +132,7 @@ def test_password_wrong(calm, victim):
 
 
 def test_right_on_the_sentinel_revoked(calm, victim):
-    """1142 also answers for tables that do not exist: DENIED, never MISSING."""
+    """Error 1142, which also answers for missing tables, is DENIED, never MISSING."""
     schema = calm.world.schema.replace("_", "\\_")
     for host in ("localhost", "127.0.0.1"):
         victim.sql(f"REVOKE ALL ON `{schema}`.* FROM keeper@'{host}'")
@@ -147,7 +146,7 @@ def test_right_on_the_sentinel_revoked(calm, victim):
 
 
 def test_sentinel_locked_by_the_game(calm, victim):
-    """LOCK TABLES on our sentinel is a lock held, not a loss: STALLED, no restore."""
+    """A sentinel that the game has locked is STALLED, not a loss."""
     calm.reload(IMPATIENT)
     con = victim.admin(calm.world.schema)
     with con, con.cursor() as cur:
@@ -159,7 +158,7 @@ def test_sentinel_locked_by_the_game(calm, victim):
 
 
 def test_table_locked_by_the_game(calm, victim):
-    """A game that locks its own table for long: the world is UP, a dump waits or says why not."""
+    """While the game locks its own table the world is UP, and a dump waits or reports the lock."""
     con = victim.admin(calm.world.schema)
     with con, con.cursor() as cur:
         cur.execute("LOCK TABLES player WRITE")
@@ -174,8 +173,7 @@ def test_table_locked_by_the_game(calm, victim):
 
 
 def test_sentinel_row_deleted_by_hand(calm):
-    """The row is gone but the server never restarted: somebody deleted it. Told, not restored, and
-    the way out is named."""
+    """A sentinel row deleted without a server restart is reported with the solution, and nothing is restored."""
     calm.world.sql("DELETE FROM worldkeeper_sentinel")
     calm.wait_verdict("EMPTY")
     calm.probes_pass("E", 5)
@@ -189,7 +187,7 @@ def test_sentinel_row_deleted_by_hand(calm):
 
 
 def test_sentinel_row_deleted_and_then_a_real_loss(calm, victim):
-    """A real crash afterwards is still recognised and the world restored."""
+    """A crash after the sentinel's row was deleted is recognized as a loss and followed by a restore."""
     calm.world.sql("DELETE FROM worldkeeper_sentinel")
     calm.wait_state("SUSPECT")
     victim.crash()
@@ -199,8 +197,7 @@ def test_sentinel_row_deleted_and_then_a_real_loss(calm, victim):
 
 
 def test_foreign_sentinel(calm):
-    """Another nonce than ours: another world's database, or another keeper. Nothing is done there,
-    no dump, no restore, but people are told."""
+    """A sentinel with another nonce is FOREIGN: no dump, no restore, but an alert."""
     dumps = [m["name"] for m in calm.dumps()]
     calm.world.sql("UPDATE worldkeeper_sentinel SET nonce=REVERSE(nonce)")
     calm.wait_verdict("FOREIGN")
@@ -216,7 +213,7 @@ def test_foreign_sentinel(calm):
 
 
 def test_foreign_sentinel_after_a_crash(calm, victim):
-    """A game's start-up SQL that writes a sentinel of its own into the emptied table is not believed."""
+    """A sentinel that the game's start-up SQL wrote into the emptied table is FOREIGN."""
     calm.kill9()
     victim.crash()
     calm.world.sql("DELETE FROM worldkeeper_sentinel")
@@ -230,7 +227,7 @@ def test_foreign_sentinel_after_a_crash(calm, victim):
 
 
 def test_sentinel_table_dropped(calm):
-    """The table is gone while others hold rows: MISSING, told, not restored; --init mends it."""
+    """A dropped sentinel beside tables with rows is MISSING: an alert, no restore; --init creates it again."""
     calm.world.sql("DROP TABLE worldkeeper_sentinel")
     calm.wait_verdict("MISSING")
     calm.probes_pass("M", 5)
@@ -243,8 +240,8 @@ def test_sentinel_table_dropped(calm):
 
 
 def test_a_view_in_the_place_of_the_sentinel(calm, victim):
-    """A view reads as whoever asks: its functions would run as the keeper's account. Nothing of it is run, and
-    what stands there is named."""
+    """A view in place of the sentinel is reported and none of its functions runs, because it would run as the keeper's
+    account."""
     schema = calm.world.schema
     row = calm.world.sql("SELECT nonce, generation FROM worldkeeper_sentinel")[0]
     calm.world.sql("CREATE TABLE ran (who VARCHAR(99)) ENGINE=MEMORY",
@@ -253,7 +250,7 @@ def test_a_view_in_the_place_of_the_sentinel(calm, victim):
                    "DROP TABLE worldkeeper_sentinel",
                    "CREATE SQL SECURITY INVOKER VIEW worldkeeper_sentinel AS SELECT f() AS id, "
                    f"'{row[0]}' AS nonce, {row[1]} AS generation, '' AS dump")
-    victim.grant("keeper@localhost", schema, "EXECUTE")  # as where routines of the game are dumped
+    victim.grant("keeper@localhost", schema, "EXECUTE")  # as with dumps of the game's routines
     calm.probes_pass("D", 3)
     assert calm.world.sql("SELECT COUNT(*) FROM ran") == ((0,),)
     assert f"`{schema}`.`worldkeeper_sentinel` is a view" in calm.status()["probe"]["text"]
@@ -263,7 +260,7 @@ def test_a_view_in_the_place_of_the_sentinel(calm, victim):
 
 
 def test_a_view_in_the_place_of_the_lease(keeper):
-    """What stands there is named, and the way out works."""
+    """A view in place of the lease table is reported, and the suggested solution works."""
     keeper.world.sql("DROP TABLE worldkeeper_sentinel_lease",
                      "CREATE VIEW worldkeeper_sentinel_lease AS SELECT 1 AS id, 7 AS generation")
     for action in ("--dump", "--init"):
@@ -274,8 +271,7 @@ def test_a_view_in_the_place_of_the_lease(keeper):
 
 
 def test_a_sentinel_that_outlasts_a_loss(calm, victim):
-    """Somebody has made a durable table of it: after a loss its row is still there, and is not believed. Both ways
-    out are told, and work."""
+    """A sentinel with a durable engine still has its row after a loss and is not trusted. Both solutions are named, and work."""
     calm.world.sql("ALTER TABLE worldkeeper_sentinel ENGINE=InnoDB")
     (found,) = [c for c in calm.run("--check", "--json").result["checks"] if c["name"] == "sentinel"]
     assert found["level"] == "fail" and "InnoDB" in found["text"], found
@@ -296,7 +292,7 @@ def test_a_sentinel_that_outlasts_a_loss(calm, victim):
 
 
 def test_our_own_connection_killed(calm, victim):
-    """KILL of our connection in a healthy world is nothing: reconnect, still UP, no alert."""
+    """Killed connections of ours in a healthy world are replaced without an alert, and the state stays UP."""
     for _ in range(3):
         other_connections_end(victim)
         calm.probes_pass("A", 3)
@@ -306,7 +302,7 @@ def test_our_own_connection_killed(calm, victim):
 
 
 def test_world_without_sentinel_is_not_adopted_silently(make_keeper, world):
-    """A supervisor on a world that was never initialised says what to do instead of guessing."""
+    """A supervisor of a world without a sentinel suggests --init and is WAITING."""
     keeper = make_keeper(world)
     keeper.start(state=None)
     keeper.wait_verdict("MISSING")
@@ -317,7 +313,7 @@ def test_world_without_sentinel_is_not_adopted_silently(make_keeper, world):
 
 
 def test_no_answer_is_no_lost_connection(doomed, victim):
-    """A server that stands still was not lost: that is said, how long it was waited for, and what to do."""
+    """A server that hangs is reported with the time waited and with what to do, not as a lost connection."""
     doomed.configure({"mysql": {"read_timeout": "4s"}, "dump": {"stall": "1s"},
                       "restore": {"stall": "1s"}})
     process = doomed.popen("--dump", fault="dump.locked=stop")

@@ -1,5 +1,5 @@
-"""The recipes of the manual, word for word, against fake services that refuse what the real ones
-document as invalid or too long."""
+"""Runs the recipes of the manual, word for word, against fake services that refuse what the real ones document as invalid or
+too long."""
 import json
 import os
 import re
@@ -14,7 +14,7 @@ TOKEN = "tokenCANARYtoken"
 
 
 def recipes():
-    """{service: (settings, {file: text})} of the manual."""
+    """Returns {service: (settings, {file: text})} of the manual."""
     with open(os.path.join(ROOT, "etc/worldkeeper.8"), encoding="utf-8") as f:
         part = f.read().split(".Ss Recipes for webhooks\n")[1].split("\n.Sh ")[0]
     found = {}
@@ -26,7 +26,7 @@ def recipes():
 
 
 def words(text, limit):
-    """A text for people, of at most so many characters and as many bytes."""
+    """Returns whether this is readable text within the limit of characters."""
     return isinstance(text, str) and text.strip() and len(text.encode("utf-16-le")) // 2 <= limit
 
 
@@ -35,7 +35,7 @@ def matrix(r):
     if r.headers.get("Authorization") != f"Bearer {TOKEN}":
         return 401
     good = r.method == "PUT" and path and set(r.json) == {"msgtype", "body", "m.mentions"} and r.json["msgtype"] == "m.text"
-    good = good and r.json["m.mentions"] == {}  # else "@room" in the name of a table mentions everybody
+    good = good and r.json["m.mentions"] == {}  # otherwise "@room" in a table's name mentions all members
     return 200 if good and len(r.body) <= 65536 and words(r.json["body"], 65536) else 400
 
 
@@ -73,7 +73,7 @@ def pagerduty(r):
 
 def mattermost(r):
     text = r.json["text"]
-    shown_as_it_is = text.startswith("```\n") and text.endswith("\n```")  # else "@all" in the name of a table mentions everybody
+    shown_as_it_is = text.startswith("```\n") and text.endswith("\n```")  # otherwise "@all" in a table's name mentions all members
     return 200 if r.path == f"/hooks/{TOKEN}" and shown_as_it_is and words(text, 16383) else 400
 
 
@@ -82,7 +82,7 @@ FAKES = {"Matrix": matrix, "Telegram": telegram, "ntfy": ntfy, "Gotify": gotify,
 
 
 def configured(keeper, http, service, tmp):
-    """The recipe with our host and token in it."""
+    """Configures the recipe with our host and token."""
     settings, files = recipes()[service]
     base = f"http://{HOST}:{http.port}"
     for name, text in files.items():
@@ -100,7 +100,7 @@ def test_the_manual_has_a_recipe_for_each_service():
 
 @pytest.mark.parametrize("service", FAKES)
 def test_a_recipe_is_taken(doomed, http, tmp, service):
-    """Of a test message, of one with what really happened, and of some that piled up."""
+    """The service accepts a test message, a message about a real event, and several that piled up."""
     configured(doomed, http, service, tmp)
     done = doomed.run("--test-alert")
     assert done.rc == 0 and TOKEN not in done.out + done.err, done
@@ -111,7 +111,7 @@ def test_a_recipe_is_taken(doomed, http, tmp, service):
     doomed.dump()
     doomed.start()
     doomed.wait(lambda: len(http.requests) > n, "the message of the start")
-    http.judge = lambda r: 503  # they pile up
+    http.judge = lambda r: 503  # messages pile up
     doomed.ok("--pause")
     doomed.ok("--resume")
     http.judge = lambda r: FAKES[service](r)
@@ -119,7 +119,7 @@ def test_a_recipe_is_taken(doomed, http, tmp, service):
 
 
 def test_an_incident_is_resolved_by_its_end(doomed, victim, http, tmp):
-    """The same dedup_key from DOWN to BACK, also where messages pile up."""
+    """DOWN and BACK have the same dedup_key, also if messages pile up."""
     configured(doomed, http, "PagerDuty", tmp)
     doomed.dump()
     doomed.start()
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_named(doomed, http, settings, said):
 
 
 def test_plain_text_and_forms(doomed, http, tmp):
-    """As it is; percent-encoded where the header says that it is a form."""
+    """A body is sent as it is, or percent-encoded if the header says that it is a form."""
     path = os.path.join(tmp, "url")
     with open(path, "w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:
         f.write(http.url + "?id={id}")

@@ -1,4 +1,4 @@
-"""Many worlds on one server: the order in which they are restored."""
+"""Tests of many worlds on one server: the order in which they are restored."""
 import os
 import signal
 import subprocess
@@ -9,7 +9,7 @@ from wk.util import wait_for
 
 
 def renamed(server):
-    """The schemas in the order in which their restores were swapped in, as the server logged it."""
+    """Returns the logged RENAME statements, in the order of the swaps."""
     found = []
     for (log, *_) in server.sql("SHOW BINARY LOGS"):
         for event in server.sql(f"SHOW BINLOG EVENTS IN '{log}'"):
@@ -20,8 +20,8 @@ def renamed(server):
 
 
 def test_the_most_important_world_is_restored_first(make_server, make_world, make_keeper, tmp):
-    """Who holds a turn is never waited for by a more important world, and by the others not for ever; who waits says so
-    among all worlds too."""
+    """Worlds wait for more important ones that hold a restore lock, but not without limit, and never for less important ones.
+    Waiting is shown in the status of all worlds."""
     server = make_server(*LOG)
     keepers = {}
     for priority in (4, 1, 3, 5, 7, 9):
@@ -39,7 +39,7 @@ def test_the_most_important_world_is_restored_first(make_server, make_world, mak
     for keeper in keepers.values():
         keeper.configure({"restore": {"auto": "yes"}})
         keeper.process.send_signal(signal.SIGHUP)
-    for priority in (9, 7, 4):  # more important than the holder; or it has waited long enough
+    for priority in (9, 7, 4):  # more important than the holder, or has waited long enough
         keepers[priority].wait_state("UP")
     keepers[4].wait_log("the restore waited for other worlds for")
     for priority in (5, 3, 1):
