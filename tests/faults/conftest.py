@@ -1,4 +1,4 @@
-"""The fixtures of the system tests, the long tests kept apart, and the table at the end of a run."""
+"""The fixtures of the system tests, separation of the long tests, and the table at the end of a run."""
 import importlib.util
 import os
 import sys
@@ -17,20 +17,20 @@ from system_conftest import *  # noqa: E402,F401,F403
 
 
 class Tally:
-    """What one test has to say in the table: of each fault how many points, and what was violated."""
+    """One test's rows of the table: the number of points of each fault, and the violations."""
 
     def __init__(self, record):
         self.record, self.lines, self.missed = record, {}, 0
 
     def points(self, fault, points, violations, told):
-        """So many points of one fault, how many did not end well, and what there is to say of these."""
+        """Records several points of one fault, how many of them violated a promise, and details of these."""
         line = self.lines.setdefault(fault, [0, 0, []])
         line[0] += points
         line[1] += violations
         line[2] += told if violations else []
 
     def point(self, fault, violations=(), made=True):
-        """One fault, what did not hold after it, and was it made at all?"""
+        """Records one fault, the violations after it, and whether it occurred at all."""
         self.missed += not made
         self.points(fault, bool(made), len(violations), list(violations))
 
@@ -54,7 +54,7 @@ def tally(record_property):
 
 @pytest.fixture
 def make_disk(tmp):
-    """make_disk(at) -> a disk mounted there, with a place for what a cut leaves of it."""
+    """Returns make_disk(at), which mounts a disk there, with a directory for what a power cut leaves of it."""
     made = []
 
     def make(at, **kind):
@@ -68,7 +68,7 @@ def make_disk(tmp):
 
 @pytest.fixture
 def restorable(keeper):
-    """A keeper with a dump: its name in .first, the world's rows in .restored."""
+    """Returns a keeper with a dump, with its name in .first and the world's rows in .restored."""
     keeper.configure({"retention": {"keep_last": 100000}})
     keeper.tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
     keeper.memory = [row[0] for row in keeper.world.sql(
@@ -79,7 +79,7 @@ def restorable(keeper):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line per fault: what, how many points, violations."""
+    """Prints one line per fault: name, number of points, violations."""
     sums = {}
     for reports in terminalreporter.stats.values():
         for report in reports:

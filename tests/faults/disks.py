@@ -1,12 +1,12 @@
-"""Disks of a file: what stands on one after the power was cut, one that has no room behind it, a small one.
-Only root may mount them."""
+"""Disks in files: what is on a disk after a power cut, a disk without space behind it, and a small one. Only root may mount
+them."""
 import os
 import shutil
 import subprocess
 
 
 class Disk:
-    """An ext4 in a file, that the kernel writes to as late as it can. `backing` may be too small for it."""
+    """An ext4 file system in a file, to which the kernel writes as late as it can. `backing` may be too small for it."""
 
     def __init__(self, where, at, size="24M", features=(), options="commit=600,noauto_da_alloc",
                  backing=None):
@@ -25,7 +25,7 @@ class Disk:
         self.mounts.append(args[-1])
 
     def cut(self, at):
-        """The power is cut now: what would be there after it, mounted on `at`. Who writes must stand still."""
+        """Simulates a power cut now: mounts what would be on the disk after it on `at`. The writing processes must be stopped."""
         image = self.image + ".cut"
         self.copy(image)
         os.makedirs(at, exist_ok=True)
@@ -33,8 +33,8 @@ class Disk:
         return at
 
     def copy(self, image, tries=100):
-        """The kernel writes to it whenever it likes, and may have moved its journal on between two pieces of a
-        copy: one that is equal afterwards is of one moment."""
+        """Copies the disk. The kernel may write to it between two pieces, so the copy is repeated until it equals the
+        original."""
         for _ in range(tries):
             run("cp", "--sparse=always", self.image, image)
             if subprocess.run(["cmp", "-s", self.image, image]).returncode == 0:

@@ -1,7 +1,6 @@
-"""System calls that fail, kill, or stop who makes them: strace's injection, one call of one run at a time.
-
-A run without any fault tells which calls touch the world's files and its server; each of them is a point,
-named by its system call and by the how manieth of its thread it is, which is how strace counts."""
+"""System calls that fail, kill the process or stop it, by strace's injection: one call per run. A run without a fault lists
+the calls that touch the world's files and its server. Each of them is a point, named by its system call and its number within
+its thread, which is how strace counts."""
 import collections
 import contextlib
 import os
@@ -14,10 +13,10 @@ import machine
 import pytest
 from wk.util import DIE_WITH_US, end_process, wait_for
 
-POINTS = int(os.environ.get("WK_FAULT_POINTS", "16"))  # of each sweep; 0: all there are
+POINTS = int(os.environ.get("WK_FAULT_POINTS", "16"))  # points per sweep; 0: all
 SEED = os.environ.get("WK_FAULT_SEED") or str(random.randrange(10**9))
 
-# What a kernel may answer. What only asks (fstat, lseek, fcntl) fails on a broken disk as well.
+# Errors that a kernel may return. Queries (fstat, lseek, fcntl) can fail on a broken disk as well.
 ERRORS = {
     "openat": ["EIO", "EMFILE", "ENOSPC", "EACCES"], "read": ["EIO", "EINTR"], "pread64": ["EIO", "EINTR"],
     "write": ["ENOSPC", "EIO", "EINTR"], "pwrite64": ["ENOSPC", "EIO"], "fsync": ["EIO", "ENOSPC"],
@@ -29,7 +28,7 @@ ERRORS = {
     "sendto": ["EPIPE", "EINTR"], "recvfrom": ["ECONNRESET", "EINTR"], "sendmsg": ["EPIPE"],
     "recvmsg": ["ECONNRESET"], "poll": ["EINTR", "ENOMEM"], "lseek": ["EIO"], "faccessat2": ["EACCES"],
 }
-KILLED = ["fcntl", "bind", "shutdown", "setsockopt"]  # nothing to tell of their errors: only killed there
+KILLED = ["fcntl", "bind", "shutdown", "setsockopt"]  # their errors need no report, so these are only killed
 ALL = sorted({*ERRORS, *KILLED})
 
 Call = collections.namedtuple("Call", "name nth what")
@@ -39,8 +38,8 @@ LINE = re.compile(r"^(\d+) +(\w+)\((.*)")
 
 
 def strace(trace, *args, names=ALL):
-    """The command line that runs what follows it under strace. Not with --seccomp-bpf: signals would not be
-    injected."""
+    """Returns the command line that runs what follows it under strace. It does not use --seccomp-bpf, which would not inject
+    signals."""
     reason = machine.why_not("strace")
     if reason:
         pytest.skip(reason)
@@ -48,7 +47,7 @@ def strace(trace, *args, names=ALL):
 
 
 def read_calls(trace, ours):
-    """The calls of a run that touch one of `ours` (pieces of paths), each once."""
+    """Returns the calls of a run whose arguments contain one of `ours` (parts of paths), each once."""
     counts, found = collections.Counter(), {}
     with open(trace, errors="replace") as f:
         for line in f:
@@ -63,12 +62,12 @@ def read_calls(trace, ours):
 
 
 def touched(keeper, trace):
-    """Those of a run's calls that touch this keeper's files or server."""
+    """Returns the calls of a run that touch this keeper's files or server."""
     return read_calls(trace, [keeper.base, "socket:[", keeper.server.socket])
 
 
 def watch(keeper, run):
-    """Runs run() with all its calls written down, and gives those that touch this keeper's files or server."""
+    """Runs run() under strace and returns the calls that touch this keeper's files or server."""
     trace = os.path.join(keeper.base, "trace")
     keeper.prefix = strace(trace, "-y")
     try:
@@ -83,7 +82,7 @@ def kills(calls):
 
 
 def stops(calls):
-    """Whoever makes the call stands still behind it."""
+    """Returns points at which the process is stopped after the call."""
     return [Point(call, "stop") for call in calls]
 
 
@@ -92,12 +91,12 @@ def errors(calls):
 
 
 def share(part):
-    """How many points a sweep takes whose points are slow: one in so many of the others'."""
+    """Returns the number of points for a slow sweep: one in `part` of the usual number."""
     return max(POINTS // part, 1) if POINTS else 0
 
 
 def spread(points, count=None):
-    """`count` of them, evenly spread, beginning somewhere; all of them for 0."""
+    """Returns `count` evenly spread points from a random start; all of them for 0."""
     count = POINTS if count is None else count
     if not count or count >= len(points):
         return list(points)
@@ -107,8 +106,8 @@ def spread(points, count=None):
 
 
 def sweep(points, tally, count=None):
-    """The same points, one after the other. No two runs poll and receive equally often: in place of one whose
-    fault was not made, as the tally was told, the same call comes earlier in its thread."""
+    """Yields the same points, one after the other. The number of polls and reads differs between runs: if a fault did not
+    occur, the same call with a lower number is tried."""
     for point in spread(points, count):
         missed = tally.missed
         yield point
@@ -119,14 +118,14 @@ def sweep(points, tally, count=None):
 
 
 def fault_of(point):
-    """What strace is told."""
+    """Returns strace's option for the point."""
     name, nth = point.call.name, point.call.nth
     how = {"kill": "signal=KILL", "stop": "signal=STOP"}.get(point.how, "error=" + point.how)
     return f"inject={name}:{how}:when={nth}"
 
 
 class Injected:
-    """with Injected(keeper, point): what the keeper runs meets that fault."""
+    """`with Injected(keeper, point)`: whatever the keeper runs meets that fault."""
 
     def __init__(self, keeper, point):
         self.keeper = keeper
@@ -134,7 +133,7 @@ class Injected:
         self.prefix = strace(self.trace, "-y", "-e", fault_of(point), names=[point.call.name])
 
     def __enter__(self):
-        with contextlib.suppress(FileNotFoundError):  # what the run before it was told
+        with contextlib.suppress(FileNotFoundError):  # the previous run's trace
             os.unlink(self.trace)
         self.keeper.prefix = self.prefix
         return self
@@ -143,7 +142,7 @@ class Injected:
         self.keeper.prefix = []
 
     def told(self):
-        """What strace has told so far."""
+        """Returns strace's output so far."""
         try:
             with open(self.trace, errors="replace") as f:
                 return [line.strip() for line in f]
@@ -151,17 +150,17 @@ class Injected:
             return []
 
     def made(self):
-        """The calls that met it: each thread's own. None at all for one that was killed by something else."""
+        """Returns the calls that met the fault, one for each thread; none if something else killed the process."""
         return [line for line in self.told() if "(INJECTED)" in line or "killed by SIGKILL" in line]
 
     def mute(self):
-        """Has it met what the program says?"""
+        """Returns whether the fault met the program's output to stderr."""
         return any(re.match(r"\d+ +write\(2[<,]", line) for line in self.made())
 
 
 class Attached:
-    """with Attached(keeper, pid, point): a process goes on under strace, also one that stands still, and meets
-    the fault; its calls are counted from here. Without a point they are written down, for touched()."""
+    """`with Attached(keeper, pid, point)`: continues a process, also a stopped one, under strace until it meets the fault.
+    Calls are counted from here. Without a point they are recorded for touched()."""
 
     def __init__(self, keeper, pid, point=None):
         self.pid, self.trace = pid, os.path.join(keeper.base, "trace")
@@ -182,7 +181,7 @@ class Attached:
         end_process(self.tracer, signal.SIGINT)
 
     def ended(self):
-        """Whom it watched is gone."""
+        """Returns whether the watched process has ended."""
         return self.tracer.poll() is not None
 
     def told(self):
@@ -190,9 +189,9 @@ class Attached:
             return f.read()
 
     def stands(self):
-        """It stands still again."""
+        """Returns whether the process is stopped again."""
         return "stopped by SIGSTOP" in self.told().partition("--- SIGCONT ")[2]
 
     def calls(self, name):
-        """How many of that name it has made."""
+        """Returns how many calls of this name it has made."""
         return self.told().count(name + "(")

@@ -1,4 +1,4 @@
-"""What must hold after any fault, looked at from outside: of the program only its exit status and its words."""
+"""What must hold after any fault, checked from outside: of the program only its exit status and its output are used."""
 import glob
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ from wk.util import wait_for
 
 
 def whole(keeper, manifest):
-    """Is the file what its manifest says, and gzip to its end?"""
+    """Returns whether the file matches its manifest and is complete gzip."""
     try:
         with open(keeper.path(manifest), "rb") as f:
             data = f.read()
@@ -29,8 +29,7 @@ def names(keeper):
 
 
 def broken_dumps(keeper):
-    """What counts as a dump and is none; manifests that are none, too: nothing may be half there. A dump that is
-    deleted meanwhile, its manifest first, counts no longer."""
+    """Returns dumps and manifests that are damaged. A dump that is deleted meanwhile, its manifest first, does not count."""
     bad = [f"{m['name']}: {why}" for m in keeper.dumps() if (why := whole(keeper, m)) and m["name"] in names(keeper)]
     known = set(names(keeper))
     for path in glob.glob(os.path.join(keeper.dumps_dir, keeper.name + "-*.json")):
@@ -40,13 +39,13 @@ def broken_dumps(keeper):
 
 
 def again(keeper, *args):
-    """An action without faults; after one that was killed its lock may still be held by the server."""
+    """Repeats an action until the server has released the lock of a killed one."""
     return wait_for(lambda: (lambda d: d if d.rc != HELD else None)(keeper.run(*args)),
                     "the world to be free")
 
 
 def after_a_dump(keeper, before, done, mute=False):
-    """Names before it, and what it answered (`mute`: it could not speak) -> what was violated."""
+    """Returns the violations after a dump, from the names before it and its result (`mute`: it could not print)."""
     bad = broken_dumps(keeper)
     now = names(keeper)
     if before and before[0] not in now:
@@ -59,13 +58,13 @@ def after_a_dump(keeper, before, done, mute=False):
 
 
 def settled(keeper):
-    """Waits for the server to see that who was killed is gone: it ends the statement first."""
+    """Waits until the server has ended the sessions of killed processes."""
     wait_for(lambda: not keeper.server.sessions(user=USER), "the sessions to end")
 
 
 def unnamed(done):
-    """A failure that says nothing, or only where. What the loader says is its own; a supervisor that is just ending
-    does not answer, and holds its world yet."""
+    """Returns a violation if a failure gave no reason. The loader's own messages and a supervisor that is ending are
+    exceptions."""
     if 0 < done.rc < 127 and not any(line.startswith("worldkeeper: ") and line.count(": ") > 1 and not line.endswith(": ")
                                      or "out of memory" in line or "is held by" in line for line in done.err.splitlines()):
         return [f"exit status {done.rc}, and no word why: {done.err[-300:]}"]
@@ -73,7 +72,7 @@ def unnamed(done):
 
 
 def dumps_again(keeper):
-    """The next dump without any fault is stored, and nothing is left of the one before."""
+    """Makes a dump without a fault, and returns a violation if it fails or if files of the one before are left."""
     before = names(keeper)
     done = again(keeper, "--dump")
     if done.rc != DONE:
@@ -92,7 +91,7 @@ def lose(keeper):
 
 
 def after_a_restore(keeper, done, states, mute):
-    """Which of the states {name: rows} the world may be in, and what it answered -> what was violated."""
+    """Returns the violations after a restore, from the allowed states {name: rows} of the world and its result."""
     settled(keeper)
     rows, bad = keeper.world.checksums(), broken_dumps(keeper)
     now = [name for name, state in states.items() if state == rows]
@@ -104,8 +103,8 @@ def after_a_restore(keeper, done, states, mute):
 
 
 def restores_again(keeper, dump, full):
-    """Said again without a fault, the world is there, and nothing beside it. A dump whose file could not be read counts as
-    damaged until it is read once more, by the command in the hint."""
+    """Repeats the restore without a fault and returns the violations. A dump whose file could not be read counts as damaged
+    until the command in the hint has read it again."""
     done = again(keeper, "--restore=" + dump, "--force")
     if (done.rc == NOTHING and f"{dump}.sql.gz: Input/output error" in done.err and f"--verify={dump} " in done.err
             and again(keeper, "--verify=" + dump).rc == DONE):

@@ -1,15 +1,14 @@
-"""Between the program and its server: delays, drips, cuts, or swallows what goes through."""
+"""A relay between the program and its server that delays, drips, cuts or swallows data."""
 import time
 
 from wk.relay import Wire
 
 
 class Relay(Wire):
-    """What it does to connections to `port` may be changed while they live: `cut_after` bytes to the client end its
-    connection, as does the answer to a request that holds `unanswered`; `hole` passes nothing any more, `wait` seconds
-    before each piece, `piece` bytes at most at a time, with `pause` seconds between them. With `log_only` all this
-    befalls those connections alone on which the binary log is read, each of which `log_cut` ends after so many bytes
-    of it."""
+    """A relay whose faults may be changed while connections live. A connection ends after `cut_after` bytes to the client, or
+    at the answer to a request with `unanswered`. `hole` passes nothing, `wait` and `pause` are seconds per piece, `piece` is
+    its size in bytes. With `log_only` only connections that read the binary log are affected, and `log_cut` ends each after
+    this many bytes of it."""
 
     def __init__(self, port):
         self.passed = 0
@@ -35,7 +34,7 @@ class Line:
 
     def __init__(self, relay):
         self.relay, self.answered = relay, True
-        self.log = None  # bytes of the binary log that went through; None: it is not asked for here
+        self.log = None  # bytes of the binary log so far; None: not requested here
 
     def suffers(self):
         return not self.relay.log_only or self.log is not None
@@ -65,7 +64,7 @@ class Line:
         return False
 
     def left(self, size):
-        """Counts what came from the server, and tells how much of it may go on; None: all."""
+        """Counts bytes from the server, and returns how many of them may pass, or None for all."""
         relay = self.relay
         left = None if relay.cut_after is None else relay.cut_after - relay.passed
         relay.passed += size

@@ -1,5 +1,5 @@
-"""Each system call of a dump and of a restore that touches files or server: killed there, and each error it
-can answer. A sweep takes WK_FAULT_POINTS of them, evenly spread (WK_FAULT_SEED), 0 for all."""
+"""Tests each system call of a dump and of a restore that touches files or server: a kill there, and each error that it can
+return. A sweep takes WK_FAULT_POINTS of them, evenly spread (WK_FAULT_SEED), 0 for all."""
 import pytest
 from inject import Injected, errors, kills, sweep, watch
 from promises import after_a_dump, after_a_restore, dumps_again, lose, names, restores_again
@@ -15,7 +15,8 @@ def told(point, bad, done, fault):
 
 @pytest.mark.parametrize("how", POINTS)
 def test_dump(keeper, tally, how):
-    """A dump: the newest intact one stays, no half one counts, the next one works; done means done."""
+    """After a fault in a dump the newest intact dump stays, no damaged one counts, the next dump works, and success means that
+    a new dump is stored."""
     keeper.configure(FEW)
     for _ in range(4):
         keeper.dump()
@@ -32,7 +33,7 @@ def test_dump(keeper, tally, how):
 
 @pytest.mark.parametrize("how", POINTS)
 def test_restore(restorable, tally, how):
-    """A restore of a world that was lost: whole or empty, never half; said again it is there."""
+    """After a fault in a restore of a lost world the world is restored or empty, never half, and a repeated restore succeeds."""
     keeper = restorable
     lose(keeper)
     states = {"restored": keeper.restored, "empty": keeper.world.checksums()}
@@ -50,7 +51,7 @@ def test_restore(restorable, tally, how):
 
 @pytest.mark.parametrize("how", POINTS)
 def test_restore_over_a_living_world(restorable, tally, how):
-    """The same with --force: the old world or the new one, and what was there is in a dump."""
+    """After a fault in a restore with --force the world is the old or the new one, and the old one is in a dump."""
     keeper = restorable
     keeper.world.mark(2)
     states = {"restored": keeper.restored, "as before": keeper.world.checksums()}

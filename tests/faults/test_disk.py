@@ -1,4 +1,4 @@
-"""Disks that are full, that break, that take nothing any more: what was stored stays, and it is said."""
+"""Tests of disks that are full, fail, or no longer accept writes: stored data stays, and the failure is reported."""
 import contextlib
 import os
 import subprocess
@@ -17,7 +17,7 @@ NOISE = "UNHEX(CONCAT(" + ",".join(["MD5(RAND())"] * 3) + "))"  # 48 bytes
 
 
 def noisy(world):
-    """What nobody can pack: 720 KiB of it."""
+    """Fills the world with 720 KiB of data that cannot be compressed."""
     world.sql("CREATE TABLE noise (id INT PRIMARY KEY, v BINARY(255) NOT NULL) ENGINE=MEMORY",
               "INSERT INTO noise SELECT seq, CONCAT(" + ",".join([NOISE] * 5) + ") FROM seq_1_to_3000")
     return world
@@ -25,7 +25,7 @@ def noisy(world):
 
 @pytest.mark.needs("mount")
 def test_full_at_any_size(world, make_keeper, tally, request):
-    """The disk is full after so many bytes: the dump fails or is whole; with room again the next one works."""
+    """A dump on a disk that becomes full fails with that reason or is complete, and the next one with free space succeeds."""
     keeper = make_keeper(world, FEW)
     run("mount", "-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs", keeper.dumps_dir)
     request.addfinalizer(lambda: run("umount", "-l", keeper.dumps_dir))
@@ -52,9 +52,8 @@ def test_full_at_any_size(world, make_keeper, tally, request):
 
 
 def test_an_error_that_only_fsync_reports(make_world, make_keeper, make_disk, tally):
-    """All write() succeed, and the disk behind has no room for it; this kernel's fsync() says so or, without
-    a journal, not even that: then the reading back does. What is stored is there when it is read past the
-    cache; a failure is a failure, and the next dump is another file."""
+    """All write() succeed on a disk without space behind it; fsync(), or without a file system journal only the reading back,
+    reports it. Stored dumps are complete when read without the cache, and after a failure the next dump has a new name."""
     world = noisy(make_world())
     keeper = make_keeper(world, {"retention": {"keep_last": 50}})
     disk = make_disk(keeper.dumps_dir, size="48M", backing="6m",
@@ -84,13 +83,12 @@ def test_an_error_that_only_fsync_reports(make_world, make_keeper, make_disk, ta
 
 
 def test_a_disk_that_becomes_read_only(doomed, victim, make_disk, http):
-    """The kernel gives up on it: no dump can be written, and the log and the status name the disk. A world
-    that is lost then is not put back by halves: a restore that cannot be noted is none, and that is said, by
-    alerts that go out although they cannot be stored."""
+    """On a disk that became read-only dumps fail, and log and status name the reason. A lost world is not restored, because
+    the restore cannot be recorded; alerts about it are sent although they cannot be stored."""
     keeper = doomed
     disk = make_disk(keeper.dumps_dir, options="errors=remount-ro")
     keeper.configure({**FEW, **http.settings()})
-    keeper.init("--force")  # the directory is new, the sentinel is not
+    keeper.init("--force")  # the directory is new, but the sentinel exists
     keeper.dump()
     keeper.start()
     http.wait_event("started")
@@ -112,7 +110,7 @@ def test_a_disk_that_becomes_read_only(doomed, victim, make_disk, http):
 
 
 def delivering(keeper):
-    """Is an alert on its way, or to be marked as sent?"""
+    """Returns whether an alert is being sent or has to be marked as sent."""
     names = set()
     for pid in keeper.pids():
         with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as f:
@@ -123,7 +121,7 @@ def delivering(keeper):
 
 @pytest.fixture
 def frozen(doomed, make_disk, http):
-    """A supervised world whose dump directory takes no write and answers none, until it is thawed."""
+    """Yields a supervised world whose dump directory hangs at each write until it is thawed."""
     disk = make_disk(doomed.dumps_dir)
     doomed.configure({**FEW, **http.settings(), "alert": {"disk_low": "1MiB"}})
     doomed.init("--force")
@@ -138,10 +136,10 @@ def frozen(doomed, make_disk, http):
 
 @pytest.mark.slow
 def test_a_disk_that_does_not_answer(frozen, victim, http):
-    """Nothing written there comes back: people hear of it and of the server all the same, the loop is never
-    late, one process waits for it and not one more each time; with its answer the world is put back."""
+    """While the disk hangs alerts about it and about the server are sent, the loop is never late, and only one process waits
+    for the disk. When it answers the world is restored."""
     with Lateness() as lateness:
-        victim.kill9()  # the alert is the first that is written
+        victim.kill9()  # the alert is the first write
         http.wait_event("disk")
         http.wait_event("down")
         time.sleep(25)
@@ -159,7 +157,7 @@ def test_a_disk_that_does_not_answer(frozen, victim, http):
 
 @pytest.mark.slow
 def test_a_disk_that_freezes_between_sending_and_noting(doomed, victim, make_disk, http):
-    """An alert was sent and its mark cannot be written: that holds up no other, and it is not sent again."""
+    """If an alert was sent and cannot be marked, other alerts are not delayed and it is not sent again."""
     disk = make_disk(doomed.dumps_dir)
     doomed.configure({**FEW, **http.settings(), "alert": {"disk_low": "1MiB"}})
     doomed.init("--force")
@@ -185,12 +183,12 @@ def test_a_disk_that_freezes_between_sending_and_noting(doomed, victim, make_dis
 
 @pytest.mark.needs("mount")
 def test_a_loss_while_the_disk_is_full(doomed, victim, http, request):
-    """Nobody can write to it any more when the world is lost: people hear of it, and it is put back."""
+    """A world that is lost while the disk is full is reported and restored."""
     keeper = doomed
     run("mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", keeper.dumps_dir)
     request.addfinalizer(lambda: run("umount", "-l", keeper.dumps_dir))
     keeper.configure({**FEW, **http.settings()})
-    keeper.init("--force")  # the directory is new, the sentinel is not
+    keeper.init("--force")  # the directory is new, but the sentinel exists
     keeper.dump()
     before = keeper.world.checksums()
     keeper.start()

@@ -1,4 +1,5 @@
-"""Each single flipped bit and each length of what is stored, by the program's own readers (tests/tools/flips.c)."""
+"""Each single flipped bit and each truncation of stored files must be detected by the program's own readers
+(tests/tools/flips.c)."""
 import os
 import subprocess
 
@@ -13,7 +14,7 @@ BITS_OF_4_KIB = 32768
 
 
 def flips(tally, kind, directory, name):
-    """How many bits and lengths were tried; all of them are to be found."""
+    """Returns how many bits and lengths were tried, and records those that were not detected."""
     done = subprocess.run([built("tools", "flips"), kind, directory, name], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
@@ -48,8 +49,8 @@ def test_dump(four_kib, tally):
 
 
 def test_manifest(four_kib, tally):
-    """One that says anything else than what was written is refused. What says the same, as another space
-    between two words does, is no harm."""
+    """A manifest with other contents is refused. A change that leaves its meaning, such as another space between two words, is
+    allowed."""
     flips(tally, "manifest", four_kib.dumps_dir, four_kib.newest()["name"])
     four_kib.ok("--verify")
     tally.assert_clean()

@@ -1,4 +1,4 @@
-"""What this campaign has found, each by itself: the fault, and what it did before."""
+"""One test for each defect that this campaign has found."""
 import os
 import resource
 import time
@@ -9,12 +9,12 @@ from wk.keeper import DONE, FAILED, NOTHING
 from wk.util import wait_for
 
 
-# What fstat() calls, depending on the version of glibc.
+# The system calls of fstat(), which depend on the version of glibc.
 LOOKS = ("fstat", "newfstatat")
 
 
 def meets(keeper, called, how, piece, *args):
-    """What `args` answer when the last call of one of these names on a path with `piece` meets that error."""
+    """Returns the result of the action when the last call of one of these names on a path with `piece` meets that error."""
     call = [c for c in watch(keeper, lambda: keeper.run(*args)) if c.name in called and piece in c.what][-1]
     with Injected(keeper, Point(call, how)) as fault:
         done = keeper.run(*args)
@@ -23,8 +23,7 @@ def meets(keeper, called, how, piece, *args):
 
 
 def test_a_manifest_that_was_left_without_its_file(keeper):
-    """The directory cannot be synced after the manifest's rename: the dump has failed, and its manifest
-    stayed behind, telling of a file that was removed."""
+    """If the directory cannot be synced after the manifest's rename the dump fails, and no manifest without its file is left."""
     keeper.dump()
     before = names(keeper)
     done = meets(keeper, ["fsync"], "EIO", keeper.dumps_dir + ">", "--dump")
@@ -33,14 +32,13 @@ def test_a_manifest_that_was_left_without_its_file(keeper):
 
 
 def test_a_file_that_cannot_be_looked_at(keeper):
-    """The disk's error was called a wrong kind of file."""
+    """A file that cannot be examined is reported with the system's error, not as a wrong kind of file."""
     done = meets(keeper, LOOKS, "EIO", os.path.basename(keeper.password_file), "--dump")
     assert "cannot examine" in done.err and "Input/output error" in done.err, done
 
 
 def test_a_lock_that_cannot_be_looked_at(keeper):
-    """A restore that could not look at its lock gave no reason and ended with 0; at the call before, it was called a wrong
-    kind of file, with the hint to remove it."""
+    """A restore that cannot examine its lock fails with the system's error, without a hint to remove the file."""
     keeper.dump()
     keeper.world.mark(2)
     before, refused = keeper.world.checksums(), 0
@@ -57,8 +55,8 @@ def test_a_lock_that_cannot_be_looked_at(keeper):
 
 
 def test_a_dump_that_was_removed_for_want_of_memory(keeper):
-    """A manifest that could not be taken apart was believed to be damaged, and retention removed the dump:
-    any request for memory of a dump may fail, the ones of its retention among them."""
+    """A manifest that cannot be parsed for lack of memory is not taken for damaged, so that retention deletes no dump because
+    of it."""
     keeper.configure({"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}})
     counted = os.path.join(keeper.base, "count")
     for _ in range(4):
@@ -73,7 +71,8 @@ def test_a_dump_that_was_removed_for_want_of_memory(keeper):
 
 
 def test_a_dump_that_the_disk_refused_once(keeper):
-    """It counts as damaged until it is read once more; the refusal of the next restore names the command."""
+    """A dump whose file could not be read counts as damaged until it is read again; the refusal of the next restore names the
+    command."""
     name, full = keeper.dump()["name"], keeper.world.checksums()
     done = meets(keeper, ["openat"], "EIO", name + ".sql.gz", "--verify=" + name)
     assert done.out.startswith(f"DAMAGED {name}: ") and "Input/output error" in done.out, done
@@ -86,8 +85,8 @@ def test_a_dump_that_the_disk_refused_once(keeper):
 
 
 def test_a_supervisor_deaf_with_few_descriptors(keeper):
-    """With a limit below the places that its loop looks at, poll() refuses them all, whatever they hold: it
-    turned round and round, heard nobody, and did not end when it was told to."""
+    """With a descriptor limit below the number of its poll() entries, for which poll() fails, the supervisor neither spins nor
+    ignores its clients and signals."""
     keeper.start()
     _, hard = resource.prlimit(keeper.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(keeper.process.pid, resource.RLIMIT_NOFILE, (10, hard))
@@ -102,8 +101,7 @@ def test_a_supervisor_deaf_with_few_descriptors(keeper):
 
 
 def test_a_call_that_nobody_could_take(keeper):
-    """A client waits while there is no descriptor for it: the loop took it up again and again, without a
-    pause. It is told once, and the client gets its answer."""
+    """A client that cannot be accepted for lack of descriptors is retried with pauses, reported once, and answered later."""
     keeper.start()
     with Attached(keeper, keeper.process.pid, Point(Call("accept4", "1+", ""), "EMFILE")) as watched:
         asked = keeper.popen("--dump")

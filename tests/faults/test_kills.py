@@ -1,5 +1,5 @@
-"""Writers record what the server acknowledged, while the server and the supervisor with all its children are
-killed at random moments, each as often as the other: after each two kills the world is what they recorded."""
+"""Writers record what the server acknowledged, while the server and the supervisor with its children are killed at random
+moments, equally often: after each pair of kills the world equals the record."""
 import os
 import random
 import time
@@ -9,14 +9,14 @@ from inject import SEED
 from wk.audit import TABLES, AuditedWriters
 from wk.util import PATIENCE
 
-KILLS = int(os.environ.get("WK_FAULT_KILLS", "50"))  # of the server, and of the supervisor: all tests together
+KILLS = int(os.environ.get("WK_FAULT_KILLS", "50"))  # kills of the server, and of the supervisor, in all tests together
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
 MODES = ["server", "follow"]
 SOON = (0, 0.02, 0.2, 0.7)  # s: about a probe, a dump of this world, a restore
 
 
 class Night:
-    """One round of it: both die, in an order and at moments that nobody chose."""
+    """One round: server and supervisor are killed in random order at random moments."""
 
     KINDS = ["in_play", "in_a_dump", "in_the_restore", "together"]
 
@@ -33,7 +33,7 @@ class Night:
         self.keeper.server.kill9()
 
     def in_play(self):
-        """The next supervisor may have got as far as to probe, to follow, or nowhere."""
+        """Kills the supervisor, then the server while the next supervisor starts."""
         self.supervisor_dies()
         self.a_while()
         self.keeper.start(state=None)
@@ -65,7 +65,7 @@ class Night:
 
 
 def is_there(keeper):
-    """The world, and nothing that is still to be done to it."""
+    """Returns whether the world is restored and nothing remains to be done."""
     return (keeper.flag() == "UP" and keeper.state() == "UP" and keeper.alive() and
             keeper.world.value("SELECT COUNT(*) FROM worldkeeper_sentinel") == 1)
 
@@ -74,7 +74,7 @@ def settled(keeper):
     def there():
         try:
             return is_there(keeper)
-        except Exception:  # the flag may still be that of the supervisor before
+        except Exception:  # the flag may be that of the last supervisor
             return False
     keeper.wait(there, "the world")
 

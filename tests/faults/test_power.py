@@ -1,5 +1,5 @@
-"""The power is cut: while a dump is at one of its calls, or at any moment under a supervisor that writes the
-journal, dumps and its state. What stands on the disk then is looked at as the next start would find it."""
+"""Tests of power cuts: at each call of a dump, and at any moment under a supervisor that writes the journal, dumps and its
+state. What is on the disk then is examined as the next start would find it."""
 import glob
 import json
 import os
@@ -25,7 +25,7 @@ STOPS = ["openat", "write", "pwrite64", "fsync", "close", "renameat", "unlinkat"
 
 @pytest.fixture
 def cuttable(world, make_keeper, make_disk):
-    """A keeper whose dumps are on such a disk, and `after`: the same keeper after a cut."""
+    """Returns a keeper whose dumps are on such a disk, with `after`, the same keeper after a cut."""
     keeper = make_keeper(world, FEW)
     keeper.disk = make_disk(keeper.dumps_dir)
     keeper.after = make_keeper(world, FEW)
@@ -33,7 +33,7 @@ def cuttable(world, make_keeper, make_disk):
 
 
 def states(pids):
-    """Of all their threads."""
+    """Returns the states of all threads of these processes."""
     found = []
     for pid in pids:
         for path in glob.glob(f"/proc/{pid}/task/*/stat"):
@@ -46,8 +46,8 @@ def states(pids):
 
 
 def stop(process, timeout=10):
-    """Stops all of it where it is, a tracer first, and waits for what a disk still has to do for it. False: a
-    thread that its tracer let go on meanwhile runs still."""
+    """Stops the processes, a tracer first, and waits for their pending disk operations. Returns False if a thread still runs,
+    because its tracer has continued it."""
     def stopped():
         for pid in sorted(session_pids(process)):
             send(pid, signal.SIGSTOP)
@@ -72,8 +72,7 @@ def end(process):
 
 
 def at_call(keeper, point, fake=""):
-    """A dump that stops where it makes this call (once it was made); its process, None: it did not get there, or
-    did not stand still."""
+    """Returns the process of a dump that is stopped after this call, or None if it did not get there or could not be stopped."""
     keeper.prefix = strace(os.path.join(keeper.base, "trace"), "-e", f"inject={point.call.name}:signal=STOP:when={point.call.nth}",
                            *(["-e", fake] if fake else []), names=sorted({point.call.name, "fsync"}))
     try:
@@ -93,7 +92,7 @@ def at_call(keeper, point, fake=""):
 
 
 def left(keeper, acknowledged):
-    """What a cut leaves of the dumps: those that were told to be stored, and no half one."""
+    """Returns the violations in what a cut leaves of the dumps: acknowledged ones must exist, and no damaged one may count."""
     after = keeper.after
     after.dumps_dir = keeper.disk.cut(keeper.disk.left)
     try:
@@ -105,7 +104,7 @@ def left(keeper, acknowledged):
 
 
 def dump_points(keeper):
-    """Each call of a dump at which its files change, as often as it takes."""
+    """Returns the calls of a dump that change its files, repeated or sampled to the number of cuts."""
     calls = [c for c in watch(keeper, keeper.dump) if c.name in STOPS]
     some = random.Random(SEED)
     return [Point(c, "cut") for c in (calls * (1 + CUTS // len(calls)) if CUTS > len(calls)
@@ -113,12 +112,12 @@ def dump_points(keeper):
 
 
 def test_while_a_dump_is_made(cuttable, tally):
-    """Whatever stands on the disk: each dump that counts is whole, and what was stored stays."""
+    """After a power cut at any call of a dump each dump that counts is complete, and stored ones exist."""
     keeper = cuttable
     for _ in range(3):
         keeper.dump()
     for point in dump_points(keeper):
-        stored = names(keeper)[:2]  # the third may go with the next one
+        stored = names(keeper)[:2]  # the next dump may delete the third
         process = at_call(keeper, point)
         bad = left(keeper, stored) if process else []
         if process:
@@ -130,7 +129,7 @@ def test_while_a_dump_is_made(cuttable, tally):
 
 
 def test_a_dump_that_is_not_synced_is_seen(cuttable):
-    """This test would be worth nothing if it passed without the dump's fsync as well."""
+    """Without the dump's fsync a power cut leaves a violation, which proves that these tests can detect one."""
     keeper = cuttable
     keeper.dump()
     calls = [c for c in watch(keeper, keeper.dump) if c.name in ("unlinkat", "renameat")]
@@ -148,8 +147,8 @@ def test_a_dump_that_is_not_synced_is_seen(cuttable):
 
 
 def test_a_name_is_on_the_disk_before_the_next_one(keeper):
-    """The file systems of the other tests keep a name with the next file that is synced, whoever syncs it. No promise of
-    theirs: each name that a dump gives, the manifest's at last, is followed by an fsync of the directory."""
+    """Each rename of a dump, the manifest's last, is followed by an fsync of the directory. The file systems of the other
+    tests keep a name with the next synced file, which is not guaranteed."""
     trace = os.path.join(keeper.base, "trace")
     keeper.prefix = strace(trace, "-y", names=["rename", "renameat", "renameat2", "linkat", "fsync"])
     keeper.ok("--dump")
@@ -169,7 +168,7 @@ def test_a_name_is_on_the_disk_before_the_next_one(keeper):
 
 
 class Play(threading.Thread):
-    """A game that numbers its rows, and remembers when each was acknowledged."""
+    """A game that numbers its rows, and records when each was acknowledged."""
 
     def __init__(self, world):
         super().__init__(daemon=True)
@@ -184,7 +183,7 @@ class Play(threading.Thread):
         con.close()
 
     def before(self, moment):
-        """How many rows were acknowledged by then."""
+        """Returns how many rows were acknowledged before this moment."""
         return sum(at < moment for at in self.acks)
 
     def __enter__(self):
@@ -197,20 +196,20 @@ class Play(threading.Thread):
 
 
 def proven_until(keeper):
-    """What was acknowledged before this moment is on the disk, by the supervisor's word."""
+    """Returns the time up to which all acknowledged changes are on the disk, according to the supervisor."""
     asked = time.time()
     behind = live(keeper).get("behind_seconds")
     return asked - behind if behind is not None else 0
 
 
 def numbers(lines):
-    """Of the rows in the journal's files."""
+    """Returns the numbers of the rows in the journal's files."""
     return {int(match.group(1)) for line in lines
             if (match := re.match(r"insert .* table play \((\d+)\)", line))}
 
 
 def read_state(path):
-    """What does not read as it was written: state.json, and the alerts that wait."""
+    """Returns the violations of state.json and the waiting alerts: files that are not valid JSON."""
     bad = []
     for name in glob.glob(os.path.join(path, "*state*.json")) + glob.glob(os.path.join(path, "alerts", "*.json")):
         with open(name) as f:
@@ -222,7 +221,7 @@ def read_state(path):
 
 
 def supervised_left(keeper, stored, played):
-    """What a cut leaves: the dumps, the state, the alerts, and the play up to a moment ago."""
+    """Returns the violations in what a cut leaves: dumps, state, alerts, and the rows up to the proven time."""
     after = keeper.after
     after.dumps_dir = keeper.disk.cut(keeper.disk.left)
     try:
@@ -243,8 +242,8 @@ def supervised_left(keeper, stored, played):
 
 
 def test_at_any_moment(make_world, make_server, make_keeper, make_disk, http, tally):
-    """Under a supervisor that writes journal, dumps, state and alerts, stopped at any moment: after the cut
-    each file is whole, and no play is missing but the newest: what was said not to be proven yet."""
+    """After a power cut at any moment under a supervisor each file is complete, and only rows that were not yet reported as
+    proven are missing."""
     world = make_world(on=make_server(*LOG))
     world.sql("CREATE TABLE play (n INT PRIMARY KEY) ENGINE=MEMORY")
     settings = {**FEW, **http.settings(), "journal": {"mode": "follow", "max_size": "1GiB"},

@@ -1,4 +1,4 @@
-"""What the machine may refuse or mix up: memory, descriptors, whole reads and writes, the time."""
+"""Tests of what the machine may refuse or change: memory, descriptors, complete reads and writes, the time."""
 import os
 import resource
 import signal
@@ -17,14 +17,14 @@ DAY = 86400
 
 @pytest.fixture
 def shimmed(keeper):
-    """A keeper that may run with it."""
+    """Returns a keeper for runs with tests/tools/shim.c."""
     keeper.configure(FEW)
     return keeper
 
 
 def test_no_memory(shimmed, tally):
-    """The N-th request for memory fails, N of all there are: no half dump, a word why, the next one works.
-    OpenSSL's own beginnings die of it (a lock that was not made); nothing else may."""
+    """If any one memory allocation of a dump fails no damaged dump is left, the reason is printed, and the next dump works.
+    Only OpenSSL's initialization may crash, for a lock that it could not create."""
     counted = os.path.join(shimmed.base, "count")
     for _ in range(4):
         shimmed.ok("--dump", **shimmed.shim(count=counted))
@@ -42,7 +42,7 @@ def test_no_memory(shimmed, tally):
 
 
 def test_no_descriptors(keeper, tally):
-    """So few descriptors: a dump or a reason."""
+    """With any low limit of descriptors a dump succeeds or gives a reason."""
     keeper.configure(FEW)
     for _ in range(4):
         keeper.dump()
@@ -57,8 +57,8 @@ def test_no_descriptors(keeper, tally):
 
 
 def restores_without(keeper, tally, fault, what, prefix=(), **env):
-    """One restore of a lost world that is refused something: whole or empty, and a word why. Gives what it
-    answered."""
+    """Runs one restore of a lost world that is refused something, and records violations: the world must be restored or empty,
+    and a failure must give a reason. Returns its result."""
     lose(keeper)
     states = {"restored": keeper.restored, "empty": keeper.world.checksums()}
     keeper.prefix = list(prefix)
@@ -70,7 +70,7 @@ def restores_without(keeper, tally, fault, what, prefix=(), **env):
 
 
 def test_no_memory_for_a_restore(restorable, tally):
-    """The N-th request for memory of a restore fails."""
+    """If any one memory allocation of a restore fails the world is restored or empty, and the reason is printed."""
     counted = os.path.join(restorable.base, "count")
     lose(restorable)
     restorable.ok("--restore=" + restorable.first, **restorable.shim(count=counted))
@@ -94,9 +94,9 @@ def test_no_descriptors_for_a_restore(restorable, tally):
 
 
 def lives_with(keeper, **env):
-    """A life of the supervisor: it may be refused what it asks for, and end of it, with a word why. Gives what
-    was wrong, and whether it died in OpenSSL's beginnings, before it could say a word."""
-    where, until = len(keeper.log()), time.monotonic() + 3  # who cannot be taken waits
+    """Runs a supervisor that is refused something and may end with a reason. Returns the violations, and whether it crashed in
+    OpenSSL's initialization."""
+    where, until = len(keeper.log()), time.monotonic() + 3  # a client that cannot be accepted waits
     keeper.start(state=None, **env)
     wait_for(lambda: not keeper.alive() or "state STARTING" in keeper.log()[where:], "a probe, or its end")
     asked = keeper.popen("--dump")
@@ -114,7 +114,7 @@ def lives_with(keeper, **env):
 
 
 def all_is_well(keeper, before):
-    """The next supervisor: UP, with the same world, which is dumped."""
+    """Starts the next supervisor and returns violations: it must be UP with the same world, and dump it."""
     keeper.start()
     bad = [] if keeper.world.checksums() == before else ["the world is not what it was"]
     bad += dumps_again(keeper)
@@ -123,8 +123,8 @@ def all_is_well(keeper, before):
 
 
 def test_no_memory_for_the_supervisor(shimmed, tally):
-    """The N-th request for memory of it, or of a child that was born before, fails: whoever it was says so and
-    ends, and the next one goes on."""
+    """If any one memory allocation of the supervisor, or of a child forked before, fails, that process gives a reason and
+    ends, and the next supervisor works."""
     counted, before = os.path.join(shimmed.base, "count"), shimmed.world.checksums()
     assert lives_with(shimmed, **shimmed.shim(count=counted)) == ([], False)
     with open(counted) as f:
@@ -140,7 +140,7 @@ def test_no_memory_for_the_supervisor(shimmed, tally):
 
 
 def test_no_descriptors_for_the_supervisor(shimmed, tally):
-    """From its beginning so few of them: it works, or ends, and says why."""
+    """With any low limit of descriptors from its start the supervisor works, or ends with a reason."""
     before = shimmed.world.checksums()
     for limit in spread(range(3, 40), share(4)):
         shimmed.prefix = ["prlimit", f"--nofile={limit}:{limit}", "--"]
@@ -152,21 +152,21 @@ def test_no_descriptors_for_the_supervisor(shimmed, tally):
 
 
 def cpu_seconds(keeper):
-    """What the supervisor itself has used."""
+    """Returns the processor time of the supervisor itself."""
     with open(f"/proc/{keeper.process.pid}/stat") as f:
         user, system = f.read().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def test_descriptors_run_out_under_the_supervisor(shimmed):
-    """They are gone while it lives: it says so, does not spin, restores nothing; then all is well again."""
+    """A supervisor that loses its descriptors reports it, does not spin and restores nothing; afterwards it works again."""
     shimmed.start()
     shimmed.dump()
     before, pid = shimmed.world.checksums(), shimmed.process.pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
     used, began = cpu_seconds(shimmed), time.monotonic()
-    asked = shimmed.popen("--dump")  # nobody can take the call
+    asked = shimmed.popen("--dump")  # the supervisor cannot accept it
     shimmed.wait_log("Too many open files")
     time.sleep(max(0, began + 2 - time.monotonic()))
     assert cpu_seconds(shimmed) - used < 0.2 * (time.monotonic() - began)
@@ -180,7 +180,7 @@ def test_descriptors_run_out_under_the_supervisor(shimmed):
 
 @pytest.mark.parametrize("size", [1, 7, 4096])
 def test_short_reads_and_writes(shimmed, size):
-    """Whatever read() and write() take at a time: the same dump, and the same world from it."""
+    """With read() and write() of any small size the dump is intact and restores the same world."""
     before = shimmed.world.checksums()
     name = shimmed.ok("--dump", "--json", **shimmed.shim(short=size))["name"]
     assert not broken_dumps(shimmed)
@@ -192,7 +192,7 @@ def test_short_reads_and_writes(shimmed, size):
 
 @pytest.mark.parametrize("jump", [-20 * 365 * DAY, -DAY, -30, 30, DAY, 20 * 365 * DAY])
 def test_the_clock_jumps_under_the_supervisor(shimmed, jump):
-    """Both ways: the world stays UP, nothing is restored, dumps are ordered as they were made, and the newest
+    """When the clock jumps in either direction the world stays UP, nothing is restored, dumps keep their order, and the newest
     ones stay."""
     shimmed.configure({"retention": {"keep_last": 3, "keep_within": "1h", "keep_daily": 2, "keep_weekly": 0}})
     shimmed.start(**shimmed.shim(clock=shimmed.clock))

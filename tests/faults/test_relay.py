@@ -1,4 +1,4 @@
-"""The network between the program and its server: slow, dripping, cut at any byte, silent."""
+"""Tests of the network between the program and its server: slow, dripping, cut at any byte, silent."""
 import copy
 import os
 
@@ -17,7 +17,7 @@ FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep
 
 @pytest.fixture
 def relayed(world, make_keeper):
-    """A keeper behind a relay."""
+    """Returns a keeper behind a relay."""
     keeper = make_keeper(world, FEW)
     keeper.relay = Relay(world.server.port)
     keeper.configure(keeper.relay.mysql())
@@ -26,7 +26,7 @@ def relayed(world, make_keeper):
 
 
 def cuts(keeper, run):
-    """So many numbers of bytes of what run() gets from the server, evenly spread."""
+    """Returns evenly spread byte positions of what run() gets from the server."""
     keeper.relay.passed, keeper.relay.cut_after = 0, None
     run()
     count = POINTS // 2 or 300
@@ -59,7 +59,7 @@ def lose_rows(world):
 
 
 def test_cut_in_a_restore(relayed, tally):
-    """Of a world that was lost: whole, or empty as it was."""
+    """A restore of a lost world whose connection is cut leaves the world restored or empty."""
     keeper = relayed
     keeper.configure({"retention": {"keep_last": 1000}})
     first, full = keeper.dump()["name"], keeper.world.checksums()
@@ -84,7 +84,7 @@ def test_cut_in_a_restore(relayed, tally):
 
 
 def test_answer_to_the_swap_lost(relayed):
-    """The server did it, and nobody was told: it is looked for, and the restore is recorded as done."""
+    """If the answer to the swap is lost the restore finds the swap done and is recorded as successful."""
     keeper = relayed
     keeper.dump()
     full = keeper.world.checksums()
@@ -100,7 +100,7 @@ def test_answer_to_the_swap_lost(relayed):
 
 
 def test_slow_and_dripping(relayed):
-    """Slow is not dead: a dump through a line that drips is whole."""
+    """A dump through a dripping connection is complete."""
     relayed.relay.piece, relayed.relay.pause = 500, 0.001
     relayed.dump()
     relayed.relay.piece, relayed.relay.pause, relayed.relay.wait = 65536, 0, 0.02
@@ -109,7 +109,7 @@ def test_slow_and_dripping(relayed):
 
 
 def test_a_line_that_swallows_everything(relayed):
-    """Nobody closes the connection, and nothing comes any more: doubt, never a restore; then all is well."""
+    """A silent connection causes a doubt, never a restore, and the supervisor recovers afterwards."""
     relayed.dump()
     before = relayed.world.checksums()
     relayed.configure(IMPATIENT)
@@ -124,10 +124,10 @@ def test_a_line_that_swallows_everything(relayed):
 
 
 def test_a_line_that_swallows_a_dump(relayed):
-    """A dump that gets no answer any more ends by itself, and says so."""
+    """A dump that gets no more answers ends by itself with a reason."""
     relayed.dump()
     usual = copy.deepcopy(relayed.settings)
-    short = {"stall": "8s"}  # an answer is waited for as long as the longer of both
+    short = {"stall": "8s"}  # an answer is waited for by the longer of both limits
     relayed.configure({"mysql": {"read_timeout": "4s"}, "dump": short, "restore": short})
     process = relayed.popen("--dump", fault="dump.locked=stop")
     at_work = wait_stopped(relayed, "dump.locked")
@@ -144,13 +144,13 @@ def test_a_line_that_swallows_a_dump(relayed):
 # -- the follower of the binary log ------------------------------------------------------------
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
-START = 3000  # bytes: the log's head, and many events
-LATE = 1.5  # s: behind, and not by the way
+START = 3000  # bytes: the log's header and many events
+LATE = 1.5  # s: a real delay
 
 
 @pytest.fixture
 def followed(make_server, make_world, make_keeper):
-    """A supervisor whose follower reads the log of a world with audited writers through a relay."""
+    """Returns a supervisor whose follower reads the log of a world with audited writers through a relay."""
     world = make_world("empty", make_server(*LOG))
     world.sql(*TABLES)
     relay = Relay(world.server.port)
@@ -171,28 +171,28 @@ def journal(keeper):
 
 
 def behind(keeper):
-    """Does the status tell so?"""
+    """Returns whether the status reports a delay."""
     now = journal(keeper)
     return now.get("state") != "following" or (now["behind_seconds"] or 0) > LATE
 
 
 def follows(keeper):
-    """Waits until all is in the segments that the server has done by now, and the status says so."""
+    """Waits until the segments have everything that the server has done, and the status says so."""
     keeper.segments.wait_all()
     keeper.wait(lambda: not behind(keeper), "the journal")
     return journal(keeper)
 
 
 def descriptors(keeper):
-    """Those of the supervisor and of each of its children."""
+    """Returns the descriptors of the supervisor and of each of its children."""
     return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in keeper.pids())
 
 
 def cuts_in_the_log(keeper, tally):
-    """A connection that ends in the middle of an event, again and again."""
+    """Ends the follower's connection in the middle of an event, repeatedly."""
     for after in spread(range(1, START), share(16) or 100):
         relay, before = keeper.relay, keeper.relay.log_cuts
-        relay.log_cut = 0  # whoever reads now
+        relay.log_cut = 0  # ends the present connection
         keeper.wait(lambda: relay.log_cuts > before, "the cut")
         relay.log_cut = after
         keeper.wait(lambda: relay.log_cuts > before + 1, "the cut of the next one")
@@ -202,7 +202,7 @@ def cuts_in_the_log(keeper, tally):
 
 
 def drips_in_the_log(keeper, tally):
-    """Slower than the game writes."""
+    """Makes the connection slower than the game writes."""
     keeper.relay.piece, keeper.relay.pause = 64, 0.01
     keeper.wait(lambda: behind(keeper), "the status to tell that it is behind")
     keeper.relay.piece, keeper.relay.pause, keeper.relay.wait = 65536, 0, 0.05
@@ -212,7 +212,7 @@ def drips_in_the_log(keeper, tally):
 
 
 def hole_in_the_log(keeper, tally):
-    """Nobody ends the connection, and nothing comes on it."""
+    """Makes the connection silent without ending it."""
     keeper.relay.hole = True
     keeper.wait(lambda: behind(keeper), "the status to tell that it is behind")
     keeper.wait_state("UP")
@@ -222,7 +222,7 @@ def hole_in_the_log(keeper, tally):
 
 
 def on_a_new_server(keeper):
-    """The server is lost with its disk: what comes back stood in the segments."""
+    """Loses the server with its disk; the world must be restored from the segments."""
     server, schema = keeper.server, keeper.world.schema
     server.kill9()
     server.install()
@@ -234,8 +234,8 @@ def on_a_new_server(keeper):
 
 
 def test_a_bad_line_to_the_log(followed, tally):
-    """Cut, dripping, late, silent: the status tells that it is behind, and then all is in the segments, once,
-    and no descriptor is left open."""
+    """After the follower's connection was cut, dripping, late or silent the status has reported the delay, the segments have
+    all changes once, and no descriptor leaks."""
     keeper = followed
     writers = AuditedWriters(keeper.world, SEED)
     writers.pause = 0.01

@@ -1,5 +1,5 @@
-"""The supervisor and all its children, each of whom meets a fault at its N-th call of a kind: those that write
-the journal, the status, the state and the alerts. Afterwards the next supervisor finds all it needs."""
+"""The supervisor and each of its children meet a fault at their N-th call of a kind: those that write the journal, the status,
+the state and the alerts. Afterwards the next supervisor finds all that it needs."""
 import glob
 import json
 import os
@@ -15,14 +15,14 @@ DEEPEST = 16
 
 
 def points():
-    """Kills and errors, in turn; a supervisor's life takes seconds, so that there are few in a short run."""
+    """Returns kills and errors in turn. There are few in a short run, because each takes a supervisor's lifetime of seconds."""
     found = [Point(Call(name, nth, ""), how) for nth in range(1, DEEPEST + 1) for name in CALLS
              for how in ["kill", *ERRORS[name]]]
     return spread(found, share(10))
 
 
 def unreadable(keeper):
-    """Files that are not what they should be: whoever reads them sees old or new."""
+    """Returns published files that are not valid JSON; readers must see the old or the new contents."""
     bad = []
     for name in [os.path.join(keeper.status_dir, "status.json"), os.path.join(keeper.dumps_dir, "state.json"),
                  *glob.glob(os.path.join(keeper.dumps_dir, "alerts", "*.json"))]:
@@ -37,7 +37,7 @@ def unreadable(keeper):
 
 
 def lives(keeper, point):
-    """A life with the fault in it; gives what was told to be stored."""
+    """Runs a supervisor with the fault in it."""
     keeper.prefix = strace(os.path.join(keeper.base, "trace"), "-e", fault_of(point), names=[point.call.name])
     try:
         keeper.start(state=None)
@@ -45,7 +45,7 @@ def lives(keeper, point):
         keeper.prefix = []
     try:
         keeper.wait_state("UP", timeout=5)
-    except AssertionError:  # it may be killed, or kept from publishing
+    except AssertionError:  # it may be killed or be unable to publish
         pass
     keeper.world.sql("INSERT INTO chat VALUES (3,'in between')")
     keeper.run("--dump")
@@ -54,7 +54,8 @@ def lives(keeper, point):
 
 
 def goes_on(keeper):
-    """The next supervisor: UP, following, and the world comes back as it was when the server dies."""
+    """Starts the next supervisor and returns violations: it must be UP and following, and restore the world after a crash of
+    the server."""
     keeper.start()
     keeper.wait(lambda: (lambda j: j.get("state") == "following" and not j["gap"])(
         keeper.status().get("journal") or {}), "the journal")

@@ -1,5 +1,5 @@
-"""Two keepers of one world, on two hosts: the first stands still in the middle of its work, the server lets go
-of it, the second does the work and the game goes on. Then the first wakes up."""
+"""Tests of two keepers of one world on two hosts: the first one stops in the middle of its work and the server ends its
+sessions; the second one does the work and the game continues. Then the first one continues."""
 import os
 import shutil
 import signal
@@ -11,15 +11,15 @@ from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, go_on, wait_stopped
 from wk.keeper import DONE, HELD, REFUSED, USER
 from wk.util import session_pids, wait_for
 
-# What writes, as the server counts it.
+# Statements that write, by the server's counters.
 WRITES = ["insert", "insert_select", "replace", "load", "update", "delete", "truncate", "create_table",
           "drop_table", "alter_table", "rename_table", "create_trigger", "drop_trigger"]
-SLOTS = 16  # names of locks that a restore holds: the first is the world's, the others its further sessions'
+SLOTS = 16  # locks of a restore: the first is the world's, the others belong to its further sessions
 
 
 @pytest.fixture
 def pair(keeper, make_keeper):
-    """The same world and the same dumps twice, in directories of their own."""
+    """Returns two keepers of the same world with the same dumps in their own directories."""
     keeper.first = keeper.dump()["name"]
     keeper.memory = [row[0] for row in keeper.world.sql(
         "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
@@ -30,7 +30,7 @@ def pair(keeper, make_keeper):
 
 
 def stand_still(keeper, point, *args):
-    """An action that is stopped there, and whom the server has forgotten."""
+    """Starts an action that is stopped there, and ends its sessions on the server."""
     process = keeper.popen(*args, fault=point + "#1=stop")
     pids = wait_stopped(keeper, point)
     forget(keeper)
@@ -39,7 +39,7 @@ def stand_still(keeper, point, *args):
 
 @pytest.mark.parametrize("point", [p for p in RESTORE_POINTS if p != "restore.conflict_saved"])
 def test_a_restore_that_wakes_up(pair, tally, point):
-    """It never writes into the world that the other one has restored."""
+    """A restore that continues after another keeper restored the world never writes into it."""
     first, other = pair
     full = first.world.checksums()
     lose(first)
@@ -62,7 +62,8 @@ def test_a_restore_that_wakes_up(pair, tally, point):
 
 @pytest.mark.parametrize("point", [p for p in DUMP_POINTS if p != "dump.chosen"])
 def test_a_dump_that_wakes_up(pair, tally, point):
-    """What it stores is whole, and older than what the other one has made of the world since."""
+    """A dump that continues after another keeper restored the world stores a complete dump that orders before that keeper's
+    newer one."""
     first, other = pair
     process, pids = stand_still(first, point, "--dump")
     lose(first)
@@ -81,7 +82,7 @@ def test_a_dump_that_wakes_up(pair, tally, point):
 
 
 def test_while_the_server_still_holds_it(pair):
-    """As long as the server knows the first one, the second gets nothing."""
+    """While the server still has the first keeper's lock the second one's restore is refused."""
     first, other = pair
     lose(first)
     process = first.popen("--restore=" + first.first, fault="restore.loaded=stop")
@@ -97,20 +98,20 @@ def test_while_the_server_still_holds_it(pair):
 
 
 def holders(keeper):
-    """The sessions under whose locks this world is being restored; the first one is who may swap."""
+    """Returns the sessions that hold the locks of this world's restore; the first one may swap."""
     name = f"CONCAT('worldkeeper.',LEFT(SHA2('{keeper.world.schema}',256),32)"
     asked = [f"IS_USED_LOCK({name}{extra}))" for extra in ["", *[f",'.{i}'" for i in range(1, SLOTS)]]]
     return list(keeper.server.sql("SELECT " + ", ".join(asked))[0])
 
 
 def writes(keeper):
-    """How many statements that write the server has been asked for, by anybody."""
+    """Returns how many writing statements the server has executed, by kind."""
     counted = dict(keeper.server.sql("SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
     return {name: int(counted["Com_" + name]) for name in WRITES}
 
 
 def stands_still(fault, process):
-    """Waits until it stands, every thread of it; False: it ended before it came there."""
+    """Waits until the process and all its threads are stopped. Returns False if it ended before."""
     def still():
         if process.poll() is not None:
             return "ended"
@@ -119,7 +120,7 @@ def stands_still(fault, process):
 
 
 def wakes_up(keeper, process):
-    """To its end: each of its threads may be stopped by itself, for each counts its own calls."""
+    """Continues the process until it ends. Its threads may stop one by one, because each counts its own calls."""
     def ended():
         go_on(session_pids(process))
         return process.poll() is not None
@@ -128,12 +129,12 @@ def wakes_up(keeper, process):
 
 
 def forget(keeper, sessions=None):
-    """The server lets go of these sessions of the first one, None: of all."""
+    """Ends these sessions of the first keeper on the server, or all of them."""
     keeper.server.end_sessions(user=USER, **({"id": set(sessions)} if sessions else {}))
 
 
 def tries_before(pair, forgotten):
-    """The other one's restore while the server still knows the first one, or has forgotten only its lock."""
+    """Runs the other keeper's restore while the server still has the first one's sessions, or all except the lock's."""
     first, other = pair
     held = holders(first)
     if forgotten == "its lock" and held[0]:
@@ -144,14 +145,14 @@ def tries_before(pair, forgotten):
 
 
 def taken_over(pair, forgotten, full):
-    """The other one restores as soon as it may, and the server forgets no more for it than it must; what was
-    wrong until then."""
+    """Lets the other keeper restore as soon as it may, with as few ended sessions of the first one as possible. Returns the
+    violations."""
     first, other = pair
     done, bad = tries_before(pair, forgotten) if forgotten != "everything" else (None, [])
     if not done or done.rc != DONE:
         forget(first)
         done = other.run("--restore=" + first.first)
-    if done.rc == REFUSED and first.world.checksums() == full:  # the first one's last word was its swap
+    if done.rc == REFUSED and first.world.checksums() == full:  # the first one's last statement was its swap
         done = other.run("--restore=" + first.first, "--force")
     if done.rc != DONE or first.world.checksums() != full:
         bad.append(f"the other one has not restored it: {done}")
@@ -163,7 +164,7 @@ def written(before, after):
 
 
 def after_it_woke(pair, process):
-    """The game goes on with what the other one restored; then the first one wakes up."""
+    """Lets the game continue in the world that the other keeper restored, then the first keeper. Returns the violations."""
     first, other = pair
     first.world.mark(2)
     now, tables, count = first.world.checksums(), first.world.sql("SHOW TABLES"), writes(first)
@@ -181,16 +182,15 @@ def after_it_woke(pair, process):
 
 @pytest.mark.parametrize("forgotten", ["everything", "its lock", "nothing yet"])
 def test_a_restore_that_stands_still_anywhere(pair, tally, forgotten):
-    """Behind any call of it, while the server forgets all its sessions, or at first only the one that holds
-    the lock, or nothing: one writer at a time, the world of the dump, and none of it twice. Woken, it does
-    not write once."""
+    """A restore is stopped after any of its calls while the server ends all its sessions, only the lock's, or none. Only one
+    keeper writes at a time, the world is that of the dump, and the continued restore writes nothing."""
     first, other = pair
     for keeper in pair:
         keeper.configure({"retention": {"keep_last": 100000}})
     full, tables = first.world.checksums(), first.world.sql("SHOW TABLES")
     lose(first)
     for point in sweep(stops(watch(first, lambda: first.ok("--restore=" + first.first))), tally, share(4)):
-        shutil.copytree(first.dumps_dir, other.dumps_dir, dirs_exist_ok=True)  # as both know what is stored
+        shutil.copytree(first.dumps_dir, other.dumps_dir, dirs_exist_ok=True)  # both have the same dumps
         lose(first)
         with Injected(first, point) as fault:
             process = first.popen("--restore=" + first.first)
@@ -212,7 +212,7 @@ def test_a_restore_that_stands_still_anywhere(pair, tally, forgotten):
 
 @pytest.fixture
 def hosts(doomed, make_keeper):
-    """Two supervisors' configs; who begins has a dump."""
+    """Returns two supervisors' keepers; the first one has a dump."""
     quick = {"probe": {"interval": "100ms"}, "retention": {"keep_last": 100000}}
     doomed.configure(quick)
     other = make_keeper(doomed.world, quick, account=False)
@@ -221,8 +221,8 @@ def hosts(doomed, make_keeper):
 
 
 def begins_to_restore(first, other):
-    """Its server dies and comes back empty: the worker that holds the lock, standing still. The other one
-    knows what is stored, and how the world was."""
+    """Crashes the first keeper's server and returns the process of its restore, stopped with the lock. The other keeper has
+    the same dumps and state."""
     first.start(fault="restore.leased#1=stop")
     first.wait(lambda: os.path.exists(os.path.join(first.dumps_dir, "state.json")), "the state")
     shutil.rmtree(other.dumps_dir)
@@ -232,7 +232,7 @@ def begins_to_restore(first, other):
 
 
 def ours_again(first, other, full):
-    """For the next round: the first one's world, as it was in the beginning."""
+    """Gives the world back to the first keeper, as it was at the beginning, for the next round."""
     other.stop()
     first.stop()
     first.ok("--init", "--force")
@@ -242,15 +242,15 @@ def ours_again(first, other, full):
 
 
 def host_stands_still(first):
-    """All of it, not only the worker. The server has forgotten it."""
+    """Stops all processes of the first host and ends their sessions on the server."""
     for pid in first.pids():
         os.kill(pid, signal.SIGSTOP)
     forget(first)
 
 
 def both_awake(first, other, swapped, full):
-    """The game goes on, the first host wakes up: one of the two has the world, the other one says whose it is
-    not. Gives what was wrong."""
+    """Continues the first host while the game plays: one of the two has the world, the other one sees a foreign one. Returns
+    the violations."""
     bad = []
     if first.world.checksums() != full:
         bad.append("the world is not that of the dump")
@@ -262,7 +262,7 @@ def both_awake(first, other, swapped, full):
     owner.probes_pass("A", 3)
     other_keeper.wait_verdict("FOREIGN")
     written_now = written(count, writes(first))
-    if not swapped and written_now.keys() - {"create_table", "drop_table"}:  # these: for the other's dump
+    if not swapped and written_now.keys() - {"create_table", "drop_table"}:  # these belong to the other keeper's dump
         bad.append(f"woken, it writes: {written_now}")
     if first.world.checksums() != now:
         bad.append("the world is not what it was")
@@ -270,8 +270,8 @@ def both_awake(first, other, swapped, full):
 
 
 def test_a_host_that_stands_still_anywhere(hosts, tally):
-    """The whole first host, behind any call of its restore: the other supervisor puts the world back, or
-    finds it whole and not its own. Woken, the first one sees whose it is, and touches nothing."""
+    """The first host is stopped after any call of its restore: the other supervisor restores the world, or finds it restored
+    and foreign. The first host then sees whose world it is and writes nothing."""
     first, other = hosts
     full = first.world.checksums()
     with Attached(first, begins_to_restore(first, other)) as watched:

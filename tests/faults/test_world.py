@@ -1,4 +1,4 @@
-"""What others may do to server and files in the middle of our work."""
+"""Tests of what others may do to the server and to files during our work."""
 import os
 
 import pytest
@@ -8,7 +8,7 @@ from wk.keeper import DONE, FAILED
 
 
 def test_a_crashed_table_of_another_engine(doomed, victim):
-    """A table that the server cannot open any more: the dump fails as a whole and names it."""
+    """A dump with a table that the server cannot open fails as a whole and names it."""
     keeper = doomed
     keeper.configure({"dump": {"engines": "all"}})
     keeper.world.sql("CREATE TABLE annals (id INT PRIMARY KEY, what VARCHAR(40)) ENGINE=MyISAM",
@@ -25,7 +25,7 @@ def test_a_crashed_table_of_another_engine(doomed, victim):
 
 
 def test_a_server_that_is_shut_down_under_a_dump(doomed, victim):
-    """In all peace: the dump is none, and the next one works."""
+    """A dump fails with a reason if the server is shut down meanwhile, and leaves the older dump; the next one works."""
     keeper = doomed
     first = keeper.dump()["name"]
     process = keeper.popen("--dump", fault="dump.locked=stop")
@@ -43,7 +43,8 @@ def test_a_server_that_is_shut_down_under_a_dump(doomed, victim):
 
 @pytest.mark.parametrize("point", ["restore.chosen", "restore.shadows_created"])
 def test_a_dump_that_is_removed_under_a_restore(keeper, point):
-    """By a hand that cleans up: the world is restored from what was open, or from an older one, or it stays."""
+    """If the newest dump is removed during a restore the restore succeeds, or fails and leaves the world as it was; the next
+    one succeeds."""
     keeper.dump()
     full = keeper.world.checksums()
     newest = keeper.path(keeper.newest()) if keeper.dump() else None

@@ -144,7 +144,7 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     two.wait_state("UP")
     assert two.run("--promote", "--by-hand", "--force").rc == REFUSED
     two.wait(lambda: len(restores(two)) > 1, "the promotion in the history")
-    assert [r["ok"] for r in restores(two)] == [False, True], restores(two)  # includes the refused --restore, but no refused --promote
+    assert [r["ok"] for r in restores(two)] == [False, True], restores(two)  # a refused --promote is not recorded
     generation = two.status()["generation"]
     own_dump(two, f"w1-{generation:06d}")
     own_dump(two, two.dump()["name"])  # earlier dumps never reach the other machine
@@ -271,7 +271,7 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
     assert one.run("--switch-over").rc != DONE  # the worker was killed
     one.stop()
     one.world.assert_is(before)
-    # From here on this machine is a standby, whichever process was killed, and has not told the store.
+    # From here on this is a standby, whichever process was killed.
     one.start(fault="demote.stepped_back=kill")
     assert one.run("--switch-over").rc != DONE
     one.wait_state("STANDBY")

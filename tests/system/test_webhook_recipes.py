@@ -73,7 +73,7 @@ def pagerduty(r):
 
 def mattermost(r):
     text = r.json["text"]
-    shown_as_it_is = text.startswith("```\n") and text.endswith("\n```")  # otherwise "@all" in a table's name mentions all members
+    shown_as_it_is = text.startswith("```\n") and text.endswith("\n```")  # "@all" in a table's name would mention all
     return 200 if r.path == f"/hooks/{TOKEN}" and shown_as_it_is and words(text, 16383) else 400
 
 

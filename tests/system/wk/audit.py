@@ -1,10 +1,7 @@
-"""Writers that keep a record outside the database of every change that the server acknowledged, and the
-audit of a world against it.
-
-Each writer owns the rows whose `who` is its number, so the last acknowledged state of a row is known.
-A change that was on its way when the server died may have happened or not; all others must be there,
-once, and nothing else. A world that is allowed to have lost the newest changes must still be one that
-there was."""
+"""Writers that record, outside the database, every change that the server acknowledged, and the audit of a world against that
+record. Each writer owns the rows whose `who` is its number, so the last acknowledged state of a row is known. A change that
+was sent when the server died may have happened or not; all others must exist once, and nothing else. A world that may have
+lost the newest changes must equal one earlier state."""
 import copy
 import random
 import threading
@@ -15,17 +12,17 @@ import pymysql
 from .util import PATIENCE, wait_for
 
 TABLES = [
-    # a key, a second unique key whose values move between rows, a counter
+    # a primary key, a second unique key whose values move between rows, and a counter
     "CREATE TABLE bank (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, who INT NOT NULL, "
     "name VARCHAR(40) CHARACTER SET utf8mb4 NOT NULL, sum BIGINT NOT NULL, UNIQUE KEY (name)) "
     "ENGINE=MEMORY",
-    # a key of two columns that are not the first ones, one of them text that is compared loosely
+    # a key of two columns that are not the first ones; one is text with a case-insensitive collation
     "CREATE TABLE ship (hull DOUBLE, who INT NOT NULL, sign VARCHAR(20) CHARACTER SET latin1 NOT NULL, "
     "crew INT, PRIMARY KEY (who,sign)) ENGINE=MEMORY",
-    # no key at all: the same row may be there several times
+    # no key: the same row may exist several times
     "CREATE TABLE news (who INT NOT NULL, what VARCHAR(60) CHARACTER SET utf8mb4) ENGINE=MEMORY",
 ]
-EACH = 40  # rows of each table that a writer moves about
+EACH = 40  # rows of each table that a writer changes
 
 
 class Writer(threading.Thread):
@@ -41,10 +38,10 @@ class Writer(threading.Thread):
         self.serial = 0
 
     def begin(self, book):
-        self.book = book  # acknowledged
-        self.base = copy.deepcopy(book)  # before the first of these:
-        self.told = []  # (when it was sent, when it was acknowledged, table, key, after)
-        self.pending = None  # (table, key, what it would be; None: gone)
+        self.book = book  # acknowledged state
+        self.base = copy.deepcopy(book)  # the state before the first change in `told`
+        self.told = []  # (time sent, time acknowledged, table, key, row after it)
+        self.pending = None  # (table, key, the row after it; None: deleted)
 
     def run(self):
         con = None
@@ -57,7 +54,7 @@ class Writer(threading.Thread):
             except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError):
                 break
             except pymysql.err.ProgrammingError as refused:
-                if refused.args[0] != 1146:  # the table was taken away, and with it the world
+                if refused.args[0] != 1146:  # the table and the world were dropped
                     raise
                 break
 
@@ -82,8 +79,8 @@ class Writer(threading.Thread):
             rows[key] = after
 
     def kept(self, found):
-        """How many of the changes may be in what was found, all before these and none behind: some undo
-        each other. The one on its way counts as one more."""
+        """Returns the numbers of changes after which the state equals what was found: all changes before, none after. Several
+        may fit if changes undo each other. The unacknowledged change counts as one more."""
         def differs(book, table, key):
             return (book[table].get(key) or None) != (found[table].get(key) or None)
         book, fits = copy.deepcopy(self.base), []
@@ -114,7 +111,7 @@ class Writer(threading.Thread):
         return ("UPDATE bank SET name=%s, sum=%s WHERE id=%s", (name, amount, key), key, (name, amount))
 
     def ship(self, rows):
-        # 'a1' and 'A1' are the same key to the server, and different bytes
+        # 'a1' and 'A1' are the same key to the server, but different bytes
         n = self.random.randrange(EACH)
         key = next((k for k in (f"s{n}", f"S{n}") if k in rows), None)
         hull, crew = self.random.random() * 1e10, self.random.choice((None, 1, -7))
@@ -136,11 +133,11 @@ class Writer(threading.Thread):
 
 
 class AuditedWriters:
-    """`count` writers over a world with TABLES. with AuditedWriters(...) as writers: … they write meanwhile."""
+    """`count` writers over a world with TABLES, which write within `with AuditedWriters(...) as writers`."""
 
     def __init__(self, world, seed, count=3, tables=("bank", "bank", "ship", "news")):
         self.tables = tables
-        self.pause = 0  # seconds that a writer rests after each change
+        self.pause = 0  # seconds that a writer pauses after each change
         self.world, self.seed, self.count = world, seed, count
         self.book = [{"bank": {}, "ship": {}, "news": {}} for _ in range(count)]
         self.threads = []
@@ -151,7 +148,7 @@ class AuditedWriters:
                         for i in range(self.count)]
         for writer, book in zip(self.threads, self.book):
             writer.begin(book)
-            writer.serial = self.changes + 1  # names stay new
+            writer.serial = self.changes + 1  # keeps names unique
             writer.start()
         self.running = True
         return self
@@ -168,7 +165,7 @@ class AuditedWriters:
         self.running = False
 
     def told(self):
-        """How many changes were acknowledged so far."""
+        """Returns how many changes were acknowledged so far."""
         return self.changes + (sum(w.changes for w in self.threads) if self.running else 0)
 
     def __enter__(self):
@@ -200,7 +197,7 @@ class AuditedWriters:
         return found, twice
 
     def audit(self):
-        """Compares, and takes over what turned out of the changes that were on their way."""
+        """Compares the world with the record, and adopts the outcome of unacknowledged changes."""
         found, twice = self.read()
         wrong = [f"twice: {key}" for key in twice]
         for who, (book, have) in enumerate(zip(self.book, found)):
@@ -219,9 +216,8 @@ class AuditedWriters:
         assert not wrong, f"seed {self.seed}: {len(wrong)} rows wrong: {wrong[:8]}"
 
     def audit_cut(self, killed):
-        """For a world that may have lost the newest changes: it must be one that there was at one moment.
-        Gives how old the oldest lost change was at the time `killed` (0: nothing is lost), and how many
-        are lost; takes over what is left."""
+        """Audits a world that may have lost the newest changes: it must equal one earlier state. Returns how old the oldest
+        lost change was at the time `killed` (0: nothing is lost) and how many are lost, and adopts what is left."""
         found, twice = self.read()
         assert not twice, (self.seed, twice)
         lost, first = self.cut([writer.kept(have) for writer, have in zip(self.threads, found)])
@@ -229,8 +225,7 @@ class AuditedWriters:
         return max(0.0, killed - first) if lost else 0.0, len(lost)
 
     def cut(self, fits):
-        """The latest moment that fits for all of them: the changes behind it, and when the first of these
-        was acknowledged."""
+        """Returns the lost changes after the latest moment that fits all writers, and when the first of them was acknowledged."""
         while True:
             assert all(fits), f"seed {self.seed}: no moment at which that was the world: {fits}"
             lost = [told for writer, n in zip(self.threads, fits) for told in writer.told[n[-1]:]]

@@ -3,18 +3,18 @@ import struct
 
 from .server import MYSQL
 
-HEADER = 19  # bytes in front of each event
-FORMAT, PREVIOUS_GTIDS, CHECKPOINT, START_ENCRYPTION = 15, 35, 161, 164  # types of events
+HEADER = 19  # bytes before each event
+FORMAT, PREVIOUS_GTIDS, CHECKPOINT, START_ENCRYPTION = 15, 35, 161, 164  # event types
 HEARTBEATS = 27, 41
 GTIDS = (33, 34, 42) if MYSQL else (162,)
 RESET = "RESET BINARY LOGS AND GTIDS" if MYSQL else "RESET MASTER"
 STATUS = "SHOW BINARY LOG STATUS" if MYSQL else "SHOW MASTER STATUS"
-# A server that lets a transaction change tables of MEMORY and of InnoDB.
+# Options of a server that lets a transaction change MEMORY and InnoDB tables.
 MIXED = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"] if MYSQL else []
 
 
 def place(server):
-    """(file, place) of its end."""
+    """Returns (file, position) of its end."""
     return server.sql(STATUS)[0][:2]
 
 
@@ -23,12 +23,12 @@ def files(server):
 
 
 def events(data):
-    """(type, place behind it) of each whole event in the bytes of a file."""
+    """Returns (type, position after it) of each complete event in a file's bytes."""
     assert data[:4] == b"\xfebin"
     at = 4
     while at + HEADER <= len(data):
         kind, _, size = struct.unpack_from("<BII", data, at + 4)
         at += size
         if at > len(data):
-            break  # a killed server had no time for more
+            break  # a killed server wrote only a part of it
         yield kind, at

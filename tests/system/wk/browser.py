@@ -1,4 +1,4 @@
-"""A real browser without a screen: Debian's Chromium, driven over a pipe; and a web server for a status directory."""
+"""A headless browser (Debian's Chromium, controlled through a pipe), and a web server for a status directory."""
 import base64
 import fcntl
 import functools
@@ -17,7 +17,7 @@ COMMAND = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dis
 
 
 class Site:
-    """Serves a directory on loopback, and notes what was asked for. `instead`: other content of a file."""
+    """Serves a directory on loopback and records the requests. `instead` has other contents for files."""
 
     def __init__(self, path):
         asked, instead = self.asked, self.instead = [], {}
@@ -44,7 +44,7 @@ class Site:
 
 
 def high_pipe():
-    """A pipe whose descriptors are not 3 or 4."""
+    """Returns a pipe whose descriptors are not 3 or 4."""
     low = os.pipe()
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in low]
     for fd in low:
@@ -53,7 +53,7 @@ def high_pipe():
 
 
 class Browser:
-    """One tab. `complaints`: what the page wrote to the console, threw, or asked of another place."""
+    """One tab. `complaints` has what the page wrote to the console, threw, or requested from elsewhere."""
 
     def __init__(self, home):
         to_us, its_out = high_pipe()
@@ -61,7 +61,7 @@ class Browser:
         self.inn, self.left, self.number, self.events = to_us, b"", 0, []
         self.requests, self.complaints = [], []
         words = " ".join([*COMMAND, f"--user-data-dir={home}", "about:blank"])
-        # It speaks over its descriptors 3 and 4.
+        # Chromium communicates over its descriptors 3 and 4.
         self.process = subprocess.Popen([*DIE_WITH_US, "bash", "-c", f"exec {words} 3<&{its_in} 4>&{its_out}"], pass_fds=(its_in, its_out),
                                         env={**os.environ, "HOME": home}, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -79,7 +79,7 @@ class Browser:
         os.close(self.out)
 
     def take(self, until):
-        """One message; what is no answer is an event."""
+        """Reads one message; a message that is not an answer is an event."""
         while b"\0" not in self.left:
             if not select.select([self.inn], [], [], max(0, until - time.monotonic()))[0]:
                 raise TimeoutError("the browser does not answer")
@@ -136,13 +136,13 @@ class Browser:
         return self.js(f"(document.querySelector({json.dumps(selector)}) || {{}}).innerText")
 
     def look(self, width=1440, dark=False, scripts=True, height=900):
-        """How it is looked at, from the next load on."""
+        """Sets screen size, color scheme and scripts for the next page load."""
         self.do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.do("Emulation.setScriptExecutionDisabled", value=not scripts)
 
     def picture(self, path, height=None):
-        """Of the whole page, or of its first `height` points."""
+        """Saves a picture of the whole page, or of its first `height` points."""
         whole = self.js("[innerWidth, document.documentElement.scrollHeight]")
         clip = {"x": 0, "y": 0, "width": whole[0], "height": height or whole[1], "scale": 1}
         data = self.do("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]

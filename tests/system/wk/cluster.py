@@ -9,9 +9,9 @@ import pymysql
 from .server import Server
 from .util import free_port, tail, wait_for
 
-# What the server runs to give a node that joins the data of another. Ours are born alike: it only says
-# where in the cluster's history they are. A node that comes back must find all that it missed in the cache of
-# another, else this makes it one that lacks rows: the cache holds more than any test writes.
+# The script with which the server gives a joining node another one's data. Our nodes start with equal data, so it only tells the
+# position in the cluster's history. A returning node must find all that it missed in another node's cache, which holds more than
+# any test writes; otherwise it would lack rows.
 TRANSFER = """#!/bin/sh
 while [ $# -gt 1 ]; do
     case $1 in
@@ -26,7 +26,7 @@ mariadb --no-defaults --socket="$(cat "{dir}/${{address##*:}}")" --user=root \\
 
 
 def state(node):
-    """A node that joins ends the sessions that it had let in: it says nothing."""
+    """Returns the node's cluster state. A joining node ends its sessions, and then nothing is returned."""
     try:
         said = dict(node.sql("SHOW STATUS LIKE 'wsrep%'"))
     except pymysql.err.OperationalError as e:
@@ -35,13 +35,13 @@ def state(node):
 
 
 def wait_ready(node):
-    """A node answers before it takes statements: until then it refuses them with 1047."""
+    """Waits until the node accepts statements; before that it refuses them with 1047."""
     wait_for(lambda: state(node)[::2] == ("Primary", "ON"),
              lambda: f"the node to be ready, {state(node)}; {tail(node.error_log, 20)}")
 
 
 class Cluster:
-    """`nodes` are Servers with the same options. One that is silent for `patience` seconds is out."""
+    """A cluster whose `nodes` are Servers with the same options. A node that is silent for `patience` seconds is excluded."""
 
     def __init__(self, base, count, *options, patience=30):
         directory = tempfile.mkdtemp(dir=base, prefix="galera")
@@ -49,7 +49,7 @@ class Cluster:
         self.members = "gcomm://" + ",".join(f"127.0.0.1:{group}" for group, _ in groups)
         self.nodes = [Server(
             base, f"--server-id={number}", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON",
-            # With this plugin (MariaDB 11.8) wsrep_provider_options, by which tests cut a node off, cannot be set.
+            # With this plugin (MariaDB 11.8) wsrep_provider_options, which tests use to cut off a node, cannot be set.
             f"--wsrep-provider={machine.GALERA}", "--loose-plugin-wsrep-provider=OFF",
             "--wsrep-cluster-name=worldkeeper", f"--wsrep-node-name=n{number}",
             "--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=mysqldump",
@@ -75,19 +75,19 @@ class Cluster:
         return self.join()
 
     def bootstrap(self):
-        """The first node alone, as the whole cluster."""
+        """Starts the first node alone as the whole cluster."""
         first = self.nodes[0]
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(first.datadir, "grastate.dat"))  # it forbids this after a crash
+            os.unlink(os.path.join(first.datadir, "grastate.dat"))  # this file forbids it after a crash
         first.start("--wsrep-cluster-address=gcomm://")
         wait_ready(first)
 
     def join(self):
-        """The others."""
+        """Starts the other nodes."""
         for node in self.nodes[1:]:
             node.start("--wsrep-cluster-address=" + self.members)
         wait_for(lambda: state(self.nodes[0]) == ("Primary", str(len(self.nodes)), "ON"), "one cluster")
-        for node in self.nodes[1:]:  # who came in by TRANSFER does not know how many they are
+        for node in self.nodes[1:]:  # a node that joined by TRANSFER does not know the number of nodes
             wait_ready(node)
         return self
 

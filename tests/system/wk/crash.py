@@ -1,5 +1,4 @@
-"""Invariants after any crash: the world is that of a dump, the newest intact dump is still there,
-and nothing is half-done."""
+"""Invariants after any crash: the world is that of a dump, the newest intact dump still exists, and nothing is half done."""
 import contextlib
 import os
 import signal
@@ -20,7 +19,7 @@ SWAPPED = RESTORE_POINTS[RESTORE_POINTS.index("restore.renamed"):]
 
 
 class Story:
-    """A world with two marked states: 1 is in a dump, 2 is what the world is when things break."""
+    """A world with two marked states: 1 is in a dump, 2 is the present world when the fault occurs."""
 
     def __init__(self, keeper):
         self.keeper, self.world = keeper, keeper.world
@@ -33,12 +32,12 @@ class Story:
         return self
 
     def full(self):
-        """{table: rows} of the first state: what a whole world has at least."""
+        """Returns {table: rows} of the first state, the minimum of a complete world."""
         return {table: rows for table, (rows, _) in self.states[1].items()}
 
     def newest_is_kept(self):
-        """The first dump is intact, and so is whatever else counts as one; gives the mark of the newest
-        one before any restore (a restored world is dumped under a generation of its own)."""
+        """Asserts that the first dump is intact, and any other that counts. Returns the mark of the newest one before any
+        restore (a restored world is dumped under a new generation)."""
         dumps = self.keeper.dumps()
         verified = self.keeper.ok("--verify", "--json")["dumps"]
         assert {m["name"] for m in dumps} <= {d["name"] for d in verified if d["whole"]}, verified
@@ -47,13 +46,13 @@ class Story:
         return 1 if newest["name"] == self.first else 2
 
     def world_equals_a_dump(self, newest):
-        """The world's rows are exactly those of the newest intact dump."""
+        """Asserts that the world's rows are exactly those of the newest intact dump."""
         rows = self.world.checksums()
         assert rows == self.states[newest], f"wanted mark {newest}, got {rows}"
 
 
 def stopped(keeper):
-    """Pids of the keeper's processes that a fault point has stopped."""
+    """Returns the pids of the keeper's processes that a fault point has stopped."""
     found = []
     for pid in session_pids(*keeper.old_sessions):
         try:
@@ -70,7 +69,7 @@ def wait_stopped(keeper, what):
 
 
 def to_all(keeper, sign):
-    """The supervisor first: then no worker is new. One may end meanwhile."""
+    """Signals all processes of the keeper, the supervisor first, so that it starts no new worker. One may end meanwhile."""
     for pid in [keeper.process.pid, *keeper.pids()]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sign)

@@ -18,14 +18,14 @@ def journal(keeper):
 
 
 def live(keeper):
-    """The same without waiting for the next status.json; {}: nobody knows."""
+    """Returns the journal's figures without waiting for the next status.json; {} if they are unknown."""
     said = keeper.run("--status", "--json").out
     return (json.loads(said).get("journal") if said else None) or {}
 
 
 def following(keeper):
-    """Waits until the journal is written, and nothing is missing in it. What the status says may be of before the last
-    gap: of a log that was begun anew it names a place that the present one has not reached."""
+    """Waits until the journal is written without a gap. The status may be older than the last gap: after a RESET its position
+    is beyond the end of the present log."""
     def now():
         told = journal(keeper)
         if told.get("state") != "following" or told["gap"]:
@@ -35,20 +35,19 @@ def following(keeper):
 
 
 def dump_and_follow(keeper):
-    """A dump, a supervisor, and its journal behind that dump."""
+    """Makes a dump, starts a supervisor, and waits for its journal after that dump."""
     keeper.dump()
     keeper.start()
     following(keeper)
 
 
 def follower(keeper):
-    """The pid of the process that writes the segments, None: there is none."""
+    """Returns the pid of the process that writes the segments, or None."""
     return keeper.worker("journal")
 
 
 def kill_follower(keeper, *signs):
-    """SIGKILL, or these signals one after another, to the follower that there is, once there is one; its pid. It may end
-    meanwhile by itself."""
+    """Waits for a follower and sends it SIGKILL, or these signals in order. Returns its pid. It may end by itself meanwhile."""
     pid = keeper.wait(lambda: follower(keeper), "a follower")
     for sign in signs or (signal.SIGKILL,):
         with contextlib.suppress(ProcessLookupError):
@@ -57,13 +56,13 @@ def kill_follower(keeper, *signs):
 
 
 def another_follower(keeper):
-    """The follower is killed, and the next one begins."""
+    """Kills the follower and waits for the next one."""
     pid = kill_follower(keeper)
     keeper.wait(lambda: follower(keeper) not in (None, pid), "another follower")
 
 
 def another_server(keeper):
-    """The server's disk is lost; an admin sets up another one in its place."""
+    """Loses the server's disk and sets up another server in its place."""
     server, schema = keeper.server, keeper.world.schema
     if server.process:
         server.kill9()
@@ -74,21 +73,21 @@ def another_server(keeper):
 
 
 def restored(keeper, before):
-    """Waits for the restore that comes after `before` in status.json, and for the world."""
+    """Waits for the restore that follows `before` in status.json, and for the world."""
     keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("at") not in
                 (None, (before or {}).get("at")) and keeper.state() == "UP", "the world again")
     return keeper.status()["last_restore"]
 
 
 def lose_disk(keeper):
-    """What was told of the restore on the new server."""
+    """Returns what was reported of the restore on the new server."""
     before = keeper.status().get("last_restore")
     another_server(keeper)
     return restored(keeper, before)
 
 
 def all_comes_back(keeper):
-    """The server's disk is lost, and the world is what it was. What was told of the restore."""
+    """Loses the server's disk, asserts that the world is restored as it was, and returns what was reported of the restore."""
     before = keeper.world.snapshot()
     keeper.segments.wait_all()
     told = lose_disk(keeper)
@@ -97,7 +96,7 @@ def all_comes_back(keeper):
 
 
 def crash(keeper):
-    """The same for a server that only dies."""
+    """Does the same for a server that only crashes."""
     before = keeper.status().get("last_restore")
     keeper.server.crash()
     return restored(keeper, before)
@@ -110,7 +109,7 @@ def reload(keeper, settings):
 
 
 def purge(server):
-    """The log of before is gone."""
+    """Purges the old binary logs."""
     server.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
     newest = server.sql("SHOW BINARY LOGS")[-1][0]
     wait_for(lambda: server.sql(f"PURGE BINARY LOGS TO '{newest}'", "SHOW BINARY LOGS")[0][0] == newest,
