@@ -96,7 +96,7 @@ def all_comes_back(keeper):
 
 
 def crash(keeper):
-    """Does the same for a server that only crashes."""
+    """Crashes the server only, waits for the restore, and returns what was reported of it."""
     before = keeper.status().get("last_restore")
     keeper.server.crash()
     return restored(keeper, before)

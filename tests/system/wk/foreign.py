@@ -1,5 +1,5 @@
-"""Files as other tools write them: phpMyAdmin, HeidiSQL, Adminer and SQLyog from what is known of their formats, with
-random tables and options; mysqldump and mydumper really run; and random statements of the grammar that a restore takes."""
+"""Files as other tools write them: phpMyAdmin, HeidiSQL, Adminer and SQLyog from what is known of their formats, with random
+tables and options; mysqldump and mydumper, which are really run; and random statements of the grammar that a restore accepts."""
 import glob
 import os
 import subprocess
@@ -65,7 +65,7 @@ class Table:
 
 
 def quoted(v, quote="'"):
-    """A string literal as PHP's, Delphi's and C's clients escape it."""
+    """Returns a string literal as clients in PHP, Delphi and C escape it."""
     if isinstance(v, bytes):
         v = v.decode("latin1")
     for plain, escaped in (("\\", "\\\\"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r"), ("\x1a", "\\Z"),
@@ -75,7 +75,7 @@ def quoted(v, quote="'"):
 
 
 class Writer:
-    """One file of a tool. `names`: the character set that it says, and that its text is in."""
+    """One file of a tool. `names` is the character set that it declares and in which its text is."""
 
     bits, quote = "b'{:b}'", "'"
     view_engine = ""
@@ -100,7 +100,7 @@ class Writer:
         self.out.append(text + "\n")
 
     def said(self):
-        """Comments wherever a tool or a person may have put one."""
+        """Returns comments, as a tool or a person may put them anywhere."""
         if self.rand.random() < 0.3:
             self.add(self.rand.choice(("-- it's a comment; here", "# another 'one", "/* a;\nlong `one */", "", "/* x */;",
                                        "--", "/*!99999 DROP TABLE nothing */;", "/*M!999999\\- sandbox */")))
@@ -272,7 +272,7 @@ class SqlYog(Writer):
 
 
 class Grammar(Writer):
-    """Statements of the grammar in any order, and some that are not of it."""
+    """Statements of the grammar in any order, and some that do not belong to it."""
 
     closes = False
     view_engine = " ENGINE=MEMORY"
@@ -339,7 +339,7 @@ def some_tables(rand, least=1):
     return [Table(rand, n, rand.choice((0, 1, 5, 40))) for n in names]
 
 
-# Of mysqldump: what a file may say in another way.
+# Options of mysqldump that change the form of a file.
 OPTIONS = ["--complete-insert", "--hex-blob", "--skip-extended-insert", "--insert-ignore", "--replace", "--skip-add-locks",
            "--skip-disable-keys", "--skip-quote-names", "--compatible=ansi", "--skip-tz-utc", "--skip-comments",
            "--skip-add-drop-table", "--no-autocommit", "--single-transaction", "--order-by-primary", "--databases",
@@ -348,7 +348,7 @@ OPTIONS = ["--complete-insert", "--hex-blob", "--skip-extended-insert", "--inser
 
 
 def dumped(rand, server, schema, path, *more):
-    """The file of a real mysqldump, the server's own; its options. None: it failed."""
+    """Writes the file of a real mysqldump of the server's kind. Returns its options, or None if it failed."""
     options = [o for o in rand.sample(OPTIONS, rand.randrange(5)) if not (MYSQL and o in ("--compatible=ansi",))]
     if "--databases" in options and rand.random() < 0.5:
         options.append("--add-drop-database")
@@ -360,7 +360,8 @@ def dumped(rand, server, schema, path, *more):
 
 
 def mydumped(rand, server, schema, path, tmp):
-    """The files of a real mydumper, one behind the other as its loader reads them. None: it failed."""
+    """Writes the files of a real mydumper, concatenated in the order in which its loader reads them. Returns None if it
+    failed."""
     options = rand.sample(["--rows=10", "--statement-size=2000", "--skip-tz-utc", "--complete-insert", "--insert-ignore",
                            "--no-locks"], rand.randrange(4))
     where = os.path.join(tmp, f"mydumper{rand.getrandbits(40)}")

@@ -17,7 +17,7 @@ import time
 import pymysql
 
 PASSWORD = "CANARY-4f1c-only-in-password-files"
-BLOBS = 100  # of each player
+BLOBS = 100  # per player
 
 
 class GameServer:
@@ -41,7 +41,7 @@ class GameServer:
                                    autocommit=self.random.random() < 0.8, connect_timeout=3, read_timeout=10, **where)
 
     def rows(self, statements):
-        """Of all the statements; None: no answer."""
+        """Returns the rows of all the statements, or None if there was no answer."""
         try:
             if not self.con:
                 self.connect()
@@ -64,7 +64,7 @@ class GameServer:
             return None
 
     def ask(self, operation, lock, number, blobs, *statements):
-        """Until it is answered, as a careful program does: (outcome, rows)."""
+        """Repeats the statements until they are answered, as a careful program does. Returns (outcome, rows)."""
         self.serial += 1
         serial, rows = self.serial, None
         self.log(serial, "ask", operation, lock, number, blobs)
@@ -111,7 +111,7 @@ class GameServer:
         self.refused(lock, number, outcome)
 
     def repeat(self):
-        """What was on its way for long: a newer one may be there by now."""
+        """Sends an old request again, although a newer one may have been executed."""
         self.send_one(*self.old.pop(self.random.randrange(len(self.old))))
 
     def trade(self):
@@ -129,7 +129,7 @@ class GameServer:
             self.refused(lock, numbers[lock], outcome)
 
     def write_back(self):
-        """All that waits, at once."""
+        """Sends all waiting saves at once."""
         newest = {lock: dict(self.next_save(lock, key) for key in s[1] if self.random.random() < 0.8)
                   for lock, s in self.sessions.items()}
         sent = [(key, lock, self.sessions[lock][0], seq, text) for lock, saves in newest.items()
@@ -152,7 +152,7 @@ class GameServer:
         session = self.sessions.get(lock)
         if outcome in ("stolen", "unknown") and session and session[0] == number:
             session[2] += 1
-            if session[2] > 2:  # a zombie's
+            if session[2] > 2:  # a zombie's session
                 del self.sessions[lock]
 
     def release(self):

@@ -19,8 +19,8 @@ with open(BINARY, "rb") as program:
     ORACLE = b"libmysqlclient.so" in program.read()  # linked with Oracle's client library
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 USER = "keeper"
-IMPATIENT = {"probe": {"timeout": "1s"}}  # for tests in which a server is silent, and that is to be seen soon
-# Exit codes of the contract.
+IMPATIENT = {"probe": {"timeout": "1s"}}  # for tests in which a silent server is to be detected soon
+# The documented exit statuses.
 DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
 
 
@@ -37,7 +37,7 @@ def built(folder, name):
             os.geteuid() == 0 and owner.st_uid != 0) else []
         if not os.access(path, os.X_OK) or os.path.getmtime(path) < os.path.getmtime(BINARY):
             mode = {"san": ["SAN=1"], "tsan": ["TSAN=1"], "cov": ["COV=1"]}.get(os.path.basename(build), [])
-            if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
+            if build.startswith(ROOT + os.sep):  # the same form as before, because make knows headers by these names
                 build = os.path.relpath(build, ROOT)
             subprocess.run([*who, "make", "-s", "-C", ROOT, "BUILD=" + build, *mode,
                             os.path.join(build, folder, name)], check=True,
@@ -48,7 +48,7 @@ def built(folder, name):
 
 
 class Result:
-    """What one action answered."""
+    """The result of one action."""
 
     def __init__(self, args, rc, out, err):
         self.args, self.rc, self.out, self.err = args, rc, out, err
@@ -66,8 +66,8 @@ class Result:
 
 
 class Keeper:
-    """One world's config and processes, all inside `base`. `settings` are {section: {key: value}}
-    laid over short intervals; a value None drops the key."""
+    """One world's config and processes, all inside `base`. `settings` are {section: {key: value}}, laid over short intervals;
+    a value None removes the key."""
 
     def __init__(self, base, world, name="w1", settings=None, account=True):
         self.base, self.world, self.server, self.name = base, world, world.server, name
@@ -85,8 +85,8 @@ class Keeper:
         self.process = None
         self.old_sessions = []
         self.env = {}
-        self.waits = 5  # how many times shorter the program's own waits are (src/base/fault.h)
-        self.prefix = []  # a command that runs the daemon somewhere else, as nsenter does
+        self.waits = 5  # divisor of the program's own waits (src/base/fault.h)
+        self.prefix = []  # a command that runs the daemon, such as nsenter
         if account:
             self.server.account(USER, [world.schema])
         self.settings = {
@@ -104,7 +104,7 @@ class Keeper:
         self.configure(settings or {})
 
     def secret(self, name, text, mode=0o600):
-        """A file of its own for a secret, not readable by others."""
+        """Writes a secret to its own file, not readable by others, and returns its path."""
         path = os.path.join(self.base, name)
         with open(path, "w") as f:
             f.write(text + "\n")
@@ -112,7 +112,7 @@ class Keeper:
         return path
 
     def configure(self, settings):
-        """Lays settings over the present ones and writes the file anew."""
+        """Lays settings over the present ones and writes the config."""
         for section, values in settings.items():
             mine = self.settings.setdefault(section, {})
             mine.update(values)
@@ -132,15 +132,15 @@ class Keeper:
         return [*DIE_WITH_US, *self.prefix, BINARY, "--config", self.config_path, *root, *args]
 
     def shim(self, **how):
-        """The environment of a run with tests/tools/shim.c, from a place whose name has no blank: the loader takes that
-        for the end of it."""
+        """Returns the environment of a run with tests/tools/shim.c, from a path without a blank, at which the loader would end
+        it."""
         path = os.path.join(self.base, "shim.so")
         if not os.path.exists(path):
             shutil.copy(built("tools", "shim.so"), path)
         return {"LD_PRELOAD": path, **{"WK_SHIM_" + what.upper(): str(value) for what, value in how.items()}}
 
     def set_clock(self, seconds):
-        """The wall clock of what runs with shim(clock=self.clock) is off by so much."""
+        """Sets the offset of the wall clock of programs run with shim(clock=self.clock)."""
         with open(self.clock + ".new", "w") as f:
             f.write(str(seconds))
         os.rename(self.clock + ".new", self.clock)
@@ -158,7 +158,7 @@ class Keeper:
     # -- actions ------------------------------------------------------------------------------
 
     def popen(self, *args, fault=None, **more):
-        """Starts an action without waiting, in a session of its own."""
+        """Starts an action in its own session without waiting."""
         process = subprocess.Popen(
             self.command(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, errors="replace", cwd=self.base,
@@ -179,7 +179,7 @@ class Keeper:
         return self.finish(self.popen(*args, fault=fault, **more))
 
     def ok(self, *args, **more):
-        """Runs one action that must succeed; with --json gives its result, else the Result."""
+        """Runs one action that must succeed. Returns its result with --json, else the Result."""
         done = self.run(*args, **more)
         assert done.rc == DONE, done
         return done.result if "--json" in args else done
@@ -189,8 +189,7 @@ class Keeper:
         return self
 
     def dump(self, *args):
-        """One dump now, after one that the supervisor may just be making; gives its result with the
-        path of its file."""
+        """Makes one dump, after one that the supervisor may be making. Returns its result with the path of its file."""
         done = wait_for(lambda: (lambda d: d if d.rc != HELD else None)(
             self.run("--dump", "--json", *args)), "the other job to end")
         assert done.rc == DONE, done
@@ -201,8 +200,8 @@ class Keeper:
     # -- the supervisor -------------------------------------------------------------------------
 
     def start(self, state="UP", fault=None, **more):
-        """Starts the supervisor; waits for `state` unless None. The last one may have been killed alone: its workers
-        end by themselves, and until then the dump directory is locked."""
+        """Starts the supervisor and waits for `state`, unless None. If only the last supervisor was killed, its workers end by
+        themselves, and until then the dump directory is locked."""
         assert self.process is None or self.process.poll() is not None
         if self.process is not None:
             wait_for(lambda: not session_pids(self.process, but="ZXT"), "the workers of the last supervisor to end")
@@ -217,15 +216,15 @@ class Keeper:
         return self
 
     def stop(self, sign=signal.SIGTERM, timeout=PATIENCE):
-        """Asks the supervisor to end, waits, and gives its exit code. The dump directory is locked until its workers have
-        ended too, but for one that a test has stopped."""
+        """Signals the supervisor, waits for its end, and returns its exit status. The dump directory is locked until its
+        workers have ended too, except one that a test has stopped."""
         self.process.send_signal(sign)
         rc = self.process.wait(timeout)
         wait_for(lambda: not session_pids(self.process, but="ZXT"), "the workers to end")
         return rc
 
     def reload(self, settings):
-        """SIGHUP, with these settings laid over the present ones; returns when they are in force, after a job that runs."""
+        """Sends SIGHUP with these settings laid over the present ones, and waits until they apply, after a running job."""
         done = f"config {self.config_path} reloaded\n"  # not "is reloaded when the running dump ends"
         n = self.log().count(done)
         self.configure(settings)
@@ -233,8 +232,8 @@ class Keeper:
         self.wait(lambda: self.log().count(done) > n, "the new config")
 
     def kill9(self):
-        """kill -9 of the supervisor and all its workers, as a dying host would do it. Until the last of them has ended
-        the dump directory is locked."""
+        """Kills the supervisor and all its workers with SIGKILL, as a failing host does. Until the last one has ended the dump
+        directory is locked."""
         def all_dead():
             living = self.pids()
             for pid in living:
@@ -246,12 +245,12 @@ class Keeper:
             self.process.wait()
 
     def pids(self):
-        """The supervisor and every worker of it that still lives."""
+        """Returns the living processes of the supervisor and its workers."""
         return session_pids(self.process) if self.process is not None else []
 
     @contextlib.contextmanager
     def standing_still(self):
-        """Meanwhile neither the supervisor nor a worker of it goes on."""
+        """Stops the supervisor and its workers within the block."""
         stopped = []
         try:
             while more := [pid for pid in self.pids() if pid not in stopped]:
@@ -267,7 +266,7 @@ class Keeper:
                     os.kill(pid, signal.SIGCONT)
 
     def worker(self, name):
-        """The pid of the supervisor's child of that name, None: there is none."""
+        """Returns the pid of the supervisor's child of that name, or None."""
         for pid in self.pids():
             try:
                 with open(f"/proc/{pid}/comm") as f:
@@ -281,7 +280,7 @@ class Keeper:
         return self.process is not None and self.process.poll() is None
 
     def destroy(self):
-        """Ends everything this keeper ever started, by pid."""
+        """Ends everything that this keeper has started, by pid."""
         for pid in session_pids(*self.old_sessions):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -304,7 +303,7 @@ class Keeper:
             return ""
 
     def published(self, name):
-        """A file of the status directory."""
+        """Returns a file of the status directory."""
         with open(os.path.join(self.status_dir, name), encoding="utf-8") as f:
             return f.read()
 
@@ -315,7 +314,7 @@ class Keeper:
             return None
 
     def status(self):
-        """status.json as the present supervisor wrote it; {} before that."""
+        """Returns status.json as the present supervisor wrote it, or {} before that."""
         try:
             with open(os.path.join(self.status_dir, "status.json")) as f:
                 status = json.load(f)
@@ -330,13 +329,13 @@ class Keeper:
         return status["state"] if status and self.of_now(status) else None
 
     def about(self):
-        """For messages of waits that fail."""
+        """Describes the keeper in messages of waits that fail."""
         shown = {k: self.status().get(k) for k in ("state", "reason", "flag", "probe", "running")}
         alive = "alive" if self.alive() else "not running"
         return f"{alive}, flag {self.flag()!r}, status {shown}\n{tail(self.log_path, 25)}"
 
     def wait(self, predicate, what, timeout=PATIENCE):
-        """wait_for that says what the daemon did meanwhile."""
+        """Works as wait_for, with what the daemon did meanwhile in its message."""
         return wait_for(predicate, lambda: f"{what() if callable(what) else what}; {self.about()}", timeout)
 
     def wait_state(self, *states, timeout=PATIENCE):
@@ -347,8 +346,8 @@ class Keeper:
         return self.wait(reached, f"state {' or '.join(states)}", timeout)
 
     def of_now(self, status):
-        """UP is what a status may still say for a while that was written before the server ended: it counts once the
-        server was asked after that."""
+        """Returns whether a status of UP is current. A status written before the server ended may still say UP, so it counts
+        only after a later probe."""
         if status["state"] != "UP":
             return True
         asked = status["probe"]["at"]
@@ -365,9 +364,8 @@ class Keeper:
                   f"{n} times {letter}")
 
     def expect(self, what, timeout=PATIENCE, **keys):
-        """Waits until status.json says this of each key, a value or what is true of it, all in one reading, and gives that
-        status. Status, flag, metrics, pages, history, log, alerts, the answer of an action: each is written at its own
-        moment, so whoever has waited for one of them waits for the next one too."""
+        """Waits until status.json has this for each key, a value or a condition, all in one reading, and returns that status.
+        Status, flag, metrics, pages, history, log and alerts are each written at their own time, so each must be waited for."""
         def said():
             status = self.status()
             return status if status and ("state" not in keys or self.of_now(status)) and all(
@@ -380,13 +378,13 @@ class Keeper:
     # -- what is on the disk ------------------------------------------------------------------
 
     def dumps(self):
-        """Manifests of the stored dumps, newest first by (generation, sequence)."""
+        """Returns the manifests of the stored dumps, newest first by (generation, sequence)."""
         found = []
         for path in glob.glob(os.path.join(glob.escape(self.dumps_dir), "*.json")):
             try:
                 with open(path) as f:
                     manifest = json.load(f)
-            except (ValueError, FileNotFoundError):  # retention may just have removed it
+            except (ValueError, FileNotFoundError):  # retention may have deleted it meanwhile
                 continue
             if "generation" in manifest and "sha256" in manifest:
                 found.append(manifest)
@@ -399,7 +397,7 @@ class Keeper:
         return os.path.join(self.dumps_dir, manifest["name"] + ".sql.gz")
 
     def rejected(self):
-        """Manifests in rejected/."""
+        """Returns the manifests in rejected/."""
         found = []
         for path in glob.glob(os.path.join(glob.escape(self.dumps_dir), "rejected", "*.json")):
             with open(path) as f:
@@ -414,36 +412,36 @@ class Keeper:
 
 
 def of_world(manifest, sentinel="worldkeeper_sentinel"):
-    """Rows and tables of the world that a dump holds: the sentinel is in each manifest, and is none of them."""
+    """Returns rows and tables of the world in a dump, without the sentinel, which each manifest contains."""
     tables = [t for t in manifest["tables"] if t["name"] != sentinel]
     return sum(t["rows"] for t in tables), len(tables)
 
 
 def signed(manifest):
-    """A manifest that was changed on purpose, with the checksum that its writer would have put on it."""
+    """Returns a manifest that was changed on purpose, with the checksum that its writer would have added."""
     manifest = {k: v for k, v in manifest.items() if k not in ("checksum", "hmac")}
     said = json.dumps(manifest, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     return {**manifest, "checksum": hashlib.sha256(said.encode()).hexdigest()}
 
 
 def sanitized():
-    """Is it a program that takes far more memory than users' does?"""
+    """Returns whether the program is built with sanitizers and needs far more memory."""
     with open(BINARY, "rb") as f:
         program = f.read()
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def sanitizer(text):
-    """A finding of a sanitizer anywhere in the output fails the test."""
+    """Fails the test if a sanitizer reported anything in the output."""
     for sign in ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer"):
         assert sign not in text, text[max(0, text.find(sign) - 200):][:4000]
 
 
 def precise(at):
-    """The same with its fraction."""
+    """Returns the seconds of an ISO 8601 time in UTC, with its fraction."""
     return unix(at) + float("0." + at.rstrip("Z").partition(".")[2] or 0)
 
 
 def unix(at):
-    """Seconds of an ISO 8601 time in UTC."""
+    """Returns the seconds of an ISO 8601 time in UTC."""
     return calendar.timegm(time.strptime(at.rstrip("Z").split(".")[0], "%Y-%m-%dT%H:%M:%S"))

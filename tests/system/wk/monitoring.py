@@ -1,5 +1,4 @@
-"""Debian's node_exporter, Prometheus and Alertmanager on their own ports, connected as an admin
-would connect them."""
+"""Debian's node_exporter, Prometheus and Alertmanager on their own ports, connected as an admin would connect them."""
 import json
 import os
 import re
@@ -19,7 +18,7 @@ def get(url):
 
 
 class Monitoring:
-    """All three over the status directory `path`; alerts go to a webhook at `sink` (a port). Nothing waits for minutes."""
+    """All three over the status directory `path`; alerts go to a webhook at the port `sink`. All waits are shortened."""
 
     def __init__(self, base, path, sink):
         self.base, self.processes = base, []
@@ -44,7 +43,7 @@ class Monitoring:
         self.run(self.prometheus, "prometheus", f"--config.file={base}/prometheus.yml", f"--storage.tsdb.path={base}/tsdb")
 
     def config(self, name, content):
-        """YAML, of which JSON is a part."""
+        """Writes YAML; JSON is a subset of it."""
         with open(os.path.join(self.base, name), "w", encoding="utf-8") as f:
             json.dump(content, f)
 
@@ -63,11 +62,11 @@ class Monitoring:
         wait_for(answers, lambda: f"{command[0]}: {tail(log.name)}")
 
     def exported(self):
-        """What node_exporter makes of the files, its own metrics left out."""
+        """Returns what node_exporter makes of the files, without its own metrics."""
         return [line for line in get(f"http://127.0.0.1:{self.exporter}/metrics").splitlines() if line.startswith("worldkeeper_")]
 
     def query(self, expr):
-        """The samples of an expression now: [(labels, value)]."""
+        """Returns the present samples of an expression: [(labels, value)]."""
         answer = json.loads(get(f"http://127.0.0.1:{self.prometheus}/api/v1/query?" + urllib.parse.urlencode({"query": expr})))
         assert answer["status"] == "success", answer
         return [(r["metric"], float(r["value"][1])) for r in answer["data"]["result"]]

@@ -1,5 +1,4 @@
-"""Table definitions that somebody tampered with: pieces of real ones, and inputs that have fooled
-SQL parsers."""
+"""Manipulated table definitions: parts of real ones, and inputs that have misled SQL parsers."""
 import random
 
 FOREIGN = "wk_not_ours"
@@ -26,7 +25,7 @@ PIECES = [p.encode() for p in (
 
 
 def cut(rand, text):
-    """Where something may be put or taken away: mostly between words."""
+    """Returns a position at which something may be inserted or removed, mostly between words."""
     at = rand.randrange(len(text) + 1)
     if rand.random() < 0.7:
         ahead = [i for i in (text.find(c, at) for c in (b" ", b",", b"(", b")", b"\n", b"'", b"`")) if i >= 0]
@@ -39,7 +38,7 @@ def mutate(rand, text, others):
     r = rand.random()
     if r < 0.5:
         return text[:a] + rand.choice(PIECES) + text[a:]
-    if r < 0.65:  # what stands between is hidden, or wrapped
+    if r < 0.65:  # what is between is hidden or wrapped
         front, end = rand.choice([(b"/*!99999 ", b" */"), (b"/*", b"*/"), (b"(", b")"), (b"'", b"'"), (b"`", b"`"),
                                   (b"/*!50100 ", b" */"), (b"/*M!100100 ", b" */"), (b'"', b'"'), (b"/*!", b"*/")])
         return text[:a] + front + text[a:b] + end + text[b:]
@@ -47,7 +46,7 @@ def mutate(rand, text, others):
         return text[:a] + text[b:]
     if r < 0.85:
         return text[:a] + bytes([rand.randrange(256)]) + text[a + 1:]
-    if r < 0.93:  # a piece of another one
+    if r < 0.93:  # a part of another definition
         other = rand.choice(others)
         c, d = sorted((cut(rand, other), cut(rand, other)))
         return text[:a] + other[c:min(d, c + 120)] + text[a:]
@@ -55,7 +54,7 @@ def mutate(rand, text, others):
 
 
 def cases(seed, texts):
-    """Endless; some as they are."""
+    """Yields cases endlessly; some are unchanged."""
     rand = random.Random(seed)
     while True:
         text = rand.choice(texts)

@@ -1,6 +1,5 @@
-"""The contents of an off-site store, inspected by hand, and the loss of the machine. A `store` has
-the `path` of its files (or None and listed(folder)), the `key` that decrypts them, and
-`settings`."""
+"""The contents of an off-site store, inspected by hand, and the loss of the machine. A `store` has the `path` of its files (or
+None and listed(folder)), the `key` that decrypts them, and `settings`."""
 import contextlib
 import hashlib
 import json
@@ -23,7 +22,7 @@ def files(store, folder):
 
 
 def manifests(store):
-    """Those in the store, each with its file as it says."""
+    """Returns the manifests in the store, and asserts that each has its file as described."""
     found = []
     for name in files(store, "dumps"):
         if name.endswith(".json"):
@@ -38,7 +37,7 @@ def manifests(store):
 
 
 def stored(keeper):
-    """Everything is there, as the status has it."""
+    """Waits until everything is stored according to the status, and returns it."""
     def all_there():
         o = keeper.status().get("offsite")
         newest = keeper.newest()["name"] if keeper.dumps() else None
@@ -47,25 +46,25 @@ def stored(keeper):
 
 
 def nothing_readable(store):
-    """Neither the words of PLAIN nor anything that is not age's."""
+    """Asserts that each file is encrypted by age and contains nothing of PLAIN."""
     for folder, _, names in os.walk(store.path):
         for name in names:
             try:
                 with open(os.path.join(folder, name), "rb") as f:
                     data = f.read()
-            except FileNotFoundError:  # an upload has got its name
+            except FileNotFoundError:  # an upload was renamed meanwhile
                 continue
             assert PLAIN.encode() not in data and (name.endswith(".json") or data.startswith(AGE[:len(data)])), name
 
 
 def open_age(store, path):
-    """What is in it; None: it is no good, or was deleted."""
+    """Returns the decrypted contents, or None if the file is damaged or was deleted."""
     done = subprocess.run(["age", "-d", "-i", store.key, path], capture_output=True)
     return done.stdout if done.returncode == 0 else None
 
 
 def parts(store):
-    """[(number, from, to, path)] of what the store has of the journal, by its names."""
+    """Returns [(number, from, to, path)] of the journal's object parts in the store, from their names."""
     found = []
     for name in files(store, "segments"):
         if name.endswith(".part"):
@@ -77,7 +76,8 @@ def parts(store):
 
 
 def segments(store, opened=None):
-    """{number: bytes} of that, put together by hand from all that is good. `opened`: what was found good before."""
+    """Returns {number: bytes} of the journal in the store, assembled by hand from all intact parts. `opened` has those that
+    were found intact before."""
     found, opened = {}, {} if opened is None else opened
     for number, start, end, path in parts(store):
         data = opened[path] = opened.get(path) or open_age(store, path)
@@ -94,7 +94,7 @@ def segments(store, opened=None):
 
 
 def wait_segments(keeper, store):
-    """All of the journal that is here now is in the store. It may grow meanwhile, and lose what is older."""
+    """Waits until the store has everything that the local journal has now. It may grow and lose old segments meanwhile."""
     here, opened = {}, {}
     for path in keeper.segments.paths():
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as f:
@@ -108,7 +108,7 @@ def wait_segments(keeper, store):
 
 
 def lose_machine(keeper):
-    """Server, its disk, dumps, journal and status: all gone. A new server, and the config and the key are left."""
+    """Destroys the server with its disk, dumps, journal and status. A new server, the config and the key are left."""
     keeper.kill9()
     if keeper.server.process:
         keeper.server.kill9()
@@ -120,7 +120,7 @@ def lose_machine(keeper):
 
 
 def off_site(keeper, state=""):
-    """Pids of the workers that send; `state` as in /proc/PID/stat."""
+    """Returns the pids of the uploading workers; `state` is as in /proc/PID/stat."""
     found = []
     for pid in keeper.pids():
         try:

@@ -3,7 +3,7 @@ import os
 import tarfile
 
 OLD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "old")
-KEY = "a key of the tests, not of anybody else"  # of [dump] hmac_key_file
+KEY = "a key of the tests, not of anybody else"  # contents of [dump] hmac_key_file
 SCHEMA = "game"
 TABLES = [
     "CREATE TABLE player (id INT PRIMARY KEY, nick VARCHAR(20) CHARACTER SET utf8mb4, points BIGINT) ENGINE=MEMORY",

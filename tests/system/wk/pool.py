@@ -1,6 +1,5 @@
-"""A pool of started servers, reused for the next test that wants one with the same options, because
-a start takes longer than undoing what a test changed. A change that cannot be undone ends the
-server."""
+"""A pool of started servers. A server is reused for the next test with the same options, because a start takes longer than
+undoing a test's changes. A change that cannot be undone ends the server."""
 import os
 import stat
 
@@ -11,14 +10,14 @@ from .util import ident
 
 IDLE = 3  # servers that a worker keeps for later tests
 OF_SERVER = {"mysql", "information_schema", "performance_schema", "sys"}
-# What a server writes there by itself.
+# Tables that a server changes by itself.
 NOT_KEPT = ("general_log", "slow_log", "gtid_executed", "innodb_table_stats", "innodb_index_stats", "table_stats",
             "column_stats", "index_stats")
 
 
 def files(server):
-    """What lies in the directory, with its mode and owner; what InnoDB, Aria and the binary log make and remove by
-    themselves left out."""
+    """Returns the names, modes and owners in the directory, without files that InnoDB, Aria and the binary log manage
+    themselves."""
     found = set()
     for entry in os.scandir(server.datadir):
         about = entry.stat(follow_symlinks=False)
@@ -30,7 +29,7 @@ def files(server):
 
 
 def state(server, con):
-    """All that a test can change and that is not dropped by `empty`."""
+    """Returns everything that a test can change and that `empty` does not drop."""
     with con.cursor() as cur:
         def rows(sql):
             cur.execute(sql)
@@ -39,7 +38,7 @@ def state(server, con):
                                            "table_schema='mysql' AND table_type='BASE TABLE'")
                   if name not in NOT_KEPT and not name.startswith(("help_", "time_zone"))]
         variables = dict(rows("SHOW GLOBAL VARIABLES"))
-        variables.pop("server_uuid", None)  # MySQL's in a new directory: as good as any other one's
+        variables.pop("server_uuid", None)  # in a new directory MySQL has another one
         return {
             "variables": variables,
             "tables": dict(rows("CHECKSUM TABLE " + ",".join("mysql." + ident(name) for name in tables))),
@@ -52,7 +51,7 @@ def state(server, con):
 
 
 def schemas(cur):
-    """MariaDB lists directories as well, as the one that a server has for its temporary files."""
+    """Returns the schemas, without directories that MariaDB lists too, such as that of its temporary files."""
     cur.execute("SELECT schema_name FROM information_schema.schemata")
     return {name for (name,) in cur.fetchall() if not name.startswith("#mysql50#")}
 
@@ -63,12 +62,12 @@ def accounts(cur):
 
 
 def empty(server, con, kept):
-    """Accounts but those `kept`, sessions, schemas and the binary log are gone."""
+    """Drops accounts except `kept`, sessions, schemas and the binary log."""
     with con.cursor() as cur:
         for user, host in accounts(cur) - kept:
             try:
                 cur.execute("DROP USER %s@%s", (user, host))
-            except pymysql.err.OperationalError:  # on MariaDB a role
+            except pymysql.err.OperationalError:  # it is a role of MariaDB
                 cur.execute("DROP ROLE " + ident(user))
     server.end_sessions(10, id={session.id for session in server.sessions()} - {con.thread_id()})
     with con.cursor() as cur:
@@ -80,13 +79,13 @@ def empty(server, con, kept):
 
 
 class Pool:
-    """Of one worker: take() and put_back(), destroy() at its end."""
+    """The servers of one test worker: take() and put_back(); destroy() at its end."""
 
     def __init__(self, base):
         self.base, self.idle = base, []
 
     def take(self, *options, **kind):
-        """A server with these options that is as one just started."""
+        """Returns a server with these options in the state of a new one."""
         for server in self.idle:
             if server.pooled == (options, kind):
                 self.idle.remove(server)
@@ -106,7 +105,7 @@ class Pool:
 
     @staticmethod
     def restore(server):
-        """True: nothing is left of the test before. Only now, when all that this one had running has ended."""
+        """Resets the server and returns whether nothing of the last test is left. Called when its processes have ended."""
         try:
             con = server.admin(read_timeout=20)
             try:
@@ -119,11 +118,11 @@ class Pool:
             return False
 
     def put_back(self, server):
-        """A test has ended that took it. It may have killed it and started it again."""
+        """Takes a server back from a test, which may have killed and started it again."""
         if server.process is None or server.process.poll() is not None or server.changed():
             server.destroy()
             return
-        # It stands still until then: MySQL wakes a hundred times a second without any work.
+        # It is stopped until then, because an idle MySQL wakes a hundred times a second.
         server.sigstop()
         self.idle.append(server)
         if len(self.idle) > IDLE:

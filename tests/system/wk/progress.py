@@ -1,5 +1,4 @@
-"""Players' progress: a central store, a world with a local store, and a connection between them
-that can be cut."""
+"""Players' progress: a central store, a world with a local store, and a connection between them that can be cut."""
 import re
 
 import pymysql
@@ -10,14 +9,14 @@ from .util import CANARY
 
 RIGHTS = "DELETE, CREATE ROUTINE, ALTER ROUTINE"
 counter = iter(range(1, 1 << 30))
-# How a game opens a session in the world: (lock, its number); for each blob that was loaded (key, lock, seq, seq, blob).
+# Statements with which a game opens a session: (lock, its number); for each loaded blob (key, lock, seq, seq, blob).
 OPEN_SESSION = "REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)"
 ADD_LOADED = ("REPLACE INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) VALUES (%s,%s,%s,%s,NOW(3),"
               "_binary %s)")
 
 
 class Central:
-    """The central store in a schema of its own, and accounts that may only call its routines."""
+    """The central store in its own schema, and accounts that may only call its routines."""
 
     def __init__(self, server, changes=()):
         self.server, self.schema = server, f"central_{next(counter)}"
@@ -57,7 +56,7 @@ class Central:
 
 
 class Store:
-    """What a game server does: sessions and saves of a world's local store."""
+    """A game server's sessions and saves in a world's local store."""
 
     def __init__(self, keeper, central):
         self.keeper, self.world, self.central = keeper, keeper.world, central
@@ -98,7 +97,7 @@ class Store:
 
 
 def made(keeper, central, **more):
-    """The keeper with [progress], its local store made."""
+    """Configures the keeper with [progress] and returns its local store."""
     keeper.configure({"progress": central.settings(keeper, **more)})
     keeper.server.grant(USER + "@localhost", keeper.world.schema, RIGHTS)
     keeper.init()
@@ -106,7 +105,7 @@ def made(keeper, central, **more):
 
 
 def refused(call, *args):
-    """The text of the error that a statement must end with."""
+    """Returns the text of the error with which a statement must fail."""
     try:
         call(*args)
     except pymysql.err.MySQLError as e:

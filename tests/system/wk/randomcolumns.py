@@ -1,4 +1,4 @@
-"""Columns of every type that a MEMORY table can have, with values that they accept, and some that they may not."""
+"""Columns of every type that a MEMORY table can have, with values that they accept, and some that they may refuse."""
 from .server import MYSQL, version
 from .util import ident
 from .zoo import CHARSETS, q
@@ -24,14 +24,14 @@ FLOATS = ["0", "-0e0", "0.1", "1e-45", "3.4028234663852886e38", "16777215", "123
 DOUBLES = ["0", "-0e0", "0.1", "5e-324", "1.7976931348623157e308", "9007199254740993", "1e23",
            "-123456789012345678", "1", "2", "3"]
 DATES = ["0000-00-00", "2024-02-30", "9999-12-31", "1000-01-01", "2024-02-29", "2024-00-00", "2001-09-09"]
-TOP = 8 if MYSQL else 9  # the last second that can have digits behind the point
+TOP = 8 if MYSQL else 9  # the last second that can have decimals
 CLOCKS = ["00:00:00", "-00:00:01", f"838:59:5{TOP}.999999", f"-838:59:5{TOP}.999999", "12:34:56.789012",
           "-00:00:00.1", "00:00:00.000001", "-12:34:56.999999"]
 MEMBERS = ["a", "B c", "it''s", "say \"x\"", "%", "0", "NULL", "zz", "-", "\\\\", "_", "q1", "q2", "q3"]
-# The server lets a compressed column have more characters than it was made for, where an UPDATE or a
-# literal of the same character set brings them, and takes no such value back from another one.
+# An UPDATE or a literal of the same character set can give a compressed column more characters than it was made for, which the
+# server refuses from another one.
 LONG_ENOUGH = 1000, "" if MYSQL else " COMPRESSED"
-# What a column of a family may become, beside one of its values; {0} is itself.
+# Expressions for a new value of a column, by family; {0} is the column.
 BECOMES = {
     "number": ["{0}+1", "{0}-1", "{0}*2", "{0} DIV 2", "-{0}", "{0}+1000", "{0}^1"],
     "real": ["{0}+0.1", "{0}*3", "{0}/7", "-{0}"], "bit": ["{0}^1", "{0}|3", "{0}>>1"],
@@ -47,14 +47,14 @@ DEFAULTS = {"number": "0", "real": "0.5", "bit": "1", "text": "'a'", "bytes": "x
 
 
 class Column:
-    """`family` says what suits it; `pool` are literals that it can hold, more or less."""
+    """A column. `family` selects suitable expressions; `pool` has literals that it can mostly hold."""
 
     def __init__(self, name, kind, family, pool, keyed=True, prefix=0):
         self.name, self.kind, self.family, self.pool = name, kind, family, pool
-        self.keyed, self.prefix = keyed, prefix  # prefix: how much of it goes into a key; 0: all
+        self.keyed, self.prefix = keyed, prefix  # prefix: length of its part in a key; 0: all
         self.null = True
         self.auto = False
-        self.more = ""  # what stands behind NULL or NOT NULL
+        self.more = ""  # what follows NULL or NOT NULL
 
     @property
     def sql(self):
@@ -64,7 +64,7 @@ class Column:
         return f"{self.sql} {self.kind} {'NULL' if self.null else 'NOT NULL'}{self.more}"
 
     def dress(self, rand, invisible):
-        """Gives it a default, and hides it."""
+        """Gives the column a default, and may hide it."""
         default, r = DEFAULTS.get(self.family), rand.random()
         if self.family == "text" and "(255)" in self.kind and rand.random() < 0.5:
             default = "'it''s'" if MYSQL else "(UUID())"
@@ -80,7 +80,7 @@ class Column:
         self.more = self.more.replace(" INVISIBLE", "")
 
     def by_number(self, rand):
-        """A value for the row of number `seq`."""
+        """Returns a value for the row of number `seq`."""
         text = f"CONCAT({rand.choice(self.pool)},seq)" if rand.random() < 0.3 else "CONCAT('r',seq)"
         return {
             "number": rand.choice(("seq", "seq", "seq*7", "seq DIV 3")), "real": "seq/3", "bit": "seq",
@@ -144,7 +144,7 @@ def texts(rand, name):
         pool.append("_ucs2 x'd8000061'")
     short = length * WIDTH.get(charset, 1) <= 500
     collation = rand.choice(COLLATIONS[charset])
-    # By a hash of these MySQL does not find all that is equal: see test_rows_that_share_a_key().
+    # MySQL's hash of these misses some equal values: see test_rows_that_share_a_key().
     hashed = not (MYSQL and collation.endswith("_unicode_ci"))
     return Column(name, f"{kind}({length}){packed} CHARACTER SET {charset} COLLATE {collation}", "text", pool,
                   keyed=length > 0 and not packed and hashed, prefix=0 if short else 10)

@@ -1,8 +1,6 @@
-"""Random worlds: MEMORY tables of any shape that the server takes, and SQL that changes them in every way
-that leaves rows behind. The same seed gives the same statements.
-
-Nothing here knows what the statements come to; the server is asked. Many of them fail, some half way:
-that is part of it."""
+"""Random worlds: MEMORY tables of any shape that the server accepts, and SQL that changes them in every way that leaves rows.
+The same seed gives the same statements. This module does not compute their results, which only the server knows; many fail,
+some after a part of their work."""
 import random
 
 import pymysql
@@ -12,10 +10,10 @@ from .server import MYSQL, in_its_words
 from .util import ident
 from .zoo import NAMES, q
 
-# What a table may be refused for: a key or a row that is too long, a default that cannot be, …; and what
-# hangs on such a table.
+# Errors with which a table may be refused: too long keys or rows, impossible defaults, …; and those of objects that need such a
+# table.
 MAY_BE_REFUSED = {1067, 1068, 1071, 1072, 1089, 1118, 1146, 1170, 1171, 1294, 1359, 1901, 1906}
-# What a statement may fail with; anything else is a fault of this module.
+# Errors with which a statement may fail; any other one is a defect of this module.
 MAY_FAIL = {
     167, 1020, 1022, 1048, 1054, 1062, 1088, 1091, 1093, 1099, 1100, 1105, 1114, 1136, 1167, 1171, 1205, 1213, 1242,
     1243, 1264, 1265, 1267, 1270, 1271, 1292, 1364, 1365, 1366, 1397, 1398, 1399, 1400, 1402, 1406, 1411,
@@ -30,7 +28,7 @@ PORTION = " FOR PORTION OF span FROM '2024-02-01' TO '2024-02-15'"
 class Table:
     def __init__(self, name, columns):
         self.name, self.columns = name, columns
-        self.unique = []  # columns that are a unique key each
+        self.unique = []  # columns with a unique key each
         self.period = False
         self.ddl = ""
 
@@ -40,10 +38,10 @@ class Table:
 
 
 class RandomWorld:
-    """create(), hangers(): statements that make tables, triggers and views, of which the server may refuse
-    some; fill(): first rows; changes(n): n changes, each (0 or 1 of SESSIONS, its statements)."""
+    """create() and hangers() give statements that make tables, triggers and views, some of which the server may refuse; fill()
+    gives first rows; changes(n) gives n changes, each (0 or 1 of SESSIONS, its statements)."""
 
-    # An UPDATE IGNORE that stumbles over a key may run for ever in a MEMORY table with a BTREE.
+    # An UPDATE IGNORE with a duplicate key may run forever in a MEMORY table with a BTREE key.
     MORE = ("", ", binlog_row_value_options=PARTIAL_JSON") if MYSQL else (
         ", max_statement_time=3",) * 2
     SESSIONS = [
@@ -55,13 +53,13 @@ class RandomWorld:
     def __init__(self, seed):
         self.rand = rand = random.Random(f"{seed}/world")
         self.odd = rand.sample([n for n in NAMES if len(n) < 60 and n != "Case"], 30)
-        # what keeps a world from being dumped by a scan is not in every one of them
+        # only some worlds have what prevents a dump by a scan
         self.all_keyed, self.invisible, self.strange = (rand.random() < p for p in (0.6, 0.3, 0.3))
         self.log = Table("log" if rand.random() < 0.5 else "the `log` ★", [])
         self.log_key = " AUTO_INCREMENT PRIMARY KEY" if self.all_keyed or rand.random() < 0.5 else ""
         self.tables = [self.table(i) for i in range(rand.randrange(1, 6))]
         self.views = []  # (name, table)
-        self.signals = False  # does a trigger fail at times?
+        self.signals = False  # whether a trigger sometimes fails
         self.rand = random.Random(f"{seed}/changes")
 
     def create(self):
@@ -79,7 +77,7 @@ class RandomWorld:
         return f"INSERT INTO {self.log.sql} (what) VALUES ({text})"
 
     def keep(self, there):
-        """Only these tables and views are there."""
+        """Keeps only these tables and views."""
         self.tables = [t for t in self.tables if t.name in there]
         self.views = [(name, t) for name, t in self.views if name in there]
 
@@ -119,7 +117,7 @@ class RandomWorld:
         self.count(t, able, primary, parts)
         for c in primary:
             c.null = False
-            if c.more == " INVISIBLE":  # it has no default
+            if c.more == " INVISIBLE":  # such a column has no default
                 c.show()
         if primary:
             parts.append(f"PRIMARY KEY{self.using()} ({','.join(self.part(c) for c in primary)})")
@@ -134,7 +132,7 @@ class RandomWorld:
         return parts
 
     def primary(self, able):
-        """Mostly columns that can tell many rows apart."""
+        """Returns columns of a primary key, mostly such that distinguish many rows."""
         rand = self.rand
         primary = rand.sample(able, min(len(able), rand.choice((1, 1, 1, 2, 2, 3))))
         numbers = [c for c in able if c.family == "number" and c not in primary]
@@ -146,7 +144,7 @@ class RandomWorld:
         return primary
 
     def count(self, t, able, primary, parts):
-        """An AUTO_INCREMENT column, first of a key."""
+        """Adds an AUTO_INCREMENT column, first of a key."""
         rand = self.rand
         whole = [c for c in able if c.family == "number" and "INT" in c.kind]
         if not whole or rand.random() < 0.5:
@@ -197,11 +195,11 @@ class RandomWorld:
         return "DEFAULT" if r > 0.97 else self.rand.choice(c.pool)
 
     def given(self, c):
-        """In a new row."""
+        """Returns the column's value in a new row."""
         return "NULL" if c.auto and self.rand.random() < 0.6 else self.value(c)
 
     def expression(self, c, t):
-        """What a column may become."""
+        """Returns an expression for the column's new value."""
         r = self.rand.random()
         if r < 0.45:
             return self.value(c)
@@ -228,7 +226,7 @@ class RandomWorld:
         return "" if r > 0.93 else f" WHERE {c.sql} IS NULL"
 
     def tail(self, t, often):
-        """ORDER BY and LIMIT."""
+        """Returns ORDER BY and LIMIT, or neither."""
         rand, out = self.rand, ""
         if rand.random() < often:
             out += f" ORDER BY {rand.choice(t.columns).sql}{rand.choice(('', ' DESC'))}"
@@ -259,7 +257,7 @@ class RandomWorld:
             f"{c.sql}=" + (f"VALUES({c.sql})" if rand.random() < 0.4 else e) for c, e in self.sets(t, 3))
 
     def many(self, t, rows=None):
-        """A row for each number."""
+        """Returns an INSERT with a row for each number."""
         rand, first = self.rand, self.rand.choice((1, 1, 1000, 100000))
         rows = rows or rand.choice((5, 30, 200))
         select = ",".join("NULL" if c.auto and rand.random() < 0.5 else c.by_number(rand) for c in t.columns)
@@ -285,14 +283,14 @@ class RandomWorld:
                 f"{'' if portion else self.tail(t, 0.3)}")
 
     def shift(self, t):
-        """All keys move by the same."""
+        """Returns statements that move all keys by the same amount."""
         rand = self.rand
         c = rand.choice([c for c in t.unique if c.family == "number"] or t.columns)
         by = rand.choice(("+1000", "+1", "-1", "*2", "-1000"))
         return f"UPDATE {t.sql} SET {c.sql}={c.sql}{by} ORDER BY {c.sql}{rand.choice(('', ' DESC'))}"
 
     def swap(self, t):
-        """Two rows change their unique values, by way of a third one."""
+        """Returns statements that swap two rows' unique values through a third one."""
         c = self.rand.choice(t.unique or t.columns)
         a, b, free = (self.rand.choice(c.pool) for _ in range(3))
         return [f"UPDATE {t.sql} SET {c.sql}={to} WHERE {c.sql}={was}"
@@ -306,7 +304,7 @@ class RandomWorld:
         return f"DELETE{rand.choice(('', '', ' IGNORE', ' QUICK'))} FROM {t.sql}{where}"
 
     def multi(self, t):
-        """Two tables at once."""
+        """Returns a statement that changes two tables at once."""
         rand, other = self.rand, self.rand.choice(self.tables)
         a, b = rand.choice(t.columns), rand.choice(other.columns)
         x, y = f"x.{a.sql}", f"y.{b.sql}"
@@ -325,8 +323,7 @@ class RandomWorld:
                                  f"/* all */ truncate table {t.sql}"))
 
     def simple(self, t):
-        """One statement without a result that may stand in a routine. FOR PORTION OF in a trigger ends the
-        server."""
+        """Returns one statement without a result, as a routine may contain it. FOR PORTION OF in a trigger crashes the server."""
         period, t.period = t.period, False
         sql = self.rand.choice((self.insert, self.insert, self.update, self.delete, self.copy))(t)
         t.period = period
@@ -372,7 +369,7 @@ class RandomWorld:
             else f"BEGIN NOT ATOMIC {body}"
 
     def called(self, t):
-        """A function that writes."""
+        """Returns statements that call a function which writes."""
         rand, c = self.rand, self.rand.choice(t.columns)
         return rand.choice((f"DO noted({rand.randrange(99)})", "SELECT noted(seq) FROM seq_1_to_3",
                             f"UPDATE {t.sql} SET {c.sql}={self.value(c)} WHERE noted({rand.randrange(9)})<5 "
@@ -385,7 +382,7 @@ class RandomWorld:
         return self.simple(t).replace(t.sql, ident(name), 1)
 
     def harmless(self, t):
-        """What is logged, and keeps nobody from following."""
+        """Returns logged statements that do not prevent following the log."""
         n = self.rand.randrange(1000)
         both = [
             ["FLUSH BINARY LOGS"], ["FLUSH TABLES"], [f"ANALYZE TABLE {t.sql}"], [f"CHECK TABLE {t.sql}"],
@@ -421,8 +418,8 @@ class RandomWorld:
         ]
 
     def gap(self):
-        """Statements of one session that row changes do not follow, and what they end: None: the whole journal, what
-        changes behind the first of them cannot be had from it; a table: only its changes; "": nothing."""
+        """Returns statements of one session that are not row changes, and what they end: None for the whole journal from the
+        first of them on, a table for its changes only, "" for nothing."""
         n, t = self.rand.randrange(10 ** 9), self.rand.choice(self.tables)
         return self.rand.choice((
             ([f"ALTER TABLE {t.sql} AUTO_INCREMENT=7"], t.name),
@@ -432,15 +429,15 @@ class RandomWorld:
         ))
 
     def settle(self):
-        """Takes away the -0 that a FLOAT has of numbers too small for it: the server shows it as 0, and
-        takes it from nobody."""
+        """Returns statements that replace -0, which a FLOAT has for numbers too small for it: the server shows it as 0 and
+        never accepts it."""
         for t in self.tables:
             for c in t.columns:
                 if c.kind.startswith("FLOAT"):
                     yield 0, [f"DELETE FROM {t.sql} WHERE {c.sql}=0 AND ATAN2({c.sql},-1)<0"]
 
     def fill(self):
-        """First rows, some of them gone again: tables with holes."""
+        """Returns statements that insert first rows and delete some, so that tables have holes."""
         for t in self.tables:
             made = [self.insert(t) for _ in range(self.rand.randrange(4))]
             if self.rand.random() < 0.4:
@@ -461,7 +458,7 @@ class RandomWorld:
 
 
 class Player:
-    """Runs changes on the sessions of one world, and keeps what it ran."""
+    """Runs changes on the sessions of one world, and records them."""
 
     def __init__(self, world):
         self.world = world
@@ -479,18 +476,18 @@ class Player:
         for con in self.sessions:
             try:
                 con.close()
-            except pymysql.err.Error:  # the server is gone
+            except pymysql.err.Error:  # the server has ended
                 pass
         self.sessions = []
 
     def run(self, changes, until=None):
-        """Each change to its end. `until`: an event that ends it behind one."""
+        """Runs each change to its end. `until` is an event that stops it after one."""
         for session, statements in changes:
             if until is not None and until.is_set():
                 break
             for sql in statements:
                 self.one(session, sql)
-            if statements and statements[0].startswith("XA START"):  # one that failed must not hold its locks
+            if statements and statements[0].startswith("XA START"):  # a failed one must release its locks
                 for verb in ("XA END", "XA ROLLBACK"):
                     self.one(session, verb + statements[0][len("XA START"):])
         for con in self.sessions:

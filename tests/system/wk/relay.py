@@ -1,5 +1,5 @@
-"""In front of a server: `Wire` carries bytes as they come, late, changed or not at all; `Relay` understands so much
-of the protocol that a test can put words into the server's mouth, and can keep a session's bytes."""
+"""Relays in front of a server: `Wire` carries bytes unchanged, late, changed or not at all; `Relay` understands enough of the
+protocol to give answers in the server's place and to record a session's bytes."""
 import contextlib
 import select
 import socket
@@ -11,7 +11,7 @@ import time
 from .util import stop_listening
 
 QUERY, PREPARE, EXECUTE = 0x03, 0x16, 0x17
-# Of the server's offers these are taken away: what follows would be in another form.
+# Capabilities that are removed from the server's greeting, because they would change the packets' form.
 COMPRESS, TLS, EOF_LESS, METADATA, ZSTD, ATTRIBUTES = 1 << 5, 1 << 11, 1 << 24, 1 << 25, 1 << 26, 1 << 27
 NOT_OFFERED = COMPRESS | TLS | EOF_LESS | METADATA | ZSTD | ATTRIBUTES
 OK, EOF, NULL = 0x00, 0xFE, b"\xfb"
@@ -33,13 +33,13 @@ def text_row(*values):
 
 
 def column(name, kind=253, length=255):
-    """The definition of a column of an answer."""
+    """Returns the definition of a column of an answer."""
     texts = b"".join(lenenc(t) for t in (b"def", b"", b"t", b"t", name.encode(), name.encode()))
     return texts + b"\x0c" + struct.pack("<HIBHBxx", 63, length, kind, 0, 0)
 
 
 def answer(names, rows):
-    """The packets of a whole answer in text form."""
+    """Returns the packets of a whole answer in text form."""
     yield bytes([len(names)])
     for name in names:
         yield column(name)
@@ -49,21 +49,21 @@ def answer(names, rows):
 
 
 def offering_less(greeting):
-    """The server's greeting without the offers that the relay does not understand."""
+    """Returns the server's greeting without the capabilities that the relay does not understand."""
     at = greeting.index(b"\0", 1) + 1 + 4 + 8 + 1
     low, high = struct.unpack_from("<H", greeting, at)[0], struct.unpack_from("<H", greeting, at + 5)[0]
     offers = (low | high << 16) & ~NOT_OFFERED
     out = bytearray(greeting)
     struct.pack_into("<H", out, at, offers & 0xFFFF)
     struct.pack_into("<H", out, at + 5, offers >> 16)
-    if not offers & 1:  # a MariaDB, with more offers of its own
+    if not offers & 1:  # MariaDB, with capabilities of its own
         struct.pack_into("<I", out, at + 14, 0)
     return bytes(out)
 
 
 @contextlib.contextmanager
 def impostor(serve):
-    """Somebody in the server's place, who does serve(connection): the settings that lead to him."""
+    """Runs serve(connection) in the server's place, and yields the settings that lead to it."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def run():
@@ -82,18 +82,18 @@ def impostor(serve):
 
 
 def greeting_of(plugin, tls, salt=b"a" * 20):
-    """What a MariaDB server says first; with the offer of TLS or without."""
+    """Returns the first packet of a MariaDB server, with or without the capability of TLS."""
     return (b"\x0a5.5.5-10.11.0-MariaDB\0" + b"\1\0\0\0" + salt[:8] + b"\0" + (b"\xff\xff" if tls else b"\xff\xf7")
             + b"\x2d" + b"\2\0" + b"\xff\x81" + b"\x15" + b"\0" * 10 + salt[8:] + b"\0" + plugin.encode() + b"\0")
 
 
 def asks_for_tls(said):
-    """Is it a client's request for TLS, which comes before its login?"""
+    """Returns whether this is a client's request for TLS, which precedes its login."""
     return len(said) == 36 and struct.unpack_from("<I", said, 4)[0] & TLS != 0
 
 
 def one_packet(con):
-    """The next packet with its head; what is there of it when the other end has gone."""
+    """Returns the next packet with its header, or a part of it if the other end closed the connection."""
     said, whole = b"", 4
     while len(said) < whole:
         more = con.recv(whole - len(said))
@@ -112,10 +112,9 @@ def server_context(cert, key):
 
 
 class Impostor:
-    """Answers in the server's place, with the certificate of `context`; None: without TLS. `said` is all that a client
-    told it beyond its wish for TLS. It names `plugin` as the way to log in and asks for it once more, as a server does
-    that wants the password itself; with `switches` it asks for it only then. offers(n): is TLS offered to the n-th who
-    comes?"""
+    """Answers in the server's place, with the certificate of `context`, or without TLS if None. `said` has what clients sent
+    except requests for TLS. It asks for the login method `plugin` at first and once more, with `switches` only the second
+    time. offers(n) tells whether the n-th connection is offered TLS."""
 
     def __init__(self, plugin, context=None, offers=lambda n: True, switches=False):
         self.first = "mysql_native_password" if switches else plugin
@@ -151,9 +150,9 @@ class Impostor:
 
 
 class Between:
-    """A man in the middle: who asks for TLS gets it with the certificate of `context`, and what he says then is told to
-    the real server, by TLS as well. Without a context the server's offer of TLS is taken away. `said`: as above;
-    `logged_in`: the server has let it in."""
+    """A man in the middle. It gives a client TLS with the certificate of `context` and forwards its data to the real server
+    over TLS. Without a context it removes the server's offer of TLS. `said` has the client's data, `logged_in` whether the
+    server accepted the login."""
 
     def __init__(self, port, context=None):
         self.port, self.context, self.said, self.logged_in, self.came = port, context, b"", False, 0
@@ -193,9 +192,8 @@ class Between:
 
 
 class Wire:
-    """Listens on a port of 127.0.0.1 and carries everything to `to`, a port there or a socket's path, and back, at
-    most `piece` bytes at a time, each `delay` seconds late. cut() ends all connections and lets nobody in, until
-    mend()."""
+    """Listens on a port of 127.0.0.1 and carries everything to `to` (a port there, or a socket's path) and back, at most
+    `piece` bytes at a time, each `delay` seconds late. cut() ends all connections and accepts none until mend()."""
     piece = 65536
 
     def __init__(self, to, delay=0):
@@ -206,14 +204,14 @@ class Wire:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def connected(self):
-        """The filter of a new connection: passing(data, back, send) calls send(bytes) for what may go on, and returns
-        true if that was the end. Asked once without data before anything comes. `back`: from the server."""
+        """Returns the filter of a new connection: passing(data, back, send) calls send(bytes) for what may pass, and returns
+        true to end the connection. It is called once without data at the beginning. `back` means from the server."""
         def passing(data, back, send):
             send(data)
         return passing
 
     def way(self, client):
-        """Where who has come is to be led."""
+        """Returns where a client is to be connected."""
         return self.to
 
     def listen(self):
@@ -237,7 +235,7 @@ class Wire:
                 threading.Thread(target=self.carry, args=(*ends, passing), daemon=True).start()
 
     def carry(self, a, b, back, passing):
-        """What has come is passed on when it is old enough; meanwhile more is taken."""
+        """Passes received data on when it is old enough, and receives more meanwhile."""
         queue = []
 
         def send(data):
@@ -273,7 +271,7 @@ class Wire:
 
 
 class Link(Wire):
-    """A wire that can also fall silent: what is said goes nowhere, and nobody is told."""
+    """A wire that can also become silent: data is discarded, and no end is notified."""
     silent = False
 
     def connected(self):
@@ -291,14 +289,14 @@ class Link(Wire):
             self.delay = late
 
     def mend(self):
-        if self.silent:  # what was lost of it would be missed in the middle
+        if self.silent:  # after lost data the connection cannot be used
             self.cut()
         self.silent, self.delay = False, 0
         super().mend()
 
 
 class Cut(Wire):
-    """Ends each connection after so many bytes from one side; None: carries all."""
+    """Ends each connection after this many bytes from one side; None: carries everything."""
     from_client = from_server = None
 
     def connected(self):
@@ -315,11 +313,9 @@ class Cut(Wire):
 
 
 class Relay:
-    """Listens on a port of 127.0.0.1, or on the socket `path`, and passes on to the server's own socket.
-    `say(sql)` gives an iterable of packets to answer a statement with, or None;
-    `executes(sql)` is told before a prepared statement is carried out;
-    `row(sql, packet)` gives a row of a prepared statement as it is passed on.
-    `keep`: a list that takes what was said in each session, a list of [what was asked, packets]."""
+    """Listens on a port of 127.0.0.1, or on the socket `path`, and forwards to the server's own socket. `say(sql)` returns
+    packets to answer a statement with, or None; `executes(sql)` is called before a prepared statement is executed; `row(sql,
+    packet)` returns the row to forward; `keep` is a list that gets each session as a list of [request, packets]."""
 
     def __init__(self, server, say=None, row=None, keep=None, path=None, executes=None):
         self.to, self.say, self.row, self.keep, self.executes = server.socket, say, row, keep, executes
@@ -361,7 +357,7 @@ class Session:
     def __init__(self, relay, client, server):
         self.relay, self.client, self.server = relay, client, server
         self.rest = {client: b"", server: b""}
-        self.statements = {}  # of prepared ones, by their numbers
+        self.statements = {}  # prepared statements, by their numbers
         self.asked, self.greeted, self.logged_in = None, False, False
         self.part, self.columns = None, 0
         self.said = [[b"", []]]
@@ -386,7 +382,7 @@ class Session:
         self.rest[end] = data
 
     def to_server(self, number, body):
-        if not self.logged_in:  # Oracle's library claims what was not offered
+        if not self.logged_in:  # Oracle's library claims capabilities that were not offered
             self.logged_in = True
             body = struct.pack("<I", struct.unpack_from("<I", body)[0] & ~NOT_OFFERED) + body[4:]
         command = body[0] if number == 0 and body else None
@@ -426,7 +422,7 @@ class Session:
         self.client.sendall(packed(body, number))
 
     def heard(self, body):
-        """Keeps count of where in an answer the server is."""
+        """Tracks the position within the server's answer."""
         command, sql = self.asked
         if command == PREPARE:
             if self.part == "head" and body[0] == OK:

@@ -1,4 +1,4 @@
-"""Definitions of tables, as a restore reads them and writes them anew (tests/tools/table_rewrite.c)."""
+"""Definitions of tables, as a restore parses and rewrites them (tests/tools/table_rewrite.c)."""
 import os
 import subprocess
 
@@ -6,7 +6,7 @@ from .keeper import BINARY, built
 
 
 class Rewriter:
-    """One process of the tool: text in, what would be sent or why it is refused."""
+    """One process of the tool. It gets a definition, and returns the statement that would be sent or the reason of a refusal."""
 
     def __init__(self, mysql):
         built("tools", "table_rewrite")
@@ -23,12 +23,12 @@ class Rewriter:
         self.process.stdout.close()
 
     def __call__(self, text, plain=False):
-        """(the statement, None) or (None, why it is refused)."""
+        """Returns (the statement, None) or (None, the reason of the refusal)."""
         statement, names = self.named(text, plain)
         return (statement, None) if statement else (None, names)
 
     def named(self, text, plain=False):
-        """(the statement, the names of its table and columns) or (None, why it is refused)."""
+        """Returns (the statement, the names of its table and columns) or (None, the reason of the refusal)."""
         data = text if isinstance(text, bytes) else text.encode()
         self.process.stdin.write(b"%d %s%s\n" % (len(data), self.brand.encode(), b"-plain" if plain else b"") + data)
         self.process.stdin.flush()

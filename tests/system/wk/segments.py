@@ -8,7 +8,7 @@ from .keeper import built
 
 
 class Segments:
-    """Those in one directory, by default a keeper's."""
+    """The segments in one directory, by default a keeper's."""
 
     def __init__(self, keeper, path=None):
         self.tool = built("tools", "segment_read")
@@ -19,7 +19,7 @@ class Segments:
         return sorted(glob.glob(os.path.join(glob.escape(self.dir), self.world + "-*.journal")))
 
     def size(self):
-        """Of all together; one may be deleted meanwhile."""
+        """Returns their total size; one may be deleted meanwhile."""
         total = 0
         for path in self.paths():
             try:
@@ -29,26 +29,26 @@ class Segments:
         return total
 
     def lines(self, *names):
-        """What the reader says of some, by default of all; a file that is deleted meanwhile is an error."""
+        """Returns the reader's output for some segments, by default all; a file that is deleted meanwhile is an error."""
         names = names or [os.path.basename(path) for path in self.paths()]
         return subprocess.run([self.tool, self.dir, *names], stdout=subprocess.PIPE, text=True,
                               errors="replace").stdout.splitlines() if names else []
 
     def heads(self):
-        """[(number, does it follow the one before it?)]"""
+        """Returns [(number, whether it follows the one before)]."""
         return [(int(line.split()[1]), line.endswith("follows 1")) for line in self.lines()
                 if line.startswith("segment ")]
 
     def numbers(self):
-        """In their names."""
+        """Returns the numbers in their names."""
         return [int(os.path.basename(path).split("-")[-1].split(".")[0]) for path in self.paths()]
 
     def gaps(self):
-        """Numbers of those that do not go on where the one before ends; the first never does."""
+        """Returns the numbers of segments that do not continue the one before, such as the first."""
         return [number for number, follows in self.heads()[1:] if not follows]
 
     def finalized(self):
-        """Of each, in their order."""
+        """Returns whether each is finalized, in order."""
         return [line.startswith("finalized") for line in self.lines()
                 if line.startswith(("finalized ", "open "))]
 
@@ -56,20 +56,20 @@ class Segments:
         return [line for line in self.lines() if line.startswith("error ")]
 
     def end(self):
-        """The place in the server's log up to which they go."""
+        """Returns the position in the server's log up to which they reach."""
         last = self.paths()[-1:]
         lines = self.lines(os.path.basename(last[0])) if last else []
         words = lines[-1].split() if lines else []
         return (words[2], int(words[3])) if words and words[0] in ("finalized", "open") else ("", 0)
 
     def end_time(self):
-        """Up to when they go, by the server's clock in whole seconds."""
+        """Returns the time up to which they reach, by the server's clock in whole seconds."""
         ends = [line for line in self.lines(os.path.basename(self.paths()[-1])) if line.startswith("end ")]
         return int(ends[-1].split(" at ")[1].split()[0])
 
     def wait_all(self):
-        """Waits until everything is in them that the server has done so far. An end that the server's log has not come to
-        is of another log, of before it was begun anew."""
+        """Waits until they have everything that the server has done so far. An end beyond the server's present log belongs to
+        a log before a RESET."""
         server = self.keeper.server
         now = place(server)
         self.keeper.wait(lambda: now <= self.end() <= place(server), lambda: f"segments up to {now}, not {self.end()}")

@@ -1,5 +1,5 @@
-"""Private servers: each has its own data directory, port and socket, and is ended by its pid.
-WK_KIND selects the kind (as in scripts/servers.sh; default: mariadb)."""
+"""Private servers: each has its own data directory, port and socket, and is ended by its pid. WK_KIND selects the kind (as in
+scripts/servers.sh; default: mariadb)."""
 import contextlib
 import fcntl
 import functools
@@ -23,26 +23,26 @@ SERVERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../scr
 
 
 def files(mysql):
-    # MySQL reads the whole of its doublewrite files at each start: a tenth of what one costs, if there is much of it.
+    # MySQL reads its whole doublewrite files at each start; large ones take a tenth of it.
     return ["--innodb-data-file-path=ibdata1:12M:autoextend", *(
         ["--innodb-redo-log-capacity=8M", "--innodb-doublewrite-files=2", "--innodb-doublewrite-pages=4"] if mysql
         else ["--innodb-log-file-size=4M"])]
 
 
-# InnoDB's doublewrite buffer stays on: kill -9 may cut the write of a page in two where files lie in memory.
+# InnoDB's doublewrite buffer stays on: SIGKILL may interrupt the write of a page if files are in memory.
 def small(mysql):
     return files(mysql) + [
         "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
         "--sync-binlog=0", "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
         "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
-        "--connect-timeout=120",  # for who stands still while he logs in
+        "--connect-timeout=120",  # for a client that is stopped during its login
     ] + (["--skip-log-bin", "--innodb-flush-log-at-trx-commit=2",
           "--innodb-log-writer-threads=OFF", "--innodb-log-buffer-size=1M", "--innodb-read-io-threads=1",
           "--innodb-write-io-threads=1", "--innodb-purge-threads=1", "--innodb-page-cleaners=1"] if mysql
-         else ["--aria-pagecache-buffer-size=8M"])  # MySQL's log is on by default
+         else ["--aria-pagecache-buffer-size=8M"])  # MySQL's binary log is on by default
 
 
-# What the daemon's account needs on its schema, and on the server as a whole.
+# Privileges of the daemon's account on its schema, and on the server.
 RIGHTS = ("SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, "
           "TRIGGER, SHOW VIEW, EVENT")
 
@@ -53,10 +53,10 @@ def usual_on_server(mysql):
 
 SERVER_RIGHTS = usual_on_server(MYSQL)
 
-# Behind it ON or OFF; the fixture log_keys has what else a server needs.
+# Followed by ON or OFF; the fixture log_keys has what else a server needs.
 LOG_ENCRYPTED = "--binlog-encryption=" if MYSQL else "--encrypt-binlog="
 
-WORDS = {  # of rights: root's triggers need the second one as well
+WORDS = {  # privileges: root's triggers need the second one as well
     "GRANT SET USER": "GRANT SET_ANY_DEFINER, SYSTEM_USER",
     "GRANT BINLOG ADMIN": "GRANT SESSION_VARIABLES_ADMIN",
     "BINLOG MONITOR ON": "REPLICATION CLIENT ON",
@@ -69,7 +69,7 @@ WORDS = {  # of rights: root's triggers need the second one as well
 
 
 def in_its_words(statement, mysql=MYSQL):
-    """The tests speak MariaDB; this is how MySQL says the same."""
+    """Translates a statement of the tests, which use MariaDB's syntax, into MySQL's."""
     if not mysql:
         return statement
     statement = re.sub(
@@ -82,8 +82,7 @@ def in_its_words(statement, mysql=MYSQL):
 
 
 def server_user():
-    """Who runs the servers when we are root: a machine with the server's core package only has no
-    user mysql."""
+    """Returns the user that runs the servers if we are root. A machine with only the server's core package has no user mysql."""
     try:
         pwd.getpwnam("mysql")
         return "mysql"
@@ -92,7 +91,7 @@ def server_user():
 
 
 def as_mysql():
-    """The command prefix that runs something as the server's user when we are root; SERVERS switches by itself."""
+    """Returns the command prefix that runs something as the server's user if we are root; SERVERS does so by itself."""
     who = [f"--reuid={server_user()}", "--clear-groups"] if os.geteuid() == 0 else []
     if who:
         who.append(f"--regid={pwd.getpwnam(server_user()).pw_gid}")
@@ -101,14 +100,14 @@ def as_mysql():
 
 @functools.cache
 def words(kind, *tool):
-    """The command of the server's program: asked for once, since each start of the script takes longer than it is long.
-    With the name of a tool, that one's; the server's user, who may be unable to reach the script, can run either."""
+    """Returns the command of the server's program, or of the named tool, asked for only once because the script takes long.
+    The server's user, who may have no access to the script, can run the result."""
     return subprocess.run([SERVERS, "words", kind, *tool], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 
 
 @functools.cache
 def version(kind=KIND):
-    """The version of a kind's program, such as (11, 8, 9)."""
+    """Returns the version of a kind's program, such as (11, 8, 9)."""
     said = subprocess.run([*as_mysql(), *words(kind), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return tuple(map(int, re.search(r"Ver (\d+)\.(\d+)\.(\d+)", said).groups()))
 
@@ -117,8 +116,8 @@ IN_MEMORY = "servers"
 
 
 def use_memory(base):
-    """Gives the servers of a run a directory in memory, if there is enough: a third of what a start costs is spent on
-    the files of a new server. Returns the directory, for who removes it."""
+    """Gives the servers of a run a directory in memory if there is enough, which saves a third of each start. Returns the
+    directory, which the caller removes."""
     disk = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None
     with open("/proc/meminfo") as f:
         free = next(int(line.split()[1]) << 10 for line in f if line.startswith("MemAvailable"))
@@ -131,14 +130,14 @@ def use_memory(base):
 
 
 def home(base):
-    """Where the servers of a run have their directories."""
+    """Returns the directory of a run's servers."""
     memory = os.path.join(base, IN_MEMORY)
     return os.path.realpath(memory) if os.path.islink(memory) else base
 
 
 def template(base, kind, *options):
-    """One freshly installed datadir of a kind for the whole session, or for all that WK_TEMPLATES names a directory to:
-    made by whoever comes first. With `options` that a server must be born with, one for each set of these."""
+    """Returns one new datadir of a kind for the whole session, or for all that share the directory in WK_TEMPLATES, made by
+    the first that needs it. There is one for each set of `options` that a server must be initialized with."""
     mysql, base = kind == "mysql", os.environ.get("WK_TEMPLATES") or base
     path = os.path.join(base, "template-" + kind + "".join(options))
     with open(path + ".lock", "w") as lock:
@@ -152,21 +151,21 @@ def template(base, kind, *options):
                                   cwd=base, text=True, errors="replace", stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT)
             assert done.returncode == 0, done.stdout[-2000:]
-            if mysql:  # who the server is: each makes its own
+            if mysql:  # the server's identity; each server makes its own
                 os.unlink(os.path.join(new, "auto.cnf"))
-            # What is only zeros takes no room, there and in the copies.
+            # Zeros become holes, which take no space, there and in the copies.
             subprocess.run(["cp", "-a", "--sparse=always", new, path + ".new"], check=True)
             shutil.rmtree(new)
             os.rename(path + ".new", path)
     return path
 
 
-# A row of the server's list of processes; what is unknown to the server is None, text of any bytes is text here.
+# A row of the server's list of processes; unknown values are None, and text of any bytes is decoded.
 Session = namedtuple("Session", "id user host db command time state info")
 
 
 class Server:
-    """One server. `options` are added to a small set of defaults; restart keeps the datadir."""
+    """One server. `options` are added to a small set of defaults; a restart keeps the datadir."""
 
     def __init__(self, base, *options, kind=KIND):
         self.kind, self.mysql = kind, kind == "mysql"
@@ -176,7 +175,7 @@ class Server:
         self.datadir = os.path.join(self.dir, "d")
         born = [o for o in options if self.mysql and o.startswith("--lower-case-table-names=")]
         self.template = template(base, kind, *born)
-        self.tmpdir = os.path.join(self.datadir, "#tmp")  # a server clears its tmpdir at its start
+        self.tmpdir = os.path.join(self.datadir, "#tmp")  # the server empties its tmpdir at its start
         self.install()
         self.socket = os.path.join(self.datadir, "s")
         self.error_log = os.path.join(self.datadir, "error.log")
@@ -184,14 +183,14 @@ class Server:
         self.options = list(options)
         self.wrapper = []  # a command that starts the server, such as prlimit
         self.process = None
-        self.answered = 0  # when it did first, in seconds since 1970
-        self.ended = 0  # when one of its processes last did
+        self.answered = 0  # time of its first answer, in seconds since 1970
+        self.ended = 0  # time at which one of its processes last ended
         self.made_with = (list(options), self.datadir)
         self.more = ()  # options of its last start only
-        self.pooled = None  # what wk/pool.py knows it by, which drops what is in it
+        self.pooled = None  # the key of wk/pool.py, which drops its contents
 
     def install(self):
-        """A fresh datadir; what was there is gone."""
+        """Makes a new datadir and removes the old one."""
         shutil.rmtree(self.datadir, ignore_errors=True)
         subprocess.run(["cp", "-a", self.template, self.datadir], check=True)
         subprocess.run([*as_mysql(), "mkdir", self.tmpdir], check=True)
@@ -200,7 +199,7 @@ class Server:
         assert self.process is None, "the server runs already"
         self.more = more
         with contextlib.suppress(FileNotFoundError):
-            # MySQL's, left by a killed server: it ends the next one if its process id is another's by now.
+            # MySQL's file, left by a killed server, ends the next one if another process has its ID.
             os.unlink(self.socket + ".lock")
         self.process = subprocess.Popen(
             [*self.command(), *more],
@@ -233,11 +232,11 @@ class Server:
         wait_for(answers, lambda: "server ready; " + tail(self.error_log, 20))
 
     def changed(self):
-        """Whether it runs otherwise than it was made."""
+        """Returns whether it runs with other options than at first."""
         return bool(self.wrapper or self.more or (self.options, self.datadir) != self.made_with)
 
     def admin(self, schema=None, **more):
-        """A connection of root with every bound off, byte-safe for the zoo."""
+        """Returns a connection of root without limits, whose text is byte-safe for the zoo."""
         args = dict(unix_socket=self.socket, user="root", password="", charset="utf8mb4",
                     autocommit=True, connect_timeout=60, read_timeout=120, database=schema,
                     init_command="SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
@@ -246,13 +245,13 @@ class Server:
         return pymysql.connect(**{**args, **more})
 
     def sql(self, *statements, schema=None):
-        """Runs statements as root, gives the rows of the last one."""
+        """Runs statements as root, and returns the rows of the last one."""
         con = self.admin(schema)
         try:
             with con.cursor() as cur:
                 for statement in statements:
                     cur.execute(in_its_words(statement, self.mysql))
-                return tuple(cur.fetchall())  # a newer PyMySQL has a list where there was no result
+                return tuple(cur.fetchall())  # newer versions of PyMySQL return a list if there was no result
         finally:
             con.close()
 
@@ -280,9 +279,8 @@ class Server:
         self.sql(self.granting(who, schema, rights))
 
     def sessions(self, **wanted):
-        """Sessions of clients, this one left out, for which each of these holds: a value, a set of values, or a text with
-        % as LIKE has it. Not from information_schema.processlist: on MySQL that fails as long as any session's statement
-        holds binary text."""
+        """Returns the client sessions, except this one, that match all of these: a value, a set of values, or a text with % as
+        in LIKE. Not from information_schema.processlist, which fails on MySQL while any session's statement has binary text."""
         con = self.admin(use_unicode=False)
         try:
             with con.cursor() as cur:
@@ -295,7 +293,7 @@ class Server:
                 and all(fits(getattr(s, k), v) for k, v in wanted.items())]
 
     def end_sessions(self, patience=PATIENCE, **which):
-        """Kills those that sessions() gives, waits until the server has let go of them, and gives how many these were."""
+        """Kills the matching sessions, waits until the server has ended them, and returns their number."""
         killed = {session.id for session in self.sessions(**which)}
         for session in killed:
             with contextlib.suppress(pymysql.err.Error):
@@ -304,23 +302,23 @@ class Server:
         return len(killed)
 
     def waiting_for_rows(self):
-        """The ids of the sessions that wait for a row now. Within 0.1 s of one answer MariaDB and MySQL repeat it, whatever
-        has happened since: each look comes later than that."""
+        """Returns the ids of the sessions that wait for a row now. MariaDB and MySQL repeat one answer for 0.1 s, so each look
+        is later than that."""
         time.sleep(0.2)
         return {waiter for (waiter,) in self.sql("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
                                                  "WHERE trx_state='LOCK WAIT'")}
 
     def start_time(self):
-        """When the server process started, by its own clock, to the second."""
+        """Returns the start time of the server process by its own clock, in seconds."""
         now, last = 0, None
-        while now != last:  # both of one second
+        while now != last:  # both within one second
             last = int(self.value("SELECT UNIX_TIMESTAMP()"))
             up = self.sql("SHOW GLOBAL STATUS LIKE 'uptime'")[0][1]
             now = int(self.value("SELECT UNIX_TIMESTAMP()"))
         return now - int(up)
 
     def grow_old(self):
-        """Start times have a resolution of a second: two processes in a row must differ in theirs."""
+        """Waits until the next process would have another start time, whose resolution is one second."""
         def later_second():
             if self.answered:
                 return time.time() >= int(self.answered) + 1.01
@@ -328,14 +326,14 @@ class Server:
         wait_for(later_second, "the second of the server's start to end")
 
     def kill9(self):
-        """kill -9."""
+        """Kills the server with SIGKILL."""
         self.grow_old()
         self.process.kill()
         self.process.wait()
         self.process, self.ended = None, time.time()
 
     def sigstop(self):
-        """It stands still: until the thread that takes the signal gets a processor, the others go on and answer."""
+        """Stops the server. It waits until all threads are stopped, because others answer until the signal is handled."""
         self.process.send_signal(signal.SIGSTOP)
         wait_for(lambda: stands_still(self.process.pid), "all threads of the server to stop")
         assert self.process.poll() is None, f"the server has ended: {self.process.returncode}"
@@ -344,7 +342,7 @@ class Server:
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self):
-        """A clean shutdown."""
+        """Shuts the server down cleanly."""
         if self.process is not None:
             self.grow_old()
             self.sigcont()
@@ -352,7 +350,7 @@ class Server:
             self.process, self.ended = None, time.time()
 
     def crash(self, *more):
-        """kill -9 and start again: what worldkeeper exists for."""
+        """Kills the server with SIGKILL and starts it again, the event that worldkeeper exists for."""
         self.kill9()
         self.start(*more)
 
@@ -364,21 +362,20 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-# Makes SQL of a binary log: the server's own, since logs differ. What the server knows by its GTID it
-# would pass by.
+# The server's own mysqlbinlog, because logs differ. Transactions whose GTID the server knows would be skipped.
 LOG_READER = [SERVERS, "tool", KIND, "mysqlbinlog", "--skip-gtids"] if MYSQL else [
     "mariadb-binlog", "--no-defaults"]
 
 
 def fits(value, wanted):
-    """Whether a field of a Session is as sessions() was asked for."""
+    """Returns whether a field of a Session matches what sessions() was asked for."""
     if isinstance(wanted, str) and "%" in wanted:
         return value is not None and re.fullmatch(".*".join(map(re.escape, wanted.split("%"))), value, re.S) is not None
     return value in wanted if isinstance(wanted, (set, frozenset)) else value == wanted
 
 
 def begin_odd(server, user="root"):
-    """A connection whose statement is under way for an hour and holds what is no text in any character set."""
+    """Returns a connection whose statement runs for an hour and contains bytes that are invalid in any character set."""
     con = server.admin(user=user, password=CANARY if user != "root" else "", read_timeout=None)
     con._execute_command(pymysql.constants.COMMAND.COM_QUERY, b"SELECT SLEEP(3600), '\xff\0loc\xc3'")
     wait_for(lambda: server.sessions(id=con.thread_id(), state="User sleep"), "the statement to be under way")
@@ -386,12 +383,12 @@ def begin_odd(server, user="root"):
 
 
 def client(server, schema, command="mariadb", *more):
-    """The stock client's command line for this server."""
+    """Returns the stock client's command line for this server."""
     return [command, "--no-defaults", "--socket=" + server.socket, "--user=root", *more, schema]
 
 
 def stock_restore(server, path, schema, *more):
-    """gunzip -c DUMP | mariadb SCHEMA, as a person without worldkeeper would do it."""
+    """Runs gunzip -c DUMP | mariadb SCHEMA, as a person without worldkeeper does."""
     unzip = subprocess.Popen(["gunzip", "-c", path], stdout=subprocess.PIPE)
     load = subprocess.run(client(server, schema, "mariadb", *more), stdin=unzip.stdout, stderr=subprocess.PIPE)
     unzip.stdout.close()
@@ -400,7 +397,7 @@ def stock_restore(server, path, schema, *more):
 
 
 def mysqldump(server, schema, path, *more):
-    """The old dump script's pipeline, written to `path` (.sql or .sql.gz)."""
+    """Runs the old dump script's pipeline and writes to `path` (.sql or .sql.gz)."""
     dump = subprocess.run(client(server, schema, "mysqldump", "--net_buffer_length=4096", *more),
                           stdout=subprocess.PIPE, check=True).stdout
     if path.endswith(".gz"):

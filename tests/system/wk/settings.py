@@ -1,5 +1,4 @@
-"""Session defaults of the server, each at its extreme values, and the fate of a world under such a
-setting."""
+"""Session defaults of the server, each at its extreme values, and what happens to a world under such a setting."""
 from collections import namedtuple
 
 import pymysql
@@ -9,7 +8,7 @@ from .progress import RIGHTS as PROGRESS_RIGHTS, Central, made
 from .server import MYSQL
 from .util import CANARY
 
-# What no case is made of, and why. The manual names each (tests/scripts/test_docs.py).
+# Variables without a case, and the reason. The manual names each (tests/scripts/test_docs.py).
 LEFT_OUT = {
     "debug_dbug": "of a debugging build",
     "secure_auth": "of old password formats",
@@ -25,9 +24,9 @@ def quoted(text):
     return "'" + text.replace("'", "''") + "'"
 
 
-# Of variables that hold any text: what could matter.
+# Values of variables that hold any text.
 TEXTS = {
-    "max_heap_table_size": ["16384", "1073741824"],  # of exabytes the first row of each table takes gigabytes
+    "max_heap_table_size": ["16384", "1073741824"],  # with exabytes the first row of each table would take gigabytes
     "time_zone": ["'-12:59'", "'+14:00'"],
     "character_set_client": ["'latin1'", "'sjis'"], "character_set_connection": ["'ucs2'", "'latin1'"],
     "character_set_results": ["'ucs2'", "NULL"], "character_set_filesystem": ["'utf8mb4'"],
@@ -44,12 +43,12 @@ TEXTS = {
     "redirect_url": ["'mysql://localhost:1'"],
     "terminology_use_previous": ["'BEFORE_8_0_26'"], "transaction_isolation": ["'READ-UNCOMMITTED'", "'SERIALIZABLE'"],
 }
-# MySQL does not list the members of enumerations and sets: they are tried by their numbers.
+# MySQL does not list the members of enumerations and sets: numbers are tried.
 MEMBERS = 40
 
 
 def settings_of(server):
-    """Lists the extreme values of all variables with a session scope that the server knows. It may refuse some of them."""
+    """Returns the extreme values of all session variables that the server knows. It may refuse some of them."""
     if server.mysql:
         rows = server.sql(
             "SELECT m.VARIABLE_NAME, m.DATA_TYPE, m.MIN_VALUE, m.MAX_VALUE, NULL, g.VARIABLE_VALUE "
@@ -91,7 +90,7 @@ GROUP = 8
 
 
 def groups_of(settings, rand):
-    """In groups, no variable twice in one."""
+    """Splits the settings into groups, with no variable twice in one."""
     mixed, groups = list(settings), []
     rand.shuffle(mixed)
     for setting in mixed:
@@ -104,7 +103,7 @@ def groups_of(settings, rand):
     return groups
 
 
-# A world with one of each that a restore treats in a way of its own.
+# A world with one object of each kind that a restore treats differently.
 WORLD = [
     "CREATE TABLE hero (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, nick VARCHAR(40) CHARACTER SET utf8mb4 NOT NULL, "
     "points BIGINT NOT NULL, ratio FLOAT, price DECIMAL(12,4), born TIMESTAMP NULL, at DATETIME(6), kind ENUM('a','é'), "
@@ -134,12 +133,12 @@ PARTITIONS = ["CREATE TABLE part (id INT NOT NULL, v INT, KEY (id)) ENGINE=MEMOR
               "INSERT INTO part SELECT seq,seq FROM seq_1_to_9",
               "CREATE TABLE past (id INT PRIMARY KEY) ENGINE=InnoDB WITH SYSTEM VERSIONING", "INSERT INTO past VALUES (1)"]
 OPTIONS = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=1"]
-LIMITED = ["prlimit", f"--as={16 << 30}"]  # a buffer of exabytes is to be refused by the system, not to take all there is
+LIMITED = ["prlimit", f"--as={16 << 30}"]  # the system refuses a buffer of exabytes
 LEDGER = {"table": "gains", "key": "player, mini", "value": "xp", "time": "at", "levels": "level", "rollup_after": "0"}
 
 
 class Subject:
-    """One world with everything, under one setting after another."""
+    """One world with all kinds of objects, under one setting after another."""
 
     def __init__(self, make_world, make_keeper, make_server):
         self.make_world, self.make_keeper = make_world, make_keeper
@@ -148,7 +147,7 @@ class Subject:
         self.build()
 
     def build(self):
-        """A new world. What a failed case has left over is never looked at again."""
+        """Makes a new world. What a failed case left is not used again."""
         self.world = self.make_world("empty", self.server)
         self.world.sql(*WORLD, *([] if MYSQL else PARTITIONS))
         self.keeper = keeper = self.make_keeper(self.world, {"journal": {"mode": "server"}, "ledger xp": LEDGER,
@@ -161,7 +160,7 @@ class Subject:
         made(keeper, self.central).open("lock")
 
     def play(self, game):
-        """What the game does. Its session began before the setting was made."""
+        """Plays the game in a session that began before the setting was made."""
         self.n += 1
         n = self.n
         with game.cursor() as cur:
@@ -174,10 +173,10 @@ class Subject:
                 cur.execute(sql)
 
     def case(self, settings):
-        """None: the world came back as it was. Else what went wrong. `taken`: the settings that the server took, and that
-        differ from what is usual; `failures`: what --check said of them."""
+        """Returns None if the world was restored as it was, else what went wrong. `taken` has the settings that the server
+        accepted and that differ from the default; `failures` what --check said about them."""
         self.failures, self.taken, self.usual, self.ended = "", [], {}, False
-        game = self.server.admin(self.world.schema)  # it began before these settings were made
+        game = self.server.admin(self.world.schema)  # began before these settings were made
         try:
             self.give(settings)
             return self.under(game) if self.taken else None
@@ -199,12 +198,12 @@ class Subject:
                     if cur.fetchall()[0][0] != was:
                         self.usual.setdefault(name, was)
                         self.taken.append(Setting(name, value))
-            except pymysql.err.Error:  # a value that does not exist, a variable that cannot be set
+            except pymysql.err.Error:  # an invalid value, or a variable that cannot be set
                 pass
         con.close()
 
     def take_back(self):
-        """As it was. A server that a setting has ended, or that lets nobody stay connected, starts without it."""
+        """Resets the settings. A server that a setting has ended, or that accepts no connections, is started without it."""
         if self.server.process.poll() is not None:
             self.ended = True
         try:
@@ -226,8 +225,8 @@ class Subject:
         return done
 
     def faults(self, group):
-        """[(setting, what went wrong)] of those that --check does not name. A server that ends by itself under a setting is
-        no fault of ours."""
+        """Returns [(setting, what went wrong)] of those that --check does not name. A setting under which the server itself
+        ends is not our fault."""
         why = self.case(group)
         if why is None and not self.failures:
             return []

@@ -1,5 +1,4 @@
-"""worldkeeper-setup in a pseudo-terminal: its questions, the typed answers, and a directory that
-stands in for the machine."""
+"""worldkeeper-setup in a pseudo-terminal: its questions, the typed answers, and a directory that stands in for the machine."""
 import contextlib
 import fcntl
 import glob
@@ -19,7 +18,7 @@ from .keeper import BINARY
 from .util import PATIENCE
 
 SETUP = os.path.join(os.path.dirname(BINARY), "worldkeeper-setup")
-# What systemctl does for setup: it starts the supervisor as the service's user, notes what it was told, and ends it.
+# A fake systemctl: it starts the supervisor as the service's user, records its calls, and ends the supervisor.
 SYSTEMCTL = r"""#!/bin/sh
 echo "$*" >>"$FAKE/calls"
 case $1 in
@@ -47,7 +46,7 @@ exit 0
 
 
 class Screen:
-    """One run. `columns`: the terminal's width, by default one at which nothing is wrapped; 0: it does not know it."""
+    """One run. `columns` is the terminal's width, by default one without wrapping; 0 means unknown."""
 
     def __init__(self, argv, env, cwd, columns=9999):
         self.text = ""
@@ -62,7 +61,8 @@ class Screen:
         self.rc = None
 
     def read_until(self, pattern):
-        """Waits for it in what was shown since the last such wait; gives that. None: the program ended before."""
+        """Waits for the pattern in the output since the last such wait, and returns that output, or None if the program ended
+        before."""
         deadline = time.monotonic() + PATIENCE * 3
         while not (found := re.search(pattern, self.text[self.seen:], re.S)):
             assert time.monotonic() < deadline, f"no {pattern!r} in: {self.text[self.seen:]}"
@@ -70,7 +70,7 @@ class Screen:
                 continue
             try:
                 more = os.read(self.fd, 65536)
-            except OSError:  # the other end is gone
+            except OSError:  # the program has ended
                 more = b""
             if not more:
                 return None
@@ -88,7 +88,7 @@ class Screen:
         return bool(termios.tcgetattr(self.fd)[3] & termios.ECHO)
 
     def end(self):
-        """Reads the rest; gives the exit status."""
+        """Reads the rest and returns the exit status."""
         self.read_until(r"\Z(?!)")
         self.rc = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         os.close(self.fd)
@@ -101,7 +101,7 @@ class Screen:
 
 
 class Machine:
-    """A root below `base`, with a service user, and systemctl if wanted."""
+    """A root directory below `base`, with a service user, and systemctl if wanted."""
 
     def __init__(self, base, server, systemd=True):
         self.base, self.server = base, server
@@ -113,7 +113,7 @@ class Machine:
         for path in (self.root, self.fake, os.path.join(self.fake, "bin"), os.path.join(self.fake, "run")):
             os.makedirs(path, exist_ok=True)
             os.chmod(path, 0o755)
-        shutil.copy(BINARY, os.path.join(self.fake, "worldkeeper"))  # where the service's user can reach it
+        shutil.copy(BINARY, os.path.join(self.fake, "worldkeeper"))  # accessible to the service's user
         if os.geteuid() == 0:
             shutil.chown(os.path.join(self.fake, "run"), self.user)
             with open(os.path.join(self.fake, "log"), "w"):
@@ -129,8 +129,8 @@ class Machine:
             os.chmod(path, 0o755)
 
     def service(self, name, fails=0):
-        """The server is a service of this machine: systemctl restart ends it, and starts it with the options of its files.
-        The first `fails` starts fail, as with an option that the server does not know."""
+        """Makes the server a service of this machine: systemctl restart ends it and starts it with the options of its files.
+        The first `fails` starts fail, as with an unknown option."""
         with open(os.path.join(self.server.datadir, "pid")) as f:
             proc = os.path.join(self.root, "proc", f.read().strip())
         os.makedirs(proc)
@@ -152,11 +152,11 @@ class Machine:
                 fails = max(fails - 1, 0)
                 os.rename(answer + ".new", answer)
             while self.server.process and self.server.process.poll() is None:
-                time.sleep(0.2)  # a server ends with the thread that started it
+                time.sleep(0.2)  # the server ends with the thread that started it
         threading.Thread(target=restart, daemon=True).start()
 
     def options(self):
-        """What setup wrote for the server, as options of its command."""
+        """Returns the server options that setup wrote, for its command line."""
         found = []
         for path in glob.glob(self.path("etc/mysql/*/90-worldkeeper-*.cnf")):
             with open(path) as f:
@@ -183,7 +183,7 @@ class Machine:
         return Screen(self.argv(*options), self.environment(**more), self.base, columns)
 
     def talk(self, *answers, options=(), **more):
-        """Types each answer at the next question; gives the screen after its end."""
+        """Types each answer at the next question, and returns the screen after its end."""
         screen = self.screen(*options, **more)
         try:
             for pattern, line in answers:
@@ -196,7 +196,7 @@ class Machine:
         return screen
 
     def run(self, *options, **more):
-        """Without a terminal."""
+        """Runs setup without a terminal."""
         return subprocess.run(self.argv(*options), env=self.environment(**more), cwd=self.base, text=True, capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=PATIENCE * 3)
 
@@ -215,12 +215,12 @@ class Machine:
             return []
 
     def files(self):
-        """Everything below the root."""
+        """Returns everything below the root."""
         return sorted(os.path.relpath(os.path.join(d, n), self.root)
                       for d, dirs, names in os.walk(self.root) for n in [*dirs, *names])
 
     def keeper(self, world, *options, root=False):
-        """worldkeeper over the world that was set up, as its user or as who we are."""
+        """Runs worldkeeper over the world that was set up, as its user or as our own user."""
         env = self.environment()
         return subprocess.run([*([] if root else env["FAKE_AS"].split()), os.path.join(self.fake, "worldkeeper"), "--config",
                                self.path(f"etc/worldkeeper/{world}.ini"), *options],

@@ -17,15 +17,15 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from .util import CANARY, PATIENCE, free_port, stop_listening, wait_for
 
 HOST = "127.0.0.1"
-PATIENT = "60s"  # a sink is the test itself: what it answers too late comes a second time
+PATIENT = "60s"  # a sink runs in the test itself; a late answer would cause a second delivery
 
 
 NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
 
 
 def certificate(base, names="IP:127.0.0.1,DNS:localhost", days="2"):
-    """A certificate authority and a certificate for this machine signed by it: (ca, cert, key). Made once in `base`,
-    by the authority that is there if one is; with `days` of 0 the certificate is over as soon as it is made."""
+    """Returns (ca, cert, key): a certificate for this machine, signed by an authority. Both are made once in `base`. With
+    `days` of 0 the certificate expires at once."""
     ca, key, cert = (os.path.join(base, n) for n in ("ca.pem", "key.pem", "cert.pem"))
     if os.path.exists(cert):
         return ca, cert, key
@@ -44,7 +44,7 @@ def certificate(base, names="IP:127.0.0.1,DNS:localhost", days="2"):
 
 
 def self_made(base, names):
-    """A certificate that nobody else has signed, as anybody can make one: (cert, key)."""
+    """Returns (cert, key) of a self-signed certificate."""
     cert, key = os.path.join(base, "self.pem"), os.path.join(base, "self.key")
     subprocess.run(["openssl", "req", "-x509", *NEW_KEY, "-keyout", key, "-out", cert, "-subj", "/CN=localhost",
                     "-addext", "subjectAltName=" + names], check=True, capture_output=True)
@@ -76,8 +76,8 @@ class Mail:
 
 
 class Smtp:
-    """An SMTP server. tls: None, "starttls" (required) or "smtps". `mode` may change at any time:
-    "ok", or a refusal such as "450 later", or refusals by recipient. start/stop keep the port, so it can be dead and return."""
+    """An SMTP server. tls: None, "starttls" (required) or "smtps". `mode` may change at any time: "ok", a refusal such as "450
+    later", or refusals by recipient. start and stop keep the port."""
 
     def __init__(self, base, tls=None, login=None):
         self.port = free_port()
@@ -138,14 +138,14 @@ class Smtp:
         return {"alert.smtp": {**found, **more}}
 
     def wait(self, predicate=lambda mail: True, n=1, timeout=PATIENCE):
-        """Waits for n mails that fit; gives them."""
+        """Waits for n mails that match, and returns them."""
         wait_for(lambda: len([m for m in self.mails if predicate(m)]) >= n,
                  lambda: f"{n} mails, got {[m.subject for m in self.mails]}", timeout)
         return [m for m in self.mails if predicate(m)]
 
 
 def listening(make):
-    """For a moment the port may be the other end of somebody's connection."""
+    """Retries, because the port may for a moment be the other end of a connection."""
     def made():
         try:
             return make()
@@ -157,14 +157,14 @@ def listening(make):
 
 
 class Http:
-    """An HTTP server for webhooks and heartbeats. `mode` may change at any time: "ok", a number
-    (status), "redirect" (in a loop), "slow" (answers after the client gave up); 200 and then "huge" (endless
-    body), "headers" (endless ones), "short" (a body that breaks off)."""
+    """An HTTP server for webhooks and heartbeats. `mode` may change at any time: "ok", a status number, "redirect" (in a
+    loop), "slow" (later than the client waits), or after a 200 "huge" (endless body), "headers" (endless ones), "short" (a
+    body that ends early)."""
 
     def __init__(self):
         self.port, self.mode, self.requests, self.served = free_port(), "ok", [], 0
         self.headers = {}
-        self.judge = None  # of a service's fake: what it answers to a Request
+        self.judge = None  # of a fake service: its answer to a Request
         self.server = None
 
     def start(self):
@@ -183,7 +183,7 @@ class Http:
                     if status < 300:
                         sink.requests.append(request)
                     return self.answer(status, b"judged")
-                if sink.mode in ("ok", "huge", "headers", "short"):  # all take it: 200
+                if sink.mode in ("ok", "huge", "headers", "short"):  # all of these answer 200
                     sink.requests.append(Request(self.command, self.path, dict(self.headers), body))
                 if sink.mode == "ok":
                     return self.answer(200, b"ok")
@@ -254,7 +254,7 @@ class Http:
         return {"alert.webhook": {"url": self.url, "timeout": PATIENT, **more}}
 
     def events(self):
-        """The "event" of each message of the generic JSON format, folded ones spread, in order."""
+        """Returns the "event" of each message of the generic JSON format, with folded ones expanded, in order."""
         return [m["event"] for m in self.messages()]
 
     def messages(self):
@@ -282,7 +282,7 @@ class Request:
 
 
 class Tarpit:
-    """Takes connections and never answers: the worst of neighbours."""
+    """Accepts connections and never answers."""
 
     def __init__(self, port=None):
         self.listener = socket.socket()

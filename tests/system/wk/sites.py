@@ -1,5 +1,5 @@
-"""Game servers with a world of their own, kept by worldkeeper, over one central store of players' progress: what they play,
-what is done to them, and the check of what became of it."""
+"""Game servers, each with a world kept by worldkeeper, over one central store of players' progress: their play, its
+disturbances, and the check of the result."""
 import collections
 import contextlib
 import random
@@ -13,21 +13,21 @@ from .torture import Cable
 from .util import CANARY, PATIENCE
 from .watch import Lateness
 
-BLOBS = 3  # of each player
+BLOBS = 3  # per player
 TAKEOVER_MS = 1500
-INTERVAL = 1  # seconds, of [progress] write_back
+INTERVAL = 1  # seconds of [progress] write_back
 NOBODY = (0, 0)
 
 
 def value_of(text):
-    """Who saved this blob: the session's lock number, and the how many-th of its saves it was."""
+    """Returns who saved this blob: the session's lock number, and the number of its save."""
     number, n = text.decode().split(".")
     return int(number), int(n)
 
 
 class Session:
-    """What one game server knows of a player's session: which blobs it loaded, how many saves it asked for, and
-    [(when, the how many-th)] of those that were answered, for each blob."""
+    """A player's session of one game server: the blobs that it loaded, the number of requested saves, and for each blob
+    [(time, number)] of those that were acknowledged."""
 
     def __init__(self, site, lock, number):
         self.site, self.lock, self.number = site, lock, number
@@ -35,7 +35,7 @@ class Session:
 
 
 class Site:
-    """One game server: its world's server, a worldkeeper over it, a line to the central store."""
+    """One game server: its world's server, a worldkeeper over it, and a line to the central store."""
 
     def __init__(self, number, server, keeper, central):
         self.name, self.server, self.keeper, self.central = f"gs-{number}", server, keeper, central
@@ -47,7 +47,7 @@ class Site:
         keeper.start()
 
     def ask(self, routine, *args):
-        """The central store, over this game server's line."""
+        """Calls the central store over this game server's line."""
         con = pymysql.connect(host="127.0.0.1", port=self.cable.port, user="gs", password=CANARY,
                               database=self.central.schema, autocommit=True, connect_timeout=5, read_timeout=5)
         with con, con.cursor() as cur:
@@ -55,7 +55,7 @@ class Site:
             return cur.fetchall()
 
     def local(self, *statements):
-        """In the world, over the thread's connection; after an error over a new one."""
+        """Runs statements in the world, over the thread's connection, or over a new one after an error."""
         con = getattr(self.own, "con", None) or self.server.admin(self.keeper.world.schema, read_timeout=20)
         self.own.con = None
         try:
@@ -70,7 +70,8 @@ class Site:
         return rows
 
     def open(self, lock, until):
-        """As worldkeeper-progress(7) says: not before the last session here has ended. None: not now."""
+        """Opens a session as worldkeeper-progress(7) says, after the last session here has ended. Returns None if it is not
+        possible now."""
         while (there := self.local(("SELECT (SELECT COUNT(*) FROM worldkeeper_sentinel),"
                                     "(SELECT COUNT(*) FROM wk_session WHERE lock_key=%s)", (lock,)))[0]) != (1, 0):
             if until():
@@ -99,7 +100,7 @@ class Site:
         return session
 
     def save(self, session, key):
-        """False: nobody knows whether it is there; the next one is another."""
+        """Saves a blob. Returns False if the outcome is unknown; the next save has another number."""
         session.asked += 1
         try:
             self.local(("CALL wk_put(%s,%s,_binary %s)", (key, session.lock, f"{session.number}.{session.asked}".encode())))
@@ -109,7 +110,7 @@ class Site:
         return True
 
     def play(self, rand, players, until):
-        """Sessions of random players, one after the other; one in four lasts long, whoever takes the player over."""
+        """Plays sessions of random players, one after the other. One in four lasts long, also if the player is taken over."""
         while not until():
             lock = f"p{rand.randrange(players)}"
             with self.guard:
@@ -121,7 +122,7 @@ class Site:
                 session = self.open(lock, lambda: until() or time.monotonic() > end + 4)  # noqa: B023
                 while session and not until() and time.monotonic() < end:
                     if not self.save(session, f"{lock}/{rand.randrange(BLOBS)}"):
-                        time.sleep(0.1)  # the world is lost, and not restored yet
+                        time.sleep(0.1)  # the world is lost and not yet restored
                     time.sleep(rand.uniform(0.01, 0.05))
                 if session and rand.random() < 0.8:
                     self.local(("CALL wk_close(%s)", (lock,)))
@@ -130,7 +131,7 @@ class Site:
             time.sleep(rand.uniform(0.01, 0.1))
 
     def end_all(self):
-        """Every session, its saves sent or set aside."""
+        """Ends every session, with its saves sent or moved to wk_stolen."""
         self.cable.is_cut = self.cable.deaf = False
         self.keeper.wait_state("UP")
         end = time.monotonic() + PATIENCE
@@ -140,7 +141,7 @@ class Site:
             time.sleep(0.2)
 
     def set_aside(self):
-        """{blob_key: what is in wk_stolen of it}"""
+        """Returns {blob_key: its values in wk_stolen}."""
         found = collections.defaultdict(list)
         for key, blob in self.local(("SELECT blob_key,`blob` FROM wk_stolen",)):
             found[key.decode()].append(value_of(blob))
@@ -153,7 +154,7 @@ class Sites:
         self.done = collections.Counter()
 
     def run(self, seconds):
-        """They play and are disturbed; then the machine of the first one burns, disks and all, and the others go on."""
+        """Plays with disturbances; then the first one's machine is lost with its disks, and the others continue."""
         ended, burnt = threading.Event(), threading.Event()
         players = [threading.Thread(target=site.play, daemon=True, args=(
             random.Random(self.random.random()), self.players, burnt.is_set if site is self.sites[0] else ended.is_set))
@@ -190,12 +191,12 @@ class Sites:
         else:
             setattr(site.cable, "is_cut" if what == "cut" else "deaf", True)
             time.sleep(self.random.uniform(0.2, 3))
-            site.cable.is_cut = True  # an answer that nobody heard never comes: who waits for it is told
+            site.cable.is_cut = True  # a lost answer never arrives, so the connection is cut
             time.sleep(0.2)
             site.cable.is_cut = site.cable.deaf = False
 
     def burn(self, burnt, lateness):
-        """Undisturbed before: what players saved that nobody else wants, until some of it is older than it may be lost."""
+        """Loses a machine after undisturbed play of players of its own, long enough that some saves are too old to be lost."""
         site = self.sites[0]
         site.keeper.wait_state("UP")
         site.keeper.wait(lambda: site.keeper.status()["progress"]["central"] == "ok", "the central store")
@@ -214,7 +215,7 @@ class Sites:
         site.cable.is_cut = True
 
     def bound(self):
-        """How old what is lost with a machine may be, in seconds."""
+        """Returns the greatest age in seconds of saves that may be lost with a machine."""
         return INTERVAL + 1 + 2 * self.late
 
     def check(self):
@@ -222,7 +223,7 @@ class Sites:
 
 
 class Check:
-    """What is wrong, in words; nothing, if it was right."""
+    """The violations in words, in `wrong`."""
 
     def __init__(self, sites):
         self.wrong, self.counts = [], collections.Counter(sites.done)
@@ -245,7 +246,7 @@ class Check:
                         self.kept(key, s, [(at, n) for at, n in s.saved[key] if at < limit], [then])
 
     def fenced(self, key, seen, sessions):
-        """From when a session loaded on, nobody saves but this one and later ones."""
+        """After a session has loaded, only this session and later ones may save."""
         asked = {s.number: s.asked for s in sessions}
         for i, (number, value) in enumerate(seen):
             if value != NOBODY and not 0 < value[1] <= asked.get(value[0], 0):
@@ -255,8 +256,8 @@ class Check:
                     self.wrong.append(f"{key}: session {number} loaded {value}; session {later} loads {then}, of an older one")
 
     def kept(self, key, session, saved, found):
-        """The last save that was answered is what the next session loads, or is set aside. Of a machine that burnt nothing
-        is that was set aside there, and the last save is that before the interval, if nobody had taken the player over."""
+        """The next session loads the last acknowledged save, or it is in wk_stolen. Of the lost machine wk_stolen is lost too,
+        and its last save is that before the interval, if no other server had taken the player over."""
         self.counts["saves"] += len(saved)
         last = max((n for _, n in saved), default=0)
         self.counts["of the burnt"] += bool(last) and session.site is self.burnt

@@ -1,11 +1,10 @@
-"""Exact pictures of a schema, taken without worldkeeper, and the differences between two of
-them."""
+"""Exact pictures of a schema, taken without worldkeeper, and the differences between two of them."""
 import struct
 
 from .server import MYSQL
 from .util import ident
 
-OWN = "worldkeeper_"  # the daemon's own tables are not part of the world
+OWN = "worldkeeper_"  # the daemon's own tables do not belong to the world
 TEXT = {"char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
         "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector"}
 FLOATS = {"float", "double"}
@@ -19,25 +18,26 @@ def rows_of(cur, sql, *args):
 
 
 def expression(column, kind):
-    """SQL that shows a value exactly in ASCII; FLOAT and DOUBLE come as Python's exact float."""
+    """Returns SQL that shows a value exactly in ASCII; FLOAT and DOUBLE are read as Python's exact float."""
     c = ident(column)
     if kind in FLOATS:
         return f"CAST({c} AS DOUBLE)"
     if kind in TEXT:
         return f"HEX({c})"
     if kind in SPATIAL:
-        return f"HEX({c})" if MYSQL else f"HEX(AsWKB({c}))"  # there with its reference system
-    if kind in ("enum", "set"):  # a member may be no text at all
+        return f"HEX({c})" if MYSQL else f"HEX(AsWKB({c}))"  # MySQL's has the reference system
+    if kind in ("enum", "set"):  # a member may be invalid text
         return f"CONCAT(CAST({c} AS UNSIGNED),':',HEX({c}))"
     return f"CAST({c} AS CHAR)"
 
 
-# What `expression` shows holds none of them.
+# Separators that `expression` never shows.
 COLUMN_END, ROW_END, NULL = "\x1f", "\x1e", "\x1d"
 
 
 def in_one_piece(cur, shown, table):
-    """The rows, put together by the server: a packet for each costs ten times as much. None: too many for that."""
+    """Returns the rows, concatenated by the server, because one packet per row takes ten times as long; None if there are too
+    many."""
     columns = f",'{COLUMN_END}',".join(f"IFNULL({e},'{NULL}')" for e in shown)
     cur.execute("SET SESSION group_concat_max_len=1<<28")
     text, count = rows_of(cur, f"SELECT GROUP_CONCAT({columns},'{ROW_END}' SEPARATOR ''), COUNT(*) FROM {table}")[0]
@@ -54,8 +54,8 @@ def table_rows(cur, schema, table):
     shown = [expression(name, kind) for name, kind in columns]
     where = f"{ident(schema)}.{ident(table)}"
     rows = None
-    if not MYSQL or not {kind for _, kind in columns} & FLOATS:  # there its text within another is not exact
-        # Without a length of its own a number loses its last digits there.
+    if not MYSQL or not {kind for _, kind in columns} & FLOATS:  # within other text MariaDB's are not exact
+        # Without an explicit length a number loses its last digits there.
         rows = in_one_piece(cur, [f"CAST({e} AS CHAR(100))" if kind in {"decimal", *FLOATS} else e
                                   for e, (_, kind) in zip(shown, columns)], where)
     if rows is None:
@@ -81,8 +81,8 @@ def tables(cur, schema, engines=None):
 
 
 def snapshot(server, schema, engines=None):
-    """{"kind name": picture}: definitions and rows of tables, and views, triggers, routines, events.
-    With `engines` only the tables of these, rows and definitions."""
+    """Returns {"kind name": picture}: definitions and rows of tables, and views, triggers, routines, events. With `engines`
+    only rows and definitions of tables with these engines."""
     con = server.admin(schema)
     picture = {}
     try:
@@ -114,7 +114,7 @@ def snapshot(server, schema, engines=None):
 
 
 def checksums(server, schema):
-    """A quick fingerprint of all rows, whatever their order: {table: (rows, checksum)}."""
+    """Returns a quick fingerprint of all rows in any order: {table: (rows, checksum)}."""
     con = server.admin(schema)
     try:
         with con.cursor() as cur:
@@ -131,7 +131,7 @@ def short(value, limit=300):
 
 
 def diff(before, after, limit=12):
-    """A short readable list of what differs; empty when nothing does."""
+    """Returns a short readable list of the differences; empty if there are none."""
     lines = []
     for key in sorted(set(before) | set(after)):
         if key not in after:

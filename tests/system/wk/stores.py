@@ -1,5 +1,4 @@
-"""Stores for off-site copies: real servers, one that fails on request, and calls of the program's
-own code."""
+"""Stores for off-site copies: real servers, one that fails on request, and calls of the program's own code."""
 import base64
 import contextlib
 import ctypes
@@ -34,7 +33,7 @@ ACCESS = "AKEXAMPLE"
 
 
 def program(name):
-    """Where it is: installed, or unpacked there (dpkg-deb -x); None: nowhere."""
+    """Returns the path of a program: installed, or unpacked (dpkg-deb -x); None if missing."""
     places = [os.path.join(root, "usr", way, name) for root in ("/", FETCHED) for way in ("sbin", "bin")]
     return next((p for p in places if os.access(p, os.X_OK)), None)
 
@@ -46,7 +45,7 @@ def environment(**more):
 
 
 def account():
-    """Who the servers run as: nobody in particular where we are root."""
+    """Returns the user that runs the servers, an unprivileged one if we are root."""
     return server_user() if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -77,8 +76,8 @@ def secret_file(path, text):
 
 
 class Store:
-    """A directory `dir` for what it keeps, `port`, and settings(): its keys in [offsite]. `files` is where what it
-    stores lies as files, or None."""
+    """A store with its directory `dir`, its `port`, and settings(), its keys in [offsite]. `files` is the directory of its
+    stored files, or None."""
     process = files = None
 
     def __init__(self, base, name):
@@ -148,7 +147,7 @@ class Sshd(Store):
 
 
 class UnwillingSshd(Sshd):
-    """One that refuses some requests of SFTP, by their names in its own table: rename, remove, opendir …"""
+    """An OpenSSH that refuses some requests of SFTP, by their names in its own table: rename, remove, opendir …"""
 
     def __init__(self, base, refused):
         self.refused = refused
@@ -159,9 +158,8 @@ class UnwillingSshd(Sshd):
 
 
 class SftpLiar(Sshd):
-    """OpenSSH in front of tests/tools/sftp_liar.py, which lies as become() says. A program of ours needs an account with a
-    shell: whoever runs the tests. sshd wants a directory of its own where that is root, and sees one that nobody else
-    sees."""
+    """OpenSSH in front of tests/tools/sftp_liar.py, which lies as become() says. Our program needs an account with a shell, so
+    the user of the tests is used. As root sshd needs its own directory, which it gets in a private mount."""
 
     def service(self):
         liar = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/sftp_liar.py")
@@ -180,8 +178,7 @@ class SftpLiar(Sshd):
 
 
 class Dav(Store):
-    """Apache's mod_dav, with a login; with `certificates` {name: (certificate, key)}, on a port more for each, which
-    is in `tls_ports`."""
+    """Apache's mod_dav with a login. Each of `certificates` {name: (certificate, key)} gets its own port in `tls_ports`."""
 
     def __init__(self, base, certificates={}):
         super().__init__(base, "dav-tls" if certificates else "dav")
@@ -211,7 +208,7 @@ class Dav(Store):
 
     def stop(self):
         if self.process:
-            end_process(self.process, SIGTERM)  # it ends its children
+            end_process(self.process, SIGTERM)  # it ends its own children
 
     def settings(self, port=None, place="store", scheme="http"):
         return {"url": f"{scheme}://127.0.0.1:{port or self.port}/{place}/", "user": "wk",
@@ -234,7 +231,7 @@ class S3(Store):
                                                           "mon service"))
         with open(self.conf, "w") as f:
             f.write(f"[global]\nfsid = {fsid}\nmon host = v1:127.0.0.1:{monitor}\nmon initial members = a\n"
-                    # A change of its maps waits for others, up to seconds; each pool that radosgw makes is one.
+                    # A change of its maps waits for others up to seconds; each pool that radosgw makes is one.
                     "paxos propose interval = 0.02\npaxos min wait = 0.01\n"
                     "auth cluster required = none\nauth service required = none\nauth client required = none\n"
                     f"{modes}ms bind msgr2 = false\nosd pool default size = 1\nosd pool default min size = 1\n"
@@ -256,7 +253,7 @@ class S3(Store):
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", osd)
         self.daemon(lambda: " 1 up," in tail(self.dir + "/mon.a.log", 10000), "ceph-osd", "-f", "-i", "0")
         self.daemon(lambda: answers(self.port), "radosgw", "-f", "-n", "client.rgw", "--auth-client-required", "none",
-                    "--ms-mon-client-mode", "crc")  # it makes the zone, which users belong to
+                    "--ms-mon-client-mode", "crc")  # makes the zone that users belong to
         self.run("radosgw-admin", "user", "create", "--uid=t", "--display-name=t", f"--access-key={ACCESS}",
                  f"--secret={SECRET}")
         self.key = secret_file(os.path.join(self.dir, "key"), f"{ACCESS}:{SECRET}\n")
@@ -268,12 +265,12 @@ class S3(Store):
         return environment(PYTHONPATH=os.path.join(FETCHED, "usr/lib/python3/dist-packages"))
 
     def run(self, name, *args, conf=True):
-        """Until it succeeds: what is new there and asks before the monitor's map has reached it is told that it is
-        not permitted, and what it began may be there already."""
+        """Repeats a command until it succeeds. Before the monitor's map has arrived it fails as not permitted, and its work
+        may be partly done."""
         self.run_words([program(name), *(["-c", self.conf] if conf else []), *args], self.environment())
 
     def run_words(self, words, env, end=None):
-        """`end`: with this it has said all. Ceph's programs may wait for each other's threads for good as they exit."""
+        """Runs a command; output with `end` is complete. Ceph's programs may hang at their exit."""
         out = os.path.join(self.dir, "run.out")
 
         def told():
@@ -291,11 +288,11 @@ class S3(Store):
         wait_for(done, lambda: f"{words}: {tail(out)}", work=self.work)
 
     def work(self):
-        """What its programs have done so far, those of one command included."""
+        """Returns what its programs have done so far, including those of one command."""
         return work_of([p.pid for p in self.processes if p], *glob.glob(self.dir + "/*.out"), *glob.glob(self.dir + "/*log*"))
 
     def daemon(self, up, name, *args):
-        """Started, and once more for the same reason when it ends before it is up."""
+        """Starts a daemon, and once more if it ends before it is up, for the same reason."""
         out = os.path.join(self.dir, name + ".out")
         self.processes.append(None)
 
@@ -315,9 +312,9 @@ class S3(Store):
         return f"http://127.0.0.1:{self.port}/{path}"
 
     def curl(self, *args):
-        """A signed request of the curl tool: status and body."""
+        """Sends a signed request with the curl tool. Returns status and body."""
         nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        assert shutil.which("curl"), "the curl tool is missing: scripts/deps.sh test"  # whoever waits would take it for a file to come
+        assert shutil.which("curl"), "the curl tool is missing: scripts/deps.sh test"  # otherwise a wait would take it for a file that is not there yet
         done = subprocess.run(["curl", "-s", "-w", "\n%{http_code}", "--aws-sigv4", "aws:amz:us-east-1:s3", "-u",
                                f"{ACCESS}:{SECRET}", "-H", f"x-amz-content-sha256: {nothing}", *args],
                               capture_output=True, text=True)
@@ -325,7 +322,7 @@ class S3(Store):
         return int(status), body
 
     def listed(self, folder):
-        """Names in a folder of what settings() names."""
+        """Returns the names in a folder of what settings() names."""
         found, last = [], ""
         while True:
             after = "&start-after=" + urllib.parse.quote(last, safe="") if last else ""
@@ -342,7 +339,7 @@ class S3(Store):
 
 
 class NewS3(S3):
-    """radosgw of Debian sid: one process that keeps all in a database of its own. It ignores conditions."""
+    """radosgw of Debian sid: one process with its own database. It ignores conditions."""
     ROOT = os.path.join(os.path.dirname(FETCHED), "radosgw")
 
     def __init__(self, base):
@@ -356,7 +353,7 @@ class NewS3(S3):
                     f"rgw frontends = beast endpoint=127.0.0.1:{self.port}\nrgw data = {self.dir}\nrun dir = {self.dir}\n"
                     f"admin socket = \npid file = \nlog file = {self.dir}/log\ncrash dir = {self.dir}\n"
                     f"keyring = {self.dir}/keyring\nplugin dir = {lib}/ceph\n")
-        # By its own loader: this system's C library is another one.
+        # Run by its own loader, because this system's C library differs.
         (loader,) = glob.glob(os.path.join(lib, "ld*.so.[0-9]"))
         self.words = [loader, "--library-path", f"{lib}:{lib}/ceph"]
         self.processes = []
@@ -374,8 +371,8 @@ class NewS3(S3):
 
 
 class Liar:
-    """A small S3 and WebDAV that does what it is told: `fault(handler)` is asked first, and answers for it if it
-    returns true. What it keeps is in `objects`."""
+    """A small S3 and WebDAV server. `fault(handler)` is called first, and has answered if it returns true. `objects` has the
+    stored objects."""
 
     def __init__(self, base, certificate=None):
         self.objects, self.fault, self.asked, self.paths, self.late = {}, None, [], [], 0
@@ -400,7 +397,7 @@ class Liar:
                 self.wfile.write(b"" if self.command == "HEAD" else body)
 
             def reply_object(self, body, **headers):
-                """The object from the byte on that was asked for, as S3 does."""
+                """Sends the object from the requested byte on, as S3 does."""
                 first = int((self.headers.get("Range") or "bytes=0-")[len("bytes="):].partition("-")[0])
                 if first and first >= len(body):
                     return self.refuse(416, "InvalidRange")
@@ -416,13 +413,13 @@ class Liar:
                 liar.paths.append(self.path)
                 size = int(self.headers.get("Content-Length") or 0)
                 self.body = self.rfile.read(size)
-                if len(self.body) < size:  # the sender is gone
+                if len(self.body) < size:  # the client has closed the connection
                     self.close_connection = True
                     return
                 path, _, query = self.path.partition("?")
                 signed = self.headers.get("Authorization", "")
                 if "SignedHeaders" in signed and "Content-Type" in self.headers and "content-type" not in signed:
-                    return self.refuse(403, "AccessDenied")  # as Ceph 20 does
+                    return self.refuse(403, "AccessDenied")  # like Ceph 20
                 if liar.fault and liar.fault(self):
                     return
                 if self.command == "PUT":
@@ -451,7 +448,7 @@ class Liar:
 
         class Server(http.server.ThreadingHTTPServer):
             def handle_error(self, request, address):
-                """A client went away: not a word about it."""
+                """Ignores a client that closed the connection."""
         self.server = Server(("127.0.0.1", 0), Handler)
         self.port, self.scheme = self.server.server_address[1], "http"
         if certificate:
@@ -470,11 +467,11 @@ class Liar:
 
 
 class Conditions:
-    """What makes a Liar an S3 that honours conditions, as `fault`: `lies` names what it does all the same."""
+    """A `fault` that makes a Liar an S3 that honors conditions; `lies` names those that it ignores."""
 
     def __init__(self, liar, lies="", bare=False):
         self.objects, self.lies, self.bare, self.away, self.lock = liar.objects, lies, bare, False, threading.Lock()
-        self.late, self.lost = 0, 0  # seconds before each answer; how many answers to a PUT are lost
+        self.late, self.lost = 0, 0  # seconds before each answer; number of answers to a PUT to lose
         liar.fault = self
 
     @staticmethod
@@ -517,7 +514,7 @@ class Conditions:
 
 
 class Door(Wire):
-    """Where one member of etcd is reached by the others: who comes is led to the link that goes from him to it."""
+    """The port at which other members reach one member of etcd. A connection is led to the link from its member."""
 
     def __init__(self, etcd, member, port):
         self.etcd, self.links = etcd, {i: Link(port) for i in range(etcd.count) if i != member}
@@ -525,7 +522,7 @@ class Door(Wire):
 
     def way(self, client):
         link = self.links.get(self.etcd.owner(client.getpeername()[1], self.port))
-        return link.port if link else 0  # where nobody listens: he who came is gone again
+        return link.port if link else 0  # if no process listens there the client has gone
 
     def stop(self):
         super().stop()
@@ -534,7 +531,7 @@ class Door(Wire):
 
 
 class Etcd:
-    """Members of a real etcd on loopback. `linked`: between two of them there is a link in each direction."""
+    """Members of a real etcd on loopback. With `linked` there is a link in each direction between each two."""
 
     def __init__(self, base, count=1, linked=False):
         self.count, self.processes, self.ports = count, [], [free_port() for _ in range(2 * count)]
@@ -553,7 +550,7 @@ class Etcd:
         wait_for(lambda: self.call("kv/range", {"key": "eA=="}), lambda: "etcd: " + tail(os.path.join(base, "etcd-0.out")))
 
     def owner(self, port, to):
-        """Which member has the connection from this port to that one; None: it is gone."""
+        """Returns which member has the connection from this port to that one, or None if it is gone."""
         with open("/proc/net/tcp", encoding="ascii") as f:
             ends = [f"0100007F:{n:04X}" for n in (port, to)]
             inodes = [line.split()[9] for line in f if line.split()[1:3] == ends]
@@ -576,7 +573,7 @@ class Etcd:
             return None
 
     def leader(self):
-        """As the members have it that answer; None: nobody is."""
+        """Returns the leader according to the members that answer, or None."""
         for member in range(self.count):
             said = self.call("maintenance/status", {}, member, 5)
             if said and said.get("leader") == said["header"]["member_id"]:
@@ -584,7 +581,7 @@ class Etcd:
         return None
 
     def cut_off(self, members, how="cut"):
-        """Nothing goes from these to any other, or back; `how` as a link is disturbed."""
+        """Cuts these members off from all others, in both directions; `how` is a disturbance of a link."""
         for to, door in enumerate(self.doors):
             for of, link in door.links.items():
                 if to in members or of in members:
@@ -596,15 +593,15 @@ class Etcd:
                 link.mend()
 
     def delete(self, key):
-        """By hand, behind everybody's back."""
+        """Deletes a key by hand."""
         assert self.call("kv/deleterange", {"key": base64.b64encode(key.encode()).decode()})
 
     def alarm(self, action):
-        """NOSPACE, as etcd raises it itself where its quota is used up."""
+        """Raises or clears the NOSPACE alarm, as etcd does when its quota is used up."""
         assert self.call("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})
 
     def lease(self, world):
-        """As it is written down."""
+        """Returns the lease of a world as it is stored."""
         key = base64.b64encode(f"/worldkeeper/{world}/lease".encode()).decode()
         return json.loads(base64.b64decode(self.call("kv/range", {"key": key})["kvs"][0]["value"]))
 
@@ -643,8 +640,8 @@ class LeaseCaller:
 
 
 def known_leaks(base):
-    """The environment in which the sanitizers overlook that libcurl from 8.14 on loses SFTP sessions that end with an
-    error (its issues 17819 and 19293). The program itself never calls libssh2."""
+    """Returns the environment in which the sanitizers ignore that libcurl 8.14 and later leak SFTP sessions that end with an
+    error (its issues 17819 and 19293). Our program never calls libssh2."""
     said = ctypes.CDLL("libcurl.so.4").curl_version
     said.restype = ctypes.c_char_p
     if tuple(map(int, re.match(rb"libcurl/(\d+)\.(\d+)", said()).groups())) < (8, 14):
@@ -656,8 +653,8 @@ def known_leaks(base):
 
 
 class Caller:
-    """The program's own code in front of a store; each call returns what it answered. No secret is ever in it.
-    `wrapper`: a command that runs it."""
+    """The program's own code in front of a store. Each call returns its answer, which never has a secret. `wrapper` is a
+    command that runs it."""
 
     def __init__(self, tmp, settings, wrapper=(), **more):
         lines = {"plain": "yes", "timeout": "60s", **settings, **more}
@@ -688,7 +685,7 @@ class Caller:
         return self.call("put", name, path, size)
 
     def get(self, name, offset=0):
-        """What it answered, and the bytes that came."""
+        """Returns the answer and the bytes that were read."""
         path = os.path.join(self.tmp, "sink")
         said = self.call("get", name, path, offset)
         with open(path, "rb") as f:
@@ -707,6 +704,6 @@ class Caller:
 
 
 def visible(store):
-    """Names of finished files in a store whose files can be seen."""
+    """Returns the names of finished files in a store whose files can be seen."""
     found = glob.glob(os.path.join(glob.escape(store.files), "**", "*"), recursive=True)
     return sorted(os.path.basename(p) for p in found if os.path.isfile(p) and not p.endswith(".part"))

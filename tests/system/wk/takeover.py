@@ -1,6 +1,6 @@
-"""The takeover torture: two machines as processes, with servers of their own, a store and an etcd, and a link between
-each of them that can be cut; a game that asks before each write, earns points in a ledger and saves its players' progress
-in a central store; and somebody who looks at both sides."""
+"""The takeover torture: two machines as processes, with their own servers, a store and an etcd, and links between them that
+can be cut; a game that asks before each write, earns points in a ledger and saves its players' progress in a central store;
+and an observer of both sides."""
 import collections
 import json
 import os
@@ -28,12 +28,12 @@ EARN = "INSERT INTO gains (player,mini,xp,at,token) VALUES (1,1,1,'2026-11-16 10
 UNTIL = "2026-11-17 00:00:00Z"  # a rollup sums all that was earned until then: everything
 
 DAY = 86400
-TTL = 4  # the program's own limits are not far below, and a test machine may be slow
+TTL = 4  # not far above the program's own limits, and a test machine may be slow
 
 
 class Shared(Conditions):
-    """The store as one machine sees it: the same objects for both. `newest`: the highest generation of which each
-    machine stored a manifest; `older`: what a machine stored of a generation before that of the other one, after it."""
+    """The store as one machine sees it, with the same objects for both. `newest` is the highest generation of which each
+    machine stored a manifest; `older` has manifests of a generation below the other machine's, stored after it."""
 
     def __init__(self, liar, whole, machine):
         super().__init__(liar)
@@ -49,7 +49,7 @@ class Shared(Conditions):
 
 
 class Store:
-    """One S3 that honours conditions, with a door for each machine."""
+    """One S3 that honors conditions, with a door for each machine."""
 
     def __init__(self, base, count):
         self.lock, self.objects, self.newest, self.older, self.known = threading.RLock(), {}, {}, [], set()
@@ -75,17 +75,17 @@ class Store:
 
 
 class Machine:
-    """A keeper, its server, and its links: to the store, to each member of etcd, to its own server."""
+    """A keeper, its server, and its links to the store, to each member of etcd, and to its own server."""
 
     def __init__(self, number, keeper, links):
         self.number, self.keeper, self.links, self.stopped = number, keeper, links, []
-        self.jumps = (0,)  # by how much its clock may be off; replaced, never changed: the observer reads it
-        if not sanitized():  # AddressSanitizer wants to be the first library
+        self.jumps = (0,)  # possible offsets of its clock; replaced, never changed, because the observer reads it
+        if not sanitized():  # AddressSanitizer must be the first library
             keeper.env.update(keeper.shim(clock=keeper.clock))
         keeper.segments = Segments(keeper)
 
     def stop(self, whole):
-        """Everything stands still, or the supervisor alone."""
+        """Stops everything, or only the supervisor."""
         pids = [self.keeper.process.pid, *(self.keeper.pids() if whole else [])]
         self.stopped += pids
         for pid in pids:
@@ -116,7 +116,7 @@ def signal_to(pid, sign):
 
 
 def read_status(machine):
-    """status.json as it lies there, whoever wrote it; "until" is true time, whatever its clock said."""
+    """Returns the present status.json of any process, with the true time in "until", whatever its clock said."""
     try:
         with open(os.path.join(machine.keeper.status_dir, "status.json")) as f:
             s, written = json.load(f), os.fstat(f.fileno()).st_mtime
@@ -128,8 +128,8 @@ def read_status(machine):
 
 
 class Observer(threading.Thread):
-    """20 times a second: do two sides say at one time that they are up? What a side says counts as long as it may be
-    believed, and until something else stands there."""
+    """Checks 20 times a second whether both sides say at one time that they are UP. A status counts as long as it is valid and
+    not replaced."""
 
     def __init__(self, machines):
         super().__init__(daemon=True)
@@ -153,18 +153,18 @@ class Observer(threading.Thread):
 
 
 class Asking(Writer):
-    """Asks before each write whether the machine whose database it uses has the lease of the world. It ends when that lease
-    has another number than at its first write: another machine may have had the world in between."""
+    """Asks before each write whether its database's machine has the lease of the world. It ends when the lease's number
+    differs from that of its first write, because another machine may have had the world in between."""
     number = None
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.gate = threading.Lock()  # held during a change; whoever holds it keeps the writer from changing anything
+        self.gate = threading.Lock()  # held during a change; holding it prevents changes
 
     def may_write(self, cur):
         try:
             cur.execute("SELECT number FROM worldkeeper_lease WHERE until>UTC_TIMESTAMP(3)")
-        except pymysql.err.ProgrammingError:  # the lease was never held here
+        except pymysql.err.ProgrammingError:  # this machine never held the lease
             return False
         for (number,) in cur.fetchall():
             self.number = self.number or number
@@ -197,7 +197,7 @@ class Earner(Asking):
 
 
 class Saver(Asking):
-    """A game that saves a player's progress: the n-th save of all is the number n."""
+    """A game that saves a player's progress; the n-th save of all has the number n."""
     saves = None
 
     def write(self, cur):
@@ -207,7 +207,7 @@ class Saver(Asking):
 
 
 class Saves(threading.Thread):
-    """Looks at the central store: a save that was there is never replaced by an older one."""
+    """Observes the central store: a save is never replaced by an older one."""
 
     def __init__(self, central):
         super().__init__(daemon=True)
@@ -227,7 +227,7 @@ class Saves(threading.Thread):
 
 
 class Game(AuditedWriters):
-    """Writers of rows, and, with a central store, one who earns points and one who saves progress."""
+    """Writers of rows and, with a central store, one that earns points and one that saves progress."""
     saves = None
 
     def start(self, machine):
@@ -259,7 +259,7 @@ class Game(AuditedWriters):
         return self.world.sql("SELECT COALESCE(SUM(xp),0) FROM xp_total")
 
     def hold(self):
-        """Nobody changes anything until release(). False: somebody waits for an answer."""
+        """Prevents all changes until release(). Returns False if a writer is waiting for an answer."""
         held = []
         for writer in self.threads + self.others:
             if not writer.gate.acquire(timeout=5):
@@ -274,7 +274,7 @@ class Game(AuditedWriters):
             writer.gate.release()
 
     def audit_totals(self, kept_until):
-        """What was earned before `kept_until` counts, and nothing counts twice."""
+        """Asserts that what was earned before `kept_until` counts, and nothing twice."""
         if not self.saves:
             return
         [(found,)] = self.totals()
@@ -285,19 +285,19 @@ class Game(AuditedWriters):
 
 
 def kinds_of(etcd):
-    """What can be done here, the usual more often."""
+    """Returns the disturbances that are possible here, the usual ones more often."""
     return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
              "old_disk", *["commands"] * 4]
             + ([] if sanitized() else ["clock", "clock"]) + (["peers", "peers"] if etcd and etcd.doors else []))
 
 
-MOVERS = ["kill", "switch", "hour", "old_disk"]  # most of which change the machine
+MOVERS = ["kill", "switch", "hour", "old_disk"]  # most of them change the machine
 STEPS = ["command", "command", "command", "restore", "restore_table", "ddl", "rollup", "write_back", "pause", "reload",
          "crash"]
 
 
 class Torture:
-    """Rounds over two machines, of which the first is the primary; `etcd` or None. `kinds`: what is done to them, by the
+    """Rounds over two machines, of which the first is the primary; `etcd` may be None. `kinds` are the disturbances, by the
     names of the methods."""
 
     def __init__(self, machines, store, seed, etcd=None, kinds=None, central=None):
@@ -321,7 +321,7 @@ class Torture:
     # -- one round --------------------------------------------------------------------------------
 
     def round(self):
-        """One disturbance, or, in each second round, as many as it takes to change the machine three times."""
+        """Makes one disturbance or, in each second round, as many as change the machine three times."""
         before, far = self.counts["moved"], self.random.random() < 0.5
         self.began, self.story = time.monotonic(), []
         for n in range(8 if far else 1):
@@ -353,7 +353,7 @@ class Torture:
         self.counts["moved"] += moved
 
     def may_lose(self, moved):
-        """Whether a promotion said that something is lost, or its answer is not known."""
+        """Returns whether a promotion reported a loss, or its answer is unknown."""
         handed_over = self.switched is not None and self.switched.rc == DONE
         promotions = [done for words, done in self.said if words[0] == "--promote" and done.rc != REFUSED]
         if moved and handed_over and len(promotions) < 2:
@@ -371,7 +371,7 @@ class Torture:
                 if lost:
                     assert kept_until - age >= stored, (
                         f"lost what was stored: {lost} changes, the first {kept_until - age - stored} s too early")
-                    self.ages.append(self.disturbed - (kept_until - age))  # below 0: it came after the fault began
+                    self.ages.append(self.disturbed - (kept_until - age))  # below 0: after the fault began
                 kept_until = stored
             self.game.audit_totals(kept_until)
             assert self.observer.is_alive(), "nobody looks at both sides any more"
@@ -382,7 +382,7 @@ class Torture:
             raise AssertionError(f"{wrong}\n{self.about()}") from None
 
     def wait_pulled(self):
-        """All that the primary has now is at the standby. Gives the moment before."""
+        """Waits until the standby has everything that the primary has now. Returns the time before."""
         one, two = self.primary.keeper, self.standby.keeper
         before = time.monotonic()
         try:
@@ -390,8 +390,8 @@ class Torture:
             goal = size = None
 
             def is_here():
-                # It fetches them in their order, and none that its newest dump does not need: a dump may be made meanwhile.
-                # After a promotion the journal leads nowhere before the first dump of the new generation.
+                # Segments are fetched in order, and only those that the newest dump needs; a dump may be made meanwhile. After a
+                # promotion the journal begins with the first dump of the new generation.
                 nonlocal goal, size
                 if one.newest()["generation"] < one.status()["generation"]:
                     return False
@@ -409,19 +409,19 @@ class Torture:
 
     def press(self, machine, *words):
         if words == ("--promote",):
-            words = ("--promote", "--json")  # what it says of the loss is judged
+            words = ("--promote", "--json")  # its statement about a loss is checked
         self.say("machine", machine.number, *words)
         self.presses.append((machine, words, machine.keeper.popen(*words)))
 
     def press_about(self):
-        """Somebody takes the standby for the better one: once, twice, on both sides, or not at all."""
+        """Promotes the standby: once, twice, on both sides, or not at all."""
         self.wait_a_while(0.5)
         for machine in self.random.choice([[self.standby], [self.standby] * 2, [self.standby, self.primary],
                                            [self.primary, self.standby, self.standby], []]):
             self.press(machine, "--promote")
             self.wait_a_while(0.1)
 
-    # Commands as an operator gives them, on either side and at any moment, one after the other or at the same time.
+    # Commands of an operator, on either side, at any moment, one after the other or at the same time.
 
     def do_commands(self):
         for _ in range(self.random.randint(3, 6)):
@@ -434,8 +434,8 @@ class Torture:
         self.press(machine, self.random.choice(["--promote", "--demote", "--switch-over", "--dump"]))
 
     def step_restore(self, machine, *more):
-        """To a dump that is made now. The game waits meanwhile, so that the restored world is the one of that moment: of a
-        table no journal is read, and none leads over an earlier restore."""
+        """Restores a dump that is made now. The game is held meanwhile, so that the restored world is that of this moment: a
+        restored table does not use the journal, and no journal leads over an earlier restore."""
         if not self.game.hold():
             return
         try:
@@ -478,7 +478,7 @@ class Torture:
         machine.keeper.start(None)
 
     def do_store(self):
-        """The store refuses everything to one machine or to both, loses answers to writes, or is slow."""
+        """Makes the store refuse everything to one machine or both, lose answers to writes, or be slow."""
         doors = [self.store.doors[m.number].fault for m in self.random.choice([[self.primary], [self.standby], self.machines])]
         how = self.random.choice(["away", "lost", "late"])
         self.say("the store of", len(doors), "machines:", how)
@@ -490,7 +490,7 @@ class Torture:
         time.sleep(TTL * self.random.choice([0.2, 0.6, 1.5, 2]))
 
     def do_old_disk(self):
-        """The primary is lost with its server. It is back with an older disk when the other machine has the world."""
+        """Loses the primary with its server. It returns with an older disk when the other machine has the world."""
         old, new = self.primary, self.standby
         disk, older = old.keeper.dumps_dir, old.keeper.dumps_dir + ".old"
         old.stop(True)
@@ -524,7 +524,7 @@ class Torture:
         self.finish_presses()
 
     def do_stop(self, whole=True):
-        """For longer or shorter than the lease."""
+        """Stops a machine for longer or shorter than the lease."""
         self.say("stop" if whole else "stop the supervisor alone")
         self.primary.stop(whole)
         self.press_about()
@@ -553,7 +553,7 @@ class Torture:
         self.do_links(["late"])
 
     def do_switch(self):
-        """Without loss, whatever happens meanwhile, if it says that it is done."""
+        """Switches over; this must lose nothing, whatever happens meanwhile, if it reports success."""
         self.press(self.primary, "--switch-over")
         what = self.random.choice(["", "", "kill", "links", "stop"])
         if what:
@@ -567,7 +567,7 @@ class Torture:
             self.primary.keeper.kill9()
 
     def do_clock(self):
-        """The clock of one side or of both jumps, beside a switch-over, a cut link, or alone; and back, or not yet."""
+        """Makes the clock of one side or both jump, beside a switch-over, a cut link, or alone; and perhaps back."""
         jumped = self.random.choice([[self.primary], [self.standby], self.machines])
         for machine in jumped:
             seconds = self.random.choice([-DAY, -3600, -2 * TTL, 2 * TTL, 3600, DAY])
@@ -588,7 +588,7 @@ class Torture:
             self.wait_a_while(TTL)
 
     def do_members(self):
-        """Of etcd some stand still; where the store has the lease, both links to it are cut."""
+        """Stops some members of etcd; if the store has the lease, cuts both links to it."""
         if not self.etcd:
             for machine in self.machines:
                 machine.links["store"].disturb(self.random.choice(["cut", "silent"]), 0)
@@ -605,7 +605,7 @@ class Torture:
             process.send_signal(SIGCONT)
 
     def do_peers(self):
-        """Of three members of etcd one is cut off from the others, the leader or a follower, or none reaches any other. Each
+        """Cuts one of three members of etcd off from the others, the leader or a follower, or all from each other. Each
         machine reaches all of them, or only one that is cut off."""
         leader = wait_for(lambda: (lambda n: n is not None and [n])(self.etcd.leader()), "etcd to have a leader")[0]
         followers = [i for i in range(self.etcd.count) if i != leader]
@@ -628,7 +628,7 @@ class Torture:
         self.press_about()
         time.sleep(TTL * self.random.choice([0.3, 0.6, 1.5, 2]))
         cut_off = what == "all" or self.primary in lonely
-        if cut_off and time.monotonic() - began > TTL:  # what was renewed was asked for before
+        if cut_off and time.monotonic() - began > TTL:  # the renewal was requested before
             self.counts["stepped back"] += 1
             said, now = read_status(self.primary), time.time()
             assert not (said.get("ready") and said["until"] > now), f"up without a majority: {said}\n{self.about()}"
@@ -640,8 +640,8 @@ class Torture:
         self.etcd.mend()
 
     def do_hour(self):
-        """The old primary is gone for an hour, in which the world was moved on: its clock, what the store had of its own, and
-        the generation, are another's when it is back."""
+        """Loses the primary for an hour in which the world continues elsewhere: the clock, the stored data and the generation
+        are the other machine's when it returns."""
         old, new = self.primary, self.standby
         stopped = self.random.choice(["stopped", "killed"])
         self.say("the primary is", stopped, "for an hour")
@@ -670,7 +670,7 @@ class Torture:
     # -- until all is well again ------------------------------------------------------------------
 
     def finish_presses(self, of=None):
-        """Those on one machine, or all."""
+        """Waits for the commands on one machine, or on all."""
         for press in [p for p in self.presses if of in (None, p[0])]:
             self.presses.remove(press)
             machine, words, process = press
@@ -698,11 +698,12 @@ class Torture:
         wait_for(self.is_settled, self.about)
 
     def is_settled(self):
-        """One is up, the other its standby; whoever has stepped back is made one, and of two standbys one is promoted."""
+        """Returns whether one machine is UP and the other its standby. A machine that stepped back is demoted, and one of two
+        standbys is promoted."""
         states = [m.keeper.status() for m in self.machines]
         now = time.time()
         if not all(states) or any(precise(s["valid_until"]) <= now or precise(s["updated"]) > now + 1 for s in states):
-            return False  # what stands there may be long past, or of a clock that jumped
+            return False  # the status may be old, or of a clock that jumped
         words = [s["state"] for s in states]
         for machine, s in zip(self.machines, states):
             if s["state"] != "STANDBY" and (s.get("lease") or {}).get("state") == "stepped-back":

@@ -1,5 +1,5 @@
-"""The progress torture: game servers as processes that are killed, stopped for longer than the takeover time, and cut off;
-and the check of what they have seen."""
+"""The progress torture: game servers as processes that are killed, stopped for longer than the takeover time, and cut off; and
+the check of what they have recorded."""
 import bisect
 import collections
 import json
@@ -19,8 +19,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Cable(threading.Thread):
-    """Bytes between a port and a server's socket. deaf: what the server says goes nowhere; cut: nothing goes, all that were
-    connected are not any more."""
+    """Carries bytes between a port and a server's socket. deaf: the server's answers are discarded; cut: nothing passes, and
+    all connections end."""
 
     def __init__(self, to):
         super().__init__(daemon=True)
@@ -106,7 +106,7 @@ class Torture:
         return sum(sum(1 for _ in open(h, "rb")) for h in self.histories if os.path.exists(h))
 
     def run(self, seconds, least=500, until=lambda: True):
-        """For so long, and on until so many lines of history are there, and something else is so."""
+        """Runs for this long, and until the history has `least` lines and `until` is true."""
         self.running = [self.start(n) for n in range(self.count)]
         begin = time.monotonic()
         try:
@@ -127,7 +127,7 @@ class Torture:
             victim[1].send_signal(signal.SIGSTOP)
             self.stopped.append((time.monotonic() + self.takeover / 1000 * self.random.uniform(0.5, 8), victim))
             if self.random.random() < 0.5 and len(self.running) < 2 * self.count:
-                self.running.append(self.start(victim[0]))  # a second process of the same server
+                self.running.append(self.start(victim[0]))  # a second process of the same game server
         elif what < 0.3:
             victim[1].kill()
             victim[1].wait()
@@ -137,7 +137,7 @@ class Torture:
                 self.running.append(self.start(victim[0]))
         elif what < 0.5:
             cable = self.random.choice(self.cables)
-            cable.deaf = True  # statements arrive, answers do not
+            cable.deaf = True  # statements arrive, but answers do not
             time.sleep(self.random.uniform(0, 0.02))
             cable.is_cut = True
             time.sleep(self.takeover / 1000 * self.random.uniform(0.1, 2))
@@ -171,7 +171,8 @@ class Save:
 
 
 class Check:
-    """What was asked and answered, and what the central store holds at the end, against the promises. `wrong`: in words."""
+    """Compares requests, answers and the central store's final contents with the promises. `wrong` has the violations in
+    words."""
 
     def __init__(self, histories, central):
         self.central, self.wrong = central, []
@@ -238,7 +239,7 @@ class Check:
         return self
 
     def numbers(self, lock):
-        """No number twice, each later answer a higher one, and a lock is free only when its holder let go."""
+        """No number is given out twice, later answers have higher ones, and a lock is free only after its holder released it."""
         got = sorted((a for a in self.acquires[lock] if a[2] in ("locked", "mine", "taken")), key=lambda a: a[3])
         for before, after in zip(got, got[1:]):
             if before[3] == after[3]:
@@ -250,12 +251,12 @@ class Check:
                 self.wrong.append(f"{lock}: {number} found it free, and {number - 1} had not released it")
 
     def holders(self, lock):
-        """When each number was surely held: numbers, and when the first acquire of a higher one began, or may have."""
+        """Returns (number, begin, end) of each acquire that got the lock, sorted."""
         return sorted((a[3], a[0], a[1]) for a in self.acquires[lock] if a[2] in ("locked", "mine", "taken"))
 
     def maybe_taken(self, lock, number, before):
-        """Could the number have been fenced off by `before`? Also by the first try of an acquire whose connection was lost:
-        it may be carried out after the second one."""
+        """Returns whether the number may have been replaced by `before`, also by the first attempt of an acquire whose
+        connection was lost, which may be executed after the second one."""
         return any(a[0] < before and (a[2] == "?" or a[4] > 1 or (a[2] != "busy" and a[3] > number))
                    for a in self.acquires[lock]) or any(b < before for b in self.releases[lock, number])
 
@@ -268,8 +269,8 @@ class Check:
                                   f"{[a for a in self.acquires[lock] if a[3] is None or a[3] >= number]}")
 
     def fenced(self, key, saves):
-        """No save of a number is answered `saved` that began after a higher one was acquired; none twice, none older than
-        what was there."""
+        """No save under a number is answered `saved` if it began after a higher one was acquired; no sequence number is saved
+        twice, or over a newer one."""
         holders = self.holders(saves[0].lock)
         newest, ordered = -1, sorted((s for s in saves if s.outcome == "saved"), key=lambda s: s.begin)
         ends = sorted((s.end, s.seq) for s in ordered)
@@ -288,7 +289,7 @@ class Check:
                 self.wrong.append(f"{key}: seq {s.seq} was saved over {newest}")
 
     def kept(self, key, saves, loads):
-        """Every load, and the end, has the newest acknowledged save, or one that was asked for and not answered."""
+        """Every load, and the end, has the newest acknowledged save, or one that was requested and not answered."""
         texts = collections.defaultdict(list)
         for s in saves:
             texts[s.text].append(s)
@@ -307,6 +308,6 @@ class Check:
             if seq < least:
                 self.wrong.append(f"{key}: {seq} is there, and {least} had been saved")
             elif found:
-                # One that was asked for again may have been saved at first, and refused as stolen since.
+                # A repeated save may have been saved at first, and refused as stolen since.
                 if not any(s.seq == seq and (s.tries > 1 or s.outcome in ("saved", "same", "?")) for s in texts[text]):
                     self.wrong.append(f"{key}: {text} is there, {[s.outcome for s in texts[text]]}")

@@ -7,13 +7,13 @@ import socket
 import time
 
 CANARY = "CANARY-4f1c-only-in-password-files"
-DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # when the tests themselves are killed
+DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # ends with the tests
 PATIENCE = 180  # seconds that a wait may take at most: generous, never the normal case
 
 
 def share(all_of_them, count):
-    """What a run takes of cases that are alike: `count` of them, the same with the same WK_SEED, in their order. make
-    nightly (WK_WHOLE=yes) takes all."""
+    """Returns `count` of similar cases, in their order, the same with the same WK_SEED. `make nightly` (WK_WHOLE=yes) takes
+    all."""
     all_of_them = list(all_of_them)
     if os.environ.get("WK_WHOLE") == "yes" or len(all_of_them) <= count:
         return all_of_them
@@ -27,10 +27,9 @@ class Timeout(AssertionError):
 
 
 def wait_for(predicate, what, timeout=PATIENCE, every=0.05, work=None):
-    """Polls until predicate() is true and returns its value; on timeout fails with `what`. A file that is not there yet,
-    or is just removed, is waited for; most that is waited for comes soon, so the first looks follow each other closely.
-    With `work` (see work_of) the timeout counts from when that last changed: somebody else's program is as slow as the
-    machine is. One that works ten times as long does not come to an end."""
+    """Polls until predicate() is true and returns its value; on timeout fails with `what`. A missing file is waited for. The
+    first looks follow each other closely. With `work` (see work_of) the timeout counts from the last change of that value,
+    because other programs depend on the machine's speed; ten times the timeout is the limit."""
     begun, pause = time.monotonic(), min(0.005, every)
     end, done = begun + timeout, work and work()
     while True:
@@ -41,7 +40,7 @@ def wait_for(predicate, what, timeout=PATIENCE, every=0.05, work=None):
                 return value
         if last and work and time.monotonic() < begun + 10 * timeout and work() != done:
             end, done, last = time.monotonic() + timeout, work(), False
-        if last:  # looked once more, however long it was until then
+        if last:  # looks once more, however late it is
             said = what() if callable(what) else what
             raise Timeout(f"waited {time.monotonic() - begun:.0f} s in vain: {said}")
         time.sleep(pause)
@@ -49,7 +48,7 @@ def wait_for(predicate, what, timeout=PATIENCE, every=0.05, work=None):
 
 
 def work_of(pids, *logs):
-    """What processes have done so far: seconds of processor time, and bytes in their logs."""
+    """Returns what processes have done so far: seconds of processor time, and bytes in their logs."""
     ticks = size = 0
     for pid in pids:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as f:
@@ -61,8 +60,8 @@ def work_of(pids, *logs):
 
 
 class Ports:
-    """This process's own block of ports, below those that the kernel gives to connections: as long as a server is not
-    started yet, or is down for a while, nobody else takes its port. Who has a block listens at its name."""
+    """This process's own block of ports, below those that the kernel assigns to connections, so that no other process takes
+    the port of a server that is down. The owner of a block listens at its name."""
     FIRST, COUNT, BLOCKS = 10000, 200, 110
 
     def __init__(self):
@@ -99,14 +98,15 @@ def free_port():
 
 
 def stop_listening(listener):
-    """Whoever waits in accept() is woken: else he goes on waiting, some day at the socket that has the number next."""
+    """Closes a listener after waking a thread in accept(), which might otherwise accept from a socket that reuses the
+    descriptor."""
     with contextlib.suppress(OSError):
         listener.shutdown(socket.SHUT_RDWR)
     listener.close()
 
 
 def ident(name):
-    """An SQL identifier in backticks."""
+    """Returns an SQL identifier in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -119,7 +119,7 @@ def tail(path, lines=60):
 
 
 def end_process(process, sign=None, timeout=20):
-    """Ends a child by its pid: `sign` first when given, SIGKILL when that does not help."""
+    """Ends a child by its pid: with `sign` first if given, then SIGKILL."""
     if process is None or process.poll() is not None:
         return
     if sign is not None:
@@ -134,16 +134,15 @@ def end_process(process, sign=None, timeout=20):
 
 
 def session_pids(*leaders, but="ZX"):
-    """Living processes of these sessions, zombies left out: the supervisor and all its workers. No process gets the
-    number of a leader that has ended as long as anything of its session lives: who has it is somebody else. `but`: those
-    in these states, as /proc has them."""
+    """Returns the living processes of these sessions, without zombies: the supervisor and all its workers. A session's
+    leader's number is not reused while a process of the session lives. `but` has states to leave out, as in /proc."""
     sessions = {leader.pid for leader in leaders
                 if leader.poll() is None or not os.path.exists(f"/proc/{leader.pid}")}
     found = []
     for entry in os.listdir("/proc") if sessions else ():
         if entry.isdigit():
             try:
-                if os.getsid(int(entry)) not in sessions:  # asked for many processes: cheaper than a file
+                if os.getsid(int(entry)) not in sessions:  # called for many processes; cheaper than reading a file
                     continue
                 with open(f"/proc/{entry}/stat") as f:
                     fields = f.read().rpartition(")")[2].split()
@@ -155,7 +154,7 @@ def session_pids(*leaders, but="ZX"):
 
 
 def thread_states(pid):
-    """Of each of its threads, as /proc has them; one that ends meanwhile is left out."""
+    """Returns the states of all threads, as in /proc; one that ends meanwhile is left out."""
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat") as f:
@@ -164,7 +163,7 @@ def thread_states(pid):
 
 
 def stands_still(pid):
-    """Whether all of its threads are stopped, or it has ended."""
+    """Returns whether all its threads are stopped, or it has ended."""
     try:
         return set(thread_states(pid)) <= set("TtXZ")
     except FileNotFoundError:
@@ -172,7 +171,7 @@ def stands_still(pid):
 
 
 def peak_mib(pids):
-    """Most memory that any of the processes ever held, in MiB."""
+    """Returns the highest memory use of any of the processes so far, in MiB."""
     found = []
     for pid in pids:
         with open(f"/proc/{pid}/status") as f:

@@ -1,5 +1,4 @@
-"""Threads that run beside a test: an observer of what players see, games that write, and lateness
-of the machine."""
+"""Threads that run beside a test: an observer of what players see, games that write, and lateness of the machine."""
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from .util import PATIENCE, ident
 
 
 class Beside(threading.Thread):
-    """A thread that is ended with the `with` block; its exceptions fail the test there."""
+    """A thread that ends with the `with` block; its exceptions fail the test there."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -34,16 +33,16 @@ class Beside(threading.Thread):
     def run(self):
         try:
             self.work()
-        except BaseException as e:  # told to the test in __exit__
+        except BaseException as e:  # raised in __exit__
             self.error = e
 
 
 class Watcher(Beside):
-    """Polls flag and row counts as a homepage and a player would. Violations:
-    a world that is neither whole nor emptied; the flag says UP again over an emptied world."""
+    """Polls flag and row counts as a homepage and a player would. Violations: a world that is neither complete nor empty, and
+    a flag of UP over an emptied world."""
 
     def __init__(self, keeper, full=None):
-        """`full`: {table: rows} of the whole world; without it the world is whole now."""
+        """`full` is {table: rows} of the complete world; by default the present one."""
         super().__init__()
         tables = full or {t: n for t, (n, _) in checksums(keeper.server,
                                                           keeper.world.schema).items()}
@@ -54,8 +53,8 @@ class Watcher(Beside):
         self.left_up, self.true_until_noticed = False, {"UP"}
 
     def killed(self, restored=False):
-        """The server was just killed: the flag may say UP until the daemon has noticed. `restored`: the world had just
-        come back then, which the daemon may say after the kill only."""
+        """Records that the server was just killed: the flag may say UP until the daemon has noticed. `restored`: the world had
+        just been restored, which the daemon may report only after the kill."""
         self.true_until_noticed = {"UP", "RESTORING"} if restored else {"UP"}
         self.left_up = False
 
@@ -132,7 +131,7 @@ while True:
 
 
 class Lateness:
-    """How late this machine wakes any sleeper while a test runs: the part that is not the daemon's."""
+    """How late this machine wakes any sleeping process during a test: the part that the daemon does not cause."""
 
     def __enter__(self):
         self.worst_ms = 0.0
@@ -145,7 +144,7 @@ class Lateness:
 
     def read(self):
         for line in self.process.stdout:
-            self.worst_ms = float(line) * 1000  # each line is worse than the one before
+            self.worst_ms = float(line) * 1000  # each line is greater than the one before
 
     def __exit__(self, *args):
         self.process.kill()
@@ -154,9 +153,8 @@ class Lateness:
         self.process.wait()
 
     def assert_quick(self, keeper, status=None, limit=1000):
-        """The daemon's loop was at most `limit` ms late, beyond what the machine made everybody wait, or this process
-        for a processor since its start. What these tests let it wait for takes longer than that; that it is a hundred
-        times quicker, the benchmark shows."""
+        """Asserts that the daemon's loop was at most `limit` ms late, beyond what the machine delayed any process, or this one
+        since its start. What these tests make it wait for takes longer than that."""
         late_ms = (status or keeper.status())["loop"]["late_ms_max"]
         with open(f"/proc/{keeper.process.pid}/schedstat") as f:
             queued_ms = int(f.read().split()[1]) / 1e6
@@ -166,8 +164,7 @@ class Lateness:
 
 
 class DiskPace(Beside):
-    """How long the disk takes meanwhile for a page of somebody else; `busy`: for so many more, without
-    a pause."""
+    """Measures how long the disk takes for a page of another process; `busy` is the number of pages written without a pause."""
 
     def __init__(self, path, busy=False):
         super().__init__()

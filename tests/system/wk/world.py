@@ -35,7 +35,7 @@ BIG = [
     "CREATE TABLE mark (id INT PRIMARY KEY, v INT NOT NULL) ENGINE=MEMORY",
     "INSERT INTO mark VALUES (1,1)",
 ]
-# What a kind of world is filled with, made when it is asked for: the zoo's text takes longer than a small world.
+# Contents of each kind of world, made when needed, because the zoo's text takes longer than a small world.
 FILLS = {"small": lambda: SMALL, "big": lambda: BIG, "empty": lambda: ["DO 0"], "zoo": zoo.memory_zoo,
          "all": lambda: [*zoo.memory_zoo(), *zoo.durable_zoo()]}
 
@@ -60,7 +60,7 @@ class World:
         return self.sql(statement)[0][0]
 
     def mark(self, v):
-        """Changes the world so that pictures before and after differ."""
+        """Changes the world, so that pictures before and after differ."""
         self.sql(f"UPDATE mark SET v={v}", "INSERT INTO chat VALUES (9,'mark')",
                  f"UPDATE player SET points={v} WHERE id={v}")
 
@@ -81,13 +81,13 @@ class World:
         assert_same(before, self.snapshot(**kw), what)
 
     def account(self, name, rights):
-        """An account of the game (canary password as well) with `rights` on this schema."""
+        """Makes an account of the game (with the canary password) with `rights` on this schema."""
         self.server.account(name, [self.schema], rights, server_rights=None)
 
     def connect(self, user="root"):
         return self.server.admin(self.schema, user=user, password=CANARY if user != "root" else "")
 
     def drop(self):
-        """Ends whoever still holds a lock, then drops the schema."""
+        """Ends sessions that hold locks, then drops the schema."""
         self.server.end_sessions()
         self.server.sql(f"DROP DATABASE IF EXISTS {ident(self.schema)}")

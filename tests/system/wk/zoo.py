@@ -1,10 +1,10 @@
-"""The zoo: a world with every column type that a MEMORY table can have, at its limits. A type that
-only one kind of server has is replaced by a similar one on the other."""
+"""The zoo: a world with every column type that a MEMORY table can have, at its limits. A type that only one kind of server has
+is replaced by a similar one on the other."""
 from .server import MYSQL, version
 from .util import ident
 
 MEMORY = "ENGINE=MEMORY"
-CHARSETS = {  # a text that each of them can hold; the East Asian ones with 0x5C as a second byte
+CHARSETS = {  # a text that each can hold; the East Asian ones with 0x5C as a second byte
     "utf8mb4": "Ő ★ 𝄞 ß \u200b", "utf8mb3": "Bolygó ★", "latin1": "játékos ÿ €", "cp1251": "Привет №",
     "cp1250": "Őrült űr", "latin2": "Őrült űr", "koi8r": "Привет", "ujis": "日本語 ソ",
     "sjis": "表ソ能", "gbk": "縗許功", "big5": "許功蓋", "ucs2": "Ő ★ 日本",
@@ -13,7 +13,7 @@ CHARSETS = {  # a text that each of them can hold; the East Asian ones with 0x5C
 }
 if MYSQL:
     CHARSETS["gb18030"] = "縗 Ő 𝄞 \u200b"
-# Names that break tools: quotes, comments, client commands, statement ends, format signs, controls.
+# Names that break tools: quotes, comments, client commands, ends of statements, format characters, control characters.
 NAMES = [
     "select", "a`b", "a'b", 'a"b', "a;b", "a-- b", "a*/b", "/*!a", "a%s%n", "a\\!b", "a\\", "a\nb",
     "a\rb", "a\tb", "a b", "#hash", "table", "Case", "case", "Őrült_★_日本", "0", "1e5", "@a", "a.b",
@@ -23,7 +23,7 @@ NAMES = [
 
 
 def q(value):
-    """An SQL literal whose bytes do not depend on any mode: text as UTF-8, bytes as they are."""
+    """Returns an SQL literal whose bytes do not depend on any mode: text as UTF-8, bytes unchanged."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -34,7 +34,7 @@ def q(value):
 
 
 def table(name, columns, rows=(), options=MEMORY, into=None):
-    """CREATE TABLE and one INSERT; values in `rows` are SQL text already."""
+    """Yields CREATE TABLE and one INSERT; values in `rows` are SQL text."""
     yield f"CREATE TABLE {ident(name)} ({', '.join(columns)}) {options}"
     if rows:
         values = ",".join("(" + ",".join(str(v) for v in row) + ")" for row in rows)
@@ -63,7 +63,7 @@ def numbers():
         [[i, f, d, f.lstrip("-"), f"{i}.125", f"{i}.00001", d, i]
          for i, (f, d) in enumerate(zip(floats, doubles))] + [[99] + ["NULL"] * 7])
     nines = "9" * 35 + "." + "9" * 30
-    digits = 30 if MYSQL else 38  # behind the point
+    digits = 30 if MYSQL else 38  # decimals
     yield from table(
         "z_dec", ["id INT PRIMARY KEY", "a DECIMAL(65,30)", "b DECIMAL(65,0)", "c DECIMAL(1,0)",
                   f"d DECIMAL({digits},{digits})", "e DECIMAL(10,3) UNSIGNED ZEROFILL"],
@@ -73,7 +73,7 @@ def numbers():
 
 
 def times():
-    top = "838:59:58.999999" if MYSQL else "838:59:59.999999"  # the highest with all its digits
+    top = "838:59:58.999999" if MYSQL else "838:59:59.999999"  # the highest with all decimals
     yield from table(
         "z_time", ["id INT PRIMARY KEY", "d DATE", "dt DATETIME", "dt6 DATETIME(6)", "t TIME",
                    "t6 TIME(6)", "t3 TIME(3)", "y YEAR", "ts TIMESTAMP NULL",
@@ -90,7 +90,7 @@ def times():
          [4, "'2024-00-00'", "'2024-11-00 00:00:00'", "'0001-01-01 00:00:00.5'", "'00:00:01'",
           "'00:00:00.5'", "'12:34:56.789'", 2000, "'2001-09-09 01:46:40'", "'2001-09-09 01:46:40'"],
          [5] + ["NULL"] * 9])
-    yield from table(  # automatic columns must keep what they hold
+    yield from table(  # automatic columns must keep their values
         "z_now", ["id INT PRIMARY KEY",
                   "made TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP",
                   "seen DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"],
@@ -135,7 +135,7 @@ def bytes_and_text():
                      [[1, *texts, *texts], [2, *["''"] * 2 * len(texts)],
                       [3, *["NULL"] * 2 * len(texts)], [4, *[q(" x ")] * 2 * len(texts)],
                       [5, *[q("\\'\"\n")] * 2 * len(texts)]])
-    # One-byte charsets hold any byte; ucs2 holds lone surrogates: "broken" for every converter.
+    # One-byte character sets hold any byte; ucs2 holds lone surrogates, which every converter refuses.
     yield from table("z_broken", ["id INT PRIMARY KEY", "l VARCHAR(256) CHARACTER SET latin1",
                                   "c VARCHAR(256) CHARACTER SET cp1251",
                                   "u VARCHAR(20) CHARACTER SET ucs2",
@@ -153,7 +153,7 @@ def bytes_and_text():
     if MYSQL:
         yield from collations()
         return
-    # Each type since the version that has it: the same rows of the columns that are there.
+    # Each type in versions that have it: rows have the columns that exist.
     types = [("u UUID", (10, 7), "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
               "NULL", "'5c275c27-1a0d-0a00-2260-0123456789ab'"),
              ("i4 INET4", (10, 10), "'0.0.0.0'", "'255.255.255.255'", "NULL", "'92.39.13.10'"),
@@ -169,7 +169,7 @@ def bytes_and_text():
 
 
 def collations():
-    """MySQL's own: they do not pad, and tell apart what others take for the same key."""
+    """Yields MySQL's own collations: they do not pad, and distinguish what others consider equal keys."""
     texts = ["", " ", "a", "a ", "Á", "ß", "Ő★", "\\'\"", "𝄞", "\0x", "\u200by"]
     yield from table(
         "z_net", ["id INT PRIMARY KEY", "ai VARCHAR(20) COLLATE utf8mb4_0900_ai_ci",
@@ -182,7 +182,7 @@ def collations():
 
 
 def shapes():
-    # Row 3 breaks both checks.
+    # Row 3 violates both checks.
     late, e, u = (" NOT ENFORCED", "2", "'u'") if MYSQL else ("", "(1 + 1)", "(uuid())")
     yield from table(
         "z_hidden", ["id INT PRIMARY KEY", "shown INT", "hidden INT INVISIBLE DEFAULT 7",
@@ -241,7 +241,7 @@ def modern():
                          *(["KEY unused (n) IGNORED"] if version() >= (10, 6) else [])],
             [[i, *row] for i, row in enumerate(rows, 1)])
         return
-    yield from table(  # a key that nobody uses, a column that only those see who ask for it, some for another engine
+    yield from table(  # an unused key, an invisible column, options of other engines
         "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "c VARCHAR(500)", "d VARBINARY(500)",
                      "n INT COMMENT 'n' SECONDARY_ENGINE_ATTRIBUTE '{\"it''s\": [1, \"*/\"]}'",
                      "my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE INVISIBLE",
@@ -249,7 +249,7 @@ def modern():
                      "UNIQUE KEY `still; one` (c(9),n) USING BTREE INVISIBLE"],
         [[i, *row, 2 ** 64 - 10 + i] for i, row in enumerate(rows, 1)],
         MEMORY + " SECONDARY_ENGINE_ATTRIBUTE='{\"a\": null}'", "(id,a,b,c,d,n,my_row_id)")
-    yield "SET sql_generate_invisible_primary_key=1"  # means durable tables alone
+    yield "SET sql_generate_invisible_primary_key=1"  # affects durable tables only
     yield from table("z_still_no_key", ["a INT"], [[1], [1]])
     yield "SET sql_generate_invisible_primary_key=0"
 
@@ -261,7 +261,7 @@ def names():
 
 
 def definitions():
-    """Objects whose definition survives a restart: they must survive a restore, and not fire."""
+    """Yields objects whose definitions survive a restart: they must survive a restore, and not be executed."""
     yield from table("z_trigger_log", ["id INT AUTO_INCREMENT PRIMARY KEY", "what VARCHAR(20)"])
     yield from table("z_trigger", ["id INT PRIMARY KEY", "v VARCHAR(20)"],
                      [[1, "'as written'"], [2, "NULL"]])
@@ -293,7 +293,7 @@ def memory_zoo():
 
 
 def durable_zoo():
-    """Tables that a restart does not empty, in the same schema (for engines = all)."""
+    """Yields tables that a restart does not empty, in the same schema (for engines = all)."""
     big = bytes(range(256)) * 4096
     yield from table(
         "d_inno", ["id INT AUTO_INCREMENT PRIMARY KEY", "b LONGBLOB", "t LONGTEXT", "j JSON",
@@ -321,11 +321,11 @@ def durable_zoo():
     yield from table("d_myisam", ["a INT NOT NULL", "id INT AUTO_INCREMENT", "v BLOB",
                                   "PRIMARY KEY (a,id)"],
                      [[1, 1, q(b"\0\xff")], [1, 2, "NULL"], [2, 1, "''"]], "ENGINE=MyISAM")
-    yield "FLUSH TABLES d_myisam"  # so that kill -9 finds it closed: MyISAM has no recovery
+    yield "FLUSH TABLES d_myisam"  # closed, so that SIGKILL does not damage it: MyISAM has no recovery
 
 
 def durable_mysql():
-    """What InnoDB of MySQL alone has."""
+    """Yields what only MySQL's InnoDB has."""
     yield from table(
         "d_modern", ["id INT PRIMARY KEY", "v VECTOR(3)", "j JSON DEFAULT (JSON_ARRAY('it''s'))",
                      "u VARCHAR(36) DEFAULT (uuid())", "t TEXT DEFAULT ('x;')", "n INT DEFAULT (1 + 1)",
