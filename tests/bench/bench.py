@@ -27,7 +27,7 @@ from contest import Contest  # noqa: E402
 from journal import MODES, Journal  # noqa: E402
 from measure import Failed, Lab, World, environment  # noqa: E402
 
-NAME = "bench" if KIND == "mariadb" else "bench-" + KIND  # of the files with the figures
+NAME = "bench" if KIND == "mariadb" else "bench-" + KIND  # name of the files with the figures
 
 
 def arguments():
@@ -63,9 +63,8 @@ def arguments():
 
 
 def room_for(size, base, journal):
-    """Why a world of this size does not fit here, or None. The copy doubles it; the stock, two row
-    binary logs and the dumps lie on the disk. The journal's many changes are as much again in memory,
-    and a larger log."""
+    """Returns why a world of this size does not fit here, or None. The copy doubles it; the stock, two row binary logs and the
+    dumps are on the disk. The journal's many changes need as much memory again, and a larger log."""
     need_memory = (1 + (2 if journal else 1.2) * size) * 2**30
     need_disk = (1 + (6 if journal else 2) * size) * 2**30
     with open("/proc/meminfo") as f:
@@ -81,7 +80,7 @@ def room_for(size, base, journal):
 class Run:
     def __init__(self, args, base):
         self.args, self.base, self.began = args, base, time.monotonic()
-        # Where an unprivileged user can run them, and where nobody builds them anew meanwhile.
+        # A place where an unprivileged user can run them and no build replaces them meanwhile.
         tools = os.path.join(base, "bin")
         shutil.copytree(os.path.join(args.build, "bench"), tools)
         shutil.copy(os.path.join(args.build, "worldkeeper"), tools)
@@ -92,7 +91,7 @@ class Run:
         print(f"{minutes:3d}:{seconds:02d}  {text}", file=sys.stderr, flush=True)
 
     def size(self, size, rounds, warm_up, few):
-        """All rounds of one size."""
+        """Runs all rounds of one size."""
         modes = [] if few else self.args.journal
         why = room_for(size, self.base, modes)
         if why:
@@ -113,7 +112,7 @@ class Run:
             shutil.rmtree(os.path.join(self.base, "contest"), ignore_errors=True)
 
     def rounds(self, c, found, rounds, warm_up):
-        """Dumps, restores and outages."""
+        """Measures dumps, restores and outages."""
         few, size = found["few"], found["size"]
         c.quiet_dumps()
         found.update(sql_bytes=c.w.sql_bytes(c.quiet["old"]), quiet_dumps=c.quiet_walls, absent=c.absent)
@@ -135,7 +134,7 @@ class Run:
         return found
 
     def ledger(self):
-        """On a server of its own."""
+        """Measures ledgers on their own server."""
         a = self.args
         return ledger.Ledgers(self.base, self.lab, a.ledger_size, a.ledger_rounds, a.ledger_seconds, a.ledger_flat,
                               self.say).all()
@@ -178,7 +177,7 @@ class Run:
         return results
 
     def save(self, results):
-        """After each size: a run that is broken off has not been in vain."""
+        """Saves the results after each size, so that an interrupted run keeps them."""
         path = os.path.join(self.args.out, NAME + ".json")
         with open(path + ".new", "w") as f:
             json.dump(results, f, indent=1)
@@ -187,8 +186,8 @@ class Run:
 
 
 def directory():
-    """For everything of this run, where servers and commands get in too: they are somebody else's when
-    we are root, and root's own temporary directory may be closed."""
+    """Returns a directory for the whole run, which servers and commands can enter: as root they run as another user, and
+    root's own temporary directory may be closed."""
     os.umask(0o022)
     for parent in (None, "/tmp"):
         base = tempfile.mkdtemp(prefix="wkbench", dir=parent)
@@ -201,7 +200,7 @@ def directory():
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up as after Ctrl-C
     os.makedirs(args.out, exist_ok=True)
     base = None
     try:

@@ -1,4 +1,4 @@
-"""Who takes part, and what one round of it is."""
+"""The contenders, and one round of the benchmark."""
 import contextlib
 import json
 import os
@@ -16,9 +16,9 @@ import world
 from measure import DUMPER, LOG_OPTIONS, LOGGED, PLAIN, Failed, own, size_of, tool
 
 OLD_SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../old-scripts")
-HANG = 60  # seconds after which mydumper is given up, times the size of a larger world
+HANG = 60  # seconds after which mydumper is stopped, times the size of a larger world
 
-# {name in bench.json: name for people}
+# {name in bench.json: displayed name}
 TITLES = {
     "nobody": "nobody dumps",
     "old": "mysqldump | gzip --fast",
@@ -34,7 +34,7 @@ TITLES = {
     "local": "worldkeeper, local_infile=ON",
     "insert": "limit: INSERT ... SELECT inside",
 }
-# By itself it writes for another server: one that shall have the GTIDs, and no binary log of the restore.
+# By default it writes for another server, which would get the GTIDs and no binary log of the restore.
 MYSQLDUMP = ["mysqldump", *(["--set-gtid-purged=OFF"] if MYSQL else [])]
 METHODS = ("fuzzy", "copy", "lock")
 OURS = ("worldkeeper", "local")
@@ -71,7 +71,7 @@ ADMIN=admin@example.com
 """
 
 
-# Of worldkeeper's own answer; the rest of it names files and servers.
+# Kept fields of worldkeeper's own result; the others name files and servers.
 KEPT = ("seconds", "method", "rows", "connections", "load", "conflict_rows")
 
 
@@ -85,7 +85,7 @@ def kept(result):
 
 
 class Contest:
-    """One world and all who dump and restore it. `few`: only those of the growth figures."""
+    """One world and all contenders that dump and restore it. `few`: only those of the growth figures."""
 
     def __init__(self, lab, w, few, crowd, say):
         self.lab, self.w, self.crowd, self.say = lab, w, crowd, say
@@ -99,7 +99,7 @@ class Contest:
         self.client = ["--socket=" + w.server.socket, "--user=root"]
         self.loader = ["--socket", w.server.socket, "--user", DUMPER, "--threads", "2"]
         self.dumpers = ["nobody", "old", "today", "mydumper", *METHODS, "read1", "read2"]
-        # MySQL allows LOAD DATA LOCAL only when told to, MariaDB by itself.
+        # MySQL allows LOAD DATA LOCAL only if it is enabled; MariaDB allows it by default.
         self.loaders = ["old", "today", "myloader", "worldkeeper", *(["local"] if MYSQL else []), "insert"]
         if few:
             self.dumpers = [d for d in self.dumpers if d not in ("nobody", "today", "lock", "read2")]
@@ -127,7 +127,7 @@ class Contest:
         return os.path.join(self.base, "other", name)
 
     def configure(self, config, method="copy", journal="mode = auto"):
-        """Writes a config of worldkeeper; `config` is its name for keeper() and the like."""
+        """Writes a config of worldkeeper; `config` is its name for keeper() and others."""
         self.write(config + ".ini", CONFIG.format(
             name="bench", schema=world.SCHEMA, socket=self.w.server.socket, base=self.base, method=method,
             journal=journal))
@@ -138,7 +138,7 @@ class Contest:
         return [self.lab.tool("worldkeeper"), "--config", os.path.join(self.base, config + ".ini"), *args]
 
     def keeper_json(self, *args, config="copy"):
-        """Runs an action of worldkeeper unmeasured and gives its result."""
+        """Runs an action of worldkeeper without measuring it, and returns its result."""
         done = subprocess.run([*as_mysql(), *self.keeper(*args, "--json", config=config)],
                               capture_output=True, text=True, cwd=self.base)
         if done.returncode != 0:
@@ -146,7 +146,7 @@ class Contest:
         return json.loads(done.stdout).get("result")
 
     def dump_command(self, name, out):
-        """The command and what it writes (None: nothing)."""
+        """Returns the command and what it writes (None: nothing)."""
         if name == "nobody":
             return ["sleep", "2"], None
         if name == "old":
@@ -168,7 +168,7 @@ class Contest:
         if name == "today":
             return ["pigz", "-d", "-c", self.quiet["today"], "|", *tool("mysql", *self.client), schema]
         if name == "myloader":
-            # It leaves the binary log out unless told to write it, as all others do here.
+            # By default it does not log its restore, as all others here.
             return ["myloader", *self.loader, "--overwrite-tables", "--enable-binlog",
                     "--directory", self.quiet["mydumper"]]
         if name == "insert":
@@ -176,15 +176,15 @@ class Contest:
         return self.restore_command("=" + self.quiet["copy"])
 
     def restore_command(self, dump="", config="copy"):
-        """`dump` "": the newest, and the journal that the config wants."""
+        """Returns the command of a restore of `dump` (""; the newest), with the config's journal."""
         return [*self.keeper("--restore" + dump, "--json", config=config), ">", self.path("answer")]
 
     def restored(self):
-        """What the restore that was run last says of itself."""
+        """Returns the result of the last restore."""
         return answer(self.path("answer"))["result"]
 
     def dump(self, name):
-        """One measured dump while the game writes."""
+        """Measures one dump while the game writes."""
         out = self.path(name)
         if os.path.isdir(out):
             shutil.rmtree(out)
@@ -211,8 +211,8 @@ class Contest:
         return sample
 
     def quiet_dumps(self):
-        """What restores start from: a dump by each, of the world as it is while nobody plays. Those of
-        the others come first: they must not hold worldkeeper's own tables."""
+        """Makes the dumps that restores start from, one by each contender, while no game plays. Those of the others come
+        first, because they must not contain worldkeeper's own tables."""
         for name in [name for name in ("old", "mydumper", "today") if name in self.dumpers]:
             out = self.path("quiet-" + name)
             command, _ = self.dump_command(name, out)
@@ -231,18 +231,18 @@ class Contest:
         self.quiet["copy"] = self.keeper_json("--dump")["name"]
 
     def leave_out(self, names, why):
-        """A mydumper that is not there, or is older than this server and cannot read it, has no figures."""
+        """Removes a contender that is missing, or a mydumper that is too old for this server."""
         self.say(f"left out: {', '.join(names)}: {why}")
         self.absent += names
         self.dumpers = [d for d in self.dumpers if d not in names]
         self.loaders = [d for d in self.loaders if d not in names]
 
     def adopt(self):
-        """Whatever happened to the world meanwhile: worldkeeper takes it for what it has to keep."""
+        """Makes worldkeeper accept the present world, whatever happened to it meanwhile."""
         self.keeper_json("--init", "--force")
 
     def restore(self, name, log):
-        """One measured restore into a world that was just emptied by kill -9."""
+        """Measures one restore into a world that kill -9 has just emptied."""
         w = self.w
         w.lose(log, old_enough=name in OURS)
         if name == "local":
@@ -259,8 +259,8 @@ class Contest:
         return sample
 
     def attack(self):
-        """A restore while a crowd of connections writes into the emptied tables; what they wrote before the
-        swap is gone, what they write afterwards is theirs."""
+        """Measures a restore while many connections write into the emptied tables. Rows written before the swap are gone,
+        later ones stay."""
         w = self.w
         w.lose(old_enough=True)
         with self.lab.beside(w, "attack", str(self.crowd)) as attack:
@@ -276,8 +276,8 @@ class Contest:
     # -- whole outages --------------------------------------------------------------------------
 
     def outage(self, process, flag):
-        """kill -9 and at once a new server; seconds until it answers, until the flag is no longer UP,
-        until it is UP again."""
+        """Kills the server and starts a new one at once. Measures the seconds until it answers, until the flag is no longer
+        UP, and until it is UP again."""
         w = self.w
         killed = time.monotonic()
         w.server.process.kill()
@@ -316,7 +316,7 @@ class Contest:
 
     @contextlib.contextmanager
     def supervisor(self, config="copy"):
-        """worldkeeper --run as installed, UP when the block begins; yields its process."""
+        """Runs worldkeeper --run as installed, UP when the block begins; yields its process."""
         with open(self.lab.log, "w") as log:
             process = subprocess.Popen([*as_mysql(), *self.keeper("--run", config=config)], cwd=self.base,
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -331,13 +331,13 @@ class Contest:
         return os.path.join(self.base, "status/index.html")
 
     def status(self, process):
-        """status.json, once this supervisor has written it."""
+        """Returns status.json, once this supervisor has written it."""
         text = self.read(os.path.join(self.base, "status/status.json"))
         status = json.loads(text) if text else {}
         return status if status.get("pid") == process.pid else {}
 
     def outage_of_keeper(self):
-        """With the supervisor running; its newest dump is of the world as it should be."""
+        """Measures an outage with a running supervisor, whose newest dump is of the expected world."""
         self.begin_anew()
         with self.supervisor() as process:
             self.w.server.grow_old()
@@ -346,14 +346,14 @@ class Contest:
             return times
 
     def begin_anew(self):
-        """The world is the stock's, and so is the newest dump."""
+        """Resets the world to the stock, and makes a dump of it."""
         self.w.lose(old_enough=True)
         self.w.fill()
         self.adopt()
         self.keeper_json("--dump")
 
     def outage_of_scripts(self, second):
-        """The old scripts under a cron that looks once a minute; the kill is at this second of it."""
+        """Measures an outage with the old scripts under a cron that looks once a minute; the kill is at this second of it."""
         base = os.path.join(self.base, "scripts")
         shutil.rmtree(base, ignore_errors=True)
         shutil.copytree(OLD_SCRIPTS, base)
@@ -361,9 +361,9 @@ class Contest:
         self.write("scripts/settings.sh", OLD_SETTINGS.format(
             base=base, schema=world.SCHEMA, password=CANARY, socket=self.w.server.socket))
         self.write("scripts/flag", "UP\n")
-        # A dump that falls due meanwhile would only disturb.
+        # A dump that becomes due meanwhile would only disturb.
         self.write("scripts/dump.sh", "#!/bin/sh\n", 0o755)
-        for name in ("mysql", "mysqldump"):  # cron.sh looks for programs here first
+        for name in ("mysql", "mysqldump"):  # cron.sh searches programs here first
             self.write(f"scripts/bin/{name}", "#!/bin/sh\nexec " + shlex.join(tool(name)) + ' "$@"\n', 0o755)
         os.link(self.quiet["old"], os.path.join(base, "dumps", world.SCHEMA + "-20260101-0000.sql.gz"))
         self.w.lose()
@@ -382,7 +382,7 @@ class Contest:
     # -- rounds -----------------------------------------------------------------------------------
 
     def round(self, number, attack=True, outage=True, cron_second=None):
-        """Everyone once, each round beginning with another."""
+        """Runs each contender once; each round begins with another one."""
         def turned(names):
             return names[number % len(names):] + names[:number % len(names)]
         found = {"dumps": {}, "restores": {log: {} for log in self.logs}}

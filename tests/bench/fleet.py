@@ -1,4 +1,4 @@
-"""Many worlds on one machine: what they cost while nothing happens, and how they come back together."""
+"""Many worlds on one machine: their cost while nothing happens, and how they are restored together."""
 import contextlib
 import os
 import tempfile
@@ -9,11 +9,11 @@ from wk.server import Server
 from measure import KeeperUse, ServerUse
 
 MODES = ("off", "server", "follow")  # [journal] mode
-# What the tests shorten or lengthen is as a user has it.
+# Settings that the tests change, with a user's values.
 DEFAULTS = {"mysql": {"connect_timeout": None, "read_timeout": None}, "probe": {"interval": None, "timeout": None},
             "dump": {"interval": None, "stall": None}, "restore": {"stall": None}, "alert": {"journal_lag_limit": None},
             "status": {"metrics": "worldkeeper.prom", "page": "yes"}}
-SETTLED = 100  # seconds after a start: its first check of the rules is over
+SETTLED = 100  # seconds after a start, when its first check of the rules is over
 
 
 class Fleet:
@@ -25,7 +25,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def worlds_of(self, count, kind):
-        """On a server of their own, with a dump each; those that were made first are the most important ones."""
+        """Makes worlds on their own server, with a dump each; those made first are the most important."""
         base = tempfile.mkdtemp(dir=self.base)
         os.chmod(base, 0o755)
         server = Server(base, "--max-connections=4000", "--max-heap-table-size=1G",
@@ -76,7 +76,7 @@ class Fleet:
     # -- lost ---------------------------------------------------------------------------------------
 
     def lose(self, server, keepers):
-        """The server is killed and started: [seconds until it is UP, number of the world], in the order of their return."""
+        """Kills and starts the server. Returns [(seconds until UP, number of the world)] in the order of their restores."""
         self.start(keepers)
         for keeper in keepers:
             keeper.dump()

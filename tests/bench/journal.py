@@ -1,4 +1,4 @@
-"""What the journal costs: restores that catch up with many changes, and following the game."""
+"""The cost of the journal: restores that catch up with many changes, and following the game."""
 import contextlib
 import json
 import os
@@ -13,20 +13,20 @@ import world
 from measure import Failed, KeeperUse, ServerUse, size_of
 
 MODES = ("server", "follow")  # [journal] mode
-CHANGES = 15 * 60 * 5000      # in a world of size 1; proportionally more or fewer in others
-CONNECTIONS = 2               # that make them
+CHANGES = 15 * 60 * 5000      # for size 1; proportional in others
+CONNECTIONS = 2               # connections that make the changes
 # {name in bench.json: (changed rows a second, rows that each statement changes)}
 PACES = {"idle": None, "5000": (5000, 1), "50000": (50000, 50)}
 KEPT = ("changes", "rows", "seconds")
 
 
 def place(file, pos):
-    """Places in the binary log in their order: files are numbered."""
+    """Returns a sortable position in the binary log, whose files are numbered."""
     return int(file.rpartition(".")[2]), pos
 
 
 class Journal:
-    """The world of a Contest, kept with each of these modes; `seconds` is how long each pace is played."""
+    """The world of a Contest, kept with each of these modes; `seconds` is the duration of each pace."""
 
     def __init__(self, contest, modes, seconds, say):
         self.c, self.w, self.lab = contest, contest.w, contest.lab
@@ -38,7 +38,7 @@ class Journal:
             contest.configure("journal-" + mode, journal=f"mode = {mode}{dir_}")
 
     def begin_anew(self):
-        """Nothing is left of the journal of another world either."""
+        """Resets the world, without a journal of another world."""
         shutil.rmtree(self.segments, ignore_errors=True)
         self.c.dir("journal")
         self.c.begin_anew()
@@ -47,7 +47,7 @@ class Journal:
 
     @contextlib.contextmanager
     def supervisor(self, mode):
-        """Running, and following the log when the block begins."""
+        """Runs a supervisor that follows the log when the block begins."""
         with self.c.supervisor("journal-" + mode) as process:
             if mode != "off":
                 wait_for(lambda: self.told(process).get("state") == "following",
@@ -58,7 +58,7 @@ class Journal:
         return self.c.status(process).get("journal") or {}
 
     def caught_up(self, process):
-        """Returns when all that is in the log now is in the journal."""
+        """Waits until everything in the log is in the journal."""
         end = place(*self.w.log_end())
 
         def reached():
@@ -79,8 +79,8 @@ class Journal:
         return json.loads(done.stdout)
 
     def play_on(self, mode):
-        """The changes behind the dump. One that writes its own files must have them all when the server
-        dies, and nobody who restores by itself."""
+        """Makes the changes after the dump. In mode follow a supervisor must have written all of them, and must not run when
+        the server dies."""
         if mode != "follow":
             return self.make_changes()
         with self.supervisor(mode) as process:
@@ -89,7 +89,7 @@ class Journal:
             return made
 
     def catch_up(self, mode):
-        """One measured restore of a dump and of all that was played behind it."""
+        """Measures one restore of a dump and of all changes after it."""
         self.begin_anew()
         before = self.w.log_bytes()
         made = self.play_on(mode)
@@ -107,7 +107,7 @@ class Journal:
         return {**sample, "made": made, "read": {key: read[key] for key in KEPT}}
 
     def alone(self):
-        """The same dump, nothing else."""
+        """Measures a restore of the same dump without the journal."""
         self.w.lose(old_enough=True)
         sample = self.lab.measure(self.w, "restore without journal",
                                   self.c.restore_command(config="journal-off"))
@@ -117,7 +117,7 @@ class Journal:
     # -- following ----------------------------------------------------------------------------------
 
     def play(self, process, mode, pace):
-        """The game at one pace: what the supervisor and the server need meanwhile."""
+        """Plays the game at one pace, and measures supervisor and server meanwhile."""
         written = self.w.log_bytes(), size_of(self.segments)
         os.sync()
         game = self.lab.writer(self.w, *map(str, pace)) if pace else contextlib.nullcontext({})
@@ -143,7 +143,7 @@ class Journal:
     # -- rounds -------------------------------------------------------------------------------------
 
     def round(self, number):
-        """Each mode once, each round beginning with another."""
+        """Runs each mode once; each round begins with another one."""
         def turned(names):
             return names[number % len(names):] + names[:number % len(names)]
         found = {"restores": {}, "cost": {}}

@@ -1,4 +1,4 @@
-"""What ledgers with rollups cost and save: the longest wait of a game, rollups, totals, dumps, memory."""
+"""The costs and savings of ledgers with rollups: the longest wait of a game, rollups, totals, dumps, memory."""
 import json
 import os
 import signal
@@ -11,10 +11,10 @@ from wk.server import Server, as_mysql
 
 from measure import Failed, cpu_of, kb_of
 
-KEYS = 100000         # of size 1
-DAYS, A_DAY = 30, 42  # of play, and gains of a key on each
-MONTH_KEYS = 2000     # whose month of play is summed and dumped
-RATE = 5000           # gains a second of the game whose waits are measured
+KEYS = 100000         # keys of size 1
+DAYS, A_DAY = 30, 42  # days of play, and gains of a key on each
+MONTH_KEYS = 2000     # keys whose month of play is summed and dumped
+RATE = 5000           # gains per second of the game whose waits are measured
 FLAT_BATCH = 400
 TABLE = ("CREATE TABLE {} (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT NOT NULL, mini INT NOT NULL, "
          "xp INT NOT NULL, at DATETIME NOT NULL, KEY k USING BTREE (player, mini, id)) ENGINE={}")
@@ -23,7 +23,7 @@ BARE = "INSERT INTO bare SELECT player,mini,SUM(xp),MAX(id),MAX(at),COUNT(*) FRO
 
 
 class Cost:
-    """Wall and processor time of a block, of the server and of what it started."""
+    """Measures wall and processor time of a block, of the server and of child processes."""
 
     def __init__(self, server):
         self.server = server
@@ -38,7 +38,7 @@ class Cost:
 
 
 class Ledgers:
-    """A server of its own, a keeper, and one ledger at a time."""
+    """A server, a keeper, and one ledger at a time."""
 
     def __init__(self, base, lab, size, rounds, seconds, flat_rows, say):
         os.environ["WORLDKEEPER"] = lab.tool("worldkeeper")
@@ -81,7 +81,7 @@ class Ledgers:
     # -- figures ----------------------------------------------------------------------------------------
 
     def rolling_up(self, engine):
-        """The same rows, summed by one bare statement, and rolled up."""
+        """Measures one bare statement that sums the rows, and a rollup of the same rows."""
         rows = self.rows if engine == "MEMORY" else self.rows // 5
         self.make(engine)
         self.fill("gains", rows, self.keys)
@@ -100,7 +100,7 @@ class Ledgers:
                 "delete": gone.wall, "delete_cpu": gone.cpu}
 
     def waits(self, rollups):
-        """Of a game that writes, for some seconds; with rollups without a pause, or without."""
+        """Measures the waits of a game that writes for some seconds, with continuous rollups or without."""
         command = [self.lab.tool("writer"), self.server.socket, self.world.schema, str(RATE), "5", str(self.keys)]
         writer = subprocess.Popen([*as_mysql(), *command], stdout=subprocess.PIPE, text=True, cwd=self.lab.base)
         if writer.stdout.readline() != "playing\n":
@@ -116,12 +116,12 @@ class Ledgers:
         return {**said["wait_ms"], "runs": runs, "rolled_up": rolled, "changes": said["changes"]}
 
     def month(self, engine):
-        """A month of play: all of it in `month`, and rolled up each day in the ledger."""
+        """Plays a month: all rows are in `month`, and are rolled up daily in the ledger."""
         self.make(engine, "1d")
         day = self.month_keys * A_DAY
         self.world.sql(TABLE.format("month", engine))
         for n in range(DAYS):
-            last = self.world.value("SELECT COALESCE(MAX(id),0) FROM month")  # InnoDB leaves ids out
+            last = self.world.value("SELECT COALESCE(MAX(id),0) FROM month")  # InnoDB skips IDs
             self.fill("month", day, self.month_keys, f"NOW() - INTERVAL {DAYS - n} DAY")
             self.world.sql(f"INSERT INTO gains SELECT * FROM month WHERE id>{last}")
             if n + 1 < DAYS:
@@ -153,14 +153,14 @@ class Ledgers:
                 "all_totals": self.took("SELECT player,mini,xp FROM xp_total", 3)}
 
     def dumps(self):
-        """After totals() of a MEMORY ledger: with the month as it was played, and with what a rollup leaves."""
+        """Measures dumps after totals() of a MEMORY ledger: with the whole month, and with what a rollup leaves."""
         whole = os.path.getsize(self.keeper.dump()["path"])
         self.world.sql("DROP TABLE month")
         rolled = os.path.getsize(self.keeper.dump("--force")["path"])
         return {"month": whole - rolled, "rolled_up": rolled}
 
     def flat(self):
-        """Many rows pass through a MEMORY ledger; the server's memory after a tenth and at the end."""
+        """Measures the server's memory while many rows pass through a MEMORY ledger, after a tenth and at the end."""
         self.make("MEMORY")
         passed, samples = 0, []
         while passed < self.flat_rows:
@@ -197,7 +197,7 @@ class Ledgers:
 
 
 def lines(found):
-    """(figure, goal, measured, reached) of all rounds."""
+    """Returns (figure, goal, measured, reached) of all rounds."""
     rounds = found["rounds"]
 
     def median(of):

@@ -1,4 +1,4 @@
-"""What the benchmark measures with: a private server, pipelines under the meter, a writer beside them."""
+"""The benchmark's tools: a private server, measured pipelines, and a writer beside them."""
 import contextlib
 import json
 import multiprocessing
@@ -13,23 +13,23 @@ from wk.util import end_process, session_pids
 
 import world
 
-DUMPER = "dumper"  # the account of mydumper and myloader
+DUMPER = "dumper"  # account of mydumper and myloader
 TICKS = os.sysconf("SC_CLK_TCK")
 LOGGED, PLAIN = "binary log", "no binary log"
 LOG_OPTIONS = {LOGGED: ["--log-bin=binlog", "--binlog-format=ROW"], PLAIN: ["--skip-log-bin"]}
 
-# Where the tests spare the disk and the defaults of MySQL do not: goals are meant for those.
+# The defaults of MySQL, for which the goals are meant, where the tests spare the disk.
 DEFAULTS = [] if not MYSQL else [
     "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1"]
 
 
 class Failed(Exception):
-    """Something that was measured did not do its work: no figure of this run can be trusted."""
+    """A measured command did not do its work, so no figure of this run can be trusted."""
 
 
 class Game:
-    """Runs `play(cursor, number)` again and again, in a process of its own, until it is left; `waits` has the seconds
-    of each. A thread would wait for the interpreter's lock as well, which whoever measures holds now and then."""
+    """Runs `play(cursor, number)` repeatedly in its own process until the block ends; `waits` has the seconds of each call. A
+    thread would also wait for the interpreter's lock, which the measuring process holds at times."""
 
     def __init__(self, con, play):
         forked = multiprocessing.get_context("fork")
@@ -56,7 +56,7 @@ class Game:
 
 
 class World:
-    """One world of some size on a server of its own. It is killed and started again very often."""
+    """One world of some size on its own server, which is killed and started very often."""
 
     def __init__(self, base, size):
         self.size, self.counts = size, world.counts(size)
@@ -81,17 +81,17 @@ class World:
         self.run(world.fill())
 
     def lose(self, log=LOGGED, old_enough=False, keep_log=False):
-        """kill -9 and start: the world is empty. Old binary logs go, unless the journal needs them, and
-        what is still to be written to the disk is written now, not while the next one is measured.
-        `old_enough`: worldkeeper tells two servers apart by the second in which they started."""
+        """Kills and starts the server, which empties the world. Old binary logs are deleted unless `keep_log`, and pending
+        writes are flushed now, not during the next measurement. `old_enough` waits for another second, by which worldkeeper
+        distinguishes two starts."""
         if old_enough:
             self.server.grow_old()
         self.server.process.kill()
         self.server.process.wait()
         self.server.process = None
         if log != LOGGED:
-            # A row of InnoDB that was being written (the lease) is decided by the binary log: a server
-            # without it would refuse to start.
+            # Whether InnoDB's last row (the lease) is committed depends on the binary log: a server without it would refuse to
+            # start.
             self.server.start(*LOG_OPTIONS[LOGGED])
             self.server.stop()
         self.server.start(*LOG_OPTIONS[log])
@@ -103,14 +103,14 @@ class World:
         os.sync()
 
     def log_end(self):
-        """The place in the binary log behind all that was written."""
+        """Returns the position at the end of the binary log."""
         return self.server.sql("SHOW MASTER STATUS")[0][:2]
 
     def log_bytes(self):
         return sum(row[1] for row in self.server.sql("SHOW BINARY LOGS"))
 
     def checksums(self, schema):
-        """{table: (rows, checksum of all that is in them)}"""
+        """Returns {table: (rows, checksum of all rows)}."""
         con = self.server.admin(schema, read_timeout=3600)
         try:
             with con.cursor() as cur:
@@ -125,21 +125,21 @@ class World:
             con.close()
 
     def check_rows(self, who):
-        """Every table has as many rows as it had."""
+        """Checks that every table has its number of rows."""
         for table, rows in self.counts.items():
             found = self.server.value(f"SELECT COUNT(*) FROM {world.SCHEMA}.{table}")
             if found != rows:
                 raise Failed(f"{who}: table {table} has {found} rows, not {rows}")
 
     def check(self, who, truth=None):
-        """The world is the stock's, or as checksums() found it before, all of it."""
+        """Checks that the world equals the stock, or what checksums() returned before."""
         found = self.checksums(world.SCHEMA)
         for table, wanted in (truth or self.truth).items():
             if found[table] != wanted:
                 raise Failed(f"{who}: table {table} has (rows, checksum) {found[table]}, not {wanted}")
 
     def sql_bytes(self, path):
-        """How large the old pipeline's dump is before it is packed."""
+        """Returns the size of the old pipeline's dump before compression."""
         unzip = subprocess.Popen(["gunzip", "-c", path], stdout=subprocess.PIPE)
         size = int(subprocess.run(["wc", "-c"], stdin=unzip.stdout, stdout=subprocess.PIPE,
                                   check=True).stdout)
@@ -157,7 +157,7 @@ class World:
 
 
 def cpu_of(pid, dead_children=False):
-    """Processor seconds of a process so far; of the children that it has seen die, too."""
+    """Returns the processor seconds of a process so far, optionally with those of its ended children."""
     with open(f"/proc/{pid}/stat") as f:
         fields = f.read().rpartition(")")[2].split()
     return sum(int(ticks) for ticks in fields[11:15 if dead_children else 13]) / TICKS
@@ -169,12 +169,12 @@ def kb_of(pid, key, file="status"):
 
 
 class ServerUse:
-    """Processor time and memory of the server process between two moments."""
+    """Measures processor time and memory of the server process between two moments."""
 
     def __init__(self, pid):
         self.pid = pid
         with contextlib.suppress(OSError), open(f"/proc/{pid}/clear_refs", "w") as f:
-            f.write("5")  # the peak begins anew
+            f.write("5")  # resets the peak
         self.cpu, self.memory = cpu_of(pid), kb_of(pid, "VmRSS")
 
     def end(self):
@@ -183,8 +183,8 @@ class ServerUse:
 
 
 class KeeperUse:
-    """Processor time of a running supervisor with all its workers, and of the one that follows the
-    binary log alone, between two moments, and their memory at the end."""
+    """Measures processor time of a supervisor with all its workers, and of its follower alone, between two moments, and their
+    memory at the end."""
 
     FOLLOWER = "wk-journal"  # the process's name
 
@@ -203,7 +203,7 @@ class KeeperUse:
     def cpu_now(self):
         everyone = 0
         for pid in session_pids(self.process):
-            with contextlib.suppress(OSError):  # a short-lived worker; its parent knows what it took
+            with contextlib.suppress(OSError):  # a short-lived worker, whose time its parent counts
                 everyone += cpu_of(pid, dead_children=True)
         return everyone, cpu_of(self.follower) if self.follower else 0
 
@@ -229,7 +229,7 @@ class KeeperUse:
 
 
 def own(path, mode):
-    """Gives a path to the user that the commands run as."""
+    """Gives a path to the user that runs the commands."""
     os.chmod(path, mode)
     if os.geteuid() == 0:
         who = pwd.getpwnam(server_user())
@@ -237,14 +237,14 @@ def own(path, mode):
 
 
 def busy():
-    """Processor seconds that were spent on this machine, also those that its host took away."""
+    """Returns the processor seconds used on this machine, including those that its host took away."""
     with open("/proc/stat") as f:
         user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
 class Lab:
-    """Where commands are run: as an unprivileged user when we are root, each under the meter."""
+    """Runs commands, as an unprivileged user if we are root, each under the meter."""
 
     def __init__(self, base, bin_dir):
         self.base, self.bin = base, bin_dir
@@ -263,7 +263,7 @@ class Lab:
             return f.read()[-2000:].strip()
 
     def measure(self, w, what, command, limit=1800, may_hang=False):
-        """Runs a command or pipeline to its end; gives seconds, processor time and memory."""
+        """Runs a command or pipeline to its end. Returns seconds, processor time and memory."""
         use, before = ServerUse(w.server.process.pid), busy()
         with open(self.log, "w") as log:
             subprocess.run([*as_mysql(), self.tool("meter"), self.result, f"{limit:.0f}", *command],
@@ -285,7 +285,7 @@ class Lab:
 
     @contextlib.contextmanager
     def beside(self, w, tool, *args):
-        """A program that runs until the block ends; yields a dict that its answer is put into."""
+        """Runs a program until the block ends; yields a dict that gets its result."""
         answer = {}
         process = subprocess.Popen([*as_mysql(), self.tool(tool), w.server.socket, world.SCHEMA, *args],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
@@ -306,7 +306,7 @@ class Lab:
 
     @contextlib.contextmanager
     def writer(self, w, *pace):
-        """The game; it has played for a moment when the block begins."""
+        """Runs the game, which has played for a moment when the block begins."""
         with self.beside(w, "writer", *pace) as answer:
             time.sleep(0.3)
             answer["process"].send_signal(signal.SIGUSR1)
@@ -314,7 +314,7 @@ class Lab:
 
 
 def answer_in(command):
-    """What a command that failed has written to its file, when that is a short text."""
+    """Returns what a failed command has written to its file, if that is a short text."""
     if command[-2] != ">" or os.path.getsize(command[-1]) > 10000:
         return ""
     with open(command[-1], errors="replace") as f:
@@ -322,7 +322,7 @@ def answer_in(command):
 
 
 def size_of(path):
-    """Bytes of a file or of all files in a directory."""
+    """Returns the bytes of a file or of all files in a directory."""
     if os.path.isfile(path):
         return os.path.getsize(path)
     return sum(os.path.getsize(os.path.join(top, f)) for top, _, files in os.walk(path) for f in files)
@@ -337,12 +337,12 @@ def first_line(*command):
 
 
 def tool(name, *args):
-    """The command line of a program that comes with the server."""
+    """Returns the command line of a program that comes with the server."""
     return [*words(KIND, name), *args]
 
 
 def environment(binary):
-    """What a reader must know of where this was measured; nothing that names the machine."""
+    """Describes the machine of the measurement without identifying it."""
     with open("/proc/cpuinfo") as f:
         model = next((line.partition(":")[2].strip() for line in f if line.startswith("model name")), "")
     with open("/proc/meminfo") as f:

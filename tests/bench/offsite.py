@@ -1,4 +1,4 @@
-"""What copies on another machine cost: a dump beside them, their upload beside curl's, a restore from there."""
+"""The cost of copies on another machine: a dump beside them, their upload beside curl's, and a restore from there."""
 import os
 import shutil
 import statistics
@@ -12,10 +12,10 @@ from wk.util import wait_for
 import world as game
 from measure import Failed, Game, kb_of
 
-ROWS = 1 << 16     # of 500 random bytes each, which no packer makes smaller
-GAME = 1           # size of the world like a game's (world.py) that goes with so many
+ROWS = 1 << 16     # rows of 500 random bytes each, which cannot be compressed
+GAME = 1           # size of the game-like world (world.py) that belongs to this number of rows
 WORKER = "wk-off-site"
-DUMPS = 9          # of each kind in a round
+DUMPS = 9          # dumps of each kind per round
 NO_BODY_HASH = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 
 
@@ -52,7 +52,7 @@ class OffSite:
             self.world.sql("INSERT INTO big (data) SELECT RANDOM_BYTES(500) FROM big")
 
     def fill_game(self):
-        """A game's tables take the place of the random bytes."""
+        """Replaces the random bytes by a game's tables."""
         self.world.sql("DROP TABLE big")
         for table, select in game.rows(self.size).items():
             self.world.sql(f"CREATE TABLE {table} {game.TABLES[table]} ENGINE=MEMORY",
@@ -62,14 +62,14 @@ class OffSite:
         return {**store.settings(), "recipient": self.recipient, "identity_file": self.key}
 
     def offsite(self, settings):
-        """The config has these keys in [offsite] and no others; None: it has no store."""
+        """Sets exactly these keys in [offsite], or none if None."""
         self.keeper.configure({"offsite": {key: None for key in self.keeper.settings.get("offsite", {})}})
         self.keeper.configure({"offsite": settings or {}})
 
     # -- dumps --------------------------------------------------------------------------------------
 
     def dumps(self, settings):
-        """Median seconds of a dump, 99.9th percentile of a game's waits, and the worker's peak memory in MiB."""
+        """Returns the median seconds of a dump, the 99.9th percentile of a game's waits, and the worker's peak memory in MiB."""
         self.offsite(settings)
         peak = None
         self.keeper.start()
@@ -103,7 +103,7 @@ class OffSite:
         subprocess.run(["curl", "-sSf", "-T", path, *words], check=True)
 
     def upload(self, kind, path):
-        """Seconds: curl's, ours, and ours encrypted."""
+        """Returns seconds: curl's, ours, and ours encrypted."""
         store, found = self.kept[kind], {"curl": timed(self.curl, kind, self.kept[kind], path)}
         for how, verb, more in (("bare", "put", {}), ("sealed", "store", {"plain": "no", "recipient": self.recipient})):
             caller = self.stores.Caller(tempfile.mkdtemp(dir=self.base), store.settings(), **more)
@@ -119,7 +119,7 @@ class OffSite:
     # -- restores -----------------------------------------------------------------------------------
 
     def newest_there(self, settings):
-        """A dump of what the tables have now, here and in the store."""
+        """Makes a dump of the present tables and waits until it is in the store."""
         self.offsite(settings)
         self.truth = self.world.checksums()
         self.keeper.start()
@@ -135,7 +135,7 @@ class OffSite:
         return took
 
     def restores(self, settings):
-        """Seconds: from the disk, and from there with nothing on the disk."""
+        """Returns seconds of a restore from the disk, and from the store with nothing on the disk."""
         self.offsite(settings)
         disk = self.restore()
         kept = self.keeper.dumps_dir + ".kept"
@@ -182,7 +182,7 @@ class OffSite:
 
 
 def lines(found):
-    """[what, figure, unit, goal]: medians of the ratios within each round."""
+    """Returns [what, figure, unit, goal]: medians of the ratios within each round."""
     for kind in found["kinds"]:
         def median(of, kind=kind):
             return statistics.median(of(r[kind]) for r in found["rounds"])

@@ -14,13 +14,13 @@ from measure import LOGGED  # noqa: E402
 from report import Spread, dumps, pick, restores, spread  # noqa: E402
 
 WIDTH = 1000
-NAMES = 175  # room for the names beside bars
+NAMES = 175  # width of the names beside bars
 INK, PALE, RULE, GROUND = "#1f2328", "#59636e", "#d8dee4", "#ffffff"
 OURS, OTHERS, LIMIT = "#1a7f64", "#9aa4ae", "#d4a72c"
 FONT = "Helvetica,Arial,sans-serif"
 TICKS = f"scale 0 nomirror textcolor '{INK}'"
 
-# Of bench.json, the name for people, colour.
+# Name in bench.json, displayed name, color.
 DUMPS = [("old", "mysqldump | gzip", OTHERS), ("today", "mysqldump | pigz", OTHERS),
          ("mydumper", "mydumper, 2 threads", OTHERS), ("lock", "worldkeeper, lock", OURS),
          ("copy", "worldkeeper, copy", OURS), ("fuzzy", "worldkeeper, fuzzy", OURS),
@@ -30,7 +30,7 @@ LOADS = [("old", "gunzip | mysql", OTHERS), ("today", "pigz | mysql", OTHERS),
          ("local", "worldkeeper, local_infile", OURS),
          ("insert", "limit: INSERT … SELECT", LIMIT)]
 OUTAGES = [("old", "cron and gunzip | mysql", OTHERS), ("worldkeeper", "worldkeeper", OURS)]
-# Dash types tell the lines apart where colours do not.
+# Dash types distinguish the lines without colors.
 GROWTH = {"dump": [("old", "mysqldump | gzip", OTHERS, 1), ("mydumper", "mydumper", OTHERS, 2),
                    ("copy", "worldkeeper, copy", OURS, 1),
                    ("fuzzy", "worldkeeper, fuzzy", OURS, 2), ("read1", "SELECT only", LIMIT, 1)],
@@ -55,7 +55,7 @@ def millions(rows):
 
 
 class Picture:
-    """A gnuplot script, panel by panel; places are in pixels from the upper left."""
+    """A gnuplot script, panel by panel; positions are in pixels from the upper left."""
 
     def __init__(self, path, height):
         self.height, self.blocks = height, 0
@@ -70,7 +70,7 @@ class Picture:
         self.lines += lines
 
     def panel(self, box, title, note, room):
-        """Begins one: where it is drawn, and its two lines of text, `room` to the left of it."""
+        """Begins a panel: its box, and its two lines of text, `room` to the left of it."""
         left, top, right, bottom = box
         self.add("reset errors", "unset label", "unset logscale", "unset grid", "unset xtics", "unset ytics",
                  "unset key", "unset object",
@@ -91,8 +91,8 @@ class Picture:
         return name
 
     def bars(self, box, title, note, items, form, legend=None):
-        """Horizontal bars; items are (name, colour, Spread), the first on top. A thin line goes from
-        the least to the most."""
+        """Draws horizontal bars; items are (name, color, Spread), the first on top. A thin line goes from the least to the
+        greatest value."""
         if not items:
             return
         self.panel(box, title, note, NAMES)
@@ -109,7 +109,7 @@ class Picture:
                  f"{block} using 4:2:6 with labels left offset 0.6,0 textcolor '{INK}'")
 
     def legend(self, left, top, entries, notes):
-        """What the colours mean, and how it was measured. Drawn with the next panel."""
+        """Draws the meaning of the colors and how it was measured, together with the next panel."""
         for i, (colour, text) in enumerate(entries):
             self.add(f"set object {i + 1} rectangle at screen {(left + 7) / WIDTH:.4f},"
                      f"{1 - (top + 19 * i) / self.height:.4f} size screen {14 / WIDTH:.4f},{11 / self.height:.4f} "
@@ -119,7 +119,7 @@ class Picture:
             self.text(left, top + 19 * (len(entries) + i), text, 12, PALE)
 
     def lines_over_rows(self, box, title, note, series, goal=None):
-        """series: (name, colour, dash type, [(rows, value)])"""
+        """Draws lines; series: (name, color, dash type, [(rows, value)])."""
         series = [s for s in series if s[3]]
         if not series:
             return
@@ -129,7 +129,7 @@ class Picture:
         self.add("set logscale x", f"set xrange [{rows[0] * 0.8}:{rows[-1] * 1.25}]", f"set xtics ({ticks}) {TICKS}",
                  f"set grid y linecolor '{RULE}' linetype 1 linewidth 1", f"set ytics autofreq {TICKS}", "unset mytics",
                  f"set key {'center' if goal else 'top'} right reverse Left samplen 2 spacing 1.1",
-                 # Room above the lines for the key.
+                 # Space above the lines for the key.
                  "set yrange [0:*]" if goal else f"set yrange [0:{2 * max(y for s in series for _, y in s[3])}]")
         plots = [f"{goal} with lines linecolor '{LIMIT}' dashtype 3 title 'goal, at most {goal}'"] if goal else []
         for name, colour, dash, points in series:
@@ -144,13 +144,13 @@ class Picture:
 
 
 def bar_items(contenders, spreads):
-    """Those that were measured, in their order."""
+    """Returns the contenders that were measured, in their order."""
     found = [(name, colour, spreads(key)) for key, name, colour in contenders]
     return [item for item in found if item[2]]
 
 
 def growth(results, series, samples):
-    """Medians of the time for a million rows over the worlds' sizes: a level line grows as the world does."""
+    """Returns the median time per million rows for each size; a constant means linear growth."""
     def points(key):
         found = [(size["rows"], spread(samples(size, key), "wall"))
                  for size in results["sizes"] if size["rounds"]]
@@ -165,7 +165,7 @@ def memory(results, key, samples):
 
 
 def progress(results, path):
-    """Players' progress: the routines of the central store beside the bare statements."""
+    """Draws players' progress: the routines of the central store beside the bare statements."""
     found, back = results["progress"], results["write_back"]["rounds"]
     stores = [(where, store) for where, store in (("", found), (", Galera", found.get("galera"))) if store]
     saves, sent = [], []

@@ -1,4 +1,4 @@
-"""The central store of players' progress: what its routines cost beside the bare statements that they stand for."""
+"""The cost of the central store's routines for players' progress, beside the bare statements that they replace."""
 import json
 import os
 import statistics
@@ -32,7 +32,7 @@ def central(server, blobs):
 
 
 def figures(tool, server, saves, blobs, size, waiters):
-    """{figure: {...}}; each with the `ratio` that has a goal."""
+    """Returns {figure: {...}}; each with the `ratio` that has a goal."""
     made, out = central(server, blobs), {}
     out["save"] = run(tool, server, "saves", saves, size)
     out["save"]["ratio"] = out["save"]["save_us"]["median"] / out["save"]["bare_us"]["median"]
@@ -46,7 +46,7 @@ def figures(tool, server, saves, blobs, size, waiters):
 
 
 def measure(tools, base, saves=2000, blobs=10_000, size=10_000, waiters=1000):
-    """The figures of one server, and under "galera" those of a cluster of three, asked through one of its nodes."""
+    """Returns the figures of one server, and under "galera" those of a cluster of three through one of its nodes."""
     tool, options = os.path.join(tools, "progress"), [
         "--innodb-buffer-pool-size=1G", "--innodb-flush-log-at-trx-commit=1", "--max-connections=1200",
         "--innodb-redo-log-capacity=1G" if MYSQL else "--innodb-log-file-size=512M", "--max-allowed-packet=64M"]

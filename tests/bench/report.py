@@ -1,4 +1,4 @@
-"""What the samples say: medians, ratios taken within each round, goals, and all of it as text."""
+"""Evaluates the samples: medians, ratios within each round, goals, and all of it as text."""
 import json
 import os
 import statistics
@@ -14,7 +14,8 @@ from measure import LOGGED, PLAIN
 CLIENT_MB = 64
 FUZZY_MS = 20
 KINDS = {"mariadb": "MariaDB", "mysql": "MySQL", "mariadb-new": "newer MariaDB"}
-# Of a kind of server: restore, times as fast as the old pipeline; copy, longest wait beside its.
+# Goals of a kind of server: how many times faster a restore is than the old pipeline, and how long a copy's longest wait is
+# beside its.
 TIMES = {"mariadb": 6, "mysql": 8, "mariadb-new": 6}
 WAIT = {"mariadb": 0.25, "mysql": 1 / 3, "mariadb-new": 0.25}
 CATCH_UP = 1.5
@@ -25,7 +26,7 @@ JOURNAL_TITLES = {"alone": "the dump alone", "off": "off", "server": "journal se
 
 
 class Spread:
-    """Median, least and most of some values."""
+    """Median, minimum and maximum of some values."""
 
     def __init__(self, values):
         self.n = len(values)
@@ -40,7 +41,7 @@ class Spread:
 
 
 def dumps(size, name):
-    """Samples of a contender's dumps that ended, in the order of the rounds; None for one that hung."""
+    """Returns the samples of a contender's completed dumps in the order of the rounds; None for one that hung."""
     found = [r["dumps"].get(name) for r in size["rounds"]]
     return [s if s and not s["hung"] else None for s in found]
 
@@ -54,7 +55,7 @@ def journal_rounds(size):
 
 
 def catch_ups(size, name):
-    """Restores with a mode of the journal, or of the dump alone."""
+    """Returns the restores with a mode of the journal, or of the dump alone."""
     return [r["restores"].get(name) for r in journal_rounds(size)]
 
 
@@ -63,7 +64,7 @@ def costs(size, mode, pace):
 
 
 def pick(samples, *keys):
-    """The value at a path of keys of each sample; those without it are left out."""
+    """Returns the value at a path of keys of each sample that has it."""
     found = []
     for sample in samples:
         for key in keys:
@@ -79,14 +80,14 @@ def spread(samples, *keys):
 
 
 def ratio(above, below, *keys):
-    """Quotients within each round: what disturbs the machine for a while disturbs both."""
+    """Returns the quotients within each round, because a disturbance of the machine affects both values."""
     pairs = [(pick([a], *keys), pick([b], *keys)) for a, b in zip(above, below)]
     values = [a[0] / b[0] for a, b in pairs if a and b and b[0] > 0]
     return Spread(values) if values else None
 
 
 def quotients(samples, above, below, factor=1):
-    """Of two figures of each sample, in the order of the rounds; None where there are none."""
+    """Returns the quotients of two figures of each sample in the order of the rounds; None where one is missing."""
     return [factor * s[above] / s[below] if s and above in s and s.get(below) else None for s in samples]
 
 
@@ -99,7 +100,7 @@ def known(values):
 
 
 def goal(text, measured, limit, at_least, form="{:.2f}", unit=""):
-    """One goal; `measured` is a Spread or None when nothing was measured."""
+    """Returns one goal; `measured` is a Spread, or None if nothing was measured."""
     reached = None
     if measured:
         reached = measured.median >= limit if at_least else measured.median <= limit
@@ -110,7 +111,7 @@ def goal(text, measured, limit, at_least, form="{:.2f}", unit=""):
 
 
 def fuzzy_goal(main, kind):
-    """Where HANDLER reads MEMORY tables nobody waits for more than a chunk, elsewhere for a table's copy."""
+    """Returns the goal of waits: with HANDLER at most the time of a chunk, elsewhere that of a table's copy."""
     if kind == "mysql":
         return goal("fuzzy: longest wait beside the old pipeline's",
                     ratio(dumps(main, "fuzzy"), dumps(main, "old"), "wait_ms", "longest"), WAIT[kind], False)
@@ -119,7 +120,7 @@ def fuzzy_goal(main, kind):
 
 
 def goals(results):
-    """The card's goals beside what was measured at the first size; memory: at every size."""
+    """Returns the goals with the values measured at the first size, and those of memory at every size."""
     main, kind = results["sizes"][0], results.get("kind", "mariadb")
     old, read1, myloader = dumps(main, "old"), dumps(main, "read1"), "myloader"
     copy = dumps(main, "copy")
@@ -167,7 +168,7 @@ def journal_goals(results):
 
 
 def table(head, rows):
-    """Columns as wide as they need be, all but the first to the right."""
+    """Formats columns as wide as needed, all except the first aligned to the right."""
     rows = [[str(cell) for cell in row] for row in [head, *rows]]
     wide = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = []
@@ -184,7 +185,7 @@ def shown(measured, form, unit=""):
 
 
 def number(measured, form):
-    """The median alone, where the spread would only fill the line."""
+    """Formats the median alone, if the spread would make the line too long."""
     return form.format(measured.median) if measured else "-"
 
 
@@ -260,7 +261,7 @@ def catch_up_rows(size):
 
 
 def cost_row(size, mode, pace):
-    """Processor time is in percent of one processor."""
+    """Returns a row of costs; processor time is in percent of one processor."""
     mine, off = costs(size, mode, pace), costs(size, "off", pace)
     follower, keeper, server = (quotients(mine, key, "seconds", 100)
                                 for key in ("follower_cpu", "keeper_cpu", "server_cpu"))
@@ -288,7 +289,7 @@ def cost_rows(size):
 
 
 def noise(found):
-    """What else ran on the machine, told by restores, beside which nothing of ours runs."""
+    """Describes the other load of the machine, measured during restores, when nothing of ours runs beside them."""
     found = [s["others"] for s in found]
     return (f"Other programs had {statistics.median(found):.0%} of the processors during the restores, "
             f"at most {max(found):.0%}" + (": these figures are disturbed." if max(found) > 0.1 else "."))
@@ -396,7 +397,7 @@ def show(results):
 
 
 def beside(found):
-    """The main figures of runs on several kinds of server, one column for each."""
+    """Formats the main figures of runs on several kinds of server, one column for each."""
     mains = [results["sizes"][0] for results in found]
     kinds = [KINDS[results.get("kind", "mariadb")] for results in found]
     columns = [("dump", lambda m, n: number(spread(dumps(m, n), "wall"), "{:.2f} s")),
@@ -413,7 +414,7 @@ def beside(found):
 
 
 def main(paths):
-    """report.py BENCH.JSON...: one run as scripts/bench.sh shows it, or several beside each other."""
+    """report.py BENCH.JSON...: prints one run as scripts/bench.sh does, or several beside each other."""
     found = []
     for path in paths:
         with open(path) as f:

@@ -4,10 +4,10 @@ Size 1 has 3.75 million rows, about 135 MB as SQL text. Other sizes have the sam
 proportionally more or fewer players, planets and fleets."""
 
 SCHEMA = "world"
-STOCK = "stock"    # the same rows in tables that a restart does not empty: to refill and to compare
-COPY = "memcopy"   # the same rows in MEMORY tables: what the limit of INSERT ... SELECT reads
+STOCK = "stock"    # the same rows in durable tables, for filling and comparing
+COPY = "memcopy"   # the same rows in MEMORY tables, the source of the INSERT ... SELECT limit
 
-# Per unit of size. A planet has factories of twelve types, a fleet ships of ten.
+# Numbers per unit of size. A planet has factories of twelve types, a fleet ships of ten.
 USERS, PLANETS, FLEETS, TYPES, SHIPS = 50_000, 200_000, 100_000, 12, 10
 
 TABLES = {
@@ -63,20 +63,19 @@ TABLES = {
 
 
 def counts(size):
-    """{table: rows} of a world of this size."""
+    """Returns {table: rows} of a world of this size."""
     users, planets, fleets = (max(1, round(n * size)) for n in (USERS, PLANETS, FLEETS))
     return {"up_sentinel": 1, "users": users, "planets": planets, "factories": planets * TYPES,
             "fleets": fleets, "ships": fleets * SHIPS}
 
 
 def heap_limit(size):
-    """max_heap_table_size for this world: its largest table with room to spare, as an admin sets
-    it who knows his world."""
+    """Returns max_heap_table_size for this world: its largest table with some space, as an admin would set it."""
     return int(max(64, 400 * size)) << 20
 
 
 def rows(size):
-    """{table: SELECT that makes its rows}. RAND() with a seed gives the same numbers each time."""
+    """Returns {table: SELECT that makes its rows}. RAND() with a seed gives the same numbers each time."""
     n = counts(size)
     many = n["users"]
     return {
@@ -98,21 +97,21 @@ def rows(size):
 
 
 def make(size):
-    """Statements that make the stock and an empty world beside it; the binary log is left out."""
+    """Yields statements that make the stock and an empty world beside it, without logging them."""
     yield "SET sql_log_bin = 0"
     for schema in (STOCK, SCHEMA):
         yield f"CREATE DATABASE {schema} CHARACTER SET utf8mb4"
-    yield f"USE {STOCK}"  # the sequence tables are looked for in the present schema
+    yield f"USE {STOCK}"  # the sequence tables are searched in the present schema
     for table, select in rows(size).items():
         yield f"CREATE TABLE {SCHEMA}.{table} {TABLES[table]} ENGINE=MEMORY"
         yield f"CREATE TABLE {STOCK}.{table} ENGINE=MyISAM AS SELECT * FROM {SCHEMA}.{table}"
         yield f"INSERT INTO {STOCK}.{table} {select}"
-        # Closed on the disk: a killed server finds it whole.
+        # Closed, so that a killed server finds it intact.
         yield f"FLUSH TABLES {STOCK}.{table}"
 
 
 def fill():
-    """Statements that put the stock's rows into the emptied world."""
+    """Yields statements that copy the stock's rows into the emptied world."""
     yield "SET sql_log_bin = 0"
     for table in TABLES:
         yield f"TRUNCATE TABLE {SCHEMA}.{table}"
@@ -120,7 +119,7 @@ def fill():
 
 
 def copy():
-    """Statements that make the MEMORY copy beside the world."""
+    """Yields statements that make the MEMORY copy beside the world."""
     yield "SET sql_log_bin = 0"
     yield f"DROP DATABASE IF EXISTS {COPY}"
     yield f"CREATE DATABASE {COPY}"
@@ -129,6 +128,6 @@ def copy():
 
 
 def pour():
-    """The limit of a restore: what the server needs for the rows alone, on one connection."""
+    """Yields the lower limit of a restore: the statements that the server needs for the rows alone, on one connection."""
     for table in TABLES:
         yield f"INSERT INTO {SCHEMA}.{table} SELECT * FROM {COPY}.{table}"

@@ -1,4 +1,4 @@
-"""What writing players' progress back costs, beside a bare multi-row INSERT of the same bytes and a call for each."""
+"""The cost of writing players' progress back, beside a bare multi-row INSERT of the same bytes and a call for each blob."""
 import contextlib
 import os
 import statistics
@@ -11,8 +11,8 @@ from wk.server import Server
 from measure import Game
 
 BLOBS, SIZE = 10000, 10000
-PIECE = 1500       # rows of one bare INSERT: 15 MB
-CALLS = 500        # of wk_save, from which the time of all is computed
+PIECE = 1500       # rows per bare INSERT: 15 MB
+CALLS = 500        # calls of wk_save, from which the total time is computed
 SAVES_SECONDS = 8
 
 
@@ -21,7 +21,7 @@ def p999(of):
 
 
 class Watched(Wire):
-    """A line that keeps when what came to it was, and whether it went back."""
+    """A line that records when data arrived, and in which direction."""
 
     def __init__(self, to, delay):
         self.seen = []
@@ -35,7 +35,7 @@ class Watched(Wire):
         return passing
 
     def took(self):
-        """From the first byte of the first blobs to the last answer, at the client's end."""
+        """Returns the time from the first byte of the first blobs to the last answer, at the client."""
         first = next(i for i, (_, back, size, _) in enumerate(self.seen) if not back and size > 4096)
         beat = next(i for i in range(first, len(self.seen)) if self.seen[i][3])
         last = max(at for at, back, _, _ in self.seen[first:beat] if back)
@@ -43,7 +43,7 @@ class Watched(Wire):
 
 
 class WriteBacks:
-    """World and central store on one server, as far as this machine has to do the work of both."""
+    """World and central store on one server, measured as the whole work of both on this machine."""
 
     def __init__(self, base, lab, rounds, blobs, say):
         os.environ["WORLDKEEPER"] = lab.tool("worldkeeper")
@@ -76,7 +76,7 @@ class WriteBacks:
         return self.data[(i + self.seq) % len(self.data)]
 
     def change(self):
-        """Each blob gets another content, and is unsent, with a number above those of all saves until now."""
+        """Gives each blob new contents and a number above those of all saves, so that it is unsent."""
         self.seq = max(self.seq, int(self.world.sql("SELECT COALESCE(MAX(seq),0) FROM wk_progress")[0][0])) + 1
         con = self.server.admin(self.world.schema)
         with con.cursor() as cur:
@@ -94,7 +94,7 @@ class WriteBacks:
         return time.monotonic() - began
 
     def bare(self):
-        """The statements are made before the clock starts."""
+        """Measures the bare statements, which are built before."""
         con = self.server.admin(self.world.schema)
         said = [con.literal(b) if isinstance(con.literal(b), str) else con.literal(b).decode() for b in self.data]
         made = []
@@ -124,7 +124,7 @@ class WriteBacks:
 
     @contextlib.contextmanager
     def changed_behind(self, wire):
-        """All is unsent, and the central store is at the other end of `wire`."""
+        """Makes everything unsent, with the central store at the other end of `wire`."""
         self.keeper.configure({"progress": wire.settings})
         self.change()
         yield
@@ -135,17 +135,17 @@ class WriteBacks:
             return self.write_back()
 
     def supervised(self, delay):
-        """By a supervisor, which is connected already, when it looks for the first time."""
+        """Measures a write-back by a supervisor that is already connected when it first looks."""
         wire = Watched(self.server.socket, delay)
         with self.changed_behind(wire):
             self.keeper.start()
             self.keeper.wait(lambda: (self.keeper.status().get("progress") or {}).get("sent") == self.blobs, "all to be sent")
-            time.sleep(2 + 2 * delay)  # a beat ends what is looked at
+            time.sleep(2 + 2 * delay)  # the heartbeat ends the measured data
             self.keeper.stop()
         return wire.took()
 
     def saves(self, beside):
-        """How long each local save takes, alone or while write-backs run one after the other."""
+        """Measures the duration of each local save, alone or during continuous write-backs."""
         def save(cur, number):
             i = 37 * number
             cur.execute("CALL wk_put(%s,%s,_binary %s)",
@@ -177,7 +177,7 @@ class WriteBacks:
 
 
 def lines(found):
-    """[what, figure, goal] of each comparison."""
+    """Returns [what, figure, goal] of each comparison."""
     def median(key):
         return statistics.median(r[key] for r in found["rounds"])
     blobs = f"{found['blobs']} blobs of {found['size']} bytes"

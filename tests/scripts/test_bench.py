@@ -1,4 +1,4 @@
-"""scripts/bench.sh: everyone who takes part still does, and a restore that is not whole is an error."""
+"""Tests of scripts/bench.sh: all contenders take part, and an incomplete restore is an error."""
 import json
 import os
 import shutil
@@ -14,7 +14,7 @@ import machine  # noqa: E402
 
 BUILD = os.path.join(ROOT, "build/release")
 TINY = ["--sizes", "0.01,0.02", "--rounds", "1", "--no-warm-up", "--no-cron", "--crowd", "4"]
-# In the place of the real one: does what it is told, then loses a row of a restored world.
+# A fake worldkeeper that does its work and then loses a row of a restored world.
 CARELESS = """#!/bin/sh
 "$(dirname "$0")/careful" "$@" || exit
 case "$*" in
@@ -33,7 +33,7 @@ def run(*command, base):
 
 
 def careless(base):
-    """A build directory whose worldkeeper is not to be trusted."""
+    """Returns a build directory with the fake worldkeeper."""
     build = os.path.join(base, "build")
     shutil.copytree(os.path.join(BUILD, "bench"), os.path.join(build, "bench"), dirs_exist_ok=True)
     shutil.copy(os.path.join(BUILD, "worldkeeper"), os.path.join(build, "bench/careful"))
@@ -69,7 +69,7 @@ def quick_run(base, out):
         assert word in done.stdout
     with open(os.path.join(out, "bench.svg")) as f:
         assert "</svg>" in f.read()
-    # It may be published: nothing in it says whose machine it was.
+    # It may be published, so nothing in it identifies the machine.
     for private in (base, "/tmp", os.uname().nodename + '"'):
         assert private not in json.dumps(results)
 
@@ -83,7 +83,7 @@ def careless_run(base, out, what, *more):
 
 @pytest.fixture
 def base():
-    """A short directory that also others may enter: servers and commands are theirs when we are root."""
+    """Returns a short directory that other users may enter, because servers and commands run as another user if we are root."""
     path = tempfile.mkdtemp(prefix="bench")
     os.chmod(path, 0o755)
     yield path
@@ -92,7 +92,8 @@ def base():
 
 @pytest.mark.skipif(bool(machine.why_not("strace")), reason=machine.why_not("strace") or "")
 def test_all_take_part_and_a_row_that_is_missing_is_seen(base):
-    """One test: all parts need what scripts/bench.sh builds."""
+    """All contenders have figures, and a missing row after a restore is an error. This is one test, because all parts need
+    what scripts/bench.sh builds."""
     quick_run(base, os.path.join(base, "quick"))
     careless_run(base, os.path.join(base, "careless"), "restore by worldkeeper")
     careless_run(base, os.path.join(base, "careless"), "restore with journal", "--only", "journal")

@@ -1,4 +1,4 @@
-"""The tables of --check: each word that a rule takes or shows is set by some code, a key of the config or a variable."""
+"""Tests of the tables of --check: each word that a rule uses or shows is set by code, a key of the config or a variable."""
 import glob
 import os
 import re

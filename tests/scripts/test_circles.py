@@ -1,5 +1,5 @@
-"""No two files call each other, directly or by others: what one file does can be read without knowing who calls it. And
-what other files may call is in the header of the same name."""
+"""No two files call each other, directly or through others, so that a file can be read without knowing its callers. What other
+files may call is in the header of the same name."""
 import glob
 import os
 import re
@@ -10,7 +10,7 @@ BUILT = os.path.join(ROOT, "build/release/src")
 
 
 def calls():
-    """By file: the files whose functions and objects it names."""
+    """Returns, for each file, the files whose functions and objects it names."""
     paths = glob.glob(f"{BUILT}/**/*.o", recursive=True)
     owner, wanted = {}, {os.path.relpath(path, BUILT)[:-2]: set() for path in paths}
     for line in subprocess.run(["nm", "-A", *paths], capture_output=True, text=True, check=True).stdout.splitlines():
@@ -24,8 +24,8 @@ def calls():
 
 
 def circles(uses):
-    """Files are taken away as long as there is one that uses none of those left; who stays is in a circle or uses one.
-    From the other side, who is used by none: what stays then are the circles and what lies between them."""
+    """Removes files that use none of the remaining ones, and then those that none uses. What remains are the circles and the
+    files between them."""
     left = set(uses)
     while free := {f for f in left if not uses[f] & left} | {f for f in left if not any(f in uses[g] for g in left)}:
         left -= free
@@ -44,12 +44,12 @@ def test_no_files_call_each_other_in_a_circle():
     assert circles(uses) == {}
 
 
-# Each of these is one object behind an interface that others have too, or data: declared where the interface is.
+# Each of these is an implementation of an interface, or data: it is declared where the interface is.
 ONE_OBJECT = set("""
     base/codec_isal offsite/remote_dir offsite/remote_http offsite/remote_s3 offsite/remote_sftp standby/lease_etcd
     standby/lease_s3 page/assets
 """.split())
-# Declared in the headers of their neighbors still. This list only shrinks.
+# Still declared in the headers of their neighbors. This list only shrinks.
 WITHOUT_HEADER = set("""
     config/safe config/values offsite/remote_common offsite/remote_prove standby/lease_record
 """.split())
@@ -63,13 +63,13 @@ def test_what_others_call_is_in_the_header_of_the_file():
         if any(line.split()[-2] in "TDBR" for line in lines) and not os.path.exists(f"{ROOT}/src/{file}.h"):
             without.add(file)
     built = {os.path.relpath(path, BUILT)[:-2] for path in glob.glob(f"{BUILT}/*/*.o")}
-    exist = {file for file in built if os.path.exists(f"{ROOT}/src/{file}.c")}  # objects of removed files may lie there
+    exist = {file for file in built if os.path.exists(f"{ROOT}/src/{file}.c")}  # the build may have objects of removed files
     assert (without & exist) - ONE_OBJECT - {"setup/main"} == WITHOUT_HEADER & exist
 
 
 def test_a_function_is_found_by_its_name():
-    """grep and a debugger tell functions apart by their names: no two functions of src have one name, and what only its
-    own file calls is not one bare word but begins with the file's name."""
+    """No two functions of src have the same name, and a static function's name contains an underscore, so that grep and a
+    debugger find a function by its name."""
     where = {}
     for path in sorted(glob.glob(f"{ROOT}/src/**/*.c", recursive=True)):
         if "/src/parts/" in path:  # each of its functions is linked in the place of another one of that name

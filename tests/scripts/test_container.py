@@ -1,4 +1,4 @@
-"""The image recipe and the two examples say the same, and what they say is so. No engine is here to run them."""
+"""Tests that the image recipe and the two examples agree and are correct. No container engine is run."""
 import os
 import re
 import shutil
@@ -31,7 +31,7 @@ def mounts(container):
 
 
 def test_compose():
-    """Each volume and secret that is used is declared, each file is there, and no port is published."""
+    """Each used volume and secret is declared, each file exists, and no port is published."""
     c = compose()
     for service in c["services"].values():
         for volume in service["volumes"]:
@@ -47,7 +47,7 @@ def test_compose():
 
 
 def test_kubernetes():
-    """Names and labels meet, each mount has its volume, and the container has no rights but its files."""
+    """Names and labels match, each mount has its volume, and the container has no privileges except its files."""
     service, stateful = kubernetes()
     spec = stateful["spec"]
     pod = spec["template"]["spec"]
@@ -66,7 +66,7 @@ def test_kubernetes():
 
 
 def test_the_server_of_both():
-    """Its log ends some day, its root comes from nowhere else, and a volume that cannot be written is noticed."""
+    """The server's log expires, root may connect only locally, and the probes examine whether volumes are writable."""
     c, (_, stateful) = compose()["services"]["db"], kubernetes()
     db, keeper = stateful["spec"]["template"]["spec"]["containers"]
     options = dict(o[2:].split("=") for o in db["args"])
@@ -80,7 +80,7 @@ def test_the_server_of_both():
 
 @pytest.mark.parametrize("closed", [None, 0, 1])
 def test_a_volume_that_cannot_be_written(tmp_path, closed):
-    """What the probes of both containers run says so of each of their volumes."""
+    """The probes of both containers fail for each of their volumes that is not writable."""
     _, stateful = kubernetes()
     for container in stateful["spec"]["template"]["spec"]["containers"]:
         said = container["startupProbe"]["exec"]["command"][2]
@@ -94,7 +94,7 @@ def test_a_volume_that_cannot_be_written(tmp_path, closed):
 
 
 def test_they_agree(tmp_path):
-    """User, paths, images and the health check are those of the image; its config is one that the program takes."""
+    """User, paths, images and the health check are those of the image, and the program accepts its config."""
     recipe, (_, stateful), c = text("Containerfile"), kubernetes(), compose()
     pod = stateful["spec"]["template"]["spec"]
     db, keeper = pod["containers"]

@@ -1,5 +1,5 @@
-"""scripts/demo.sh: shows what it promises, fails when the world does not come back, and leaves
-nothing behind either way."""
+"""Tests of scripts/demo.sh: it shows what it promises, fails if the world is not restored, and leaves nothing behind in either
+case."""
 import os
 import re
 import shutil
@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 @pytest.fixture
 def demo():
-    """Runs the demo with a temporary directory of its own, then looks for what it left."""
+    """Returns a function that runs the demo with its own temporary directory and then looks for left-overs."""
     base = tempfile.mkdtemp(prefix="demo")
     os.chmod(base, 0o755)
 
@@ -42,7 +42,7 @@ def processes_with(text):
 
 
 def test_the_flag_goes_up_waiting_restoring_up(demo):
-    # It lasts until whoever looks at the flag has seen it, on a busy machine too.
+    # It lasts until the flag's reader has seen it, on a busy machine too.
     done = demo(WORLDKEEPER_FAULT="restore.loaded=sleep:3000")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""What the man page and SECURITY.md say must be what the program, its tests and the example config say."""
+"""Tests that the man pages and SECURITY.md agree with the program, its tests and the example config."""
 import glob
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("WORLDKEEPER", os.path.join(ROOT, "build/release/worldkeeper"))
-# Given in the example because they must be, not because that is their default.
+# Set in the example because they are required, not because that is their default.
 REQUIRED = {("world", "name"), ("world", "schema"), ("mysql", "socket"), ("mysql", "user"),
             ("dump", "dir")}
 
@@ -17,7 +17,7 @@ def read(path):
 
 
 def example():
-    """{(section, key): value, or None where the key is commented out}"""
+    """Returns {(section, key): value, or None if the key is commented out}."""
     keys, section = {}, None
     for line in read("etc/example.ini").splitlines():
         if m := re.fullmatch(r"(?:# )?\[([a-z.]+)(?: [a-z_]+)?\]", line):
@@ -28,7 +28,7 @@ def example():
 
 
 def man_keys():
-    """{(section, key): text of its entry}"""
+    """Returns {(section, key): text of its entry}."""
     keys, section, names = {}, None, []
     for line in read("etc/worldkeeper.8").splitlines():
         if line.startswith((".Sh", ".Ss")):
@@ -87,20 +87,20 @@ def test_the_states_and_verdicts_are_the_same():
 
 
 def test_force_is_told_for_each_action_that_takes_it():
-    """An action that takes no --force refuses it as bad usage."""
+    """The manual mentions --force for exactly the actions that accept it; the others refuse it as wrong usage."""
     helped = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
     entry = read("etc/worldkeeper.8").split(".It Fl -force\n")[1].split("\n.It")[0]
     told = set(re.findall(r"Fl -([a-z]+)", entry))
     for action in re.findall(r"^  --([a-z-]+)", helped.split("options:")[0], re.M):
         if action == "sql":
-            continue  # prints at once, whatever follows
+            continue  # prints at once and ignores other options
         done = subprocess.run([BINARY, "--world", "none-such", f"--{action}", "--force"],
                               capture_output=True, text=True, check=False)
         assert ("does not go with" not in done.stderr) == (action in told), (action, done.stderr)
 
 
 def test_what_security_md_names_is_there():
-    """Each test and file that it names: the promise stands on it."""
+    """Each test and file that SECURITY.md names exists, because the promises rely on them."""
     text = read("SECURITY.md")
     code = "".join(read(p) for d in ("tests/system", "tests/scripts", "tests/unit")
                    for p in sorted(glob.glob(os.path.join(ROOT, d, "*.[cp]*"))) if not p.endswith(".pyc"))
@@ -122,7 +122,7 @@ def test_each_action_explains_itself():
     assert len(actions) > 12
     for action in actions:
         if action == "sql":
-            continue  # no action: it prints at once
+            continue  # not an action: it prints at once
         value = "=x" if action == "release" else ""
         own = said(f"--{action}{value}", "--help")
         assert re.search(rf"^  .*--{action}\b", own, re.M) and "usage:" in own and len(own) < len(whole), own
@@ -130,7 +130,7 @@ def test_each_action_explains_itself():
 
 
 def test_the_settings_of_sessions_are_in_the_man_page():
-    """Those that we make, and those that the sweep over the server's own leaves out."""
+    """The man page has the session settings that we make, and those that the settings test leaves out."""
     text = re.search(r"\.Sh SERVER SETTINGS\n(.*?)\n\.Sh ", read("etc/worldkeeper.8"), re.S)[1]
     listed = re.search(r"\.Bd -ragged -offset indent\n(.*?)\n\.Ed", text, re.S)[1]
     made = re.findall(r'^    \{"(\w+)",', read("src/mysql/session.c"), re.M)
@@ -143,7 +143,7 @@ def test_the_settings_of_sessions_are_in_the_man_page():
 
 
 def test_hints_that_set_a_variable_say_what_keeps_it():
-    """A restore meets the server after its next start, to which SET GLOBAL says nothing."""
+    """Each text with SET GLOBAL also says how to keep the value, because a restore happens after a restart of the server."""
     for path in glob.glob(os.path.join(ROOT, "src/**/*.[ch]"), recursive=True):
         with open(path, encoding="utf-8") as f:
             for literal in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*(?:\w+\s*)?)+', f.read().replace("\\\n", "")):
@@ -159,7 +159,7 @@ def test_the_options_of_setup_are_in_its_man_page_and_no_others():
 
 
 def test_readme_is_short_and_in_its_order():
-    """What is longer is in the manual, whose table of contents lists each page."""
+    """The README has at most 900 words and these sections; longer texts are in the manual."""
     text = read("README.md")
     assert len([w for w in text.split() if not re.fullmatch(r"[|\-]+", w)]) <= 900
     assert re.findall("^## (.*)", text, re.M) == [

@@ -1,4 +1,4 @@
-"""The program is built with what a compiler can do against a fault that is still in it."""
+"""Tests that the program is built with the compiler's protections against remaining defects."""
 import os
 import platform
 import re
@@ -17,7 +17,7 @@ def symbols():
 
 
 def built_with():
-    """What the compiler says it was told, by the debug information of each of our files."""
+    """Returns the compiler's options for each of our files, from the debug information."""
     said = readelf("--debug-dump=info", "--dwarf-depth=1", BINARY)
     return re.findall(r"DW_AT_producer\s*:.*?: (GNU C.*)", said)
 
@@ -28,7 +28,7 @@ def test_it_lies_anywhere_in_memory():
 
 
 def test_its_tables_cannot_be_written_once_it_runs():
-    """Full RELRO: all functions are found at the start, then their table is read-only."""
+    """Full RELRO: all functions are resolved at the start, then their table is read-only."""
     assert "GNU_RELRO" in readelf("-l", BINARY)
     assert re.search(r"FLAGS_1.*NOW", readelf("-d", BINARY))
 
@@ -63,15 +63,15 @@ def test_every_file_was_built_so():
     for line in told:
         for flag in ("-fstack-protector-strong", "-fstack-clash-protection", "-fPIE", "-O2"):
             assert flag in line, (flag, line)
-    # The level of _FORTIFY_SOURCE is no flag that stays; it is asked of the build.
+    # The debug information has no _FORTIFY_SOURCE level; the build is asked for it.
     shown = subprocess.run(["make", "-n", "-B", "-C", ROOT, "build/release/src/main.o"],
                            capture_output=True, text=True, check=True).stdout
     assert "-D_FORTIFY_SOURCE=3" in shown
 
 
 def test_jumps_are_guarded():
-    """CET: the mark for shadow stacks on the whole; functions begin where an indirect jump may land."""
-    if platform.machine() not in ("x86_64", "i686"):  # which alone have it
+    """CET: the program has the mark for shadow stacks, and functions begin where an indirect jump may land."""
+    if platform.machine() not in ("x86_64", "i686"):  # only these have it
         return
     assert re.search(r"x86 feature:.*SHSTK", readelf("-n", BINARY))
     for line in built_with():

@@ -1,4 +1,4 @@
-"""scripts/migrate.sh: what it reads out of old scripts, what it says, and what it never does."""
+"""Tests of scripts/migrate.sh: what it reads from old scripts, what it prints, and what it never does."""
 import configparser
 import gzip
 import os
@@ -18,7 +18,7 @@ BINARY = os.environ.get("WORLDKEEPER", os.path.join(ROOT, "build/release/worldke
 
 
 class Migration:
-    """A directory of old scripts and the place for the new config."""
+    """A directory of old scripts and the directory of the new config."""
 
     def __init__(self, base):
         self.old = os.path.join(base, "old")
@@ -170,7 +170,7 @@ def test_my_cnf(m, tmp_path, line):
     ('password="' + CANARY + "'\"", CANARY + "'"),
 ])
 def test_values_of_an_option_file_are_read_as_the_client_reads_them(m, tmp_path, line, password):
-    """Quotes, escapes and comments behind a value: my_print_defaults is the judge."""
+    """Quotes, escapes and comments after a value are read as my_print_defaults reads them."""
     cnf = tmp_path / ".my.cnf"
     cnf.write_text(f"[client]\nuser=game # who\n{line}\n")
     judge = shutil.which("my_print_defaults")
@@ -257,7 +257,7 @@ def test_two_accounts_are_told(m):
 
 @pytest.mark.parametrize("line", ["{}/dump.sh {}", "MYSQL_PWD={1} {0}/dump.sh", "{}/dump.sh -p{}x"])
 def test_cron_lines_are_named_without_their_secrets(m, tmp_path, line):
-    """Also a password that stands nowhere else."""
+    """Cron lines are shown without their passwords, also one that occurs nowhere else."""
     minimal(m, "mysqldump -ugame galaxy > /b/x")
     cron = tmp_path / "cron"
     cron.write_text(f"# {m.old}/off.sh\n*/10 * * * * root {line.format(m.old, CANARY)} >/dev/null 2>&1\n"
@@ -324,7 +324,7 @@ def test_odd_text_ends(m):
 
 
 def test_worldkeeper_takes_the_config(m):
-    """Exit status 2 would be a config that is refused; the server itself is not there."""
+    """worldkeeper accepts the config: the exit status is not 2, although the server does not exist."""
     shutil.rmtree(m.old)
     shutil.copytree(OLD, m.old)
     dumps = os.path.join(m.to, "dumps")
@@ -368,7 +368,7 @@ WHOLE = "CREATE TABLE x (a int);\nINSERT INTO x VALUES (1);\n-- Dump completed o
 
 @pytest.fixture
 def sms(m, tmp_path):
-    """Two worlds, their crontab, and old dumps of the first: the newest is cut off."""
+    """Returns two worlds, their crontab, and old dumps of the first, whose newest is truncated."""
     dumps = tmp_path / "dumps"
     dumps.mkdir()
     for name, text, age in (("s8-01-10.sql.gz", "too old", 300), ("s8-02-10.sql.gz", WHOLE, 200),
@@ -387,7 +387,7 @@ def sms(m, tmp_path):
 
 
 def test_several_worlds_from_one_script(sms, tmp_path):
-    """Prefix and password come from the crontab; each world gets a config, a password and its newest whole dump."""
+    """Prefix and password come from the crontab; each world gets a config, a password and its newest complete dump."""
     said = sms.run("--crontab", str(sms.cron), "--dumps", str(tmp_path / "new"))
     for world in ("s8", "s9"):
         config = sms.config(world + "_game")
@@ -431,7 +431,7 @@ try {
     exit(2);
 }
 """
-PDO_USES = [  # how else it is written, and what is found
+PDO_USES = [  # other forms, and what is found
     ("$dsn = 'mysql:unix_socket=/run/my.sock;dbname=galaxy';\n$db = new \\PDO($dsn, 'game', 'CANARY');",
      {"socket": "/run/my.sock", "user": "game"}),
     ("return new PDO('mysql:dbname=galaxy;host=localhost', \"game\", \"CANARY\", array(PDO::ATTR_PERSISTENT => true));",
@@ -441,7 +441,7 @@ PDO_USES = [  # how else it is written, and what is found
 
 
 def test_probe_by_pdo(m):
-    """Its DSN, its account from constants of an included file, its arguments on several lines."""
+    """A PDO probe is understood: its DSN, its account from constants of an included file, and arguments on several lines."""
     os.mkdir(os.path.join(m.old, "inc"))
     m.write("inc/config.php", PDO_CONFIG.replace("CANARY", CANARY))
     m.write("alive.php", PDO_PROBE)
@@ -462,7 +462,7 @@ def test_connections_of_php(m, text, found):
 
 
 def test_a_dsn_that_is_not_understood(m):
-    """It is asked for by the options that name it; nothing is guessed."""
+    """A DSN that is not understood is asked for by the options that name it, and is not guessed."""
     m.write("alive.php", "<?php\n$db = new PDO(getenv('DSN'), 'game', '" + CANARY + "');\n")
     m.write("check.sh", "#!/bin/sh\nphp alive.php\n")
     assert "--schema" in m.run(rc=1)
@@ -470,8 +470,7 @@ def test_a_dsn_that_is_not_understood(m):
 
 
 def test_nothing_of_the_old_changes_hands(sms, tmp_path):
-    """A directory that is there keeps its mode; a dump of another schema is not taken, and old dumps are not mixed with
-    new ones."""
+    """An existing directory keeps its mode, a dump of another schema is not used, and old dumps are not mixed with new ones."""
     with gzip.open(sms.dumps / "s8-02-12.sql.gz", "wt") as f:
         f.write("-- MySQL dump 10.13\n--\n-- Host: localhost    Database: forum\n-- ----\n" + WHOLE)
     there = tmp_path / "new" / "s8_game"
@@ -488,7 +487,7 @@ def test_nothing_of_the_old_changes_hands(sms, tmp_path):
 
 
 def test_one_of_several_worlds_fails_alone(sms, tmp_path):
-    """What is there already is not touched, and the other world is written."""
+    """An existing config is not changed, and the other world's is written."""
     os.mkdir(sms.to)
     with open(os.path.join(sms.to, "s8_game.ini"), "w") as f:
         f.write("mine")
@@ -498,7 +497,7 @@ def test_one_of_several_worlds_fails_alone(sms, tmp_path):
 
 
 def test_what_is_not_understood_is_asked_for(m):
-    """By name, with the option that gives it; then it is taken."""
+    """What is not understood is asked for by name with its option, which is then used."""
     m.write("sms", "#!/bin/sh\nmysqldump -u$1 -p$2 $(cat /nowhere) > /b/x.sql\n")
     said = m.run(rc=1)
     assert "the schema (--schema NAME)" in said and "the account (--user NAME)" in said
@@ -516,7 +515,7 @@ def test_what_is_not_understood_is_asked_for(m):
     'echo UP > /var/www/status.new/up.html; mv /var/www/status.new/up.html /var/www/status/',
 ])
 def test_a_flag_by_way_of_a_temporary_file(m, write):
-    """What counts is where it is in the end; a dump that goes the same way is no flag."""
+    """The flag's final path is found, also through a temporary file; a dump written in this way is not taken for a flag."""
     minimal(m, f"FLAG=/var/www/status/up.html\n{write}\nD=$(mktemp)\n"
             "mysqldump -ugame -px galaxy | gzip > $D\nmv $D /backup/galaxy-$(date +%H).sql.gz", "")
     said = m.run()
@@ -525,7 +524,7 @@ def test_a_flag_by_way_of_a_temporary_file(m, write):
 
 
 def test_worlds_that_share_a_status_directory(m, tmp_path):
-    """Each gets a directory of its own, and whose each report is can be told although the arguments are masked."""
+    """Worlds with one status directory get separate ones, and each report names its world although arguments are masked."""
     m.write("dump.sh", '#!/bin/sh\nmysqldump -u$1 -p$2 $1 | gzip > /b/$1.gz\necho UP > /var/www/status/$1.html\n')
     crontab = tmp_path / "crontab"
     crontab.write_text("".join(f"*/15 * * * * root {m.old}/dump.sh {w} {CANARY}{w}\n" for w in ("mars", "venus")))

@@ -1,4 +1,4 @@
-"""scripts/migrate.sh as root, where the user that gets the files, or the owner of the old scripts, puts links in its way."""
+"""Tests of scripts/migrate.sh as root, while the user that gets the files, or the owner of the old scripts, plants links."""
 import contextlib
 import gzip
 import os
@@ -19,8 +19,8 @@ STRANGER = OTHER.pw_uid - 1
 WHOLE = "CREATE TABLE t (i INT);\n-- Dump completed on 2026-01-01\n"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="this machine: not root, who gives files away")
 
-# In the place of a command: at its turn the other user replaces all that it can by links, and puts links where names
-# may be made next; then the command runs.
+# A fake command: before it runs, the other user replaces everything possible by links, and plants links where names may be
+# created next.
 COMMAND = """#!/bin/bash
 echo >>"$WK_CALLS"
 mapfile -t calls <"$WK_CALLS"
@@ -41,7 +41,7 @@ done
 
 
 class Scene:
-    """Old scripts of root's, a tree for what is written, and a directory of root's that is not to change."""
+    """Root's old scripts, a directory tree for the new files, and a directory of root that must not change."""
 
     def __init__(self, base):
         self.base, self.tree, self.old, self.victim = base, base / "tree", base / "old", base / "victim"
@@ -77,14 +77,14 @@ class Scene:
         return done
 
     def written(self):
-        """All that was made, by name: owner and mode."""
+        """Returns everything that was made, by name: owner and mode."""
         return {str(p.relative_to(self.tree)): (p.lstat().st_uid, stat.S_IMODE(p.lstat().st_mode))
                 for p in self.tree.rglob("*")}
 
 
 @pytest.fixture
 def scene():
-    with tempfile.TemporaryDirectory() as base:  # pytest's own are closed to the other user
+    with tempfile.TemporaryDirectory() as base:  # pytest's directories are closed to the other user
         os.chmod(base, 0o755)
         yield Scene(pathlib.Path(base))
 
@@ -95,7 +95,7 @@ def own(*paths, uid=OTHER.pw_uid):
         os.chown(path, uid, OTHER.pw_gid)
 
 
-PLACES = {  # who owns what of the tree
+PLACES = {  # owners within the tree
     "root's": lambda t: None,
     "dumps": lambda t: own(t / "new" / "galaxy"),
     "above the dumps": lambda t: own(t / "new"),
@@ -110,12 +110,12 @@ MINE = {"etc/galaxy.ini": (OTHER.pw_uid, 0o600), "etc/galaxy.password": (OTHER.p
 
 @pytest.mark.parametrize("place", PLACES)
 def test_undisturbed(scene, place):
-    """Wherever the files are written they belong to the user that worldkeeper runs as."""
+    """Wherever the files are written, they belong to the user that runs worldkeeper."""
     PLACES[place](scene.tree)
     done = scene.run()
     assert done.returncode == 0, done.stdout + done.stderr
     made = scene.written()
-    if place == "dumps":  # it was there, and keeps its mode
+    if place == "dumps":  # it existed and keeps its mode
         assert made.pop("new/galaxy") == (OTHER.pw_uid, 0o755)
     assert {k: v for k, v in made.items() if k in MINE} == {k: v for k, v in MINE.items() if k in made}
     assert set(MINE) - set(made) <= {"new/galaxy"}
@@ -125,8 +125,8 @@ def test_undisturbed(scene, place):
 
 @pytest.mark.parametrize("place", ["dumps", "above the dumps", "all", "for everybody"])
 def test_links_at_each_step(scene, place):
-    """The other user acts before each command of the script in turn: nothing of root's changes its owner or contents."""
-    scene.run("--dry-run")  # up to here it only reads
+    """The other user acts before each of the script's commands in turn: no file of root changes its owner or contents."""
+    scene.run("--dry-run")  # it only reads up to here
     at = len((scene.base / "calls").read_text())
     first = at
     while True:
@@ -143,7 +143,7 @@ def test_links_at_each_step(scene, place):
 
 @pytest.mark.parametrize("name", ["etc", "new", "new/galaxy", "new/galaxy/imported"])
 def test_links_that_were_there(scene, name):
-    """Links of root's own are followed; those of the other user lead root nowhere."""
+    """Links of root are followed; a link of the other user makes the script fail."""
     link = scene.tree / name
     own(link.parent)
     target = scene.victim if name != "new/galaxy/imported" else scene.victim / "."
@@ -160,7 +160,7 @@ def test_links_that_were_there(scene, name):
 
 
 def test_directories_of_others(scene):
-    """One that others can write, or that is a third user's, is refused by name with the way out."""
+    """A directory that others can write, or of a third user, is refused by name with a solution."""
     (scene.tree / "etc").mkdir()
     (scene.tree / "etc").chmod(0o777)
     said = scene.run().stderr
@@ -196,7 +196,7 @@ def test_what_the_owner_of_the_scripts_cannot_read(scene):
 
 
 def test_what_a_terminal_would_obey(scene):
-    """Text of the scripts comes to root's terminal without control characters."""
+    """Text of the scripts is printed to root's terminal without control characters."""
     with open(scene.old / "dump.sh", "a", encoding="utf-8") as f:
         f.write("mysqldump --\x1b]0_gotcha\x07odd=1 galaxy\n")
     done = scene.run("--dry-run")
@@ -208,7 +208,7 @@ def test_what_a_terminal_would_obey(scene):
 
 
 def test_the_other_user_gets_no_terminal_of_root():
-    """Whatever is run as another user could be acted as by another process of that user, which could type into the terminal."""
+    """A command that runs as another user has no controlling terminal, because that user's processes could type into it."""
     with open(MIGRATE, encoding="utf-8") as f:
         function = f.read().partition("\nas_user() {")[2].partition("\n}\n")[0]
     probe = f"as_user() {{{function}\n}}\nif as_user {STRANGER} sh -c ': </dev/tty'; then exit 7; fi; : </dev/tty && exit 5"

@@ -1,4 +1,4 @@
-"""tests/mutants: mistakes that no longer fit the source would be noticed by nobody."""
+"""Tests that the mistakes of tests/mutants still fit the source; otherwise they would silently test nothing."""
 import os
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The Debian package: what make deb builds holds what it should, and lintian finds nothing that is not explained."""
+"""Tests of the Debian package: what `make deb` builds has its files, and lintian finds nothing unexplained."""
 import glob
 import os
 import re
@@ -14,7 +14,7 @@ def sh(*args, **more):
     return subprocess.run(args, capture_output=True, text=True, check=True, **more).stdout
 
 
-# In the place of the compiler: gives out what was built of the same source, and compiles what was not.
+# A fake compiler: it returns what was built from the same source, and compiles anything else.
 REMEMBERS = """#!/bin/sh
 for word; do
     case $word in *.c) source=$word ;; esac
@@ -29,8 +29,8 @@ exec gcc "$@"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """Built from a copy: another run of this test may build from the checkout. What is in the package does not depend on
-    how its program was compiled, which takes most of the time: only make nightly (WK_WHOLE) does it with Debian's words."""
+    """Builds the package from a copy, because another run may build from the checkout. Only `make nightly` (WK_WHOLE) compiles
+    it with Debian's options, because this takes most of the time and does not change the package's files."""
     base = tmp_path_factory.mktemp("package")
     copy = base / "worldkeeper"
     how = {"DEB_BUILD_OPTIONS": "nocheck"}
@@ -74,9 +74,9 @@ def test_what_is_in_it(package, tmp_path):
     assert sh(tmp_path / "usr/bin/worldkeeper", "--version") == f"worldkeeper {version}\n"
     assert sh("dpkg-deb", "-f", deb(package), "Version").strip() == version
     assert f"\n## {version}\n" in open(f"{ROOT}/CHANGELOG.md", encoding="utf-8").read()
-    # Loaded at run time: no tool finds them.
+    # Loaded at run time, so no tool finds it.
     assert re.search(r"\blibcurl4\b", sh("dpkg-deb", "-f", deb(package), "Depends"))
-    # Nothing in it removes what players have built.
+    # No script removes players' data.
     subprocess.run(["dpkg-deb", "-e", deb(package), tmp_path / "control"], check=True)
     for script in glob.glob(f"{tmp_path}/control/p*"):
         text = open(script, encoding="utf-8").read()
@@ -84,7 +84,7 @@ def test_what_is_in_it(package, tmp_path):
 
 
 def completed(words):
-    """What bash offers for the last of the words."""
+    """Returns what bash offers for the last of the words."""
     line = " ".join(words)
     script = f"""
         . {ROOT}/etc/completion/worldkeeper.bash
@@ -117,7 +117,8 @@ echo '{"state": "UP"}'
 
 
 def test_worlds_are_restarted_one_after_the_other(tmp_path):
-    """One that is being restored is waited for; one that cannot be restarted is named, and stops none of the others."""
+    """restart-worlds waits for a world that is being restored, and names one that cannot be restarted without stopping the
+    others."""
     for name, text in (("systemctl", SYSTEMCTL), ("worldkeeper", WORLD),
                        ("systemd-escape", '#!/bin/sh\necho "$3" | cut -d@ -f2 | cut -d. -f1\n')):
         (tmp_path / name).write_text(text)

@@ -1,4 +1,4 @@
-"""A release: the same commit gives the same bytes, wherever it is built, and is refused where it would be of something else."""
+"""Tests of a release: the same commit gives the same bytes wherever it is built, and a changed checkout is refused."""
 import glob
 import hashlib
 import json
@@ -14,8 +14,8 @@ from test_package import REMEMBERS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VERSION = re.search("^VERSION := (.*)", open(f"{ROOT}/Makefile", encoding="utf-8").read(), re.M)[1]
-# Below these files compile in each directory; what is compiled of all others is taken from build/release, unless the
-# whole is wanted (make nightly): it has the same bytes in each.
+# Files compiled in each directory. The others are taken from build/release, except in `make nightly`, because they have the same
+# bytes in each.
 COMPILED = "src/base/*.c src/setup/*.c src/page/*.c"
 WHEN = 1700000000
 
@@ -26,7 +26,7 @@ def run(*args, **more):
 
 @pytest.fixture(scope="module")
 def checkouts(tmp_path_factory):
-    """The files as they are here as one commit, cloned into two directories of different names."""
+    """Returns two clones, in directories of different names, of one commit of the present files."""
     base = tmp_path_factory.mktemp("release")
     first, second = base / "first", base / "another place" / "second"
     shutil.copytree(ROOT, first, ignore=shutil.ignore_patterns("build", ".git", "__pycache__", ".pytest_cache"))
@@ -34,7 +34,7 @@ def checkouts(tmp_path_factory):
            "GIT_COMMITTER_EMAIL": "a@a.invalid", "GIT_AUTHOR_DATE": f"{WHEN} +0000", "GIT_COMMITTER_DATE": f"{WHEN} +0000"}
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"]):
         run("git", *words, cwd=first, env={**os.environ, **who})
-    # Another umask and other times, too.
+    # With another umask and other times, too.
     run("sh", "-c", 'umask 077; git clone -q "$0" "$1"', first, second)
     return first, second
 
@@ -50,7 +50,7 @@ def test_the_tarball_of_a_commit_is_the_same_bytes(checkouts):
     whole = (first / name).read_bytes()
     assert whole == (second / name).read_bytes()
     assert (first / "SHA256SUMS").read_text() == f"{hashlib.sha256(whole).hexdigest()}  {name}\n"
-    # Neither a name nor a time in gzip's header.
+    # No name and no time in gzip's header.
     assert whole[3] == 0 and whole[4:8] == bytes(4)
     with tarfile.open(first / name) as tar:
         members = tar.getmembers()
@@ -62,7 +62,7 @@ def test_the_tarball_of_a_commit_is_the_same_bytes(checkouts):
 
 
 def test_a_changed_checkout_is_no_release(checkouts):
-    """Nor is what is no checkout, nor a version that the changelog does not have."""
+    """A release is refused from a changed checkout, without a checkout, and for a version that the changelog lacks."""
     stray = checkouts[0] / "stray"
     stray.write_text("")
     done = subprocess.run(["scripts/release.sh", "--source-only"], cwd=checkouts[0], capture_output=True, text=True)
@@ -80,13 +80,13 @@ def build(checkout, tools):
 
 
 def test_a_package_is_the_same_bytes_in_another_directory(checkouts, tmp_path):
-    """And its bill of materials, which says with what it was built."""
+    """The package and its bill of materials, which says how it was built, have the same bytes in another directory."""
     names = COMPILED.replace(" ", " | ")
     tools = tmp_path
     (tools / "cc").write_text(REMEMBERS.replace('*.o) built=', f'*.o) case $source in {names}) ;; *) built=')
                               .replace("%.c}.o ;;", "%.c}.o ;; esac ;;"))
     (tools / "cc").chmod(0o755)
-    # dpkg-buildpackage builds below paths without blanks only.
+    # dpkg-buildpackage needs a path without blanks.
     second = tmp_path / "second"
     shutil.copytree(checkouts[1], second)
     one, two = build(checkouts[0], tools), build(second, tools)

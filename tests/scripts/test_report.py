@@ -1,4 +1,4 @@
-"""tests/report.py: what it counts in the output of each campaign, and what documents may quote of it."""
+"""Tests of tests/report.py: what it counts in the output of each campaign, and what documents may quote of it."""
 import importlib.util
 import json
 import os
@@ -14,7 +14,7 @@ CAMPAIGNS = {c.name: c for c in report.campaigns()}
 # The documents that quote campaigns.
 QUOTING = ("README.md", "SECURITY.md", "src/README.md", "tests/README.md", "tests/faults/README.md")
 
-SAID = {  # as the commands print it
+SAID = {  # the commands' output
     "coverage": ("src/base/a.c 10 90.0% 4 75.0%\nall                                    21345   96.1%     18222   88.9%\n",
                  {"lines": 21345, "lines covered, percent": 96.1, "branches": 18222, "branches covered, percent": 88.9}),
     "power": ("fault    points  violations\nall          12           1\n6 passed in 3.1s\n", {"points": 12, "violations": 1, "tests": 6}),
@@ -46,7 +46,7 @@ def test_each_campaign_counts_what_its_goal_names():
 
 
 def test_the_report_is_what_its_data_say():
-    """Nobody has edited a number in it."""
+    """The report equals what its data give, so that no number was edited."""
     if not os.path.exists(report.DATA):
         pytest.fail("tests/report.json is missing: tests/report.py --write")
     data, text = json.loads(report.DATA.read_text()), report.REPORT.read_text()
@@ -62,7 +62,7 @@ def numbers(text):
 
 @pytest.mark.parametrize("name", QUOTING)
 def test_a_document_quotes_only_numbers_of_the_report(name):
-    """In each paragraph that names REPORT.md."""
+    """Each number in a paragraph that names REPORT.md is in the report."""
     known = numbers(report.REPORT.read_text())
     with open(os.path.join(ROOT, name), encoding="utf-8") as f:
         for paragraph in f.read().split("\n\n"):

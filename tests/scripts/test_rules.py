@@ -1,4 +1,4 @@
-"""Alert rules and dashboard: each fires when it should and no step earlier, and they name only metrics that exist."""
+"""Tests of alert rules and dashboard: each rule fires when it should and no step earlier, and they name only existing metrics."""
 import json
 import os
 import re
@@ -15,9 +15,9 @@ promtool_only = pytest.mark.skipif(bool(machine.why_not("prometheus")), reason=m
 RULES = f"{ROOT}/etc/prometheus/worldkeeper.rules.yml"
 DASHBOARD = f"{ROOT}/etc/grafana/worldkeeper.json"
 STEP = 20  # seconds between two evaluations
-END = 1200  # of each case
+END = 1200  # duration of each case in seconds
 
-# A world that is well. From second 100 on a case is different.
+# A healthy world. From second 100 on a case differs.
 WELL = {"up": 1, "paused": 0, "valid_until_timestamp_seconds": 10**9, 'state{state="UP"}': 1, 'state{state="RESTORING"}': 0,
         "state_since_timestamp_seconds": 0, "last_dump_timestamp_seconds": 10**9, "dump_interval_seconds": 900, "damaged_dumps": 0,
         "journal_lag_seconds": 1, "journal_gap": 0, 'condition{condition="disk"}': 0, 'condition{condition="stale"}': 0,
@@ -25,7 +25,7 @@ WELL = {"up": 1, "paused": 0, "valid_until_timestamp_seconds": 10**9, 'state{sta
         "last_drill_success": 1, "last_verify_success": 1, 'alert_channel_up{channel="smtp"}': 1}
 GONE = "stale"
 NEVER = None
-# The alert, what is different, when it fires; it does not one step before.
+# (alert, changed metrics, when it fires); it does not fire one step before.
 CASES = [
     ("SupervisorDead", {"valid_until_timestamp_seconds": 200}, 280),
     ("MetricsMissing", {"up": GONE}, 400),
@@ -51,8 +51,8 @@ CASES = [
     ("AlertChannelDead", {'alert_channel_up{channel="smtp"}': 0}, 1000),
     ("Condition", {'condition{condition="stale"}': 1}, 1000),
     ("Condition", {'condition{condition="disk"}': 1}, NEVER),
-    ("Condition", {'condition{condition="drill"}': 1}, 1000),  # none begins
-    ("Condition", {'condition{condition="drill"}': 1, "last_drill_success": 0}, NEVER),  # has its own
+    ("Condition", {'condition{condition="drill"}': 1}, 1000),  # no drill begins
+    ("Condition", {'condition{condition="drill"}': 1, "last_drill_success": 0}, NEVER),  # has its own alert
     ("Condition", {'condition{condition="verify"}': 1, "last_drill_success": 0}, 1000),
     ("Condition", {'condition{condition="verify"}': 1, "last_verify_success": 0}, NEVER),
     ("Condition", {'condition{condition="stale"}': 1, "last_drill_success": 0}, 1000),
@@ -74,7 +74,7 @@ def promtool(*args):
 
 
 def run_cases(rules, tmp_path, only=""):
-    """One file of promtool's unit tests, which is YAML, and so may be JSON."""
+    """Writes one file of promtool's unit tests, in JSON, which is valid YAML, and runs it."""
     tests = []
     for alert, different, first in CASES:
         if only and only != alert:
@@ -109,7 +109,7 @@ def test_each_fires_when_it_should(tmp_path):
 # ---- names ----
 
 def rows():
-    """Name, type and help of each metric, of the table that the program writes them by."""
+    """Returns name, type and help of each metric, from the program's table."""
     with open(f"{ROOT}/src/supervisor/metrics.c", encoding="utf-8") as f:
         table = re.search(r"\} table\[\] = \{(.*?)\n\};", f.read(), re.S)[1]
     found = re.findall(r'\{"(\w+)", (GAUGE|COUNTER|HISTOGRAM),\s*"((?:[^"]|"\s+")*)"', table)
@@ -118,7 +118,7 @@ def rows():
 
 
 def metrics():
-    """The names of their samples."""
+    """Returns the names of the samples."""
     return {name + suffix for name, kind, _ in rows() for suffix in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))}
 
 
@@ -129,7 +129,7 @@ def old_names():
 
 @promtool_only
 def test_promtool_finds_nothing():
-    """In a file with each metric of the table."""
+    """promtool accepts a file with each metric of the table."""
     text = ""
     for name, kind, words in rows():
         text += f"# HELP {name} {words}\n# TYPE {name} {kind}\n"
@@ -140,12 +140,12 @@ def test_promtool_finds_nothing():
 
 
 def test_help_texts_never_change():
-    """What version 0.1.0 wrote stays as it was: where both versions run, node_exporter would drop samples of one world."""
+    """Help texts of version 0.1.0 never change: if both versions run node_exporter would drop samples of one world."""
     with open(f"{ROOT}/tests/system/wk/metrics-0.1.0.prom", encoding="utf-8") as f:
         old = f.read()
     new = {name: f"# HELP {name} {words}\n# TYPE {name} {kind}\n" for name, kind, words in rows()}
     names = set(re.findall(r"# HELP (\w+)", old))
-    assert names - new.keys() == {"worldkeeper_loop_late_ms_max"}  # promtool finds fault with it
+    assert names - new.keys() == {"worldkeeper_loop_late_ms_max"}  # promtool rejects its name
     assert all(new[name] in old for name in names & new.keys())
 
 
@@ -160,7 +160,7 @@ def test_the_manual_explains_each():
 
 
 def panels():
-    """The dashboard, and its panels that are no rows."""
+    """Returns the dashboard, and its panels without rows."""
     with open(DASHBOARD, encoding="utf-8") as f:
         dashboard = json.load(f)
     return dashboard, [p for p in dashboard["panels"] if p["type"] != "row"]
@@ -181,7 +181,7 @@ def test_only_metrics_that_exist():
 
 @promtool_only
 def test_dashboard_is_whole(tmp_path):
-    """Each panel has its own place and id, each expression is one of PromQL and follows the chosen worlds."""
+    """Each panel has its own position and ID, and each expression is valid PromQL and follows the chosen worlds."""
     dashboard, shown = panels()
     ids = [p["id"] for p in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
@@ -192,7 +192,7 @@ def test_dashboard_is_whole(tmp_path):
         assert g["x"] + g["w"] <= 24 and not cells & places, p["title"]
         places |= cells
     assert all(p["title"] and p["datasource"]["uid"] == "${datasource}" for p in shown)
-    # Of Grafana's schema what is known of it: kinds of panels and variables, names within the file.
+    # The known part of Grafana's schema: kinds of panels and variables, names within the file.
     assert {p["type"] for p in shown} <= {"stat", "table", "timeseries", "state-timeline"} and dashboard["schemaVersion"] >= 36
     variables = {v["name"]: v["type"] for v in dashboard["templating"]["list"]}
     assert variables == {"datasource": "datasource", "instance": "query", "world": "query"}
@@ -217,13 +217,13 @@ def test_dashboard_is_whole(tmp_path):
 @promtool_only
 @pytest.mark.parametrize("by", [STEP, -STEP])
 def test_another_threshold_is_noticed(tmp_path, by):
-    """Each number that a rule compares with, and each `for`, a step more or less: the cases above fail."""
+    """A change of any rule's number or `for` by one step makes the cases above fail."""
     with open(RULES, encoding="utf-8") as f:
         text = f.read()
     numbers = [m for m in re.finditer(r"(?<=[ (\[])\d+(?=m\]|m\n|h\]|h\n|\n| and| \*)", text)
                if re.search(r"(> |\+ |for: )$", text[:m.start()])]
     assert len(numbers) > 10
-    # Each takes seconds: make nightly has all of them, a run each fourth.
+    # Each takes seconds: make nightly runs all, other runs a quarter.
     for m in numbers if os.environ.get("WK_WHOLE") == "yes" else numbers[2 if by > 0 else 0::4]:
         unit = text[m.end()] if text[m.end()] in "mh" else ""
         seconds = int(m[0]) * {"": 1, "m": 60, "h": 3600}[unit] + by

@@ -1,4 +1,4 @@
-"""scripts/servers.sh: servers to try things with, fetched whole or not at all, started and stopped."""
+"""Tests of scripts/servers.sh: servers for trials are fetched completely or not at all, started and stopped."""
 import os
 import re
 import shutil
@@ -13,8 +13,8 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPT = os.path.join(ROOT, "scripts/servers.sh")
-# In the place of debootstrap: each call leaves a line, and half a root, before it goes on or does not. From there on
-# no child of it ends well, which a shell takes for a SIGINT that was dealt with: it would go on itself.
+# A fake debootstrap: each call writes a line and half a root directory before it goes on or fails. After that it has no child
+# that ends normally, because a shell would take this for a handled SIGINT and continue.
 FAKE = """#!/bin/bash
 dir=${@: -1}
 how=$(cat "$FAKE_BASE/how")
@@ -43,7 +43,7 @@ def run(*args, **env):
 
 
 class Shop:
-    """Where servers are fetched from a debootstrap that is none."""
+    """A directory where servers are fetched with the fake debootstrap."""
 
     def __init__(self, base):
         self.base, self.roots = base, os.path.join(base, "roots")
@@ -66,7 +66,7 @@ class Shop:
         return run("fetch", "mysql", **self.env, **env)
 
     def begin(self):
-        """A fetch that is under way, in a process group of its own."""
+        """Starts a fetch in its own process group."""
         self.does("hang")
         before = self.calls()
         fetching = subprocess.Popen([SCRIPT, "fetch", "mysql"], env={**os.environ, **self.env},
@@ -94,7 +94,7 @@ def shop(base):
 
 
 def test_a_fetch_that_fails_is_a_failure(shop):
-    """Without a network: the reason is shown, nothing looks fetched, and the next one may succeed."""
+    """A fetch without a network shows the reason and leaves nothing that looks complete; the next one may succeed."""
     shop.does("fail")
     done = shop.fetch()
     assert done.returncode == 1 and "could not fetch mysql" in done.stderr, done
@@ -107,12 +107,12 @@ def test_a_fetch_that_fails_is_a_failure(shop):
     assert not os.path.exists(shop.base + "/s")
     shop.does("well")
     assert shop.fetch().returncode == 0 and shop.is_there()
-    assert shop.fetch().returncode == 0 and shop.calls() == 2  # it is there
+    assert shop.fetch().returncode == 0 and shop.calls() == 2  # it exists
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_fetch_that_is_broken_off(shop, sign):
-    """Whoever ends it, half a root is nobody's server, and the next fetch begins anew."""
+    """After an interrupted fetch the incomplete root is not used, and the next fetch begins again."""
     fetching = shop.begin()
     os.killpg(fetching.pid, sign)
     assert fetching.wait(150) != 0
@@ -130,7 +130,7 @@ def test_two_fetches_at_once_are_one(shop):
 
 
 def test_a_fetch_is_done_as_root(shop):
-    """By whoever may become root."""
+    """A fetch runs as root, or through sudo."""
     sudo = os.path.join(shop.base, "bin", "sudo")
     for may in (False, True):
         with open(sudo, "w") as f:
@@ -142,7 +142,7 @@ def test_a_fetch_is_done_as_root(shop):
 
 
 def test_a_root_that_is_damaged_is_told(shop):
-    """A program that is missing is no riddle of the loader's."""
+    """A root with a missing program is reported, instead of a loader's error."""
     assert shop.fetch().returncode == 0
     done = run("run", "mysql", **shop.env)
     assert done.returncode == 1 and shop.roots + "/mysql has no C library" in done.stderr, done
@@ -158,7 +158,7 @@ def test_what_it_does_not_know():
 
 
 def test_keys_that_it_does_not_give(shop):
-    """Only MySQL's are a matter of files beside its program, and those are named in JSON."""
+    """--keys is accepted for mysql only, with an absolute path that needs no escapes in JSON."""
     assert shop.fetch().returncode == 0
     done = run("run", "mariadb", "--keys=/nowhere", **shop.env)
     assert done.returncode == 1 and "--keys is for mysql" in done.stderr, done
@@ -175,7 +175,7 @@ def test_keys_that_it_does_not_give(shop):
 
 @pytest.fixture
 def where(base):
-    """A directory for a server, which is ended."""
+    """Returns a directory for a server, which is ended afterwards."""
     path = os.path.join(base, "a server")
     yield path
     run("stop", "mariadb", path)
@@ -190,8 +190,7 @@ def rows(path, *statements):
 
 
 def test_start_and_stop(where):
-    """A server that answers when start returns, on the port that it says, for its owner alone, with its
-    data when it is started again."""
+    """A server answers when start returns, on the printed port, only for its owner, and keeps its data over a restart."""
     done = run("start", "mariadb", where, "--max-heap-table-size=33554432")
     assert done.returncode == 0 and done.stderr == "", done
     port = int(re.search(r"port (\d+)", done.stdout)[1])
@@ -199,7 +198,7 @@ def test_start_and_stop(where):
     assert rows(where, "SELECT @@port, @@max_heap_table_size, @@bind_address") == (
         (port, 33554432, "127.0.0.1"),)
     rows(where, "CREATE DATABASE d", "CREATE TABLE d.t ENGINE=InnoDB SELECT 7 AS n")
-    with pytest.raises(pymysql.err.OperationalError):  # root without a password is not on the network
+    with pytest.raises(pymysql.err.OperationalError):  # root without a password may not connect over the network
         pymysql.connect(host="127.0.0.1", port=port, user="root")
     again = run("start", "mariadb", where)
     assert again.returncode == 1 and "runs already" in again.stderr, again
@@ -208,14 +207,14 @@ def test_start_and_stop(where):
         rows(where, "SELECT 1")
     ended = run("stop", "mariadb", where)
     assert ended.returncode == 1 and "no server runs" in ended.stderr, ended
-    again = run("start", "mariadb", where)  # the port it had, unless another test's server has that now
+    again = run("start", "mariadb", where)  # its last port, unless another test's server has it
     assert again.returncode == 0, again
     port = int(re.search(r"port (\d+)", again.stdout)[1])
     assert rows(where, "SELECT n, @@port FROM d.t") == ((7, port),)
 
 
 def test_a_port_that_is_taken_meanwhile(where):
-    """Somebody else listens where it did: it takes another, and says which."""
+    """If another process has taken the port the server uses another one and prints it."""
     assert run("start", "mariadb", where).returncode == 0
     port = rows(where, "SELECT @@port")[0][0]
     assert run("stop", "mariadb", where).returncode == 0
@@ -225,7 +224,7 @@ def test_a_port_that_is_taken_meanwhile(where):
             s.bind(("127.0.0.1", port))
             s.listen()
         except OSError:
-            pass  # another test's server took it: as well
+            pass  # another test's server has taken it, which is fine
         done = run("start", "mariadb", where)
     assert done.returncode == 0 and done.stderr == "", done
     other = int(re.search(r"port (\d+)", done.stdout)[1])
@@ -233,7 +232,7 @@ def test_a_port_that_is_taken_meanwhile(where):
 
 
 def test_starts_that_fail(where, base):
-    """Each says why, and touches nobody's files."""
+    """Each failed start gives a reason, and changes no foreign files."""
     done = run("start", "mariadb", where, "--no-such-option")
     assert done.returncode == 1 and "no-such-option" in done.stderr, done
     assert "the server ended" in done.stderr

@@ -1,4 +1,4 @@
-"""`--share` of the system tests: what one kind of server leaves out, the other one runs."""
+"""Tests of `--share` of the system tests: what one kind of server leaves out, the other one runs."""
 import json
 import os
 import subprocess
@@ -9,8 +9,7 @@ KINDS = ("mariadb", "mysql")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-# In the place of names on the screen, in one run for both answers: what is there without --share, and of that what it
-# leaves out and which marks it has.
+# A plugin that writes all tests, whether --share keeps them, and their marks, in one run.
 TELLS = """
 import json, os
 def pytest_collection_modifyitems(config, items):
@@ -27,7 +26,7 @@ pytest_collection_modifyitems = pytest.hookimpl(hookwrapper=True, tryfirst=True)
 
 @pytest.fixture
 def collected(tmp_path):
-    """{kind: [(test, does its share have it?, its marks)]}; the kinds beside each other."""
+    """Returns {kind: [(test, whether its share has it, its marks)]}; the kinds run at the same time."""
     (tmp_path / "tells.py").write_text(TELLS)
     runs = {kind: subprocess.Popen(
         ["/usr/bin/python3", "-m", "pytest", "--collect-only", "-q", "-p", "tells", "--share"],
@@ -62,6 +61,6 @@ def test_each_case_runs_on_one_kind_and_each_test_where_its_file_says(collected)
     assert left_out("mariadb") <= functions(marked("mariadb", "either_server"))
     assert anywhere <= left_out("mysql") <= anywhere | either | thinned
     some = {test.partition("::")[0] for test in either | thinned}
-    for kind in KINDS:  # no kind is without a word of a file that both can run
+    for kind in KINDS:  # each kind runs some test of each file that both can run
         assert some <= {test.partition("::")[0] for test in share[kind]}, kind
     assert len(share["mysql"]) < 0.25 * len(whole["mysql"]) and len(share["mariadb"]) < 0.95 * len(whole["mariadb"])

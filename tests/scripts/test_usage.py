@@ -1,4 +1,4 @@
-"""Every script explains itself, refuses what it does not know, and installs nothing twice."""
+"""Tests that every script explains itself, refuses unknown options, and installs nothing twice."""
 import os
 import subprocess
 import tempfile
@@ -34,7 +34,7 @@ def test_no_script_is_left_out():
 
 
 def test_deps_says_nothing_when_all_is_there():
-    """But for a package that this Debian does not have."""
+    """deps.sh prints nothing if everything is installed, except about a package that this Debian lacks."""
     done = run("deps.sh", "test")
     said = [line for line in done.stdout.splitlines() if "this Debian has no " not in line]
     assert (done.returncode, said, done.stderr) == (0, [], "")
@@ -42,7 +42,7 @@ def test_deps_says_nothing_when_all_is_there():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this machine: not root, whose servers run as another user")
 def test_files_that_the_servers_cannot_reach_end_it_at_once():
-    """One line says where they cannot get in, and what to do; no test is tried."""
+    """Files that the servers cannot access end the run at once, with one line that says where and what to do."""
     with tempfile.TemporaryDirectory() as closed:
         done = run("test.sh", "build", TMPDIR=closed)
     assert done.returncode == 1 and done.stdout.splitlines()[-1] == "0 passed, 1 failed", done

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A game that writes for hours, and faults at random: is all of it there after each loss, and do memory,
-descriptors and lateness of the supervisor stay what they were?
+"""Plays a game that writes for hours, with random faults. After each loss everything acknowledged must be
+restored, and memory, descriptors and lateness of the supervisor must not grow.
 
-Two worlds on one server. The supervisor of the first lives from start to end, and is what is measured; that
-of the second is killed, too. Prints one line for each fault, a picture and a verdict, and writes soak.json.
+Two worlds share one server. The first one's supervisor lives from start to end and is measured; the second
+one's is killed, too. Prints one line per fault, a chart and a verdict, and writes soak.json.
 
   tests/soak/soak.py --seconds 28800     make soak; scripts/test.sh takes two minutes of it
 """
@@ -31,15 +31,15 @@ from wk.sinks import Http  # noqa: E402
 from wk.world import World  # noqa: E402
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON", "--max-binlog-size=16M"]
-WIDTH = 72  # columns of the picture
+WIDTH = 72  # columns of the chart
 BARS = " ▁▂▃▄▅▆▇█"
-# What may have grown between the second sixth of the run and the last.
+# Allowed growth between the second sixth of the run and the last.
 GROWTH_KIB, GROWTH = 1024, 1.1
-LATE_MS = 100  # the supervisor promises it under every fault; the machine's own part is not counted
+LATE_MS = 100  # promised by the supervisor under every fault; the machine's own part is not counted
 
 
 class Kept:
-    """A world, its keeper and those who play in it."""
+    """A world, its keeper and its writers."""
 
     def __init__(self, base, name, server, seed, http):
         self.world = World(server, "empty", f"soak_{name}")
@@ -76,7 +76,7 @@ class Kept:
 
 
 class Sampler(threading.Thread):
-    """Once a second: (seconds, KiB of the supervisor, KiB of it and its workers, descriptors, ms late)."""
+    """Records once a second: (seconds, KiB of the supervisor, KiB of it and its workers, descriptors, ms late)."""
 
     def __init__(self, keeper):
         super().__init__(daemon=True)
@@ -100,7 +100,7 @@ class Sampler(threading.Thread):
 
 
 def pss(pid):
-    """KiB; pages that processes share count for each by its part. 0: it is gone."""
+    """Returns the process's memory in KiB, with its part of shared pages; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
@@ -124,14 +124,14 @@ class Soak:
             w.writers.start()
 
     def audit(self):
-        """When the writers have ended: nothing acknowledged is lost, nothing is there twice."""
+        """Stops the writers and asserts that nothing acknowledged is lost or exists twice."""
         for w in self.worlds:
             w.writers.stop()
             w.writers.audit()
         self.audits += 1
 
     def lose(self, old=True):
-        """`old`: the next process starts in another second."""
+        """Kills and restarts the server. `old`: the next process starts in another second."""
         if old:
             self.server.grow_old()
         self.server.process.kill()
@@ -142,7 +142,7 @@ class Soak:
         self.server.start()
 
     def follow_up(self):
-        """The supervisor of the second world again; its restores take their time somewhere."""
+        """Starts the second world's supervisor again, possibly with a delay within its restores."""
         point = f"{self.rand.choice(RESTORE_POINTS)}=sleep:{self.rand.randrange(800)}"
         self.worlds[1].keeper.start(state=None, fault=self.rand.choice((None, point)))
 
@@ -157,7 +157,7 @@ class Soak:
         self.come_back()
 
     def killed_while_restoring(self):
-        """Up to three times in a row: somewhere, or when a world was just swapped in and is played in."""
+        """Kills up to three times in a row, at any moment or when a world was just swapped in and is being played."""
         self.lose()
         for _ in range(self.rand.randint(1, 3)):
             time.sleep(self.rand.random() * 2)
@@ -178,7 +178,7 @@ class Soak:
         self.come_back()
 
     def helped_while_restoring(self):
-        """Somebody restores, or dumps, by hand at the same time."""
+        """Runs a manual restore or dump during the automatic restore."""
         self.lose()
         keeper = self.worlds[1].keeper
         by_hand = keeper.popen(self.rand.choice(("--restore", "--dump")))
@@ -189,7 +189,8 @@ class Soak:
         self.come_back()
 
     def come_back(self):
-        """Of a restore that was killed behind its swap not what was lost is told, or nothing yet."""
+        """Waits for both worlds and audits them. After a kill between the swap and the end of a restore its loss may be
+        unknown."""
         for w in self.worlds:
             w.wait_there("the world again")
             told = w.keeper.status().get("last_restore")
@@ -198,7 +199,7 @@ class Soak:
         self.play()
 
     def server_stopped(self):
-        """Alive and silent: nothing is restored."""
+        """Stops the server, which must cause no restore."""
         def nonces():
             return [w.world.value("SELECT nonce FROM worldkeeper_sentinel") for w in self.worlds]
         before = nonces()
@@ -240,7 +241,7 @@ class Soak:
         self.server.sql("FLUSH BINARY LOGS")
 
     def log_purged(self):
-        """Of what all have in their segments."""
+        """Purges binary logs that all segments have."""
         self.server.sql("FLUSH BINARY LOGS")
         newest = self.server.sql("SHOW BINARY LOGS")[-1][0]
 
@@ -293,7 +294,7 @@ class Soak:
 
 
 def chatter(log):
-    """{line: how often}: what a supervisor's log says more than twice within one second, its numbers aside."""
+    """Returns {line: count} of what a supervisor logs more than twice within one second, ignoring numbers."""
     found = {}
     for part in log.split(" keeps world "):
         said = collections.Counter((line[:20], re.sub(r"\d+", "#", line[20:])) for line in part.splitlines()
@@ -306,7 +307,7 @@ def chatter(log):
 
 
 def bars(values):
-    """One character for each of WIDTH stretches: its greatest value."""
+    """Returns WIDTH characters, each showing the greatest value of its part."""
     top = max(values) or 1
     cut = [values[i * len(values) // WIDTH:max((i + 1) * len(values) // WIDTH, i * len(values) // WIDTH + 1)]
            for i in range(WIDTH)]
@@ -314,7 +315,7 @@ def bars(values):
 
 
 def part(values, first, last):
-    """Those of the sixths [first, last) of the run."""
+    """Returns the values of the sixths [first, last) of the run."""
     return values[len(values) * first // 6:len(values) * last // 6]
 
 
@@ -328,7 +329,7 @@ def picture(samples, done, seconds):
 
 
 def flat(samples, machine_ms):
-    """[(what, early, late, allowed, ok)]: medians of the second sixth and of the last."""
+    """Returns [(what, early, late, allowed, ok)]: medians of the second sixth and of the last."""
     found = []
     for n, what in ((1, "KiB of the supervisor"), (3, "descriptors"), (4, "ms late")):
         values = [s[n] for s in samples]

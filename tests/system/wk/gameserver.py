@@ -1,11 +1,11 @@
-"""One game server of the progress torture, a process of its own so that it can be killed and stopped:
+"""One game server of the progress torture, in its own process so that it can be killed and stopped:
 
   gameserver.py HISTORY LOCK_ID SEED SCHEMA TAKEOVER_MS PLAYERS ENDPOINT...   (a socket's path, or a port)
 
-Plays sessions of random players until SIGTERM. What it is about to do and what was answered goes to HISTORY, a line each:
+Plays sessions of random players until SIGTERM. Requests and answers are written to HISTORY, one per line:
 [when, serial, "ask", operation, lock, number, {blob_key: [seq, text]}] and [when, serial, "said", outcome, what, how often it was asked]; `when` is
-the machine's monotonic clock. A question without an answer may have been carried out or not. A zombie's sessions are kept
-for a while after they were stolen: what it still sends must not get in."""
+the machine's monotonic clock. A request without an answer may have been executed or not. A zombie's sessions are kept for a
+while after they were stolen: what it still sends must be refused."""
 import base64
 import json
 import os

@@ -314,7 +314,7 @@ class S3(Store):
     def curl(self, *args):
         """Sends a signed request with the curl tool. Returns status and body."""
         nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        assert shutil.which("curl"), "the curl tool is missing: scripts/deps.sh test"  # otherwise a wait would take it for a file that is not there yet
+        assert shutil.which("curl"), "the curl tool is missing: scripts/deps.sh test"  # else the wait below would not see it
         done = subprocess.run(["curl", "-s", "-w", "\n%{http_code}", "--aws-sigv4", "aws:amz:us-east-1:s3", "-u",
                                f"{ACCESS}:{SECRET}", "-H", f"x-amz-content-sha256: {nothing}", *args],
                               capture_output=True, text=True)

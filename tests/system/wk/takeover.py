@@ -25,7 +25,7 @@ GAINS = ("CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY
          "xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL, UNIQUE KEY (token), KEY k USING BTREE "
          "(player, mini, id)) ENGINE=MEMORY")
 EARN = "INSERT INTO gains (player,mini,xp,at,token) VALUES (1,1,1,'2026-11-16 10:00:00',UUID())"
-UNTIL = "2026-11-17 00:00:00Z"  # a rollup sums all that was earned until then: everything
+UNTIL = "2026-11-17 00:00:00Z"  # a rollup sums everything that was earned until then
 
 DAY = 86400
 TTL = 4  # not far above the program's own limits, and a test machine may be slow
