@@ -176,7 +176,7 @@ class Contest:
         return self.restore_command("=" + self.quiet["copy"])
 
     def restore_command(self, dump="", config="copy"):
-        """Returns the command of a restore of `dump` (""; the newest), with the config's journal."""
+        """Returns the command of a restore of `dump` ("": the newest), with the config's journal."""
         return [*self.keeper("--restore" + dump, "--json", config=config), ">", self.path("answer")]
 
     def restored(self):

@@ -197,7 +197,7 @@ class Ledgers:
 
 
 def lines(found):
-    """Returns (figure, goal, measured, reached) of all rounds."""
+    """Yields (figure, goal, measured, reached) of all rounds."""
     rounds = found["rounds"]
 
     def median(of):

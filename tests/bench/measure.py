@@ -149,7 +149,7 @@ class World:
         return size
 
     def cancel(self):
-        """Ends the connections of mydumper: those that a killed client left may still hold locks."""
+        """Ends the connections of mydumper, because those of a killed client may still hold locks."""
         self.server.end_sessions(user=DUMPER)
 
     def destroy(self):

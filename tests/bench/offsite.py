@@ -182,7 +182,7 @@ class OffSite:
 
 
 def lines(found):
-    """Returns [what, figure, unit, goal]: medians of the ratios within each round."""
+    """Yields [what, figure, unit, goal]: medians of the ratios within each round."""
     for kind in found["kinds"]:
         def median(of, kind=kind):
             return statistics.median(of(r[kind]) for r in found["rounds"])

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""plot.py BENCH.JSON PICTURE: draws what the benchmark measured, with gnuplot. The picture is an SVG,
-or a PNG when its name ends so; it has a ground of its own, for light and dark pages."""
+"""plot.py BENCH.JSON PICTURE: draws the benchmark's results with gnuplot. The picture is an SVG, or a PNG if its name ends so;
+it has its own background, for light and dark pages."""
 import json
 import os
 import subprocess

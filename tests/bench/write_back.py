@@ -177,7 +177,7 @@ class WriteBacks:
 
 
 def lines(found):
-    """Returns [what, figure, goal] of each comparison."""
+    """Yields [what, figure, goal] of each comparison."""
     def median(key):
         return statistics.median(r[key] for r in found["rounds"])
     blobs = f"{found['blobs']} blobs of {found['size']} bytes"

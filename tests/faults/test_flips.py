@@ -31,7 +31,7 @@ def flips(tally, kind, directory, name):
 
 @pytest.fixture
 def four_kib(make_world, make_keeper):
-    """A keeper whose dump has at least as many bits as 4 KiB."""
+    """Returns a keeper whose dump has at least as many bits as 4 KiB."""
     world = make_world("empty")
     world.sql(TABLE)
     keeper = make_keeper(world).init()

@@ -184,7 +184,7 @@ def follows(keeper):
 
 
 def descriptors(keeper):
-    """Returns the descriptors of the supervisor and of each of its children."""
+    """Returns the number of descriptors of the supervisor and its children together."""
     return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in keeper.pids())
 
 

@@ -189,7 +189,7 @@ def prepared(hostile, action):
 
 
 EACH = [(engine, action) for action in ACTIONS
-        for engine in (("MEMORY", "InnoDB") if action in ("rollup", "verify") else ("MEMORY",))]  # of the ledger
+        for engine in (("MEMORY", "InnoDB") if action in ("rollup", "verify") else ("MEMORY",))]  # engines of the ledger
 
 
 @pytest.mark.parametrize("hostile,action", EACH, indirect=["hostile"])

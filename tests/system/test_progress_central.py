@@ -140,7 +140,7 @@ def test_no_temporary_table_takes_the_place_of_one_of_ours(central, game):
                       *([f"INSERT INTO own.{table} VALUES ({values})"] if values else []))
             try:
                 thief.sql(f"RENAME TABLE own.{table} TO {central.schema}.{table}")
-            except pymysql.err.MySQLError as e:  # 1050: wk_save leaves one that it does not use
+            except pymysql.err.MySQLError as e:  # 1050: wk_save leaves a temporary table that it does not use
                 assert e.args[0] == (1142 if MYSQL else 1050)
         for name, args in (("wk_save", ("b1", "p1", "thief", 1, 9, b"stolen")), ("wk_release", ("p1", "gs-a", 2)),
                            ("wk_save_many", ("thief", json.dumps([save_of("b1", "p1", 1, 9, b"stolen")])))):

@@ -1021,7 +1021,7 @@ def test_made_again(memory):
     world.sql("DROP PROCEDURE wk_put",
               made_as.replace(f"`{USER}`@`localhost`", "`gone`@`localhost`").replace("SQL SECURITY INVOKER", ""))
     server.sql(f"GRANT EXECUTE ON PROCEDURE {world.schema}.wk_put TO player@localhost")
-    server.sql(f"GRANT SELECT ON *.* TO {USER}@localhost")  # an account that may not read the text replaces the routine in any case
+    server.sql(f"GRANT SELECT ON *.* TO {USER}@localhost")  # without this the routine is replaced in any case
     assert "definer" in refused(memory.put, "a", "p1", b"x")
     memory.keeper.init()
     assert sorted(server.sql("SHOW GRANTS FOR player@localhost")) == sorted(granted)

@@ -1,4 +1,4 @@
-"""What verification and loading proved about a dump is recorded with it."""
+"""Tests that what verification and loading proved about a dump is recorded with it."""
 import os
 import shutil
 import time
@@ -25,7 +25,7 @@ def two_dumps(keeper):
 
 
 def flip(keeper, manifest):
-    """One bit of the file turns; its size stays. Returns a copy of it as it was."""
+    """Flips one bit of the file and keeps its size. Returns the path of an unchanged copy."""
     path = keeper.path(manifest)
     shutil.copy2(path, path + ".was")
     with open(path, "r+b") as f:
@@ -41,7 +41,7 @@ def listed(keeper):
 
 
 def test_a_verify_says_when_a_dump_was_last_proven(keeper):
-    """Since it was stored, then since it was last read back."""
+    """--list shows when a dump was last proven: first when it was stored, then when --verify read it."""
     keeper.dump()
     name = keeper.newest()["name"]
     first = listed(keeper)[name]
@@ -54,7 +54,7 @@ def test_a_verify_says_when_a_dump_was_last_proven(keeper):
 
 @pytest.mark.parametrize("found", ["verify", "restore", "drill"])
 def test_what_was_found_damaged_stays_known(keeper, found):
-    """Whatever found it, no later restore reads it again, and only a reading that finds it whole changes that."""
+    """A dump that a verify, a restore or a drill found damaged is no longer used, until --verify=NAME finds it intact."""
     allow_drills(keeper)
     older, newer = two_dumps(keeper)
     assert all(d["intact"] and not d["damaged"] for d in listed(keeper).values())
@@ -77,7 +77,7 @@ def test_what_was_found_damaged_stays_known(keeper, found):
 
 
 def test_a_dry_run_writes_nothing_down(keeper):
-    """It does nothing."""
+    """A dry run that finds a damaged dump does not record it."""
     _, newer = two_dumps(keeper)
     flip(keeper, newer)
     assert keeper.ok("--restore", "--dry-run", "--force", "--json")["skipped"]
@@ -85,7 +85,7 @@ def test_a_dry_run_writes_nothing_down(keeper):
 
 
 def test_a_supervisor_tells_of_a_damaged_dump(keeper, http):
-    """Status, metrics and an alert of its own, which names the disk; and the newest dump is made anew."""
+    """A supervisor reports a damaged dump in status, metrics and an alert that names the disk, and makes a new dump."""
     keeper.configure({**http.settings(), "status": {"metrics": "world.prom"}})
     keeper.start()
     keeper.wait(keeper.dumps, "a dump")
@@ -107,7 +107,7 @@ def test_a_supervisor_tells_of_a_damaged_dump(keeper, http):
 
 
 def not_loadable(keeper):
-    """Two dumps; of the newer one two rows became equal to the server, as a unique key has it that is newer."""
+    """Makes two dumps. In the newer one two rows are equal in a column that gets a unique key later."""
     keeper.world.sql("CREATE TABLE twins (id INT PRIMARY KEY, v INT) ENGINE=MEMORY", "INSERT INTO twins VALUES (1,1),(2,2)")
     keeper.dump()
     older = keeper.newest()
@@ -121,7 +121,8 @@ def forbid_twins(keeper):
 
 
 def test_a_dump_whose_rows_a_newer_key_refuses(doomed, victim):
-    """Nobody doubts the dump for that: the table, and it alone, is as the dump defines it."""
+    """A dump whose rows a newer unique key refuses does not count as damaged: only that table is restored as the dump defines
+    it."""
     doomed.configure({"journal": {"mode": "off"}})
     _, newer = not_loadable(doomed)
     victim.crash()
@@ -133,8 +134,8 @@ def test_a_dump_whose_rows_a_newer_key_refuses(doomed, victim):
 
 @pytest.mark.parametrize("how", ["drill", "moment"])
 def test_rows_of_the_journal_are_not_the_dumps(make_world, make_keeper, make_server, how):
-    """A drill, or a world beside the world, has its tables from the dump: a unique key that was dropped since refuses
-    rows that came later. Nobody doubts the dump for that, which comes back with them."""
+    """A drill or --into uses the dump's definitions, whose unique key refuses later rows if it was dropped since. The dump
+    does not count as damaged for that, and a restore of the world succeeds."""
     keeper = make_keeper(make_world("small", make_server(*LOG))).init()
     world, into = keeper.world, keeper.world.schema + "_x"
     keeper.server.account(USER, [world.schema, into])
@@ -157,7 +158,7 @@ def test_rows_of_the_journal_are_not_the_dumps(make_world, make_keeper, make_ser
 
 
 def test_one_row_does_not_keep_the_world_down(doomed, victim):
-    """The supervisor does the same by itself."""
+    """A supervisor restores such a table automatically as the dump defines it."""
     doomed.configure({"journal": {"mode": "off"}, "dump": {"interval": "1h"}})
     _, newer = not_loadable(doomed)
     victim.crash()

@@ -273,7 +273,7 @@ def test_a_killed_restore_worker_is_an_event(kept, victim):
 
 
 def test_a_stalled_restore_is_ended_and_repeated(kept, victim):
-    """A restore that makes no progress for restore.stall is killed and started again."""
+    """A restore that makes no progress for restore.stall is stopped and started again."""
     kept.configure({"restore": {"stall": "1s"}})
     kept.stop()
     kept.start(fault="restore.loaded=stop")
@@ -317,7 +317,7 @@ def test_long_restores_show_dots(kept, victim):
     kept.stop()
     kept.start(fault="restore.loaded#1=stop")
     victim.crash()
-    kept.wait(lambda: kept.flag().startswith("RESTORING.") and  # one more each minute
+    kept.wait(lambda: kept.flag().startswith("RESTORING.") and  # one more dot each minute
               (kept.status()["running"] or {}).get("job") == "restore", "the flag RESTORING. beside a restore")
     go_on(wait_stopped(kept, "restore.loaded"))
     kept.wait_state("UP")

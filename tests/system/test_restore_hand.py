@@ -297,7 +297,7 @@ def allow_drills(keeper):
 
 
 def test_drill_proves_a_dump_and_leaves_nothing(make_keeper, world):
-    """--drill restores into a scratch schema, compares, and drops it."""
+    """--drill restores a dump into a scratch schema, compares it, and drops the schema."""
     keeper = make_keeper(world).init()
     allow_drills(keeper)
     keeper.dump()

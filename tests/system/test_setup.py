@@ -88,7 +88,7 @@ def answer_all(machine, **given):
 
 
 def findings(machine, world="galaxy"):
-    """Returns the warnings and failures of --check by name, except that about privileges for other definers' triggers."""
+    """Returns the warnings and failures of --check by name, except the one about privileges for other definers' triggers."""
     checks = json.loads(machine.keeper(world, "--check", "--json").stdout)["result"]["checks"]
     return {c["name"]: c for c in checks if c["level"] in ("warn", "fail") and "amounts to root" not in c["text"]}
 

@@ -310,7 +310,7 @@ def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F81
     wait_up(two)
     told = verified(two)
     assert told["ok"] and told["files"] == told["fetched"] == 1 and not told["unknown"], told
-    time.sleep(1.1)  # the names of files have seconds
+    time.sleep(1.1)  # file names contain whole seconds
     two.ok("--rollup=xp", "--until", "2026-11-17 00:00:00Z")
     wait_for(lambda: kept_files(folder).get(".csv.json") == [1, 2], "the file of the other machine is stored")
     own_dump(two, two.dump()["name"])

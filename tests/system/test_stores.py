@@ -20,7 +20,7 @@ pytestmark = pytest.mark.any_server
 
 KINDS = {"file": (Directory, None), "sftp": (Sshd, "sshd"), "dav": (Dav, "dav"), "s3": (S3, "radosgw"),
          "new-s3": (NewS3, "radosgw-new")}
-FILES = ["file", "sftp", "dav"]  # s3 is slow to start: one test has all that is tried there
+FILES = ["file", "sftp", "dav"]  # s3 starts slowly, so one test has all of its cases
 running = {}
 
 
@@ -322,7 +322,7 @@ def test_s3(stores, calls, tmp):
         status, text = store.curl(store.at(f"locked/s8/{name}?retention="))
         assert status == 200 and "GOVERNANCE" in text, (name, status, text)
     assert check(c)[0][0] == "ok"
-    found = check(calls(store.settings(bucket="open")))  # its list, and nothing else
+    found = check(calls(store.settings(bucket="open")))  # only its list is public
     assert [f[0] for f in found] == ["ok", "warn"] and "can be read by others without a login" in found[1][1], found
 
 

@@ -118,7 +118,7 @@ def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
             keeper.start(state=None, fault="restore.checked=stop")
             wait_for(lambda: stopped(keeper), "what is loaded")
             known = len(keeper.log())
-            line.delay = 0.005  # each way
+            line.delay = 0.005  # in each direction
             go_on(stopped(keeper))
             keeper.wait(lambda: keeper.state() == "UP" and (keeper.status()["last_restore"] or {}).get("ok") is not None, "the end")
         told = keeper.status()["last_restore"]

@@ -89,7 +89,7 @@ def test_connections_exhausted(calm, victim):
             return int(cur.fetchone()[1]) == len(held)
     try:
         wait_for(full, "all places to be taken")
-        # root has one place more than the others; the keeper has none
+        # root has one more connection than other accounts
         calm.start(state=None)
         calm.wait_verdict("DENIED")
         assert "1040" in calm.status()["probe"]["text"]

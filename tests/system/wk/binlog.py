@@ -14,7 +14,7 @@ MIXED = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"] if MYSQL else []
 
 
 def place(server):
-    """Returns (file, position) of its end."""
+    """Returns (file, position) of the end of the log."""
     return server.sql(STATUS)[0][:2]
 
 
@@ -23,7 +23,7 @@ def files(server):
 
 
 def events(data):
-    """Returns (type, position after it) of each complete event in a file's bytes."""
+    """Yields (type, position after it) of each complete event in a file's bytes."""
     assert data[:4] == b"\xfebin"
     at = 4
     while at + HEADER <= len(data):

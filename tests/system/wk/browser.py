@@ -79,7 +79,7 @@ class Browser:
         os.close(self.out)
 
     def take(self, until):
-        """Reads one message; a message that is not an answer is an event."""
+        """Reads one message, records it if it is an event, and returns it."""
         while b"\0" not in self.left:
             if not select.select([self.inn], [], [], max(0, until - time.monotonic()))[0]:
                 raise TimeoutError("the browser does not answer")

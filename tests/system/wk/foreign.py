@@ -100,7 +100,7 @@ class Writer:
         self.out.append(text + "\n")
 
     def said(self):
-        """Returns comments, as a tool or a person may put them anywhere."""
+        """Sometimes adds a comment, as a tool or a person may."""
         if self.rand.random() < 0.3:
             self.add(self.rand.choice(("-- it's a comment; here", "# another 'one", "/* a;\nlong `one */", "", "/* x */;",
                                        "--", "/*!99999 DROP TABLE nothing */;", "/*M!999999\\- sandbox */")))

@@ -64,7 +64,7 @@ class GameServer:
             return None
 
     def ask(self, operation, lock, number, blobs, *statements):
-        """Repeats the statements until they are answered, as a careful program does. Returns (outcome, rows)."""
+        """Repeats the statements up to three times until they are answered, as a careful program does. Returns (serial, rows)."""
         self.serial += 1
         serial, rows = self.serial, None
         self.log(serial, "ask", operation, lock, number, blobs)

@@ -94,9 +94,9 @@ class Keeper:
             "mysql": {"socket": self.server.socket, "user": USER,
                       "password_file": self.password_file, "connect_timeout": "60s",
                       "read_timeout": "120s"},
-            "probe": {"interval": "200ms", "timeout": "60s"},  # a busy machine is no silent server,
+            "probe": {"interval": "200ms", "timeout": "60s"},  # a busy machine must not look like a silent server,
             "dump": {"dir": self.dumps_dir, "interval": "1h", "stall": "10m"},  # and a job that a test has stopped
-            "restore": {"stall": "10m"},                                       # is not given up
+            "restore": {"stall": "10m"},                                       # must not be ended as stalled
             "alert": {"journal_lag_limit": "10m"},
             "status": {"dir": self.status_dir},
             "control": {"dir": self.control_dir},

@@ -144,7 +144,7 @@ class RandomWorld:
         return primary
 
     def count(self, t, able, primary, parts):
-        """Adds an AUTO_INCREMENT column, first of a key."""
+        """Makes a column AUTO_INCREMENT, with a key that begins with it, or none."""
         rand = self.rand
         whole = [c for c in able if c.family == "number" and "INT" in c.kind]
         if not whole or rand.random() < 0.5:
@@ -429,7 +429,7 @@ class RandomWorld:
         ))
 
     def settle(self):
-        """Returns statements that replace -0, which a FLOAT has for numbers too small for it: the server shows it as 0 and
+        """Yields statements that replace -0, which a FLOAT has for numbers too small for it: the server shows it as 0 and
         never accepts it."""
         for t in self.tables:
             for c in t.columns:
@@ -437,7 +437,7 @@ class RandomWorld:
                     yield 0, [f"DELETE FROM {t.sql} WHERE {c.sql}=0 AND ATAN2({c.sql},-1)<0"]
 
     def fill(self):
-        """Returns statements that insert first rows and delete some, so that tables have holes."""
+        """Yields statements that insert first rows and delete some, so that tables have holes."""
         for t in self.tables:
             made = [self.insert(t) for _ in range(self.rand.randrange(4))]
             if self.rand.random() < 0.4:

@@ -39,7 +39,7 @@ def column(name, kind=253, length=255):
 
 
 def answer(names, rows):
-    """Returns the packets of a whole answer in text form."""
+    """Yields the packets of a whole answer in text form."""
     yield bytes([len(names)])
     for name in names:
         yield column(name)

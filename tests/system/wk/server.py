@@ -326,7 +326,7 @@ class Server:
         wait_for(later_second, "the second of the server's start to end")
 
     def kill9(self):
-        """Kills the server with SIGKILL."""
+        """Kills the server with SIGKILL, once another start would have another start time."""
         self.grow_old()
         self.process.kill()
         self.process.wait()

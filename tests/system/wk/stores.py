@@ -242,7 +242,7 @@ class S3(Store):
                     f"osd erasure code plugins = \nplugin dir = {lib}/ceph\nmon data = {self.dir}/mon\n"
                     f"osd data = {self.dir}/osd\nrun dir = {self.dir}\nadmin socket = \npid file = \n"
                     f"log file = {self.dir}/$name.log\nmon cluster log file = {self.dir}/cluster.log\n"
-                    "rgw gc obj min wait = 5\nrgw gc processor period = 5\nrgw gc processor max time = 5\n"  # it is memory
+                    "rgw gc obj min wait = 5\nrgw gc processor period = 5\nrgw gc processor max time = 5\n"  # it is in memory
                     f"crash dir = {self.dir}\nkeyring = {self.dir}/keyring\nosd memory target = 939524096\n"
                     f"rgw frontends = beast endpoint=127.0.0.1:{self.port}\n")
         self.run("monmaptool", "--create", "--addv", "a", f"v1:127.0.0.1:{monitor}", "--fsid", fsid, self.dir + "/monmap",

@@ -640,8 +640,8 @@ class Torture:
         self.etcd.mend()
 
     def do_hour(self):
-        """Loses the primary for an hour in which the world continues elsewhere: the clock, the stored data and the generation
-        are the other machine's when it returns."""
+        """Stops or kills the primary while the other machine takes the world over and the clocks go on by an hour. When it
+        returns, the newest dumps in the store and the generation are the other machine's."""
         old, new = self.primary, self.standby
         stopped = self.random.choice(["stopped", "killed"])
         self.say("the primary is", stopped, "for an hour")

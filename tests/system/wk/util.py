@@ -8,7 +8,7 @@ import time
 
 CANARY = "CANARY-4f1c-only-in-password-files"
 DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # ends with the tests
-PATIENCE = 180  # seconds that a wait may take at most: generous, never the normal case
+PATIENCE = 180  # seconds that a wait may take at most; usually it takes far less
 
 
 def share(all_of_them, count):

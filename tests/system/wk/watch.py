@@ -164,7 +164,8 @@ class Lateness:
 
 
 class DiskPace(Beside):
-    """Measures how long the disk takes for a page of another process; `busy` is the number of pages written without a pause."""
+    """Measures how long the disk takes meanwhile to write and sync a page; with `busy` it writes 16 MiB each time, without a
+    pause."""
 
     def __init__(self, path, busy=False):
         super().__init__()
