@@ -109,7 +109,7 @@ class Contest:
         if not shutil.which("mydumper"):
             self.leave_out(("mydumper", "myloader"), "not installed (Debian 13 has no such package)")
 
-    # -- files of whoever runs the commands ---------------------------------------------------
+    # -- files of the commands' user ----------------------------------------------------------
 
     def dir(self, *names):
         for name in names:

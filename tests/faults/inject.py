@@ -1,6 +1,7 @@
-"""System calls that fail, kill the process or stop it, by strace's injection: one call per run. A run without a fault lists
-the calls that touch the world's files and its server. Each of them is a point, named by its system call and its number within
-its thread, which is how strace counts."""
+"""System calls that fail, kill the process or stop it, by strace's injection: one call per run.
+
+A run without a fault lists the calls that touch the world's files and its server. Each of them is a point, named by its
+system call and its number within its thread, which is how strace counts."""
 import collections
 import contextlib
 import os

@@ -117,7 +117,7 @@ class Soak:
         self.server.account(USER, [w.world.schema for w in self.worlds])
         self.done, self.audits, self.begun = [], 0, time.monotonic()
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def play(self):
         for w in self.worlds:
@@ -303,7 +303,7 @@ def chatter(log):
     return found
 
 
-# -- what it came to ----------------------------------------------------------------------------
+# -- the result ---------------------------------------------------------------------------------
 
 
 def bars(values):

@@ -248,7 +248,7 @@ def test_no_statement_is_without_it(action, hostile):
     assert len(sent) > 3 and not bad, "\n".join(f"{name}: {text}" for name, text in dict.fromkeys(bad))
 
 
-# ---- what the game calls, or sets off -----------------------------------------------------------------------
+# ---- what the game calls or triggers ------------------------------------------------------------------------
 
 def test_an_insert_with_a_view_behind_the_trigger(hostile):
     """The trigger of request IDs, which runs as us when the game inserts, does not run a view's function. --check reports a

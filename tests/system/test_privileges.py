@@ -146,7 +146,7 @@ def test_none_of_them_is_too_much(feature, make_server, make_world, make_keeper)
     assert act(keeper, feature).rc == DONE
 
 
-# ---- what --check says, and what is so ----------------------------------------------------------------------
+# ---- findings of --check against results --------------------------------------------------------------------
 
 def by_version():
     """Returns {use: (privilege to grant, alternatives)} of the man page, for this server's version. A unit test compares that

@@ -466,7 +466,7 @@ def test_thousands_are_sent_at_once(central, game):
     assert game.rows("wk_send_open") == () and game.rows("wk_send", "gs-a") == ()
 
 
-# ---- odd callers
+# ---- unusual callers
 
 CALLS = [("wk_acquire", ("p1", "gs-a", 1)), ("wk_load", ("p1", "gs-a", 1)), ("wk_save", ("b1", "p1", "gs-a", 1, 9, b"x")),
          ("wk_release", ("p1", "gs-a", 1)), ("wk_beat", ("gs-a",))]

@@ -1,9 +1,11 @@
 """Random changes of definitions between a dump and a loss. The world is always restored. Tables that were not touched are as
-they were; each other one has its present definition, or that of the dump, which is then reported. WK_SEED=N repeats a run,
-WK_CHANGES is the number of worlds (`make changes`). World number n has the seed N+n, so that it can be repeated alone:
-WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no. WK_CHANGES_MIXED=yes: the restarted servers also have other settings, and
-sessions hold locks on the emptied tables. WK_CHANGES_STATE=FILE: progress is saved there, and a run that was stopped continues
-with its seed."""
+they were; each other one has its present definition, or that of the dump, which is then reported.
+
+WK_SEED=N repeats a run, WK_CHANGES is the number of worlds (`make changes`). World number n has the seed N+n, so that it can
+be repeated alone: WK_SEED=N+n WK_CHANGES=1 WK_CHANGES_LOG=yes|no.
+
+WK_CHANGES_MIXED=yes: the restarted servers also have other settings, and sessions hold locks on the emptied tables.
+WK_CHANGES_STATE=FILE: progress is saved there, and a run that was stopped continues with its seed."""
 import contextlib
 import json
 import os
@@ -100,7 +102,7 @@ class Change:
             return r.choice(["'ő'", "'a '", "'10'", "'long text'", "''"]) if "latin1" not in kind else "'é'"
         return "NULL" if r.random() < 0.3 else TYPES[kind]
 
-    # -- what is known of each moment -----------------------------------------------------------
+    # -- pictures of each moment ----------------------------------------------------------------
 
     def picture(self, table):
         """Returns (definition, rows) of a base table, or None if it is not one."""

@@ -345,7 +345,7 @@ def test_one_table_makes_no_lost_world_whole(undo):
     assert keeper.world.rows() == 2000
 
 
-# -- what is ours ------------------------------------------------------------------------------
+# -- our own changes in the log ----------------------------------------------------------------
 
 
 @pytest.mark.only("mariadb", why="sequences")
@@ -368,7 +368,7 @@ def test_a_drill_ends_no_journal(undo):
     assert "cannot continue" not in keeper.log()
 
 
-# -- told ---------------------------------------------------------------------------------------
+# -- reports ------------------------------------------------------------------------------------
 
 
 def typed(text):

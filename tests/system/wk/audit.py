@@ -1,7 +1,9 @@
-"""Writers that record, outside the database, every change that the server acknowledged, and the audit of a world against that
-record. Each writer owns the rows whose `who` is its number, so the last acknowledged state of a row is known. A change that
-was sent when the server died may have happened or not; all others must exist once, and nothing else. A world that may have
-lost the newest changes must equal one earlier state."""
+"""Writers that record, outside the database, every change that the server acknowledged, and the audit of a world against
+that record.
+
+Each writer owns the rows whose `who` is its number, so the last acknowledged state of a row is known. A change that was sent
+when the server died may have happened or not; all others must exist once, and nothing else. A world that may have lost the
+newest changes must equal one earlier state."""
 import copy
 import random
 import threading

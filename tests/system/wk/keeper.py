@@ -293,7 +293,7 @@ class Keeper:
                     pipe.close()
         sanitizer(self.log())
 
-    # -- what it says -----------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------
 
     def log(self):
         try:
@@ -375,7 +375,7 @@ class Keeper:
     def wait_log(self, text, timeout=PATIENCE):
         self.wait(lambda: text in self.log(), f"log line with {text!r}", timeout)
 
-    # -- what is on the disk ------------------------------------------------------------------
+    # -- files --------------------------------------------------------------------------------
 
     def dumps(self):
         """Returns the manifests of the stored dumps, newest first by (generation, sequence)."""

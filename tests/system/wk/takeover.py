@@ -405,7 +405,7 @@ class Torture:
             raise AssertionError(f"{wrong}\n{self.about()}") from None
         return before
 
-    # -- what is done to them ---------------------------------------------------------------------
+    # -- disturbances -----------------------------------------------------------------------------
 
     def press(self, machine, *words):
         if words == ("--promote",):
@@ -667,7 +667,7 @@ class Torture:
             self.press(old, self.random.choice(["--promote", "--switch-over"]))
         time.sleep(TTL * self.random.choice([0.2, 0.6, 1.5]))
 
-    # -- until all is well again ------------------------------------------------------------------
+    # -- recovery ---------------------------------------------------------------------------------
 
     def finish_presses(self, of=None):
         """Waits for the commands on one machine, or on all."""
