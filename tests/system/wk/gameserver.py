@@ -3,9 +3,10 @@
   gameserver.py HISTORY LOCK_ID SEED SCHEMA TAKEOVER_MS PLAYERS ENDPOINT...   (a socket's path, or a port)
 
 Plays sessions of random players until SIGTERM. Requests and answers are written to HISTORY, one per line:
-[when, serial, "ask", operation, lock, number, {blob_key: [seq, text]}] and [when, serial, "said", outcome, what, how often it was asked]; `when` is
-the machine's monotonic clock. A request without an answer may have been executed or not. A zombie's sessions are kept for a
-while after they were stolen: what it still sends must be refused."""
+[when, serial, "ask", operation, lock, number, {blob_key: [seq, text]}] and
+[when, serial, "said", outcome, what, how often it was asked]; `when` is the machine's monotonic clock. A request without an
+answer may have been executed or not. A zombie's sessions are kept for a while after they were stolen: what it still sends
+must be refused."""
 import base64
 import json
 import os
