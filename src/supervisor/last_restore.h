@@ -9,7 +9,7 @@
 #include "base/clock.h"
 
 struct last_restore {
-    wall_t at;     /* when it ended; ms 0: no restore is known */
+    wall_t at; /* when it ended; ms 0: no restore is known */
     /* The tables that were restored while the world stayed up, as given to --table; "" or NULL: all
      * were restored, or no restore is known. It points into `shown`. */
     const char *tables;

@@ -13,7 +13,7 @@ struct condition {
     /* the same key is not alerted again, even if numbers in the text differ */
     char key[CONDITION_KEY];
     char text[LINE], hint[2048]; /* a hint contains whole commands */
-    bool with_world;            /* the alert about the world's own state reported it */
+    bool with_world;             /* the alert about the world's own state reported it */
     wall_t since;
     mono_t notified; /* last alert or reminder */
 };
