@@ -16,7 +16,7 @@ TEXT_LINE = 998  # RFC 5322: no line of a mail is longer
 
 @pytest.mark.quick
 def test_mail_reaches_every_recipient(keeper, smtp):
-    """--test-alert sends one mail to all recipients and tells what the server answered."""
+    """--test-alert sends one mail to all recipients and prints the server's answer."""
     keeper.configure(smtp.settings(to="one@example.com, two@example.org"))
     done = keeper.ok("--test-alert")
     (mail,) = smtp.wait()
@@ -27,7 +27,7 @@ def test_mail_reaches_every_recipient(keeper, smtp):
 
 @pytest.mark.parametrize("tls", ["starttls", "smtps"])
 def test_encrypted_with_login(keeper, make_smtp, tls):
-    """STARTTLS and SMTPS with a login from a password file, the certificate checked."""
+    """A mail is sent over STARTTLS and over SMTPS with a login from a password file; the certificate is verified."""
     sink = make_smtp(tls=tls, login="bot")
     keeper.configure(sink.settings(user="bot", password_file=keeper.secret("mailpw", CANARY)))
     keeper.ok("--test-alert")
@@ -36,7 +36,7 @@ def test_encrypted_with_login(keeper, make_smtp, tls):
 
 
 def test_starttls_is_never_stripped(keeper, smtp):
-    """A server (or somebody between) without STARTTLS gets no mail when it is required."""
+    """If STARTTLS is required and the server does not offer it, no mail is sent."""
     keeper.configure(smtp.settings(starttls="required"))
     done = keeper.run("--test-alert")
     assert done.rc != 0, done
@@ -44,7 +44,7 @@ def test_starttls_is_never_stripped(keeper, smtp):
 
 
 def test_a_wrong_certificate_is_refused(keeper, make_smtp):
-    """A certificate that the authority did not sign: nothing is sent, above all no password."""
+    """If the configured authority did not sign the certificate, --test-alert fails and no mail is sent."""
     sink = make_smtp(tls="smtps", login="bot")
     keeper.configure(sink.settings(user="bot", password_file=keeper.secret("mailpw", CANARY),
                                    tls_ca=None))
@@ -54,7 +54,7 @@ def test_a_wrong_certificate_is_refused(keeper, make_smtp):
 
 
 def test_a_wrong_password_is_said(keeper, make_smtp):
-    """The server's refusal of the login is in the answer; the password is not."""
+    """If the server rejects the login, --test-alert fails and its output does not contain the password."""
     sink = make_smtp(tls="smtps", login="bot")
     keeper.configure(sink.settings(user="bot", password_file=keeper.secret("mailpw", CANARY + "no")))
     done = keeper.run("--test-alert")
@@ -63,7 +63,7 @@ def test_a_wrong_password_is_said(keeper, make_smtp):
 
 
 def test_headers_are_those_of_a_good_mail(doomed, victim, smtp):
-    """Date, Message-ID, From, To, Subject, MIME: present once, well formed; CRLF; lines not too long."""
+    """Each required header is present once and well formed, lines end in CRLF, and no line is too long."""
     doomed.configure(smtp.settings(to="one@example.com, two@example.org"))
     doomed.dump()
     doomed.start()
@@ -83,8 +83,8 @@ def test_headers_are_those_of_a_good_mail(doomed, victim, smtp):
 
 
 def test_text_in_any_alphabet(make_world, make_keeper, smtp):
-    """A table with foreign letters, quotes and line ends in an alert: subject and body are right and
-    no header can be injected."""
+    """A table name with foreign letters, quotes and line breaks appears correctly in subject and body of an alert, and it cannot
+    inject a header."""
     world = make_world()
     name = "Ő★ tábla\r\nBcc: victim@example.com\r\n\r\nx"
     world.sql(f"CREATE TABLE `{name}` (id INT) ENGINE=MEMORY",
@@ -102,7 +102,8 @@ def test_text_in_any_alphabet(make_world, make_keeper, smtp):
 
 @pytest.mark.parametrize("mode", ["421 closing", "450 later", "550 never"])
 def test_a_refusal_is_kept_and_sent_later(doomed, victim, smtp, mode):
-    """What the server refuses stays queued, shows in the status, and goes out when it is taken again."""
+    """A mail that the server rejects stays queued, the status shows the error, and the mail is sent when the server accepts mail
+    again."""
     doomed.configure(smtp.settings())
     doomed.dump()
     smtp.mode = mode
@@ -117,7 +118,7 @@ def test_a_refusal_is_kept_and_sent_later(doomed, victim, smtp, mode):
 
 
 def test_a_dead_and_a_tarpitting_server_do_not_stall(doomed, victim, tarpit, http):
-    """While mail hangs and the webhook is dead, the world is restored as quickly as ever."""
+    """While the mail server hangs and the webhook is dead, the world is still restored quickly."""
     doomed.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "timeout": "60s",
                                      "from": "k@example.com", "to": "a@example.com",
                                      "starttls": "off"}, **http.settings()})
@@ -135,7 +136,7 @@ def test_a_dead_and_a_tarpitting_server_do_not_stall(doomed, victim, tarpit, htt
 
 
 def test_one_channel_does_not_wait_for_the_other(doomed, victim, tarpit, http):
-    """The webhook gets its message at once while the mail server hangs."""
+    """The webhook receives its message while the mail server hangs."""
     doomed.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "timeout": "60s",
                                      "from": "k@example.com", "to": "a@example.com",
                                      "starttls": "off"}, **http.settings()})
@@ -146,8 +147,8 @@ def test_one_channel_does_not_wait_for_the_other(doomed, victim, tarpit, http):
 
 
 def test_who_refuses_for_now_is_tried_again_alone(doomed, victim, smtp):
-    """Greylisting of one of two: partly delivered is not delivered. The other one gets nothing twice, also where the
-    supervisor is killed in between; who is refused for good keeps nothing waiting."""
+    """If one recipient is greylisted, the mail is sent again to that recipient only, also after the supervisor was killed in
+    between. A recipient that is rejected permanently keeps no message in the queue."""
     a, b, gone = "a@example.com", "b@example.com", "gone@example.com"
     doomed.configure(smtp.settings(to=f"{a}, {b}, {gone}"))
     doomed.dump()

@@ -24,7 +24,7 @@ def queue(keeper):
 
 @pytest.fixture
 def told(doomed, http):
-    """A supervised world with a dump and a webhook."""
+    """Returns a supervised world that has a dump and a webhook."""
     doomed.configure(http.settings())
     doomed.dump()
     doomed.http = http
@@ -33,7 +33,7 @@ def told(doomed, http):
 
 @pytest.mark.quick
 def test_generic_json(told, victim, http):
-    """A script gets one JSON object: event, world, host, when, what, doing, todo."""
+    """Each message is one JSON object with event, kind, world, host, time, what, doing and todo, and has its own id."""
     told.start()
     victim.kill9()
     message = http.wait_event("down")[0]
@@ -44,7 +44,7 @@ def test_generic_json(told, victim, http):
 
 
 def test_what_to_type_names_the_world(told, victim, http):
-    """Whoever is woken copies it out of the message, or of the log."""
+    """The commands in an alert and in the log contain the path of the config, so that they can be pasted."""
     told.configure({"restore": {"auto": "no"}})
     told.start()
     victim.crash()
@@ -56,7 +56,7 @@ def test_what_to_type_names_the_world(told, victim, http):
 
 @pytest.mark.parametrize("format, key, limit", [("slack", "text", 40000), ("discord", "content", 2000)])
 def test_chat_formats(told, victim, http, format, key, limit):
-    """Slack and Discord get their own key with readable text."""
+    """Slack and Discord each get readable text under their own key, within their length limit."""
     told.configure({"alert.webhook": {"format": format}})
     told.start()
     victim.kill9()
@@ -67,7 +67,7 @@ def test_chat_formats(told, victim, http, format, key, limit):
 
 
 def test_chat_text_pings_nobody(make_world, make_keeper, http):
-    """Names from the database cannot mention a whole channel."""
+    """A name from the database cannot mention a whole channel."""
     world = make_world()
     name = "@everyone <!channel> & \"q\" \\ `x"
     quoted = "`" + name.replace("`", "``") + "`"
@@ -85,7 +85,7 @@ def test_chat_text_pings_nobody(make_world, make_keeper, http):
 
 
 def test_test_alert_names_the_answer(told, http):
-    """--test-alert says what each channel answered, and fails when one failed."""
+    """--test-alert prints what each channel answered, and fails if a channel failed."""
     assert "200" in repr(told.ok("--test-alert"))
     http.mode = 500
     done = told.run("--test-alert")
@@ -95,15 +95,15 @@ def test_test_alert_names_the_answer(told, http):
 
 
 def test_test_alert_without_channels_says_so(keeper):
-    """Nobody would be told of anything: that is worth an error."""
+    """--test-alert fails if no channel is configured, because no alert would reach anyone."""
     done = keeper.run("--test-alert")
     assert done.rc != 0, done
 
 
 @pytest.mark.parametrize("mode", [500, 429, "redirect", "slow", "dead"])
 def test_a_failing_webhook_loses_nothing(told, victim, http, mode):
-    """500, 429, a redirect loop, a hanging answer, a closed port: the message waits on the disk, is sent
-    once the other side is well, and the loop never waited."""
+    """If the webhook answers 500 or 429, redirects forever, hangs or is closed, the message stays queued on disk and is sent once
+    the webhook works again. The supervisor's loop does not wait for it."""
     told.configure({"alert.webhook": {"timeout": "2s"}})
     if mode == "dead":
         http.stop()
@@ -126,8 +126,8 @@ def test_a_failing_webhook_loses_nothing(told, victim, http, mode):
 
 
 def test_several_webhooks(told, victim, http):
-    """Each has its own queue: one that fails neither holds up another nor repeats its messages, over a restart, a
-    reload and a change of their order. Status, check and metrics say which one it is."""
+    """Each webhook has its own queue: one that fails neither delays another nor repeats its messages, across a restart, a reload
+    and a change of their order. Status, check and metrics name the webhook."""
     def of(path):
         return [e for r in http.requests if r.path == path
                 for e in r.json.get("alerts", [r.json])]
@@ -341,7 +341,7 @@ def test_heartbeat_at_most_once_a_minute(keeper, http):
 
 
 def test_what_an_earlier_supervisor_told_is_over(told, http):
-    """Of parts that the config does not have any more: each is told to be over, once."""
+    """Incidents of features that the config no longer enables are reported as recovered, each once."""
     told.configure({"journal": {"mode": "off"}, "drill": {"interval": "0s"}, "verify": {"interval": "0s"}})
     names = ["journal", "journal_gap", "journal_lag", "drill", "verify", "ledger", "ledger_slow", "ledger_late", "ledger_ids",
              "lease", "offsite", "offsite_late", "progress_central", "progress_stolen", "standby", "standby_cold",
@@ -364,8 +364,8 @@ def test_what_an_earlier_supervisor_told_is_over(told, http):
 
 @pytest.mark.parametrize("key", [True, False], ids=["signed", "no key"])
 def test_a_planted_alert_is_never_sent(told, http, key):
-    """A file that somebody else put into the queue is set aside, with one line and one alert; what was stored by
-    us goes out. With a key it is one without a signature; without a key one that others can write to."""
+    """A file that another user put into the queue is rejected with one log line and one alert; our own messages are sent. With a
+    key, a file without a signature is rejected; without a key, one that others can write to."""
     odd = os.path.join(told.base, "it's here")
     os.rename(told.dumps_dir, odd)
     told.dumps_dir = odd
@@ -396,7 +396,8 @@ def test_a_planted_alert_is_never_sent(told, http, key):
 
 
 def test_what_was_told_of_a_full_disk_is_over(make_keeper, world, http, small_disk):
-    """The thread is remembered on that disk: whoever makes room while no supervisor runs hears of the end."""
+    """The incident of a full disk is stored on that disk. If space is freed while no supervisor runs, the next supervisor reports
+    the end of the incident."""
     path, seen, prefix = small_disk
     keeper = make_keeper(world, {"dump": {"dir": path}, **http.settings()})
     keeper.dumps_dir, keeper.prefix = seen, prefix
@@ -413,13 +414,13 @@ def test_what_was_told_of_a_full_disk_is_over(make_keeper, world, http, small_di
         with open(os.path.join(seen, "state.json"), encoding="utf-8") as f:
             return json.load(f)["paused"] is paused
     paused = False
-    while not (news := told("new", "state cannot be written")):  # what was just written to may have left room
+    while not (news := told("new", "state cannot be written")):  # writing the state may have freed space
         with open(filler, "ab", buffering=0) as f:
             with pytest.raises(OSError):
                 while True:
                     f.write(b"x" * 4096)
         paused = not paused
-        keeper.ok("--pause" if paused else "--resume")  # it is saved at once
+        keeper.ok("--pause" if paused else "--resume")  # this saves the state immediately
         keeper.wait(lambda: told("new", "state cannot be written") or saved(paused), "that it is full, or is not")
     keeper.kill9()
     os.unlink(filler)
@@ -429,7 +430,8 @@ def test_what_was_told_of_a_full_disk_is_over(make_keeper, world, http, small_di
 
 @pytest.mark.waits(1)
 def test_a_thread_that_could_not_be_stored_is_stored_later(told, victim, http):
-    """Or the next supervisor would not know that there is an end to report."""
+    """An incident that could not be stored is stored later. Otherwise the next supervisor would not know that it has to report an
+    end."""
     path = os.path.join(told.dumps_dir, "alerts", "incidents")
     os.makedirs(os.path.join(path, "in its place"), mode=0o700)
     os.chmod(os.path.dirname(path), 0o700)
@@ -437,7 +439,7 @@ def test_a_thread_that_could_not_be_stored_is_stored_later(told, victim, http):
     victim.kill9()
     incident = http.wait_event("down")[0]["incident"]
     assert os.path.isdir(path)
-    os.kill(told.worker("scribe"), signal.SIGKILL)  # the next one is given it again
+    os.kill(told.worker("scribe"), signal.SIGKILL)  # the next scribe is asked to store it again
     told.wait_log("alerts works again")
     assert os.path.isdir(path)
     os.rmdir(os.path.join(path, "in its place"))

@@ -1,5 +1,5 @@
-"""The texts of alerts as an operator reads them at night: subjects, mail threads, wording, and the
-report that the supervisor was away."""
+"""The texts of alerts as an operator reads them: subjects, mail threads, wording, and the report that the supervisor was not
+running."""
 import os
 import re
 import time
@@ -12,13 +12,13 @@ from wk.watch import Lateness
 
 pytestmark = pytest.mark.any_server
 
-QUICK = 40  # seconds; well below the minute that a message waits for when nothing hurries it
-MINUTE = 60  # which a restore may take, with waits(1), before people hear that it has begun
+QUICK = 40  # seconds; well below the minute for which a message without urgency is held back
+MINUTE = 60  # seconds that a restore may take, with waits(1), before its beginning is mailed
 
 
 @pytest.fixture
 def mailed(doomed, smtp):
-    """A supervised world with a dump that mails."""
+    """Returns a supervised world that has a dump and sends mail."""
     doomed.configure(smtp.settings())
     doomed.dump()
     doomed.start()
@@ -35,13 +35,14 @@ def back(mail):
 
 
 def thread(mail):
-    """The first mail of the thread that this one stands in."""
+    """Returns the Message-ID of the first mail of this mail's thread."""
     return mail.message["References"] or mail.message["Message-ID"]
 
 
 @pytest.mark.waits(1)
 def test_a_loss_is_two_mails_in_one_thread(mailed, victim, smtp):
-    """DOWN, then BACK with what is lost; the restore between them, which takes no minute, is no mail."""
+    """A loss sends the mail DOWN, then BACK with what is lost. A restore that takes less than a minute sends no mail of its
+    own."""
     victim.kill9()
     first = smtp.wait(down)[0]
     assert first.text.startswith("What happened") and "To do" in first.text.splitlines()[1]
@@ -65,7 +66,7 @@ def test_a_loss_is_two_mails_in_one_thread(mailed, victim, smtp):
 
 @pytest.mark.waits(1)
 def test_bad_news_is_never_held_back(mailed, victim, smtp):
-    """The third loss in a row comes at once, though messages are used up, and so does its end; order is kept."""
+    """The third loss in a row and its end are mailed immediately, although the message limit is reached; the order is kept."""
     with Lateness() as lateness:
         for n in range(1, 4):
             victim.kill9()
@@ -79,7 +80,7 @@ def test_bad_news_is_never_held_back(mailed, victim, smtp):
             took = max(took, time.monotonic() - began)
     assert took < QUICK + lateness.worst_ms / 1000
     subjects = [m.subject for m in smtp.mails]
-    # What had to wait goes with it, after it; nothing had to where the machine was slow enough.
+    # An earlier message that was held back is appended to this mail. On a slow machine none was held back.
     last = [m for m in smtp.mails if "DOWN" in m.subject][2]
     assert last.subject in ("w1 DOWN", "w1 DOWN (+1 earlier)"), subjects
     if "earlier" in last.subject:
@@ -89,7 +90,7 @@ def test_bad_news_is_never_held_back(mailed, victim, smtp):
 
 
 def test_a_thread_outlives_the_supervisor(mailed, victim, smtp):
-    """One that is killed while the world is down: the next one says so, and goes on in the same thread."""
+    """If the supervisor is killed while the world is down, the next one reports that and continues the same mail thread."""
     victim.kill9()
     first = smtp.wait(down)[0]
     mailed.kill9()
@@ -98,7 +99,7 @@ def test_a_thread_outlives_the_supervisor(mailed, victim, smtp):
     again = smtp.wait(lambda m: m.subject.startswith("w1 DOWN"), n=2)[1]
     told = smtp.wait(lambda m: " died" in m.subject + m.text)[0]
     assert thread(again) == thread(first)
-    if " died" in told.subject:  # what is queued before one is sent goes as one
+    if " died" in told.subject:  # messages that are queued together are sent as one mail
         assert thread(told) != thread(first)
         seen = re.search(r"last sign of life was at (\S+)T(\S+)Z", told.text)
         assert seen and f"{seen[1]}T{seen[2]}Z" >= died, told.text
@@ -107,7 +108,7 @@ def test_a_thread_outlives_the_supervisor(mailed, victim, smtp):
 
 
 def test_what_a_killed_supervisor_has_reported_is_over(doomed, victim, smtp, tmp):
-    """The world came back while nobody looked: the next supervisor tells the end of the story."""
+    """If the world came back while no supervisor ran, the next supervisor mails BACK in the thread of the earlier mail."""
     doomed.configure({**smtp.settings(), **IMPATIENT})
     doomed.dump()
     doomed.start()
@@ -122,18 +123,18 @@ def test_what_a_killed_supervisor_has_reported_is_over(doomed, victim, smtp, tmp
 
 @pytest.mark.waits(10)
 def test_an_orderly_end(mailed, smtp):
-    """Nobody vouches for the world any more, and the flag says so; the next start is no death."""
+    """After an orderly stop the flag is WAITING and the status STOPPED. The next start is not reported as a death."""
     assert mailed.stop() == 0
     assert mailed.flag() == "WAITING" and mailed.status()["state"] == "STOPPED"
     smtp.mails.clear()
     mailed.start()
     mailed.wait(lambda: mailed.flag() == "UP", "the flag UP")
-    smtp.wait(lambda m: m.subject.startswith("w1 supervisor started"))  # with that of the end, where that was slow
+    smtp.wait(lambda m: m.subject.startswith("w1 supervisor started"))  # on a slow machine this mail also contains the report of the stop
     assert not [m for m in smtp.mails if "died" in m.text]
 
 
 def test_a_restore_by_hand_is_one_mail(mailed, smtp):
-    """With the moment that it went back to."""
+    """A manual restore sends one mail, which names the time of the restored dump."""
     dump = mailed.dump()
     smtp.mails.clear()
     mailed.ok(f"--restore={dump['name']}", "--force")
@@ -146,7 +147,8 @@ def test_a_restore_by_hand_is_one_mail(mailed, smtp):
 
 @pytest.mark.each_server
 def test_the_mail_of_a_failed_restore_has_the_way_out(mailed, victim, smtp):
-    """A revoked DROP: the GRANT that can be pasted, for the account that it is."""
+    """If a restore fails because DROP was revoked, the mail contains the GRANT for this account, and pasting it lets the restore
+    succeed."""
     schema = mailed.world.schema.replace("_", "\\_")
     mailed.kill9()
     victim.kill9()
@@ -163,7 +165,8 @@ def test_the_mail_of_a_failed_restore_has_the_way_out(mailed, victim, smtp):
 
 
 def test_a_world_behind_a_refusal_was_never_away(mailed, victim, smtp):
-    """A privilege is revoked and returned: PROTECTED again, in the same thread, and not BACK."""
+    """If a privilege is revoked and granted again, the mail says PROTECTED again, in the same thread; no mail says BACK or
+    DOWN."""
     schema = mailed.world.schema
     granted = schema.replace("_", "\\_")
     victim.sql(f"REVOKE ALL ON `{granted}`.* FROM {USER}@localhost")
@@ -179,7 +182,7 @@ def test_a_world_behind_a_refusal_was_never_away(mailed, victim, smtp):
 
 @pytest.mark.waits(6)
 def test_a_long_restore_is_told_when_it_has_begun(doomed, victim, smtp):
-    """Players wait longer than a minute, here ten seconds: people hear of it before it is over, in the same thread."""
+    """If a restore takes longer than a minute (here: ten seconds), a mail in the same thread says so before it ends."""
     doomed.configure(smtp.settings())
     doomed.dump()
     doomed.start(fault="restore.checked=stop")
@@ -195,7 +198,7 @@ def test_a_long_restore_is_told_when_it_has_begun(doomed, victim, smtp):
 
 
 def test_a_delivery_that_hangs_holds_up_no_other(doomed, victim, http):
-    """Its worker does not end after it has sent: the next ones go out, and this one not again."""
+    """If a worker hangs after it has sent its message, later messages are still sent, and this one is not sent again."""
     doomed.configure(http.settings())
     doomed.dump()
     doomed.start(fault="alert.sent=sleep:600000")
@@ -209,7 +212,8 @@ def test_a_delivery_that_hangs_holds_up_no_other(doomed, victim, http):
 
 @pytest.mark.parametrize("mode", ["huge", "short", "headers"])
 def test_an_answer_that_breaks_behind_its_200(doomed, http, mode):
-    """What the server has taken is delivered, whatever comes behind: it is not told again."""
+    """A message that the server accepted with 200 counts as delivered even if the rest of the answer is broken; it is not sent
+    again."""
     http.mode = mode
     doomed.configure(http.settings())
     doomed.dump()

@@ -1,5 +1,5 @@
-"""Rows of the binary log: what a real server writes, decoded from its files, must equal the rows
-that are read from the same tables."""
+"""Rows of the binary log: the rows decoded from a real server's log files must equal the rows that are read from the same
+tables."""
 import collections
 import glob
 import json
@@ -24,7 +24,7 @@ METADATA = ("MINIMAL", "FULL") if MYSQL else ("NO_LOG", "MINIMAL", "FULL")
 
 @pytest.fixture(scope="module", autouse=True)
 def tool():
-    """The decoder, built where the daemon was built."""
+    """Builds the decoder where the daemon was built."""
     built("tools", "row_images")
 
 
@@ -36,7 +36,7 @@ def logging_server(base):
 
 
 class Logged:
-    """A schema on a server that writes a binary log, which holds nothing else."""
+    """A schema on a server whose binary log contains nothing else."""
 
     def __init__(self, server, schema="w"):
         self.server, self.schema = server, schema
@@ -63,7 +63,7 @@ class Logged:
         return [line for log in self.logs() for line in self.tool("--log", log)[0]]
 
     def folded(self):
-        """What the changes come to. Nothing may go that had not come before."""
+        """Returns the rows that remain after all changes. No row may be deleted that was not inserted before."""
         rows = collections.Counter()
         for line in self.changes():
             table, sign, row = line.split(b" ", 2)
@@ -75,7 +75,7 @@ class Logged:
         return collections.Counter(tuple(line.split(b" + ", 1)) for line in self.tool("--read", how)[0])
 
     def check(self):
-        """Returns how many rows there are."""
+        """Compares the log with the tables and returns the number of rows."""
         text, binary, log = self.read("text"), self.read("binary"), self.folded()
         differ = [(sorted((log - text).items())[:3], sorted((text - log).items())[:3])]
         assert log == text, f"in the log only, in the tables only: {differ}"
@@ -96,7 +96,7 @@ def tables(logged):
 
 
 def change_everything(logged, columns=("id",)):
-    """Each row gets a new key, and comes back as it was; then every second one goes."""
+    """Gives each row a new key, then deletes every second row."""
     for name in tables(logged):
         have = [c for (c,) in logged.server.sql(
             "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE "
@@ -127,7 +127,7 @@ def test_without_checksums(logged):
     assert logged.check() == 1
 
 
-TOP = 8 if MYSQL else 9  # the last second that can have digits behind the point
+TOP = 8 if MYSQL else 9  # the last second that can have a fraction
 EDGES = {
     "DATE": ["0000-00-00", "1000-01-01", "9999-12-31", "2024-02-30", "2024-00-00"],
     "TIME({})": ["00:00:00", "-00:00:01", f"838:59:5{TOP}.999999", f"-838:59:5{TOP}.999999", "-00:00:00.1",
@@ -156,7 +156,7 @@ def times(logged, name):
 
 
 def test_times(logged):
-    """All digits behind the point."""
+    """Temporal columns are decoded with every number of fractional digits."""
     times(logged, "t")
     assert logged.check() >= 30
     change_everything(logged)
@@ -165,7 +165,7 @@ def test_times(logged):
 
 @pytest.mark.only("mariadb", why="MySQL has but one form")
 def test_times_in_the_old_form(logged):
-    """All digits behind the point, in MariaDB's own form next to that of MySQL 5.6."""
+    """Temporal columns are decoded with every number of fractional digits in MariaDB's own format, next to that of MySQL 5.6."""
     times(logged, "new")
     logged.server.sql("SET GLOBAL mysql56_temporal_format=OFF")
     try:
@@ -175,12 +175,12 @@ def test_times_in_the_old_form(logged):
         logged.check()
     finally:
         logged.server.sql("SET GLOBAL mysql56_temporal_format=ON")
-    change_everything(logged)  # it stays as it was made
+    change_everything(logged)  # the tables keep the format they were created with
     logged.check()
 
 
 def test_years_of_days(logged):
-    """Every day has a date of its own."""
+    """A TIMESTAMP of each day from 1970 to 2038 is decoded correctly."""
     logged.sql("CREATE TABLE t (a TIMESTAMP NULL, b TIMESTAMP(3) NULL) ENGINE=MEMORY",
                "INSERT INTO t SELECT FROM_UNIXTIME(1+seq*86399), FROM_UNIXTIME(1.5+seq*86399) "
                "FROM seq_0_to_24855")
@@ -188,7 +188,7 @@ def test_years_of_days(logged):
 
 
 def test_floats(logged):
-    """A FLOAT's exact value, not the six digits of it that a server shows."""
+    """A FLOAT is decoded with its exact value, not with the six digits that a server shows."""
     rng = random.Random(1)
     rows = []
     while len(rows) < 2000:
@@ -213,7 +213,7 @@ def test_uuids_of_all_versions(logged):
         return
     rng = random.Random(2)
     values = [str(uuid.UUID(bytes=rng.randbytes(16))) for _ in range(3000)]
-    for i in range(256):  # the bytes that decide how it is stored
+    for i in range(256):  # these bytes decide how a UUID is stored
         for j in (0, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xff):
             b = bytearray(rng.randbytes(16))
             b[6], b[8] = i, j
@@ -238,7 +238,7 @@ def test_addresses(logged):
 
 
 def test_long_chars(logged):
-    """CHAR of more than 255 bytes hides two bits of its length in its type."""
+    """The decoder reads a CHAR of more than 255 bytes, whose type holds two bits of its length."""
     kinds = [f"c{n}_{m} CHAR({n}) CHARACTER SET {c}" for n in (0, 1, 63, 64, 65, 85, 86, 127, 128, 191, 192, 255)
              for m, c in ((1, "latin1"), (3, "utf8mb3"), (4, "utf8mb4"))]
     rows = [["''"] * len(kinds), ["NULL"] * len(kinds), [q("x")] * len(kinds),
@@ -251,7 +251,7 @@ def test_long_chars(logged):
 
 @pytest.mark.only("mysql", why="MariaDB compresses single events")
 def test_compressed_transactions_are_told(logged):
-    """Whatever they hold: rows of MEMORY tables are in some."""
+    """Compressed transactions are counted as unreadable, although some contain no rows of MEMORY tables."""
     logged.sql("CREATE TABLE m (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=MEMORY",
                "CREATE TABLE i (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=InnoDB",
                "SET SESSION binlog_transaction_compression=ON",
@@ -264,7 +264,8 @@ def test_compressed_transactions_are_told(logged):
 
 @pytest.mark.only("mysql", why="MariaDB logs whole rows")
 def test_partial_updates(logged):
-    """Updates of JSON may be told by what is different: also those that change none of it are logged so."""
+    """With PARTIAL_JSON, MySQL logs some updates as differences, also ones that change no JSON. Rows of MEMORY tables are still
+    decoded."""
     logged.sql("CREATE TABLE m (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=MEMORY",
                "CREATE TABLE j (id INT PRIMARY KEY, v JSON, w JSON) ENGINE=InnoDB",
                "SET SESSION binlog_row_value_options=PARTIAL_JSON",
@@ -300,7 +301,7 @@ def test_several_tables_in_one_statement(logged):
 
 
 def test_rows_outlive_transactions(logged):
-    """A MEMORY table's rows stay when the transaction goes, and are logged outside of it."""
+    """Rows of a MEMORY table remain after a rollback and are logged outside the transaction."""
     logged.sql("CREATE TABLE m (id INT) ENGINE=MEMORY", "CREATE TABLE i (id INT PRIMARY KEY) ENGINE=InnoDB",
                "XA START 'a'", "INSERT INTO i VALUES (1)", "INSERT INTO m VALUES (1)",
                "UPDATE m, i SET m.id=2, i.id=5", "XA END 'a'", "XA PREPARE 'a'", "XA ROLLBACK 'a'",
@@ -309,7 +310,7 @@ def test_rows_outlive_transactions(logged):
 
 
 def test_wide_table(logged):
-    """More columns than a byte counts, all bits of the sets in use."""
+    """A table with more columns than a byte can count is decoded; all bits of its column bitmaps are used."""
     rng = random.Random(4)
     rows = [[rng.choice(("NULL", rng.randrange(100))) for _ in range(300)] for _ in range(50)]
     logged.sql(*zoo.table("t", [f"c{i} INT" for i in range(300)], rows),
@@ -324,7 +325,7 @@ def test_row_image_not_full(logged):
 
 
 def test_row_image_noblob(logged):
-    """No MEMORY table has a BLOB: nothing is left out."""
+    """binlog_row_image=NOBLOB omits no column of a MEMORY table, because a MEMORY table has no BLOB."""
     logged.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE=MEMORY",
                "SET SESSION binlog_row_image=NOBLOB", "INSERT INTO t VALUES (1,1),(2,2)",
                "UPDATE t SET v=2", "DELETE FROM t WHERE id=1")
@@ -367,7 +368,7 @@ def test_compressed_events_are_read(logged):
 
 
 def test_cut_and_flipped_files(logged, tmp):
-    """Whatever becomes of a file with checksums: the change is found."""
+    """Any flipped bit in a file with checksums is reported as damage."""
     logged.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9)) ENGINE=MEMORY",
                "INSERT INTO t VALUES (1,'x'),(2,NULL)", "UPDATE t SET v='y'")
     with open(logged.logs()[0], "rb") as f:
@@ -377,7 +378,7 @@ def test_cut_and_flipped_files(logged, tmp):
         bad = bytearray(whole)
         at = rng.randrange(4, len(bad))
         if at == 4 + 17:
-            continue  # the flag of an open file
+            continue  # this byte holds the flag of an open file
         bad[at] ^= 1 << rng.randrange(8)
         with open(path, "wb") as f:
             f.write(bad)
@@ -407,7 +408,7 @@ def real_of(rng, code, size):
 
 
 def column(rng):
-    """A column's type, and what makes values of it."""
+    """Returns a random column type and a function that generates values of it."""
     kind = rng.choice(("int", "int", "int", "real", "decimal", "bit", "year", "date", "time", "datetime",
                        "timestamp", "char", "varchar", "binary", "varbinary", "enum", "set",
                        *(() if MYSQL else ("inet6", "packed")), *(() if MYSQL or version() < (10, 10) else ("uuid", "inet4"))))

@@ -1,5 +1,4 @@
-"""The binary log over the replication protocol: each event arrives once and in order, or an error
-says why not."""
+"""The binary log over the replication protocol: each event arrives once and in order, or an error gives the reason."""
 import contextlib
 import json
 import os
@@ -35,13 +34,13 @@ AGAIN = f"--again={PATIENCE * 1000}"
 
 @pytest.fixture(scope="module")
 def tool():
-    """The reader, built where the daemon was built."""
+    """Builds the reader where the daemon was built."""
     return built("tools", "binlog_read")
 
 
 @pytest.fixture(scope="module")
 def logged(base):
-    """A server with a binary log, which no test ends."""
+    """Returns a server with a binary log that no test stops."""
     server = Server(base, *LOGGED).start()
     yield server
     server.destroy()
@@ -49,7 +48,7 @@ def logged(base):
 
 @pytest.fixture
 def make_reader(tool):
-    """make_reader(server, place, …) -> Reader, ended with the test."""
+    """Returns make_reader(server, place, …) -> Reader. The readers are ended with the test."""
     made = []
 
     def make(*args, **kw):
@@ -61,8 +60,8 @@ def make_reader(tool):
 
 
 class Reader:
-    """binlog_read beside the test: what it told so far is in `lines`. `silence`: ms after which a server counts as
-    stalled; a busy one is none."""
+    """Runs binlog_read beside the test; `lines` holds its output so far. `silence` is the time in ms after which a server counts
+    as stalled; it is long so that a busy server does not."""
 
     def __init__(self, server, place, *more, port=None, user="root", password=None, silence=60000):
         where = ["--host=127.0.0.1", f"--port={port}"] if port else ["--socket=" + server.socket]
@@ -80,13 +79,13 @@ class Reader:
             self.lines.append(json.loads(line))
 
     def all(self, timeout=PATIENCE):
-        """Everything, once it has ended."""
+        """Waits until the reader has ended and returns all its lines."""
         self.process.wait(timeout)
         self.thread.join()
         return self.lines
 
     def wait(self, key, n=1):
-        """The n-th line with this key."""
+        """Waits for the n-th line with this key and returns it."""
         def found():
             hits = [x for x in list(self.lines) if key in x]
             return hits[n - 1] if len(hits) >= n else None
@@ -106,8 +105,8 @@ class Reader:
 
 
 class Relay(Wire):
-    """Between a reader and the server's port. Changes one byte of what the server sends, behind
-    `marker`; keeps what the client sends."""
+    """Relays between a reader and the server's port. Changes one byte of what the server sends after `marker`, and keeps what the
+    client sends."""
 
     def __init__(self, port, marker=None):
         self.marker, self.sent = marker, b""
@@ -125,7 +124,7 @@ class Relay(Wire):
 
 
 class Writer(Beside):
-    """Small changes without end, of both engines; goes on after the server was away."""
+    """Makes small changes of both engines without end; continues after the server was away."""
 
     def __init__(self, server):
         super().__init__()
@@ -148,8 +147,8 @@ class Writer(Beside):
 
 
 def on_disk(server, start=None):
-    """(file, place behind it, size, type, sum of its bytes) of each whole event in the server's files. A
-    format description's bytes say whether the file is open, so they have no fixed sum."""
+    """Returns (file, position after it, size, type, checksum) of each complete event in the server's files. The checksum of a
+    format description is 0, because its bytes say whether the file is open."""
     found = []
     for name in files(server):
         with open(os.path.join(server.datadir, name), "rb") as f:
@@ -166,14 +165,15 @@ def is_event(line):
 
 
 def is_real(line):
-    """Of a file. What a server makes up has no time, or tells how to read the file; MariaDB 11.8 leaves out
-    where the events of a group lie."""
+    """True for an event of a file. An event that the server makes up has no time or describes how to read the file. MariaDB 11.8
+    omits the positions of events within a transaction."""
     placed = line.get("next") or (line.get("at") and line["type"] not in (FORMAT, START_ENCRYPTION))
     return is_event(line) and placed and line["type"] not in HEARTBEATS
 
 
 def told(lines):
-    """The same out of what a reader told; groups that came again are dropped where they were cut."""
+    """Returns the same tuples from a reader's lines. Transactions that were sent again are removed where the connection was
+    cut."""
     found = []
     for x in lines:
         if x.get("again"):
@@ -186,14 +186,14 @@ def told(lines):
 
 
 def assert_exact(lines, server, start):
-    """Each event once and none missing, but for what the server adds on its own in the meantime."""
+    """Asserts that each event arrived once and none is missing, except for those that the server has since added on its own."""
     got, disk = told(lines), on_disk(server, start)
     assert got == disk[:len(got)], lines[-1:]
     assert {x[3] for x in disk[len(got):]} <= {CHECKPOINT}, lines[-1:]
 
 
 def fill(server):
-    """Groups of every kind."""
+    """Writes transactions of every kind."""
     con = server.admin("w")
     with con.cursor() as cur:
         for sql in ["INSERT INTO m SELECT seq, REPEAT('a', seq % 200) FROM seq_1_to_3000",
@@ -219,7 +219,7 @@ def fill(server):
 
 @pytest.fixture
 def filled(logged):
-    """A server whose log has three files; gives the place where they begin."""
+    """Writes three log files and returns the position where they begin."""
     logged.sql("FLUSH BINARY LOGS")
     start = place(logged)
     logged.sql(*MADE)
@@ -241,7 +241,7 @@ def test_reads_what_is_in_the_files(logged, filled, make_reader):
 
 def test_reads_what_the_stock_tool_lists(logged, filled, make_reader):
     got = told(make_reader(logged, (filled[0], 4), "--to-end").all())
-    got = [x for x in got if not MYSQL or x[3] not in (*GTIDS, PREVIOUS_GTIDS)]  # it is told to leave these out
+    got = [x for x in got if not MYSQL or x[3] not in (*GTIDS, PREVIOUS_GTIDS)]  # the tool is called with an option that omits these
     text = subprocess.run(
         [*LOG_READER, *[os.path.join(logged.datadir, f) for f in files(logged)
                                              if f >= filled[0]]],
@@ -253,7 +253,7 @@ def test_reads_what_the_stock_tool_lists(logged, filled, make_reader):
 
 
 def test_groups_begin_and_end(logged, filled, make_reader):
-    """Whatever was written: a group begins with its GTID and ends before the next one begins."""
+    """Every transaction begins with its GTID and ends before the next one begins."""
     lines = [x for x in make_reader(logged, filled, "--to-end").all() if is_event(x)]
     open_since, groups = None, 0
     for x in lines:
@@ -272,8 +272,8 @@ def test_groups_begin_and_end(logged, filled, make_reader):
 
 
 def begins(lines):
-    """Places where a reader may begin: all of them, and where events of a group do not say their place,
-    as those of MariaDB 11.8, none within one."""
+    """Returns the positions where a reader may begin: all of them, or only those outside transactions if events within a
+    transaction do not give their position (MariaDB 11.8)."""
     real = [x for x in lines if is_real(x)]
     anywhere = all(x["next"] for x in real)
     return [(x["file"], x["pos"]) for x in real if anywhere or x["part"] in ("ends", "outside")]
@@ -287,15 +287,15 @@ def test_every_event_is_a_place_to_begin(logged, filled, make_reader):
 
 
 def test_every_event_of_encrypted_files_is_a_place_to_begin(make_server, make_reader, log_keys):
-    """MariaDB's also the one that tells of the encryption, which is not encrypted itself. MySQL has the
-    events of its own files and not the noise around them."""
+    """A reader can begin after each event of encrypted files, on MariaDB also after Start_encryption, which is not encrypted
+    itself."""
     server = make_server(*LOGGED, *log_keys, LOG_ENCRYPTED + "ON")
     server.sql(*MADE)
     fill(server)
     server.sql("FLUSH BINARY LOGS", "INSERT INTO w.m (id, t) VALUES (70000, 'next')")
     def last_events():
         return server.sql(f"SHOW BINLOG EVENTS IN '{files(server)[-1]}'")
-    # MariaDB's, which comes when it comes.
+    # MariaDB writes its checkpoint event at a time of its own.
     wait_for(lambda: MYSQL or any(e[2] == "Binlog_checkpoint" and e[5] == files(server)[-1] for e in last_events()),
              "the checkpoint of the new file")
     want = [(f, end, end - pos, kind) for name in files(server)
@@ -322,7 +322,7 @@ def test_follows_rotations(logged, make_reader):
 
 
 def test_huge_events(logged, make_reader):
-    """Larger than a packet of the protocol, and than two; the server's limits are for those who write."""
+    """Events larger than one and two packets of the protocol are read, although the server's packet limits are smaller."""
     limit = "replica_max_allowed_packet" if MYSQL else "slave_max_allowed_packet"
     logged.sql(*MADE, f"SET GLOBAL {limit}=1024*1024")
     start = place(logged)
@@ -342,12 +342,12 @@ def test_huge_events(logged, make_reader):
 
 
 def test_packets_of_exactly_the_largest_size(logged, make_reader):
-    """A packet of 2^24-1 bytes is followed by one more, be it empty."""
+    """A packet of 2^24-1 bytes is followed by one more packet, which may be empty."""
     logged.sql(*MADE)
     start = place(logged)
     logged.sql("INSERT INTO w.i VALUES (1, REPEAT('h', 1000))")
     probe = next(x for x in on_disk(logged, start) if x[2] > 1000)
-    rest = probe[2] - 1000 + 1  # of an event around its value, and the protocol's first byte
+    rest = probe[2] - 1000 + 1  # the event's bytes around its value, and the protocol's first byte
     con = logged.admin("w", max_allowed_packet=256 << 20)
     with con.cursor() as cur:
         for n, size in enumerate(((1 << 24) - 2, (1 << 24) - 1, 1 << 24)):
@@ -414,7 +414,7 @@ def test_a_stopped_server_is_stalled(make_server, make_reader):
 
 
 def kill_dumps(server):
-    """KILLs all sessions that read the log; how many these were."""
+    """Kills all sessions that read the log and returns their number."""
     return server.end_sessions(command="Binlog Dump")
 
 
@@ -433,14 +433,14 @@ def test_a_killed_connection_goes_on(logged, make_reader):
 
 
 def test_a_cut_off_group_comes_again(logged, make_reader):
-    """Without its map a row event means nothing."""
+    """A transaction that was cut off is sent again from its beginning, because a row event needs its table map."""
     logged.sql(*MADE)
     start = place(logged)
     logged.sql("USE w", "INSERT INTO m VALUES (0,'before')",
                "INSERT INTO m SELECT seq, REPEAT('x', 200) FROM seq_1_to_200000")
     reader = make_reader(logged, start, AGAIN, "--to-end", "--pause-at=300")
     reader.wait("paused")
-    kill_dumps(logged)  # also those of readers that have ended: the server may not have noticed
+    kill_dumps(logged)  # includes sessions of ended readers, which the server may not have noticed
     reader.go_on()
     lines = reader.all()
     assert lines[-1].get("end"), lines[-1]
@@ -452,14 +452,14 @@ def test_a_cut_off_group_comes_again(logged, make_reader):
 
 
 def test_an_interrupted_dump_is_not_the_end(logged, make_reader):
-    """KILL QUERY makes the server say that this was all."""
+    """KILL QUERY makes the server send the end of the log; the reader reports an error instead."""
     logged.sql(*MADE)
     start = place(logged)
     logged.sql("USE w", "INSERT INTO m SELECT seq, REPEAT('x', 200) FROM seq_1_to_200000")
     reader = make_reader(logged, start, "--to-end", "--pause-at=300")
     reader.wait("paused")
     for session in logged.sessions(command="Binlog Dump"):
-        with contextlib.suppress(pymysql.err.Error):  # that of a reader that has ended may end by itself
+        with contextlib.suppress(pymysql.err.Error):  # the session of an ended reader may end by itself
             logged.sql(f"KILL QUERY {session.id}")
     reader.go_on()
     assert reader.all()[-1].get("error") == "unreachable"
@@ -467,7 +467,7 @@ def test_an_interrupted_dump_is_not_the_end(logged, make_reader):
 
 @pytest.mark.slow
 def test_a_killed_server_goes_on(make_server, make_reader):
-    """No event twice, none missing, whatever happened to the server."""
+    """No event arrives twice and none is missing after the server was killed or restarted."""
     server = make_server(*LOGGED)
     server.sql(*MADE)
     start = place(server)
@@ -489,7 +489,7 @@ def test_a_killed_server_goes_on(make_server, make_reader):
 @pytest.mark.parametrize("event", [-1, -2])
 @pytest.mark.parametrize("left", [1, HEADER, -1])
 def test_half_an_event(own, make_reader, event, left):
-    """Where a server was killed while it wrote, its log goes on in the next file."""
+    """If a server was killed while it wrote an event, the reader continues with the next log file."""
     start = place(own)
     own.sql("INSERT INTO w.m VALUES (2,'whole')", "INSERT INTO w.m VALUES (3,'half')")
     file, end, size = on_disk(own)[event][:3]
@@ -504,12 +504,12 @@ def test_half_an_event(own, make_reader, event, left):
 
 
 def test_more_than_half_an_event(own, make_reader):
-    """A length that is wrong is no half event: what it hides is not passed over."""
+    """An event with a wrong length is not an incomplete event: the reader reports a gap instead of skipping what it hides."""
     own.sql("USE w", "INSERT INTO m SELECT seq, REPEAT('x',200) FROM seq_100_to_3100")
     start = place(own)
     own.sql("USE w", "INSERT INTO m VALUES (2,'hides')",
             "INSERT INTO m SELECT seq, REPEAT('x',200) FROM seq_10100_to_13100",
-            *(["FLUSH BINARY LOGS"] if MYSQL else []))  # it cuts its last file itself when it comes back
+            *(["FLUSH BINARY LOGS"] if MYSQL else []))  # MySQL truncates its last file itself when it starts again
     file, end, size = next(x for x in on_disk(own, start) if x[3] in GTIDS)[:3]
     own.kill9()
     with open(os.path.join(own.datadir, file), "r+b") as f:
@@ -521,7 +521,7 @@ def test_more_than_half_an_event(own, make_reader):
 
 
 def test_another_reader_with_our_id(logged, make_reader):
-    """Two that say to be the same end each other: one has to give way."""
+    """The server ends a reader when another one connects with the same server id; our reader connects again with another id."""
     logged.sql(*MADE, *TCP)
     start, relay = place(logged), Relay(logged.port)
     reader = make_reader(logged, start, AGAIN, port=relay.port, user="tcp")
@@ -563,7 +563,7 @@ def test_a_purged_log_is_a_gap(own, make_reader):
     start = place(own)
     own.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
 
-    def purged():  # the server keeps files that InnoDB might need after a crash
+    def purged():  # the server keeps files that InnoDB may need after a crash
         own.sql(f"PURGE BINARY LOGS TO '{place(own)[0]}'")
         return start[0] not in files(own)
     wait_for(purged, "the log to be purged")
@@ -592,8 +592,9 @@ def test_a_place_within_an_event_is_an_error(own, make_reader):
 
 
 def test_a_reset_log_is_a_gap(own, make_reader):
-    """Its new files have the names of the old ones, and events may even lie in the same places."""
-    own.sql(RESET, *MADE, "INSERT INTO m VALUES (1,'x')")  # MySQL's statements have numbers, which grow
+    """After a reset of the log the new files have the names of the old ones and may have events at the same positions; this is
+    reported as a gap."""
+    own.sql(RESET, *MADE, "INSERT INTO m VALUES (1,'x')")  # MySQL numbers its statements, and the numbers grow
     start = place(own)
     lines = make_reader(own, start, "--to-end").all()
     born = next(x["born"] for x in lines if x.get("born"))
@@ -610,8 +611,8 @@ def test_a_reset_log_is_a_gap(own, make_reader):
 @pytest.mark.parametrize("first", [True, False], ids=["first-file", "later-file"])
 @pytest.mark.parametrize("rows", [1, 3000], ids=["shorter", "longer"])
 def test_a_log_reset_while_it_is_read(own, make_reader, first, rows):
-    """A server that begins anew with the file that it sends notices late; what it sends then does not
-    follow. MySQL may call it an I/O error, which ends the reading too."""
+    """If the log is reset while the server sends it, the reader ends with an error and takes no event of the new log. MySQL may
+    report an I/O error, which also ends the reader."""
     if not first:
         own.sql("FLUSH BINARY LOGS")
     start = place(own)
@@ -648,7 +649,7 @@ def test_no_rights(logged, make_reader):
     logged.account("poor", ["w"], server_rights=MONITOR)
     error = refusal(make_reader, logged, place(logged), user="poor", password=CANARY)
     assert error["error"] == "denied"
-    assert re.fullmatch(r"GRANT REPLICATION SLAVE ON \*\.\* TO `poor`@`.*`;", error["hint"]), error  # what is missing, to paste
+    assert re.fullmatch(r"GRANT REPLICATION SLAVE ON \*\.\* TO `poor`@`.*`;", error["hint"]), error  # the GRANT that is missing, for pasting
     logged.sql(error["hint"].replace("`", "'"))
     assert refusal(make_reader, logged, ("log.999999", 4), user="poor", password=CANARY)["error"] != "denied"
 
@@ -716,11 +717,11 @@ def test_ability_without_a_log(tool, server):
 @pytest.mark.parametrize("option, name", [("--binlog-do-db=w", "binlog_do_db"),
                                           ("--binlog-ignore-db=other", "binlog_ignore_db")])
 def test_ability_with_filters(tool, make_server, option, name):
-    """Even one that lets the schema's rows through: a TRUNCATE from another schema is not logged."""
+    """A filter is reported even if it lets the schema's rows through, because a TRUNCATE from another schema is not logged."""
     server = make_server("--log-bin=binlog", "--binlog-format=ROW", option)
     reason, hint = ability(tool, server, "w")
     assert reason.startswith(name + " is set") and name in hint
     server.sql("CREATE DATABASE w", "CREATE TABLE w.t (a INT) ENGINE=MEMORY", "CREATE DATABASE other",
                "USE other", "TRUNCATE TABLE w.t")
     logged = " ".join(str(row) for row in server.sql("SHOW BINLOG EVENTS"))
-    assert "TRUNCATE" not in logged  # what it is about
+    assert "TRUNCATE" not in logged  # this is why the filter is reported

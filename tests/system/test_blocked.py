@@ -1,5 +1,5 @@
-"""Other sessions that hold locks on the tables that a restore replaces: they are named, and ended
-where that is allowed. The restore waits for backups."""
+"""Other sessions that hold locks on the tables that a restore replaces: they are named, and ended if that is allowed. A restore
+waits for backups."""
 import machine
 import pytest
 from wk.crash import go_on, stopped
@@ -27,7 +27,7 @@ def grant(server, *statements):
 
 @pytest.fixture
 def lost(doomed, victim):
-    """A world whose server forgot it, with an account of its game."""
+    """Returns a world whose server was restarted, with an account of its game."""
     doomed.configure(WAITS)
     doomed.world.sql("CREATE TABLE durable (a INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO durable VALUES (1)")
     victim.account(GAME, [doomed.world.schema], server_rights="")
@@ -40,7 +40,7 @@ def lost(doomed, victim):
 
 @pytest.fixture
 def sessions(lost, victim):
-    """Opens sessions of the game, which stay idle after their statements."""
+    """Returns a function that opens a session of the game, which stays idle after its statements."""
     opened = []
 
     def begin(*statements, user=GAME, schema=lost.world.schema):
@@ -98,7 +98,8 @@ def test_of_a_server_that_does_not_tell_who_holds_locks(lost, sessions, victim):
 
 
 def test_of_another_schema(lost, sessions, victim):
-    """It is named with the command, in log and status, and stays; the restore fails with it in its error."""
+    """A blocking session of another schema is named with its KILL command in log and status and is not ended; the restore fails
+    and names it in the error."""
     grant(victim, *MAY_END)
     victim.sql("CREATE DATABASE IF NOT EXISTS elsewhere", f"GRANT SELECT ON elsewhere.* TO '{GAME}'@'localhost'")
     schema = lost.world.schema
@@ -127,7 +128,8 @@ def test_never(lost, sessions, victim):
 
 
 def test_without_the_privilege(lost, sessions, victim):
-    """What is not known is not said; the hint leads to the GRANT, which leads to a restore."""
+    """Without the privilege the blocking session is not named. The hint leads to --check, whose GRANTs let the restore
+    succeed."""
     idle = sessions(*READS)
     done = lost.run("--restore")
     assert done.rc == 1 and "worldkeeper" in done.err and "--check" in done.err, done
@@ -142,7 +144,7 @@ def test_without_the_privilege(lost, sessions, victim):
 
 
 def test_one_at_work_is_not_ended(lost, sessions, victim):
-    """A session that executes a statement is waited for, however long it takes."""
+    """A restore waits for a session that executes a statement instead of ending it."""
     grant(victim, *MAY_END)
     busy = sessions(*READS)
     with busy.cursor() as cur:
@@ -158,7 +160,8 @@ def test_one_at_work_is_not_ended(lost, sessions, victim):
 @pytest.mark.parametrize("kind", list(BACKUPS))
 @pytest.mark.parametrize("when", ["before", "swapping"])
 def test_a_backup_is_waited_for(lost, sessions, victim, kind, when):
-    """Though it idles, in the schema of the world: until it ends by itself, and longer than any number of attempts."""
+    """A restore waits for an idle backup session in the world's schema until it ends by itself, without counting failed
+    attempts."""
     grant(victim, *MAY_END)
     if when == "before":
         backup = sessions(*BACKUPS[kind], user="root")
@@ -186,7 +189,7 @@ listed = pytest.mark.only("mariadb", why="a plugin lists who holds locks")
 
 @pytest.fixture
 def listing(lost, victim):
-    """The world's server forgets it once more, and lists locks from then on."""
+    """Restarts the world's server with the plugin that lists locks."""
     if KIND != "mariadb" or not machine.plugins():
         pytest.skip(machine.REASON + machine.NEEDS["lock list"][0])
     victim.crash("--plugin-dir=" + machine.plugins(), "--plugin-load-add=metadata_lock_info")
@@ -197,7 +200,8 @@ def listing(lost, victim):
 @listed
 @pytest.mark.parametrize("what", list(IDLE))
 def test_who_holds_the_lock_is_listed(listing, sessions, victim, what):
-    """It is named with its table, and it alone is ended: one with a transaction open on another table stays."""
+    """Only the session that holds the lock is named, with its table, and ended; a session with a transaction open on another
+    table is not."""
     grant(victim, *MAY_END)
     bystander = sessions("SET autocommit=0", "INSERT IGNORE INTO durable VALUES (8)")
     idle = sessions(*IDLE[what])
@@ -226,7 +230,7 @@ def test_a_listed_session_of_another_schema(listing, sessions, victim):
 @listed
 @pytest.mark.parametrize("kind", [*BACKUPS, "tables"])
 def test_a_listed_backup_is_named(listing, sessions, victim, kind):
-    """With the KILL for one that was forgotten; it is waited for, and never ended."""
+    """A backup session is named with the KILL command, in case it was forgotten; the restore waits for it and does not end it."""
     grant(victim, *MAY_END)
     backup = sessions(*BACKUPS.get(kind, ["FLUSH TABLES fleet WITH READ LOCK"]), user="root")
     number = backup.thread_id()
@@ -241,7 +245,7 @@ def test_a_listed_backup_is_named(listing, sessions, victim, kind):
 
 @listed
 def test_a_list_that_the_account_may_not_read_whole(listing, sessions, victim):
-    """Without PROCESS nothing is ended that is not known to be idle and of the world's schema; --check offers the GRANT."""
+    """Without PROCESS no session is ended unless it is known to be idle and of the world's schema; --check prints the GRANT."""
     idle = sessions(*READS)
     done = listing.run("--restore")
     assert done.rc == 1 and "--check" in done.err and alive(victim, idle), done
