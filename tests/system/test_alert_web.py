@@ -180,8 +180,8 @@ def test_several_webhooks(told, victim, http):
 
 
 def test_an_endless_answer_harms_nobody(told, victim, http):
-    """A webhook that answers 200 and then without end: what it took is delivered, the loop
-    does not wait, and the next message goes out."""
+    """If a webhook answers 200 and then sends data without end, its message counts as delivered, the loop does not wait, and the
+    next message is sent."""
     told.configure({"alert.webhook": {"timeout": "2s"}})
     http.mode = "huge"
     with Lateness() as lateness:
@@ -193,7 +193,7 @@ def test_an_endless_answer_harms_nobody(told, victim, http):
 
 
 def test_queued_alerts_survive_the_supervisor_in_order(told, victim, http):
-    """What was queued is delivered by the next supervisor, oldest first."""
+    """Queued alerts are delivered by the next supervisor, oldest first."""
     http.stop()
     told.start()
     crash(told)
@@ -211,7 +211,7 @@ def test_queued_alerts_survive_the_supervisor_in_order(told, victim, http):
 
 
 def test_a_burst_is_folded(told, victim, http):
-    """A flapping server makes a few messages that hold everything, not hundreds."""
+    """The alerts of a server that crashes repeatedly are combined into fewer messages, and none is lost."""
     http.stop()
     told.start()
     for _ in range(4):
@@ -225,7 +225,7 @@ def test_a_burst_is_folded(told, victim, http):
 
 
 def test_on_change_only_with_reminders(told, victim, http):
-    """A lasting trouble is told once, then by alert.repeat."""
+    """A lasting problem is reported once, then repeated every [alert] repeat."""
     told.configure({"alert": {"repeat": "2s"}})
     told.start()
     victim.kill9()
@@ -234,7 +234,7 @@ def test_on_change_only_with_reminders(told, victim, http):
 
 
 def test_only_chosen_events(told, victim, http):
-    """[alert] events chooses what people want to hear."""
+    """Only the events in [alert] events are sent."""
     told.configure({"alert": {"events": "restored"}})
     told.start()
     victim.crash()
@@ -243,13 +243,13 @@ def test_only_chosen_events(told, victim, http):
 
 
 def test_a_start_is_told(told, http):
-    """A supervisor that starts says so: a restart loop does not stay unnoticed."""
+    """A supervisor reports its start, so that a restart loop is noticed."""
     told.start()
     http.wait_event("started")
 
 
 def test_no_good_dump_for_too_long(told, http):
-    """When dumps fail for longer than max_dump_age people are told before they need one."""
+    """If the newest dump is older than max_dump_age, an alert says so; its end is reported after the next dump."""
     told.configure({"alert": {"max_dump_age": "1h"}, "dump": {"interval": "1d"}})
     manifest = told.newest()
     old = signed({**manifest, "at_unix": manifest["at_unix"] - 7200})
@@ -264,7 +264,8 @@ def test_no_good_dump_for_too_long(told, http):
 
 
 def test_a_pause_without_an_end(told, http):
-    """One that was forgotten is told, also after a restart of the supervisor; an end, given later, is enough."""
+    """A pause without an end is reported after max_pause, also after a restart of the supervisor. Giving it an end later ends the
+    incident."""
     told.configure({"alert": {"max_pause": "2s"}})
     told.start()
     told.ok("--pause=1h")
@@ -288,7 +289,7 @@ def test_a_pause_without_an_end(told, http):
 
 
 def test_disk_low(told, http):
-    """Too little room for the next dumps is told while there still is some."""
+    """An alert is sent when less disk space is left than [alert] disk_low."""
     told.configure({"alert": {"disk_low": "1000000GiB"}})
     told.start()
     message = http.wait_event("disk")[0]
@@ -296,8 +297,8 @@ def test_disk_low(told, http):
 
 
 def test_heartbeat_after_dumps_and_in_health_only(make_world, make_keeper, victim, http):
-    """The heartbeat URL is fetched while the world is well and after dumps; not while it is not, so
-    that somebody else notices a dead host. Who takes it is told of the start, and of a failure, once."""
+    """The heartbeat URL is fetched while the world is well and after dumps, and not while it is not, so that a monitor notices a
+    dead host. The start and failure URLs are fetched at a start and a failure."""
     keeper = make_keeper(make_world(on=victim), {"heartbeat": {
         "url": f"http://{HOST}:{http.port}/beat/?key=1", "start": "/start", "failure": "/fail", "timeout": PATIENT},
         **IMPATIENT}).init()

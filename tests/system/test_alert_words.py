@@ -129,7 +129,7 @@ def test_an_orderly_end(mailed, smtp):
     smtp.mails.clear()
     mailed.start()
     mailed.wait(lambda: mailed.flag() == "UP", "the flag UP")
-    smtp.wait(lambda m: m.subject.startswith("w1 supervisor started"))  # on a slow machine this mail also contains the report of the stop
+    smtp.wait(lambda m: m.subject.startswith("w1 supervisor started"))  # may also contain the report of the stop
     assert not [m for m in smtp.mails if "died" in m.text]
 
 

@@ -241,7 +241,7 @@ def test_reads_what_is_in_the_files(logged, filled, make_reader):
 
 def test_reads_what_the_stock_tool_lists(logged, filled, make_reader):
     got = told(make_reader(logged, (filled[0], 4), "--to-end").all())
-    got = [x for x in got if not MYSQL or x[3] not in (*GTIDS, PREVIOUS_GTIDS)]  # the tool is called with an option that omits these
+    got = [x for x in got if not MYSQL or x[3] not in (*GTIDS, PREVIOUS_GTIDS)]  # the tool omits these
     text = subprocess.run(
         [*LOG_READER, *[os.path.join(logged.datadir, f) for f in files(logged)
                                              if f >= filled[0]]],
@@ -649,7 +649,7 @@ def test_no_rights(logged, make_reader):
     logged.account("poor", ["w"], server_rights=MONITOR)
     error = refusal(make_reader, logged, place(logged), user="poor", password=CANARY)
     assert error["error"] == "denied"
-    assert re.fullmatch(r"GRANT REPLICATION SLAVE ON \*\.\* TO `poor`@`.*`;", error["hint"]), error  # the GRANT that is missing, for pasting
+    assert re.fullmatch(r"GRANT REPLICATION SLAVE ON \*\.\* TO `poor`@`.*`;", error["hint"]), error  # the missing GRANT
     logged.sql(error["hint"].replace("`", "'"))
     assert refusal(make_reader, logged, ("log.999999", 4), user="poor", password=CANARY)["error"] != "denied"
 

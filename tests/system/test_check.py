@@ -31,7 +31,7 @@ def grants(done):
 
 @pytest.mark.quick
 def test_a_healthy_set_up(keeper):
-    """Everything in place: exit 0, no failure, each check with a text."""
+    """With everything in place --check exits with 0, has no failure, and each check has a text."""
     keeper.dump()
     done = keeper.run("--check", "--json")
     assert done.rc == DONE and "fail" not in levels(done), done
@@ -41,7 +41,7 @@ def test_a_healthy_set_up(keeper):
 
 
 def test_missing_rights_can_be_typed_as_told(make_keeper, world):
-    """With an account that may do nothing, typing the printed GRANTs is enough for all that follows."""
+    """For an account without privileges, running the printed GRANTs is enough for --init, --dump and --restore."""
     keeper = make_keeper(world, account=False)
     keeper.server.account(USER, [], server_rights=None)
     given = []
@@ -66,7 +66,7 @@ def test_missing_rights_can_be_typed_as_told(make_keeper, world):
 @pytest.mark.parametrize("right", ["LOCK TABLES", "CREATE TEMPORARY TABLES", "DROP", "ALTER",
                                    "INSERT", "SELECT"])
 def test_one_missing_right_is_named(keeper, right):
-    """A right that is missing is named with the GRANT that gives it."""
+    """A missing privilege is named with the GRANT that adds it."""
     schema = keeper.world.schema.replace("_", "\\_")
     keeper.server.sql(f"REVOKE {right} ON `{schema}`.* FROM {USER}@localhost")
     done = keeper.run("--check", "--json")
@@ -75,7 +75,7 @@ def test_one_missing_right_is_named(keeper, right):
 
 
 def test_superfluous_rights_are_noted(keeper):
-    """An account that may do everything works, but --check warns."""
+    """--check passes for an account with all privileges, but with a warning or note."""
     keeper.server.sql(f"GRANT ALL ON *.* TO {USER}@localhost")
     done = keeper.run("--check", "--json")
     assert done.rc == DONE and levels(done) & {"warn", "note"}, done
@@ -84,7 +84,7 @@ def test_superfluous_rights_are_noted(keeper):
 
 
 def test_no_server(doomed, victim):
-    """A server that is away is the first thing --check says, with the system's own words."""
+    """If the server is down, --check fails and names its socket."""
     victim.kill9()
     done = doomed.run("--check", "--json")
     assert done.rc != DONE, done
@@ -92,21 +92,21 @@ def test_no_server(doomed, victim):
 
 
 def test_wrong_password(keeper):
-    """A refused login is told as one, not as a missing world."""
+    """A rejected login is reported with its error number 1045."""
     keeper.secret("password", "wrong")
     done = keeper.run("--check", "--json")
     assert done.rc != DONE and "1045" in done.out, done
 
 
 def test_no_sentinel_yet(make_keeper, world):
-    """Before --init it says that --init is what comes next."""
+    """Before --init, --check names --init as the next step."""
     keeper = make_keeper(world)
     done = keeper.run("--check", "--json")
     assert "--init" in done.out, done
 
 
 def test_heap_limit_against_the_world(make_world, make_keeper):
-    """A table beyond the server's max_heap_table_size is named: without care it would come back cut."""
+    """A table larger than the server's max_heap_table_size is reported, because a load without care would truncate it."""
     world = make_world("empty")
     world.sql("SET max_heap_table_size=64*1024*1024",
               "CREATE TABLE great (v CHAR(250) CHARACTER SET latin1) ENGINE=MEMORY",
@@ -118,13 +118,13 @@ def test_heap_limit_against_the_world(make_world, make_keeper):
 
 
 def test_the_method_is_told_with_its_reason(keeper):
-    """method = auto: which one it will be, and why."""
+    """With method = auto, --check names the method that will be used and the reason."""
     text = json.dumps(checks(keeper.run("--check", "--json")))
     assert "copy" in text and "log_bin is off" in text
 
 
 def test_fuzzy_is_told_with_what_writers_wait_for(make_server, make_world, make_keeper):
-    """With a log of rows it is the method on both servers, and it says what it is there."""
+    """With a binary log of rows, fuzzy is the method on both servers; --check says whether tables are copied or scanned."""
     server = make_server("--log-bin=log", "--binlog-format=ROW")
     world = make_world("empty", on=server)
     world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY")
@@ -137,7 +137,7 @@ def test_fuzzy_is_told_with_what_writers_wait_for(make_server, make_world, make_
 
 
 def test_a_method_that_cannot_be_had_is_refused(keeper):
-    """method = fuzzy on a server without a binary log: --check and --dump say why, and the way out."""
+    """With method = fuzzy on a server without a binary log, --check and --dump give the reason and a hint."""
     keeper.configure({"dump": {"method": "fuzzy"}})
     method = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "method")
     assert method["level"] == "fail" and "log_bin is off" in method["text"]
@@ -147,14 +147,14 @@ def test_a_method_that_cannot_be_had_is_refused(keeper):
 
 
 def test_what_packs_is_told(keeper):
-    """Which library packs the dumps; without the fast one that is a note, never a failure."""
+    """--check names the library that compresses dumps; a slower library than ISA-L is a note, never a failure."""
     found = [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "packing"]
     assert len(found) == 1 and found[0]["level"] in ("ok", "note"), found
     assert "level 1, by ISA-L" in found[0]["text"] or found[0]["hint"], found
 
 
 def test_dead_alert_channels_are_found_before_the_night(keeper, http, tarpit):
-    """A channel that cannot be reached is a warning now instead of silence later."""
+    """--check warns of an alert channel that cannot be reached."""
     keeper.configure({**http.settings(), "alert.smtp": {
         "url": "smtp://127.0.0.1:1", "from": "k@example.com", "to": "a@example.com",
         "timeout": "2s", "starttls": "off"}})
@@ -164,7 +164,7 @@ def test_dead_alert_channels_are_found_before_the_night(keeper, http, tarpit):
 
 
 def test_dump_directory_that_cannot_be_written(keeper):
-    """A missing dump directory is told with its path."""
+    """A missing dump directory is reported with its path."""
     gone = os.path.join(keeper.base, "gone")
     keeper.configure({"dump": {"dir": gone}})
     done = keeper.run("--check", "--json")
@@ -172,8 +172,8 @@ def test_dump_directory_that_cannot_be_written(keeper):
 
 
 def test_binary_log_is_told(make_server, make_world, make_keeper):
-    """A binary log that holds no rows is warned of with the way out, and missing where a journal was asked
-    for; one in ROW format is good for a journal."""
+    """A binary log without rows is a warning with a hint, and a failure if a journal is configured. A log in ROW format
+    passes."""
     server = make_server("--log-bin=log", "--binlog-format=STATEMENT")
     keeper = make_keeper(make_world(on=server)).init()
 
@@ -203,8 +203,8 @@ AGE = "binlog_expire_logs_seconds"
                  marks=pytest.mark.only("mysql", why="MariaDB has no such setting")),
 ], ids=lambda value: value[-1] if isinstance(value, list) else None)
 def test_what_a_binary_log_costs(make_server, make_world, make_keeper, options, level, said):
-    """One that is never deleted fills the disk, one that is not synced loses its end in a power cut: each with the line to
-    paste, which is then all that it took."""
+    """--check warns of a binary log that is never purged (it fills the disk) or not synced (a power cut loses its end). Pasting
+    the hint's line ends the warning."""
     server = make_server(*LOG, *options)
     keeper = make_keeper(make_world(on=server)).init()
 
@@ -218,12 +218,13 @@ def test_what_a_binary_log_costs(make_server, make_world, make_keeper, options, 
     finding, = log()
     assert finding["level"] == "ok", finding
     server.sql("SET GLOBAL sync_binlog=0")
-    keeper.configure({"journal": {"mode": "off"}})  # then its end is of no use to a restore
+    keeper.configure({"journal": {"mode": "off"}})  # a restore then does not use the end of the log
     assert [c["level"] for c in log()] == ["ok"]
 
 
 def test_a_retired_world_is_not_down(make_world, make_keeper, tmp):
-    """Its config stays, and nobody is told that it is not up; one that is not marked is."""
+    """A retired world's config remains, and --status does not report the world as down; a world that is not marked as retired is
+    reported."""
     keeper = make_keeper(make_world("small")).init()
     os.symlink(keeper.config_path, os.path.join(tmp, "w1.ini"))
 
@@ -243,8 +244,8 @@ def test_a_retired_world_is_not_down(make_world, make_keeper, tmp):
 
 @pytest.mark.parametrize("what", ["nothing", "a trigger", "a function"])
 def test_a_log_that_is_to_be_turned_on_must_not_forbid_restores(make_server, make_world, make_keeper, what):
-    """log_bin alone would make the next restore of a world with triggers or functions fail (1419): the hint names what
-    goes with it, and only there."""
+    """With log_bin alone, the next restore of a world with triggers or functions would fail (1419). The hint adds
+    log_bin_trust_function_creators for such worlds only."""
     server = make_server("--skip-log-bin", "--log-bin-trust-function-creators=OFF")
     world = make_world("small", on=server)
     if what == "a trigger":
@@ -264,7 +265,7 @@ def test_a_log_that_is_to_be_turned_on_must_not_forbid_restores(make_server, mak
 
 
 def found(keeper, *names):
-    """The findings of these names that are not ok, and the statements that they tell a person to type."""
+    """Returns the findings of these names that are not ok, and the statements in their hints."""
     bad = [c for c in checks(keeper.run("--check", "--json"))
            if c["name"] in names and c["level"] != "ok"]
     typed = [s.strip() for c in bad for s in re.findall(
@@ -273,14 +274,14 @@ def found(keeper, *names):
 
 
 def a_way_in(server, *more):
-    """The account's name for statements, made with nothing but what `more` gives."""
+    """Creates the account with only the privileges that `more` grants, and returns its name for statements."""
     server.account(USER, [], server_rights=None)
     server.sql(*more)
     return f"{USER}@localhost"
 
 
 def test_what_is_too_much_can_be_taken_away_as_told(keeper):
-    """The printed REVOKEs and GRANTs, typed, leave an account that has all it needs and nothing more."""
+    """Running the printed REVOKEs and GRANTs leaves an account with all privileges that it needs, and no finding about more."""
     keeper.server.sql(f"GRANT ALL ON *.* TO {USER}@localhost WITH GRANT OPTION",
                       f"GRANT SELECT, DELETE ON mysql.* TO {USER}@localhost")
     bad, _ = found(keeper, "rights")
@@ -292,14 +293,14 @@ def test_what_is_too_much_can_be_taken_away_as_told(keeper):
 
 
 def typed(server, findings):
-    """Types what the hints of these findings say, as it stands."""
+    """Runs the statements of these findings' hints unchanged."""
     server.sql(*[s for c in findings for s in c["hint"].split(";") if s.strip()])
 
 
 @pytest.mark.parametrize("given", ["ALL ON *.*", "ALL ON its schema", "ALL ON both schemas at once"])
 def test_no_hint_disarms_another_world(make_server, make_world, make_keeper, given):
-    """Two worlds with one account: what --check of the first one says to take away and to give, typed, leaves
-    both with all that they need."""
+    """Two worlds share one account. Running the statements that --check of the first world prints leaves both worlds with all
+    privileges they need."""
     server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=OFF")
     worlds = [make_world("small", on=server) for _ in range(2)]
     worlds[1].sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")
@@ -333,7 +334,8 @@ def test_no_hint_disarms_another_world(make_server, make_world, make_keeper, giv
 
 
 def test_a_world_that_is_yet_to_be_made_keeps_what_it_was_given(make_server, make_world, make_keeper):
-    """Its config beside that of the first one tells of it, before its --init."""
+    """A world before its --init is known by its config beside the first world's, and --check does not tell to revoke its
+    privileges."""
     server = make_server("--log-bin=log", "--binlog-format=ROW")
     first, second = (make_keeper(make_world("small", on=server), name=name, account=False) for name in ("w1", "w2"))
     server.account(USER, [first.world.schema, second.world.schema])
@@ -344,7 +346,7 @@ def test_a_world_that_is_yet_to_be_made_keeps_what_it_was_given(make_server, mak
 
 
 def test_a_schema_that_is_not_there_comes_first(make_keeper, world):
-    """A name that is misspelt is seen before a GRANT on it is told to type."""
+    """A missing schema is the first failure, so that a misspelled name is noticed before a GRANT on it."""
     keeper = make_keeper(world, account=False, settings={"world": {"schema": "no_such_schema"}})
     a_way_in(keeper.server, "FLUSH PRIVILEGES")
     done = keeper.run("--check", "--json")
@@ -354,7 +356,7 @@ def test_a_schema_that_is_not_there_comes_first(make_keeper, world):
 
 
 def test_a_sentinel_that_outlasts_a_loss_is_mended_as_told(make_world, make_keeper):
-    """The ALTER names the schema, and quotes whatever stands in a name."""
+    """The printed ALTER of a durable sentinel names the schema, quotes the table's name, and corrects the finding."""
     world = make_world("small")
     keeper = make_keeper(world, settings={"probe": {"table": "odd sentinel"}}).init()
     world.sql("ALTER TABLE `odd sentinel` ENGINE=InnoDB")
@@ -364,8 +366,8 @@ def test_a_sentinel_that_outlasts_a_loss_is_mended_as_told(make_world, make_keep
 
 
 def test_the_manuals_lines_make_a_second_world_too(make_server, make_world, make_keeper, tmp):
-    """The account that worldkeeper(7) makes for a world, made for two of them as it says: each gets what its --check says to
-    type, neither sees the other, and both are kept."""
+    """The commands of worldkeeper(7) that create an account work for two worlds. With the GRANTs that --check prints, each can be
+    dumped, and neither has a finding about the other."""
     with open(os.path.join(ROOT, "etc/worldkeeper.7"), encoding="utf-8") as f:
         lines = [line.replace("\\(aq", "'") for line in f.read().split("A world is a config file")[1].splitlines()
                  if ".password" in line][:3]
@@ -392,8 +394,8 @@ def test_the_manuals_lines_make_a_second_world_too(make_server, make_world, make
 
 
 def test_what_check_would_call_a_failure_is_told_before_it_is_needed(make_keeper, world, http):
-    """A right that is taken away under a running supervisor: after a reload, as once a day, it is an alert with the
-    GRANT to type, and another one when that was typed."""
+    """If a privilege is revoked under a running supervisor, the check after a reload sends an alert with the GRANT, and another
+    alert once it was granted."""
     keeper = make_keeper(world, settings=http.settings()).init()
     schema = world.schema.replace("_", "\\_")
     keeper.start()
@@ -412,7 +414,7 @@ def test_what_check_would_call_a_failure_is_told_before_it_is_needed(make_keeper
 
 
 def test_privileges_by_a_role(make_keeper, world):
-    """A role that is active at login counts; one that is not is named with the way out."""
+    """Privileges of a role that is active at login count; a role that is not active is named with a hint."""
     server, schema = world.server, world.schema.replace("_", "\\_")
     keeper = make_keeper(world, account=False)
     account = a_way_in(server, "DROP ROLE IF EXISTS wk_rows, `wk odd`", "CREATE ROLE wk_rows, `wk odd`",
@@ -433,7 +435,8 @@ def test_privileges_by_a_role(make_keeper, world):
 
 @pytest.mark.only("mysql", why="only MySQL takes back parts of a right")
 def test_a_right_that_is_taken_back_for_the_world(make_server, make_world, make_keeper):
-    """partial_revokes: what is had everywhere but in the world's schema is missing, and can be given."""
+    """With partial_revokes, a privilege that was revoked for the world's schema only is reported as missing, and running the hint
+    grants it."""
     server = make_server("--partial-revokes=ON")
     world = make_world("small", on=server)
     keeper = make_keeper(world, account=False)
@@ -449,8 +452,7 @@ def test_a_right_that_is_taken_back_for_the_world(make_server, make_world, make_
 
 
 def test_triggers_of_others(make_server, make_world, make_keeper):
-    """Triggers that belong to others, under a binary log: what --check says, typed, is enough for a
-    restore."""
+    """Triggers of other definers under a binary log: running what --check prints is enough for a restore."""
     server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=OFF")
     world = make_world("small", on=server)
     server.sql("CREATE USER somebody@localhost", "GRANT TRIGGER ON *.* TO somebody@localhost")
@@ -479,7 +481,7 @@ def found_in_all(keeper):
 
 
 def test_servers_that_take_no_writes(make_keeper, world):
-    """read_only is told as what it is for this account, with the way out."""
+    """read_only is reported as a failure with a hint, or as a note if this account may write all the same."""
     keeper = make_keeper(world).init()
     server = world.server
     try:
@@ -491,7 +493,7 @@ def test_servers_that_take_no_writes(make_keeper, world):
         keeper.dump()
         before = found_in_all(keeper)
         backup = server.admin()
-        backup.cursor().execute("FLUSH TABLES WITH READ LOCK")  # not waited for until the session is given up
+        backup.cursor().execute("FLUSH TABLES WITH READ LOCK")  # --check does not wait for this lock
         assert found_in_all(keeper) == before
         backup.close()
         if MYSQL:
@@ -508,8 +510,8 @@ def test_servers_that_take_no_writes(make_keeper, world):
 
 @pytest.mark.only("mysql", why="a setting of MySQL")
 def test_tables_that_must_have_a_key(make_server, make_world, make_keeper):
-    """sql_require_primary_key: a table without one is in a restore's way, copies take longer; neither
-    where the account may set it aside."""
+    """With sql_require_primary_key, a table without a key is reported, because its restore would fail. Neither is reported if the
+    account may turn the setting off."""
     server = make_server("--sql-require-primary-key=ON")
     world = make_world("empty", on=server)
     world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO t VALUES (1),(2)")
@@ -535,7 +537,7 @@ def test_tables_that_must_have_a_key(make_server, make_world, make_keeper):
 @pytest.mark.only("mysql", why="a setting of MySQL")
 @pytest.mark.parametrize("name", ["no", "off", "0"])
 def test_a_table_without_a_key_whose_name_looks_like_no(make_server, make_world, make_keeper, name):
-    """A fact whose text is "no", "OFF" or "0" does not hold; the name of a table is no such fact."""
+    """A table named "no", "off" or "0" is reported like any other; its name is not read as a negative fact."""
     server = make_server("--sql-require-primary-key=ON")
     world = make_world("empty", on=server)
     world.sql("SET sql_require_primary_key=OFF", f"CREATE TABLE `{name}` (id INT) ENGINE=MEMORY")
@@ -553,8 +555,8 @@ def over_tcp(keeper, **more):
 
 @pytest.mark.only("mysql", why="caching_sha2_password; certificates that the server makes for itself")
 def test_ways_to_log_in(make_server, make_world, make_keeper):
-    """caching_sha2_password over TLS and, with the server's public key, without; each time with nothing
-    cached. A certificate of the server's own making is refused where it is to be verified."""
+    """caching_sha2_password works over TLS and, with the server's public key, without TLS, each time with an empty cache. A
+    certificate that the server made itself is rejected with tls = verify."""
     server = make_server()
     keeper = make_keeper(make_world("empty", on=server))
     for tls in ("required", "preferred", "off", None):
@@ -571,10 +573,11 @@ def test_ways_to_log_in(make_server, make_world, make_keeper):
 
 
 def test_a_certificate_that_is_verified(make_server, make_world, make_keeper, tmp):
-    """Made out to the host of the config, by an authority that tls_ca names: the way out of a refusal."""
+    """A certificate for the config's host, signed by the authority in tls_ca, is accepted with tls = verify; without tls_ca it is
+    rejected with a hint."""
     ca, cert, key = certificate(tmp)
     os.chmod(tmp, 0o755)
-    os.chmod(key, 0o644)  # the server is somebody else
+    os.chmod(key, 0o644)  # the server runs as another user
     server = make_server(f"--ssl-ca={ca}", f"--ssl-cert={cert}", f"--ssl-key={key}")
     keeper = make_keeper(make_world("empty", on=server))
     assert over_tcp(keeper, tls="verify", tls_ca=ca)["level"] == "ok"
@@ -586,8 +589,7 @@ def test_a_certificate_that_is_verified(make_server, make_world, make_keeper, tm
 
 @pytest.mark.only("mysql", why="what MySQL took away, and passwords that end")
 def test_logins_that_cannot_be(make_server, make_world, make_keeper):
-    """An account of an old server whose way to log in is gone, and one whose password has run out: what
-    to type is said."""
+    """For an expired password and for an account whose authentication plugin was removed, the hint says what to run."""
     server = make_server()
     keeper = make_keeper(make_world("empty", on=server))
     server.sql(f"ALTER USER {USER}@localhost PASSWORD EXPIRE")
@@ -609,7 +611,7 @@ def test_the_port_of_the_x_protocol_is_named(make_keeper, world):
 
 
 def test_the_version_is_told(keeper):
-    """As the table of worldkeeper(7) has it, with what was run where."""
+    """--check reports the server's version as tested or not, as the table of worldkeeper(7) does."""
     told = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "version")
     with open(os.path.join(ROOT, "etc/worldkeeper.7"), encoding="utf-8") as f:
         rows = re.findall(rf"^\.It {'MySQL' if MYSQL else 'MariaDB'} Ta (.*?) Ta (.*)$", f.read(), re.M)
@@ -618,7 +620,7 @@ def test_the_version_is_told(keeper):
 
 
 def test_a_table_that_could_not_be_made_again(make_keeper, make_world):
-    """What is taken of a definition from a dump is a list; that a table is not on it is said while its definition
+    """A restore accepts only listed definitions from a dump. --check warns of a table that is not among them while its definition
     is still on the server."""
     keeper = make_keeper(make_world("empty"))
     keeper.world.sql("CREATE TABLE merged (i INT) ENGINE=MRG_MyISAM")

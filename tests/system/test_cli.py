@@ -30,11 +30,11 @@ def test_version_and_help():
                    "pause", "resume", "test-alert", "json", "quiet", "verbose", "config", "world",
                    "force", "into", "dry-run"):
         assert "--" + action in text.stdout, action
-    assert max(map(len, text.stdout.splitlines())) <= 80  # of a terminal
+    assert max(map(len, text.stdout.splitlines())) <= 80  # the width of a terminal
 
 
 def test_help_of_one_action():
-    """--help ACTION and --ACTION --help are one; what is no action is told."""
+    """--help ACTION and --ACTION --help print the same text; an unknown action is a usage error."""
     text = plain("--help", "drill")
     assert text.returncode == 0 and "--drill[=DUMP]" in text.stdout and "--rollup" not in text.stdout
     assert text.stdout == plain("--drill", "--help").stdout
@@ -46,14 +46,14 @@ def test_help_of_one_action():
     ["--nosuch"], ["--dump", "--restore"], ["dump"], ["--dump", "extra"], ["--dump=x"],
     ["--pause=soon"], ["--into", "x"], ["--list", "--force"], ["--restore", "--into"]])
 def test_bad_usage(keeper, args):
-    """What makes no sense is refused with 2 and a word, before anything is done."""
+    """Invalid usage exits with status 2 and a message."""
     done = keeper.run(*args)
     assert done.rc == USAGE and done.err.strip(), done
 
 
 @pytest.mark.parametrize("args", [["--json", "--pause=90"], ["--pause=90", "--json"], ["--nosuch", "--pause", "--json"]])
 def test_bad_usage_as_json(keeper, args):
-    """In whatever order the options come."""
+    """Invalid usage with --json is reported as JSON, in whatever order the options are given."""
     done = keeper.run(*args)
     assert done.rc == USAGE and done.err.strip(), done
     assert done.json["action"] == "pause" and not done.json["ok"] and done.json["exit"] == USAGE
@@ -61,14 +61,14 @@ def test_bad_usage_as_json(keeper, args):
 
 
 def test_world_names_a_config_in_etc():
-    """--world NAME is /etc/worldkeeper/NAME.ini; a name is no path."""
+    """--world NAME reads /etc/worldkeeper/NAME.ini; a path is not accepted as NAME."""
     done = plain("--world", "no-such-world", "--list")
     assert done.returncode == USAGE and "/etc/worldkeeper/no-such-world.ini" in done.stderr
     assert plain("--world", "../../tmp/x", "--list").returncode == USAGE
 
 
 def test_a_config_for_other_eyes_says_who_has_to_type(tmp):
-    """What was typed comes back as a command for root, with the user who may read the config."""
+    """If the config is not readable, the hint repeats the command for root, with runuser and the config's owner."""
     os.chmod(tmp, 0o755)
     program, config = os.path.join(tmp, "worldkeeper"), os.path.join(tmp, "my world.ini")
     shutil.copy(BINARY, program)
@@ -85,13 +85,13 @@ def test_a_config_for_other_eyes_says_who_has_to_type(tmp):
 
 
 def test_neither_config_nor_world():
-    """Without either there is nothing to act on."""
+    """Without --config and --world the command is a usage error."""
     done = plain("--list")
     assert done.returncode == USAGE and "--config" in done.stderr
 
 
 def test_init_twice_is_no_harm(keeper):
-    """--init makes sentinel and lease tables, and says that they are there when asked again."""
+    """--init creates sentinel and lease tables; a second --init leaves them unchanged."""
     before = keeper.world.sql("SELECT * FROM worldkeeper_sentinel")
     keeper.ok("--init")
     assert keeper.world.sql("SELECT * FROM worldkeeper_sentinel") == before
@@ -99,8 +99,8 @@ def test_init_twice_is_no_harm(keeper):
 
 
 def test_init_adopts_no_living_world_of_others(keeper, make_keeper):
-    """A sentinel of which nothing here knows is somebody else's: adopted only where that is meant, and not lost with
-    state.json, since the dumps know it too."""
+    """A sentinel that is unknown here belongs to another supervisor: --init adopts it only with --force. If state.json is lost,
+    --init still knows the sentinel from the dumps."""
     other = make_keeper(keeper.world, account=False)
     done = other.run("--init")
     assert done.rc == REFUSED and "another supervisor may keep" in done.err and "--init --force" in done.err, done
@@ -112,8 +112,8 @@ def test_init_adopts_no_living_world_of_others(keeper, make_keeper):
 
 
 def test_a_refused_init_changes_nothing(doomed, victim):
-    """The world was made by hand after a loss, from a dump without our tables: an --init that is refused leaves no
-    empty sentinel, by which the supervisor would take the world for lost."""
+    """The world was recreated manually after a loss, without our tables. A refused --init leaves no empty sentinel, which the
+    supervisor would take for a loss."""
     doomed.dump()
     doomed.start()
     doomed.ok("--pause")
@@ -133,7 +133,7 @@ def test_a_refused_init_changes_nothing(doomed, victim):
 
 
 def test_init_never_adopts_an_emptied_world(doomed, victim):
-    """--init on a world that was just lost would turn the loss into the truth: refused."""
+    """--init is refused on a world that was just lost, because it would accept the empty world."""
     doomed.dump()
     victim.crash()
     done = doomed.run("--init")
@@ -145,7 +145,7 @@ def test_init_never_adopts_an_emptied_world(doomed, victim):
 @pytest.mark.parametrize("action", ["--dump", "--list", "--verify", "--check", "--status",
                                     "--restore", "--init"])
 def test_json_is_one_object(keeper, action):
-    """With --json stdout is one JSON object, whether it went well or not."""
+    """With --json stdout is one JSON object, whether the action succeeded or not."""
     done = keeper.run(action, "--json")
     answer = json.loads(done.out)
     assert answer["exit"] == done.rc and answer["ok"] == (done.rc == DONE)
@@ -154,7 +154,7 @@ def test_json_is_one_object(keeper, action):
 
 
 def test_errors_have_one_grammar(doomed, victim):
-    """On stderr: worldkeeper: step: what happened, then HINT: the way out."""
+    """An error on stderr is "worldkeeper: step: what happened", then "HINT: what to do"."""
     victim.kill9()
     done = doomed.run("--dump")
     assert done.rc == FAILED, done
@@ -163,26 +163,26 @@ def test_errors_have_one_grammar(doomed, victim):
 
 
 def test_restore_without_any_dump(doomed, victim):
-    """Nothing to restore from is 5, by itself."""
+    """--restore without any dump exits with its own status, 5."""
     victim.crash()
     done = doomed.run("--restore")
     assert done.rc == NOTHING, done
 
 
 def test_quiet_says_nothing_when_all_is_well(keeper):
-    """--quiet is for cron: output only on trouble."""
+    """--quiet prints nothing if the action succeeded, for use in cron."""
     done = keeper.ok("--dump", "--quiet")
     assert not done.out and not done.err, done
 
 
 def test_verify_on_nothing(keeper):
-    """No dump at all is not well: somebody believes there is one."""
+    """--verify without any dump fails, because the operator expects one."""
     done = keeper.run("--verify")
     assert done.rc in (NOTHING, 6), done
 
 
 def on_terminal(keeper, *args):
-    """What the action shows on a terminal of 100 columns."""
+    """Returns what the action prints on a terminal of 100 columns."""
     main, side = pty.openpty()
     process = subprocess.Popen(keeper.command(*args), stdin=side, stdout=side, stderr=side,
                                env=keeper.environment(TERM="xterm", COLUMNS="100"))
@@ -205,7 +205,7 @@ def on_terminal(keeper, *args):
 
 @pytest.mark.parametrize("supervised", [False, True])
 def test_progress_bar_on_a_terminal(make_world, make_keeper, supervised):
-    """A person sees how far a dump is: percent, rows, bytes; also when the supervisor does it."""
+    """On a terminal a dump shows its progress in percent and rows, also if the supervisor runs the dump."""
     keeper = make_keeper(make_world("big")).init()
     if supervised:
         keeper.start()
@@ -215,7 +215,7 @@ def test_progress_bar_on_a_terminal(make_world, make_keeper, supervised):
 
 
 def test_plain_lines_elsewhere(keeper):
-    """In a pipe or a log file there are lines without control characters."""
+    """Output to a pipe has lines without control characters."""
     done = keeper.ok("--dump")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", done.out + done.err), done
 
@@ -226,7 +226,7 @@ ZONE = "CET-1CEST,M3.5.0,M10.5.0/3"
 @pytest.mark.parametrize("args", [("--restore", "--at", "2025-10-26 02:30"), ("--pause", "--until", "2085-10-28 02:30"),
                                   ("--rollup", "--until", "2025-10-26T02:30:00")])
 def test_a_local_time_that_there_is_twice(keeper, args):
-    """Nobody can know which one is meant: both are named, to be typed."""
+    """An ambiguous local time (end of daylight saving time) is refused; the error names both times in UTC, ready to paste."""
     done = keeper.run(*args, TZ=ZONE)
     day = args[-1][:10]
     assert done.rc == USAGE, done

@@ -1,5 +1,5 @@
-"""Code in a dump (views, routines, triggers, events): where it comes from, when and for whom it is
-created, and that a planted statement creates nothing else."""
+"""Code in a dump (views, routines, triggers, events): where it comes from, when and with which definer it is created, and that a
+planted statement creates nothing else."""
 import collections
 import json
 import gzip
@@ -30,7 +30,7 @@ NAMES = {"a_rich", "answer", "heal", "watch", "tick", "off"}
 
 
 def objects(server, schema):
-    """(kind, name) of all that is defined in a schema."""
+    """Returns (kind, name) of all objects that are defined in a schema."""
     return set(server.sql(
         f"SELECT 'view', table_name FROM information_schema.views WHERE table_schema='{schema}' UNION ALL "
         f"SELECT 'routine', routine_name FROM information_schema.routines WHERE routine_schema='{schema}' UNION ALL "
@@ -43,7 +43,7 @@ def names(server, schema):
 
 
 def outside(server, *schemas):
-    """What no definition of a world may change: accounts, other schemas, settings of the server."""
+    """Returns what no definition of a world may change: accounts, other schemas, settings of the server."""
     mine = ",".join(f"'{s}'" for s in (*schemas, "information_schema", "performance_schema"))
     accounts = server.sql("SELECT user, host FROM mysql.user ORDER BY 1, 2")
     functions = server.sql("SELECT * FROM mysql.func")
@@ -55,14 +55,14 @@ def outside(server, *schemas):
 
 
 def rebuild(keeper):
-    """As a server looks that was made anew: the schema is there, and empty."""
+    """Makes the server look rebuilt: the schema exists and is empty."""
     schema = keeper.world.schema
     keeper.server.sql(f"DROP DATABASE `{schema}`", f"CREATE DATABASE `{schema}` CHARACTER SET utf8mb4")
 
 
 @pytest.fixture
 def server(make_server):
-    """Its own: what is planted may reach all of it."""
+    """Returns a server of the test's own, because a planted statement may change all of it."""
     return make_server("--log-bin-trust-function-creators=ON")
 
 
@@ -73,7 +73,7 @@ def world(make_world, server):
 
 @pytest.fixture
 def keeper(make_keeper, world):
-    """Of an account that may do anything."""
+    """Returns a keeper whose account has all privileges."""
     made = make_keeper(world, {"restore": {"new_server": "yes"}})
     world.server.sql("GRANT ALL ON *.* TO keeper@localhost")
     return made.init()
@@ -81,7 +81,7 @@ def keeper(make_keeper, world):
 
 @pytest.fixture
 def defined(keeper):
-    """A keeper whose newest dump has one of each kind."""
+    """Returns a keeper whose newest dump has definitions of each kind."""
     keeper.world.sql(*DEFINITIONS)
     keeper.before = keeper.world.snapshot()
     keeper.dump()
@@ -89,7 +89,7 @@ def defined(keeper):
 
 
 OTHER = "wk_other_people"
-GBK = b"`\x81` AS x`.`v` AS SELECT 1"  # the first name goes on behind its second quote
+GBK = b"`\x81` AS x`.`v` AS SELECT 1"  # in GBK the first name continues after its second quote
 PLANTED = {
     "an account": "CREATE /*!99999 VIEW `a` x */ USER planted@localhost",
     "an account for MariaDB": "CREATE /*M!999999 VIEW `a` x */ USER planted@localhost",
@@ -112,8 +112,8 @@ PLANTED = {
 
 @pytest.mark.parametrize("how", PLANTED)
 def test_planted_statements(keeper, how):
-    """A dump that lies where ours lie, with all its sums: whoever put it there gets none of these, and the world is
-    back all the same."""
+    """A forged dump in the dump directory has valid sums and a planted statement. The restore runs none of these statements and
+    still restores the world."""
     gbk = GBK.split(b".")[0].strip(b"`").decode("gbk")
     keeper.server.sql(f"CREATE DATABASE {OTHER}", f"CREATE TABLE {OTHER}.t (a int)", f"CREATE DATABASE `{gbk}`")
     forger = Forger(keeper)
@@ -131,7 +131,8 @@ def test_planted_statements(keeper, how):
 
 
 def test_new_names_install_nothing(defined):
-    """Tables of a dump may all have names that the living schema has not: that makes it no rebuilt server."""
+    """A dump whose tables all have names that the living schema lacks does not make the server count as rebuilt: no code is
+    created."""
     forger = Forger(defined)
     forger.definitions(b"DELIMITER ;;\nSET NAMES utf8mb4;;\nCREATE DEFINER=`root`@`localhost` EVENT `planted` ON SCHEDULE "
                        b"EVERY 1 YEAR DO SET @a=1;;\nDELIMITER ;\n")
@@ -148,8 +149,8 @@ def test_new_names_install_nothing(defined):
 
 
 def test_a_rebuilt_server_gets_all(defined):
-    """The own unsigned dump, in a directory that is ours alone: everything comes back, events disabled and named with
-    what enables them."""
+    """On a rebuilt server an unsigned dump from our own directory restores all code. Events are disabled, and the result names
+    them with the statement that enables them."""
     rebuild(defined)
     done = defined.ok("--restore", "--json")
     assert done["definitions"]["made"] == 6 and "left_out" not in done["definitions"], done
@@ -166,8 +167,7 @@ def test_a_rebuilt_server_gets_all(defined):
 
 @pytest.mark.parametrize("point", ["restore.renamed", "restore.conflict_whole"])
 def test_killed_before_all_is_made(defined, point):
-    """The tables are in place: whoever finishes that restore makes what the dump defines as well, before a dump is taken
-    of a world without it."""
+    """If a restore is killed after the swap, the supervisor that finishes it also creates the dump's code."""
     rebuild(defined)
     done = defined.finish(defined.popen("--restore", fault=point + "=kill"))
     assert done.rc == -signal.SIGKILL, done
@@ -180,7 +180,7 @@ def test_killed_before_all_is_made(defined, point):
 
 
 def test_the_server_is_killed_as_well(defined, server):
-    """The new tables are empty then, and what the next restore finds is no empty schema."""
+    """If the server is killed too, the new tables are empty and the schema is not; the next restore still creates the code."""
     rebuild(defined)
     done = defined.finish(defined.popen("--restore", fault="restore.renamed=kill"))
     assert done.rc == -signal.SIGKILL, done
@@ -192,7 +192,7 @@ def test_the_server_is_killed_as_well(defined, server):
 
 
 def test_views_on_views(keeper):
-    """Whatever their order in the dump is."""
+    """Views that select from other views are restored regardless of their order in the dump."""
     keeper.world.sql(f"CREATE {MINE}VIEW z1 AS SELECT id FROM player", f"CREATE {MINE}VIEW m2 AS SELECT id FROM z1",
                      f"CREATE {MINE}FUNCTION f() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM player)",
                      f"CREATE {MINE}VIEW a3 AS SELECT id, f() AS n FROM m2", f"CREATE {MINE}VIEW `ő``b;` AS SELECT 1 AS `x``y`")
@@ -205,7 +205,8 @@ def test_views_on_views(keeper):
 
 
 def test_a_copy_on_a_rebuilt_server(defined):
-    """A file by its path, in place of the world: nothing shows who wrote it, so that its code is there by name only."""
+    """A file that is given by its path and replaces the world has unknown authors: its code is listed only, and created with
+    --with-code."""
     path = os.path.join(defined.base, "copy.sql.gz")
     shutil.copy(os.path.join(defined.dumps_dir, defined.newest()["name"] + ".sql.gz"), path)
     rebuild(defined)
@@ -220,7 +221,7 @@ def test_a_copy_on_a_rebuilt_server(defined):
 
 
 def test_a_cut_copy_on_a_rebuilt_server(defined):
-    """That its end is missing and that its code is left out are both said."""
+    """The warning says both that the end of the file is missing and that its code is left out."""
     with gzip.open(os.path.join(defined.dumps_dir, defined.newest()["name"] + ".sql.gz")) as f:
         text = f.read()
     path = os.path.join(defined.base, "cut.sql")
@@ -232,7 +233,7 @@ def test_a_cut_copy_on_a_rebuilt_server(defined):
 
 
 def test_signed(defined):
-    """With a key the HMAC says whose it is; a dump without it is not even taken."""
+    """With a signing key the dump's code is restored on a rebuilt server, because the HMAC proves its origin."""
     defined.configure({"dump": {"hmac_key_file": defined.secret("key", "3f" * 32)}})
     name = defined.dump()["name"]
     rebuild(defined)
@@ -241,7 +242,7 @@ def test_signed(defined):
 
 
 def test_beside_the_world(defined, make_world):
-    """--into makes code only where --with-code says so, and never in place of what is there."""
+    """--into creates code only with --with-code, and never replaces an existing object."""
     other = make_world("empty", on=defined.server)
     done = defined.ok("--restore", "--into", other.schema, "--json")
     assert names(defined.server, other.schema) == set() and len(done["definitions"]["left_out"]) == 6, done
@@ -262,7 +263,7 @@ def test_beside_the_world(defined, make_world):
 
 @pytest.mark.parametrize("whose", ["ours", "mysqldump"])
 def test_a_file_by_its_path(defined, make_world, whose):
-    """Nobody knows who wrote it: by name only, unless --with-code says so."""
+    """Code of a file that is given by its path is listed only, unless --with-code is given."""
     path = os.path.join(defined.base, "copy.sql")
     if whose == "ours":
         path += ".gz"
@@ -303,8 +304,8 @@ def definers(world):
 
 @pytest.mark.parametrize("key", [False, True])
 def test_definers(keeper, key):
-    """The game's account stays the definer. root does from a signed dump only, an account that is not there never:
-    then it is our own, and that is said."""
+    """The game's account remains the definer. root remains one only from a signed dump, and a missing account never does: our
+    account becomes the definer, and the result says so."""
     if key:
         keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", "3f" * 32)}})
     keeper.server.account("game", [keeper.world.schema], "SELECT, UPDATE, EXECUTE, TRIGGER, EVENT", server_rights=None)
@@ -333,8 +334,8 @@ def test_definers(keeper, key):
 @pytest.mark.only("mariadb", why="names of accounts of more than 32 characters, without what MySQL asks of a definer")
 @pytest.mark.parametrize("mode", ["NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"])
 def test_a_definer_is_no_sql(keeper, mode):
-    """A definition is made under its own sql_mode, under which a backslash may escape nothing: the question for its
-    definer's privileges is asked under ours."""
+    """A definition is created under its own sql_mode, in which a backslash may not escape. The query for its definer's privileges
+    runs under ours, so that a definer's name is not run as SQL."""
     keeper.server.sql("SET GLOBAL sql_mode=''")
     keeper.world.sql(
         "CREATE TABLE called (a int) ENGINE=InnoDB",
@@ -353,7 +354,8 @@ def test_a_definer_is_no_sql(keeper, mode):
 
 
 def test_definers_that_rule_the_server(keeper):
-    """Without a signature none of them stays a definer, be it by the schema mysql or by a role."""
+    """Without a signature, an account with administrative privileges does not remain a definer, whether it has them by the schema
+    mysql or by a role."""
     server, schema = keeper.server, keeper.world.schema
     rulers = ["all_schemas", "all_accounts", "some_accounts", "one_column", "by_role"]
     server.sql(f"CREATE DATABASE {OTHER}", "CREATE ROLE ruling", "GRANT ALL ON *.* TO ruling")
@@ -373,8 +375,8 @@ def test_definers_that_rule_the_server(keeper):
 
 
 def test_a_body_ends_no_definition(keeper):
-    """Whoever may make routines in the world puts no statement of theirs into our dump: what divides its definitions
-    cannot be guessed."""
+    """A routine's body cannot end its definition and add statements to a dump, because the delimiter between definitions cannot
+    be guessed."""
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", "3f" * 32)}})
     ends = ";; " + " ".join(f"$wk{n}$" for n in range(10000))
     keeper.world.sql(f"CREATE {MINE}PROCEDURE guessed() BEGIN /* {ends}\n"
@@ -386,7 +388,8 @@ def test_a_body_ends_no_definition(keeper):
 
 
 def test_an_account_that_sees_no_others(defined):
-    """Without a look at the server's accounts a definer other than ours is not known to be the world's."""
+    """If our account cannot read the server's accounts, a definer other than ours is replaced, because its privileges are
+    unknown."""
     defined.world.sql("CREATE DEFINER=root@localhost PROCEDURE p() SELECT 1")
     defined.dump()
     defined.server.sql("REVOKE ALL, GRANT OPTION FROM keeper@localhost")
@@ -401,7 +404,7 @@ def test_an_account_that_sees_no_others(defined):
 
 @pytest.mark.parametrize("automatic", [False, True])
 def test_none_is_used_where_the_tables_are_there(defined, automatic):
-    """The common case: the server's general log holds none of the dump's definitions."""
+    """If the tables still exist, a restore runs none of the dump's definitions; the server's general log shows this."""
     server, log = defined.server, os.path.join(defined.base, "general.log")
     defined.dump()
     if automatic:
@@ -420,7 +423,7 @@ def test_none_is_used_where_the_tables_are_there(defined, automatic):
     assert any("RENAME TABLE" in text for text in said), said
     used = [text for text in said if re.match(r"(CREATE|DROP|ALTER)\b.*\b(VIEW|FUNCTION|PROCEDURE|EVENT|PACKAGE)\b", text)]
     assert not used, used
-    # the server's own trigger, which moves at the swap and is tried first
+    # The server's own trigger is moved at the swap; its creation is tried first.
     moved = [text for text in said if re.match(r"CREATE\b.*TRIGGER", text) and "worldkeeper_tmp_trigger" not in text]
     assert len(moved) <= 1 and all("`watch`" in text for text in moved), moved
     assert not [text for text in said if re.match(r"CREATE TABLE `(player|fleet|chat|mark)`", text)]
@@ -428,7 +431,8 @@ def test_none_is_used_where_the_tables_are_there(defined, automatic):
 
 
 def test_a_refused_definition_ends_no_automatic_restore(keeper, world, server):
-    """A rebuilt server, a dump with a planted statement: the world is back, and the status names it."""
+    """On a rebuilt server, a planted statement in the dump does not stop the automatic restore; the status names the
+    statement."""
     forger = Forger(keeper)
     forger.definitions(b"DELIMITER ;;\nSET NAMES utf8mb4;;\n" + PLANTED["an account"].encode() +
                        b";;\nSET NAMES utf8mb4;;\nCREATE EVENT `tick` ON SCHEDULE EVERY 1 YEAR DO SET @a=1;;\nDELIMITER ;\n")
@@ -473,7 +477,7 @@ TOKEN = re.compile(rb"\w+|\s+|.", re.S)
 
 
 def mutated(rng):
-    """A case for code_make: the settings of a definition and, now and then beside it, what it has become."""
+    """Returns a case for code_make: the settings of a definition and the definition, usually mutated."""
     mode, sql = rng.choice(BASES)
     parts = TOKEN.findall(sql.encode())
     for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3])):
@@ -497,8 +501,8 @@ def mutated(rng):
 
 @pytest.mark.slow
 def test_fuzz_of_definitions(server, make_world):
-    """Whatever of it is let through makes one object of that kind and name in that schema, or nothing, and changes
-    nothing elsewhere. More of it: WK_CASES=1000000."""
+    """Each definition that is accepted creates one object of its kind and name in its schema, or nothing, and changes nothing
+    elsewhere. WK_CASES=1000000 runs more cases."""
     rng = random.Random(int(os.environ.get("WK_SEED", time.time_ns())))
     seed, cases = rng.randrange(1 << 32), int(os.environ.get("WK_CASES", "600"))
     rng.seed(seed)
@@ -522,8 +526,8 @@ def test_fuzz_of_definitions(server, make_world):
 
 @pytest.mark.parametrize("body", ["SET @a=1 /* a\0b */", "SET @a='a\0b'", "SET @a='a\\\0b'"])
 def test_a_byte_0_in_a_body(defined, body):
-    """Servers take one in a routine, a trigger and an event: that ends neither a dump nor a restore. Some end the text
-    there that they give out; what is no definition any more is named, what is one comes back."""
+    """Servers accept a byte 0 in a routine, a trigger or an event. It stops neither a dump nor a restore. A definition whose text
+    the server cuts at the byte is named as failed, the others are restored."""
     server, schema = defined.server, defined.world.schema
     zeros = {"zero", "zero_t", "zero_e"}
     defined.world.sql(f"CREATE {MINE}PROCEDURE zero() BEGIN {body}; END",
@@ -545,8 +549,8 @@ def test_a_byte_0_in_a_body(defined, body):
 
 
 def test_an_answer_that_no_packet_has_room_for(defined, http):
-    """Only the end of its longest text is left out, and that is told: who asked, the status, the history and the alert
-    have what came back, and that its events are disabled."""
+    """If an answer is too long, only the end of its longest text is truncated, and the log says so. The answer, the status and
+    the alert still have the rest."""
     defined.world.sql(*(f"CREATE {MINE}EVENT e{n:03} ON SCHEDULE EVERY 1 YEAR DO SET @a=1" for n in range(60)))
     defined.configure(http.settings())
     dump = defined.dump()

@@ -1,5 +1,4 @@
-"""An invalid config is refused with the file, the line, what is wrong and what is allowed; exit
-status 2."""
+"""An invalid config is refused with the file, the line, the error and the allowed values; the exit status is 2."""
 import os
 
 import pytest
@@ -9,7 +8,7 @@ pytestmark = pytest.mark.any_server
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
-# name: (section, key, value, what the error must say). The value replaces the key's own.
+# name: (section, key, value, words of the error). The value replaces the key's value.
 VALUES = {
     "missing unit": ("dump", "interval", "15", ["'15'", "allowed", "15m"]),
     "unknown unit": ("dump", "interval", "15x", ["'15x'", "allowed"]),
@@ -41,7 +40,7 @@ VALUES = {
 
 
 def refused(keeper, *words):
-    """The config is refused by every action, with these words and a place to look at."""
+    """Asserts that --list refuses the config with these words."""
     done = keeper.run("--list")
     assert done.rc == USAGE, done
     for word in words:
@@ -51,7 +50,7 @@ def refused(keeper, *words):
 
 @pytest.mark.parametrize("case", VALUES)
 def test_bad_value(keeper, case):
-    """Each bad value names file, line, section, key, value and what is allowed."""
+    """For each bad value the error names file, line, value and what is allowed."""
     section, key, value, words = VALUES[case]
     keeper.configure({section: {key: value}})
     with open(keeper.config_path) as f:
@@ -59,7 +58,7 @@ def test_bad_value(keeper, case):
     refused(keeper, f"{keeper.config_path}:{line}:", *words)
 
 
-# name: (text put at the end, number of the bad line in it, what the error must say)
+# name: (text appended to the config, number of the bad line in it, words of the error)
 LINES = {
     "unknown key": ("[dump]\nintervall = 15m\n", 2, ["[dump] intervall", "not a known key", "interval",
                                                    "HINT: did you mean 'interval'?"]),
@@ -79,7 +78,7 @@ LINES = {
 
 @pytest.mark.parametrize("case", LINES)
 def test_bad_line(keeper, case):
-    """A line that is not what it seems is refused by its number, never skipped."""
+    """An invalid line is refused with its number."""
     text, offset, words = LINES[case]
     with open(keeper.config_path) as f:
         good = f.read()
@@ -91,26 +90,26 @@ def test_bad_line(keeper, case):
 @pytest.mark.parametrize("section, key", [("world", "name"), ("world", "schema"), ("mysql", "user"),
                                           ("dump", "dir"), ("mysql", "socket")])
 def test_missing_key(keeper, section, key):
-    """What has no sensible default must be there, and is named when it is not."""
+    """A required key that is missing is named."""
     keeper.configure({section: {key: None}})
     refused(keeper, "missing", f"[{section}] {key}")
 
 
 def test_two_that_exclude_each_other(keeper):
-    """A socket and a host at once would leave it open which server is meant."""
+    """A socket and a host together are refused, because the server would be ambiguous."""
     keeper.configure({"mysql": {"host": "127.0.0.1"}})
     refused(keeper, "[mysql] host", "not together with socket")
 
 
 def test_status_inside_the_dumps_is_refused(keeper):
-    """Dumps are secret, the status is public: one may not lie in the other."""
+    """A status directory inside the dump directory is refused: dumps are secret, the status is public."""
     keeper.configure({"status": {"dir": os.path.join(keeper.dumps_dir, "public")}})
     refused(keeper, "[status] dir", "inside")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
 def test_a_password_file_for_all_is_refused(keeper, mode):
-    """A secret that others can read is no secret: its file and mode are named, its content is not."""
+    """A password file that others can read is refused; the error names the file and its mode."""
     os.chmod(keeper.password_file, mode)
     done = keeper.run("--dump")
     assert done.rc != DONE, done
@@ -118,14 +117,14 @@ def test_a_password_file_for_all_is_refused(keeper, mode):
 
 
 def test_a_config_that_others_can_write_is_refused(keeper):
-    """Who can write the config can send the world's data elsewhere."""
+    """A config that others can write is refused, because they could send the world's data elsewhere."""
     os.chmod(keeper.config_path, 0o666)
     refused(keeper, keeper.config_path, "0666")
 
 
 @pytest.mark.parametrize("what", ["nothing", "directory", "fifo", "huge", "dangling link"])
 def test_what_is_no_config_file(keeper, what):
-    """A missing file, a directory, a FIFO, a file of a gigabyte: an error at once, no hanging."""
+    """A missing file, a directory, a FIFO, a file of 1 GiB or a dangling link is refused without hanging."""
     os.unlink(keeper.config_path)
     if what == "directory":
         os.mkdir(keeper.config_path, 0o755)
@@ -142,7 +141,7 @@ def test_what_is_no_config_file(keeper, what):
 
 
 def test_example_is_a_config(keeper):
-    """etc/example.ini, with its directories and secrets in place, is accepted as it stands."""
+    """etc/example.ini is accepted as a config."""
     with open(os.path.join(ROOT, "etc", "example.ini")) as f:
         example = f.read()
     keeper.write(example)
@@ -151,7 +150,7 @@ def test_example_is_a_config(keeper):
 
 
 def test_a_broken_config_is_an_error_of_check_too(keeper):
-    """--check begins with the config and shows the same error."""
+    """--check refuses an invalid config with the same error."""
     keeper.configure({"dump": {"interval": "15"}})
     done = keeper.run("--check")
     assert done.rc == USAGE and "interval" in done.err + done.out

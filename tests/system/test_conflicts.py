@@ -1,5 +1,5 @@
-"""Rows that players wrote into the emptied tables: each restore saves them to one complete file,
-from which they can be inserted again."""
+"""Rows that players wrote into the emptied tables: each restore saves them to one complete file, from which they can be inserted
+again."""
 import gzip
 import os
 import re
@@ -24,7 +24,7 @@ def text_of(path):
 
 
 def rows_in(path):
-    """{table: rows} by the statements of the file."""
+    """Counts the INSERT statements of the file: {table: rows}."""
     found = {}
     for table in re.findall(r"^INSERT INTO `([^`]+)`", text_of(path), re.M):
         found[table] = found.get(table, 0) + 1
@@ -33,7 +33,7 @@ def rows_in(path):
 
 def restore_while_written(keeper, *late, early=("INSERT INTO chat VALUES (1,'early'),(2,'early')",),
                           fault="restore.conflict_saved=stop"):
-    """A restore, before whose swap, but after whose saving of rows, further ones arrive."""
+    """Runs a restore and writes further rows after it saved the rows and before its swap."""
     keeper.world.sql(*early, "DO 0")
     process = keeper.popen("--restore", "--json", fault=fault)
     pids = wait_stopped(keeper, fault)
@@ -44,8 +44,8 @@ def restore_while_written(keeper, *late, early=("INSERT INTO chat VALUES (1,'ear
 
 @pytest.mark.quick
 def test_one_complete_file(lost):
-    """Rows that arrive until the very swap are in the same file as those before, which the result names
-    with its full path, how many they are, in which tables, from when to when."""
+    """Rows that arrive until the swap are saved to the same file as earlier ones. The result names the file, the number of rows,
+    their tables, and the time range."""
     done = restore_while_written(lost, "INSERT INTO chat VALUES (3,'late')",
                                  "INSERT INTO fleet VALUES (1,1,1)")
     assert done.rc == 0, done
@@ -65,7 +65,7 @@ def test_one_complete_file(lost):
 
 
 def test_rows_that_come_only_late(lost):
-    """No row when the tables are looked at first, one before the swap: there is a file for it."""
+    """If the first row arrives just before the swap, a file is still written for it."""
     done = restore_while_written(lost, "INSERT INTO chat VALUES (3,'late')", early=())
     assert done.rc == DONE, done
     (path,) = lost.conflicts()
@@ -75,7 +75,7 @@ def test_rows_that_come_only_late(lost):
 
 @pytest.mark.parametrize("point", ["restore.renamed", "restore.conflict_whole", "restore.dropped"])
 def test_one_complete_file_whatever_kills_the_restore(lost, point):
-    """Killed anywhere behind the swap: what tidies up leaves one file, with all rows."""
+    """If the restore is killed at any point after the swap, the cleanup leaves one file with all rows."""
     lost.world.sql("INSERT INTO chat VALUES (1,'early'),(2,'early')")
     process = lost.popen("--restore", fault="restore.conflict_saved=stop," + point + "=kill")
     pids = wait_stopped(lost, "restore.conflict_saved")
@@ -91,8 +91,8 @@ def test_one_complete_file_whatever_kills_the_restore(lost, point):
 
 
 def test_one_complete_file_when_the_tidying_up_is_killed_too(lost):
-    """What tidies up is killed after it has dropped one replaced table: the next one does not write the file anew from
-    the other tables."""
+    """If the cleanup is killed after it dropped one replaced table, the next cleanup does not rewrite the file from the remaining
+    tables."""
     written = ["INSERT INTO chat VALUES (1,'early'),(2,'early')", "INSERT INTO fleet VALUES (1,1,1)"]
     lost.world.sql(*written)
     assert lost.run("--restore", fault="restore.renamed=kill").rc == -signal.SIGKILL
@@ -105,7 +105,8 @@ def test_one_complete_file_when_the_tidying_up_is_killed_too(lost):
 
 
 def test_a_file_that_the_disk_gives_back_otherwise_stops_the_restore(lost):
-    """The file counts like a dump: what was read back from the disk is what was written."""
+    """The file is read back like a dump. If its contents differ from what was written, the restore fails and the rows stay in the
+    table."""
     lost.world.sql("INSERT INTO chat VALUES (1,'early')")
     process = lost.popen("--restore", fault="restore.conflict_written=stop")
     pids = wait_stopped(lost, "restore.conflict_written")
@@ -122,8 +123,8 @@ def test_a_file_that_the_disk_gives_back_otherwise_stops_the_restore(lost):
 
 
 def test_a_count_that_is_not_known(lost):
-    """The world is in, and the file cannot be completed: how many rows there are is not known, and not
-    the number of those before; what tidies up completes the file."""
+    """If the world is swapped in but the file cannot be completed, the number of rows is reported as unknown, and the cleanup
+    completes the file."""
     lost.world.sql("INSERT INTO chat VALUES (1,'early')")
     process = lost.popen("--restore", "--json",
                          fault="restore.conflict_saved=stop,restore.conflict_written#2=stop")
@@ -147,7 +148,7 @@ def test_a_count_that_is_not_known(lost):
 
 
 def test_the_status_names_the_file(lost):
-    """What a restore by the supervisor saved stands in its status, and outlives it."""
+    """The status names the conflict file of a restore by the supervisor, also after a restart."""
     lost.world.sql("INSERT INTO chat VALUES (1,'early')")
     lost.start()
     (path,) = lost.conflicts()
@@ -161,7 +162,7 @@ def test_the_status_names_the_file(lost):
 
 
 def test_no_row_no_file(lost):
-    """Nothing was written: no file, no moments."""
+    """If nothing was written into the emptied tables, there is no file and no time range."""
     told = lost.ok("--restore", "--json")
     assert not lost.conflicts() and told["conflict_rows"] == 0 and told["conflict_file"] == ""
     assert told["conflict_from"] is None and told["conflict_to"] is None
@@ -175,13 +176,13 @@ WRITTEN = [
     "INSERT INTO fleet VALUES (1,1,1),(2,2,99),(9999,1,NULL)",
     "INSERT INTO chat VALUES (1,'hello\\n'),(1,'hello\\n'),(1,'it''s line 1'),(NULL,NULL)",
 ]
-# Of the rows above: new, equal, key taken.
+# Counts of the rows above: new, equal, key taken.
 COMPARED = {"chat": (3, 1, 0), "fleet": (1, 1, 1), "player": (1, 0, 2)}
 
 
 @pytest.fixture
 def saved(lost):
-    """Lost, written into, restored: the rows are in a file, and the world is as it was."""
+    """Returns a world that was lost, written into and restored: the rows are in a file, and the world is as before."""
     lost.world.sql(*WRITTEN)
     lost.ok("--restore")
     (lost.file,) = lost.conflicts()
@@ -199,8 +200,8 @@ def put_in(tables):
 
 
 def test_they_are_listed_beside_the_world(saved):
-    """--conflicts: each file, its tables and rows, and of these new ones, equal ones and those whose key
-    another row has; the world is not touched."""
+    """--conflicts lists each file with its tables and rows, and how many rows are new, equal, or have a key that another row has.
+    It does not change the world."""
     (file,) = saved.ok("--conflicts", "--json")["files"]
     assert file["file"] == saved.file and file["rows"] == 10 and file["proven"]
     assert unix(file["from"]) <= unix(file["to"])
@@ -212,8 +213,8 @@ def test_they_are_listed_beside_the_world(saved):
 
 
 def test_what_does_not_collide_goes_in(saved):
-    """--apply puts in the new rows, byte for byte, and nothing else; --dry-run says the same before; a
-    second time changes nothing."""
+    """--apply inserts the new rows byte for byte, and nothing else. --dry-run reports the same beforehand, and a second --apply
+    inserts nothing."""
     dry = saved.run("--conflicts=" + saved.name, "--apply", "--dry-run", "--json")
     saved.world.assert_is(saved.before)
     done = saved.run("--conflicts=" + saved.file, "--apply", "--json")
@@ -237,9 +238,8 @@ def test_what_does_not_collide_goes_in(saved):
 
 
 def test_what_collides_gets_a_new_number(saved):
-    """--renumber: rows whose AUTO_INCREMENT key is taken go in under new numbers, which are reported and
-    written beside the file; a row with another unique key that is taken, and one of a table without such
-    a key, are left, by name, with exit status 4. Twice does no harm, also after the game changed them."""
+    """--renumber inserts rows whose AUTO_INCREMENT key is taken under new numbers, which are reported and stored in a file. Rows
+    with another taken unique key or without such a column are skipped (exit status 4). A second run changes nothing."""
     dry = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--dry-run", "--json")
     saved.world.assert_is(saved.before)
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--json")
@@ -264,7 +264,7 @@ def test_what_collides_gets_a_new_number(saved):
 
 
 def test_through_the_running_supervisor(saved):
-    """With a supervisor the same goes through it, and the journal goes on without a gap."""
+    """With a supervisor, --conflicts --apply runs in the supervisor, and the journal continues without a gap."""
     saved.configure({"journal": {"mode": "auto"}})
     saved.start()
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--json")
@@ -281,8 +281,7 @@ def test_through_the_running_supervisor(saved):
 
 
 def test_only_into_a_world_that_is_up(lost):
-    """Refused into an emptied world, with and without a supervisor; the list says that nothing was
-    compared, and what is in the file."""
+    """--apply into an emptied world is refused, with and without a supervisor. The list says that nothing was compared."""
     lost.world.sql(*WRITTEN)
     lost.ok("--restore")
     (path,) = lost.conflicts()
@@ -300,7 +299,7 @@ def test_only_into_a_world_that_is_up(lost):
 
 
 def test_not_beside_another_action(saved):
-    """Another action by hand has the world: exit status 3, nothing is put in."""
+    """While another action holds the world, --apply exits with 3 and inserts nothing."""
     process = saved.popen("--dump", fault="dump.chosen=stop")
     pids = wait_stopped(saved, "dump.chosen")
     done = saved.run("--conflicts=" + saved.name, "--apply")
@@ -312,7 +311,7 @@ def test_not_beside_another_action(saved):
 
 
 def test_files_and_options_that_are_meant(saved):
-    """A name in the dump directory or a path there; nothing else, and no option that would do nothing."""
+    """Only conflict files in the dump directory are accepted, and options without effect are refused."""
     for args, rc in ((("--conflicts=nothing",), USAGE),
                      (("--conflicts=" + saved.newest()["name"] + ".sql.gz",), USAGE),
                      (("--conflicts=/tmp/" + saved.name, "--apply"), USAGE),
@@ -337,7 +336,8 @@ def test_files_and_options_that_are_meant(saved):
     "INSERT INTO `mysql`.`user` (`a`) VALUES\n(1);\n", "DELIMITER ;;\nDROP TABLE `chat`;;\n",
 ])
 def test_text_of_a_file_is_no_statement(saved, text):
-    """What is not plain rows of a table is damaged, in a file of now or of earlier; nothing of it runs."""
+    """A file with anything but plain rows, in the current or an earlier format, is reported as damaged, and nothing of it
+    runs."""
     bad = os.path.join(saved.dumps_dir, "conflict-000009-20260101T000000Z.sql.gz")
     for head in ("-- worldkeeper: rows found in the tables that a restore replaced\n",
                  "-- worldkeeper conflict 2\n", ""):
@@ -351,8 +351,7 @@ def test_text_of_a_file_is_no_statement(saved, text):
 
 
 def test_tables_that_cannot_take_rows_are_named(saved):
-    """A table that is gone, a column that is gone, and worldkeeper's own are left out, by name; the rest
-    goes in; exit status 4."""
+    """A missing table, a missing column and worldkeeper's own table are skipped by name; the rest is inserted (exit status 4)."""
     sentinel = "worldkeeper_sentinel"
     text = text_of(saved.file)
     text = text.replace("INSERT INTO `player`", f"INSERT INTO `{sentinel}` (`a`) VALUES\n(1);\n"
@@ -370,7 +369,7 @@ def test_tables_that_cannot_take_rows_are_named(saved):
 
 
 def test_files_of_earlier_versions(saved):
-    """A -late file without a trailer is listed, after the newer ones, and can be applied."""
+    """A -late file without a trailer is listed after newer files and can be applied."""
     late = os.path.join(saved.dumps_dir, "conflict-000001-20260101T000000Z-late.sql.gz")
     with gzip.open(late, "wt") as f:
         f.write("-- worldkeeper: rows found in the tables that a restore replaced\nSET NAMES binary;\n"
@@ -384,7 +383,7 @@ def test_files_of_earlier_versions(saved):
 
 
 def test_the_way_by_hand(saved):
-    """The manual's recipe with the stock client: a scratch schema, the file into it, INSERT IGNORE."""
+    """The manual's recipe works with the stock client: load the file into a scratch schema, then INSERT IGNORE."""
     schema, scratch = saved.world.schema, saved.world.schema + "_scratch"
     saved.server.sql(f"CREATE DATABASE {ident(scratch)}")
     try:
@@ -403,7 +402,7 @@ def test_the_way_by_hand(saved):
 
 
 def test_a_game_that_goes_on_writing(saved):
-    """While the game adds players, each row of the file goes in once, under a number of its own."""
+    """While the game adds players, each row of the file is inserted once, under its own number."""
     with Game(saved.world, "INSERT INTO player (nick,points) VALUES ('game {n}',1)", pause=0):
         wait_for(lambda: saved.world.rows() > 2020, "the game")
         done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--json")
@@ -419,7 +418,7 @@ def test_a_game_that_goes_on_writing(saved):
 
 
 def test_every_type_comes_back(victim, make_world, make_keeper):
-    """Rows of all types at their limits, in tables with every bad name: put in as they were written."""
+    """Rows of all types at their limits, in tables with difficult names, are inserted as they were written."""
     world = make_world("zoo", on=victim)
     keeper = make_keeper(world, {"journal": {"mode": "off"}}).init()
     victim.sql("GRANT SET USER ON *.* TO keeper@localhost")  # to move root's triggers
@@ -431,7 +430,7 @@ def test_every_type_comes_back(victim, make_world, make_keeper):
     keeper.dump()
     victim.crash()
     world.sql(*[s for s in zoo.memory_zoo() if s.startswith(("INSERT", "SET"))])
-    # Of worldkeeper's own tables, and of those that the statements filled otherwise, nothing is asked.
+    # Worldkeeper's own tables and tables that the statements did not fill are not compared.
     wrote = {t: sums for t, sums in world.checksums().items() if sums[0] and not t.startswith("worldkeeper")}
     assert len(wrote) > 10
     keeper.ok("--restore")
@@ -446,7 +445,7 @@ def test_every_type_comes_back(victim, make_world, make_keeper):
 
 
 def test_a_loss_after_rows_were_put_in(make_server, make_world, make_keeper):
-    """The journal follows what is put in: no gap, no dump needed, and the next restore has it."""
+    """The journal contains the inserted rows: there is no gap, and the next restore has them."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world("small", on=server), {"journal": {"mode": "follow"}}).init()
     keeper.dump()
@@ -471,7 +470,7 @@ def test_a_loss_after_rows_were_put_in(make_server, make_world, make_keeper):
 
 
 def test_killed_between_two_tables(saved):
-    """What was put in before the end is equal afterwards: the next run does the rest."""
+    """If --apply is killed, the next run finds the inserted rows equal and inserts nothing twice."""
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber",
                      fault="conflicts.table_done#3=kill")
     assert done.rc == -signal.SIGKILL, done
@@ -483,8 +482,7 @@ def test_killed_between_two_tables(saved):
 
 
 def test_no_numbers_left(lost):
-    """A counter at the end of its type gives no new numbers: the table is named, nothing of it goes in
-    that collides."""
+    """If a counter is at the end of its type, the table is named and no colliding row of it is inserted."""
     lost.world.sql("CREATE TABLE tiny (id TINYINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY")
     lost.ok("--restore")
     lost.world.sql("INSERT INTO tiny VALUES (1,1),(254,2)")
@@ -500,7 +498,7 @@ def test_no_numbers_left(lost):
 
 
 def test_numbers_beyond_signed_ones(lost):
-    """A counter of BIGINT UNSIGNED above 2^63 is reported digit for digit."""
+    """A BIGINT UNSIGNED counter above 2^63 is reported exactly."""
     lost.world.sql("CREATE TABLE huge (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY")
     lost.ok("--restore")
     top = 2 ** 63 + 5
@@ -517,7 +515,7 @@ def test_numbers_beyond_signed_ones(lost):
 
 
 def test_a_privilege_that_is_missing(saved):
-    """Without CREATE TEMPORARY TABLES nothing can be compared: the list says so, and what to type."""
+    """Without CREATE TEMPORARY TABLES nothing can be compared; the list and --apply print the GRANT."""
     saved.server.account(USER, [saved.world.schema], RIGHTS.replace("CREATE TEMPORARY TABLES", "SELECT"))
     told = saved.ok("--conflicts", "--json")
     assert not told["compared"] and told["hint"].startswith("GRANT CREATE TEMPORARY TABLES ON"), told
@@ -529,8 +527,8 @@ def test_a_privilege_that_is_missing(saved):
 
 
 def test_a_statement_that_fails_halfway(saved):
-    """MEMORY keeps what went in before the failure: these rows are known to the next run, which does the
-    rest, once."""
+    """MEMORY keeps the rows that were inserted before a statement failed. The next run recognizes them and inserts the rest
+    once."""
     saved.world.sql("CREATE TRIGGER t BEFORE INSERT ON player FOR EACH ROW BEGIN IF NEW.id=5000 THEN "
                     "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT='not now'; END IF; END")
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber")
@@ -547,8 +545,7 @@ def test_a_statement_that_fails_halfway(saved):
 
 
 def test_new_numbers_follow_the_server_s_step(make_server, make_world, make_keeper):
-    """Games of several servers share the numbers of a table by auto_increment_increment: a number between would be given out
-    by another one."""
+    """New numbers follow auto_increment_increment, because other servers may use the numbers in between."""
     keeper = make_keeper(make_world(on=make_server("--auto-increment-increment=10", "--auto-increment-offset=3"))).init()
     keeper.world.sql("CREATE TABLE tiny (id TINYINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY",
                      "INSERT INTO tiny VALUES (3,1),(13,2),(231,3)")

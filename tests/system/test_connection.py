@@ -1,5 +1,4 @@
-"""Connections to the server: each level of TLS and each form of password, with either client
-library."""
+"""Connections to the server: each level of TLS and each form of password, with either client library."""
 import os
 import select
 import shutil
@@ -15,7 +14,7 @@ from wk.util import CANARY, stop_listening
 
 
 def checked(keeper, **mysql):
-    """What --check says by the name of the check, through a connection with these settings."""
+    """Connects with these settings and returns the results of --check by their names."""
     keeper.configure({"mysql": {**dict.fromkeys(("socket", "host", "port", "tls", "tls_ca")), **mysql}})
     return {c["name"]: c for c in keeper.run("--check", "--json").result["checks"]}
 
@@ -31,7 +30,7 @@ def refused(checks, *words):
 
 
 def with_certificate(base, **names):
-    """A server with a certificate, and the file of the authority that signed it."""
+    """Returns a server with a certificate, and the path of the authority's certificate."""
     where = tempfile.mkdtemp(dir=base, prefix="tls")
     os.chmod(where, 0o755)
     ca, cert, key = certificate(where, **names)
@@ -43,7 +42,7 @@ def with_certificate(base, **names):
 
 @pytest.fixture(scope="module")
 def secured(base):
-    """A server with a certificate of an authority of its own."""
+    """Returns a server whose certificate is signed by its own authority."""
     server, ca = with_certificate(base)
     yield server.start(), ca
     server.destroy()
@@ -63,7 +62,7 @@ def test_tls_in_its_modes(secured, make_world, make_keeper, tmp):
 
 
 def test_certificate_of_another_host(base, make_world, make_keeper):
-    """Signed by the right authority, but not for the host of the config."""
+    """A certificate that is signed by the right authority but not for the config's host is refused by tls = verify."""
     server, ca = with_certificate(base, names="DNS:db.example.com")
     try:
         keeper = make_keeper(make_world(on=server.start())).init()
@@ -74,7 +73,7 @@ def test_certificate_of_another_host(base, make_world, make_keeper):
 
 
 def test_server_without_tls(make_server, make_world, make_keeper):
-    """Who asks for TLS gets no connection without; who prefers it does."""
+    """If the server has no TLS, required and verify fail; off and preferred connect without TLS."""
     keeper = make_keeper(make_world(on=make_server("--tls-version=" if MYSQL else "--skip-ssl"))).init()
     for tls in ("off", "preferred"):
         assert by_tcp(keeper, tls=tls)["encryption"]["text"].startswith("none"), tls
@@ -83,7 +82,7 @@ def test_server_without_tls(make_server, make_world, make_keeper):
 
 
 def test_tls_through_the_socket(secured, make_world, make_keeper):
-    """Nobody listens there: TLS only for who insists on it."""
+    """A connection through the socket uses TLS only with tls = required, because no one can listen in there."""
     server, _ = secured
     keeper = make_keeper(make_world(on=server)).init()
     assert checked(keeper, socket=server.socket)["encryption"]["text"].startswith("none")
@@ -93,8 +92,8 @@ def test_tls_through_the_socket(secured, make_world, make_keeper):
 @pytest.mark.only("mysql", why="MariaDB has no caching_sha2_password")
 @pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
 def test_sha2_passwords(secured, make_world, make_keeper, plugin):
-    """Each time the server has forgotten the account's hash: then the password itself must reach it, by a
-    socket, by TLS, or by the server's public key."""
+    """If the server does not have the account's hash cached, the password itself must reach it: by a socket, by TLS, or encrypted
+    with the server's public key."""
     server, ca = secured
     keeper = make_keeper(make_world(on=server)).init()
     if plugin not in [p for (p,) in server.sql("SELECT plugin_name FROM information_schema.plugins")]:
@@ -104,7 +103,7 @@ def test_sha2_passwords(secured, make_world, make_keeper, plugin):
     for way in (dict(socket=server.socket), dict(tls="off"), dict(tls="preferred"), dict(tls="required"),
                 dict(tls="verify", tls_ca=ca)):
         server.sql("FLUSH PRIVILEGES")
-        for _ in range(2):  # the second one by the hash that the server has now
+        for _ in range(2):  # the second login uses the cached hash
             checks = checked(keeper, **way) if "socket" in way else by_tcp(keeper, **way)
             assert checks["connection"]["level"] == "ok", (way, checks["connection"])
     keeper.secret("password", "wrong")
@@ -112,7 +111,7 @@ def test_sha2_passwords(secured, make_world, make_keeper, plugin):
 
 
 def test_an_init_connect_that_fails(make_server, make_world, make_keeper):
-    """The server lets each session in and ends it at its first statement: which setting does that is named."""
+    """If init_connect fails, the server ends each session at its first statement; the error names the setting."""
     keeper = make_keeper(make_world(on=make_server())).init()
     keeper.server.sql("SET GLOBAL init_connect='SELECT nothing'")
     for action in ("--check", "--dump"):
@@ -123,7 +122,7 @@ def test_an_init_connect_that_fails(make_server, make_world, make_keeper):
 
 
 def test_names_beyond_ascii(keeper, make_world, make_keeper):
-    """Schema and account, whatever the library says its character set is."""
+    """Schema and account names may contain non-ASCII characters, whatever character set the library reports."""
     world = make_world(schema="világ ★")
     keeper.server.account("őr", [world.schema])
     try:
@@ -136,13 +135,13 @@ def test_names_beyond_ascii(keeper, make_world, make_keeper):
 
 
 def test_nothing_on_stderr(keeper):
-    """A library that complains of what it is told would do so at each connection."""
+    """The client library prints no warnings: each action with --quiet leaves stderr empty."""
     for action in ("--dump", "--list", "--verify", "--check"):
         assert keeper.run(action, "--quiet").err == ""
 
 
 class Downgrade(threading.Thread):
-    """A relay that takes the offer of TLS out of the server's greeting, and notes what the client says."""
+    """A relay that removes the offer of TLS from the server's greeting and records what the client sends."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -165,7 +164,7 @@ class Downgrade(threading.Thread):
 
     def relay(self, client, server):
         greeting = bytearray(server.recv(65536))
-        at = greeting.index(b"\0", 5) + 1 + 4 + 8 + 1  # behind version, thread and the salt's first part
+        at = greeting.index(b"\0", 5) + 1 + 4 + 8 + 1  # after version, thread id and the first part of the salt
         assert greeting[at + 1] & 0x08
         greeting[at + 1] &= ~0x08
         client.sendall(greeting)
@@ -181,8 +180,8 @@ class Downgrade(threading.Thread):
 
 @pytest.mark.parametrize("tls", ["verify", "required", "preferred"])
 def test_tls_is_never_stripped(secured, make_world, make_keeper, tls):
-    """Who takes the offer of TLS away gets no session, and not even the account's name; where TLS is only
-    preferred there is a session without, and still no password in clear."""
+    """If a relay removes the offer of TLS, there is no session, and the account's name is not sent. With tls = preferred there is
+    a session without TLS, but no password in clear text."""
     server, ca = secured
     keeper = make_keeper(make_world(on=server)).init()
     relay = Downgrade(server.port)
@@ -198,7 +197,7 @@ def test_tls_is_never_stripped(secured, make_world, make_keeper, tls):
 
 
 def test_another_host_is_proven_or_refused(keeper):
-    """Less than verify needs its own word, which is told wherever somebody looks."""
+    """A connection to another host with less than tls = verify needs insecure = yes, and --check then warns of it."""
     keeper.configure({"mysql": {"socket": None, "host": "192.0.2.1", "connect_timeout": "1s"}})
     for tls in ("off", "preferred", "required"):
         keeper.configure({"mysql": {"tls": tls, "insecure": None}})

@@ -1,5 +1,4 @@
-"""etc/container/account.sh creates the account for any bytes in its password and any sql_mode of
-the server."""
+"""etc/container/account.sh creates the account for any bytes in its password and any sql_mode of the server."""
 import os
 import random
 import re
@@ -15,7 +14,7 @@ MODES = ["", "NO_BACKSLASH_ESCAPES", "ANSI", "ORACLE,EMPTY_STRING_IS_NULL", "TRA
 
 
 def passwords(rng):
-    """Each byte that a first line may have, the ways to end a string, and random ones."""
+    """Yields every byte that a first line may contain, the ways to end a string, and random passwords."""
     every = bytes(b for b in range(1, 256) if b not in b"\r\n")
     yield from (every[i:i + 64] for i in range(0, len(every), 64))
     yield from (b"'", b"\\", b"\\'", b"''", b"'; DROP DATABASE game; --", b"\\\\'; DROP DATABASE game; -- \\", b"$(id)`id`$HOME",

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.any_server
 
 
 def test_status_tells_a_running_supervisor(keeper):
-    """--status shows the state and exits with 0 when all is well; --json is status.json itself."""
+    """--status shows the state and exits with 0 while the world is up; --json prints the status as JSON."""
     keeper.dump()
     keeper.start()
     done = keeper.run("--status")
@@ -31,13 +31,13 @@ def test_status_tells_a_running_supervisor(keeper):
 
 
 def test_status_without_a_supervisor_is_not_well(keeper):
-    """Nobody is keeping the world: exit 6 and a word about it."""
+    """Without a supervisor --status exits with 6 and says so."""
     done = keeper.run("--status")
     assert done.rc == NOT_WELL and (done.out + done.err).strip()
 
 
 def test_what_is_told_to_type_names_the_world(keeper):
-    """A config elsewhere is none of the service's; what is pasted must mean this world."""
+    """Commands in the output contain the path of the config, so that a pasted command means this world."""
     told = f"--config {keeper.config_path} "
     assert f"{told}--run" in keeper.run("--status").err
     assert f"{told}--run" in keeper.run("--check").out
@@ -48,7 +48,7 @@ def test_what_is_told_to_type_names_the_world(keeper):
 
 
 def test_status_of_a_world_in_trouble_is_not_well(doomed, victim):
-    """WAITING exits with 6, for monitoring."""
+    """--status exits with 6 in the state WAITING, for monitoring."""
     doomed.dump()
     doomed.start()
     victim.kill9()
@@ -58,7 +58,7 @@ def test_status_of_a_world_in_trouble_is_not_well(doomed, victim):
 
 
 def test_dump_through_the_supervisor(keeper):
-    """--dump answers with the same figures when a supervisor runs, and the status knows the dump."""
+    """--dump through a supervisor returns the same counts as without one, and the status knows the dump."""
     keeper.start()
     result = keeper.dump()
     assert (result["rows"], result["tables"]) == (5301, 4)
@@ -67,7 +67,7 @@ def test_dump_through_the_supervisor(keeper):
 
 
 def test_list_and_verify_work_beside_a_supervisor(keeper):
-    """Reading actions need no lock."""
+    """--list and --verify work while a supervisor runs, because they need no lock."""
     keeper.start()
     name = keeper.dump()["name"]
     assert keeper.ok("--list", "--json")["dumps"][0]["name"] == name
@@ -75,7 +75,7 @@ def test_list_and_verify_work_beside_a_supervisor(keeper):
 
 
 def test_the_log_says_how_each_job_ended(keeper):
-    """A drill that passed must not look like one that hangs."""
+    """The log says of each job whether it succeeded or failed."""
     keeper.start()
     keeper.wait_state("UP")
     keeper.wait(keeper.dumps, "a dump")
@@ -90,7 +90,7 @@ def test_the_log_says_how_each_job_ended(keeper):
 
 
 def test_what_a_job_said_is_what_who_asked_reads(doomed, victim):
-    """A server that is gone is the job's answer, not that somebody else has the world."""
+    """If the server is down, the client prints the job's own error, not that the world is held by another process."""
     doomed.start()
     doomed.dump()
     victim.kill9()
@@ -102,7 +102,7 @@ def test_what_a_job_said_is_what_who_asked_reads(doomed, victim):
 
 
 def test_pause_and_resume(keeper):
-    """--pause shows WAITING to the players and wanted = paused in the status; --resume goes on."""
+    """--pause sets the flag to WAITING and wanted to paused in the status; --resume brings the world back to UP."""
     keeper.start()
     keeper.ok("--pause")
     status = keeper.wait_state("PAUSED")
@@ -116,7 +116,7 @@ def test_pause_and_resume(keeper):
 
 
 def test_pause_with_a_duration_ends_by_itself(keeper):
-    """A forgotten pause does not leave the world without its keeper; pages and feed say when it ends."""
+    """A pause with an end ends automatically; pages and feed show its end."""
     keeper.configure({"status": {"page": "yes"}})
     keeper.start()
     end = int(time.time()) + 3600
@@ -141,7 +141,7 @@ def test_pause_with_a_duration_ends_by_itself(keeper):
 
 
 def test_pause_survives_a_restart(keeper):
-    """A supervisor that is restarted during planned work stays paused."""
+    """A supervisor that is restarted during a pause stays paused."""
     keeper.start()
     keeper.ok("--pause")
     keeper.wait_state("PAUSED")
@@ -152,13 +152,13 @@ def test_pause_survives_a_restart(keeper):
 
 
 def test_pause_needs_a_supervisor(keeper):
-    """Without one there is nothing to pause: an error, not silence."""
+    """--pause fails if no supervisor runs."""
     done = keeper.run("--pause")
     assert done.rc != DONE, done
 
 
 def test_a_second_supervisor_is_refused(keeper):
-    """The second instance says who has the world, and what to type, and ends with 3; the first is not disturbed."""
+    """A second supervisor prints the first one's process id and a command, and exits with 3; the first one continues."""
     keeper.start()
     done = keeper.run("--run")
     assert done.rc == HELD and str(keeper.process.pid) in done.err, done
@@ -167,7 +167,7 @@ def test_a_second_supervisor_is_refused(keeper):
 
 
 def test_an_action_holds_the_world_too(keeper):
-    """While a dump without supervisor runs, a supervisor or another dump is told who has the world."""
+    """While a dump runs without a supervisor, other actions and a supervisor are refused with that dump's process id."""
     dumping = keeper.popen("--dump", fault="dump.streamed=stop")
     at_work = wait_stopped(keeper, "dump.streamed")
     for action in ("--dump", "--run", "--restore"):
@@ -180,7 +180,7 @@ def test_an_action_holds_the_world_too(keeper):
 
 
 def test_one_job_at_a_time(keeper):
-    """A second dump while one runs waits for it or is refused; two never run at once."""
+    """A second dump waits for the running one or is refused; two never run at once."""
     keeper.dump()
     keeper.start(fault="dump.streamed#1=stop")
     first = keeper.popen("--dump")
@@ -200,7 +200,7 @@ def test_one_job_at_a_time(keeper):
 
 @pytest.mark.each_server
 def test_restore_through_the_supervisor(keeper):
-    """--restore --force through a supervisor: the flag shows it, the world is the old one, UP again."""
+    """--restore --force through a supervisor restores the dump's world; the state is UP again."""
     keeper.dump()
     before = keeper.world.snapshot()
     keeper.world.mark(2)
@@ -214,7 +214,7 @@ def test_restore_through_the_supervisor(keeper):
 
 
 def test_two_restores_of_one_second_do_not_look_alike(keeper):
-    """The times that the supervisor takes by its own clock have milliseconds; the words have whole seconds."""
+    """Times in the status have milliseconds; --status prints whole seconds."""
     keeper.dump()
     keeper.start()
     told = []
@@ -233,7 +233,7 @@ def test_two_restores_of_one_second_do_not_look_alike(keeper):
 
 
 def test_a_refused_restore_is_nobodys_business(keeper, http):
-    """--restore over a living world, refused: players see no RESTORING and no alert goes out."""
+    """If --restore over a living world is refused, the flag stays UP and no alert is sent."""
     keeper.configure(http.settings())
     keeper.dump()
     keeper.start()
@@ -249,7 +249,7 @@ def test_a_refused_restore_is_nobodys_business(keeper, http):
 
 
 def test_a_restore_by_hand_tells_its_own_reason(doomed, victim, http):
-    """Not that of a loss that is over."""
+    """A manual restore is reported with its own reason, not with the reason of an earlier loss."""
     doomed.configure(http.settings())
     first = doomed.dump()["name"]
     doomed.start()
@@ -265,7 +265,7 @@ def test_a_restore_by_hand_tells_its_own_reason(doomed, victim, http):
 
 
 def test_leftovers_of_a_killed_supervisor_do_not_block(keeper):
-    """Lock file and socket of a killed supervisor stop nobody."""
+    """Lock file and socket of a killed supervisor do not block actions or the next supervisor."""
     keeper.start()
     keeper.kill9()
     done = keeper.run("--status")
@@ -276,7 +276,7 @@ def test_leftovers_of_a_killed_supervisor_do_not_block(keeper):
 
 
 def test_the_interval_counts_from_the_last_stored_dump(keeper):
-    """A restarted supervisor does not start its interval anew: the dump is due when it was due."""
+    """A restart of the supervisor does not postpone the next dump."""
     keeper.configure({"dump": {"interval": "10m"}})
     keeper.dump()
     stored = keeper.newest()["at_unix"]
@@ -291,7 +291,7 @@ def test_the_interval_counts_from_the_last_stored_dump(keeper):
 
 
 def test_a_late_supervisor_dumps_at_once(keeper):
-    """When the interval has passed while none ran, the dump is made soon after the start."""
+    """If the interval passed while no supervisor ran, a dump is made soon after the start."""
     keeper.dump()
     keeper.configure({"dump": {"interval": "1s"}})
     keeper.start()
@@ -308,7 +308,7 @@ def control_socket(keeper):
     found = []
     for root, _, files in os.walk(keeper.base):
         for path in (os.path.join(root, f) for f in files):
-            with contextlib.suppress(FileNotFoundError):  # a file that was just being published
+            with contextlib.suppress(FileNotFoundError):  # a temporary file that was renamed meanwhile
                 if stat.S_ISSOCK(os.lstat(path).st_mode):
                     found.append(path)
     (path,) = found
@@ -316,7 +316,7 @@ def control_socket(keeper):
 
 
 def test_the_socket_is_for_its_owner_only(keeper):
-    """Others on the host can neither command nor read through the control socket."""
+    """Other users of the host cannot open the control socket."""
     keeper.start()
     path = control_socket(keeper)
     closed = os.stat(os.path.dirname(path)).st_mode & 0o077 == 0
@@ -324,7 +324,7 @@ def test_the_socket_is_for_its_owner_only(keeper):
 
 
 def test_a_unit_with_several_runtime_directories(keeper):
-    """As systemd names them when somebody adds one."""
+    """If systemd passes several runtime directories, the first one is used."""
     first = keeper.control_dir
     keeper.control_dir = first + ":/run/another"
     keeper.start()
@@ -333,7 +333,7 @@ def test_a_unit_with_several_runtime_directories(keeper):
 
 
 def ask(keeper, request):
-    """One request as a client of any version may write it; gives the final answer."""
+    """Sends one request, as a client of any version may write it, and returns the final answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.settimeout(PATIENCE)
         s.connect(control_socket(keeper))
@@ -345,15 +345,15 @@ def ask(keeper, request):
 
 
 def well(keeper):
-    """The status of a world that is up, as the supervisor itself gives it: after a pause the next probe decides."""
+    """Returns the status from the supervisor once the world is up; after a pause the next probe decides."""
     done = wait_for(lambda: (lambda d: d if d.rc == DONE else None)(keeper.run("--status", "--json")),
                     lambda: f"the world to be up: {keeper.run('--status')}")
     return done.json
 
 
 def test_clients_of_other_versions(keeper):
-    """One that names each option, also those that are not set, is understood. One that asks for what this version does
-    not know, or what is another action's, is refused: leaving that out could make another restore of it."""
+    """A client that sends every option, also unset ones, is understood. Options that are unknown or belong to another action are
+    refused, because ignoring one could change what a restore does."""
     unset = dict.fromkeys(("force", "accept_cut", "dry_run", "automatic", "apply", "renumber"), False)
     unset.update(skip=0, pause_ms=0)
     keeper.dump()
@@ -371,7 +371,7 @@ def test_clients_of_other_versions(keeper):
 
 
 def test_garbage_on_the_socket_harms_nobody(keeper):
-    """What is not a request is answered or dropped; the supervisor goes on."""
+    """Invalid requests are answered or dropped, and the supervisor continues."""
     keeper.start()
     path = control_socket(keeper)
     for data in (b"", b"\0" * 70000, b"{}\n", b'{"action":"nosuch"}\n', b"[" * 5000 + b"\n",
@@ -387,7 +387,7 @@ def test_garbage_on_the_socket_harms_nobody(keeper):
             except OSError:
                 pass
     held = []
-    for _ in range(50):  # idle clients that never ask anything
+    for _ in range(50):  # idle clients that never send a request
         held.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         held[-1].setblocking(False)
         try:
@@ -402,7 +402,7 @@ def test_garbage_on_the_socket_harms_nobody(keeper):
 
 
 def test_client_that_goes_away(keeper):
-    """Ctrl-C at the client does not take the supervisor with it."""
+    """Interrupting the client does not end the supervisor."""
     keeper.dump()
     keeper.start(fault="dump.streamed#1=stop")
     client = keeper.popen("--dump")
@@ -417,8 +417,8 @@ def test_client_that_goes_away(keeper):
 
 
 def test_the_directory_of_another_world(keeper, make_keeper, make_world):
-    """A config that was copied, and its [dump] dir with it: what is asked of one world never happens to the other,
-    whose supervisor, lock and state are there."""
+    """If a copied config has the [dump] dir of another world, every action is refused and does nothing to that world, with or
+    without its supervisor."""
     keeper.dump()
     other = make_keeper(make_world(), name="w2", account=False)
     keeper.server.account("keeper", [keeper.world.schema, other.world.schema])
@@ -434,14 +434,14 @@ def test_the_directory_of_another_world(keeper, make_keeper, make_world):
         assert len(keeper.dumps()) == 1 and keeper.status()["generation"] == 1
         if running:
             keeper.stop()
-    keeper.configure({"world": {"name": "w3"}})  # renamed, as told
+    keeper.configure({"world": {"name": "w3"}})  # renames the world as the manual says
     os.unlink(os.path.join(keeper.dumps_dir, "state.json"))
     keeper.ok("--init", "--force")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: another user answers")
 def test_another_user_in_the_place_of_the_supervisor(keeper, tmp):
-    """The lock file names a socket of somebody else's: what he says is neither believed nor shown."""
+    """If the lock file names another user's socket, the answer from there is neither believed nor printed."""
     os.chmod(tmp, 0o777)
     path = os.path.join(tmp, "control.sock")
     listener = subprocess.Popen([sys.executable, "-c", f"""
@@ -471,7 +471,8 @@ while True:
 
 
 def test_a_supervisor_that_stands_still_is_there(keeper):
-    """However many have asked it before: who is told that none runs starts another, here or on another machine."""
+    """A supervisor that is stopped, with a full queue of clients, is reported as not answering, not as absent; otherwise an
+    operator might start another one."""
     keeper.start()
     with keeper.standing_still(), contextlib.ExitStack() as queue:
         with pytest.raises(BlockingIOError):
@@ -489,7 +490,7 @@ def test_a_supervisor_that_stands_still_is_there(keeper):
 
 
 def test_a_failure_that_gives_no_reason(keeper, tmp):
-    """As a supervisor of another version may answer: a failure all the same, of no system call, with the place to look."""
+    """A failure without a reason, as another version may send it, is still a failure, with a hint to the log."""
     path = os.path.join(tmp, "control.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(path)
@@ -507,7 +508,8 @@ def test_a_failure_that_gives_no_reason(keeper, tmp):
 
 
 def test_a_pause_outlives_a_job_that_read_the_state_before(keeper):
-    """Tidying hands back what the file said before; the supervisor is asked to end before it saves the pause once more."""
+    """A cleanup job returns the state it read before a pause. The pause is kept although the supervisor is asked to end before it
+    saves it again."""
     def state():
         with open(os.path.join(keeper.dumps_dir, "state.json")) as f:
             return json.load(f)
@@ -533,7 +535,8 @@ def test_a_pause_outlives_a_job_that_read_the_state_before(keeper):
 
 
 def connected(keeper):
-    """A client that the supervisor has accepted, and that has not asked yet: they are accepted in their order."""
+    """Returns a client that the supervisor has accepted and that has not sent a request yet; connections are accepted in
+    order."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client.settimeout(PATIENCE)
     client.connect(control_socket(keeper))
@@ -542,7 +545,7 @@ def connected(keeper):
 
 
 def test_a_pause_that_comes_with_the_end_is_kept(keeper):
-    """Both in one turn of the loop: who asked hears that the world is paused, and the next supervisor knows it."""
+    """A pause that arrives in the same iteration of the loop as SIGTERM is confirmed, and the next supervisor is paused."""
     keeper.dump()
     keeper.start()
     with connected(keeper) as client:
@@ -558,7 +561,7 @@ def test_a_pause_that_comes_with_the_end_is_kept(keeper):
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
 def test_what_a_supervisor_that_ends_cannot_do_is_refused(keeper, action):
-    """It waits for its job; a pause or its end would be forgotten with it, and who asked would not know."""
+    """While a supervisor that ends waits for its job, it refuses --pause and --resume, because it would not keep them."""
     keeper.dump()
     keeper.start(fault="dump.streamed=stop")
     if action == "resume":
@@ -569,7 +572,7 @@ def test_what_a_supervisor_that_ends_cannot_do_is_refused(keeper, action):
         keeper.process.send_signal(signal.SIGTERM)
         keeper.wait_log("ending the running dump")
         client.send(json.dumps({"action": action}).encode())
-        answer = client.recv(1 << 20)  # none where it has ended by now
+        answer = client.recv(1 << 20)  # empty if the supervisor has already exited
         assert not answer or json.loads(answer)["done"]["error"]["text"] == "the supervisor is ending", answer
     assert keeper.process.wait(PATIENCE) == 0
     keeper.start("PAUSED" if action == "resume" else "UP")

@@ -1,5 +1,4 @@
-"""The size of a world: every output that shows it agrees on rows and tables, and the sentinel is
-not counted."""
+"""The size of a world: every output that shows it agrees on rows and tables, and the sentinel is not counted."""
 import os
 import re
 
@@ -10,7 +9,7 @@ WORDS = re.compile(r"([\d,]+) rows(?: in (\d+) tables)?")
 
 
 def words(text, about=""):
-    """(rows, tables) of the first words about them in a line with `about`; tables None where it names none."""
+    """Returns (rows, tables) from the first line with `about` that shows them; tables is None if the line has none."""
     line = next(part for part in text.splitlines() if about in part and WORDS.search(part))
     rows, tables = WORDS.search(line).groups()
     return int(rows.replace(",", "")), tables and int(tables)
@@ -21,7 +20,7 @@ def fields(result):
 
 
 def planned(result):
-    """The plan's lines have to add up to its sum."""
+    """Sums the lines of the plan, which must equal its total."""
     swapped = [t for t in result["plan"] if t["restored"]]
     return sum(t["rows"] for t in swapped), len(swapped)
 
@@ -36,7 +35,8 @@ def wrong(said):
 
 
 def test_every_place_counts_the_world_alone(doomed, victim, http, smtp):
-    """Actions, their JSON, check, log, status, metrics and alerts of a dump and of a restore after a loss."""
+    """All actions, their JSON, check, log, status, metrics and alerts show the same counts for a dump and for a restore after a
+    loss."""
     keeper, said = doomed, {}
     keeper.configure({**smtp.settings(), **http.settings(), "status": {"metrics": "world.prom"}})
     said["dump"] = words(keeper.ok("--dump").out)
@@ -67,14 +67,14 @@ def test_every_place_counts_the_world_alone(doomed, victim, http, smtp):
     said["mail"] = words(mail.text)
     said["restored"] = fields(keeper.wait(lambda: keeper.status()["last_restore"], "the restore"))
     said["reason"] = words(keeper.log(), "-> UP: restored")
-    # A supervisor that stands still is given up after ten seconds.
+    # Repeated because --status gives up on a supervisor that does not answer within ten seconds.
     shown = keeper.wait(lambda: (lambda done: done.rc == DONE and done.out)(keeper.run("--status")), "an answer to --status")
     said["status"], said["status, restore"] = words(shown, "last dump"), words(shown, "last restore")
     assert not wrong(said), wrong(said)
 
 
 def test_a_schema_beside_the_world_counts_as_the_world(keeper, make_world):
-    """--into makes no sentinel, and what it made is what the dump holds of the world; one table is one."""
+    """--into reports the same counts as the world, since the sentinel is not counted; --table reports one table."""
     keeper.dump()
     beside = make_world("empty").schema
     keeper.server.grant("keeper@localhost", beside)

@@ -1,5 +1,4 @@
-"""The supervisor is killed (SIGKILL) at each fault point of a dump and of a restore, alone or
-together with the server."""
+"""The supervisor is killed (SIGKILL) at each fault point of a dump and of a restore, alone or together with the server."""
 import glob
 import gzip
 import os
@@ -14,7 +13,8 @@ pytestmark = pytest.mark.either_server
 
 @pytest.mark.parametrize("point", DUMP_POINTS)
 def test_supervisor_killed_during_a_dump(keeper, make_world, point):
-    """Between any two effects of a dump: no dump is lost, no half one counts, and work goes on."""
+    """If the supervisor is killed at any point of a dump, no dump is lost, no incomplete dump counts, and the next supervisor
+    continues."""
     story = Story(keeper).change()
     keeper.start(fault=point + "=killall")
     done = keeper.run("--dump")
@@ -23,7 +23,7 @@ def test_supervisor_killed_during_a_dump(keeper, make_world, point):
     newest = story.newest_is_kept()
     assert (newest == 2) == (point in ("dump.manifest_written", "dump.retained"))
     keeper.start()
-    story.world_equals_a_dump(2)  # nothing happened to the world
+    story.world_equals_a_dump(2)  # the world itself did not change
     target = make_world("empty")
     keeper.server.grant("keeper@localhost", target.schema)
     keeper.ok("--restore", "--into", target.schema)
@@ -35,8 +35,8 @@ def test_supervisor_killed_during_a_dump(keeper, make_world, point):
 
 @pytest.mark.parametrize("point", RESTORE_POINTS)
 def test_supervisor_killed_during_a_restore(doomed, victim, point):
-    """Between any two effects of a restore: all or nothing is visible, the next supervisor finishes,
-    and what the game wrote, before or after the swap, is never lost."""
+    """If the supervisor is killed at any point of a restore, either no or all tables are restored. The next supervisor finishes,
+    and what the game wrote before or after the swap is kept."""
     story = Story(doomed)
     tables = doomed.world.sql("SHOW TABLES")
     victim.crash()
@@ -46,7 +46,7 @@ def test_supervisor_killed_during_a_restore(doomed, victim, point):
     rows = [doomed.world.rows(t) for t in ("player", "fleet", "mark")]
     assert rows == ([2000, 3000, 1] if point in SWAPPED else [0, 0, 0])
     if point in SWAPPED:
-        doomed.world.sql("INSERT INTO fleet VALUES (-1,0,0)")  # players are back already
+        doomed.world.sql("INSERT INTO fleet VALUES (-1,0,0)")  # players write into the restored world
         story.states[1] = doomed.world.checksums()
     else:
         assert doomed.flag() != "UP"
@@ -62,7 +62,7 @@ def test_supervisor_killed_during_a_restore(doomed, victim, point):
     "dump.locked", "dump.table_read", "dump.verified", "dump.renamed", "dump.manifest_written",
     "state.saved"])
 def test_both_killed_during_a_dump(doomed, victim, point):
-    """Server and supervisor die together in a dump: afterwards the world is the newest intact one."""
+    """If server and supervisor are killed during a dump, the newest intact dump is restored."""
     story = Story(doomed).change()
     doomed.start(fault=None if point == "state.saved" else point + "=killall")
     if point == "state.saved":
@@ -82,7 +82,7 @@ def test_both_killed_during_a_dump(doomed, victim, point):
 @pytest.mark.parametrize("point", ["restore.shadows_created", "restore.loaded", "restore.checked",
                                    "restore.before_rename", "restore.renamed", "restore.dropped"])
 def test_both_killed_during_a_restore(doomed, victim, point):
-    """Server and supervisor die together in a restore: the next start restores from the beginning."""
+    """If server and supervisor are killed during a restore, the next supervisor restores from the beginning."""
     story = Story(doomed)
     tables = doomed.world.sql("SHOW TABLES")
     victim.crash()
@@ -96,7 +96,7 @@ def test_both_killed_during_a_restore(doomed, victim, point):
 
 @pytest.mark.parametrize("point", DUMP_POINTS[1:10:2])
 def test_action_killed_during_a_dump(keeper, point):
-    """--dump without a supervisor, killed: the same promises hold for the one-shot action."""
+    """If --dump without a supervisor is killed, the older dump is kept, and the next --dump works."""
     story = Story(keeper).change()
     done = keeper.run("--dump", fault=point + "=kill")
     assert done.rc != DONE, done
@@ -107,8 +107,8 @@ def test_action_killed_during_a_dump(keeper, point):
 
 @pytest.mark.parametrize("point", RESTORE_POINTS[1::2])
 def test_action_killed_during_a_forced_restore(keeper, point):
-    """--restore --force over a living world, killed: the world is wholly the old or the new one, and
-    a person can simply say it again."""
+    """If --restore --force over a living world is killed, the world is completely the old or the new one, and the command can be
+    repeated."""
     story = Story(keeper).change()
     tables = keeper.world.sql("SHOW TABLES")
     wanted = keeper.newest()["name"]
@@ -121,7 +121,7 @@ def test_action_killed_during_a_forced_restore(keeper, point):
 
 
 def test_killed_between_alert_and_state(doomed, victim, http):
-    """Killed right after the alert was queued: people still hear of it after the next start."""
+    """An alert that was queued before the supervisor was killed is sent after the next start."""
     doomed.configure(http.settings())
     http.stop()
     doomed.dump()

@@ -1,5 +1,4 @@
-"""The server is killed (SIGKILL) at moments spread over a dump and a restore, while the supervisor
-runs."""
+"""The server is killed (SIGKILL) at points spread over a dump and a restore, while the supervisor runs."""
 import signal
 import time
 
@@ -19,7 +18,7 @@ RESTORE_PARTS = [0.0, 0.05, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95]
 
 @pytest.mark.parametrize("moment", DUMP_MOMENTS)
 def test_server_killed_at_a_point_of_a_dump(doomed, victim, moment):
-    """Whatever the dump was doing, the world comes back as the newest intact dump has it."""
+    """If the server is killed at any point of a dump, the newest intact dump is restored."""
     story = Story(doomed).change()
     doomed.start(fault=moment + "=stop")
     dumping = doomed.popen("--dump")
@@ -36,15 +35,15 @@ def test_server_killed_at_a_point_of_a_dump(doomed, victim, moment):
     watcher.assert_clean()
     story.world_equals_a_dump(story.newest_is_kept())
     doomed.process.send_signal(signal.SIGTERM)
-    doomed.wait(lambda: go_on(stopped(doomed)) or not doomed.alive(), "its end")  # a dump of its own stops there too
+    doomed.wait(lambda: go_on(stopped(doomed)) or not doomed.alive(), "its end")  # a scheduled dump also stops there
     assert doomed.process.returncode == 0
     assert doomed.dump() and not doomed.parts()
 
 
 @pytest.mark.parametrize("moment", RESTORE_POINTS)
 def test_server_killed_at_a_point_of_a_restore(doomed, victim, moment):
-    """A server that dies again while its world is put back gets it at the next try, never half; a
-    person who says --restore need not wait for that try."""
+    """If the server is killed again during a restore, the next attempt restores the complete world. A manual --restore does not
+    have to wait for that attempt."""
     story = Story(doomed)
     tables, by_hand = doomed.world.sql("SHOW TABLES"), None
     with Watcher(doomed, story.full()) as watcher:
@@ -63,7 +62,7 @@ def test_server_killed_at_a_point_of_a_restore(doomed, victim, moment):
             by_hand = doomed.popen("--restore")
 
         def whole():
-            go_on(stopped(doomed))  # each new worker stops there once more
+            go_on(stopped(doomed))  # each new worker stops at that point again
             return doomed.state() == "UP" and (not by_hand or by_hand.poll() is not None)
         doomed.wait(whole, "the world, and an answer to who asked for it")
     if by_hand:
@@ -75,7 +74,7 @@ def test_server_killed_at_a_point_of_a_restore(doomed, victim, moment):
 
 @pytest.fixture(scope="module")
 def durations():
-    """How long a dump and a restore of the big world took here when nothing broke."""
+    """Holds how long an undisturbed restore of the big world takes here."""
     return {}
 
 
@@ -88,7 +87,7 @@ def big(make_world, make_keeper, victim, **settings):
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("part", DUMP_PARTS)
 def test_server_killed_while_a_big_dump_runs(make_world, make_keeper, victim, part):
-    """Somewhere inside the reading and writing of a big world: the same promises."""
+    """If the server is killed while a big world is dumped, the newest intact dump is restored."""
     keeper = big(make_world, make_keeper, victim)
     keeper.world.sql("UPDATE mark SET v=2")
     keeper.story.states[2] = keeper.world.checksums()
@@ -112,7 +111,7 @@ def test_server_killed_while_a_big_dump_runs(make_world, make_keeper, victim, pa
 
 
 def came_back(world):
-    """Whether a restore that stands still has swapped the world in: not as long as it holds the locks before that."""
+    """Returns whether a stopped restore has swapped the world in. False while the restore holds its locks before the swap."""
     try:
         return world.sql("SET lock_wait_timeout=1", "SELECT COUNT(*) FROM planet")[0][0] > 0
     except pymysql.err.OperationalError as e:
@@ -123,7 +122,8 @@ def came_back(world):
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("part", RESTORE_PARTS)
 def test_server_killed_while_a_big_restore_runs(make_world, make_keeper, victim, durations, part):
-    """Somewhere inside the loading: the next try gives the whole world, and half of it is never seen."""
+    """If the server is killed while a big world is loaded, the next attempt restores all of it, and an incomplete world is never
+    seen."""
     keeper = big(make_world, make_keeper, victim)
     victim.crash()
     if "restore" not in durations:

@@ -1,4 +1,4 @@
-"""A damaged dump is refused with its reason, and the next older one is used."""
+"""A damaged dump is rejected with its reason, and the next older one is used."""
 import gzip
 import hashlib
 import json
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.any_server
 
 @pytest.fixture
 def two(keeper):
-    """A keeper with an older dump (mark 1) and a newer one (mark 2)."""
+    """Returns a keeper with an older dump (mark 1) and a newer one (mark 2)."""
     keeper.dump()
     keeper.older = keeper.world.snapshot()
     keeper.world.mark(2)
@@ -25,7 +25,7 @@ def two(keeper):
 
 
 def restores_the_older(keeper, make_world, why):
-    """The next older dump is chosen, and the answer says why the newer one was not."""
+    """Asserts that the next older dump is restored and the result says why the newer one was skipped; returns that reason."""
     older, newer = keeper.dumps()[-1]["name"], os.path.basename(keeper.new_path)[:-7]
     target = make_world("empty")
     keeper.server.grant("keeper@localhost", target.schema)
@@ -38,7 +38,7 @@ def restores_the_older(keeper, make_world, why):
 
 
 def test_any_flipped_bit_is_found(two):
-    """--verify finds one flipped bit wherever it is, and says so; flipped back, all is well."""
+    """--verify reports one flipped bit at each of many offsets; once it is flipped back, --verify passes."""
     with open(two.new_path, "rb") as f:
         data = f.read()
     name = os.path.basename(two.new_path)[:-7]
@@ -59,7 +59,7 @@ def test_any_flipped_bit_is_found(two):
 
 
 def test_a_flipped_bit_makes_the_older_dump_the_one(two, make_world):
-    """A restore does not trust the newest file: it checks, and takes the older one."""
+    """A restore verifies the newest dump and, because of a flipped bit, uses the older one."""
     with open(two.new_path, "r+b") as f:
         f.seek(os.path.getsize(two.new_path) // 2)
         byte = f.read(1)[0]
@@ -71,7 +71,7 @@ def test_a_flipped_bit_makes_the_older_dump_the_one(two, make_world):
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("keep", [0, 1, 10, 20, 0.3, 0.6, 0.9, -9, -8, -1])
 def test_cut_at_any_length(two, make_world, keep):
-    """A file that was cut, down to an empty one, is refused."""
+    """A truncated file, including an empty one, is rejected."""
     size = os.path.getsize(two.new_path)
     with open(two.new_path, "r+b") as f:
         f.truncate(int(size * keep) if isinstance(keep, float) else keep if keep >= 0
@@ -80,7 +80,7 @@ def test_cut_at_any_length(two, make_world, keep):
 
 
 def test_a_cut_that_is_again_good_gzip(two, make_world):
-    """Half the rows in a file that gzip finds perfect are still not the dump of the manifest."""
+    """A valid gzip file with half of the text is rejected, because it does not match the manifest."""
     with gzip.open(two.new_path) as f:
         sql = f.read()
     with gzip.open(two.new_path, "wb") as f:
@@ -89,7 +89,7 @@ def test_a_cut_that_is_again_good_gzip(two, make_world):
 
 
 def test_trailing_garbage(two, make_world):
-    """Bytes after the end are as suspect as missing ones."""
+    """A file with extra bytes at its end is rejected."""
     with open(two.new_path, "ab") as f:
         f.write(b"\0" * 100)
     restores_the_older(two, make_world, "trailing garbage")
@@ -139,7 +139,7 @@ MANIFESTS = {
 
 @pytest.mark.parametrize("how", MANIFESTS)
 def test_wrong_manifest(two, make_world, how):
-    """A manifest that does not fit its file, or is none, is refused and does no harm."""
+    """A manifest that does not match its file or is invalid is rejected; the older dump is restored and --list works."""
     MANIFESTS[how](two.manifest_path)
     older = min(f for f in os.listdir(two.dumps_dir) if f.endswith(".sql.gz"))[:-7]
     target = make_world("empty")
@@ -151,7 +151,7 @@ def test_wrong_manifest(two, make_world, how):
 
 
 def test_a_dump_that_is_a_symbolic_link(two, make_world):
-    """A link planted in place of a dump is not followed."""
+    """A symbolic link in place of a dump is not followed."""
     moved = two.new_path + ".elsewhere"
     shutil.move(two.new_path, moved)
     os.symlink(moved, two.new_path)
@@ -159,7 +159,7 @@ def test_a_dump_that_is_a_symbolic_link(two, make_world):
 
 
 def test_nothing_intact_by_hand(two):
-    """With every dump damaged --restore ends with 5 and changes nothing."""
+    """If every dump is damaged, --restore exits with 5 and changes nothing."""
     before = two.world.snapshot()
     for manifest in two.dumps():
         with open(two.path(manifest), "r+b") as f:
@@ -170,7 +170,7 @@ def test_nothing_intact_by_hand(two):
 
 
 def test_nothing_intact_supervised(doomed, victim, http):
-    """With every dump damaged the supervisor waits and says so: never UP with an empty world."""
+    """If every dump is damaged, the supervisor stays in WAITING and sends an alert that names the dump."""
     doomed.configure(http.settings())
     manifest = doomed.dump()
     doomed.start()
@@ -185,7 +185,7 @@ def test_nothing_intact_supervised(doomed, victim, http):
 
 
 def test_older_dump_is_used_by_itself(doomed, victim, http):
-    """The supervisor falls back to the older dump too, and the alert says so."""
+    """The supervisor also falls back to the older dump, and its alert names the damaged one."""
     doomed.configure(http.settings())
     doomed.dump()
     before = doomed.world.snapshot()

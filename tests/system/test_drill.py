@@ -1,5 +1,4 @@
-"""Drills and verifies: what a drill proves about the dump, the journal and the live world; both on
-a schedule."""
+"""Drills and verifies: what a drill proves about the dump, the journal and the live world, and that both run on a schedule."""
 import os
 import re
 import signal
@@ -28,8 +27,8 @@ def schemas(keeper):
 
 @pytest.mark.quick
 def test_newest_dump_with_its_journal(logged):
-    """What a restore would bring back now is compared with the living world, table by table: one that
-    differs counts if the log shows no change of it."""
+    """A drill restores the newest dump and its journal and compares them with the live world table by table. A difference counts
+    only if the log shows no change of that table."""
     keeper, world = logged, logged.world
     keeper.dump()
     world.sql("UPDATE player SET points=points+1 WHERE id%3=0", "DELETE FROM player WHERE id%7=0",
@@ -48,13 +47,12 @@ def test_newest_dump_with_its_journal(logged):
     keeper.dump()
     assert keeper.ok("--drill", "--json")["live"]["moved"] == 0
     assert schemas(keeper) == []
-    named = keeper.ok("--drill=" + keeper.dumps()[0]["name"], "--json")  # as it was dumped
+    named = keeper.ok("--drill=" + keeper.dumps()[0]["name"], "--json")  # a drill of a named dump restores it without the journal
     assert "live" not in named and "journal" not in named
 
 
 def test_what_cannot_be_read_is_not_called_changed(logged):
-    """A table that somebody has locked, or that has no way to be read beside the game, proves nothing against the
-    dump."""
+    """A table that is locked or cannot be read beside the game is counted as unread, not as changed."""
     keeper, world = logged, logged.world
     if not keeper.server.mysql:
         world.sql("CREATE TABLE past (id INT PRIMARY KEY) ENGINE=MEMORY WITH SYSTEM VERSIONING", "INSERT INTO past VALUES (1)")
@@ -67,7 +65,8 @@ def test_what_cannot_be_read_is_not_called_changed(logged):
 
 
 def test_a_restore_does_not_wait_for_who_looks_at_a_drill(logged):
-    """What a drill that was cut off has left may be locked by somebody: the world comes first, and it is told."""
+    """If the schema of an interrupted drill is locked by another session, a restore does not wait for it and reports that it
+    cannot be dropped."""
     keeper = logged
     keeper.dump()
     keeper.server.sql("CREATE DATABASE worldkeeper_drill_w1", "CREATE TABLE worldkeeper_drill_w1.t (a INT)")
@@ -79,8 +78,8 @@ def test_a_restore_does_not_wait_for_who_looks_at_a_drill(logged):
 
 
 def test_what_is_left_over_goes_though_its_session_hangs(logged):
-    """The server knows nothing of a keeper whose machine is gone: its session keeps its lock, and its copy of the world
-    the memory that the world needs."""
+    """A session of a dead machine may still hold the lock of its scratch schema. A restore drops the schema anyway, because it
+    occupies memory that the world needs."""
     keeper = logged
     keeper.dump()
     for left in ("worldkeeper_drill_w1", "worldkeeper_warm_w1"):
@@ -94,7 +93,7 @@ def test_what_is_left_over_goes_though_its_session_hangs(logged):
 
 
 def test_a_dump_that_retention_removes_is_not_damaged(logged):
-    """Dumps go while they are read back, which takes long; one whose data alone is gone is told."""
+    """A dump that is deleted during a verify is not reported; a dump of which only the data file is missing is reported."""
     keeper = logged
     names = [keeper.dump()["name"] for _ in range(3)]
     for gone, rc in ((("json", "sql.gz"), 0), (("sql.gz",), 6)):
@@ -108,7 +107,7 @@ def test_a_dump_that_retention_removes_is_not_damaged(logged):
         assert verify.returncode == rc and (name in out) == (rc != 0), out
 
 
-# -- by the clock --------------------------------------------------------------------------------
+# -- scheduled -----------------------------------------------------------------------------------
 
 ANY_LOAD = {"max_load": "100000%"}
 DAILY = {"drill": {"interval": "1d", **ANY_LOAD}, "verify": {"interval": "1d", **ANY_LOAD}}
@@ -120,12 +119,12 @@ def state_file(keeper):
 
 
 def told(keeper, kind):
-    """The records of the history, as the supervisor wrote them."""
+    """Returns the records of this kind from the history."""
     return [r for r in keeper.ok("--history", "--json")["records"] if r["kind"] == kind]
 
 
 def last(keeper, kind, good=lambda r: True):
-    """The last result of a kind, once there is one."""
+    """Waits for a result of this kind and returns it."""
     def there():
         r = keeper.status().get("last_" + kind)
         return r if r and good(r) else None
@@ -133,7 +132,8 @@ def last(keeper, kind, good=lambda r: True):
 
 
 def test_once_a_day_whoever_starts_again(logged):
-    """The first at once, the next a day later, after kill -9 as well; result and time are told."""
+    """The first drill and verify run at once, the next ones a day later, also after kill -9; status, history and metrics show
+    result and time."""
     keeper = logged
     keeper.configure({**DAILY, "status": {"metrics": "w1.prom"}})
     keeper.start()
@@ -158,7 +158,7 @@ def test_once_a_day_whoever_starts_again(logged):
 
 
 def test_a_drill_that_fails_is_told_and_its_end(logged, http):
-    """An alert names the table; after a new dump the next drill passes, which is told too."""
+    """An alert names the table of a failed drill. After a new dump the next drill passes, which is reported too."""
     keeper, world = logged, logged.world
     keeper.configure({"drill": {"interval": "1s", **ANY_LOAD}, **http.settings()})
     keeper.start()
@@ -174,7 +174,7 @@ def test_a_drill_that_fails_is_told_and_its_end(logged, http):
 
 
 def test_a_failure_that_an_earlier_supervisor_told_ends_with_a_drill_by_hand(logged, http):
-    """Drills are taken out of the config: nothing has shown yet that it is over."""
+    """Drills are removed from the config after one failed. The incident stays open until a manual drill passes."""
     keeper, world = logged, logged.world
     keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}, **http.settings()})
     keeper.dump()
@@ -193,7 +193,7 @@ def test_a_failure_that_an_earlier_supervisor_told_ends_with_a_drill_by_hand(log
 
 @pytest.mark.parametrize("who", ["loss", "hand"])
 def test_a_restore_does_not_wait(logged, who):
-    """A drill by the clock is killed where the world has to be restored, and its schema dropped."""
+    """A scheduled drill is killed if the world has to be restored, and its schema is dropped."""
     keeper, world = logged, logged.world
     keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}})
     keeper.start(fault="drill.loaded=stop")
@@ -209,7 +209,7 @@ def test_a_restore_does_not_wait(logged, who):
     keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok") and keeper.state() == "UP", "the world")
     world.assert_is(before)
     keeper.wait(lambda: schemas(keeper) == [], "the scratch schema to be dropped")
-    assert keeper.status()["last_drill"] is None  # it is nothing that dump or journal could help
+    assert keeper.status()["last_drill"] is None  # an interrupted drill says nothing about dump or journal
 
 
 def test_a_verify_that_dies_counts_no_dumps(logged):
@@ -220,14 +220,14 @@ def test_a_verify_that_dies_counts_no_dumps(logged):
     assert not verify["ok"] and verify["whole"] is None and verify["damaged"] is None, verify
     keeper.wait(lambda: "the worker of the verify died" in keeper.ok("--history").out, "its record")
     keeper.wait(lambda: keeper.status()["troubles"], "the condition")
-    keeper.configure({"verify": {"interval": "0"}})  # nothing would tell its end
+    keeper.configure({"verify": {"interval": "0"}})  # no later verify could end the condition
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait(lambda: not keeper.status()["troubles"], "the condition's end")
     assert "verifies are no longer scheduled" in keeper.log() and "the last verify passed" not in keeper.log()
 
 
 def test_a_gap_does_not_wait_for_a_drill(logged):
-    """Until a dump is stored, changes after a gap are lost with the server: the drill is ended for it."""
+    """A drill is ended if a gap needs a dump, because changes after a gap are lost with the server until a dump is stored."""
     keeper, world = logged, logged.world
     keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}})
     keeper.start(fault="drill.loaded=stop")
@@ -239,7 +239,7 @@ def test_a_gap_does_not_wait_for_a_drill(logged):
 
 
 def test_no_drill_while_the_machine_is_busy(logged):
-    """It waits, and the status says what for; a reload with another limit lets it begin."""
+    """A drill waits while the machine is busy, and the status gives the reason; a reload with a higher limit lets it begin."""
     keeper = logged
     keeper.configure({"drill": {"interval": "1d", "max_load": "1%"}})
     busy = [subprocess.Popen([*DIE_WITH_US, "nice", "sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())]

@@ -1,5 +1,5 @@
-"""Files in the dump directory are data: an attacker who can put files there, with manifests that
-match them, cannot send the server a statement."""
+"""Files in the dump directory are data: an attacker who can put files there, with matching manifests, cannot make the server run
+a statement."""
 import glob
 import gzip
 import hashlib
@@ -17,7 +17,7 @@ OTHER = "wk_other_people"
 
 
 class Forger:
-    """Changes a dump so that size, hash and all sums of its manifest fit again."""
+    """Changes a dump so that size, hash and all sums of its manifest match again."""
 
     def __init__(self, keeper):
         self.keeper = keeper
@@ -36,7 +36,7 @@ class Forger:
         self.parts = [(t, gzip.decompress(d) if d else b"") for t, d in self.parts]
 
     def table(self, change):
-        """Changes the text of the first table that has rows; gives its name."""
+        """Changes the text of the first table that has rows; returns its name."""
         for i, (table, text) in enumerate(self.parts):
             if table and table["rows"]:
                 self.parts[i] = (table, change(text))
@@ -45,7 +45,7 @@ class Forger:
         raise AssertionError("no rows")
 
     def definitions(self, text):
-        """Adds text before the last table, where definitions stand."""
+        """Adds text before the last table, where definitions are stored."""
         for i in range(len(self.parts) - 1, -1, -1):
             if self.parts[i][0]:
                 self.parts[i - 1] = (None, self.parts[i - 1][1] + text)
@@ -70,7 +70,7 @@ class Forger:
 
 @pytest.fixture
 def other(keeper):
-    """A schema of somebody else's that the account could do anything with, and a file that must not be."""
+    """Creates a schema of another owner, on which the account has all privileges; yields a path where no file may appear."""
     server = keeper.server
     server.sql(f"CREATE DATABASE {OTHER}", f"CREATE TABLE {OTHER}.t (a int)",
                f"INSERT INTO {OTHER}.t VALUES (1)", "GRANT ALL ON *.* TO keeper@localhost")
@@ -87,7 +87,7 @@ def behind_create(text):
     return lambda part: part.replace(b";\nSET NAMES binary;\n", b";\nSET NAMES binary;\n" + text, 1)
 
 
-# Where dumps of ours hold rows or the definition of a table.
+# Statements that are inserted where our dumps have rows or the definition of a table.
 STATEMENTS = {
     "another statement": f"DROP DATABASE {OTHER};\n",
     "one for some servers": f"/*!40000 DROP DATABASE {OTHER} */;\n",
@@ -105,7 +105,7 @@ STATEMENTS = {
 
 
 def got(tmp, text):
-    """A mysqldump file that somebody got from somewhere."""
+    """Writes a mysqldump file of unknown origin and returns its path."""
     path = os.path.join(tmp, "got.sql")
     with open(path, "w") as f:
         f.write(text)
@@ -130,7 +130,7 @@ def test_statements_among_rows(keeper, other, how):
     f"/*!50000 SELECT * FROM {OTHER}.t */", f"AS SELECT * FROM {OTHER}.t", f"SELECT * FROM {OTHER}.t",
     "DATA DIRECTORY='/tmp'", "ENGINE=FEDERATED CONNECTION='mysql://elsewhere/x/y'", f"TABLE {OTHER}.t"])
 def test_more_than_a_definition(keeper, other, tail):
-    """A definition that is made as it stands there holds columns and options."""
+    """A table definition with more than columns and options is refused."""
     forger = Forger(keeper)
     forger.table(lambda part: part.replace(b";\nSET NAMES binary;\n",
                                            b"\n" + tail.encode() + b";\nSET NAMES binary;\n", 1))
@@ -142,8 +142,8 @@ def test_more_than_a_definition(keeper, other, tail):
 @pytest.mark.parametrize("tail", [f"AS SELECT * FROM {OTHER}.t", "COLLATE=utf8mb4_nothing_ci"])
 @pytest.mark.parametrize("older", [True, False])
 def test_by_itself_an_older_one_is_taken(make_world, make_keeper, victim, tail, older):
-    """A definition that is refused, here or by the server, keeps no world down: the next older dump comes in, and
-    it is said why. By hand it is refused, for there is somebody who can look."""
+    """If a definition is refused, by us or by the server, an automatic restore uses the next older dump and logs the reason. A
+    manual restore is refused, because an operator can decide."""
     keeper = make_keeper(make_world("small", victim), {"restore": {"auto": "yes"}}).init()
     if older:
         keeper.dump()
@@ -169,7 +169,7 @@ def test_by_itself_an_older_one_is_taken(make_world, make_keeper, victim, tail, 
 
 
 def test_a_durable_table_that_holds_more(keeper, other, tmp):
-    """It is left out, by name; the others are restored all the same."""
+    """A durable table with such a definition is skipped by name; the other tables are restored."""
     path = got(tmp, "CREATE TABLE `d` (\n  `a` int\n) ENGINE=InnoDB DATA DIRECTORY='/tmp/made-by-a-dump';\n"
                "INSERT INTO `d` VALUES (1);\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
                "INSERT INTO `t` VALUES (7);\n-- Dump completed\n")
@@ -217,7 +217,7 @@ def test_a_definition_that_is_another_table(keeper, other):
     "SELECT 1 INTO OUTFILE 'made-by-a-dump'", f"CREATE VIEW `{OTHER}`.`v` AS SELECT 1",
     "CREATE FUNCTION `evil` RETURNS STRING SONAME 'evil.so'", "SET GLOBAL max_connections=1"])
 def test_definitions_are_definitions(keeper, other, sql):
-    """A rebuilt server gets the views and routines of a dump, and nothing else that stands there."""
+    """A rebuilt server gets the views and routines of a dump; any other statement among them is not run."""
     forger = Forger(keeper)
     forger.definitions(f"DELIMITER ;;\nSET NAMES utf8mb4;;\n{sql};;\nSET NAMES utf8mb4;;\n"
                        "DROP VIEW IF EXISTS `wk_good`;;\nCREATE VIEW `wk_good` AS SELECT 1 AS `a`;;\n"
@@ -243,7 +243,7 @@ def test_definitions_are_definitions(keeper, other, sql):
     "CALL wk_other_people.p()",
     "\\! touch made-by-a-dump\n"])
 def test_files_of_others(keeper, other, tmp, sql):
-    """A mysqldump file that somebody got from somewhere: tables and rows of literals, or refused."""
+    """A mysqldump file of unknown origin may contain only tables and rows of literals; anything else is refused."""
     path = got(tmp, f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (1);\n{sql};\n"
                f"DROP DATABASE {OTHER};\n-- Dump completed\n")
     done = keeper.run("--restore=" + path, "--into=wk_into")
@@ -286,7 +286,7 @@ def test_a_character_set_that_comes_later(keeper, other, tmp):
 
 
 def test_worlds_that_look_odd(keeper, other):
-    """Comments and options of a table, and names, that are legitimate however they look."""
+    """Unusual but valid table comments, options and names are restored."""
     schema = keeper.world.schema
     keeper.configure({"dump": {"engines": "all"}, "restore": {"scope": "all"}})
     keeper.server.sql(
@@ -307,7 +307,7 @@ def test_worlds_that_look_odd(keeper, other):
 
 
 def test_what_is_passed_over_in_files_of_others(keeper, other, tmp):
-    """DROP DATABASE before its CREATE, USE, LOCK and their like are left out, not run."""
+    """DROP DATABASE before its CREATE, USE, LOCK and similar statements are skipped, not run."""
     path = got(tmp, f"DROP DATABASE {OTHER};\nCREATE DATABASE {OTHER};\nUSE {OTHER};\n"
                f"/*!40000 DROP TABLE {OTHER}.t */;\nSTOP ALL SLAVES;\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
                f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\n"

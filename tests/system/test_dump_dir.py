@@ -13,13 +13,13 @@ pytestmark = pytest.mark.any_server
 
 
 def removed(keeper):
-    """Gone at once, whatever is being written into it."""
+    """Removes the directory at once, even if a file is being written into it."""
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
     shutil.rmtree(keeper.dumps_dir + ".old", ignore_errors=True)
 
 
 def another(keeper, copied=True):
-    """Another directory for its place, with the dumps that are in it or empty."""
+    """Creates another directory to replace the dump directory, with its dumps or empty."""
     new = keeper.dumps_dir + ".new"
     os.mkdir(new, 0o700)
     for name in os.listdir(keeper.dumps_dir) if copied else ():
@@ -42,12 +42,12 @@ def holder(keeper):
     try:
         with open(os.path.join(keeper.dumps_dir, "lock")) as f:
             return json.load(f)
-    except (FileNotFoundError, json.JSONDecodeError):  # not yet, or being written
+    except (FileNotFoundError, json.JSONDecodeError):  # the lock does not exist yet or is being written
         return {"pid": None}
 
 
 def taken_up(keeper):
-    """The supervisor has the lock of the directory that is there now."""
+    """Waits until the supervisor has locked the directory that now exists."""
     keeper.wait_log("it is now used and locked")
     keeper.wait(lambda: holder(keeper)["pid"] == keeper.process.pid and holder(keeper)["socket"], "its lock")
 
@@ -55,14 +55,15 @@ def taken_up(keeper):
 @pytest.mark.parametrize("copied", [True, False], ids=["copied", "empty"])
 @pytest.mark.parametrize("control", ["beside", "inside"])
 def test_a_dump_by_hand(keeper, copied, control):
-    """A dump goes into the directory that is there, through the supervisor that takes it up: one lock, one who dumps."""
+    """A manual dump is stored in the replaced directory, by the supervisor that starts to use it: there is one lock and one
+    process that dumps."""
     if control == "inside":
         keeper.configure({"control": {"dir": keeper.dumps_dir}})
     keeper.dump()
     keeper.start()
     made_anew(keeper, copied)
     if control == "inside":
-        taken_up(keeper)  # nothing leads to a supervisor whose socket is gone, before it has made another
+        taken_up(keeper)  # a supervisor whose socket is gone cannot be reached until it made another
     result = keeper.dump()
     assert os.path.exists(result["path"]), result
     taken_up(keeper)
@@ -72,11 +73,12 @@ def test_a_dump_by_hand(keeper, copied, control):
 
 
 def test_what_the_next_dump_needs(keeper):
-    """Known from the newest dump that is there, never from one that was in the directory before."""
+    """The space that the next dump needs is taken from the newest dump in the present directory, not from an earlier
+    directory."""
     size = os.path.getsize(keeper.dump()["path"])
     keeper.start()
     assert keeper.status()["disk"]["needed_bytes"] == size
-    keeper.ok("--pause")  # no dump comes in between
+    keeper.ok("--pause")  # no dump is made meanwhile
     made_anew(keeper, copied=False)
     taken_up(keeper)
     keeper.wait(lambda: keeper.status()["last_dump"] is None, "the status of the new directory")
@@ -84,19 +86,19 @@ def test_what_the_next_dump_needs(keeper):
 
 
 def test_a_new_directory_that_cannot_be_taken(keeper):
-    """Who asked for a dump hears why, not only that it is another directory."""
+    """If the new directory is locked by another process, the error of --dump says so."""
     keeper.start()
     new = another(keeper)
     with open(os.path.join(new, "lock"), "w") as lock:
         os.chmod(lock.name, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before the supervisor can see it
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # locked before the supervisor can see the directory
         put_in_place(keeper, new)
         done = keeper.run("--dump")
     assert done.rc == HELD and "is held by another" in done.err, done
 
 
 def test_no_second_supervisor(keeper, make_keeper):
-    """Nor does another supervisor get in by the new directory's lock."""
+    """A second supervisor cannot start with the lock of the new directory."""
     keeper.dump()
     keeper.start()
     made_anew(keeper)
@@ -107,7 +109,7 @@ def test_no_second_supervisor(keeper, make_keeper):
 
 
 def test_removed_and_not_made_anew(keeper):
-    """Nothing is stored into a directory that is gone; as soon as there is one again, it is dumped into."""
+    """No dump is stored while the directory does not exist; once it exists again, a dump is stored there."""
     keeper.configure({"dump": {"interval": "3s"}})
     keeper.dump()
     keeper.start()
@@ -122,7 +124,7 @@ def test_removed_and_not_made_anew(keeper):
 
 
 def test_a_loss_beside_an_intact_dump(doomed, victim):
-    """The dumps were put into another directory, and the server dies at once: they are what is restored."""
+    """The dumps are moved into another directory and the server crashes at once: the restore uses these dumps."""
     doomed.dump()
     before = doomed.world.snapshot()
     doomed.start()
@@ -134,7 +136,7 @@ def test_a_loss_beside_an_intact_dump(doomed, victim):
 
 
 def test_a_loss_while_it_is_moved_away(doomed, victim):
-    """What was moved aside is still there for who has it open."""
+    """If the directory was moved aside, the restore still uses its dumps, because the supervisor has it open."""
     doomed.dump()
     before = doomed.world.snapshot()
     doomed.start()
@@ -145,7 +147,7 @@ def test_a_loss_while_it_is_moved_away(doomed, victim):
 
 
 def test_while_a_dump_runs(keeper):
-    """The directory is replaced in the middle: the dump counts only where it is found."""
+    """If the directory is replaced during a dump, --dump succeeds only with its file in the new directory."""
     keeper.start(fault="dump.renamed=stop")
     dump = keeper.popen("--dump", "--json")
     wait_stopped(keeper, "dump.renamed")
@@ -156,7 +158,7 @@ def test_while_a_dump_runs(keeper):
 
 
 def test_of_another_world(keeper, make_world, make_keeper):
-    """A directory that is another world's is not taken up, and that is said."""
+    """A directory of another world is not used, and the status says so."""
     keeper.dump()
     keeper.start()
     other = make_keeper(make_world(on=keeper.server), name="w2", account=False)
@@ -165,6 +167,6 @@ def test_of_another_world(keeper, make_world, make_keeper):
     os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
     shutil.copytree(other.dumps_dir, keeper.dumps_dir)
     keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "to world w2" in t["what"]], "the trouble")
-    shutil.rmtree(keeper.dumps_dir)  # not taken up: nobody writes there
+    shutil.rmtree(keeper.dumps_dir)  # not in use, so no process writes there
     os.rename(keeper.dumps_dir + ".old", keeper.dumps_dir)
     keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the trouble")

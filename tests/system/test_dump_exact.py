@@ -44,7 +44,7 @@ def expected(world, engines):
 
 
 def without_comments(picture):
-    """The stock client does not send the comments of routines; worldkeeper itself keeps them."""
+    """Removes the comments of routines, which the stock client does not send; worldkeeper itself keeps them."""
     return {k: re.sub(r" -- ends; here$", "", v) if k.startswith("function") else v
             for k, v in picture.items()}
 
@@ -53,7 +53,7 @@ def without_comments(picture):
 @METHODS
 @ENGINES
 def test_stock_client_restores_on_an_empty_schema(make_world, make_keeper, method, engines):
-    """gunzip -c DUMP | mariadb on an empty schema gives every byte and definition of the zoo back."""
+    """Loading a dump with the stock client into an empty schema restores every byte and definition of the zoo."""
     keeper = zoo_keeper(make_world, make_keeper, method=method, engines=engines)
     before = expected(keeper.world, engines)
     dump = keeper.dump()
@@ -63,7 +63,7 @@ def test_stock_client_restores_on_an_empty_schema(make_world, make_keeper, metho
 
 
 def test_events_in_the_zone_of_their_maker(make_server, make_world, make_keeper):
-    """An event's times are times of a zone: the one of the session that made it."""
+    """An event is restored in the time zone of the session that created it."""
     server = make_server("--default-time-zone=+03:00", "--event-scheduler=ON")
     world = make_world(on=server)
     keeper = make_keeper(world).init()
@@ -86,7 +86,8 @@ def test_events_in_the_zone_of_their_maker(make_server, make_world, make_keeper)
 
 @pytest.mark.only("mariadb", why="packages of routines")
 def test_packages_of_routines(make_world, make_keeper):
-    """Both halves of what the SQL mode ORACLE makes: by the stock client, by worldkeeper, and in --check."""
+    """Packages of sql_mode ORACLE (specification and body) are restored by the stock client and by worldkeeper, and --check
+    counts them."""
     world = make_world()
     keeper = make_keeper(world).init()
     world.server.sql("GRANT SELECT ON mysql.proc TO keeper@localhost", "GRANT SET USER ON *.* TO keeper@localhost")
@@ -108,8 +109,8 @@ def test_packages_of_routines(make_world, make_keeper):
 
 
 def test_timestamps_without_a_default(make_server, make_world, make_keeper):
-    """On a server with explicit_defaults_for_timestamp=OFF too they have none, and change by themselves no
-    more than before: by the stock client, and in place of a world that is gone."""
+    """TIMESTAMP columns without a default are restored without one on a server with explicit_defaults_for_timestamp=OFF, by
+    worldkeeper and, where the server allows it, by the stock client."""
     servers = [make_server(f"--explicit-defaults-for-timestamp={on}") for on in ("ON", "OFF")]
     world = make_world(on=servers[0], schema="stamps")
     keeper = make_keeper(world).init()
@@ -124,7 +125,7 @@ def test_timestamps_without_a_default(make_server, make_world, make_keeper):
     moved.ok("--restore")
     there.assert_is(before)
     if not MYSQL and version() < (10, 8, 4):
-        return  # there the setting is the whole server's: no dump can turn it on
+        return  # there the setting is global, so that a dump cannot set it
     empty = make_world("empty", on=servers[1])
     stock_restore(servers[1], path, empty.schema)
     assert_same(before, empty.snapshot(), "restored by the stock client")
@@ -132,7 +133,7 @@ def test_timestamps_without_a_default(make_server, make_world, make_keeper):
 
 @pytest.mark.parametrize("insert", ["INSERT_METHOD=LAST", ""])
 def test_tables_whose_rows_are_those_of_others(make_world, make_keeper, victim, insert):
-    """A MERGE table comes back as a view of its tables: their rows are not put into them again."""
+    """A MERGE table is restored without rows of its own: those of its tables are not inserted again."""
     world = make_world(on=victim)
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
     victim.grant("keeper@localhost", world.schema, "DELETE")  # MERGE asks for all that its tables allow
@@ -149,8 +150,8 @@ def test_tables_whose_rows_are_those_of_others(make_world, make_keeper, victim, 
 
 
 def test_what_stands_on_tables_that_are_not_in_the_dump(make_world, make_keeper):
-    """A durable table's triggers stay with it, so that a dump of the others can be loaded where it is not; a
-    view of it needs it, and stops nothing else when the client is told to go on."""
+    """Triggers of a durable table are not in a dump of the other tables, so that the dump can be loaded without that table. A
+    view of it fails, and with --force the client continues."""
     world = make_world()
     world.sql("CREATE TABLE account (id INT PRIMARY KEY) ENGINE=InnoDB",
               "CREATE TRIGGER counted AFTER INSERT ON account FOR EACH ROW SET @accounts=@accounts+1",
@@ -173,7 +174,7 @@ def test_what_stands_on_tables_that_are_not_in_the_dump(make_world, make_keeper)
 
 @METHODS
 def test_stock_client_restores_over_an_existing_schema(make_world, make_keeper, method):
-    """The same over a schema whose tables were changed, emptied or lost since."""
+    """The stock client also restores a dump over a schema whose tables were changed, emptied or dropped meanwhile."""
     keeper = zoo_keeper(make_world, make_keeper, method=method, engines="all")
     before = keeper.world.snapshot()
     dump = keeper.dump()
@@ -188,7 +189,7 @@ def test_stock_client_restores_over_an_existing_schema(make_world, make_keeper, 
 @pytest.mark.each_server
 @METHODS
 def test_worldkeeper_restores_the_zoo(make_world, make_keeper, victim, method):
-    """After a crash worldkeeper gives every row, counter, trigger and view of the zoo back."""
+    """After a crash worldkeeper restores every row, counter, trigger and view of the zoo."""
     keeper = zoo_keeper(make_world, make_keeper, on=victim, method=method)
     before = keeper.world.snapshot()
     keeper.dump()
@@ -201,7 +202,7 @@ def test_worldkeeper_restores_the_zoo(make_world, make_keeper, victim, method):
 
 @METHODS
 def test_worldkeeper_restores_durable_tables_when_asked(make_world, make_keeper, method):
-    """scope = all puts InnoDB, Aria and MyISAM tables back too, with BLOBs and generated columns."""
+    """scope = all also restores InnoDB, Aria and MyISAM tables, with BLOBs and generated columns."""
     keeper = zoo_keeper(make_world, make_keeper, method=method, engines="all")
     keeper.configure({"restore": {"scope": "all"}})
     keeper.world.sql("SET foreign_key_checks=0", "DROP TABLE a_child, d_parent")
@@ -213,8 +214,8 @@ def test_worldkeeper_restores_durable_tables_when_asked(make_world, make_keeper,
 
 
 def test_durable_tables_where_changes_are_logged(make_server, make_world, make_keeper):
-    """MySQL names its transactions (GTIDs) when nothing is said, and then one statement may not be about
-    both kinds of tables; what the game wrote meanwhile is saved from both."""
+    """With GTIDs, MySQL forbids one statement on both kinds of tables. A restore with scope = all works there, and rows that the
+    game wrote meanwhile are saved from both."""
     server = make_server("--log-bin=log")
     world = make_world("small", on=server)
     world.sql("CREATE TABLE book (id INT PRIMARY KEY, t VARCHAR(99)) ENGINE=InnoDB", "INSERT INTO book VALUES (1,'x')")
@@ -266,7 +267,7 @@ DIGITS = [
 @pytest.mark.parametrize("engine", ["MEMORY", *DURABLE])
 @pytest.mark.parametrize("way", ["restore", "into", "stock", "other columns", "made anew"])
 def test_more_digits_than_a_column_shows(make_world, make_keeper, way, engine):
-    """Columns that round what is written to them get back what they had, to the last bit."""
+    """Columns that round what is written to them are restored to the last bit."""
     world = make_world("empty")
     settings = {"dump": {"engines": "all"}, "restore": {"scope": "all"}} if engine != "MEMORY" else {}
     keeper = make_keeper(world, settings).init()
@@ -298,7 +299,7 @@ def test_more_digits_than_a_column_shows(make_world, make_keeper, way, engine):
 
 @pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
 def test_digits_beside_generated_columns(make_world, make_keeper, kind):
-    """What is generated of such a column is right again, and rounded where it says so."""
+    """Columns that are generated from such a column are restored correctly, and rounded if their type rounds."""
     world = make_world("empty")
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
     world.sql(f"CREATE TABLE fine (v DOUBLE, k INT PRIMARY KEY, twice DOUBLE AS (v*2) {kind}, rough DOUBLE(6,1) AS "
@@ -318,7 +319,7 @@ def test_digits_beside_generated_columns(make_world, make_keeper, kind):
 
 @pytest.mark.only("mariadb", why="system versioning")
 def test_digits_of_versioned_tables(make_world, make_keeper):
-    """They take no ALTER once they have rows: they are restored as the server writes them."""
+    """Versioned tables accept no ALTER once they have rows; they are restored with the values that the server prints."""
     world = make_world("empty")
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
     world.sql("CREATE TABLE fine (v DOUBLE(6,1), k INT PRIMARY KEY) ENGINE=InnoDB WITH SYSTEM VERSIONING",
@@ -331,7 +332,8 @@ def test_digits_of_versioned_tables(make_world, make_keeper):
 
 @pytest.mark.only("mariadb", why="system versioning")
 def test_versioned_memory_tables_are_named(make_world, make_keeper):
-    """The server counts their history as rows: --check says what to do before a dump fails for it."""
+    """The server counts the history of a versioned MEMORY table as rows, so that a dump fails; --check names the table and the
+    ALTER."""
     world = make_world("empty")
     keeper = make_keeper(world).init()
     world.sql("CREATE TABLE past (v INT, k INT PRIMARY KEY) ENGINE=MEMORY WITH SYSTEM VERSIONING",
@@ -347,8 +349,8 @@ def test_versioned_memory_tables_are_named(make_world, make_keeper):
 
 
 def test_foreign_keys_are_restored_or_refused_by_name(make_world, make_keeper):
-    """scope = all with tables that refer to each other: whole, or nothing changed and the table named,
-    by --check as well."""
+    """With scope = all, tables that refer to each other are restored completely, or nothing is changed and the error and --check
+    name the table."""
     keeper = zoo_keeper(make_world, make_keeper, engines="all")
     keeper.configure({"restore": {"scope": "all"}})
     before = keeper.world.snapshot()
@@ -366,7 +368,7 @@ def test_foreign_keys_are_restored_or_refused_by_name(make_world, make_keeper):
 
 
 def test_durable_tables_are_left_alone_by_default(make_world, make_keeper, victim):
-    """A restore of what was lost touches no durable table, though the dump has them."""
+    """By default a restore after a loss changes no durable table, although the dump contains them."""
     keeper = zoo_keeper(make_world, make_keeper, on=victim, engines="all")
     keeper.dump()
     keeper.world.sql("UPDATE d_inno SET n=4711")
@@ -377,7 +379,8 @@ def test_durable_tables_are_left_alone_by_default(make_world, make_keeper, victi
 
 
 def test_server_modes_do_not_matter(make_world, make_keeper, make_server):
-    """ANSI quotes, no backslash escapes, strict dates, another time zone and charset: still exact."""
+    """Dump and restore are exact with ANSI_QUOTES, NO_BACKSLASH_ESCAPES, strict dates, another time zone and another character
+    set."""
     server = make_server(*HOSTILE)
     keeper = zoo_keeper(make_world, make_keeper, on=server, kind="zoo")
     before = keeper.world.snapshot()
@@ -391,7 +394,7 @@ def test_server_modes_do_not_matter(make_world, make_keeper, make_server):
 
 
 def test_small_packets(make_world, make_keeper, victim):
-    """A server that has become stingy (max_allowed_packet) still gets its world back."""
+    """A world is restored on a server whose max_allowed_packet was lowered."""
     keeper = make_keeper(make_world(on=victim)).init()
     before = keeper.world.snapshot()
     keeper.dump()
@@ -405,8 +408,8 @@ def test_small_packets(make_world, make_keeper, victim):
 
 @METHODS
 def test_a_dump_is_one_moment(make_world, make_keeper, method):
-    """While a game moves gold from one table to another, no dump shows gold twice or lost by more
-    than the one piece that is between two statements."""
+    """While a game inserts the same number into two tables in turn, a dump's row counts differ by at most the one row that is
+    between the two statements."""
     world = make_world("empty")
     world.sql("CREATE TABLE a_first (n INT PRIMARY KEY) ENGINE=MEMORY",
               "CREATE TABLE z_last (n INT PRIMARY KEY) ENGINE=MEMORY",
@@ -426,7 +429,7 @@ def test_a_dump_is_one_moment(make_world, make_keeper, method):
 
 
 def test_names_and_schema_need_no_care(make_world, make_keeper, server):
-    """A schema with a foreign name works as any other, dump, restore and status included."""
+    """A schema with special characters in its name can be dumped and restored."""
     world = make_world("small", schema="we`ird $ch\"ema'% é")
     keeper = make_keeper(world).init()
     before = world.snapshot()
@@ -442,7 +445,7 @@ def test_names_and_schema_need_no_care(make_world, make_keeper, server):
     "CREATE TABLE odd (id INT PRIMARY KEY, v INT) ENGINE=MEMORY WITH SYSTEM VERSIONING",
 ], ids=["partitioned", "versioned"])
 def test_odd_tables_work_or_are_refused_by_name(make_world, make_keeper, victim, odd):
-    """A table that cannot be handled is named by --check before a night's sleep depends on it."""
+    """A table that cannot be handled is named by --check; otherwise it is dumped and restored."""
     world = make_world(on=victim)
     world.sql(odd, "INSERT INTO odd VALUES (1,1),(2,2)")
     keeper = make_keeper(world).init()
@@ -459,7 +462,7 @@ def test_odd_tables_work_or_are_refused_by_name(make_world, make_keeper, victim,
 
 
 def test_without_a_right_the_definition_is_missing_not_wrong(make_world, make_keeper):
-    """What the account may not read (here routines) is left out, and the dump says so."""
+    """Routines that the account may not read are not in the dump; everything else is."""
     world = make_world("zoo")
     keeper = make_keeper(world).init()
     dump = keeper.dump()
@@ -472,7 +475,7 @@ def test_without_a_right_the_definition_is_missing_not_wrong(make_world, make_ke
 
 
 def test_nothing_temporary_stays_on_the_server(keeper):
-    """A dump leaves no table and no connection behind."""
+    """A dump leaves no table, no connection and no temporary file."""
     before = keeper.world.snapshot()
     tables = keeper.world.sql("SHOW TABLES")
     for method in ("copy", "lock"):
@@ -486,8 +489,8 @@ def test_nothing_temporary_stays_on_the_server(keeper):
 
 @pytest.mark.only("mariadb", why="MySQL keeps definitions in a dictionary")
 def test_a_table_that_cannot_be_opened_now(make_world, make_keeper, victim):
-    """It is in no list of the server's MEMORY tables: dumps without it do not take the place of those with
-    it, unless somebody says so; a restore says what is in its way."""
+    """A table that cannot be opened is in no list of MEMORY tables. A dump without it fails unless --force is given, and a
+    restore names the table."""
     keeper = make_keeper(make_world(on=victim)).init()
     whole, before = keeper.dump()["name"], keeper.world.snapshot()
     path = os.path.join(victim.datadir, keeper.world.schema, "chat.frm")

@@ -30,7 +30,7 @@ def read(path):
 
 @pytest.mark.each_server
 def test_manifest_describes_the_file(keeper):
-    """Name, size, SHA-256, rows, times and server in the manifest are those of the file."""
+    """Name, size, SHA-256, rows, times and server in the manifest match the file."""
     world, before = keeper.world, time.time()
     result = keeper.dump()
     (manifest,) = keeper.dumps()
@@ -60,12 +60,12 @@ def test_manifest_describes_the_file(keeper):
 
 
 def test_gzip_itself_finds_the_file_whole(keeper):
-    """gzip -t, without worldkeeper, accepts each dump."""
+    """gzip -t accepts a dump."""
     subprocess.run(["gzip", "-t", keeper.dump()["path"]], check=True)
 
 
 def test_sequence_grows_and_list_shows_newest_first(keeper):
-    """Dumps are ordered by (generation, sequence); --list tells them, newest first."""
+    """Dumps are ordered by their sequence, and --list shows the newest first."""
     names = [keeper.dump()["name"] for _ in range(3)]
     listed = keeper.ok("--list", "--json")["dumps"]
     assert [d["name"] for d in listed] == names[::-1]
@@ -75,7 +75,7 @@ def test_sequence_grows_and_list_shows_newest_first(keeper):
 
 
 def test_modes_do_not_depend_on_umask(keeper):
-    """Dumps hold players' data: 0700 and 0600, whatever the umask."""
+    """Directories of dumps have mode 0700 and files 0600, whatever the umask, because they contain players' data."""
     mask = os.umask(0)
     try:
         keeper.dump()
@@ -90,7 +90,7 @@ def test_modes_do_not_depend_on_umask(keeper):
 @pytest.mark.each_server
 @pytest.mark.parametrize("method", ["copy", "lock"])
 def test_writers_wait_only_as_long_as_the_method_says(keeper, method):
-    """copy lets the game write while the copies are read; lock makes it wait until the end."""
+    """With copy the game can write while the copies are read; with lock it waits until the end."""
     keeper.configure({"dump": {"method": method}})
     dumping = keeper.popen("--dump", fault="dump.table_read#1=stop")
     at_work = wait_stopped(keeper, "dump.table_read")
@@ -103,7 +103,7 @@ def test_writers_wait_only_as_long_as_the_method_says(keeper, method):
 
 @pytest.mark.each_server
 def test_an_emptied_world_is_never_dumped(doomed, victim):
-    """A dump by hand after a restart is refused: an empty file must not become the newest dump."""
+    """A manual dump after a server restart is refused: an empty dump must not become the newest one."""
     good = doomed.dump()
     victim.crash()
     done = doomed.run("--dump", "--json")
@@ -113,8 +113,8 @@ def test_an_emptied_world_is_never_dumped(doomed, victim):
 
 
 def test_shrink_guard_puts_a_dump_in_quarantine(keeper, http):
-    """shrink_action = reject: a world that lost most of its rows is not trusted: rejected/, a reason, an alert; the good
-    stays."""
+    """With shrink_action = reject, a dump that lost most of a table's rows is moved to rejected/ with a reason and an alert; the
+    older dump remains the newest."""
     keeper.configure({"dump": {"shrink_limit": "40%", "shrink_action": "reject"}, **http.settings()})
     good = keeper.dump()
     keeper.start()
@@ -135,13 +135,13 @@ def pinned(keeper):
 
 
 def typed(command):
-    """The arguments of a worldkeeper command as a shell reads them, without the config's."""
+    """Returns the arguments of a worldkeeper command as a shell parses them, without --config."""
     return shlex.split(command)[3:]
 
 
 def test_a_dump_that_shrank_counts(doomed, victim, http):
-    """It is what the world is now: the next loss brings it back. The dump before it is pinned, and the alert names the
-    rows and the command that brings them back."""
+    """By default a dump that shrank is restored after the next loss. The dump before it is pinned, and the alert names the lost
+    rows and the command that restores them."""
     doomed.configure({**http.settings(), "journal": {"mode": "off"}})
     before = doomed.dump()
     rows = doomed.world.rows()
@@ -168,7 +168,7 @@ def test_a_dump_that_shrank_counts(doomed, victim, http):
 
 
 def test_what_shrank_is_told_once(keeper, http):
-    """The next dump has lost nothing more, which ends the condition."""
+    """A shrink is reported once; the next dump without a further shrink ends the condition."""
     keeper.configure(http.settings())
     keeper.dump()
     keeper.start()
@@ -182,7 +182,7 @@ def test_what_shrank_is_told_once(keeper, http):
 
 
 def test_small_tables_never_alarm(keeper, http):
-    """Sessions that expire, a table of three rows that is emptied."""
+    """A table of 900 rows that loses 800, such as expired sessions, and a small table that is emptied cause no alert."""
     keeper.configure(http.settings())
     keeper.world.sql("CREATE TABLE session (id INT PRIMARY KEY) ENGINE=MEMORY", "CREATE TABLE three (id INT PRIMARY KEY) ENGINE=MEMORY",
                      "INSERT INTO session SELECT seq FROM seq_1_to_900", "INSERT INTO three VALUES (1),(2),(3)")
@@ -194,7 +194,8 @@ def test_small_tables_never_alarm(keeper, http):
 
 
 def test_the_dump_before_a_shrink_is_kept(keeper):
-    """Whatever the other rules say, for keep_before_shrink; afterwards it goes, and its pin with it."""
+    """The dump before a shrink is kept for keep_before_shrink, whatever the other retention rules say; afterwards it and its pin
+    are deleted."""
     retention = {"keep_last": "1", "keep_within": "0", "keep_daily": "0", "keep_weekly": "0"}
     keeper.configure({"retention": retention})
     before = keeper.dump()["name"]
@@ -214,7 +215,8 @@ def test_the_dump_before_a_shrink_is_kept(keeper):
 
 
 def test_a_kill_never_leaves_the_rows_unpinned(keeper):
-    """The pin is there before the dump that shrank is: killed at each step between, retention finds both."""
+    """The pin is created before the dump that shrank. If --dump is killed at any step between, retention still keeps the older
+    dump."""
     keeper.configure({"retention": {"keep_last": "1", "keep_within": "0", "keep_daily": "0", "keep_weekly": "0"}})
     before = keeper.dump()["name"]
     keeper.world.sql("DELETE FROM player WHERE id>100")
@@ -226,8 +228,8 @@ def test_a_kill_never_leaves_the_rows_unpinned(keeper):
 
 
 def test_a_world_is_measured_by_the_dump_it_was_restored_from(doomed, victim):
-    """An operator puts an older, smaller world back: what was there is no measure for it, and does not come
-    back at the next loss. From then on the guard is as strict as ever."""
+    """After an operator restored an older, smaller dump, the shrink guard compares with that dump, and the larger dump does not
+    come back at the next loss."""
     doomed.configure({"dump": {"shrink_action": "reject"}})
     doomed.world.sql("DELETE FROM player WHERE id>300")
     old = doomed.dump()
@@ -249,7 +251,7 @@ def test_a_world_is_measured_by_the_dump_it_was_restored_from(doomed, victim):
 
 
 def test_a_little_shrinking_is_normal(keeper):
-    """Rows that go within the limit make no alarm."""
+    """A shrink within the limit does not reject the dump."""
     keeper.dump()
     keeper.world.sql("DELETE FROM player WHERE id>1100")
     keeper.dump()
@@ -258,7 +260,7 @@ def test_a_little_shrinking_is_normal(keeper):
 
 @pytest.mark.each_server
 def test_changed_nonce_during_a_dump_discards_it(keeper):
-    """Post-check: when the sentinel is another one at the end, the dump is not of one world."""
+    """If the sentinel's nonce changed during a dump, the dump is discarded, because it is not of one world."""
     good = keeper.dump()
     dumping = keeper.popen("--dump", fault="dump.streamed=stop")
     at_work = wait_stopped(keeper, "dump.streamed")
@@ -271,7 +273,7 @@ def test_changed_nonce_during_a_dump_discards_it(keeper):
 
 
 def test_a_world_that_stays_small_is_believed(keeper):
-    """A world that really shrank is not refused for ever, and an operator can vouch for it at once."""
+    """With shrink_action = reject, a dump of a smaller world is accepted after several attempts, or at once with --force."""
     keeper.configure({"dump": {"shrink_action": "reject"}})
     keeper.dump()
     keeper.world.sql("DELETE FROM player WHERE id>100")
@@ -285,7 +287,7 @@ def test_a_world_that_stays_small_is_believed(keeper):
 
 
 def test_three_rejected_dumps_stay(keeper):
-    """rejected/ keeps the last three for a person to look at, and no more."""
+    """rejected/ keeps the last three dumps."""
     keeper.configure({"dump": {"shrink_action": "reject"}})
     keeper.dump()
     for rest in (900, 700, 500, 300):
@@ -299,7 +301,7 @@ def test_three_rejected_dumps_stay(keeper):
 
 
 def test_retention_keeps_what_is_asked(keeper):
-    """keep_last is a number of dumps; older ones go with file and manifest, after a success only."""
+    """keep_last is the number of dumps to keep; older ones are deleted with file and manifest."""
     keeper.configure({"retention": {"keep_last": "2", "keep_within": "0s", "keep_hourly": "0",
                                     "keep_daily": "0", "keep_weekly": "0"}})
     names = [keeper.dump()["name"] for _ in range(4)]
@@ -307,11 +309,11 @@ def test_retention_keeps_what_is_asked(keeper):
     assert len(glob.glob(os.path.join(keeper.dumps_dir, "*.sql.gz"))) == 2
     keeper.configure({"retention": {"keep_daily": "7"}})
     keeper.dump()
-    assert len(keeper.dumps()) == 2  # all of one day: the newest represents it
+    assert len(keeper.dumps()) == 2  # all are of one day, which the newest represents
 
 
 def test_retention_counts_intact_dumps_only(keeper):
-    """A damaged newest file never pushes an intact older one out."""
+    """A damaged newest dump never causes the deletion of an intact older one."""
     keeper.configure({"dump": {"shrink_action": "reject"},
                       "retention": {"keep_last": "1", "keep_within": "0s", "keep_daily": "0", "keep_weekly": "0"}})
     good = keeper.dump()
@@ -323,14 +325,15 @@ def test_retention_counts_intact_dumps_only(keeper):
         f.truncate(50)
     done = keeper.run("--verify")
     assert done.rc != DONE, done
-    keeper.world.sql("DELETE FROM player")  # the next dump is rejected: nothing may go
+    keeper.world.sql("DELETE FROM player")  # the next dump is rejected, so that no dump may be deleted
     keeper.run("--dump")
     assert good["name"] in {m["name"] for m in keeper.dumps()}
     assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
 
 
 def test_a_dump_counts_though_an_old_one_cannot_be_removed(keeper, http):
-    """It is the newest for all that follows, and what keeps the old one is told; the next dumps are taken as ever."""
+    """If retention cannot delete an old dump, the new dump still counts as the newest, an alert says what failed, and the next
+    dumps are made."""
     keeper.configure({**http.settings(), "retention": {"keep_last": "1", "keep_within": "0s", "keep_daily": "0",
                                                        "keep_weekly": "0"}})
     old = keeper.dump()
@@ -346,7 +349,7 @@ def test_a_dump_counts_though_an_old_one_cannot_be_removed(keeper, http):
 
 
 def test_left_over_parts_are_cleared_and_never_chosen(keeper):
-    """A half file of a killed dump is no dump, and is gone after the next good one."""
+    """The incomplete file of a killed dump is not restored, and the next dump deletes it."""
     keeper.popen("--dump", fault="dump.streamed=kill").wait()
     assert keeper.parts() and not keeper.dumps()
     done = keeper.run("--restore", "--force")
@@ -357,7 +360,7 @@ def test_left_over_parts_are_cleared_and_never_chosen(keeper):
 
 
 def test_a_file_without_manifest_is_no_dump(keeper):
-    """The manifest is what makes a file a dump; one without is neither listed nor restored."""
+    """A dump file without its manifest is neither listed nor restored."""
     good = keeper.dump()
     other = keeper.dump()
     os.unlink(os.path.join(keeper.dumps_dir, other["name"] + ".json"))
@@ -367,7 +370,7 @@ def test_a_file_without_manifest_is_no_dump(keeper):
 
 
 def test_sequence_never_goes_back(keeper):
-    """With every dump deleted by hand, a new one still gets a number of its own after a restart."""
+    """Sequence numbers grow across manual dumps and dumps of a supervisor."""
     first = keeper.dump()
     keeper.start()
     second = keeper.dump()
@@ -377,8 +380,8 @@ def test_sequence_never_goes_back(keeper):
 
 
 def test_disk_full_during_a_dump(make_keeper, world, http, small_disk):
-    """Old dumps stay intact, the error says which disk and how much, people hear of it, and the next
-    dump works as soon as there is room."""
+    """If the disk is full, old dumps stay intact, the error mentions the space, an alert is sent, and the next dump works once
+    there is space."""
     path, seen, prefix = small_disk
     keeper = make_keeper(world, {"dump": {"dir": path}, **http.settings()})
     keeper.dumps_dir, keeper.prefix = seen, prefix
@@ -387,7 +390,7 @@ def test_disk_full_during_a_dump(make_keeper, world, http, small_disk):
     keeper.start()
     filler = os.path.join(seen, "filler")
     with open(filler, "wb", buffering=0) as f:
-        with pytest.raises(OSError):  # to the last page, whatever the supervisor writes meanwhile
+        with pytest.raises(OSError):  # fills the last page, whatever the supervisor writes meanwhile
             while True:
                 f.write(b"x" * 4096)
         f.truncate(f.tell() - 12 * 1024)

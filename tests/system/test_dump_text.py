@@ -1,5 +1,5 @@
-"""What the server receives from a dump's text: definitions that are parsed into a structure and
-written again, and rows that contain only literals."""
+"""What the server receives from a dump's text: definitions that are parsed into a structure and written again, and rows that
+contain only literals."""
 import itertools
 import os
 
@@ -36,7 +36,7 @@ def names(server, schema):
 
 
 def test_every_definition_comes_back(server, make_world, rewrite):
-    """Column for column and key for key: all that the sample worlds have."""
+    """Every definition of the sample worlds is identical after it was parsed, rewritten and created."""
     world = make_world("all")
     copy = world.schema + "_copy"
     server.sql(f"CREATE DATABASE {ident(copy)}")
@@ -77,8 +77,8 @@ def test_options_of_engines_come_back(server, rewrite, columns, engine):
 
 
 class Campaign:
-    """Definitions that were tampered with: what the structure lets through makes one table, of that name and with these
-    columns, in this schema, and nothing else; or the server refuses it."""
+    """Runs definitions that were tampered with. Each that the parser accepts creates one table of that name and with these
+    columns in this schema and changes nothing else, or the server refuses it."""
 
     def __init__(self, server, schema, rewrite):
         self.server, self.schema, self.rewrite = server, schema, rewrite
@@ -91,7 +91,7 @@ class Campaign:
         self.around = self.surroundings()
 
     def surroundings(self):
-        """What is on the server beside the campaign's schema."""
+        """Returns what is on the server besides the campaign's schema."""
         return {*self.server.sql("SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN "
                                  f"('{self.schema}', 'information_schema')"),
                 *self.server.sql(f"SELECT * FROM {FOREIGN}.t"), *self.server.sql("SELECT user, host FROM mysql.user")}
@@ -107,7 +107,7 @@ class Campaign:
             assert told
             return
         self.taken += 1
-        if (hash(statement), mode) in self.seen:  # what is sent is all that matters
+        if (hash(statement), mode) in self.seen:  # only the statement that is sent matters
             return
         self.seen.add((hash(statement), mode))
         if mode != self.mode:
@@ -135,7 +135,7 @@ class Campaign:
 
 
 def test_definitions_that_were_tampered_with(make_server, make_world, rewrite):
-    """A smoke share; make definitions runs DEFINITIONS of them."""
+    """Runs a small share of the tampered definitions; make definitions runs more."""
     server = make_server("--innodb-flush-log-at-trx-commit=0")
     world = make_world("all", on=server)
     texts = [definition(server, world.schema, name).encode() for name in names(server, world.schema)]
@@ -152,7 +152,7 @@ def test_definitions_that_were_tampered_with(make_server, make_world, rewrite):
     assert campaign.made > min(count, 3000) // 20
 
 
-# What stands after CREATE TABLE `t` in a hostile dump, and what the refusal names.
+# The text after CREATE TABLE `t` in a hostile dump, and what the error names.
 DEFINITIONS = {
     "a query between comments": (
         f"/*!99999 ( x */ ENGINE=MEMORY AS SELECT a FROM {OTHER}.t /*!99999 ) */", "version comment"),
@@ -176,7 +176,7 @@ DEFINITIONS = {
 
 
 class Overheard:
-    """The statements that a server got meanwhile and that name what is none of theirs."""
+    """Records the statements that the server received while it was active."""
 
     def __init__(self, server):
         self.server = server
@@ -196,7 +196,7 @@ class Overheard:
 
 
 def forge(keeper, tail):
-    """A dump in whose first table with rows this stands after the name."""
+    """Returns a dump whose first table with rows has this text after its name."""
     forger = Forger(keeper)
 
     def change(part):
@@ -210,7 +210,7 @@ def forge(keeper, tail):
 @pytest.mark.parametrize("how", ["into", "drill", "rebuilt", "file"])
 @pytest.mark.parametrize("what", DEFINITIONS)
 def test_a_hostile_definition(keeper, other, tmp, how, what):
-    """None of it reaches the server, whichever way the dump is read."""
+    """The server receives nothing of a hostile definition, whichever way the dump is read."""
     tail, named = DEFINITIONS[what]
     tail = tail.encode("latin1")
     server, schema = keeper.server, keeper.world.schema
@@ -231,19 +231,19 @@ def test_a_hostile_definition(keeper, other, tmp, how, what):
     assert heard == []
     assert done.rc != DONE, done
     durable = "InnoDB" in DEFINITIONS[what][0] or "MRG" in DEFINITIONS[what][0]
-    if how != "drill" and not (how == "file" and durable):  # which is left as it is
+    if how != "drill" and not (how == "file" and durable):  # a durable table of a file is skipped
         assert named in done.err, done
     unharmed(keeper, other)
 
 
-# Heads of INSERT whose names end early for whoever reads a C string, and names that no table has.
+# Column lists of INSERT with names that contain a NUL byte, which ends a C string, and names that the table lacks.
 HEADS = [b"(`a\0`)", b"(`a`,`b\0`)", b"(`no such column`)", b"(`a`,`a`)", b"()"]
 
 
 @pytest.mark.parametrize("engine", ["MEMORY", "InnoDB"])
 @pytest.mark.parametrize("head", HEADS)
 def test_columns_that_are_none(keeper, other, head, engine):
-    """A list of columns is names of the table's own columns, written by us; and never empty."""
+    """A column list may contain only names of the table's own columns and may not be empty."""
     server, schema = keeper.server, keeper.world.schema
     server.sql(f"CREATE TABLE `{schema}`.`aaa` (a varchar(99), b varchar(99)) ENGINE={engine}",
                f"INSERT INTO `{schema}`.`aaa` VALUES ('x','y')")

@@ -6,8 +6,8 @@ from wk.keeper import DONE, FAILED
 
 
 def test_no_library_is_moved_by_it(keeper, http, tmp):
-    """A plugin that leaves a mark where it is loaded; a password for an account whose own is not configured; a
-    proxy that nobody listens at; a file for the keys of TLS sessions; a config of OpenSSL's that is none."""
+    """Environment variables of the libraries have no effect: a plugin, a login file, a proxy, a file for TLS session keys and an
+    invalid OpenSSL config are ignored."""
     source, mark, keys = (os.path.join(tmp, n) for n in ("canary.c", "mark", "keys"))
     with open(source, "w") as f:
         f.write('#include <fcntl.h>\n__attribute__((constructor)) static void loaded(void)\n'

@@ -1,5 +1,4 @@
-"""Each server error is shown with a cause and a solution, chosen by its number and, if that has
-several meanings, by its text."""
+"""Each server error is shown with a cause and a solution, chosen by its number and, if that has several meanings, by its text."""
 import struct
 
 import pytest

@@ -1,5 +1,5 @@
-"""A world on one node of a Galera cluster: MEMORY rows exist only on that node, but CREATE, RENAME,
-TRUNCATE and DROP reach all nodes. The supervisor's work stays on its node."""
+"""A world on one node of a Galera cluster: MEMORY rows exist only on that node, but CREATE, RENAME, TRUNCATE and DROP are
+replicated. The supervisor's work must stay on its node."""
 import os
 import signal
 
@@ -25,11 +25,11 @@ def cluster(base):
 
 @pytest.fixture
 def pair(cluster, make_world):
-    """A world on the first node, with triggers, a view and durable tables, and other rows of its own on the
-    second: (world, the second node)."""
+    """Returns (world, the second node). The world is on the first node, with a trigger, a view and a durable table; the second
+    node has other rows in its tables."""
     one, two = cluster.nodes
     world = make_world("small", on=one)
-    world.sql("DROP TABLE chat",  # without a key it could be dumped in one way only
+    world.sql("DROP TABLE chat",  # a table without a key could be dumped by one method only
               "CREATE TRIGGER t BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v+1",
               "CREATE VIEW best AS SELECT id FROM player WHERE points>100",
               "CREATE TABLE kept (id INT PRIMARY KEY, v INT) ENGINE=InnoDB", "INSERT INTO kept VALUES (1,1)")
@@ -41,7 +41,7 @@ def pair(cluster, make_world):
 
 
 def others(node, world):
-    """What the node has of the world, but for what is the cluster's: durable tables."""
+    """Returns a snapshot of the node's part of the world."""
     return snapshot(node, world.schema)
 
 
@@ -55,8 +55,8 @@ def lease(server, world):
 
 @pytest.mark.parametrize("logged", ["yes", "no"])
 def test_all_that_we_do_stays_on_its_node(pair, make_keeper, logged):
-    """--init, dumps by copies, a drill, restores over a living and over a lost world, and the tidying after one
-    that was killed: the second node keeps its tables and their rows."""
+    """--init, dumps, a drill, restores over a living and a lost world, and the cleanup after a killed restore leave the second
+    node's tables and rows unchanged."""
     world, two = pair
     keeper = make_keeper(world, {"restore": {"binlog": logged, "connections": "3"}})
     allowed(world.server)
@@ -93,7 +93,7 @@ def test_all_that_we_do_stays_on_its_node(pair, make_keeper, logged):
 
 
 def test_durable_tables_are_the_clusters(pair, make_keeper):
-    """scope = all brings none of them back on one node: they would differ, and the cluster would throw it out."""
+    """With scope = all no durable table is restored, because the nodes would differ; the plan and --check say so."""
     world, two = pair
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}})
     allowed(world.server)
@@ -111,7 +111,8 @@ def test_durable_tables_are_the_clusters(pair, make_keeper):
 
 
 def test_without_the_privilege_nothing_is_done(pair, make_keeper):
-    """Dumps need none. What would reach the other node is refused, with the GRANT; --check says so before."""
+    """Without SUPER, dumps work. Actions that would reach the other node are refused with the GRANT, and --check prints it
+    too."""
     world, two = pair
     keeper = make_keeper(world)
     allowed(world.server)
@@ -132,7 +133,7 @@ def test_without_the_privilege_nothing_is_done(pair, make_keeper):
 
 
 def test_two_restores_at_once_on_two_nodes(pair, make_keeper):
-    """GET_LOCK is each node's own: the generation in the replicated lease lets one of them come in."""
+    """GET_LOCK is local to each node. The generation in the replicated lease table stops one of two simultaneous restores."""
     world, two = pair
     here = make_keeper(world, name="here")
     there_world = type(world).__new__(type(world))
@@ -144,7 +145,7 @@ def test_two_restores_at_once_on_two_nodes(pair, make_keeper):
         keeper.dump()
 
     def leases(n):
-        """The other node has it a moment later."""
+        """Waits until both nodes have the lease with this generation."""
         wait_for(lambda: lease(world.server, world) == lease(two, world) == n, f"lease {n} on both nodes")
     leases(1)
     left = world.snapshot()
@@ -162,14 +163,14 @@ def test_two_restores_at_once_on_two_nodes(pair, make_keeper):
 
 
 def test_a_lost_answer(pair, make_keeper):
-    """The connection that goes on after a swap without an answer keeps to its node as well."""
+    """The connection that continues after an unanswered swap also keeps its changes on its node."""
     world, two = pair
-    world.sql("DROP TRIGGER t")  # that would be moved by a statement of its own
+    world.sql("DROP TRIGGER t")  # the trigger would be moved by its own statement
     keeper = make_keeper(world, {"journal": {"mode": "off"}})
     allowed(world.server)
     keeper.ok("--init")
     keeper.dump()
-    # short, since a node that is silent for the cluster's patience is out
+    # Short, because a node that is silent for too long is evicted from the cluster.
     keeper.configure({"mysql": {"connect_timeout": "5s", "read_timeout": "5s"}, "dump": {"stall": "5s"},
                       "restore": {"stall": "5s", "lock_wait": "50s"}})
     before, seconds = world.snapshot(), others(two, world)
@@ -197,8 +198,8 @@ def stopped(pid):
 
 
 def test_a_node_outside_the_primary_component(base, make_world, make_keeper):
-    """It answers 1047 (and with wsrep_dirty_reads it would show its tables): it is never judged empty, and
-    nothing is restored on it, by itself or by hand. When it is primary again, the loss is healed."""
+    """A node outside the primary component answers 1047. It is never judged empty, and nothing is restored on it. When it is
+    primary again, the loss is repaired."""
     cluster = Cluster(base, 2, *LOG, "--wsrep-dirty-reads=ON", patience=5)
     one, two = cluster.nodes
     try:

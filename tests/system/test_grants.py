@@ -1,5 +1,4 @@
-"""--check --grants: after its output was run once by an administrator, --check asks for no more
-privileges."""
+"""--check --grants: after an administrator ran its output once, --check asks for no further privileges."""
 import itertools
 import re
 import subprocess
@@ -14,7 +13,7 @@ from wk.follow import LOG
 pytestmark = pytest.mark.third_on_mysql
 
 STRICT = ["--log-bin-trust-function-creators=0"]
-# What a world has, and what its config says of it.
+# Statements that add a part to the world, and the settings that belong to it.
 PARTS = {
     "trigger of ours": (["CREATE DEFINER={us} TRIGGER t_ours BEFORE INSERT ON fleet FOR EACH ROW SET NEW.id=NEW.id"], {}),
     "trigger of root": (["CREATE TRIGGER t_root BEFORE UPDATE ON fleet FOR EACH ROW SET NEW.id=NEW.id"], {}),
@@ -37,7 +36,7 @@ WORLDS = [(), *((p,) for p in PARTS), tuple(p for p in PARTS if p not in ("no jo
 
 
 def naked(server, *names):
-    """Accounts that may log in and nothing else."""
+    """Creates accounts that may log in and have no privileges."""
     for who in names or (f"'{USER}'@'localhost'", f"'{USER}'@'127.0.0.1'"):
         server.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'")
 
@@ -47,15 +46,15 @@ def filled(value, **words):
 
 
 def apply(keeper, script):
-    """What a person types: worldkeeper … | sudo mysql."""
+    """Runs the script as root, as in: worldkeeper … | sudo mysql."""
     done = subprocess.run([a for a in client(keeper.server, "", "mariadb") if a], input=script, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr + script
     assert not done.stdout, done.stdout
 
 
 def asked_for(keeper):
-    """Findings about privileges. What only the server's my.cnf can change is none: a binary log that is off, and on
-    MariaDB a setting that is to outlive a restart. Nor is what triggers of other definers take, as long as there are some."""
+    """Returns findings about privileges, except those that only my.cnf can correct (log_bin is off; on MariaDB a setting that
+    must outlive a restart) and those about triggers of root."""
     checks = keeper.run("--check", "--json").json["result"]["checks"]
     return [c for c in checks if c["level"] != "ok" and "log_bin is off" not in c["text"] and (
         "amounts to root" not in c["text"]) and (MYSQL or c["name"] != "next start") and (
@@ -78,13 +77,13 @@ def test_one_pipe_is_enough(make_server, make_world, make_keeper, parts, log, tm
     apply(keeper, script)
     assert not asked_for(keeper), script
     again = keeper.ok("--check", "--grants").out
-    # Whether a definer exists, or is a system user, only an administrator sees: that question stays.
+    # Only an administrator sees whether a definer exists or is a system user, so that this question remains.
     assert not re.findall("^GRANT .*", again, re.M), again
 
 
 @pytest.mark.parametrize("schema", ["a b", "a`b", "a'b", "a\\\\b", "a;b", "a_b", "a%b", "játék", "a\"b", "--x", "$(x)"])
 def test_odd_names_survive_the_pipe(make_server, make_world, make_keeper, schema):
-    """… and the GRANT is for that schema alone: of a%b it would else be for others too."""
+    """The printed GRANTs work for schemas with special characters in their names."""
     server = make_server(*LOG, *STRICT)
     world = make_world("small", server, schema=schema)
     keeper = make_keeper(world)
@@ -114,7 +113,7 @@ def test_an_account_with_all_of_it_gets_a_comment(make_world, make_keeper):
 
 
 def test_nothing_is_printed_without_a_session(make_world, make_keeper):
-    """What fails says so on the standard error, and the pipe gets nothing."""
+    """On failure the error is on stderr and stdout is empty, so that the pipe runs nothing."""
     keeper = make_keeper(make_world("small"))
     keeper.secret("password", "another")
     done = keeper.run("--check", "--grants")

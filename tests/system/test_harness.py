@@ -24,7 +24,8 @@ pytestmark = pytest.mark.either_server
 
 @pytest.mark.each_server
 def test_sessions_are_listed_whatever_their_statements(server):
-    """Also one whose statement is no text; who is asked for by each field, and is gone once it was ended."""
+    """Sessions are listed even if their statement is not text, can be selected by each field, and are gone after they were
+    ended."""
     odd = begin_odd(server)
     (seen,) = server.sessions(id={odd.thread_id(), 0}, user="root", command="Query", info="SELECT SLEEP(%")
     assert seen.id in [session.id for session in server.sessions()] and not server.sessions(id=seen.id, state="Waiting%")
@@ -33,7 +34,7 @@ def test_sessions_are_listed_whatever_their_statements(server):
 
 
 def test_a_reload_is_waited_for_until_the_running_job_has_ended(keeper):
-    """The supervisor says at once that it will reload: until then its workers go by the old config."""
+    """reload() returns only after the running job has ended, because workers use the old config until then."""
     keeper.dump()
     keeper.start(fault="dump.streamed#1=stop")
     dump = keeper.popen("--dump")
@@ -51,7 +52,7 @@ def test_a_reload_is_waited_for_until_the_running_job_has_ended(keeper):
 
 
 def test_zoo_is_complete_and_a_snapshot_is_stable(make_world):
-    """The zoo's every statement works on the live server, and two pictures of it are equal."""
+    """Every statement of the zoo works on the server, and two snapshots of it are equal."""
     zoo = make_world("all")
     picture = zoo.snapshot()
     assert len([k for k in picture if k.startswith("table ")]) >= 20 + len(NAMES)
@@ -78,7 +79,7 @@ CHANGES = [
 
 
 def test_snapshot_sees_the_smallest_change(make_world):
-    """One changed bit, counter or definition shows in the picture."""
+    """A snapshot shows one changed bit, counter or definition."""
     zoo = make_world("all")
     before = zoo.snapshot()
     for change, table in CHANGES:
@@ -90,7 +91,7 @@ def test_snapshot_sees_the_smallest_change(make_world):
 
 
 def test_a_crash_empties_memory_tables_and_nothing_else(victim, make_world):
-    """kill -9 and a restart lose the rows of MEMORY tables, which is what worldkeeper is for."""
+    """kill -9 and a restart empty the MEMORY tables and no durable table."""
     zoo = make_world("all", on=victim)
     before = zoo.snapshot()
     start = victim.start_time()
@@ -102,7 +103,7 @@ def test_a_crash_empties_memory_tables_and_nothing_else(victim, make_world):
 
 
 def test_the_stock_tools_work_on_the_worlds(make_world, tmp):
-    """The old scripts' pipeline writes and reads the small world."""
+    """The stock tools dump and restore the small world."""
     small, other = make_world(), make_world("empty")
     path = mysqldump(small.server, small.schema, tmp + "/old.sql.gz")
     stock_restore(other.server, path, other.schema)
@@ -111,7 +112,7 @@ def test_the_stock_tools_work_on_the_worlds(make_world, tmp):
 
 
 def test_stopped_server_does_not_answer(victim):
-    """SIGSTOP makes a server that accepts nothing, SIGCONT brings it back."""
+    """A server that was stopped with SIGSTOP accepts no connection; SIGCONT resumes it."""
     victim.sigstop()
     with pytest.raises(Exception):
         victim.admin(read_timeout=1, connect_timeout=1)
@@ -121,16 +122,16 @@ def test_stopped_server_does_not_answer(victim):
 
 
 def test_an_answer_of_before_the_crash_is_not_up(doomed, victim):
-    """The probe was answered, the server died, and only then the supervisor looks: its status says UP once more, and whoever
-    waits for the world is not deceived. Were the sleeps too short, there would be nothing to see, and nothing fails."""
+    """If the supervisor reads a probe's answer only after the server crashed, its status says UP once more; wait_state must not
+    be deceived. If the sleeps are too short, the test passes without this case."""
     doomed.dump()
     doomed.start()
     probe = doomed.worker("probe")
     os.kill(probe, signal.SIGSTOP)
-    time.sleep(0.5)  # the next question waits there,
+    time.sleep(0.5)  # the next probe waits here,
     doomed.process.send_signal(signal.SIGSTOP)
     os.kill(probe, signal.SIGCONT)
-    time.sleep(0.3)  # and its answer here
+    time.sleep(0.3)  # and its answer waits here
     victim.crash()
     doomed.process.send_signal(signal.SIGCONT)
     doomed.wait_state("UP")
@@ -138,7 +139,7 @@ def test_an_answer_of_before_the_crash_is_not_up(doomed, victim):
 
 
 def test_a_number_that_is_somebody_elses_by_now():
-    """Of a session whose leader has ended only what it left behind is ours: not who has its number now."""
+    """session_pids returns only processes that the ended leader left behind, not a process that has its id now."""
     class Ended:
         def __init__(self, pid):
             self.pid = pid
@@ -158,7 +159,7 @@ def test_a_number_that_is_somebody_elses_by_now():
 
 
 class Clock:
-    """In place of `time`: each sleep takes a second."""
+    """Replaces `time`: each sleep advances it by one second."""
     now = 0
 
     def monotonic(self):
@@ -170,7 +171,7 @@ class Clock:
 
 @pytest.mark.parametrize("work, waits", [(lambda now: 0, 11), (lambda now: now // 9, 101), (lambda now: min(now // 9, 3), 33)])
 def test_a_wait_for_a_program_that_works(monkeypatch, work, waits):
-    """Whoever waits for somebody else's program gives up a timeout after it last did anything, and not for ever."""
+    """wait_for gives up one timeout after the program last did work, and it never waits forever."""
     clock = Clock()
     monkeypatch.setattr("wk.util.time", clock)
     with pytest.raises(Timeout):
@@ -181,7 +182,7 @@ def test_a_wait_for_a_program_that_works(monkeypatch, work, waits):
 
 
 def test_what_a_program_did(tmp):
-    """Processor time and logs count, and programs and logs that are not there do no harm."""
+    """work_of counts processor time and log size, and ignores missing programs and logs."""
     log = os.path.join(tmp, "log")
     assert work_of([], log) == (0, 0)
     with open(log, "w") as f:
@@ -196,10 +197,10 @@ def test_what_a_program_did(tmp):
 
 
 def test_a_killed_servers_number_given_to_another(victim, server):
-    """The next server starts although another server has the process id of the killed one by now."""
+    """The next server starts although another server now has the killed one's process id."""
     victim.kill9()
     if victim.mysql:
-        with open(victim.socket + ".lock", "w") as lock:  # what a killed server leaves, with another's number
+        with open(victim.socket + ".lock", "w") as lock:  # the lock file of a killed server, with another server's process id
             lock.write(f"{server.process.pid}\n")
     victim.start()
     assert victim.value("SELECT 1") == 1
@@ -207,7 +208,7 @@ def test_a_killed_servers_number_given_to_another(victim, server):
 
 @pytest.mark.parametrize("tls", [None, "starttls", "smtps"])
 def test_smtp_sink(make_smtp, tls):
-    """The mail server takes a mail with login, over each kind of transport, and can refuse one."""
+    """The mail sink accepts mail with login over each kind of transport, and can reject one."""
     sink = make_smtp(tls=tls, login="bot")
     context = ssl.create_default_context(cafile=sink.ca)
 
@@ -232,7 +233,7 @@ def test_smtp_sink(make_smtp, tls):
 
 
 def test_http_sink(http):
-    """The HTTP server records what it gets, and fails in the ways asked of it."""
+    """The HTTP sink records requests and fails as configured."""
     def post(body):
         request = urllib.request.Request(http.url, data=json.dumps(body).encode(), method="POST")
         return urllib.request.urlopen(request, timeout=60)
@@ -248,7 +249,7 @@ def test_http_sink(http):
 
 
 def test_tarpit_takes_and_never_answers(tarpit):
-    """A connection to the tarpit opens and stays silent."""
+    """The tarpit accepts a connection and sends nothing."""
     with socket.create_connection(("127.0.0.1", tarpit.port)) as s:
         s.settimeout(0.3)
         with pytest.raises(TimeoutError):
@@ -259,7 +260,7 @@ BOOKS = [{}, {1: "a"}, {1: "a", 2: "b"}, {1: "a"}, {1: "a", 3: "c"}]  # the thir
 
 
 def wrote(*times):
-    """A writer whose n-th change was on its way during the n-th (from, to)."""
+    """Returns a writer whose n-th change was on its way during the n-th (from, to)."""
     writer = Writer(None, 0, 0, ())
     for n, (sent, acknowledged) in enumerate(times):
         key = {1: 1, 2: 2, 3: 2, 4: 3}[n + 1]
@@ -272,7 +273,7 @@ def book(rows):
 
 
 def test_the_ledger_knows_a_moment_from_a_muddle():
-    """All changes up to one and none behind it; of several writers up to the same time."""
+    """The audit accepts all changes up to one and none after it; for several writers, up to the same time."""
     writer = wrote((1, 2), (3, 4), (5, 6), (7, 8))
     assert [writer.kept(book(rows)) for rows in BOOKS] == [[0], [1, 3], [2], [1, 3], [4]]
     assert writer.kept(book({2: "b"})) == [] and writer.kept(book({3: "c"})) == []
@@ -280,7 +281,7 @@ def test_the_ledger_knows_a_moment_from_a_muddle():
     writers.threads = [writer, wrote((1.5, 2.5), (4.5, 5.5))]
     assert writers.cut([[4], [2]]) == ([], float("inf"))
     assert writers.cut([[3], [1]]) == ([writer.told[3], writers.threads[1].told[1]], 5.5)
-    lost, first = writers.cut([[1, 3], [0]])  # of what looks the same, what was there at that time
+    lost, first = writers.cut([[1, 3], [0]])  # of equal states, the one at that time
     assert len(lost) == 5 and first == 2.5
     with pytest.raises(AssertionError, match="no moment"):
         writers.cut([[4], [1]])

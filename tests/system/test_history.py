@@ -21,7 +21,7 @@ def file_of(keeper):
 
 
 def records(keeper, kind=None):
-    """Each line is a whole record, of a kind that is promised."""
+    """Returns the complete records of this kind, and asserts that every kind is a documented one."""
     try:
         with open(file_of(keeper), encoding="utf-8") as f:
             lines = [json.loads(line) for line in f if line.endswith("\n")]  # one may just be written
@@ -40,7 +40,8 @@ def published(keeper):
 
 @pytest.mark.quick
 def test_loss_and_restore_are_remembered(doomed, victim):
-    """From the last UP to the next: states, the loss, the restore with its figures; one incident of them."""
+    """The history has the states from the last UP to the next, the loss and the restore with its figures, and one incident of
+    them."""
     keeper = doomed
     keeper.start()
     keeper.dump()
@@ -67,13 +68,13 @@ def test_loss_and_restore_are_remembered(doomed, victim):
         now = history[name][-1]
         assert sum(v for k, v in now.items() if k in
                    {"up", "paused", "suspect", "waiting", "lost", "restoring", "unknown"}) <= length * 1000
-    for state in ("restoring", "up"):  # a day may have begun since
+    for state in ("restoring", "up"):  # a new day may have begun
         assert sum(day[state] for day in history["days"]) > 0, (state, history["days"])
     assert history["last_restore"]["dump"] == restore["dump"]
 
 
 def test_dumps_and_ends_are_remembered(keeper):
-    """A dump with its figures, one that failed, drills and verifies, conditions, the supervisor's start and end."""
+    """The history has dumps with their figures, a drill, a verify, and the supervisor's start and stop."""
     keeper.server.grant("keeper@localhost", "worldkeeper_drill_w1")
     keeper.start()
     dump = keeper.dump()
@@ -98,7 +99,7 @@ def test_dumps_and_ends_are_remembered(keeper):
 
 
 def test_time_without_a_supervisor_is_unknown(keeper):
-    """After kill -9 nothing is said of the time until the next start."""
+    """After kill -9 the time until the next start counts as unknown."""
     keeper.start()
     keeper.wait(lambda: records(keeper, "state"), "the first start in the history")
     keeper.kill9()
@@ -114,7 +115,7 @@ def test_time_without_a_supervisor_is_unknown(keeper):
 
 
 def test_history_on_the_terminal(keeper):
-    """--history [--since] [--json]: what happened, and how long it was up; without a supervisor as well."""
+    """--history [--since] [--json] shows records and the time in state UP, without a supervisor as well."""
     keeper.start()
     keeper.stop()
     shown = keeper.ok("--history")
@@ -128,7 +129,7 @@ def test_history_on_the_terminal(keeper):
 
 
 def test_each_kind_on_the_terminal(keeper):
-    """What a line shows of it; of parts that are not known nothing, and no comma either."""
+    """--history prints each kind of record in its form, without empty parts or stray commas."""
     said = [({"kind": "offsite", "ok": True, "dump": "w1-000001", "bytes": 2048, "seconds": 0.5}, "w1-000001 stored, 2.0 KiB in 500 ms"),
             ({"kind": "offsite", "ok": False, "error": "full"}, "FAILED: full"),
             ({"kind": "rollup", "ledger": "xp", "rolled_up": 5, "late": 2, "seconds": 1.0}, "xp: 5 rows, 2 late in 1.0 s"),
@@ -148,11 +149,11 @@ def test_each_kind_on_the_terminal(keeper):
 
 
 def test_what_was_refused_has_no_figures(keeper):
-    """No dump was chosen: that, and what of it was restored, is null, and not none."""
+    """In the record of a refused restore or drill, the dump and its figures are null."""
     keeper.start()
     keeper.dump()
     assert keeper.run("--restore").rc == REFUSED
-    keeper.run("--drill")  # the account may not
+    keeper.run("--drill")  # the account lacks the privilege
     restore = keeper.wait(lambda: records(keeper, "restore"), "the refused restore")[-1]
     drill = keeper.wait(lambda: records(keeper, "drill"), "the refused drill")[-1]
     for record, keys in ((restore, ("dump", "rows", "generation", "conflict_rows")), (drill, ("dump", "rows"))):
@@ -161,7 +162,8 @@ def test_what_was_refused_has_no_figures(keeper):
 
 @pytest.mark.parametrize("point", ["history.append", "history.appended", "history.thin", "history.thinned"])
 def test_kills_leave_whole_lines(keeper, point):
-    """The disk writer and the supervisor are killed at each point: each record is there once, and whole."""
+    """After the disk writer and the supervisor were killed at a point, every record is a complete line, and at most one is
+    repeated."""
     keeper.start(state=None, fault=f"{point}#3=killall,history.bytes=2000" if "thin" not in point
                  else f"{point}=killall,history.bytes=600")
     wait_for(lambda: keeper.run("--verify") and not keeper.alive(), "the point to be reached")
@@ -182,7 +184,7 @@ def at(days):
 
 @pytest.mark.parametrize("shown", [True, False], ids=["shown", "no status dir"])
 def test_old_details_become_days(keeper, shown):
-    """Days stay where details were, and a damaged line costs itself only; another writer loses nothing."""
+    """Old records are replaced by totals per day. A damaged line is lost alone, and records of another writer are kept."""
     lines = []
     for day in range(60, 0, -1):
         lines += [{"at": at(day + 0.5), "kind": "started"},
@@ -195,7 +197,7 @@ def test_old_details_become_days(keeper, shown):
                 "".join(json.dumps(r) + "\n" for r in lines[100:]))
     os.chmod(file_of(keeper), 0o600)
     os.chown(file_of(keeper), os.stat(keeper.dumps_dir).st_uid, -1)
-    if not shown:  # each record of what is done by hand is one more look at the file
+    if not shown:  # each manual action writes a record and thereby checks the file
         keeper.configure({"status": {"dir": None}})
         keeper.start(state=None, fault="history.bytes=16000")
         wait_for(lambda: keeper.run("--pause") and keeper.run("--resume") and records_if_whole(keeper), "the thinned file")
@@ -218,7 +220,7 @@ def records_if_whole(keeper):
 
 
 def test_full_disk_loses_nothing(small_disk, world, make_keeper):
-    """While the dump directory's disk is full records wait in memory; they are written in their order afterwards."""
+    """While the dump directory's disk is full, records wait in memory; afterwards they are written in order."""
     path, seen, prefix = small_disk
     keeper = make_keeper(world, {"dump": {"dir": path}})
     keeper.dumps_dir, keeper.prefix = seen, prefix
@@ -239,7 +241,7 @@ def test_full_disk_loses_nothing(small_disk, world, make_keeper):
 
 
 def test_the_clock_and_a_stopped_supervisor(keeper):
-    """A supervisor that stood still says so: that time is unknown."""
+    """A supervisor that was stopped for a while records that time as unwatched."""
     keeper.start()
     keeper.process.send_signal(signal.SIGSTOP)
     time.sleep(7)
@@ -248,7 +250,7 @@ def test_the_clock_and_a_stopped_supervisor(keeper):
 
 
 def test_an_unreadable_history_costs_only_itself(keeper):
-    """A directory in its place, a link: the supervisor works, and says so once."""
+    """If a directory is in the file's place, the supervisor works and logs the error once; the records are written later."""
     keeper.stop() if keeper.alive() else None
     if os.path.exists(file_of(keeper)):
         os.unlink(file_of(keeper))

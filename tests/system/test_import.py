@@ -1,5 +1,4 @@
-"""Files of other tools, given by path: each loss and each skipped statement is reported, and
-refusals say why."""
+"""Files of other tools, given by path: each loss and each skipped statement is reported, and refusals give the reason."""
 import os
 import subprocess
 
@@ -20,7 +19,7 @@ def path(tmp):
 
 @pytest.fixture
 def into(doomed, victim):
-    """A schema beside the world, which the restores make."""
+    """Returns the option for a schema besides the world, which the restores create."""
     victim.grant("keeper@localhost", "wk_into")
     yield "--into=wk_into"
     victim.sql("DROP DATABASE IF EXISTS wk_into")
@@ -34,7 +33,8 @@ def write(path, text):
 
 @pytest.mark.quick
 def test_the_counter_that_phpmyadmin_sets(doomed, victim, path, into):
-    """Ids of deleted players are not given out again, in a table that is made and in one that is there."""
+    """The AUTO_INCREMENT of phpMyAdmin's ALTER TABLE is applied in a new and in an existing table, so that ids of deleted players
+    are not used again."""
     world = doomed.world
     file = write(path, KEYED + "INSERT INTO `t` (`id`, `v`) VALUES\n(1, 'a'),\n(7, 'b');\nALTER TABLE `t`\n"
                  "  ADD PRIMARY KEY (`id`),\n  ADD KEY `v` (`v`) USING BTREE;\n"
@@ -49,7 +49,7 @@ def test_the_counter_that_phpmyadmin_sets(doomed, victim, path, into):
 
 
 def test_a_statement_for_each_row_costs_no_locks(doomed, victim, path):
-    """The shadow table is locked once for INSERTs that follow each other, not once for each."""
+    """Consecutive INSERTs into one table lock its shadow table once, not once each."""
     def locks(rows_of):
         file = "".join(f"CREATE TABLE `{t}` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=MEMORY;\n" for t in "tu")
         for table, ids in (("t", range(9)), ("u", range(5)), ("t", range(20, 24))):
@@ -59,7 +59,7 @@ def test_a_statement_for_each_row_costs_no_locks(doomed, victim, path):
         after = victim.sql("SHOW GLOBAL STATUS LIKE 'Com_lock_tables'")
         assert doomed.world.sql("SELECT (SELECT COUNT(*) FROM t),(SELECT COUNT(*) FROM u)") == ((13, 5),)
         return int(after[0][1]) - int(before[0][1])
-    locks(list)  # the tables are there from here on
+    locks(list)  # the tables exist from here on
     together = locks(lambda values: [",".join(values)])
     assert locks(list) == together > 0
 
@@ -78,7 +78,7 @@ def test_what_stands_behind_the_rows_is_refused_by_name(doomed, path, into):
 
 @pytest.mark.parametrize("there", ["the view", "nothing"])
 def test_a_memory_placeholder_of_a_view(doomed, victim, path, there):
-    """As mydumper writes it: the view stays where it is, and no table takes its place."""
+    """mydumper writes a MEMORY table as placeholder of a view: an existing view is unchanged, and no table is created for it."""
     world = doomed.world
     world.sql("CREATE VIEW seen AS SELECT 1 AS a")
     before = world.snapshot()
@@ -135,7 +135,7 @@ def is_utf8(path):
                                     "--dump-slave", "--skip-comments"])
 def test_options_of_mysqldump(doomed, victim, path, option):
     world = doomed.world
-    if MYSQL and option in ("--compatible=ansi", "--skip-opt"):  # of a mysqldump that is MariaDB's
+    if MYSQL and option in ("--compatible=ansi", "--skip-opt"):  # these options are of MariaDB's mysqldump
         option = "--order-by-primary"
     world.sql("ALTER TABLE player DROP ratio", "INSERT INTO chat VALUES (1,'ó')")
     if option == "--replace":
@@ -150,7 +150,7 @@ def test_options_of_mysqldump(doomed, victim, path, option):
         mysqldump(victim, world.schema, path, option)
     victim.crash()
     more = []
-    if option == "--compatible=ansi" and not is_utf8(path):  # before MariaDB 11 latin1, which the file does not say
+    if option == "--compatible=ansi" and not is_utf8(path):  # before MariaDB 11 it is latin1, which the file does not declare
         refused = doomed.run("--restore=" + path)
         assert refused.rc == REFUSED and "--charset=latin1" in refused.err, refused
         more = ["--charset=latin1"]
@@ -164,7 +164,7 @@ PACKERS = [("xz", ["xz", "-c"]), ("bz2", ["bzip2", "-c"]), ("zst", ["zstd", "-qc
 @pytest.mark.any_server
 @pytest.mark.parametrize("ending, packer", PACKERS, ids=[p[0] for p in PACKERS])
 def test_a_file_that_is_packed_in_another_way(doomed, path, into, ending, packer):
-    """It says what it is, and the command that makes text of it, which then is restored."""
+    """A file of another compression format is refused with the command that decompresses it; its output can be restored."""
     write(path, KEYED + "INSERT INTO t VALUES (1,'a');\n" + END)
     packed = f"{path}.{ending}"
     heads = {"xz": b"\xfd7zXZ\0", "bz2": b"BZh9", "zst": b"\x28\xb5\x2f\xfd"}
@@ -172,7 +172,7 @@ def test_a_file_that_is_packed_in_another_way(doomed, path, into, ending, packer
         with open(packed, "wb") as f:
             subprocess.run([*packer, path], stdout=f, check=True)
         whole = True
-    except FileNotFoundError:  # the tool is not on each machine
+    except FileNotFoundError:  # the tool may not be installed
         write(packed, heads[ending] + b"\0" * 100)
         whole = False
     done = doomed.run("--restore=" + packed, into)
@@ -186,7 +186,7 @@ def test_a_file_that_is_packed_in_another_way(doomed, path, into, ending, packer
 
 @pytest.mark.any_server
 def test_a_file_of_windows(doomed, victim, path, into):
-    """UTF-16 says what it is; a mark before UTF-8 is skipped."""
+    """A UTF-16 file is refused with a command that converts it; a byte order mark before UTF-8 is skipped."""
     text = KEYED + "INSERT INTO t VALUES (1,'a');\n" + END
     for form in ("utf-16", "utf-16-le", "utf-16-be"):
         done = doomed.run(write(path, text.encode(form)), into)
@@ -196,7 +196,7 @@ def test_a_file_of_windows(doomed, victim, path, into):
 
 
 def test_the_engine_of_mysql_4(doomed, victim, path, into):
-    """Another table's TYPE is none of the restore's business; that of a MEMORY table has a way out."""
+    """TYPE= of a table that is not restored is ignored; TYPE=HEAP is refused with a command that converts the file."""
     old = "CREATE TABLE `old` (\n  `a` int\n) TYPE=MyISAM;\nINSERT INTO `old` VALUES (1);\n"
     doomed.ok(write(path, old + KEYED + "INSERT INTO t VALUES (1,'a');\n" + END), into)
     assert victim.sql("SELECT id, v FROM wk_into.t") == ((1, "a"),)
@@ -205,7 +205,8 @@ def test_the_engine_of_mysql_4(doomed, victim, path, into):
 
 
 def test_what_is_said_of_a_file_without_an_end(doomed, path, into):
-    """Of one that misses nothing it is not said that rows are missing."""
+    """A file without a closing comment needs --accept-cut; the warning mentions missing rows only if it ends within a
+    statement."""
     text = KEYED + "INSERT INTO t VALUES (1,'a');\n"
     done = doomed.run(write(path, text), into)
     assert done.rc == REFUSED and "line 5" in done.err and "--accept-cut" in done.err, done
@@ -219,7 +220,7 @@ def test_what_is_said_of_a_file_without_an_end(doomed, path, into):
 
 
 def test_a_table_that_the_file_lacks(doomed, path):
-    """Its rows are not in the world after a loss, which the result says."""
+    """The warning names the world's tables that are not in the file."""
     done = doomed.ok(write(path, KEYED + "INSERT INTO t VALUES (1,'a');\n" + END), "--force", "--json")
     assert "are not in the file" in done["warning"] and "player" in done["warning"] and "chat" in done["warning"], done
 
@@ -232,7 +233,7 @@ def test_a_column_and_a_collation_that_are_not_here(doomed, path, into):
         done = doomed.run(write(path, text + rows + END), "--force")
         assert done.rc == REFUSED and "line 2: table t of the world has no column w" in done.err, done
         assert "HINT: add the column" in done.err, done
-    # MariaDB from 11.4.5 on knows the collations of MySQL for which it has the same order.
+    # MariaDB 11.4.5 and later know those collations of MySQL for which they have the same order.
     unknown = "utf8mb4_uca1400_ai_cs" if MYSQL else "utf8mb4_zh_0900_as_cs"
     for text, where in ((f"CREATE TABLE u (a INT, b VARCHAR(9) COLLATE {unknown}) ENGINE=MEMORY;\n", "column b"),
                         (f"CREATE TABLE u (a VARCHAR(9)) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4 COLLATE={unknown};\n",
@@ -249,7 +250,7 @@ def test_rows_of_a_table_that_is_nowhere(doomed, path, into):
 
 
 def test_a_copy_of_a_dump_keeps_every_bit(doomed, victim, path, into):
-    """FLOAT(M,D) whose values have more digits: the dump's own ALTERs are carried out."""
+    """A copy of a dump with FLOAT(M,D) values of more digits is restored exactly, because the dump's own ALTERs are run."""
     world = doomed.world
     world.sql("CREATE TABLE f (id INT PRIMARY KEY, a FLOAT, b DOUBLE(9,2)) ENGINE=MEMORY",
               "INSERT INTO f VALUES (1,1.23456,1.25),(2,1.23457,2.5)",
@@ -267,7 +268,7 @@ def test_a_copy_of_a_dump_keeps_every_bit(doomed, victim, path, into):
 
 
 def test_the_hint_is_a_command_that_runs(doomed, victim, path):
-    """The stock client's command of a refusal, as it is given."""
+    """The command in the hint of a refusal runs as printed."""
     world = doomed.world
     done = doomed.run(write(path, KEYED + "UPDATE t SET v=1;\n" + END), "--force")
     command = done.err.partition(" --pause, then ")[2].strip()

@@ -1,6 +1,5 @@
-"""Random files in the styles of other tools, and files that these tools wrote: a restore gives the
-same result as the stock client does, into a new schema, into a world that lacks the tables, and
-over one that has them."""
+"""Random files in the styles of other tools, and files that these tools wrote: a restore gives the same result as the stock
+client, into a new schema, into a world without the tables, and over a world with them."""
 import os
 import random
 import subprocess
@@ -13,13 +12,13 @@ from wk.snapshot import assert_same, snapshot
 
 STOCK, INTO = "wk_stock", "wk_into"
 SEEDS = range(int(os.environ.get("WK_SEEDS", 0)) or (30 if os.environ.get("WK_WHOLE") == "yes" else 1))
-FILES = 8  # of each seed
+FILES = 8  # files per seed
 
 
 @pytest.fixture
 def place(doomed, victim, tmp):
     place = Place(doomed, victim, tmp)
-    for schema in (INTO, doomed.world.schema):  # for REPLACE and DELETE
+    for schema in (INTO, doomed.world.schema):  # needed for REPLACE and DELETE
         victim.grant("keeper@localhost", schema, RIGHTS + ", DELETE")
     yield place
     victim.sql(*(f"DROP DATABASE IF EXISTS {s}" for s in (STOCK, INTO)))
@@ -30,7 +29,7 @@ class Place:
         self.keeper, self.server, self.path = keeper, server, os.path.join(tmp, "file.sql")
 
     def stock(self):
-        """What the stock client makes of the file; None: it stops at an error."""
+        """Loads the file with the stock client; returns the snapshot, or None if the client failed, and its errors."""
         self.server.sql(f"DROP DATABASE IF EXISTS {STOCK}", f"CREATE DATABASE {STOCK} CHARACTER SET utf8mb4")
         with open(self.path, "rb") as f:
             done = subprocess.run(client(self.server, STOCK, "mariadb", "--default-character-set=utf8mb4"), stdin=f,
@@ -51,7 +50,8 @@ class Place:
         self.keeper.world.sql(*(f"DROP TABLE IF EXISTS `{n}`" for n in names))
 
     def judge(self, what, must):
-        """`must`: a file that a tool writes is accepted if the stock client takes it."""
+        """Compares a restore of the file with the stock client's result. With `must`, the file is a tool's own and must be
+        accepted if the stock client accepts it."""
         wanted, error = self.stock()
         done = self.into()
         if done.rc == REFUSED and not must:
@@ -107,6 +107,6 @@ def test_files_of_real_tools(place, tool, seed, make_world, tmp):
         options = (foreign.dumped(rand, place.server, source.schema, place.path) if tool == "mysqldump"
                    else foreign.mydumped(rand, place.server, source.schema, place.path, tmp))
         source.drop()
-        if options is not None:  # there are names and versions that the tool itself does not master
+        if options is not None:  # None if the tool itself fails with these names or this version
             taken += place.judge(f"{tool} {options}, seed {seed}, file {i}", must=True)
     assert taken or (MYSQL and tool == "mydumper")

@@ -1,6 +1,6 @@
-"""tls = verify: a server that is not proven to be the right one receives no secret, whatever it
-sends and whichever client library is used. Impostors with every kind of certificate ask for every
-login method, in place of the server and in front of it."""
+"""tls = verify: a server that is not proven to be the right one receives no secret, whatever it sends and whichever client
+library is used. Impostors with every kind of certificate ask for every login method, in place of the server and in front of
+it."""
 import os
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ from wk.util import CANARY
 pytestmark = pytest.mark.third_on_mysql
 
 PLUGINS = ["mysql_native_password", "caching_sha2_password", "mysql_clear_password", "dialog", "client_ed25519"]
-# Oracle's library has few of them, and begins with the one that the server names.
+# Oracle's library has few plugins and begins with the one that the server names.
 KNOWN = ["caching_sha2_password"] if ORACLE else PLUGINS
 NAME = "db.world.test"
 NAMES = f"IP:127.0.0.1,DNS:{NAME}"
@@ -26,8 +26,8 @@ STORE = "/etc/ssl/certs"
 
 @pytest.fixture(scope="module")
 def authority(base):
-    """An authority and all the certificates that it has signed, or somebody else: {kind: (cert, key)}, its file, and a
-    directory with it, as the system's store is."""
+    """Yields {kind: (cert, key)} of certificates that an authority or another party signed, the authority's file, and a directory
+    with it in the form of the system's store."""
     where = tempfile.mkdtemp(dir=base, prefix="ca")
     os.chmod(where, 0o755)
 
@@ -53,7 +53,7 @@ def authority(base):
 
 @pytest.fixture(scope="module")
 def real(base, authority):
-    """A server with the good certificate."""
+    """Starts a server with the good certificate."""
     cert, key = authority[0]["good"]
     if os.geteuid() == 0:
         for path in (cert, key):
@@ -64,7 +64,7 @@ def real(base, authority):
 
 
 def elsewhere(tmp, store=None):
-    """The command that runs another one where NAME is 127.0.0.1, and where the system trusts `store`."""
+    """Returns a command prefix that runs a program where NAME resolves to 127.0.0.1 and the system trusts `store`."""
     hosts = os.path.join(tmp, "hosts")
     with open(hosts, "w") as f:
         f.write(f"127.0.0.1 localhost {NAME}\n")
@@ -75,7 +75,7 @@ def elsewhere(tmp, store=None):
 
 @pytest.fixture
 def asked(make_keeper, make_world, authority, real, tmp):
-    """asked(host, trust, port) -> how --check went, with tls = verify."""
+    """Returns asked(host, trust, port), which runs --check with tls = verify."""
     keeper = make_keeper(make_world(on=real))
     keeper.init()
 
@@ -96,7 +96,7 @@ def checks(done):
 
 
 def in_front_of(kind, certificates, port):
-    """Everybody who may answer in the server's place in this way: a name, and who it is."""
+    """Yields (name, impostor) for every way to answer in place of the server."""
     context = server_context(*certificates[kind]) if kind in certificates else None
     for plugin in PLUGINS:
         yield plugin, Impostor(plugin, context, switches=plugin == "client_ed25519")
@@ -108,7 +108,7 @@ KINDS = ["self-made", "unknown", "other name", "expired", "no TLS", "TLS strippe
 
 
 def ways(*trusts):
-    """Each way to name the server with each way to trust it; what changes the files of /etc needs a name space."""
+    """Yields each way to name the server with each way to trust it. Changes of files in /etc need a mount namespace."""
     for host in ("127.0.0.1", NAME):
         for trust in trusts:
             needs = pytest.mark.needs("mount") if host == NAME or trust == "system" else ()
@@ -118,7 +118,8 @@ def ways(*trusts):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("host, trust", ways("tls_ca", "nothing", "system"))
 def test_nobody_else_is_told_anything(asked, authority, real, kind, host, trust):
-    """The account's name, the answer to a challenge, the password: none of them, and the reason is said."""
+    """An impostor receives neither the account's name nor an answer to a challenge nor the password, and --check fails with a
+    reason."""
     for name, who in in_front_of(kind, authority[0], real.port):
         with impostor(who) as there:
             done = asked(host, trust, there["port"])
@@ -131,7 +132,7 @@ def test_nobody_else_is_told_anything(asked, authority, real, kind, host, trust)
 
 
 def test_who_is_asked_for_less_hears_something(asked, authority, real):
-    """Else the others would prove nothing: these impostors hear what a client says to them."""
+    """With tls = required the impostors do receive data; otherwise the other tests would prove nothing."""
     context = server_context(*authority[0]["self-made"])
     for plugin in KNOWN:
         who = Impostor(plugin, context, switches=not ORACLE)
@@ -147,7 +148,7 @@ def test_who_is_asked_for_less_hears_something(asked, authority, real):
 
 @pytest.mark.parametrize("host, trust", ways("tls_ca", "system"))
 def test_the_server_is_proven(asked, authority, real, host, trust):
-    """By the authority of tls_ca, or by the system's store; and it is said what was proven."""
+    """The right server is accepted by the authority of tls_ca or by the system's store, and --check says which."""
     found = checks(asked(host, trust, real.port))
     assert found["connection"]["level"] == "ok", found["connection"]
     said = found["encryption"]["text"]
@@ -157,7 +158,8 @@ def test_the_server_is_proven(asked, authority, real, host, trust):
 
 @pytest.mark.parametrize("plugin", KNOWN)
 def test_who_is_proven_is_told_everything(asked, authority, plugin):
-    """Also the password itself, by a plugin that begins with another one's name, as servers do."""
+    """A server with the good certificate receives everything that a plugin sends, including the password, also if it first names
+    another plugin."""
     who = Impostor(plugin, server_context(*authority[0]["good"]), switches=not ORACLE)
     with impostor(who) as there:
         asked("127.0.0.1", "tls_ca", there["port"])
@@ -166,7 +168,8 @@ def test_who_is_proven_is_told_everything(asked, authority, plugin):
 
 
 def test_a_chain_is_followed(asked, authority, tmp):
-    """A certificate of an authority that the one in tls_ca has signed, which the server sends along."""
+    """A certificate of an intermediate authority is accepted if the server sends the intermediate certificate, and rejected
+    otherwise."""
     ca = os.path.dirname(authority[1])
 
     def openssl(*args):
@@ -197,8 +200,8 @@ def test_what_was_not_proven_is_not_called_so(asked, real):
 @pytest.mark.parametrize("tls", ["required", "preferred"])
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_who_takes_tls_away_later(asked, authority, plugin, tls):
-    """TLS was offered to the first connection, and to no later one: the password is said in clear to nobody, and
-    where TLS is required not even the account's name is. Oracle's library has one attempt only."""
+    """If TLS is offered to the first connection only, the password is never sent in clear text, and with tls = required not even
+    the account's name. Oracle's library makes only one attempt."""
     who = Impostor(plugin, server_context(*authority[0]["self-made"]), lambda n: n == 0 and not ORACLE, switches=True)
     with impostor(who) as there:
         asked("127.0.0.1", "nothing", there["port"], tls=tls)
@@ -211,7 +214,7 @@ def test_who_takes_tls_away_later(asked, authority, plugin, tls):
 @pytest.mark.only("mariadb", "mysql", why="the central store needs MariaDB 10.11", since=(10, 11))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_central_store_is_proven(make_keeper, make_world, authority, real, server, kind):
-    """The same for [progress], whose players' progress goes to another server."""
+    """tls = verify protects the connection to the central store ([progress]) in the same way."""
     keeper = make_keeper(make_world()).init()
     play = made(keeper, Central(server))
     for name, who in in_front_of(kind, authority[0], real.port):

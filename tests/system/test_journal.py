@@ -1,6 +1,5 @@
-"""The journal: after a loss, each change that the server acknowledged since the last dump is
-restored exactly once, and nothing else. If the changes cannot be followed, the world is restored as
-it was at an earlier moment, and the reason is reported."""
+"""The journal: after a loss, each change that the server acknowledged since the last dump is restored exactly once, and nothing
+else. If the changes cannot be followed, the world is restored as of an earlier moment, and the reason is reported."""
 import gzip
 import json
 import os
@@ -35,7 +34,7 @@ def keep(make_world, make_keeper, server, kind="small", settings=None):
 
 
 def crash(keeper, **more):
-    """The server dies and comes back; the world is UP again. What was told of the restore."""
+    """Kills and restarts the server and waits until the world is UP. Returns the status of the restore."""
     before = keeper.status().get("last_restore") or {}
     keeper.server.kill9()
     keeper.server.process = None
@@ -49,8 +48,8 @@ def crash(keeper, **more):
 
 
 def test_kills(make_world, make_keeper, logged):
-    """kill -9 at random moments, also right after a restore, before its dump: each acknowledged change
-    is there, once."""
+    """After kill -9 at random moments, also right after a restore before its dump, each acknowledged change exists exactly
+    once."""
     print("seed", SEED)
     rand = random.Random(SEED)
     world = make_world("empty", logged)
@@ -83,7 +82,7 @@ def alive(keeper):
 
 
 def test_changes_since_the_dump(make_world, make_keeper, logged):
-    """Insert, update and delete in tables with and without a key; counters go on where they were."""
+    """Inserts, updates and deletes in tables with and without a key are restored, and counters continue."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -100,10 +99,10 @@ def test_changes_since_the_dump(make_world, make_keeper, logged):
 
 
 def test_every_type(make_world, make_keeper, logged):
-    """All rows of every column type, deleted and written again after the dump."""
+    """Rows of every column type are deleted and inserted again after the dump, and restored."""
     keeper = keep(make_world, make_keeper, logged, "zoo")
     world = keeper.world
-    logged.sql("GRANT SET USER ON *.* TO keeper@localhost")  # the triggers belong to root
+    logged.sql("GRANT SET USER ON *.* TO keeper@localhost")  # root is the definer of the triggers
     tables = [t for (t,) in world.sql(
         "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND "
         "engine='MEMORY' AND table_name NOT LIKE 'worldkeeper%'")]
@@ -126,7 +125,7 @@ def test_every_type(make_world, make_keeper, logged):
 
 
 def test_more_digits_than_a_column_shows(make_world, make_keeper, logged):
-    """Changes bring to a FLOAT(M,D) and a DOUBLE(M,D) what no literal can."""
+    """Values of FLOAT(M,D) and DOUBLE(M,D) columns that no literal can write are restored exactly."""
     keeper = keep(make_world, make_keeper, logged, "empty")
     world = keeper.world
     world.sql("CREATE TABLE fine (id INT PRIMARY KEY, f FLOAT(7,3), d DOUBLE(20,5), p FLOAT, q DOUBLE) "
@@ -144,8 +143,7 @@ def test_more_digits_than_a_column_shows(make_world, make_keeper, logged):
 
 
 def test_two_losses_with_one_dump(make_world, make_keeper, logged):
-    """The dump after the first restore fails, so the second one needs the first dump and both
-    stretches of the log."""
+    """The dump after each restore fails, so that the later restores need the first dump and all parts of the log."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -159,12 +157,12 @@ def test_two_losses_with_one_dump(make_world, make_keeper, logged):
 
 
 def test_losses_right_after_swaps(make_world, make_keeper, logged):
-    """The restored world is lost before anything has noted that it was swapped in, or just then, again and again:
-    the log knows of each swap, and what came before and after them is there once more."""
+    """The restored world is lost again at or before the moment its swap is recorded. The log shows each swap, and the changes
+    before and after it are restored once."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
-    # The recovery of what the last one left drops tables as well: killed there, a restore has not yet swapped anything.
+    # The cleanup after the last restore also drops tables: a restore that is killed there has not swapped anything yet.
     for v, point in enumerate((p for p in SWAPPED if p != "restore.table_dropped"), 2):
         world.mark(v)
         before = world.snapshot()
@@ -181,8 +179,7 @@ def test_losses_right_after_swaps(make_world, make_keeper, logged):
 
 
 def test_a_loss_after_a_restore_of_an_older_dump(make_world, make_keeper, logged):
-    """The newest dump was out of reach for one restore, and is back for the next one: the changes since then lead
-    on from either."""
+    """The newest dump is missing for one restore and available for the next; the changes since then continue from either dump."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -204,8 +201,8 @@ def test_a_loss_after_a_restore_of_an_older_dump(make_world, make_keeper, logged
 
 
 def test_a_loss_after_a_restore_that_was_not_logged(make_world, make_keeper, logged):
-    """No log leads over it: the world is as that restore left it, and what came after it is told as lost; by then a
-    dump was asked for at once."""
+    """The log does not lead across an unlogged restore. The world is restored as of that restore, later changes are reported as
+    lost, and a supervisor asks for a dump."""
     keeper = keep(make_world, make_keeper, logged, settings={"restore": {"binlog": "no"}})
     logged.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
     world = keeper.world
@@ -225,8 +222,8 @@ def test_a_loss_after_a_restore_that_was_not_logged(make_world, make_keeper, log
 
 
 def test_a_state_from_before_the_dump(make_world, make_keeper, logged):
-    """What was noted last is of the world before, as on a disk that was full or put back: the dump is of the world
-    that was lost, and the changes since it come back."""
+    """state.json is older than the newest dump, as after a full disk. The dump is of the world that was lost, and its later
+    changes are restored."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -249,8 +246,8 @@ def test_a_state_from_before_the_dump(make_world, make_keeper, logged):
 
 
 def test_a_dump_loaded_by_hand(make_world, make_keeper, logged):
-    """Between two losses, and the world played on: the log does not lead into that world, so nobody says that nothing
-    was lost."""
+    """A dump is loaded manually between two losses. The log does not lead into that world, so that the result does not claim that
+    nothing was lost."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     dump = keeper.dump()
@@ -270,7 +267,7 @@ def test_a_dump_loaded_by_hand(make_world, make_keeper, logged):
 
 @pytest.mark.parametrize("mode", ["auto", "server"])
 def test_the_gap_of_a_dump_that_was_skipped(make_world, make_keeper, make_server, mode):
-    """It is not that of the older dump, from before there was a log, which is restored instead; nor are its figures."""
+    """If the newest dump is skipped, the older dump, which has no log, is not reported with the newest one's gap or figures."""
     server = make_server()
     keeper = keep(make_world, make_keeper, server)
     keeper.configure({"journal": {"mode": mode}})
@@ -298,7 +295,7 @@ def test_the_gap_of_a_dump_that_was_skipped(make_world, make_keeper, make_server
 
 
 def test_a_counter_behind_many_columns(make_world, make_keeper, logged):
-    """Of a row that came and went nothing is left but the next number."""
+    """The AUTO_INCREMENT counter is restored although the row that raised it was deleted, in a table of 300 columns."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     world.sql("CREATE TABLE wide (" + "".join(f"c{n} TINYINT," for n in range(300)) +
@@ -311,8 +308,7 @@ def test_a_counter_behind_many_columns(make_world, make_keeper, logged):
 
 
 def test_a_counter_that_came_to_its_end(make_world, make_keeper, logged):
-    """Behind the highest number there is no next one, in the restored world as in the one before: numbers that were given
-    out are not given out again."""
+    """After the highest AUTO_INCREMENT value the restored table has no next one, so that no id is used twice."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     world.sql("CREATE TABLE ticket (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY) ENGINE=MEMORY",
@@ -328,7 +324,7 @@ def test_a_counter_that_came_to_its_end(make_world, make_keeper, logged):
 
 
 def test_rows_written_into_the_emptied_world_stay_out(make_world, make_keeper, logged):
-    """They are no part of the world, not in the next restore either: they are in the conflict file."""
+    """Rows that were written into the emptied world are in the conflict file and in no restore."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -361,8 +357,7 @@ def test_truncate_is_followed(make_world, make_keeper, logged):
 
 @pytest.mark.parametrize("form", ["STATEMENT", "ROW"])
 def test_a_temporary_table_of_the_same_name(make_world, make_keeper, logged, form):
-    """Its TRUNCATE is in the log where the session logs statements, and is none of the world's table: that
-    one is not emptied by the journal."""
+    """A TRUNCATE of a temporary table is logged in STATEMENT format. It must not empty the world's table of the same name."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -376,8 +371,7 @@ def test_a_temporary_table_of_the_same_name(make_world, make_keeper, logged, for
 
 
 def test_a_statement_that_was_cut_off(make_world, make_keeper, logged):
-    """A long statement is killed with the server while its rows are being written: all of its rows
-    are there, or none."""
+    """If the server is killed during a long statement, either all of its rows are restored or none."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -402,7 +396,7 @@ def test_a_statement_that_was_cut_off(make_world, make_keeper, logged):
 
 
 def crash_unwatched(keeper):
-    """Without a supervisor, which would take a dump as soon as it saw the gap."""
+    """Crashes the server and restores without a supervisor, which would dump as soon as it saw the gap."""
     keeper.server.crash()
     return keeper.ok("--restore")
 
@@ -410,8 +404,8 @@ def crash_unwatched(keeper):
 @pytest.mark.slow
 @pytest.mark.waits(1)
 def test_an_idle_world_is_proven_without_a_write(make_world, make_keeper, logged):
-    """As long as the end of the server's log is read nothing can be missing, and nothing is written to prove that: each
-    world's follower reads what all of them write."""
+    """While the follower reads at the end of the log, nothing can be missing, so that no marker row has to be written. A marker
+    is still written from time to time."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.dump()
     keeper.start()
@@ -436,11 +430,12 @@ def test_an_idle_world_is_proven_without_a_write(make_world, make_keeper, logged
     "ALTER TABLE mark DROP PRIMARY KEY",
 ])
 def test_definitions_end_the_changes_of_their_table(make_world, make_keeper, logged, change):
-    """It is that of the moment before, and told is why; the others go on."""
+    """An ALTER or RENAME ends the changes of its table: it is restored as of the moment before, with the reason, and the other
+    tables continue."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
-    world.mark(5)  # rows of the table itself: they are read as the dump defines them
+    world.mark(5)  # rows of this table are read with the dump's definition
     world.sql("UPDATE player SET points=points+1")
     world.sql(change, "UPDATE player SET points=0")
     before = world.sql("SELECT * FROM player ORDER BY id")
@@ -457,11 +452,12 @@ def test_definitions_end_the_changes_of_their_table(make_world, make_keeper, log
      ["; if the world is lost before it is stored, it comes back as it was at 2", "is lost"]),
 ], ids=["one table", "all of it"])
 def test_what_a_loss_would_cost_after_a_gap_is_told(make_world, make_keeper, logged, http, change, seen, cost):
-    """What was seen, of which table, and what comes back until the dump is stored: and so it comes back."""
+    """After a gap the alert says what was seen and what a loss would cost until the dump is stored; a loss then costs exactly
+    that."""
     keeper = keep(make_world, make_keeper, logged, settings=http.settings())
     world = keeper.world
     keeper.dump()
-    keeper.start(fault="dump.locked=kill")  # the dump that would end it is never stored
+    keeper.start(fault="dump.locked=kill")  # the dump that would end the gap is never stored
     following(keeper)
     world.mark(5)
     points = world.sql("SELECT id, points FROM player ORDER BY id")
@@ -476,7 +472,7 @@ def test_what_a_loss_would_cost_after_a_gap_is_told(make_world, make_keeper, log
 
 
 def test_another_primary_key(make_world, make_keeper, logged):
-    """Rows of before are found by the key that the table had then: in the dump two are equal in what is the key now."""
+    """Earlier rows are found by the key that the table had then, although two rows of the dump are equal in the new key."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     world.sql("CREATE TABLE k (a INT NOT NULL, b INT NOT NULL, c INT, PRIMARY KEY (a)) ENGINE=MEMORY",
@@ -513,7 +509,7 @@ def test_statement_format_ends_the_journal(make_world, make_keeper, logged, how,
     (RESET, "journal ends before the loss"),
 ])
 def test_a_log_that_is_gone(make_world, make_keeper, logged, what, said):
-    """The dump alone comes back, and nothing of another log."""
+    """If the log was purged or reset, the dump alone is restored, without changes of another log."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -521,7 +517,7 @@ def test_a_log_that_is_gone(make_world, make_keeper, logged, what, said):
     world.mark(5)
     if what == RESET:
         world.sql(RESET)
-        for v in range(300):  # past the place of the dump
+        for v in range(300):  # past the dump's position
             world.sql(f"UPDATE mark SET v={v}")
     else:
         world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
@@ -534,8 +530,8 @@ def test_a_log_that_is_gone(make_world, make_keeper, logged, what, said):
 
 
 def test_the_supervisor_finds_a_gap_that_it_did_not_see(make_world, make_keeper, logged):
-    """An ALTER while no supervisor ran: the next one reads the log from the newest dump on, and takes
-    a dump at once."""
+    """An ALTER while no supervisor runs is found by the next one, which reads the log from the newest dump on and dumps at
+    once."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.dump()
     keeper.world.sql("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "UPDATE player SET points=0")
@@ -549,7 +545,8 @@ def test_the_supervisor_finds_a_gap_that_it_did_not_see(make_world, make_keeper,
 @pytest.mark.parametrize("change", ["DROP TABLE mark", "RENAME TABLE mark TO {other}.mark",
                                     "ALTER TABLE mark ENGINE=InnoDB"])
 def test_a_table_that_is_gone(make_world, make_keeper, logged, change):
-    """Its changes until then are read as the dump defines it, and told is why; --at refuses to pass over it."""
+    """Changes of a table that was dropped or moved are read with the dump's definition until then, and the reason is reported.
+    --at beyond that is refused."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     other, into = world.schema + "_o", world.schema + "_x"
@@ -568,14 +565,14 @@ def test_a_table_that_is_gone(make_world, make_keeper, logged, change):
     done = crash_unwatched(keeper)
     assert "only a part of the journal is restored: table mark is restored as of" in done.out
     assert world.sql("SELECT * FROM player ORDER BY id") == before
-    if "ENGINE" not in change:  # it is not for a restore to touch a table that outlives a restart
+    if "ENGINE" not in change:  # a restore leaves durable tables unchanged
         assert world.marked() == 5
     logged.sql(f"DROP DATABASE {ident(other)}", f"DROP DATABASE IF EXISTS {ident(into)}")
 
 
 def test_truncate_before_many_tables_are_gone(make_world, make_keeper, logged):
-    """A statement about a table is judged by the tables that are there and those of the dump that are
-    gone, whatever the order of their names."""
+    """A TRUNCATE is assigned to its table whether the table still exists or was dropped after the dump, whatever the order of
+    names."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     gone = [f"a{n}" for n in range(9)]
@@ -592,8 +589,8 @@ def test_truncate_before_many_tables_are_gone(make_world, make_keeper, logged):
 
 
 def test_durable_tables_and_the_journal_do_not_mix(make_world, make_keeper, make_server):
-    """[restore] scope = all brings durable tables as the dump has them: with the changes of the others,
-    what was moved from one to the other would be there twice."""
+    """With scope = all, durable tables are restored as of the dump. The journal is then not applied, because what was moved
+    between tables would exist twice."""
     world = make_world("small", make_server(*LOG, *MIXED))
     world.sql("CREATE TABLE acc (gold INT) ENGINE=InnoDB", "INSERT INTO acc VALUES (100)",
               "CREATE TABLE bag (gold INT) ENGINE=MEMORY", "INSERT INTO bag VALUES (0)")
@@ -607,8 +604,8 @@ def test_durable_tables_and_the_journal_do_not_mix(make_world, make_keeper, make
 
 @pytest.mark.parametrize("how", ["forced", "adopted", "file"])
 def test_another_world_in_between(make_world, make_keeper, logged, how, tmp):
-    """A world that came in by a way that the log does not tell: what it wrote is never mixed with a dump
-    of the one before."""
+    """A world that was restored without the log, adopted or loaded from a file is never mixed with a dump of the world before
+    it."""
     keeper = keep(make_world, make_keeper, logged, settings={"restore": {"binlog": "no"}})
     logged.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
     world = keeper.world
@@ -628,7 +625,7 @@ def test_another_world_in_between(make_world, make_keeper, logged, how, tmp):
         keeper.ok("--restore=" + path)
     held = keeper.newest()
     world.sql("UPDATE player SET points=-1", "INSERT INTO chat VALUES (5,'new world')")
-    if how == "adopted":  # a new round: no dump of the one before comes back over it
+    if how == "adopted":  # a new round, into which no dump of an earlier one is restored
         logged.crash()
         done = keeper.run("--restore")
         assert done.rc == NOTHING and "earlier rounds" in done.err, done
@@ -647,7 +644,7 @@ NUMBERED = ["gtid_next='aaaaaaaa-1111-2222-3333-444444444444:7'", "gtid_next='AU
 @pytest.mark.each_server
 @pytest.mark.parametrize("setting", NUMBERED)
 def test_a_jump_in_the_numbers_of_groups(make_world, make_keeper, logged, setting):
-    """A group that a session gives a number of its own is no other log."""
+    """A transaction to which a session gave a number of its own does not count as another log."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -660,7 +657,7 @@ def test_a_jump_in_the_numbers_of_groups(make_world, make_keeper, logged, settin
 
 @pytest.mark.only("mysql", why="another server has one number of each domain")
 def test_gtids_that_do_not_fit_are_not_cut_within_a_number(make_world, make_keeper, logged):
-    """What a dump knows of the groups before it may be less than all of them, and nothing else."""
+    """The GTID set in a dump may be incomplete, but it contains only executed transactions."""
     keeper = keep(make_world, make_keeper, logged)
     others = "".join(f":{n}" for n in range(10001, 10400, 2))
     logged.sql(f"SET GLOBAL gtid_purged='+00000000-0000-0000-0000-000000000001{others}'")
@@ -670,7 +667,7 @@ def test_gtids_that_do_not_fit_are_not_cut_within_a_number(make_world, make_keep
 
 
 def test_no_free_connection_is_waited_for(make_world, make_keeper, logged):
-    """A crowd that takes all connections after the restart does not cost the journal."""
+    """If all connections are in use after the restart, the journal is still restored."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -682,14 +679,15 @@ def test_no_free_connection_is_waited_for(make_world, make_keeper, logged):
     time.sleep(1)
     logged.sql("ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS 0")
     done = keeper.finish(restoring)
-    if done.rc != 0:  # it gave up waiting, which the supervisor would not
+    if done.rc != 0:  # --restore may give up waiting; the supervisor would not
         keeper.ok("--restore")
     world.assert_is(before)
 
 
 @pytest.mark.only("mariadb", why="another server's numbers do not jump")
 def test_a_question_that_is_not_answered_is_asked_again(make_world, make_keeper, logged):
-    """The connection breaks at the question whether a log whose numbers jump continues: that is no other log."""
+    """The connection breaks at the query whether a log with a jump continues. The query is repeated, and the log is not taken for
+    another one."""
     keeper = keep(make_world, make_keeper, logged)
     world, asked = keeper.world, []
     keeper.dump()
@@ -711,7 +709,7 @@ def test_a_question_that_is_not_answered_is_asked_again(make_world, make_keeper,
 
 
 def test_lower_case_names(make_world, make_keeper, make_server):
-    """lower_case_table_names=1 and a schema that the config writes in capitals."""
+    """The journal works with lower_case_table_names=1 and a schema that the config writes in capitals."""
     server = make_server(*LOG, "--lower-case-table-names=1")
     world = make_world("small", server)
     keeper = make_keeper(world, {"world": {"schema": world.schema.upper()}}).init()
@@ -724,7 +722,7 @@ def test_lower_case_names(make_world, make_keeper, make_server):
 
 @pytest.mark.waits(1)
 def test_gaps_in_a_row_do_not_dump_without_pause(make_world, make_keeper, logged):
-    """A session in STATEMENT format: a dump at once, and the next ones with growing pauses."""
+    """Repeated gaps, as from a session in STATEMENT format, cause a dump at once and later ones with growing pauses."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.dump()
     keeper.start()
@@ -742,7 +740,7 @@ def test_gaps_in_a_row_do_not_dump_without_pause(make_world, make_keeper, logged
 
 
 def test_without_the_right(make_world, make_keeper, logged):
-    """The dump comes back, and the right is named."""
+    """Without the privilege to read the log, the dump is restored and the privilege is named."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.server.account(USER, [world.schema], RIGHTS, "BINLOG MONITOR")
@@ -755,7 +753,7 @@ def test_without_the_right(make_world, make_keeper, logged):
 
 
 def test_a_right_that_comes_later(make_world, make_keeper, logged):
-    """It is noticed by itself, soon; until then the status says when."""
+    """A privilege that is granted later is noticed automatically; until then the status says when the next look is."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.server.account(USER, [keeper.world.schema], RIGHTS, "BINLOG MONITOR")
     keeper.start()
@@ -781,8 +779,8 @@ def test_a_dump_by_name_and_journal_off_bring_the_dump(make_world, make_keeper, 
 
 
 def test_rows_that_somebody_deleted(make_world, make_keeper, logged):
-    """Without a restart of the server nothing tells the mistake from the changes before it: the dump
-    comes back, and --at is named."""
+    """All rows were deleted without a server restart, and nothing distinguishes that mistake from earlier changes: the dump is
+    restored, and the output names --at."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -799,7 +797,7 @@ def test_rows_that_somebody_deleted(make_world, make_keeper, logged):
 
 
 def clock(server):
-    """The server's whole second now, once it is over: what comes later has another one."""
+    """Returns the server's current second after it has ended, so that later changes have another one."""
     now = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')")
     wait_for(lambda: server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')") != now,
              "the next second")
@@ -807,8 +805,8 @@ def clock(server):
 
 
 def test_any_moment(make_world, make_keeper, logged):
-    """Into another schema: the world as it was at each of several moments, before and after a dump and
-    after a loss; the living world is not touched."""
+    """--at --into restores the world as of several moments, before and after a dump and after a loss, and leaves the living world
+    unchanged."""
     keeper = keep(make_world, make_keeper, logged)
     world, moments = keeper.world, []
 
@@ -819,10 +817,10 @@ def test_any_moment(make_world, make_keeper, logged):
     for v in range(2, 5):
         world.mark(v)
         moment()
-    world.sql("DELETE FROM player")  # an admin's mistake
+    world.sql("DELETE FROM player")  # an administrator's mistake
     moment()
     keeper.start()
-    keeper.dump("--force")  # it has lost a table's rows
+    keeper.dump("--force")  # forced because a table lost its rows
     world.mark(7)
     moment()
     crash(keeper)
@@ -847,7 +845,7 @@ def tables_of(world):
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_a_session_whose_clock_is_ahead(make_world, make_keeper, logged, mode):
-    """Its changes bear the time that it set, and end no moment."""
+    """Changes of a session that set its timestamp ahead do not end the range of --at."""
     keeper = keep(make_world, make_keeper, logged, settings={"journal": {"mode": mode}})
     world, into = keeper.world, keeper.world.schema + "_then"
     logged.account(USER, [world.schema, into])
@@ -865,7 +863,7 @@ def test_a_session_whose_clock_is_ahead(make_world, make_keeper, logged, mode):
 
 
 def test_undo_a_mistake(make_world, make_keeper, logged):
-    """--restore --at over the living world needs --force, and brings the moment before the mistake."""
+    """--restore --at over the living world needs --force, and restores the moment before the mistake."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -904,7 +902,7 @@ def test_moments_that_cannot_be(make_world, make_keeper, logged, at, rc, said):
 
 
 def test_followed_and_measured(make_world, make_keeper, logged):
-    """The marker comes through the log, and its age is published; a stopped server makes it grow."""
+    """The marker row arrives through the log, and the status publishes its age and counts changes."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.dump()
     keeper.start()
@@ -924,7 +922,7 @@ def test_followed_and_measured(make_world, make_keeper, logged):
     "SET SESSION binlog_format=STATEMENT",
 ])
 def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, change):
-    """Reported, a dump is taken, and what comes behind it is safe again."""
+    """A gap is reported and followed by a dump at once; changes after that dump are restored."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
@@ -945,7 +943,7 @@ def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, chan
 
 @pytest.mark.only("mysql", why="MariaDB compresses single events")
 def test_a_compressed_transaction_is_a_gap(make_world, make_keeper, logged):
-    """It may hold what a statement did to MEMORY tables before it failed."""
+    """A compressed transaction is a gap, because it may contain changes of MEMORY tables."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     logged.sql("CREATE DATABASE other", "CREATE TABLE other.t (id INT PRIMARY KEY, v VARCHAR(99)) ENGINE=InnoDB")
@@ -970,8 +968,8 @@ def test_a_compressed_transaction_is_a_gap(make_world, make_keeper, logged):
 
 
 def test_a_log_that_is_begun_anew_while_nobody_looks(make_world, make_keeper, make_server):
-    """Its files have the names of the old ones and grew beyond the dump's place, and its groups may have no
-    numbers: what stands behind that place is not mixed with the dump."""
+    """A log that was reset has the old file names and grew beyond the dump's position. What follows that position is not mixed
+    with the dump."""
     server = make_server(*LOG, *MIXED)
     world = make_world("small", server)
     keeper = make_keeper(world).init()
@@ -994,7 +992,7 @@ def test_a_log_that_is_begun_anew_while_nobody_looks(make_world, make_keeper, ma
 
 
 def test_a_log_that_is_begun_anew_is_a_gap(make_world, make_keeper, logged):
-    """RESET MASTER under a reader, which the server tells it nothing of."""
+    """A reset of the log under a reader is a gap, although the server does not report it."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.dump()
     keeper.start()
@@ -1024,8 +1022,8 @@ def test_a_server_without_log_is_no_trouble_unless_asked_for(make_world, make_ke
 
 @pytest.mark.slow
 def test_a_fuzzy_dump_is_one_moment(make_world, make_keeper, logged):
-    """Taken while writers write as fast as they can; what we and the stock client restore of it is the
-    world at the dump's end point, which the log, replayed onto an older picture, tells as well."""
+    """A dump is taken under heavy writes. Restored by us and by the stock client, it equals the world at the dump's end point, as
+    replayed from the log onto an older dump."""
     world = make_world("empty", logged)
     world.sql(*TABLES[:2])
     world.sql("INSERT INTO bank SELECT seq+900000000, 99, CONCAT('filler ',seq), seq FROM seq_1_to_60000")
@@ -1044,8 +1042,7 @@ def test_a_fuzzy_dump_is_one_moment(make_world, make_keeper, logged):
 
 
 def replayed(keeper, first, dump):
-    """The tables at the dump's end point: a dump from before anybody wrote, and on it the log from
-    there on as the server's own tools read it."""
+    """Returns the tables at the dump's end point: an older dump, onto which the server's own tools replay the log."""
     server, then = keeper.server, keeper.world.schema + "_log"
     server.sql(f"DROP DATABASE IF EXISTS {ident(then)}", f"CREATE DATABASE {ident(then)}")
     stock_restore(server, keeper.path(first), then)
@@ -1083,8 +1080,8 @@ def sums(server, schema):
 
 @pytest.mark.parametrize("change", ["ALTER TABLE player ADD w INT", "TRUNCATE TABLE player", "again and again"])
 def test_a_scan_that_is_disturbed(make_world, make_keeper, logged, change):
-    """An ALTER while tables are scanned: they are scanned once more. If that is disturbed too, the dump is made by method
-    copy, and says so. A TRUNCATE is followed."""
+    """After an ALTER during the scan, the tables are scanned once more. If that is disturbed too, the dump uses method copy and
+    says so. A TRUNCATE is followed."""
     keeper = keep(make_world, make_keeper, logged,
                   settings={"dump": {"method": "auto"}})
     world = keeper.world
@@ -1092,7 +1089,7 @@ def test_a_scan_that_is_disturbed(make_world, make_keeper, logged, change):
     process = keeper.popen("--dump", "--json", fault="dump.scanned=stop" if often else "dump.scanned#1=stop")
 
     def disturbed():
-        """Changes something at each stop, until the dump ends."""
+        """Makes a change at each stop until the dump ends."""
         nonlocal changes
         for pid in stopped(keeper):
             changes += 1
@@ -1117,7 +1114,7 @@ def test_a_scan_that_is_disturbed(make_world, make_keeper, logged, change):
 
 
 def test_the_counter_of_a_fuzzy_dump(make_world, make_keeper, logged):
-    """AUTO_INCREMENT in manifest and SQL is of the moment of the rows, not of when the tables were described."""
+    """AUTO_INCREMENT in manifest and SQL is that of the moment of the rows, not of the time when the tables were described."""
     world = make_world("empty", logged)
     world.sql("CREATE TABLE ticket (id INT PRIMARY KEY AUTO_INCREMENT, v INT COMMENT ') ENGINE=MEMORY "
               "AUTO_INCREMENT=3') ENGINE=MEMORY COMMENT 'AUTO_INCREMENT=7 of it'",

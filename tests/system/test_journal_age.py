@@ -1,5 +1,4 @@
-"""The journal's files as they age: every moment that they cover can be restored, and no more of
-them are kept than configured."""
+"""The journal's files as they age: every moment that they cover can be restored, and no more of them are kept than configured."""
 import os
 import re
 
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.either_server
 
 
 def clock(server):
-    """The server's whole second now, once it is over: what comes later has another one."""
+    """Returns the server's current second after it has ended, so that later changes have another one."""
     now = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')")
     wait_for(lambda: server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')") != now,
              "the next second")
@@ -27,8 +26,8 @@ def sums(server, schema):
 
 
 def test_any_moment(make_followed):
-    """Before and after an ALTER, whose columns are those of then; with the server's log purged, and on
-    another server when the disk is lost."""
+    """Moments before and after an ALTER are restored with the columns of that time, after the server's log was purged, and on
+    another server after the disk was lost."""
     keeper = make_followed()
     world, moments = keeper.world, []
     schema, into = world.schema, world.schema + "_then"
@@ -64,7 +63,7 @@ def test_any_moment(make_followed):
 
 
 def fill(keeper, kib):
-    """About so much is written into segments, and a little more."""
+    """Writes slightly more than this amount into segments."""
     want = keeper.segments.size() + kib * 1024
     while keeper.segments.size() < want:
         for n in range(1 + (want - keeper.segments.size()) // (30 * 1024)):
@@ -89,7 +88,7 @@ def test_a_segment_is_ended_by_its_size_and_by_a_dump(make_followed):
 
 @pytest.mark.parametrize("rule", [ONE_DUMP, {"journal": {"keep": "0s"}}])
 def test_what_is_old_goes_with_a_dump(make_followed, rule):
-    """Segments older than the oldest dump, or than `keep`; never what the newest dump needs."""
+    """A dump deletes segments that are older than the oldest dump or than `keep`, but none that the newest dump needs."""
     settings = {"journal": {"segment": "64KiB"}}
     for section, values in rule.items():
         settings.setdefault(section, {}).update(values)
@@ -105,7 +104,7 @@ def test_what_is_old_goes_with_a_dump(make_followed, rule):
 
 
 def test_max_size(make_followed):
-    """All together are no larger, as long as the newest dump does not need them."""
+    """All segments together stay within max_size, except for those that the newest dump needs."""
     keeper = make_followed(settings={"journal": {"segment": "64KiB", "max_size": "1MiB"}})
     dump_and_follow(keeper)
     fill(keeper, 1300)
@@ -118,7 +117,7 @@ def test_max_size(make_followed):
 
 
 def test_the_last_moment_of_a_journal_whose_server_is_gone(make_followed):
-    """Whether all of its last second is in it nobody knows: the moment that is named can be restored."""
+    """If the server is gone, its last second may be incomplete; the moment that the refusal names can be restored."""
     keeper = make_followed()
     dump_and_follow(keeper)
     for mark in (2, 3):
@@ -132,4 +131,4 @@ def test_the_last_moment_of_a_journal_whose_server_is_gone(make_followed):
     moment = re.search("the last moment before the gap is --at ([^ ;]+)", refused.err)
     assert refused.rc == REFUSED and moment, refused
     keeper.ok("--restore", "--at", moment[1])
-    assert keeper.world.marked() in ((2,) if moment[1] <= before else (2, 3))  # the files may end seconds later
+    assert keeper.world.marked() in ((2,) if moment[1] <= before else (2, 3))  # the segments may end seconds later

@@ -26,7 +26,8 @@ def files(base):
 
 @pytest.mark.parametrize("between", ["a group of no world", "another file of the log"])
 def test_a_dump_that_ends_between_two_groups(make_world, make_keeper, logged, between):
-    """What lies between holds no change of the world; the group behind it is in the world again."""
+    """If there are no changes of the world between the dump's end and the next transaction, that transaction is restored and
+    nothing is lost."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.configure(files(keeper.base))
     world = keeper.world
@@ -52,8 +53,8 @@ def test_a_dump_that_ends_between_two_groups(make_world, make_keeper, logged, be
 
 
 def test_damage_in_front_of_the_end_of_the_dump(make_world, make_keeper, logged):
-    """The log is read from the end of the dump on then, not from the damage on: what the dump holds
-    does not come a second time."""
+    """If a segment is damaged before the dump's end, the server's log is read from the dump's end on, not from the damage on, so
+    that the dump's changes are not applied twice."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.configure(files(keeper.base))
     world = keeper.world
@@ -83,8 +84,8 @@ def test_damage_in_front_of_the_end_of_the_dump(make_world, make_keeper, logged)
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_two_losses_after_groups_of_no_world(make_world, make_keeper, logged, mixed):
-    """The follower is gone when the server dies, so the restore reads the end of the log itself. The
-    follower that reads it later comes to the same place, whatever is in it."""
+    """The follower is dead when the server is killed, so that the restore reads the end of the log itself. The follower that
+    reads it later reaches the same position."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.configure(files(keeper.base))
     world = keeper.world
@@ -109,7 +110,7 @@ def test_two_losses_after_groups_of_no_world(make_world, make_keeper, logged, mi
 
 
 def test_a_moment_before_the_log_was_begun_anew(make_world, make_keeper, logged):
-    """The newer log has the same names, places and, in the end, numbers."""
+    """A moment before a reset of the log is restored, although the newer log has the same file names and positions."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.configure(files(keeper.base))
     world = keeper.world
