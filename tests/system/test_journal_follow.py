@@ -1,6 +1,5 @@
-"""The journal in our own files: the world is complete, except for the last second, even if the
-server's disk is lost. Changes that could not be written, or were damaged, are detected and named.
-"""
+"""The journal in our own files: the world is complete, except for the last second, even if the server's disk is lost. Changes
+that could not be written, or were damaged, are detected and named."""
 import os
 import random
 import shutil
@@ -23,16 +22,16 @@ pytestmark = pytest.mark.either_server
 
 ROUNDS = int(os.environ.get("WK_KILL_ROUNDS", "3"))
 SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
-NOW = 1.0  # s: what is older is in the segments, on the disk
-BUSY = 2.0  # the same while others keep the disk busy
-SLOW_DISK_MS = 150  # for 4 KiB: then it is
+NOW = 1.0  # seconds; older changes are in the segments on disk
+BUSY = 2.0  # the same while other processes keep the disk busy
+SLOW_DISK_MS = 150  # for 4 KiB; a slower disk counts as busy
 
 
 # -- the server's disk is gone -----------------------------------------------------------------
 
 
 def histogram(ages):
-    """How many losses cost how much."""
+    """Prints how many losses cost how much."""
     edges = [0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, float("inf")]
     for low, high in zip(edges, edges[1:]):
         n = sum(low <= age < high for age in ages)
@@ -41,16 +40,14 @@ def histogram(ages):
 
 
 def allowed(late, disk):
-    """How old what is lost may be, in seconds: the machine's own lateness is not ours, and each that a change passes
-    through (game, server, follower, disk) may be as late."""
+    """Returns how old a lost change may be, in seconds. The machine's own delay is added for each stage that a change passes
+    through (game, server, follower, disk)."""
     return (BUSY if disk.worst_ms > SLOW_DISK_MS else NOW) + (4 * late.worst_ms + disk.worst_ms) / 1000
 
 
 def test_kills_without_the_disk(make_followed, tmp):
-    """The server's disk is thrown away, at random moments, also while a dump is made; with the server
-    alone, with the supervisor, or with it while the disk is busy. What is back is the world of one moment,
-    and each change that was acknowledged a second before the loss (two where the disk is busy) is in it,
-    once."""
+    """The server's disk is lost at random moments, also during a dump, with or without the supervisor or on a busy disk. The
+    restored world is of one moment and has every change that was acknowledged a second (busy: two) before the loss once."""
     print("seed", SEED)
     rand = random.Random(SEED)
     keeper = make_followed("empty", tables=TABLES)
@@ -93,8 +90,8 @@ def test_kills_without_the_disk(make_followed, tmp):
 
 @pytest.mark.parametrize("when", ["finalized", "open"])
 def test_in_another_place(make_followed, make_keeper, make_server, when):
-    """Dumps and segments, copied somewhere else, are the world there: without a supervisor, a schema,
-    a binary log; also when they were copied while the last segment was being written."""
+    """Copied dumps and segments restore the world elsewhere without a supervisor, a schema or a binary log, also if they were
+    copied while the last segment was being written."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -120,7 +117,7 @@ def test_in_another_place(make_followed, make_keeper, make_server, when):
 
 @pytest.mark.quick
 def test_by_hand_on_a_new_server(make_followed):
-    """Where nobody allowed it, it waits for a person; what he restores is the same."""
+    """If [restore] new_server = no, the supervisor waits for an operator; a manual restore gives the same world."""
     keeper = make_followed(settings={"restore": {"new_server": "no"}})
     dump_and_follow(keeper)
     keeper.world.mark(2)
@@ -141,7 +138,8 @@ def test_by_hand_on_a_new_server(make_followed):
 @pytest.mark.parametrize("change, rows", [
     ("DROP INDEX v", "INSERT INTO few VALUES (3,1)"), ("MAX_ROWS=100000", "INSERT INTO few SELECT id+10, id+10 FROM player")])
 def test_a_table_that_takes_more_rows_than_in_the_dump(make_followed, change, rows):
-    """A new server has the table of the dump, which refuses what came since, unless somebody makes it as it was last."""
+    """A new server creates the table as in the dump, which may reject later rows. The restore fails with the table's name, and
+    succeeds after the table was created in its last form."""
     keeper = make_followed()
     world = keeper.world
     world.sql("CREATE TABLE few (id INT PRIMARY KEY, v INT, UNIQUE KEY v (v)) ENGINE=MEMORY MAX_ROWS=10",
@@ -163,7 +161,7 @@ def test_a_table_that_takes_more_rows_than_in_the_dump(make_followed, change, ro
 
 
 def test_kills_with_segments(make_followed):
-    """Segments and the log together: nothing at all is lost."""
+    """With segments and the server's log, a kill of the server loses nothing."""
     rand = random.Random(SEED)
     keeper = make_followed("empty", tables=TABLES)
     keeper.dump()
@@ -185,8 +183,8 @@ def test_kills_with_segments(make_followed):
 
 
 def test_a_dump_while_they_write(make_followed):
-    """Its place is known with the numbers of groups around it only; behind it they are exact again, for
-    who goes on to write, and for a restore that goes on in the log."""
+    """The dump's position is known only to within the transactions around it; the follower and a restore continue from it exactly
+    all the same."""
     keeper = make_followed("empty", {"dump": {"method": "fuzzy"}},
                            [*TABLES[:2], TABLES[2].replace("MEMORY", "InnoDB")])
     writers = AuditedWriters(keeper.world, SEED, tables=("bank", "ship"))
@@ -208,8 +206,8 @@ def test_a_dump_while_they_write(make_followed):
 
 
 def test_changes_in_both(make_followed):
-    """What the follower has not written yet when the server dies is in the log. The restore waits for
-    who still writes, and not for ever: the follower is stopped here."""
+    """Changes that the follower has not written when the server dies are read from the log. The restore waits for the follower,
+    but not forever: it is stopped here."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -229,8 +227,8 @@ def test_changes_in_both(make_followed):
 
 
 def test_losses_in_a_row_with_one_dump(make_followed):
-    """No dump can be made after the first: it and the segments are the world after each of several
-    losses, in the end after that of the disk."""
+    """No dump is stored after the first. It and the segments restore the world after several losses, finally after the loss of
+    the disk."""
     keeper = make_followed()
     world = keeper.world
     keeper.dump()
@@ -257,8 +255,8 @@ def test_losses_in_a_row_with_one_dump(make_followed):
 
 
 def test_segments_that_end_before_a_restore(make_followed):
-    """The server died, was restored from its log, and its disk is gone before anybody followed: what the segments have
-    is a moment of that world, and all that is left."""
+    """The server was restored from its log, and its disk is lost before the journal is followed again: the world is restored as
+    of the end of the segments."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -277,8 +275,8 @@ def test_segments_that_end_before_a_restore(make_followed):
 
 
 def test_a_restore_of_a_dump_alone_is_a_gap(make_followed):
-    """Made by hand while no supervisor ran: the next one knows that nothing leads over it, whatever became of the
-    restore that it made itself before."""
+    """A manual restore of a dump alone, while no supervisor ran, is a gap for the next supervisor, whatever it restored itself
+    before."""
     keeper = make_followed()
     dump_and_follow(keeper)
     generation = keeper.newest()["generation"]
@@ -307,11 +305,11 @@ def test_segments_make_a_purged_log_whole(make_followed):
     assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
 
 
-# -- whoever is killed -------------------------------------------------------------------------
+# -- processes are killed ----------------------------------------------------------------------
 
 
 def tear(path, n):
-    """What a crash of the machine may leave of the end of a file."""
+    """Damages the end of a file as a crash of the machine may do."""
     with open(path, "r+b") as f:
         f.seek(0, os.SEEK_END)
         if n % 3 == 0:
@@ -322,7 +320,7 @@ def tear(path, n):
 
 @pytest.mark.parametrize("how", ["follower", "supervisor", "torn", "journal.write", "journal.written"])
 def test_killed_while_it_writes(make_followed, how):
-    """The segments go on where their last whole group ended, and nothing is missing in them."""
+    """After a kill the segments continue at their last complete transaction, and no change is missing."""
     keeper = make_followed("empty", {"journal": {"segment": "64KiB"}}, TABLES)
     keeper.dump()
     fault = how + "#5=stop" if "." in how else None
@@ -339,7 +337,7 @@ def test_killed_while_it_writes(make_followed, how):
             if how == "follower":
                 another_follower(keeper)
                 continue
-            keeper.wait(keeper.segments.paths, "a segment")  # it follows before it writes the first one
+            keeper.wait(keeper.segments.paths, "a segment")  # the state is following before the first segment is written
             keeper.kill9()
             if how == "torn":
                 tear(keeper.segments.paths()[-1], n)
@@ -357,7 +355,7 @@ def test_killed_while_it_writes(make_followed, how):
 
 
 class Trouble:
-    """What may happen while people play."""
+    """Events that may happen while the game runs."""
     KINDS = ("kill_follower", "hang_follower", "kill_supervisor", "stop_supervisor", "reload", "dump",
              "flush", "other_schema")
 
@@ -368,7 +366,7 @@ class Trouble:
         pid = follower(self.keeper)
         for sign in signs if pid else ():
             try:
-                os.kill(pid, sign)  # it may just end
+                os.kill(pid, sign)  # the process may be ending
             except ProcessLookupError:
                 pass
             time.sleep(self.rand.random() * 0.5)
@@ -403,8 +401,8 @@ class Trouble:
 
 
 def test_kills_at_random(make_followed, tmp):
-    """Rounds of anything in any order, and then a loss: of the server, cleanly or not, nothing is lost;
-    of its disk too, a second at most."""
+    """After random events in random order, the loss of the server loses nothing; the loss of its disk loses at most about a
+    second."""
     print("seed", SEED)
     rand = random.Random(SEED)
     keeper = make_followed("empty", {"journal": {"segment": "64KiB"}, **ONE_DUMP}, TABLES)
@@ -421,7 +419,7 @@ def test_kills_at_random(make_followed, tmp):
                 getattr(trouble, name)()
             if loss == "disk":
                 following(keeper)
-                keeper.segments.wait_all()  # the status may still be of before the follower was killed, or stood still
+                keeper.segments.wait_all()  # the status may be older than the follower's kill or stop
                 time.sleep(rand.random() * 1.5)
             before = keeper.status().get("last_restore")
             keeper.server.grow_old()
@@ -438,15 +436,15 @@ def test_kills_at_random(make_followed, tmp):
             assert told["journal"]["whole"], (SEED, n, story, told)
 
 
-# -- nobody plays ------------------------------------------------------------------------------
+# -- idle world --------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_an_idle_world(make_followed):
-    """While nothing happens nothing is written to the server, but for a marker now and then; up to when the segments go is
-    noted each second all the same, and the next change comes."""
+    """While the world is idle, only a marker row is written now and then, but the segments' end time advances every second, and
+    the next change is stored."""
     keeper = make_followed(settings={"probe": {"interval": "1s"}})
-    keeper.waits = 1  # a marker each twenty seconds
+    keeper.waits = 1  # a marker every twenty seconds
     dump_and_follow(keeper)
     keeper.wait(lambda: live(keeper)["behind_seconds"] is not None, "a marker of the follower")
 
@@ -470,7 +468,7 @@ def test_an_idle_world(make_followed):
 
 
 def test_another_mode(make_followed):
-    """SIGHUP: from follow to server, and back without a hole."""
+    """A reload changes mode from follow to server and back, without a gap in the segments."""
     keeper = make_followed()
     world = keeper.world
     keeper.dump()
@@ -482,7 +480,7 @@ def test_another_mode(make_followed):
     keeper.wait(lambda: journal(keeper).get("mode") == "server" and following(keeper), "mode server")
     end = keeper.segments.end()
     world.mark(3)
-    # the status of the follower before may still be there, and none while the next one starts
+    # The status of the previous follower may still be shown, or none while the next one starts.
     pos = keeper.wait(lambda: live(keeper).get("pos"), "the next follower")
     keeper.wait(lambda: live(keeper).get("pos", 0) > pos, "what is followed")
     assert keeper.segments.end() == end
@@ -496,7 +494,7 @@ def test_another_mode(make_followed):
 
 
 def test_another_directory(make_followed, tmp):
-    """SIGHUP: the segments there begin where the newest dump ends."""
+    """After a reload with another directory, the segments there begin at the end of the newest dump."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -511,7 +509,8 @@ def test_another_directory(make_followed, tmp):
 
 
 def test_a_stop_finalizes(make_followed):
-    """SIGTERM: what was read is on the disk, behind a summary; nobody else may read it; it goes on later."""
+    """SIGTERM writes what was read to disk and finalizes the segment; other users cannot read it, and the next supervisor
+    continues."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -533,8 +532,8 @@ def test_a_stop_finalizes(make_followed):
 
 
 def test_a_follower_that_has_only_begun_has_proven_nothing(make_followed):
-    """Not even what was changed before it began: of the first one nothing is known, and of the next one what the one before
-    it has proven."""
+    """A follower proves nothing before its first marker: behind_seconds is unknown for the first one, and for a later one
+    continues from the previous follower's marker."""
     keeper = make_followed()
     keeper.dump()
     keeper.start(fault="journal.marker#1=stop")
@@ -555,7 +554,7 @@ def test_a_follower_that_has_only_begun_has_proven_nothing(make_followed):
 
 
 def test_behind_until_it_is_on_the_disk(make_followed):
-    """behind_seconds is the age of the last marker that is on the disk, also while the writer hangs."""
+    """behind_seconds is the age of the last marker that is on disk, also while the writer hangs."""
     keeper = make_followed()
     keeper.dump()
     keeper.start(fault="journal.written=sleep:1300")
@@ -572,7 +571,7 @@ def test_behind_until_it_is_on_the_disk(make_followed):
 
 
 def test_a_slow_disk_is_waited_for(make_followed, tmp):
-    """What the follower has read is written before the restore, which on a new server has nothing else."""
+    """A restore waits until the follower has written what it read, because a new server has nothing else."""
     keeper = make_followed("empty", tables=TABLES)
     keeper.dump()
     keeper.start(fault="journal.written=sleep:600")
@@ -590,8 +589,8 @@ def test_a_slow_disk_is_waited_for(make_followed, tmp):
 
 
 def test_a_restore_that_nobody_followed_is_no_mistake(make_followed):
-    """Made by hand while no supervisor ran, and dumped: its RENAME, which the next supervisor reads in the log, is not
-    taken for somebody's."""
+    """A manual restore without a supervisor is followed by a dump. The next supervisor reads its RENAME in the log and does not
+    report it as a renamed table."""
     keeper = make_followed()
     dump_and_follow(keeper)
     keeper.segments.wait_all()

@@ -1,6 +1,5 @@
-"""A long-running journal: hundreds of thousands of changes and dozens of lost connections leak
-neither descriptors nor memory. Also logs that only the server can read, and logs that end inside an
-event."""
+"""A long-running journal: hundreds of thousands of changes and dozens of lost connections leak neither descriptors nor memory.
+Also logs that only the server can read, and logs that end inside an event."""
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,7 @@ from wk.util import wait_for
 
 pytestmark = pytest.mark.third_on_mysql
 
-SANITIZED = "san" in os.path.basename(os.path.dirname(BINARY))  # it keeps freed memory for a while
+SANITIZED = "san" in os.path.basename(os.path.dirname(BINARY))  # sanitizers keep freed memory for a while
 MIB = 1 << 20
 
 
@@ -22,8 +21,7 @@ MIB = 1 << 20
 
 
 def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
-    """Followed while they are written, and read again after each of two losses, the second of which
-    takes an encrypted stretch, a plain one and another encrypted one."""
+    """Encrypted logs are followed and are read again after each of two losses, the second across encrypted and plain files."""
     secret = b"a word that stands in the log"
     server = make_server(*LOG, *log_keys, LOG_ENCRYPTED + "ON")
     keeper = keep(make_world, make_keeper, server)
@@ -51,8 +49,8 @@ def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
 
 
 def test_half_an_event(make_world, make_keeper, make_server):
-    """The server dies while it writes what nobody was told of yet. That is gone, and nothing else, after
-    the next loss as well, when the log before this one is needed again."""
+    """If the server dies while it writes an event that was not acknowledged, only that event is lost, also after the next loss,
+    when the log is needed again."""
     server = make_server(*LOG)
     keeper = keep(make_world, make_keeper, server)
     world = keeper.world
@@ -63,11 +61,11 @@ def test_half_an_event(make_world, make_keeper, make_server):
         world.mark(v)
         before = world.snapshot()
         world.sql("INSERT INTO chat VALUES " + ",".join(f"({n},'half')" for n in range(1000)))
-        after = world.snapshot()  # if the journal's own marker was the last that was written
+        after = world.snapshot()  # if the journal's marker was written last
         last = os.path.join(server.datadir, server.sql("SHOW MASTER STATUS")[0][0])
         told_before = keeper.status().get("last_restore")
         server.kill9()
-        # A killed server leaves whole blocks; a file that ends elsewhere says that something else went wrong.
+        # A killed server leaves complete blocks; a file that ends elsewhere indicates another error.
         os.truncate(last, (os.path.getsize(last) - 1) // 4096 * 4096)
         server.start()
         keeper.wait(lambda: keeper.status().get("last_restore") != told_before and
@@ -81,20 +79,20 @@ def test_half_an_event(make_world, make_keeper, make_server):
 
 # -- a long life ------------------------------------------------------------------------------
 
-WORLDS = 4  # side by side, since each waits a while before it connects again
-ROUNDS = 8  # times WORLDS: so many reconnects
-PLAYS, ROWS = 3, 8000  # times WORLDS, times 4: so many changes
+WORLDS = 4  # in parallel, because each waits before it reconnects
+ROUNDS = 8  # times WORLDS: the number of reconnects
+PLAYS, ROWS = 3, 8000  # times WORLDS, times 4: the number of changes
 
 
 def memory(pid):
-    """Bytes of its own."""
+    """Returns the process's private memory in bytes."""
     with open(f"/proc/{pid}/status") as f:
         return next(int(line.split()[1]) << 10 for line in f if line.startswith("RssAnon"))
 
 
 def used(keepers):
-    """What each supervisor and each follower has open and in memory, for itself. Probes and status
-    files come and go: counted is what is always open."""
+    """Returns the open descriptors and the memory of each supervisor and follower. Probes and status files are open briefly, so
+    that the minimum of several samples counts."""
     pids = [pid for keeper in keepers
             for pid in (keeper.process.pid, keeper.wait(lambda k=keeper: follower(k), "the follower"))]
     samples = []
@@ -105,7 +103,7 @@ def used(keepers):
 
 
 def wait_no_more(keepers, before, room):
-    """What is open for a moment only may be so for long, where the machine is slow."""
+    """Waits until no process uses more than before, since on a slow machine a descriptor may stay open for a while."""
     now = []
 
     def no_more():
@@ -129,7 +127,7 @@ def caught_up(server, keepers):
 
 
 def followed(server, keepers, old=frozenset()):
-    """The connections by which all journals are followed, once none of them is one of `old`."""
+    """Waits until all journals are followed by connections that are not in `old`, and returns these connections."""
     def there():
         now = readers(server)
         return len(now) == len(keepers) and not old & now and all(
@@ -138,8 +136,7 @@ def followed(server, keepers, old=frozenset()):
 
 
 def play(worlds, rows):
-    """In every world at once: `rows` that come, change and go in three statements, and as many changes
-    of one row each."""
+    """Inserts, updates and deletes `rows` in every world in three statements, and makes as many changes of single rows."""
     def one(world):
         world.sql("INSERT INTO chat SELECT seq+100, CONCAT('what is said the ', seq, 'th time') FROM "
                   f"seq_1_to_{rows}", "UPDATE chat SET who=who+1 WHERE who>100",
@@ -153,8 +150,7 @@ def play(worlds, rows):
 
 @pytest.mark.slow
 def test_a_long_life(make_world, make_keeper, make_server):
-    """As much as was changed and however often they had to connect again: supervisors and followers have
-    no more open than at first, and hardly more in memory."""
+    """After many changes and reconnects, supervisors and followers have no more open descriptors and hardly more memory."""
     server = make_server(*LOG, "--max-binlog-size=1M")
     keepers = [keep(make_world, make_keeper, server) for _ in range(WORLDS)]
     worlds = [keeper.world for keeper in keepers]
@@ -169,7 +165,7 @@ def test_a_long_life(make_world, make_keeper, make_server):
     caught_up(server, keepers)
     wait_no_more(keepers, first, MIB // 2)
     for keeper in keepers:
-        keeper.dump()  # what is played from here on is read again after each reconnect
+        keeper.dump()  # later changes are read again after each reconnect
     for _ in range(ROUNDS):
         server.end_sessions(id=now)
         play(worlds, 100)

@@ -1,5 +1,5 @@
-"""What a server writes into its log, and its consequences: the journal ends only for a statement
-that changes rows or columns of a table in a way that row events do not show."""
+"""What a server writes into its log, and its consequences: the journal ends only for a statement that changes rows or columns of
+a table in a way that row events do not show."""
 import os
 import re
 
@@ -12,7 +12,7 @@ from wk.server import MYSQL
 
 
 def locked(world, names, *statements):
-    """A session that takes all these tables for itself, as a game does for each tick."""
+    """Locks all these tables in one session, as a game does for each tick, and runs the statements."""
     world.sql("LOCK TABLES " + ",".join(f"{n} WRITE" for n in names), *statements, "UNLOCK TABLES")
 
 
@@ -24,7 +24,7 @@ def many_tables(make_followed, count):
 
 
 def test_more_tables_locked_than_fit_in_a_page(make_followed):
-    """MariaDB names each of them in the log, for each statement."""
+    """A statement of a session that locked 150 tables, all of which MariaDB names in the log, does not end the journal."""
     keeper, names = many_tables(make_followed, 150)
     locked(keeper.world, names, *(f"INSERT INTO {n} VALUES (1,7)" for n in names[::10]),
            f"UPDATE {names[0]} SET v=8")
@@ -34,9 +34,9 @@ def test_more_tables_locked_than_fit_in_a_page(make_followed):
 
 
 @pytest.mark.slow
-@pytest.mark.any_server  # MariaDB names each of them in the log
+@pytest.mark.any_server  # MariaDB names each table in the log
 def test_a_thousand_tables_locked(make_followed):
-    """Followed without a gap, and their rows are in the segments."""
+    """A session that locked 1000 tables is followed without a gap, and its rows are in the segments."""
     keeper, names = many_tables(make_followed, 1000)
     locked(keeper.world, names, *(f"INSERT INTO {n} VALUES (1,7)" for n in names[::250]), f"UPDATE {names[-1]} SET v=8")
     locked(keeper.world, names, f"UPDATE {names[0]} SET v=9")
@@ -50,7 +50,7 @@ def test_a_thousand_tables_locked(make_followed):
 
 @pytest.fixture
 def make_filtered(make_server, make_world, make_keeper):
-    """make_filtered(option, settings) -> a keeper of the schema `game`, on a server with this filter."""
+    """Returns make_filtered(option, settings) -> a keeper of the schema `game`, on a server with this filter."""
     def make(option, settings=None):
         world = make_world("small", make_server(*LOG, option), schema="game")
         return make_keeper(world, settings).init()
@@ -63,8 +63,8 @@ FILTERS = ["--binlog-ignore-db=game", "--binlog-do-db=other", "--binlog-ignore-d
 @pytest.mark.parametrize("filtered", FILTERS)
 @pytest.mark.parametrize("mode", ["auto", "server", "follow"])
 def test_a_filtered_log_is_no_journal(make_filtered, filtered, mode):
-    """What it leaves out is seen by nobody who reads it: a restore says what --check says, and never that
-    nothing is lost."""
+    """A filtered log is not used as a journal, because omitted changes are invisible: a restore gives the reason that --check
+    gives, and never claims that nothing is lost."""
     keeper = make_filtered(filtered, {"journal": {"mode": mode}})
     world, name = keeper.world, filtered[2:].split("=")[0].replace("-", "_")
     keeper.dump()
@@ -88,7 +88,7 @@ def restart(server, *options):
 
 
 def test_a_filter_that_was_taken_out(make_filtered):
-    """By the restart that emptied the world: what was logged before it is no more than it was."""
+    """If the filter is removed by the restart that emptied the world, the log before it is still incomplete."""
     keeper = make_filtered(FILTERS[0])
     keeper.dump()
     dumped = keeper.world.snapshot()
@@ -102,7 +102,7 @@ def test_a_filter_that_was_taken_out(make_filtered):
 
 
 def test_a_filter_that_comes_with_the_loss(make_filtered):
-    """What was played before it is in the log, all of it."""
+    """If a filter is added by the restart that emptied the world, the log before it is complete and is used."""
     keeper = make_filtered("--binlog-checksum=CRC32")
     keeper.dump()
     keeper.start()
@@ -128,7 +128,7 @@ HARMLESS = ["OPTIMIZE TABLE player, mark", "REPAIR TABLE player", "ANALYZE TABLE
 
 
 def test_statements_that_change_no_row(make_followed):
-    """Each of them while the world is played: all that was done comes back, from the segments alone."""
+    """Statements that change no row do not end the journal: all changes around them are restored."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -144,7 +144,8 @@ def test_statements_that_change_no_row(make_followed):
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_a_table_made_unless_it_is_there(make_followed, mode):
-    """One that was not there comes back from the journal; MySQL logs the statement also where it was, with rows."""
+    """A table of CREATE TABLE IF NOT EXISTS is restored from the journal. MySQL also logs the statement if the table exists with
+    rows, which changes nothing."""
     keeper = make_followed(settings={"journal": {"mode": mode}})
     world = keeper.world
     keeper.dump()
@@ -188,7 +189,7 @@ def test_another_spelling_of_a_name(make_followed, statement):
     ("ALTER TABLE player ADD w VARCHAR(20) DEFAULT 's3cret'", "player"),
 ])
 def test_no_literal_of_a_statement_is_told(make_followed, http, statement, said):
-    """Neither in the log nor in an alert, the status or the list."""
+    """No literal of a statement is in the log, an alert, the status or the list."""
     keeper = make_followed(settings=http.settings())
     dump_and_follow(keeper)
     keeper.world.sql("SET SESSION binlog_format=STATEMENT", statement)
@@ -204,7 +205,7 @@ def test_no_literal_of_a_statement_is_told(make_followed, http, statement, said)
 @pytest.mark.only("mariadb", why="MySQL compresses whole transactions, which never hold rows of MEMORY tables")
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_a_log_that_is_compressed_at_run_time(make_followed, mode):
-    """Rows of each kind, and statements: nothing ends the journal, and --check has nothing against it."""
+    """If log_bin_compress is turned on while the server runs, rows and statements do not end the journal, and --check passes."""
     keeper = make_followed(settings={"journal": {"mode": mode}})
     world = keeper.world
     dump_and_follow(keeper)
@@ -226,7 +227,7 @@ def test_a_log_that_is_compressed_at_run_time(make_followed, mode):
 
 
 def test_a_log_that_is_damaged_and_two_losses_with_one_dump(make_world, make_keeper, make_server):
-    """What comes before the damage is had each time, and the reason is the damage."""
+    """After each of several losses the changes before the damage are restored, and the damage is the reason of the gap."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
     world = keeper.world
@@ -256,7 +257,7 @@ def test_a_log_that_is_damaged_and_two_losses_with_one_dump(make_world, make_kee
 
 
 def test_a_damaged_log_is_not_read_over_and_over(make_world, make_keeper, make_server):
-    """It may be long, and the world is down meanwhile: what is damaged twice in the same way is so each time."""
+    """A damaged log is read only a few times: if the damage is the same twice, it is final."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world("small", server)).init()
     keeper.dump()
@@ -286,7 +287,7 @@ def journal_check(keeper):
 
 
 def test_a_log_that_is_kept_for_less_than_a_dumps_interval(make_followed):
-    """The number to set is one with which nothing is said any more."""
+    """A log that expires before the next dump is a warning; the hint's statement ends it."""
     keeper = make_followed(settings={"journal": {"mode": "auto"}, "dump": {"interval": "10m"}})
     assert journal_check(keeper)["level"] == "ok"
     keeper.server.sql("SET GLOBAL binlog_expire_logs_seconds=60")
@@ -305,7 +306,8 @@ TOO_MUCH = {"insert": "INSERT INTO fleet SELECT id+10000, owner, x FROM fleet",
 @pytest.mark.parametrize("how", TOO_MUCH)
 @pytest.mark.parametrize("watched", [True, False], ids=["watched", "unwatched"])
 def test_a_statement_that_is_too_large_for_the_log(make_world, make_keeper, make_server, how, watched):
-    """It fails, and leaves changes that the log does not hold, or half of them: no restore says that all is there."""
+    """A statement too large for the server's cache fails and leaves changes that are not or only partly in the log: no restore
+    claims to be complete."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
     world = keeper.world
@@ -324,12 +326,12 @@ def test_a_statement_that_is_too_large_for_the_log(make_world, make_keeper, make
         told = crash(keeper)
     else:
         server.kill9()
-        if MYSQL:  # keeps nothing of it when it is started: that the limit is there is all that tells
+        if MYSQL:  # MySQL records nothing of it: after the restart only the limit shows that it may have happened
             server.options += ["--max-binlog-stmt-cache-size=1048576"]
         server.start()
         told = keeper.ok("--restore", "--json")
     assert not told["journal"]["whole"] and told["lost_seconds"] != 0, told
-    if not watched and not MYSQL:  # what that restore left is the world now, and all that comes after it is in the log
+    if not watched and not MYSQL:  # later changes of the restored world are in the log
         world.mark(7)
         server.crash()
         again = keeper.ok("--restore", "--json")
@@ -339,7 +341,7 @@ def test_a_statement_that_is_too_large_for_the_log(make_world, make_keeper, make
 
 @pytest.mark.only("mysql", why="MariaDB keeps the half of the statement, where each reader finds it")
 def test_a_log_that_is_not_whole_and_an_older_dump(make_world, make_keeper, make_server):
-    """What was seen of the log behind the newest dump holds for the older one, too, that is restored in its place."""
+    """A gap that was seen after the newest dump also applies if the older dump is restored in its place."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
     older = keeper.dump()["name"]

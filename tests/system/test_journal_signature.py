@@ -1,5 +1,5 @@
-"""Signed journal files ([dump] hmac_key_file): changes that somebody else put into them are never
-replayed, even if all checksums match."""
+"""Signed journal files ([dump] hmac_key_file): changes that another user put into them are never replayed, even if all checksums
+match."""
 import os
 import struct
 import zlib
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.either_server
 
 KEY = "3f" * 32
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
-FRAME = 16  # bytes in front of a frame's body: magic, length, checksum of the body, checksum of these
+FRAME = 16  # bytes before a frame's body: magic, length, checksum of the body, checksum of the header
 
 
 @pytest.fixture
 def make_signed(make_world, make_server, make_keeper):
-    """make_signed(key) -> a keeper that follows, from its dump on; the key is in force where asked for."""
+    """Returns make_signed(key) -> a keeper that follows from its dump on, with or without a signing key."""
     def make(key=True):
         keeper = make_keeper(make_world("small", make_server(*LOG)), {
             "journal": {"mode": "follow"}, "restore": {"new_server": "yes"}, "probe": {"interval": "100ms"}})
@@ -37,7 +37,7 @@ def with_key(keeper):
 
 
 def frames(data):
-    """[(begins, ends)] of a segment's frames."""
+    """Returns [(begin, end)] of a segment's frames."""
     found, at = [], 0
     while at < len(data):
         length = struct.unpack_from("<I", data, at + 4)[0] & 0x7fffffff
@@ -47,7 +47,7 @@ def frames(data):
 
 
 def forge(path, old, new):
-    """Puts `new` where `old` stands, which is as long, and all sums right."""
+    """Replaces `old` by `new`, which has the same length, and corrects all checksums."""
     number = int(os.path.basename(path).split("-")[-1].split(".")[0])
     with open(path, "rb") as f:
         data = bytearray(f.read())
@@ -62,7 +62,7 @@ def forge(path, old, new):
 
 
 def play(keeper):
-    """Two rows in the journal's files; the world with the first one alone, and with both."""
+    """Writes two rows into the journal's files; returns snapshots of the world with the first row and with both."""
     seen = []
     for text in ("honest", "stolen"):
         keeper.world.sql(f"INSERT INTO chat VALUES (77,'{text}')")
@@ -81,7 +81,7 @@ def test_ours_comes_back(make_signed):
 
 @pytest.mark.parametrize("key", [False, True])
 def test_a_row_that_somebody_changed(make_signed, key):
-    """Without a key nothing tells it from play; with one nothing from there on is taken, and it is said."""
+    """Without a key a forged row is replayed. With a key the journal ends before it, and the reason is reported."""
     keeper = make_signed(key)
     first, _ = play(keeper)
     assert keeper.stop() == 0
@@ -97,7 +97,8 @@ def test_a_row_that_somebody_changed(make_signed, key):
 
 
 def test_the_key_comes_later(make_signed):
-    """A dump that it signs is made at once, and from there on all is proven; what is older is not taken."""
+    """When a key is added, a signed dump is made at once, and later changes are restored; older unsigned segments are not
+    used."""
     keeper = make_signed(key=False)
     play(keeper)
     reload(keeper, with_key(keeper))
@@ -111,13 +112,13 @@ def test_the_key_comes_later(make_signed):
     told = lose_disk(keeper)
     keeper.world.assert_is(before)
     assert told["journal"]["filed"] == 1, told
-    # Where the dump was stored before the follower had the key, it is its second file.
+    # If the dump was stored before the follower had the key, the unsigned segment is the second one.
     assert any(f"cannot continue after a new file: journal segment w1-000000000{n}.journal has no HMAC" in keeper.log()
                for n in (1, 2))
 
 
 def test_a_killed_writer_goes_on(make_signed):
-    """What it left is finalized by the next one, under the same key; the log makes up for the rest."""
+    """The segment of a killed writer is finalized by the next one under the same key, and nothing is lost."""
     keeper = make_signed()
     play(keeper)
     keeper.kill9()

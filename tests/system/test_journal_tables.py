@@ -1,5 +1,5 @@
-"""Tables are created, dropped and altered between two dumps: this ends the changes of that table
-only, and a table that is in no dump yet is restored from its creation on."""
+"""Tables are created, dropped and altered between two dumps: this ends the changes of that table only, and a table that is in no
+dump yet is restored from its creation on."""
 import json
 import os
 import random
@@ -16,14 +16,14 @@ FRESH = "CREATE TABLE fresh (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20)) E
 
 
 def read_up(keeper):
-    """Waits until the journal has everything that was logged by now."""
+    """Waits until the journal has everything that was logged so far."""
     here = place(keeper.server)
     keeper.wait(lambda: (lambda j: (j.get("file") or "", j.get("pos") or 0) >= here)(journal(keeper)), "the journal")
 
 
 @pytest.fixture(params=["server", "follow"])
 def kept(request, make_followed):
-    """A keeper that follows, with one dump."""
+    """Returns a keeper that follows, with one dump."""
     keeper = make_followed(settings={"journal": {"mode": request.param}})
     dump_and_follow(keeper)
     return keeper
@@ -31,7 +31,7 @@ def kept(request, make_followed):
 
 @pytest.fixture
 def undumped(make_followed):
-    """One that takes no dump of its own after the first."""
+    """Returns a keeper whose supervisor stores no dump after the first."""
     keeper = make_followed()
     keeper.dump()
     keeper.start(fault="dump.locked=kill")
@@ -42,7 +42,7 @@ def undumped(make_followed):
 # -- tables that no dump has -------------------------------------------------------------------
 
 def test_a_scratch_table_ends_nothing(kept):
-    """Created, filled, dropped, again and again: no dump is taken for it, and nothing is lost."""
+    """A scratch table that is created, filled and dropped repeatedly causes no dump, and nothing is lost."""
     world = kept.world
     for n in range(3):
         world.sql("CREATE TABLE scratch (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO scratch VALUES (1),(2)")
@@ -61,7 +61,7 @@ def test_a_scratch_table_ends_nothing(kept):
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_scratch_tables_of_one_name_and_many_forms(kept, quick):
-    """Each is another table with other columns and another key; the last one is there at the loss, with its rows."""
+    """Tables of one name with different columns and keys are kept apart; the last one is restored with its rows."""
     world = kept.world
     for key, columns in ("id", "id INT PRIMARY KEY, v INT"), ("v", "id INT, v INT PRIMARY KEY"), ("none", "id INT"):
         world.sql(f"CREATE TABLE scratch ({columns}, kind CHAR(9) DEFAULT '{key}') ENGINE=MEMORY",
@@ -99,7 +99,7 @@ NEW = {
 
 @pytest.mark.parametrize("how", NEW)
 def test_a_table_that_no_dump_has(kept, how):
-    """Its definition is on the server, and all of its rows are in the log."""
+    """A table that is in no dump is restored: its definition is on the server and its rows are in the log."""
     world = kept.world
     world.mark(2)
     world.sql(*NEW[how])
@@ -113,7 +113,7 @@ def test_a_table_that_no_dump_has(kept, how):
 
 @pytest.mark.parametrize("how", [h for h in NEW if h not in ("altered before its rows", "a trigger")])
 def test_a_table_that_no_dump_has_and_the_disk_is_lost(make_followed, how):
-    """Segments have its definition, too."""
+    """If the disk is lost, a table that is in no dump is restored from the segments, which also contain its definition."""
     keeper = make_followed()
     dump_and_follow(keeper)
     keeper.world.mark(2)
@@ -136,7 +136,8 @@ DEFINED = {
 
 @pytest.mark.parametrize("how", DEFINED)
 def test_a_new_table_is_defined_anew_and_the_disk_is_lost(make_followed, how):
-    """However far the journal was read when the definition changed: its segments have the new one, with the rows of before."""
+    """If a new table is altered, the segments contain its new definition together with its earlier rows, and it is restored after
+    the disk is lost."""
     keeper = make_followed()
     dump_and_follow(keeper)
     for statement in (FRESH, "INSERT INTO fresh (v) VALUES ('a'),('b')", DEFINED[how], "INSERT INTO fresh (v) VALUES ('c')"):
@@ -149,7 +150,7 @@ def test_a_new_table_is_defined_anew_and_the_disk_is_lost(make_followed, how):
 
 @pytest.mark.parametrize("how", ["rows", "moved", "no rows"])
 def test_a_moment_after_a_table_came(kept, how):
-    """--at goes to it without a dump in between."""
+    """--at restores a moment after the creation of a table without a dump in between."""
     world = kept.world
     world.mark(2)
     world.sql(*NEW[how])
@@ -176,7 +177,8 @@ LOST = {
 
 @pytest.mark.parametrize("how", LOST)
 def test_a_table_that_no_dump_has_and_the_log_does_not_have_whole(undumped, how):
-    """All others are as they were at the loss; of this one it is said that its rows are lost."""
+    """If the log does not have all rows of a new table, all other tables are restored as of the loss, and its rows are reported
+    as lost."""
     world = undumped.world
     world.mark(2)
     world.sql(*LOST[how])
@@ -187,7 +189,7 @@ def test_a_table_that_no_dump_has_and_the_log_does_not_have_whole(undumped, how)
     told = crash(undumped)
     now = world.snapshot()
     assert {k: v for k, v in now.items() if "fresh" not in k and "renamed" not in k} == others
-    if rows and told["journal"]["whole"]:  # it was of MEMORY already when it was looked for: then all of it is known
+    if rows and told["journal"]["whole"]:  # it was already a MEMORY table when it was first seen, so that all rows are known
         assert world.sql("SELECT * FROM fresh") == rows
         return
     assert not told["journal"]["whole"] and told["lost"] != "nothing lost", told
@@ -217,7 +219,8 @@ def is_touched(key):
 @pytest.mark.parametrize("how", CHANGED)
 @pytest.mark.parametrize("disk", [False, True])
 def test_others_go_on_when_one_table_changes(undumped, how, disk):
-    """Its own rows are those of the moment before, and what came then is named and counted."""
+    """If one table changes, it is restored as of the moment before, skipped changes are named and counted, and all other tables
+    continue."""
     world = undumped.world
     world.sql("UPDATE mark SET v=88")
     marked = world.sql("SELECT * FROM mark ORDER BY id")

@@ -1,5 +1,5 @@
-"""Worlds in which some tables have no primary key: only these are copied under a lock, and all
-tables of a dump show the same moment."""
+"""Worlds in which some tables have no primary key: only these are copied under a lock, and all tables of a dump show the same
+moment."""
 import gzip
 import os
 import signal
@@ -24,7 +24,7 @@ WORLD = ["CREATE TABLE bank (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=MEMORY",
          "CREATE TABLE till (n INT NOT NULL) ENGINE=MEMORY", "INSERT INTO till VALUES (0)"]
 TRIGGER = ("CREATE DEFINER=keeper@localhost TRIGGER pays AFTER UPDATE ON till FOR EACH ROW "
            "UPDATE bank SET n=n-(NEW.n-OLD.n) WHERE id=7")
-# Each is one statement, or a few under a lock of the game's, that moves money between a table with a key and one without.
+# Each entry is one statement, or several under the game's own lock, that moves money between tables with and without a key.
 MOVES = [["UPDATE bank b, purse p SET b.n=b.n-1, p.n=p.n+1 WHERE b.id=p.id AND b.id MOD 7=3"],
          ["UPDATE till SET n=n+1"],
          ["LOCK TABLES bank WRITE, purse WRITE", "UPDATE purse SET n=n-2 WHERE id=11",
@@ -33,7 +33,7 @@ TOTAL = "SELECT (SELECT SUM(n) FROM bank)+(SELECT SUM(n) FROM purse)+(SELECT SUM
 
 
 class Mover(Beside):
-    """Moves money as fast as it can."""
+    """Moves money as fast as possible."""
 
     def __init__(self, world, statements):
         super().__init__()
@@ -59,7 +59,7 @@ def keeper(make_world, make_keeper, make_server):
 
 
 def as_restored(keeper, dump):
-    """{table: its rows} of a dump, restored beside the world."""
+    """Restores a dump beside the world and returns {table: its rows}."""
     into = keeper.world.schema + "_x"
     keeper.server.account(USER, [keeper.world.schema, into])
     keeper.ok("--restore=" + dump["name"], "--into", into)
@@ -85,8 +85,8 @@ def finished(keeper, dumping):
 
 @pytest.mark.slow
 def test_all_tables_are_of_one_moment(keeper):
-    """Money that is moved between them is neither lost nor doubled: in dumps that are taken meanwhile, and in the world
-    that a restore and the journal make after a kill."""
+    """Money that is moved between tables is neither lost nor doubled, in dumps that are taken meanwhile and in the world that a
+    restore with the journal gives after a kill."""
     world = keeper.world
     world.sql("INSERT INTO bank SELECT seq+1000, 0 FROM seq_1_to_40000")  # the scan takes a while
     with Mover(world, MOVES[0]) as a, Mover(world, MOVES[1]) as b, Mover(world, MOVES[2]) as c:
@@ -112,7 +112,7 @@ def test_all_tables_are_of_one_moment(keeper):
 
 
 def test_only_writers_of_tables_without_a_key_wait(keeper):
-    """While the copies are made, the others are written, and what is written is in the dump or after it as a whole."""
+    """While tables without a key are copied, other tables can be written, and what is written is in the dump."""
     world = keeper.world
     dumping, at_work = dump_stopped_at(keeper, "dump.locked")
     world.sql("UPDATE bank SET n=n+5 WHERE id=1", "INSERT INTO bank VALUES (9999, 0)")
@@ -128,7 +128,8 @@ def test_only_writers_of_tables_without_a_key_wait(keeper):
 
 
 def test_a_game_that_keeps_a_table_without_a_key(keeper):
-    """LOCK TABLES of a game for longer than one try of ours: it is waited for, and then what it wrote is there."""
+    """If a game holds LOCK TABLES for longer than one attempt of the dump, the dump waits and then contains what the game
+    wrote."""
     con = keeper.server.admin(keeper.world.schema)
     with con.cursor() as cur:
         cur.execute("LOCK TABLES purse WRITE, bank WRITE")
@@ -149,7 +150,8 @@ def test_a_game_that_keeps_a_table_without_a_key(keeper):
 @pytest.mark.parametrize("change", ["ALTER TABLE purse ADD more INT", "ALTER TABLE purse ADD PRIMARY KEY (id)",
                                     "TRUNCATE TABLE purse", "DROP TABLE purse", "ALTER TABLE purse ENGINE=InnoDB"])
 def test_a_definition_that_changes_before_the_lock(keeper, change, point):
-    """The tables are scanned once more, and the dump is the world as it is then: nobody waits for a copy of all tables."""
+    """If a definition changes before the lock, the tables are scanned once more, and the dump equals the world as it is then,
+    without a copy of all tables."""
     world = keeper.world
     dumping, at_work = dump_stopped_at(keeper, point)
     world.sql(change)
@@ -167,7 +169,7 @@ def test_a_definition_that_changes_before_the_lock(keeper, change, point):
 
 
 def test_a_definition_that_waits_for_the_lock(keeper):
-    """An ALTER of a table that is being copied comes after the copies, and before they are described."""
+    """An ALTER of a table that is being copied waits for the copies; the dump is complete and needs no second attempt."""
     world = keeper.world
     dumping, at_work = dump_stopped_at(keeper, "dump.locked")
     alter = threading.Thread(target=world.sql, args=("ALTER TABLE purse ADD more INT",), daemon=True)
@@ -185,7 +187,7 @@ def test_a_definition_that_waits_for_the_lock(keeper):
 @pytest.mark.parametrize("point", ["dump.scanned#1", "dump.locked", "dump.table_read#1"])
 @pytest.mark.parametrize("who", ["keeper", "session"])
 def test_a_kill_in_the_middle(keeper, who, point):
-    """Neither half a dump nor a lock stays, and the next dump is as good as ever."""
+    """If the dump or its session is killed, neither an incomplete dump nor a lock remains, and the next dump works."""
     dumping, at_work = dump_stopped_at(keeper, point)
     if who == "session":
         keeper.server.end_sessions(id=min(s.id for s in keeper.server.sessions(user=USER, db=keeper.world.schema)))
@@ -205,8 +207,7 @@ def test_a_kill_in_the_middle(keeper, who, point):
 
 @pytest.mark.only("mariadb", why="passwords of another go through no relay")
 def test_rows_and_counter_are_those_under_the_lock(make_world, make_keeper, make_server):
-    """What is written after the unlock, before the tables are described, is in the dump neither as a row nor as a number
-    that was used."""
+    """Rows that are written after the unlock are in the dump neither as rows nor in the AUTO_INCREMENT counter."""
     world = make_world("empty", on=make_server(*LOG))
     world.sql(*WORLD, "CREATE TABLE ticket (id INT NOT NULL AUTO_INCREMENT, KEY (id)) ENGINE=MEMORY",
               "INSERT INTO ticket VALUES (),(),()")
@@ -231,7 +232,8 @@ def test_rows_and_counter_are_those_under_the_lock(make_world, make_keeper, make
 
 
 def test_check_names_the_tables_that_are_copied(keeper):
-    """With a word of what waits for it; where no table has a key, method copy is what there is."""
+    """--check names the tables that are copied under a lock and says that their writers wait. If no table has a key, the method
+    is copy."""
     def method():
         return next(c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "method")
     told = method()
@@ -245,7 +247,8 @@ def test_check_names_the_tables_that_are_copied(keeper):
 
 
 def test_rows_are_counted_as_they_are_now(keeper):
-    """MySQL caches statistics for a day, also those of a table that is locked and copied."""
+    """MySQL caches statistics for a day, also of a table that is locked and copied; the manifest has the actual number of
+    rows."""
     keeper.start()
     keeper.dump()
     keeper.world.sql("INSERT INTO purse VALUES (1000, 1)")

@@ -1,5 +1,5 @@
-"""The lease of a world decides which of several machines may keep it, with a store that supports
-conditional writes and with etcd."""
+"""The lease of a world decides which of several machines may keep it, with a store that supports conditional writes and with
+etcd."""
 import contextlib
 import gzip
 import http.server
@@ -24,8 +24,8 @@ from wk.util import wait_for
 pytestmark = pytest.mark.any_server
 
 NEEDS_ETCD = pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
-TTL = 60  # seconds: nobody is so late that it ends by itself; and a request may take a quarter of it
-SHORT = 3  # of one that is to end
+TTL = 60  # seconds; long enough not to end in a test, and a request may take a quarter of it
+SHORT = 3  # seconds; for a lease that has to end
 
 
 def ok(said):
@@ -34,7 +34,7 @@ def ok(said):
 
 
 class Place:
-    """Where a lease lies, and machines that want it."""
+    """The store of a lease, and the machines that want it."""
 
     def __init__(self, tmp, kind):
         self.tmp, self.kind, self.callers = str(tmp), kind, []
@@ -47,7 +47,7 @@ class Place:
         m = LeaseCaller(self.tmp, holder, standby, self.liar.settings() if self.liar else None)
         self.callers.append(m)
         if opened:
-            if ttl != SHORT:  # where one was proved, the next one need not be
+            if ttl != SHORT:  # a store has to be proven only once
                 ok(m.call("prove"))
             ok(m.call("open"))
         return m
@@ -67,7 +67,7 @@ def place(request, tmp_path):
 
 
 def take(machine, above=0):
-    """Until it has it; gives a moment at which it has not stopped yet by its own clock."""
+    """Takes the lease, waiting for it if needed. Returns a time at which the holder has not stopped yet by its own clock."""
     def taken():
         asked = time.monotonic()
         said = machine.call("take", above)
@@ -76,14 +76,14 @@ def take(machine, above=0):
 
 
 def said_held(machine):
-    """Until it is told that it is another one's: with a short lease a slow store may be out of reach."""
+    """Renews until the answer is that another machine holds the lease; with a short lease a slow store may be unreachable."""
     return wait_for(lambda: (lambda said: said["result"] == "held" and said)(machine.call("renew")), "the end of its lease")
 
 
 @pytest.mark.quick
 def test_one_at_a_time(place):
-    """Held by one, it is refused to the other, until it was given back or has not been renewed for its time; its number
-    only grows, and who lost it is told."""
+    """A lease that is held is refused to others until it is released or has not been renewed for its time. Its number only grows,
+    and the machine that lost it is told."""
     a, b = place.machine("a/1"), place.machine("b/2")
     assert ok(a.call("read")) | {"number": 0, "free": True} == a.call("read")
     first = ok(a.call("take", 0, 5))
@@ -100,7 +100,7 @@ def test_one_at_a_time(place):
     said = a.call("renew", 1)
     assert said["result"] == "held" and "b/2" in said["text"], said
 
-    # Not renewed. Nobody takes it before its holder has stopped by its own clock.
+    # Without a renewal, no machine takes it before its holder has stopped by its own clock.
     short = place.machine("b/2", ttl=SHORT)
     ends = take(short)
     number = ok(a.call("read"))["number"]
@@ -109,7 +109,7 @@ def test_one_at_a_time(place):
     assert ok(a.call("renew"))["number"] == number + 1
     assert "a/1" in said_held(short)["text"]
 
-    # A restart of the holder finds what it had, by its name.
+    # After a restart the holder finds its lease by its name.
     again = place.machine("a/1")
     assert ok(again.call("renew"))["number"] == number + 1
     ok(again.call("take"))
@@ -117,7 +117,7 @@ def test_one_at_a_time(place):
 
 
 def test_a_holder_that_stood_still(place):
-    """Stopped for longer than its lease, it wakes without it."""
+    """A holder that was stopped for longer than its lease has lost it when it resumes."""
     b, a = place.machine("b/2"), place.machine("a/1", ttl=SHORT)
     take(a)
     number = ok(b.call("read"))["number"]
@@ -129,14 +129,14 @@ def test_a_holder_that_stood_still(place):
 
 
 def test_what_another_has_seen(place):
-    """One that watched a lease through all of its time spares the next one the wait; it does not where the lease was taken or
-    renewed since."""
+    """A machine that watched a lease for all of its time saves the next one the wait, but not if the lease was taken or renewed
+    since."""
     blind = place.machine("d/4")
     take(place.machine("a/1", ttl=SHORT))
     watcher = place.machine("c/3", ttl=SHORT)
 
     def over():
-        """A lease that nobody has watched before is waited for; etcd's key goes first."""
+        """True once the lease has been watched for long enough; etcd deletes its key before that."""
         free = ok(watcher.call("read"))["free"]
         seen = ok(watcher.call("seen"))
         return (place.kind == "s3" or free) and seen["age"] >= 1200 * SHORT and seen
@@ -147,13 +147,13 @@ def test_what_another_has_seen(place):
     ok(b.call("believe", seen["version"], seen["since"]))
     assert ok(b.call("take"))["number"] == 2
 
-    # The same was seen for an hour, and then somebody took it, or renewed it.
+    # The lease was watched for an hour and was then taken or renewed.
     late = place.machine("e/5")
     for change in ("take", "renew"):
         ok(late.call("read"))
         seen = ok(late.call("seen")) if place.kind == "s3" else seen
         ok(b.call(change))
-        if place.etcd:  # as etcd itself does where a leader stood still
+        if place.etcd:  # etcd does so itself if a leader stood still
             place.etcd.delete("/worldkeeper/s8/lease")
         ok(late.call("believe", seen["version"], seen["since"] - 3600 * 1000))
         said = late.call("take")
@@ -164,8 +164,8 @@ def test_what_another_has_seen(place):
 
 @NEEDS_ETCD
 def test_a_key_that_was_deleted_by_hand(tmp_path):
-    """Whoever deletes the key gives the lease away: it is not renewed any more, and nobody takes it before its holder has
-    stopped by its own clock. etcd does so itself where a leader stood still."""
+    """If the key is deleted, the lease is not renewed, and no machine takes it before its holder has stopped by its own clock.
+    etcd deletes it itself if a leader stood still."""
     p = Place(tmp_path, "etcd")
     try:
         b, a = p.machine("b/2"), p.machine("a/1", ttl=SHORT)
@@ -189,8 +189,8 @@ def test_a_key_that_was_deleted_by_hand(tmp_path):
 
 @contextlib.contextmanager
 def deposed(etcd):
-    """A member whose leader was deposed and does not know it yet: it renews what it is asked to, as one of an older term.
-    What takes a majority is answered by those who have one."""
+    """Imitates a member whose leader was deposed unnoticed: it answers renewals with an older term. Requests that need a majority
+    are answered by etcd."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def log_message(self, *args):
             pass
@@ -215,8 +215,8 @@ def deposed(etcd):
 
 @NEEDS_ETCD
 def test_a_leader_that_was_deposed(tmp_path):
-    """etcd's leader renews a lease without asking the others. Where another leader was elected meanwhile the renewal does not
-    count, and with the right leader the next one does."""
+    """etcd's leader renews a lease without asking other members. If another leader was elected meanwhile, the renewal does not
+    count; the next one at the right leader does."""
     p = Place(tmp_path, "etcd")
     try:
         right = p.etcd.urls
@@ -238,7 +238,7 @@ LIES = {"none-match": "ignores If-None-Match", "match": "ignores If-Match", "nev
 
 
 def test_only_a_store_that_is_proved(tmp_path):
-    """A store that ignores a condition, or never grants it, is found out; without proof there is no lease."""
+    """A store that ignores a condition or never grants it is detected; without a proof no lease can be used."""
     p = Place(tmp_path, "s3")
     try:
         a = p.machine("a/1", opened=False)
@@ -264,7 +264,7 @@ def test_only_a_store_that_is_proved(tmp_path):
 
 
 def test_answers_that_are_lost(tmp_path):
-    """A write whose answer was lost counts if it arrived, and never for longer than it was asked for."""
+    """A write whose answer was lost counts if it arrived, but never for longer than was requested."""
     p = Place(tmp_path, "s3")
     try:
         a = p.machine("a/1")
@@ -274,7 +274,7 @@ def test_answers_that_are_lost(tmp_path):
         assert said["result"] == "away" and said["left_ms"] <= first, said
         p.conditions.lost = 0
         assert ok(a.call("renew"))["left_ms"] <= 800 * TTL
-        p.conditions.late = 1  # the answer: what was asked for counts from the question on
+        p.conditions.late = 1  # a late answer: the time counts from the request on
         assert ok(a.call("renew"))["left_ms"] <= 800 * TTL - 1000
         assert ok(a.call("take"))["left_ms"] <= 800 * TTL - 1000
         p.conditions.late = 0
@@ -289,7 +289,7 @@ def test_answers_that_are_lost(tmp_path):
 
 
 def test_no_time_of_day_counts(tmp_path):
-    """The holder's clock may be hours late: its lease is held all the same."""
+    """A lease is held even if the holder's clock is wrong by hours."""
     p = Place(tmp_path, "s3")
     try:
         a, b = p.machine("a/1", ttl=600), p.machine("b/2", ttl=600)
@@ -303,7 +303,7 @@ def test_no_time_of_day_counts(tmp_path):
 
 
 class Observer(threading.Thread):
-    """Looks 20 times a second whether this machine says that it is up, in words that may still be believed."""
+    """Checks 20 times a second whether this machine says that it is ready in a status that is still valid."""
 
     def __init__(self, keeper):
         super().__init__(daemon=True)
@@ -323,7 +323,7 @@ class Observer(threading.Thread):
 
 @pytest.fixture
 def primary(make_keeper, world, tmp):
-    """A world with a lease in a store that honours conditions, and a second machine that may want it."""
+    """Returns a keeper with a lease in a store that honors conditions, and a second machine that may want it."""
     liar = Liar(tmp)
     conditions = Conditions(liar)
     standby = {"lease": "s3", "ttl": f"{TTL}s"}
@@ -339,13 +339,13 @@ def primary(make_keeper, world, tmp):
 
 
 def shorten(keeper):
-    """From here on its lease ends soon when it is not renewed."""
+    """Shortens the lease, so that it ends soon if it is not renewed."""
     keeper.reload({"standby": {"ttl": "4s"}})
     keeper.wait(lambda: json.loads(keeper.conditions.objects[keeper.lease_path])["ttl_ms"] == 4000, "the short lease")
 
 
 def in_the_world(keeper):
-    """What a game reads there of the lease; (): the table is not there yet, or has no row."""
+    """Returns what a game reads of the lease in the world, or () if the table is missing or empty."""
     try:
         rows = keeper.world.sql("SELECT generation, number, until>UTC_TIMESTAMP(3), owner FROM worldkeeper_lease")
     except pymysql.err.ProgrammingError:
@@ -359,8 +359,7 @@ def kept_state(keeper):
 
 
 def test_an_upload_that_slept(primary):
-    """A machine stands still in the middle of an upload while another takes the lease: when the upload goes on, it stores
-    nothing."""
+    """A machine is stopped during an upload while another takes the lease: the upload stores nothing when it continues."""
     k = primary
     assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "4s"}})
@@ -380,15 +379,15 @@ def test_an_upload_that_slept(primary):
 
 
 def test_a_write_back_that_slept(primary, server):
-    """A machine stands still while another takes the lease, and the world's progress with it: awake again, it sends nothing
-    under the numbers that both have, even while its supervisor does not know yet."""
+    """A machine is stopped while another takes the lease and the world's progress. When it continues, it sends nothing, even
+    before its supervisor knows of the loss."""
     k = primary
     store = made(k, Central(server), write_back="1s")
     assert "honors If-None-Match and If-Match" in k.run("--check").out
     k.configure({"standby": {"ttl": "4s"}})
     k.start()
     store.open("p1")
-    for n in range(1, 3):  # the second one was sent under the lease that will end
+    for n in range(1, 3):  # the second one is sent under the lease that will end
         store.put("a", "p1", b"%d" % n)
         k.wait(lambda n=n: store.central.blobs().get("a") == (n, b"%d" % n), "it is sent")
     to_all(k, SIGSTOP)
@@ -412,7 +411,7 @@ def test_a_write_back_that_slept(primary, server):
 
 
 def test_a_write_back_that_slept_before_it_sent(primary, server):
-    """It was about to send: nothing is sent, and that is no trouble of the central store."""
+    """A write-back that was stopped just before it sent data sends nothing, because the lease is lost."""
     k = primary
     store = made(k, Central(server), write_back="1s")
     assert "honors If-None-Match and If-Match" in k.run("--check").out
@@ -438,7 +437,7 @@ def test_a_write_back_that_slept_before_it_sent(primary, server):
 
 
 def test_an_unlock_that_slept(primary, server):
-    """It releases no lock that no session here has: it may be that of the other machine's players."""
+    """--unlock releases no lock after the lease was lost, because it may be one of the other machine's players."""
     k = primary
     store = made(k, Central(server))
     assert "honors If-None-Match and If-Match" in k.run("--check").out
@@ -463,8 +462,8 @@ def test_an_unlock_that_slept(primary, server):
 
 @pytest.mark.parametrize("kind", ["s3", pytest.param("etcd", marks=NEEDS_ETCD)])
 def test_a_write_back_beside_the_supervisor(primary, server, tmp, kind):
-    """A write-back by hand runs in its own process, beside the supervisor that renews the lease. It uses that lease and takes no
-    new one, whatever happens to the lease between its own look and its own write."""
+    """A manual write-back uses the lease of the supervisor and takes no new one, whatever happens to the lease between its look
+    and its write."""
     k, etcd = primary, Etcd(tmp) if kind == "etcd" else None
     store = made(k, Central(server))
     if etcd:
@@ -510,8 +509,8 @@ def waits_for_lock(server):
 @pytest.mark.either_server
 @pytest.mark.parametrize("how", ["stands still", "waits for two"])
 def test_a_swap_that_waited(primary, server, how):
-    """A restore is allowed to swap, and its RENAME waits for a lock until another machine has the world: it does not take
-    place. The machine stands still meanwhile; or it waits for a second lock, for as long as it did for the first."""
+    """A restore may swap, but its RENAME waits for a lock until another machine has the lease: it must not take place, whether
+    the machine is stopped or waits for a second lock."""
     k = primary
     k.configure({"restore": {"lock_wait": "5m", "end_blockers": "never"}})
     assert "honors If-None-Match and If-Match" in k.run("--check").out
@@ -535,7 +534,7 @@ def test_a_swap_that_waited(primary, server, how):
         if how == "stands still":
             to_all(k, SIGSTOP)
         else:
-            time.sleep(4)  # the lease goes on ending
+            time.sleep(4)  # the lease continues to run out
             first.rollback()
         ok(k.other.call("prove"))
         ok(k.other.call("open"))
@@ -630,8 +629,8 @@ def test_work_on_rows_that_slept(primary, server, tmp, action, engine, at):
 @NEEDS_ETCD
 @pytest.mark.either_server
 def test_an_etcd_without_room(make_keeper, world, smtp, tmp):
-    """Trace 15: renewals go on without room, but no machine could take the lease: the primary says so, with what to do. A
-    restore there, whose generation cannot be written into the lease, does not end it."""
+    """If etcd has no space, renewals work but no machine could take the lease: the primary reports this with a command. A
+    restore, whose generation cannot be written into the lease, does not end it."""
     etcd = Etcd(tmp)
     keeper = make_keeper(world).init()
     keeper.configure({"offsite": {"url": f"file://{tmp}/", "plain": "yes"}, "standby": {"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"},
@@ -661,15 +660,15 @@ def test_an_etcd_without_room(make_keeper, world, smtp, tmp):
 
 
 def durable(checked):
-    """How many tables of durable engines --check counts in the world."""
+    """Returns how many durable tables --check counts in the world."""
     return re.search(r"; (\d+) durable", checked.out).group(1)
 
 
 @pytest.mark.slow
 @pytest.mark.each_server
 def test_a_primary_and_its_lease(primary):
-    """Not up before the lease is held, which needs a proof; not up once it cannot be renewed; up again when nobody took it.
-    One that stood still while another took it never says UP once more, steps back, and stays so over a restart."""
+    """A primary is UP only while it holds a proven lease that can be renewed. If another machine took the lease while it was
+    stopped, it never says UP again, steps back, and remains so after a restart."""
     k = primary
     k.start("WAITING", fault="lease_table.writes#1=sleep:500")
     k.wait(lambda: "not known whether the store honors conditional writes" in k.status()["reason"], "no proof")
@@ -682,7 +681,7 @@ def test_a_primary_and_its_lease(primary):
     k.wait(lambda: k.status()["lease"]["state"] == "held", "it is held")
     lease = k.status()["lease"]
     assert (lease["role"], lease["number"]) == ("primary", 1), lease
-    # A game reads it in its own server, and in what a restore loads there is nothing of it.
+    # A game reads the lease in its own server, and dumps do not contain it.
     assert in_the_world(k)[3] == k.status()["host"]
     assert durable(k.run("--check")) == durable(checked), "a table of ours is none of the game's"
     k.reload({"dump": {"engines": "all"}})
@@ -715,7 +714,7 @@ def test_a_primary_and_its_lease(primary):
     assert "stepped back: other/2 has the lease of this world, number 2" in k.status()["reason"]
     k.stop()
     ok(k.other.call("renew"))
-    refused = k.run("--restore", "--force")  # nobody supervises it
+    refused = k.run("--restore", "--force")  # no supervisor runs
     assert refused.rc == REFUSED and "other/2 has the lease of this world, number 2" in refused.err, refused
     refused = k.run("--dump")
     assert refused.rc == REFUSED and "other/2 has the lease of this world, number 2" in refused.err, refused
@@ -723,13 +722,13 @@ def test_a_primary_and_its_lease(primary):
     k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it is still so")
     refused = k.run("--dump")
     assert refused.rc == REFUSED and "--demote" in refused.err, refused
-    # Also when the other one gives it back: whoever had it last has what is newest.
+    # The same holds after the other one released it, because the last holder has the newest world.
     ok(k.other.call("release"))
     k.wait(lambda: "other/2 had the lease" in k.status()["reason"], "it is not taken by itself")
     seen.stop()
     assert not seen.said, seen.said
 
-    # Somebody who knows that the other machine is gone: by hand it is taken first, with a number above all.
+    # An operator knows that the other machine is gone: a manual restore takes the lease first, with a higher number.
     k.stop()
     refused = k.run("--restore", "--force")
     assert refused.rc == REFUSED and "other/2 had the lease" in refused.err and "--demote" in refused.err, refused
@@ -739,7 +738,7 @@ def test_a_primary_and_its_lease(primary):
     k.configure({"standby": {"ttl": "4s"}})
     assert ok(k.other.call("read"))["number"] == 2
 
-    # When it was last known to run is when it last said so, however soon its lease would have ended.
+    # The last known run time is that of the last status, however soon the lease would have ended.
     def starts():
         return [r for r in k.ok("--history", "--json")["records"] if r["kind"] == "started"]
     k.start()
@@ -751,7 +750,7 @@ def test_a_primary_and_its_lease(primary):
     k.wait(lambda: len(starts()) > before, "the start")
     assert starts()[-1]["watched_until"] >= last, (starts(), last)
 
-    # A game is told with the first renewal, and of the end of a lease that is given back: nobody waits for its time.
+    # A game sees a change with the first renewal, and also the end of a released lease, without waiting for its time.
     k.reload({"standby": {"ttl": "10m"}})
     wait_for(lambda: k.world.sql("SELECT until>UTC_TIMESTAMP(3)+INTERVAL 5 MINUTE FROM worldkeeper_lease") == ((1,),),
              "the longer lease in the world")
