@@ -1,11 +1,11 @@
-"""Random worlds and random changes: what a dump and the server's binary log come to is what the server
-itself had, row for row, when it was killed and at a second before that; or the dump and our own files, when
-the server's disk is gone.
+"""Random worlds and random changes: a restore of a dump and the server's binary log must equal what the server
+had, row for row, when it was killed and at a second before that. If the server's disk is lost, the same holds for
+the dump and our own files.
 
-WK_SEED=N repeats the worlds and statements of a run, WK_CASES says how many worlds there are. Case number n
-has the seed N+n, so that it can be had alone; WK_SERVER says with which options of SERVERS, and WK_HOW where
-the journal is, in the server's log or in files as well.
-WK_TRACE=DIRECTORY keeps the statements of each case there, and the dumps and logs of those that failed."""
+WK_SEED=N repeats the worlds and statements of a run, and WK_CASES is the number of worlds. Case number n has the
+seed N+n, so that it can be run alone. WK_SERVER is the index of the server's options in SERVERS, and WK_HOW says
+whether the journal is in the server's log only or in files as well.
+WK_TRACE=DIRECTORY keeps the statements of each case there, and the dumps and logs of cases that failed."""
 import glob
 import os
 import random
@@ -47,7 +47,7 @@ SCHEMAS = ["w{}", "w {}`q", "wört★{}", "w-{}.x%", "WORLD_{}"]
 
 
 class Case:
-    """One world: its keeper, its statements, and what was told of them."""
+    """One world: its keeper, its statements, and the results that were reported."""
 
     def __init__(self, seed, make_world, make_keeper, server, follow):
         self.seed, self.rand, self.server = seed, random.Random(f"{seed}/case"), server
@@ -58,15 +58,15 @@ class Case:
         self.keeper = make_keeper(self.world, {
             "dump": {"method": method, "shrink_limit": "100%"}, "restore": {"auto": "no"},
             "journal": {"mode": "follow" if follow else "server", "segment": "64KiB"}}, account=False)
-        self.segments = Segments(self.keeper) if follow else None  # a supervisor writes the journal
+        self.segments = Segments(self.keeper) if follow else None  # only a supervisor writes journal files
         self.player = Player(self.world)
         self.changes = self.rows = 0
-        self.gap = None  # what the journal cannot follow
-        self.followed = 0  # the length of the keeper's log when the present follower was there
-        self.methods = []  # of the dumps
+        self.gap = None  # the statements that the journal cannot follow
+        self.followed = 0  # the length of the keeper's log when the current follower began
+        self.methods = []  # the methods of the dumps
 
     def build(self):
-        """False: the server takes none of its tables."""
+        """Creates the world's tables. Returns False if the server accepts none of them."""
         refused = []
         for sql in [*self.script.create(), *self.script.hangers()]:
             try:
@@ -89,7 +89,7 @@ class Case:
     # -- what happens to it ---------------------------------------------------------------------
 
     def begin(self):
-        """Someone writes the journal while changes run, and dumps are made by him."""
+        """Starts a supervisor, which writes the journal and makes the dumps while changes run."""
         if self.segments:
             self.keeper.start()
             self.keeper.wait(lambda: (lambda j: j and j.get("state") == "following" and not j["gap"])(
@@ -107,7 +107,7 @@ class Case:
                 assert self.keeper.stop() == 0
 
     def dump(self):
-        """Every second one while changes run."""
+        """Makes a dump, every second time while changes run."""
         enough, failed = threading.Event(), []
 
         def play():
@@ -128,8 +128,8 @@ class Case:
 
     def one_dump(self):
         def tried():
-            """None where another dump runs, where a session of the game holds its locks for longer than a dump
-            waits, or gives a table another index while it begins."""
+            """Runs a dump. Returns None to try again if another dump runs, a session of the game holds its locks for too long, or
+            a table's index changed meanwhile."""
             done = self.keeper.run("--dump", "--json", "--force")
             return None if done.rc == HELD or re.search('"class":"(stalled|changed)"', done.out) else done
         done = wait_for(tried, "another dump to end")
@@ -140,8 +140,8 @@ class Case:
         self.methods.append(self.keeper.newest()["method"])
 
     def change(self):
-        """Ends with a change that is sure to be one. The thread that an INSERT DELAYED leaves its rows
-        to ends by the FLUSH TABLES behind it, somewhat later: only then are they in the log as well."""
+        """Runs changes, the last of which is certain to be logged. The thread of an INSERT DELAYED ends some time after FLUSH
+        TABLES, and only then its rows are in the log."""
         self.player.run(self.script.changes(self.rand.choice((5, 40, 120))))
         self.player.run(self.script.settle())
         if not MYSQL:
@@ -150,7 +150,7 @@ class Case:
         self.world.sql(self.script.note("'the last one'"))
 
     def end(self, may_stumble):
-        """What the server had when it is killed, or before something that the journal cannot follow."""
+        """Returns what the server has when it is killed, or had before a statement that the journal cannot follow."""
         self.change()
         picture, self.gap = self.picture(), None
         self.halt()
@@ -158,9 +158,9 @@ class Case:
             statements, touched = self.script.gap()
             self.gap = statements if touched != "" else None
             self.world.sql(*statements)
-            self.keeper.configure({"dump": {"method": "auto"}})  # what came may have no key: no fuzzy dump
+            self.keeper.configure({"dump": {"method": "auto"}})  # a new table may have no key, which excludes a fuzzy dump
             self.change()
-            if touched is not None:  # all but that table go on
+            if touched is not None:  # all other tables continue
                 picture = tuple({k: v if k.partition(" ")[2] == touched else later[k] for k, v in now.items()}
                                 for now, later in zip(picture, self.picture()))
         self.player.close()
@@ -173,7 +173,7 @@ class Case:
         done = self.keeper.run("--restore", "--json")
         assert done.rc == DONE, (self.about(), done)
         journal = done.result.get("journal", {})
-        gap = "its files end at" if on_new_server else self.gap  # another server's log goes on from nowhere
+        gap = "its files end at" if on_new_server else self.gap  # the log of another server does not continue the journal
         told = bool(journal.get("whole")), bool(journal.get("gap"))
         assert journal.get("used") and told == (not gap, bool(gap)), (self.about(), gap, done)
         assert not on_new_server or journal["gap"].startswith(gap), (self.about(), done)
@@ -184,14 +184,14 @@ class Case:
         self.same(before, self.picture(), f"after the loss, with the gap {self.gap}, told {journal.get('gap')}")
 
     def began_anew(self):
-        """Whoever follows late may find a table that was altered since: a dump is made, the journal goes on from there, and
-        all changes may be older than that."""
+        """True if a dump was stored after a gap: a follower that began late may find a table that was altered since, and all
+        changes may be older than that dump."""
         return "a dump was stored; the journal continues from it" in self.keeper.log()[self.followed:]
 
     def at(self, moment, before):
         done = self.keeper.run("--restore", "--at", moment, "--into", self.into, "--json")
         if self.began_anew() and done.rc == REFUSED and "does not reach that moment" in done.out:
-            return  # it lies between what could be followed and that dump
+            return  # the moment is between the end of the journal and that dump
         assert done.rc == DONE, (self.about(), done)
         journal = done.result.get("journal", {})
         assert journal.get("used") and not journal.get("gap"), (self.about(), done)
@@ -202,7 +202,8 @@ class Case:
     # -- what it looks like ---------------------------------------------------------------------
 
     def picture(self, schema=None):
-        """(rows of each table, its AUTO_INCREMENT counter). A table made behind a gap is in no dump."""
+        """Returns (rows of each table, its AUTO_INCREMENT counter), without tables that were created after a gap, which are in no
+        dump."""
         rows, counters = {}, {}
         for key, value in snapshot(self.server, schema or self.world.schema, {"MEMORY"}).items():
             if " fresh" in key:
@@ -216,7 +217,7 @@ class Case:
         return rows, counters
 
     def same(self, before, after, what):
-        """A counter that has no next number may be lost: MySQL tells 1 then."""
+        """Compares two pictures. A counter without a next number may be lost; MySQL then shows 1."""
         counters = {t: (n, after[1].get(t)) for t, n in before[1].items()
                     if after[1].get(t) != n and n < 2 ** 64 - 1 and not (MYSQL and n == 1)}
         difference = diff(before[0], after[0])
@@ -237,7 +238,7 @@ class Case:
 
 
 def clock(server):
-    """The server's whole second now, once it is over: what comes later has another one."""
+    """Returns the server's current second after it has ended, so that later changes have another one."""
     now = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')")
     wait_for(lambda: server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')") != now,
              "the next second", every=0.01)
@@ -245,7 +246,8 @@ def clock(server):
 
 
 def crash(server):
-    """A prepared transaction whose ROLLBACK did not reach the disk is there again, with its locks."""
+    """Crashes the server. A prepared transaction whose ROLLBACK did not reach the disk exists again with its locks, and is rolled
+    back."""
     server.crash()
     for row in server.sql("XA RECOVER CONVERT XID" if MYSQL else "XA RECOVER FORMAT='SQL'"):
         server.sql(f"XA ROLLBACK {row[3]}")
@@ -258,7 +260,7 @@ def account(server, cases):
 
 
 def another_server(server, cases):
-    """In the place of one whose disk is gone."""
+    """Replaces a server whose disk is lost by a new one."""
     server.kill9()
     server.install()
     server.start()
@@ -268,7 +270,7 @@ def another_server(server, cases):
 
 
 def play(cases, server, rand, follow):
-    """Dumps, changes, a moment, changes, the loss; the second time some of the worlds have no new dump."""
+    """Makes dumps, changes, a moment for --at, more changes and a loss; in the second round some worlds get no new dump."""
     for number in range(2):
         lost = follow and number == 1
         for case in cases:

@@ -44,7 +44,7 @@ def ledger(request, keeper):
 
 @pytest.mark.quick
 def test_the_manual_s_week(ledger):
-    """Gains on Monday, a rollup until Tuesday, gains on Wednesday; then the designers change the levels."""
+    """The manual's example: gains on Monday, a rollup until Tuesday, gains on Wednesday; then the levels are changed."""
     world = ledger.world
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES (1,1,4,'2026-11-16 10:00:00'),(2,1,6,'2026-11-16 11:00:00'),"
               "(3,1,3,'2026-11-16 12:00:00')")
@@ -62,7 +62,8 @@ def test_the_manual_s_week(ledger):
 
 @pytest.mark.each_server
 def test_a_total_reads_the_rows_of_its_key(ledger):
-    """However many keys there are, where the server knows the key when it plans; as the manual says."""
+    """A query of one total reads only the rows of its key, however many keys there are, if the server knows the key when it
+    plans."""
     world, view = ledger.world, "SELECT xp FROM xp_total WHERE player={} AND mini={}"
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(f"({n % 500},1,1,'2026-01-01')" for n in range(1000)))
     ledger.ok("--rollup", "--until", "2026-01-02")
@@ -100,7 +101,7 @@ def test_many_rows_in_pieces(ledger):
 
 
 def test_a_row_that_comes_late(ledger):
-    """A clock in 1970, one in the future: both are in the total at once, and rolled up by when they came."""
+    """A row with a time in the past is in its total at once, and the next rollup counts it as late."""
     world = ledger.world
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES (1,1,1,'2026-11-16 10:00:00')")
     ledger.ok("--rollup", "--json")
@@ -112,7 +113,7 @@ def test_a_row_that_comes_late(ledger):
 
 
 def test_a_row_that_nobody_may_touch(ledger):
-    """Of a transaction that is prepared (XA) and not committed: in InnoDB it stays, and holds nothing else up."""
+    """A row of a prepared XA transaction stays in an InnoDB ledger until it is committed, and does not delay other rows."""
     gain, world = "INSERT INTO gains (player,mini,xp,at) VALUES ", ledger.world
     world.sql(gain + ",".join(f"({n % 7},1,1,'2026-11-16 10:00:00')" for n in range(30)))
     con, inno = world.server.admin(world.schema), ledger.engine == "InnoDB"
@@ -123,7 +124,7 @@ def test_a_row_that_nobody_may_touch(ledger):
         cur.execute("XA PREPARE 'game'")
         world.sql(gain + "(1,1,1,'2026-11-16 10:00:00')")
         done = ledger.ok("--rollup", "--json")["ledgers"][0]
-        cur.execute("XA COMMIT 'game'" if inno else "XA ROLLBACK 'game'")  # which MEMORY does not know
+        cur.execute("XA COMMIT 'game'" if inno else "XA ROLLBACK 'game'")  # MEMORY ignores the rollback
     con.close()
     assert done["rolled_up"] == (31 if inno else 32), done
     assert sum(totals(world).values()) == 131
@@ -131,7 +132,7 @@ def test_a_row_that_nobody_may_touch(ledger):
 
 
 def test_a_clock_of_the_future(ledger):
-    """One row of 2037 does not make all that come after it late."""
+    """A row with a time in 2037 does not make later rows late."""
     gain, world = "INSERT INTO gains (player,mini,xp,at) VALUES ", ledger.world
     ledger.configure({"ledger xp": {**LEDGER, "rollup_after": "0"}})
     world.sql(gain + "(1,1,1,'2037-01-01 00:00:00'),(2,1,1,'2026-11-16 10:00:00')")
@@ -142,7 +143,8 @@ def test_a_clock_of_the_future(ledger):
 
 
 def test_until_takes_what_has_no_younger_row_before_it(ledger):
-    """An old row whose id lies after a younger one's is not taken past it: the key's mark would leave that one out."""
+    """In a MEMORY ledger, --until does not roll up an old row with a higher id than a younger row of its key: the rollup position
+    would exclude the younger one."""
     world = ledger.world
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES (1,1,1,'2026-11-16 10:00:00'),(1,1,2,'2026-11-18 10:00:00'),"
               "(1,1,4,'2026-11-16 10:00:00'),(2,1,8,'2026-11-16 10:00:00')")
@@ -155,7 +157,8 @@ def test_until_takes_what_has_no_younger_row_before_it(ledger):
 
 
 def test_ids_that_begin_again(ledger):
-    """After a TRUNCATE, a MEMORY ledger's new ids lie below the marks: that is said, with the way out."""
+    """After a TRUNCATE, new ids of a MEMORY ledger are below the rollup positions: the rollup is refused with a statement that
+    corrects this."""
     world = ledger.world
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES (1,1,5,'2026-11-16 10:00:00'),(1,1,6,'2026-11-16 10:00:00')")
     ledger.ok("--rollup", "--json")
@@ -172,7 +175,8 @@ def test_ids_that_begin_again(ledger):
 
 
 def test_a_row_with_an_old_id(ledger):
-    """Against the rules: in a MEMORY ledger it is in no total, stays where it is, and is counted as ignored."""
+    """If a game inserts a row with an old id into a MEMORY ledger, which is not allowed, the row is in no total, is not deleted,
+    and is counted as ignored."""
     world = ledger.world
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join("(1,1,1,'2026-11-16 10:00:00')" for _ in range(9)))
     ledger.ok("--rollup", "--json")
@@ -191,7 +195,7 @@ def test_a_row_with_an_old_id(ledger):
     ("player INT NOT NULL, mini INT NOT NULL, xp BIGINT NOT NULL", "1,1,9223372036854775807", "range"),
     ("player INT NOT NULL, mini INT NOT NULL, xp BIGINT UNSIGNED NOT NULL", "1,1,18446744073709551615", "range")])
 def test_what_no_total_can_hold(keeper, engine, columns, row, word):
-    """NULL, none of an ENUM's values, and a total that overflows: named, and nothing is changed."""
+    """NULL, an invalid ENUM value and an overflowing total are named in the error, and nothing is changed."""
     world = keeper.world
     world.sql(f"CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, {columns}, at DATETIME NOT NULL, "
               f"KEY k USING BTREE (player, mini, id)) ENGINE={engine}")
@@ -208,7 +212,7 @@ def test_what_no_total_can_hold(keeper, engine, columns, row, word):
     assert (world.sql("SELECT * FROM gains"), world.sql("SELECT * FROM xp_rollup")) == before
 
 
-KEYS = {  # types of a MEMORY key: values in some order, two of them equal to the server but not to us where that is so
+KEYS = {  # key types: unordered values, some of them equal only to the server
     "INT": "-5,0,7", "BIGINT UNSIGNED": "0,18446744073709551615", "DECIMAL(10,3)": "-1.5,0,2.125", "DOUBLE": "-1e30,0.1,3.25",
     "FLOAT": "0.1,2.5,-7.75", "DATE": "'2026-01-01','1000-01-01'", "DATETIME(3)": "'2026-01-01 00:00:00.125','2025-01-01'",
     "TIMESTAMP": "'2026-01-01 00:00:00','2025-01-01'", "TIME(2)": "'-01:00:00.50','12:00:00'", "YEAR": "1999,2026",
@@ -249,7 +253,7 @@ def test_keys_of_every_type(keeper, engine, kind, monkeypatch):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_eight_keys_and_several_values(keeper, engine):
-    """Keys that differ in the last column only, decimals as long as they may be, and numbers below zero."""
+    """Totals are exact for keys that differ only in the last column, decimals of maximal length and negative numbers."""
     world, keys = keeper.world, [f"k{n}" for n in range(8)]
     types = ["INT", "VARCHAR(9)", "DATE", "DECIMAL(9,2)", "BINARY(2)", "SMALLINT UNSIGNED", "ENUM('a','b')", "BIGINT"]
     world.sql("CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, " + ", ".join(
@@ -272,7 +276,8 @@ def test_eight_keys_and_several_values(keeper, engine):
 
 
 def test_rows_that_a_game_changes(ledger):
-    """Against the rules: what it changes or deletes early enough is in the totals as it left it."""
+    """If a game changes or deletes rows before they are rolled up, which is not allowed, the totals contain the rows as it left
+    them."""
     world = ledger.world
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join("(1,1,1,'2026-11-16 10:00:00')" for _ in range(9)),
               "UPDATE gains SET xp=11 WHERE id=4", "DELETE FROM gains WHERE id=5")
@@ -290,7 +295,8 @@ SOME = "INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join([ROW] * 5)
     (["DELETE FROM gains WHERE id=2"], ["INSERT INTO gains VALUES (2,1,1,100,'2026-11-16')"], 8, "were inserted with ids"),
     (["DELETE FROM gains WHERE id<5"], ["TRUNCATE gains", SOME], 5, "started again during this run: the next id was 10 and is now 6")])
 def test_rows_that_come_and_go_while_they_are_rolled_up(keeper, before, what, total, said):
-    """Named, since the total cannot know of it; nothing else is wrong."""
+    """Rows that are deleted or inserted with old ids during a rollup are reported, because the total cannot include them; all
+    else is correct."""
     world = keeper.world
     make(world, "MEMORY")
     keeper.configure({"ledger xp": LEDGER})
@@ -309,7 +315,7 @@ def test_rows_that_come_and_go_while_they_are_rolled_up(keeper, before, what, to
 
 
 def test_a_young_row_without_a_key(keeper):
-    """It stands before all others in the index, where a piece may end."""
+    """A young row with NULL in its key, which precedes all others in the index, is reported even if a piece ends there."""
     world = keeper.world
     world.sql("CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT NULL, mini INT NOT NULL, xp INT NOT NULL, "
               "at DATETIME NOT NULL, KEY k USING BTREE (player, mini, id)) ENGINE=MEMORY")

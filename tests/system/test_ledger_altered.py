@@ -1,5 +1,4 @@
-"""Ledgers whose table or config was changed after --init: totals are never rounded or merged
-silently."""
+"""Ledgers whose table or config was changed after --init: totals are never rounded or merged silently."""
 import pytest
 from wk.keeper import DONE, REFUSED, USER
 
@@ -24,7 +23,7 @@ def totals(world):
     return sorted(world.sql("SELECT * FROM xp_total"), key=str)
 
 
-ALTERED = {  # before, after, two values of the column that only the new type tells apart
+ALTERED = {  # before, after, two values that only the new type distinguishes
     "value": ("xp INT", "xp DECIMAL(10,2)", "1.25", "0.4"),
     "digits of a value": ("xp DECIMAL(10,1)", "xp DECIMAL(10,3)", "1.125", "0.004"),
     "fractions of a second": ("player DATETIME", "player DATETIME(3)", "'2026-01-01 00:00:00.1'", "'2026-01-01 00:00:00.4'"),
@@ -37,7 +36,7 @@ ALTERED = {  # before, after, two values of the column that only the new type te
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", ALTERED)
 def test_a_column_of_another_type(keeper, engine, case):
-    """The rollup's column cannot hold what the ledger's can: refused with the statement that mends it."""
+    """If the rollup table's column cannot hold the ledger's values, the rollup is refused with the statement that corrects it."""
     before, after, one, other = ALTERED[case]
     name = before.split()[0]
     columns = {"player": "player INT", "xp": "xp INT", name: before}
@@ -62,7 +61,7 @@ def test_a_column_of_another_type(keeper, engine, case):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_table_of_another_character_set(keeper, engine):
-    """The statement names the character set: the rollup's own default is still the one before."""
+    """The printed statement names the character set, because the rollup table's default is still the old one."""
     world = make(keeper, engine, "player VARCHAR(9) NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
     world.sql("ALTER TABLE gains CONVERT TO CHARACTER SET latin2", f"INSERT INTO gains (player,xp,at) VALUES ('a',1,{AT})")
     done = keeper.run("--rollup", "--json")
@@ -73,7 +72,8 @@ def test_a_table_of_another_character_set(keeper, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_more_value(keeper, engine):
-    """A column that the config names since, and one that it names no longer: both are said, with the way out."""
+    """A value column that was added to the config or removed from it is refused with a message and, if added, the statement that
+    corrects it."""
     world = make(keeper, engine, FEW)
     world.sql(f"INSERT INTO gains (player,xp,at) VALUES (1,100,{AT}),(2,-5,{AT})")
     keeper.configure({"ledger xp": {**LEDGER, "value": "xp, gold"}})
@@ -91,7 +91,7 @@ def test_one_more_value(keeper, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_another_key(keeper, engine):
-    """Totals of one key cannot be split up into those of another."""
+    """Another key in the config is refused, because totals of one key cannot be split into those of another."""
     world = make(keeper, engine, FEW)
     world.sql("ALTER TABLE gains ADD KEY j USING BTREE (player, gold, id)")
     keeper.configure({"ledger xp": {**LEDGER, "key": "player, gold"}})
@@ -118,7 +118,8 @@ def refused(keeper, word):
 
 
 def test_from_memory_to_innodb(keeper):
-    """The view of before would leave out a row with a smaller id that is committed later: no run before it is made again."""
+    """After a change to InnoDB no rollup runs until --init creates the view again: the old view would omit a row with a smaller
+    id that is committed later."""
     world = make(keeper, "MEMORY", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
     open_ = [insert(keeper, 1)]
     keeper.ok("--rollup")
@@ -139,7 +140,8 @@ def test_from_memory_to_innodb(keeper):
 
 
 def test_from_memory_to_innodb_in_the_middle(keeper):
-    """Rows that a killed run has added and not deleted would count twice in InnoDB."""
+    """A change to InnoDB is refused while a killed run has added rows without deleting them, because they would be counted
+    twice."""
     world = make(keeper, "MEMORY", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
     insert(keeper, 1).close()
     keeper.run("--rollup", fault="ledger.added=kill")
@@ -156,7 +158,8 @@ def test_from_memory_to_innodb_in_the_middle(keeper):
 
 
 def test_from_innodb_to_memory(keeper):
-    """The view of before would count rows that are in a total and not deleted yet."""
+    """After a change to MEMORY no rollup runs until --init creates the view again: the old view would count rows that are in a
+    total and not yet deleted."""
     world = make(keeper, "InnoDB", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
     insert(keeper, 1).close()
     keeper.ok("--rollup")
@@ -171,7 +174,8 @@ def test_from_innodb_to_memory(keeper):
 
 
 def test_another_table(keeper):
-    """Its rows would be in no total until they are rolled up, since the view still reads the table of before."""
+    """After a change of the ledger's table no rollup runs until --init creates the view again, because the old view reads the old
+    table."""
     world = make(keeper, "InnoDB", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
     insert(keeper, 1).close()
     keeper.ok("--rollup")
@@ -186,7 +190,7 @@ def test_another_table(keeper):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_may_be_changed(keeper, engine):
-    """Other columns, and a total that was made wider, as the message about an overflow says."""
+    """Other columns may be added, and a total may be widened as the message about an overflow says."""
     world = make(keeper, engine, FEW)
     world.sql("ALTER TABLE gains ADD note VARCHAR(9) NULL, MODIFY xp BIGINT NOT NULL",
               "ALTER TABLE xp_rollup MODIFY xp DECIMAL(38,0) NOT NULL",

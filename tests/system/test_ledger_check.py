@@ -50,7 +50,7 @@ def test_what_init_makes_is_missing(ledger):
 
 
 def test_init_before_the_ledger_is_there(ledger):
-    """As on a new machine, before its world is restored: everything else is made."""
+    """If the ledger's table is missing, as on a new machine before a restore, --init skips it and says so; --check fails."""
     ledger.world.sql("DROP TABLE gains")
     done = ledger.run("--init")
     assert done.rc == DONE and "a restore recreates it" in done.err, done
@@ -63,7 +63,7 @@ def test_init_before_the_ledger_is_there(ledger):
                                  "TABLE xp_mark (who INT) ENGINE=MEMORY", "TABLE xp_total (who INT) ENGINE=InnoDB",
                                  "VIEW xp_rollup AS SELECT 1 AS one", "VIEW xp_level AS SELECT 1 AS one"])
 def test_a_game_s_own_table_of_such_a_name(ledger, own):
-    """It stays as it is, and no statement is advised that would change it."""
+    """A table or view of the game with a name of ours is left unchanged, and no statement that would change it is printed."""
     ledger.world.sql("CREATE " + own)
     name = own.split()[1]
     before = ledger.world.sql("SHOW CREATE " + own.split()[0] + " " + name)
@@ -76,7 +76,7 @@ def test_a_game_s_own_table_of_such_a_name(ledger, own):
 
 
 def test_privileges_that_a_ledger_needs(keeper):
-    """The GRANT that is printed is enough."""
+    """Running the printed GRANT is enough for a rollup."""
     make(keeper.world, "MEMORY")
     keeper.configure({"ledger xp": LEDGER})
     done = keeper.run("--check", "--json")
@@ -126,7 +126,7 @@ CASES = {
 def test_what_is_found(ledger, case):
     statement, level, words, typed = CASES[case]
     ledger.init()
-    if "$" in statement:  # the view's own definition
+    if "$" in statement:  # replaced by the view's own definition
         statement = statement.replace("$", ledger.world.value(
             "SELECT VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME='xp_total'"))
     ledger.world.sql(statement)

@@ -20,7 +20,7 @@ def test_ids_of_64_bits(keeper, engine, last):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_negative_id(keeper, engine):
-    """A MEMORY ledger's views do not count it: that is said in words about the row, not about the server."""
+    """A negative id is not counted by a MEMORY ledger's views; the error names the row."""
     world = make(keeper, engine, FEW)
     world.sql("ALTER TABLE gains MODIFY id INT NOT NULL AUTO_INCREMENT", f"INSERT INTO gains (player,xp,at) VALUES (1,1,{AT})",
               f"INSERT INTO gains (id,player,xp,at) VALUES (-5,1,10,{AT})")
@@ -32,7 +32,7 @@ def test_a_negative_id(keeper, engine):
 
 
 def test_an_id_of_zero(keeper):
-    """It is in no total, and people are told so, whatever its age; what is too young stays."""
+    """A row with id 0 is in no total and is reported as ignored, once it is old enough."""
     keeper.configure({"ledger xp": LEDGER})
     world = make(keeper, "MEMORY", FEW)
     keeper.configure({"ledger xp": {**LEDGER, "rollup_after": "1d"}})
@@ -44,7 +44,7 @@ def test_an_id_of_zero(keeper):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_hour_that_comes_twice(make_server, make_world, make_keeper, monkeypatch, engine):
-    """Two TIMESTAMP keys that a local clock shows alike stay two, in totals and in files; --until is local time."""
+    """Two TIMESTAMP keys that local time shows alike remain two in totals and in files."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     server = make_server("--max-connections=78")
     keeper = make_keeper(make_world(on=server))
@@ -62,7 +62,7 @@ def test_an_hour_that_comes_twice(make_server, make_world, make_keeper, monkeypa
 
 
 def test_a_verify_that_fails(keeper):
-    """Numbers that are not known are not printed as 0."""
+    """If a verify fails, unknown numbers are not printed as 0."""
     world = make(keeper, "MEMORY", FEW)
     world.sql("DROP TABLE gains")
     done = keeper.run("--rollup", "--verify")

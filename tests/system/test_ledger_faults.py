@@ -1,5 +1,4 @@
-"""A rollup or its server dies between any two of its effects: totals are correct at each moment,
-and the next run continues."""
+"""A rollup or its server dies between any two of its effects: totals are correct at each moment, and the next run continues."""
 import pytest
 from test_journal import LOG, keep
 from test_ledger import summed, totals
@@ -18,7 +17,7 @@ def points(kind):
 
 
 def play(world, wanted, first):
-    """Some gains of a few keys: `wanted` becomes what the totals must be."""
+    """Inserts gains of a few keys and adds them to `wanted`, the expected totals."""
     gains = [(n % 7, n % 2, first + n) for n in range(50)]
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(
         f"({p},{m},{xp},'2026-11-16 10:00:00')" for p, m, xp in gains))
@@ -27,7 +26,7 @@ def play(world, wanted, first):
 
 
 def finish(keeper, wanted):
-    """The next run does the rest, and another one nothing."""
+    """Asserts that the next run rolls up the rest and another one nothing."""
     world = keeper.world
     assert totals(world) == wanted, "while the dead run's rows still lie there"
     play(world, wanted, 1000)
@@ -43,7 +42,7 @@ def finish(keeper, wanted):
 @pytest.mark.parametrize("kind,point", [(kind, point) for kind in KINDS for point in points(kind)])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_run_is_killed(keeper, kind, point, times):
-    """In its first piece or a later one, and the run after it in the same place."""
+    """A run is killed in its first or a later piece, and the next run at the same point: the totals stay correct."""
     world, wanted = prepare(keeper, **KINDS[kind]).world, {}
     for piece in (times, 1):
         play(world, wanted, 1)
@@ -55,7 +54,7 @@ def test_a_run_is_killed(keeper, kind, point, times):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_server_is_killed(make_world, make_keeper, make_server, kind):
-    """At each point; then the world is restored with all that the server's log has."""
+    """The server is killed at each point; after a restore with the server's log the totals are correct."""
     keeper, wanted = keep(make_world, make_keeper, make_server(*LOG)), {}
     world = prepare(keeper, **KINDS[kind]).world
     keeper.dump()

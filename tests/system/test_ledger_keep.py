@@ -1,5 +1,4 @@
-"""Ledgers with `keep`: each row that was rolled up is in exactly one file, whatever happened
-meanwhile."""
+"""Ledgers with `keep`: each row that was rolled up is in exactly one file, whatever happened meanwhile."""
 import csv
 import glob
 import gzip
@@ -29,7 +28,7 @@ def files(keeper, ending=".csv.gz"):
 
 
 def kept(keeper):
-    """The rows of all files, as texts."""
+    """Returns the rows of all files as text."""
     rows = []
     for path in files(keeper):
         assert os.stat(path).st_mode & 0o777 == 0o600
@@ -87,7 +86,7 @@ def test_rows_are_in_files_when_they_are_gone(ledger):
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("batch", ["", ",ledger.batch=300"])
 def test_a_run_that_is_killed_anywhere(ledger, point, batch):
-    """Then again, at the same place: each row is in a total once, and in a file once."""
+    """After repeated kills at the same point, each row is in a total once and in a file once."""
     world, wanted = ledger.world, {}
     if point == "ledger.expired":
         ledger.configure({"ledger xp": {**LEDGER, "keep": "1s"}})
@@ -96,7 +95,7 @@ def test_a_run_that_is_killed_anywhere(ledger, point, batch):
         gains(world, new)
         for p, m, x in new:
             wanted[p, m] = wanted.get((p, m), 0) + x
-        whole = point not in ("ledger.named", "ledger.kept", "ledger.expired")  # else a file may be without its manifest
+        whole = point not in ("ledger.named", "ledger.kept", "ledger.expired")  # at these points a file may lack its manifest
         before = {int(r[0]) for r in world.sql("SELECT id FROM gains")} | set(ids(ledger) if whole else [])
         ledger.run("--rollup", fault=f"{point}#{round_ + 1}=kill,ledger.piece=90{batch}")
         assert totals(world) == wanted, (point, round_)
@@ -111,7 +110,7 @@ def test_a_run_that_is_killed_anywhere(ledger, point, batch):
 
 @pytest.mark.parametrize("count", [30, 700])
 def test_ids_that_begin_again_after_an_interrupted_file(ledger, count):
-    """An id of that file does not put a row of today into it: what is rolled up is in a file of its own."""
+    """If ids restart after an interrupted file, new rows with ids of that file are stored in a file of their own."""
     world, new = ledger.world, [(p, m, 10000 + x) for p, m, x in some(700, 3)]
     gains(world, some(100))
     ledger.ok("--rollup", "--json")
@@ -125,7 +124,7 @@ def test_ids_that_begin_again_after_an_interrupted_file(ledger, count):
         hint = done.json["error"]["hint"]
         world.sql(hint[hint.index("UPDATE"):hint.index(";")])
         ledger.ok("--rollup", "--json")
-    left = world.sql("SELECT player,mini,xp FROM gains")  # MEMORY: in no total, as the run says
+    left = world.sql("SELECT player,mini,xp FROM gains")  # MEMORY: these rows are in no total
     assert not left or ledger.engine == "MEMORY" and count == 700 and len(left) < 100, left
     filed = [tuple(int(row[c]) for c in ("player", "mini", "xp")) for row in kept(ledger)]
     assert sorted([f for f in filed if f[2] > 10000] + list(left)) == sorted(new[:count])
@@ -154,12 +153,12 @@ def test_every_kind_of_value_is_exact(keeper):
         ["2", "", "1", "0.5000000000", "2026-11-16 10:00:00.000", "", "", "", "", ""],
         ["3", "x", "1", "1.0000000000", "2026-11-16 10:00:00.000", "", "0x", "-1e-300", "b", "0x0000"]])
     assert ',"",1,0.5000000000,2026-11-16 10:00:00.000,,,,,\r\n' not in data.split("\r\n")[0]
-    assert '2,"",1,0.5000000000,2026-11-16 10:00:00.000,,,,,\r\n' in data  # NULL without quotes, an empty text with them
+    assert '2,"",1,0.5000000000,2026-11-16 10:00:00.000,,,,,\r\n' in data  # NULL has no quotes, an empty text has
     assert keeper.ok("--rollup", "--verify", "--json")["ledgers"][0]["ok"]
 
 
 def test_files_that_are_too_old(ledger):
-    """By the time in the name, never by that of the file."""
+    """Files are deleted by the time in their names, not by their modification time."""
     world = ledger.world
     gains(world, some(50))
     ledger.ok("--rollup", "--json")
@@ -176,7 +175,8 @@ def test_files_that_are_too_old(ledger):
 
 
 def test_a_file_of_a_time_that_was_taken_back(ledger):
-    """The world of before the rollup is restored: its rows are in the ledger, so they leave the files."""
+    """After the world from before a rollup was restored, its rows are in the ledger again, so that their file no longer
+    counts."""
     world = ledger.world
     if ledger.engine == "InnoDB":
         ledger.configure({"dump": {"engines": "all"}, "restore": {"scope": "all"}})
@@ -195,7 +195,7 @@ def test_a_file_of_a_time_that_was_taken_back(ledger):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_disk_that_is_full(make_keeper, world, small_disk, engine):
-    """Nothing is rolled up, no half file stays, the totals are right; with room again it goes on."""
+    """If the disk is full, nothing is rolled up and no incomplete file remains; once there is space, the rollup works."""
     path, seen, prefix = small_disk
     keeper = make_keeper(world, {"dump": {"dir": path}, "ledger xp": {**LEDGER, "keep": "90d"}})
     keeper.dumps_dir, keeper.prefix = seen, prefix
@@ -250,7 +250,8 @@ def requests(request, keeper):
 
 
 def pay(world, token, xp=1, con=None):
-    """True: it was inserted; False: refused as a repeat."""
+    """Inserts a row with this request id. Returns True if it was inserted, False if it was refused as a repeat, and None after a
+    lock conflict."""
     own = con is None
     con = con or world.server.admin(world.schema)
     try:
@@ -282,7 +283,7 @@ def test_a_request_that_comes_again(requests):
 
 
 def test_a_request_after_a_restore(requests):
-    """Trigger and ids come back with the world."""
+    """Trigger and request ids are restored with the world."""
     world = requests.world
     if requests.engine == "InnoDB":
         requests.configure({"dump": {"engines": "all"}, "restore": {"scope": "all"}})
@@ -309,7 +310,7 @@ def test_a_request_and_a_killed_run(requests, point):
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "READ COMMITTED"])
 def test_requests_while_rows_are_rolled_up(requests, level):
-    """Writers repeat their own and each other's requests: each counts once."""
+    """Writers repeat their own and each other's requests during rollups: each request counts once."""
     world, end, problems = requests.world, threading.Event(), []
     requests.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "1h", "rollup_after": "0"}})
     paid = [0] * 4
@@ -324,7 +325,7 @@ def test_requests_while_rows_are_rolled_up(requests, level):
                 i += 1
                 token = f"t{i - rng.randrange(min(i, 30))}"
                 with con.cursor() as cur:
-                    cur.execute("SELECT COUNT(*) FROM xp_request")  # a snapshot of before
+                    cur.execute("SELECT COUNT(*) FROM xp_request")  # opens a snapshot from before the insert
                 paid[n] += pay(world, token, 1, con) is True
         except Exception as e:
             problems.append(e)
@@ -402,7 +403,7 @@ def test_verify_of_files_that_were_changed(ledger, damage):
 
 
 def test_verify_says_what_cannot_be_known(ledger):
-    """Rows of before keep was set, and files that are gone because they were too old."""
+    """--verify reports as unknown: rows that were rolled up before keep was set, and missing files."""
     ledger.configure({"ledger xp": {**LEDGER, "keep": "0"}})
     gains(ledger.world, some(100))
     ledger.ok("--rollup", "--json")
@@ -414,7 +415,7 @@ def test_verify_says_what_cannot_be_known(ledger):
 
 
 def test_verify_after_ids_began_again(ledger):
-    """The statement that a refused run prints sets marks to 0: no total is wrong because of that."""
+    """The statement of a refused run sets rollup positions to 0; --verify does not report a wrong total for that."""
     world = ledger.world
     gains(world, some(300))
     ledger.ok("--rollup", "--json")
@@ -430,7 +431,7 @@ def test_verify_after_ids_began_again(ledger):
 
 
 def test_the_mark_of_files_is_lost(ledger):
-    """Files whose rows are in totals stay, whatever the mark says, and people are told, with the statement to type."""
+    """If the position of the files is lost, files stay and the rollup is refused with the statement that restores it."""
     world = ledger.world
     gains(world, some(300))
     ledger.ok("--rollup", "--json")
@@ -477,7 +478,7 @@ def test_a_signature(ledger):
 
 
 def test_a_supervisor_keeps_rows_too(ledger):
-    """At its own interval, signed, and --verify goes to it."""
+    """The supervisor stores rows in signed files at its interval, and --verify is sent to it."""
     key = os.path.join(ledger.dumps_dir, "..", "key")
     with open(key, "w") as f:
         f.write("k" * 40 + "\n")

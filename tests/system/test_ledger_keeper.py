@@ -1,5 +1,4 @@
-"""Ledgers and the supervisor: they are rolled up automatically, their state is published, and
-problems are reported."""
+"""Ledgers and the supervisor: they are rolled up automatically, their state is published, and problems are reported."""
 import itertools
 import os
 
@@ -28,7 +27,7 @@ def line(keeper):
 
 
 def troubles(keeper):
-    """But for what the daily check found, which looks again later."""
+    """Returns the conditions, except for what the daily check found, which is repeated only later."""
     return [t["what"] for t in keeper.status().get("troubles", []) if "--check fails" not in t["what"]]
 
 
@@ -41,7 +40,8 @@ def prepare(keeper, engine="MEMORY", **more):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_it_rolls_up_by_itself(keeper, engine):
-    """At intervals; figures in the status, for people and as metrics; they outlive the supervisor."""
+    """The supervisor rolls up at intervals. Status, --status, history and metrics show the figures, which outlive the
+    supervisor."""
     prepare(keeper, engine)
     keeper.configure({"status": {"metrics": "w1.prom"}})
     gain(keeper.world, 100)
@@ -70,7 +70,7 @@ def test_it_rolls_up_by_itself(keeper, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_run_each_interval(keeper, engine):
-    """Also once the first interval is over; and the time of the last run is that of the last one."""
+    """Rollups are an interval apart, also after the first one, and `last` is the time of the last run."""
     prepare(keeper, engine, interval="2s")
     gain(keeper.world, 10)
     keeper.start()
@@ -87,7 +87,7 @@ def test_one_run_each_interval(keeper, engine):
 
 
 def test_seconds_are_of_the_last_run(keeper):
-    """A run by hand is the last one as well, and nobody told the supervisor how long it took."""
+    """A manual run counts as the last one; its duration is unknown to the supervisor."""
     prepare(keeper, interval="1h", rollup_after="24s")
     keeper.start()
     keeper.wait(lambda: line(keeper).get("rolled_up") == 0, "the ledger")
@@ -100,7 +100,8 @@ def test_seconds_are_of_the_last_run(keeper):
 
 
 def test_a_look_that_was_held_off_brings_no_run(keeper):
-    """While another session rolls it up the supervisor cannot look, and looks again soon. A run is due when it was."""
+    """While another session rolls up, the supervisor cannot read the ledger and tries again soon; the next run is due when it
+    was."""
     prepare(keeper, interval="1h", rollup_after="24s")
     keeper.ok("--rollup")
     keeper.start()
@@ -114,7 +115,7 @@ def test_a_look_that_was_held_off_brings_no_run(keeper):
         assert cur.fetchall() == ((1,),)
     asked = itertools.count(1)
     before = connections()
-    keeper.wait(lambda: connections() - before - next(asked) > 4, "looks")  # each of ours is one, too
+    keeper.wait(lambda: connections() - before - next(asked) > 4, "looks")  # each query of the test is a connection, too
     gain(keeper.world, 10)
     other.close()
     keeper.wait(lambda: line(keeper)["rows"] == 10 or line(keeper)["rolled_up"], "another look")
@@ -123,7 +124,7 @@ def test_a_look_that_was_held_off_brings_no_run(keeper):
 
 
 def test_a_reload_brings_and_takes_ledgers(keeper):
-    """SIGHUP: a ledger that is new, one that is gone, one with another interval."""
+    """A reload adds a ledger, removes one and changes an interval."""
     prepare(keeper, interval="1h")
     world = keeper.world
     keeper.start()
@@ -147,7 +148,7 @@ def test_a_reload_brings_and_takes_ledgers(keeper):
 
 
 def test_by_hand_beside_the_supervisor(keeper):
-    """It waits for a run of the supervisor instead of failing."""
+    """A manual rollup waits for a run of the supervisor instead of failing."""
     prepare(keeper)
     keeper.start()
     for n in range(4):
@@ -158,7 +159,7 @@ def test_by_hand_beside_the_supervisor(keeper):
 
 
 def test_no_run_where_the_world_is_not_up(doomed):
-    """Paused, and without a sentinel row: by itself not, and by hand only where the world is there."""
+    """No automatic rollup runs while the supervisor is paused, and a manual one is refused if the sentinel is empty."""
     keeper = prepare(doomed)
     world = keeper.world
     keeper.dump()
@@ -180,7 +181,7 @@ def test_no_run_where_the_world_is_not_up(doomed):
 
 
 def test_a_run_that_fails_is_said(keeper, http):
-    """Once, with what to type, and its end."""
+    """A failing rollup is reported once with the statement that corrects it, and so is its end."""
     prepare(keeper)
     keeper.configure(http.settings())
     world = keeper.world
@@ -217,7 +218,7 @@ def test_rows_that_no_total_has_and_late_ones_are_said(keeper):
 
 
 def test_a_restore_is_not_the_end_of_what_was_said(doomed):
-    """Of a ledger whose next run is an hour away; that another one has been rolled up says nothing about it."""
+    """A condition of one ledger is not ended by a restore, nor by a rollup of another ledger."""
     keeper = prepare(doomed)
     world = keeper.world
     world.sql("CREATE TABLE wins LIKE gains")
@@ -243,7 +244,7 @@ def test_a_restore_is_not_the_end_of_what_was_said(doomed):
 
 
 def test_a_ledger_that_is_not_rolled_up_in_time(keeper):
-    """Its runs cannot go on, since somebody holds a table of it."""
+    """If a locked table blocks a ledger's rollup, a condition says that the ledger grows faster than it is rolled up."""
     prepare(keeper)
     keeper.start()
     keeper.wait(lambda: line(keeper).get("rolled_up") == 0, "the ledger")

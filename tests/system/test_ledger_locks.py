@@ -1,5 +1,4 @@
-"""Ledgers whose tables or rows a game has locked: a run waits or repeats a piece, and totals are
-correct."""
+"""Ledgers whose tables or rows a game has locked: a run waits or repeats a piece, and totals are correct."""
 import threading
 
 import pytest
@@ -13,14 +12,14 @@ OLD = "'2026-11-16 10:00:00'"
 
 
 def waiting(server):
-    """A statement of the run that waits for a lock: there is no other that is ours."""
+    """Returns sessions that wait for a lock of the ledger's table; only the rollup does."""
     return server.sessions(state="Waiting for table%", info="%gains%")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("how", ["READ", "WRITE"])
 def test_a_game_that_locks_the_table(keeper, engine, how):
-    """LOCK TABLES: the run waits, in the middle of itself, and goes on."""
+    """If a game locks the ledger's table, the rollup waits and then continues."""
     world = prepare(keeper, engine).world
     world.sql(GAIN + ",".join(f"({n % 7},1,1,{OLD})" for n in range(40)))
     wanted = totals(world)
@@ -41,8 +40,8 @@ def test_a_game_that_locks_the_table(keeper, engine, how):
 
 @pytest.mark.parametrize("heavy", [True, False])
 def test_rows_that_are_locked_in_the_other_order(keeper, heavy):
-    """A game has locked a total and wants a row of the ledger, which the run has locked and wants the total: the server ends one of
-    them. If it is the run, the piece begins again; neither takes anything from a total."""
+    """Game and rollup lock rows in opposite order, and the server ends one of them. If it is the rollup, it repeats the piece;
+    the totals are correct either way."""
     world = prepare(keeper, "InnoDB").world
     world.sql(GAIN + f"(1,1,5,{OLD})")
     keeper.ok("--rollup", "--json")
@@ -59,7 +58,7 @@ def test_rows_that_are_locked_in_the_other_order(keeper, heavy):
         except Exception as e:  # pylint: disable=broad-except; the server's choice
             said.append(e.args[0])
     with game.cursor() as cur:
-        if heavy:  # the transaction that has written more is let through
+        if heavy:  # the server prefers the transaction that wrote more
             cur.execute("INSERT INTO other VALUES " + ",".join(f"({n})" for n in range(500)))
         cur.execute("SELECT xp FROM xp_rollup WHERE player=1 AND mini=1 FOR UPDATE")
         wanting = threading.Thread(target=want, args=(cur,))

@@ -1,5 +1,4 @@
-"""The statements and commands of worldkeeper-ledger(7), run in order, and the output that it shows
-for them."""
+"""The statements and commands of worldkeeper-ledger(7), run in order, and the output that it shows for them."""
 import os
 import re
 import shlex
@@ -10,14 +9,14 @@ from wk.keeper import ROOT, USER
 
 
 def blocks():
-    """The literal displays of the page: lists of lines."""
+    """Returns the literal displays of the page as lists of lines."""
     with open(os.path.join(ROOT, "etc/worldkeeper-ledger.7"), encoding="utf-8") as f:
         page = f.read()
     return [b.strip("\n").split("\n") for b in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page, re.M | re.S)]
 
 
 def steps():
-    """("config", text), ("command", words, output), ("sql", statement, rows or error)"""
+    """Yields ("config", text, None), ("command", text, output) or ("sql", statement, output)."""
     for lines in blocks():
         if re.match(r"\[|\w+ +=", lines[0]):
             yield "config", "\n".join(lines), None
@@ -36,7 +35,7 @@ def steps():
 
 
 def table(cursor):
-    """As the client of the server prints it."""
+    """Formats a result as the server's client prints it."""
     names, rows = [d[0] for d in cursor.description], cursor.fetchall()
     cells = [["NULL" if v is None else str(v) for v in row] for row in rows]
     numeric = [all(not isinstance(row[i], str) and not hasattr(row[i], "year") for row in rows) for i in range(len(names))]

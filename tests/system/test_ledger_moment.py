@@ -1,5 +1,5 @@
-"""Ledgers while other work continues: dumps taken during rollups show one moment. After the server,
-the supervisor or both are killed, totals equal what was acknowledged."""
+"""Ledgers while other work continues: dumps taken during rollups show one moment. After the server, the supervisor or both are
+killed, totals equal what was acknowledged."""
 import os
 import random
 import threading
@@ -20,7 +20,8 @@ SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 
 
 class Players:
-    """Each writes gains of 1, one after another into the next mini: a moment shows the first n of them, or it is none."""
+    """Each player writes gains of 1 into the minis in turn, so that a moment must contain exactly the first n gains of each
+    player."""
 
     def __init__(self, world):
         self.world, self.end = world, threading.Event()
@@ -37,11 +38,11 @@ class Players:
                     cur.execute(f"INSERT INTO gains (player,mini,xp,at) VALUES ({n},{at % MINIS},1,NOW())")
                     self.acknowledged[n] = at + 1
                     time.sleep(0.003)
-        except Exception:  # the server is gone: the last one may be there or not
+        except Exception:  # the server is gone; the last gain may exist or not
             pass
 
     def play(self, n=1):
-        """Until each of them has been told of so many gains more."""
+        """Waits until this many further gains of each player were acknowledged."""
         until = [count + n for count in self.acknowledged]
         wait_for(lambda: all(a >= b for a, b in zip(self.acknowledged, until)), "gains of each player")
 
@@ -58,7 +59,8 @@ class Players:
             t.join()
 
     def check(self, totals, exact=True):
-        """`totals` {(player, mini): xp} are of one moment, and of the last one if `exact`; the next round goes on from there."""
+        """Asserts that `totals` {(player, mini): xp} are of one moment, with `exact` of the last one, from which the next round
+        continues."""
         for n in range(WRITERS):
             mine = [int(totals.get((n, mini), 0)) for mini in range(MINIS)]
             count = sum(mine)
@@ -70,7 +72,7 @@ class Players:
 
 
 def totals(world, engine="MEMORY"):
-    """By the tables themselves."""
+    """Returns the totals, computed from the tables instead of the view."""
     after = "WHERE l.id>COALESCE(r.end_id,0)" if engine == "MEMORY" else ""
     return {row[:2]: row[2] for row in world.sql(
         "SELECT player,mini,SUM(xp) FROM (SELECT player,mini,xp FROM xp_rollup UNION ALL SELECT l.player,l.mini,l.xp FROM "
@@ -91,7 +93,8 @@ METHODS = [("MEMORY", "copy"), ("MEMORY", "lock"), ("InnoDB", "copy"), ("InnoDB"
 
 @pytest.mark.parametrize("engine,method", METHODS)
 def test_dumps_while_rows_are_rolled_up(make_world, make_keeper, make_server, engine, method):
-    """Run and run again, slowed down between adding and deleting; each dump is restored beside the world."""
+    """Dumps are taken during rollups that are slowed down between adding and deleting. Each dump, restored beside the world, is
+    of one moment."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world("empty", server), {"dump": {
         "method": method, "engines": "memory" if method == "fuzzy" else "all"}})
@@ -122,7 +125,7 @@ def test_dumps_while_rows_are_rolled_up(make_world, make_keeper, make_server, en
 
 @pytest.mark.parametrize("rollup", ["MEMORY", "InnoDB"])
 def test_kills_while_rows_are_rolled_up(make_world, make_keeper, make_server, rollup):
-    """kill -9 of server, supervisor or both, in the middle of runs: each acknowledged gain is in its total, once."""
+    """After kill -9 of server, supervisor or both during rollups, each acknowledged gain is in its total once."""
     print("seed", SEED)
     rand = random.Random(SEED + rollup)
     keeper = make_keeper(make_world("empty", make_server(*LOG)), {"probe": {"interval": "100ms"}})
@@ -156,7 +159,8 @@ def test_kills_while_rows_are_rolled_up(make_world, make_keeper, make_server, ro
 
 
 def test_a_restore_waits_for_a_run_and_ends_one(make_world, make_keeper, server):
-    """What a run has read of the old tables must not be added to the new ones: by hand it is waited for, the supervisor's ends."""
+    """A rollup must not add rows of the old tables to the restored ones: a restore is refused during a manual rollup, and ends
+    the supervisor's."""
     keeper = prepare(make_keeper(make_world("empty", server), {"restore": {"lock_wait": "1s"}}), "MEMORY")
     world = keeper.world
     players = Players(world)

@@ -1,5 +1,4 @@
-"""Restores of worlds with ledgers: rollup and ledger show the same moment, and each new row is in a
-total."""
+"""Restores of worlds with ledgers: rollup and ledger show the same moment, and each new row is in a total."""
 import os
 import re
 
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.either_server
 
 
 def lose(keeper):
-    """kill -9 of the server; the world is restored by hand."""
+    """Kills and restarts the server and restores the world manually."""
     keeper.server.crash()
     return keeper.ok("--restore", "--json")
 
@@ -24,14 +23,14 @@ def counts(world):
 
 
 def new_rows_count(world):
-    """Each key gets a row: every total is larger by it."""
+    """Inserts a row for each key and asserts that every total grows by it."""
     before = counts(world)
     world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(f"({p},{m},1000,NOW())" for p, m in before))
     assert counts(world) == {key: xp + 1000 for key, xp in before.items()}
 
 
 def test_all_rolled_up_since_the_dump(make_world, make_keeper, make_server):
-    """The journal adds and takes away the same rows: the next ids still go on above those that are in totals."""
+    """The journal inserts and deletes the same rows; ids continue above those that are in totals."""
     keeper = prepare(keep(make_world, make_keeper, make_server(*LOG)), interval="1h")
     world = keeper.world
     gain(world, 100)
@@ -47,7 +46,7 @@ def test_all_rolled_up_since_the_dump(make_world, make_keeper, make_server):
 
 
 def test_a_dump_from_before_the_rollup(doomed):
-    """Without a journal: the dump's moment, with its marks."""
+    """Without a journal the totals are restored as of the dump, and new rows are counted."""
     keeper = prepare(doomed)
     gain(keeper.world, 100)
     keeper.ok("--rollup")
@@ -64,7 +63,8 @@ def test_a_dump_from_before_the_rollup(doomed):
 
 
 def test_a_durable_rollup_is_newer_than_the_ledger(doomed):
-    """What was rolled up after the dump stays in totals; rows of the dump that are in them count once; new ids go on above."""
+    """What a durable rollup table got after the dump stays in totals, rows of the dump that are in it count once, and new ids
+    continue above."""
     keeper = prepare(doomed, rollup="InnoDB", keep="30d")
     world = keeper.world
     gain(world, 100)
@@ -73,7 +73,7 @@ def test_a_durable_rollup_is_newer_than_the_ledger(doomed):
     gain(world, 50, xp=7)
     keeper.ok("--rollup")
     wanted = counts(world)
-    gain(world, 30)  # lost: in no dump, and not rolled up
+    gain(world, 30)  # lost, because these rows are in no dump and not rolled up
     lose(keeper)
     assert counts(world) == wanted and world.value("SELECT COUNT(*) FROM gains") == 100
     new_rows_count(world)
@@ -105,7 +105,7 @@ def test_a_moment_before_a_durable_rollup(make_world, make_keeper, make_server):
 
 
 def test_one_table_of_a_ledger_alone(keeper):
-    """Refused, with what to type; all of them are of one moment."""
+    """Restoring only some tables of a ledger is refused with the full command, because all of them must be of one moment."""
     world = prepare(keeper).world
     gain(world, 100)
     keeper.ok("--rollup")
@@ -126,7 +126,7 @@ def test_one_table_of_a_ledger_alone(keeper):
 
 
 def test_a_dump_that_is_older_than_the_rollup(keeper):
-    """Over a living world its rows would be counted again; beside it they may lie."""
+    """A dump from before the rollup is refused over a living world, because its rows would be counted again."""
     world = keeper.world
     make(world, "MEMORY")
     gain(world, 40)
@@ -143,7 +143,7 @@ def test_a_dump_that_is_older_than_the_rollup(keeper):
 
 
 def test_views_of_a_world_beside_this_one(keeper, make_world):
-    """--into: its views are of its tables."""
+    """With --into the restored views read the tables of the other schema."""
     world, other = prepare(keeper).world, make_world("empty")
     keeper.server.grant(USER + "@localhost", other.schema)
     keeper.server.grant(USER + "@localhost", other.schema, "DELETE, CREATE VIEW, SHOW VIEW")
@@ -163,7 +163,8 @@ def test_views_of_a_world_beside_this_one(keeper, make_world):
 
 
 def test_gains_of_the_emptied_world(doomed):
-    """Their ids are those of rows in totals: they get new ones or stay in the file, and are in once, however often it is tried."""
+    """Rows written into the emptied world have ids that are in totals. --apply without --renumber inserts none of them; with
+    --renumber they are inserted once, however often it runs."""
     keeper = prepare(doomed)
     world = keeper.world
     gain(world, 100)
@@ -187,8 +188,8 @@ def test_gains_of_the_emptied_world(doomed):
 
 @pytest.mark.parametrize("order", ["first", "last", "all"])
 def test_a_request_that_was_rolled_up_and_came_again(doomed, order):
-    """Into the emptied world a game repeats a request whose row is in a total: that one is left out, by name, and the others
-    are put in, wherever it stands among them; --dry-run says so before."""
+    """A game repeats a request in the emptied world whose row is in a total: that row is skipped with a reason, wherever it is in
+    the file, the others are inserted, and --dry-run reports the same."""
     keeper, world = doomed, doomed.world
     world.sql("CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT NOT NULL, mini INT NOT NULL, "
               "xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL, UNIQUE KEY (token), KEY k USING BTREE "
@@ -208,7 +209,7 @@ def test_a_request_that_was_rolled_up_and_came_again(doomed, order):
     keeper.ok("--restore")
     (path,) = keeper.conflicts()
     again = 2 if order == "all" else 1
-    at_once, later = {"first": (1, 1), "last": (0, 2), "all": (0, 0)}[order]  # ids 1 and 2 were passed: those need new ones
+    at_once, later = {"first": (1, 1), "last": (0, 2), "all": (0, 0)}[order]  # ids 1 and 2 need new ids
     for options, put_in, left in ((), at_once, again + later), (("--renumber",), later, again):
         dry = keeper.run("--conflicts=" + path, "--apply", *options, "--dry-run", "--json")
         done = keeper.run("--conflicts=" + path, "--apply", *options, "--json")
@@ -239,7 +240,8 @@ def test_a_drill(keeper, engine):
 
 
 def test_a_durable_rollup_needs_a_log_at_each_commit(keeper):
-    """--check says so: rows of the ledger are deleted when the server says that the rollup is stored."""
+    """--check requires innodb_flush_log_at_trx_commit = 1, because rows are deleted once the server says that the rollup is
+    stored."""
     prepare(keeper, rollup="InnoDB")
     before = keeper.world.value("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
     try:

@@ -1,7 +1,6 @@
-"""Ledgers under load: a reader of a total gets at least what was acknowledged before the read
-began, and at most what was begun before it ended. Every gain is positive, so a row that is missing
-or counted twice shows. Each run does a share; `make ledger-torture` continues for LEDGER_ROWS rows
-and LEDGER_ROLLUPS rollups of each kind."""
+"""Ledgers under load: a read of a total contains at least what was acknowledged before the read began, and at most what was begun
+before it ended. Every gain is positive, so that a missing or doubled row shows. Each run does a share; `make ledger-torture`
+continues for LEDGER_ROWS rows and LEDGER_ROLLUPS rollups of each kind."""
 import os
 import random
 import threading
@@ -14,18 +13,18 @@ from wk.keeper import USER
 ROWS, ROLLUPS = (int(os.environ.get("WK_LEDGER_" + what, "0")) for what in ("ROWS", "ROLLUPS"))
 SEED = int(os.environ.get("WK_LEDGER_SEED") or random.SystemRandom().randrange(10**9))
 LONG = ROWS > 0
-SECONDS = 2  # of a share
+SECONDS = 2  # duration of a share
 WRITERS, READERS, KEYS = 8, 4, 40
-SPEEDS = (1, 2, 3, 100, 400) if LONG else (1, 2, 3, 50)  # rows of a statement
+SPEEDS = (1, 2, 3, 100, 400) if LONG else (1, 2, 3, 50)  # rows per statement
 TIMES = ["NOW() - INTERVAL 2 DAY", "NOW()", "'1970-01-02 00:00:00'", "'2037-01-01 00:00:00'"]
-BEGINS = [0, 1, 4, 10]  # of the levels
-ROOM = 4000  # rows that may wait to be rolled up: a MEMORY table has an end
+BEGINS = [0, 1, 4, 10]  # experience at which each level begins
+ROOM = 4000  # rows that may wait for a rollup, because a MEMORY table is limited
 ENGINES = ["MEMORY", "InnoDB", "mixed"]  # mixed: the ledger in MEMORY, its rollup durable
 
 
 class Writer(threading.Thread):
-    """Books for each key what it began and what was acknowledged, itself alone: others only read it. Both only grow, so
-    that reading them in the middle of a change errs to the safe side."""
+    """Counts for each key what it began and what was acknowledged; other threads only read these counts. Both only grow, so that
+    a read during a change is never stricter than it may be."""
 
     def __init__(self, world, engine, number, end, done):
         super().__init__()
@@ -64,7 +63,7 @@ class Writer(threading.Thread):
             self.begun[key] += xp
         cur.execute(sql)
         if self.engine == "InnoDB":
-            time.sleep(self.random.random() * 0.01)  # others with larger ids commit before
+            time.sleep(self.random.random() * 0.01)  # lets others with larger ids commit first
             con.commit()
         for key, xp in enumerate(sums):
             self.acknowledged[key] += xp
@@ -108,7 +107,7 @@ class Reader(threading.Thread):
                 self.wrong.append((key, levels, least[key], got.get(key), most[key], self.again(cur, sql, key)))
 
     def again(self, cur, sql, key):
-        """Was a row lost, or a read wrong?"""
+        """Reads the same again and returns details that show whether a row was lost or a read was wrong."""
         said = [f"begun now {self.sums('begun')[key]}"]
         for one in (sql, f"SELECT * FROM xp_rollup WHERE player={key}",
                     f"SELECT COUNT(*),SUM(xp),MIN(id),MAX(id) FROM gains WHERE player={key}"):
@@ -132,7 +131,7 @@ def ledger(keeper, request):
 
 
 def roll_up(keeper, writers, readers, end, done):
-    """Without a pause, until there was enough of all."""
+    """Rolls up without a pause until there were enough rows, reads and runs."""
     until = time.monotonic() + SECONDS
 
     def enough():
@@ -165,7 +164,7 @@ def test_totals_while_rows_are_rolled_up(ledger):
     for t in writers + readers:
         assert not t.failed, (SEED, t.failed)
     assert not any(r.wrong for r in readers), (SEED, [r.wrong for r in readers])
-    for _ in range(2):  # the same before the rest was rolled up, and afterwards
+    for _ in range(2):  # totals are equal before and after the last rollup
         got = dict(world.sql("SELECT player,xp FROM xp_total"))
         assert [got.get(key, 0) for key in range(KEYS)] == readers[0].sums("acknowledged"), SEED
         ledger.ok("--rollup", "--json")

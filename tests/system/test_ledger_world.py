@@ -1,5 +1,4 @@
-"""Ledgers with dumps, the journal and restores: rollup and ledger of a restored world show the same
-moment."""
+"""Ledgers with dumps, the journal and restores: rollup and ledger of a restored world show the same moment."""
 import pytest
 from test_journal import LOG, crash, keep
 from test_ledger import ENGINES, LEDGER, make, summed, totals
@@ -11,7 +10,7 @@ pytestmark = pytest.mark.third_on_mysql
 
 @pytest.mark.parametrize("engine", ["MEMORY"])
 def test_a_loss_after_a_rollup(make_world, make_keeper, make_server, engine):
-    """A rollup is no gap in the journal, and what it did comes back with the rest."""
+    """A rollup is not a gap in the journal, and its changes are restored."""
     server = make_server(*LOG)
     keeper = keep(make_world, make_keeper, server)
     world = keeper.world
@@ -39,7 +38,7 @@ def test_a_loss_after_a_rollup(make_world, make_keeper, make_server, engine):
 
 
 def prepare(keeper, engine="MEMORY", rollup=None, **more):
-    """A world with a ledger; `rollup`: the engine of the rollup if that is not the ledger's."""
+    """Returns a keeper of a world with a ledger; `rollup` is the engine of the rollup table if it differs from the ledger's."""
     make(keeper.world, engine)
     keeper.configure({"ledger xp": {**LEDGER, "rollup_after": "0", **more}})
     keeper.server.grant(USER + "@localhost", keeper.world.schema, "DELETE, CREATE VIEW")
@@ -57,7 +56,7 @@ def gain(world, n, first=0, xp=1):
 
 @pytest.mark.parametrize("rollup", [None, "InnoDB"])
 def test_a_ledger_may_shrink_by_a_rollup_only(keeper, rollup):
-    """What was rolled up since the last dump is no loss; rows that went otherwise are."""
+    """Rows that were rolled up since the last dump do not count as a shrink; rows that were deleted otherwise do."""
     world = prepare(keeper, rollup=rollup).world
     keeper.configure({"dump": {"shrink_action": "reject"}})
     world.sql("INSERT INTO level VALUES (4,5),(5,5),(6,5)")
@@ -72,14 +71,14 @@ def test_a_ledger_may_shrink_by_a_rollup_only(keeper, rollup):
     world.sql("DELETE FROM gains LIMIT 900")
     done = keeper.run("--dump", "--json")
     assert done.rc == 1 and "in 'gains', previously 1000" in done.json["error"]["text"], done
-    keeper.ok("--rollup")  # of the 100 that are left: no excuse for the 900
+    keeper.ok("--rollup")  # rolls up the 100 that are left, which does not explain the other 900
     done = keeper.run("--dump")
     assert done.rc == 1, done
 
 
 @pytest.mark.parametrize("method", ["copy", "lock"])
 def test_a_dump_between_adding_and_deleting(keeper, method):
-    """Rows that are in totals and not yet deleted are no loss in the next dump."""
+    """Rows that are in totals and not yet deleted do not count as a shrink in the next dump."""
     keeper.configure({"dump": {"method": method}})
     world = prepare(keeper).world
     gain(world, 900)

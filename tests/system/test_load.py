@@ -1,5 +1,5 @@
-"""Loading rows into the server: each method, several connections at once, failures of some of them,
-their trace in the binary log, and other sessions that read the rows."""
+"""Loading rows into the server: each method, several connections at once, failures of some of them, their trace in the binary
+log, and other sessions that read the rows."""
 import gzip
 import hashlib
 import json
@@ -23,17 +23,17 @@ from wk.watch import Beside, Game
 pytestmark = pytest.mark.third_on_mysql
 
 LOG = ["--log-bin=log", "--log-bin-trust-function-creators=ON"]
-STATEMENT = [*LOG, "--binlog-format=STATEMENT"]  # such a log takes no arrays
+STATEMENT = [*LOG, "--binlog-format=STATEMENT"]  # array inserts are not possible with such a log
 WAYS = {"array": [], "local": STATEMENT, "insert": [*STATEMENT, "--local-infile=OFF"]}
-if MYSQL:  # its protocol has no arrays, and LOCAL is off when nothing is said
+if MYSQL:  # its protocol has no arrays, and LOCAL is off by default
     WAYS = {"local": ["--local-infile=ON"], "rows": [], "insert": ["--max-prepared-stmt-count=0"]}
-BEST = next(way for way in WAYS if way != "local")  # of a server with usual settings
+BEST = next(way for way in WAYS if way != "local")  # the method on a server with default settings
 BY_EACH_WAY = pytest.mark.parametrize("way", WAYS)
 
-# What the zoo has not: lines that are empty, values of hundreds of digits, more rows than one packet has.
+# Cases that the zoo lacks: empty lines, values of hundreds of digits, more rows than one packet holds.
 MORE = [
     "CREATE TABLE m_text (only_column VARCHAR(9)) ENGINE=MEMORY",
-    # bits that would be a number as text, one that fits no column
+    # bits that look like a number as text, and one that fits no column
     "CREATE TABLE m_bits (id INT PRIMARY KEY, a BIT(16), b BIT(24), c BIT(32), d BIT(64)) ENGINE=MEMORY",
     "INSERT INTO m_bits VALUES (1,0x2d31,0x2d3130,0x31653230,0x2d31323334353637),(2,0x3939,0x202d31,0x2d312e35,"
     "0x3965393920202020),(3,NULL,0,0x20202d31,0x7fffffffffffffff),(4,1,NULL,0x2d312020,0x3131313131313131)",
@@ -53,7 +53,7 @@ MORE = [
 
 
 def lose(world):
-    """The world as a restart of the server leaves it, without one."""
+    """Empties the world as a restart of the server does, without one."""
     tables = world.sql("SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() "
                        "AND engine='MEMORY'")
     world.sql(*(f"TRUNCATE TABLE {ident(t)}" for (t,) in tables))
@@ -64,7 +64,7 @@ def sessions(server):
 
 
 def nothing_left(keeper):
-    """No shadow, no session, no lock of a restore that is over."""
+    """Asserts that a finished restore left no shadow table, session or lock."""
     own = keeper.world.sql("SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() "
                            "AND table_name LIKE 'worldkeeper\\_tmp%'")
     assert own == (), own
@@ -91,7 +91,7 @@ def rows_only(picture):
 @pytest.mark.each_server
 @BY_EACH_WAY
 def test_every_column_type(make_server, make_world, make_keeper, way):
-    """Whatever a column can hold arrives as it was, by each of the ways, in the world and beside it."""
+    """Values of every column type are restored exactly by each method, in the world and into another schema."""
     server = make_server(*WAYS[way])
     world = make_world("zoo", on=server)
     world.sql(*MORE)
@@ -112,14 +112,15 @@ def test_every_column_type(make_server, make_world, make_keeper, way):
     nothing_left(keeper)
 
 
-# Changes of the living tables since the dump that let no row, or not all rows, in any more.
+# Changes of the living tables after which they accept no row, or not all rows, of the dump.
 SINCE = {"chat": "ALTER TABLE chat ADD UNIQUE (who)", "fleet": "ALTER TABLE fleet MAX_ROWS=10"}
 
 
 @pytest.mark.each_server
 @BY_EACH_WAY
 def test_one_of_several_tables_cannot_be_loaded(make_server, make_world, make_keeper, way):
-    """The server refuses the rows of one table, whose definition has changed: it alone is as the dump defines it."""
+    """If the server rejects the rows of one table because its definition changed, that table alone is restored with the dump's
+    definition."""
     server = make_server(*WAYS[way])
     world = make_world(on=server)
     keeper = make_keeper(world, settings(4)).init()
@@ -154,7 +155,7 @@ COUNTERS = [
 ]
 
 TOP = 2**63 - 1
-COUNTERS_AT_THE_TOP = [  # which MySQL tells as none at all, once it is beyond what a number can be
+COUNTERS_AT_THE_TOP = [  # MySQL shows no counter once it exceeds its type
     "CREATE TABLE c_signed (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT)",
     f"INSERT INTO c_signed VALUES ({TOP},1),(5,2)",
     "CREATE TABLE c_unsigned (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT)",
@@ -176,13 +177,13 @@ COUNTERS_AT_THE_TOP = [  # which MySQL tells as none at all, once it is beyond w
 @pytest.mark.parametrize("made", [COUNTERS, COUNTERS_AT_THE_TOP], ids=["usual", "at the top"])
 @pytest.mark.parametrize("rights", ["usual", "with DELETE"])
 def test_counters(make_world, make_keeper, rights, made):
-    """AUTO_INCREMENT goes on where it was, whatever its column can hold, and no row comes of that."""
+    """AUTO_INCREMENT counters continue whatever the column's type, and no row is added by that."""
     world = make_world("empty")
     world.sql("SET default_storage_engine=MEMORY", *made)
     keeper = make_keeper(world).init()
     if rights != "usual":
         keeper.server.grant("keeper@localhost", world.schema, "DELETE")
-    # MySQL tells old figures, and none where no number is left
+    # MySQL shows cached figures, and none if no number is left.
     fresh = ["SET information_schema_stats_expiry=0"] if MYSQL else []
     counters = ("SELECT table_name, COALESCE(auto_increment, 18446744073709551615) FROM information_schema.tables WHERE "
                 "table_schema=DATABASE() AND table_name LIKE 'c\\_%' ORDER BY 1")
@@ -197,8 +198,8 @@ def test_counters(make_world, make_keeper, rights, made):
 
 
 def test_rows_near_the_size_of_a_packet(make_server, make_world, make_keeper):
-    """A server that takes packets hardly longer than one row gets row after row. In a statement a row is
-    up to twice as long; one that does not fit is named."""
+    """If packets are hardly larger than a row, rows are sent one by one. A row can need twice its size in a statement; one that
+    does not fit is named."""
     server = make_server()
     world = make_world("empty", on=server)
     longest = 7000 if MYSQL else 12000
@@ -229,7 +230,7 @@ def test_rows_near_the_size_of_a_packet(make_server, make_world, make_keeper):
 # -- several connections -----------------------------------------------------------------------------
 
 def test_as_many_connections_as_there_are_tables(keeper):
-    """One, two, a crowd or automatic: all rows are back, over no more connections than tables."""
+    """With one, two, many or automatic connections all rows are restored, over no more connections than tables."""
     keeper.world.sql("CREATE TABLE empty_one (n INT) ENGINE=MEMORY")
     before = keeper.world.checksums()
     keeper.dump()
@@ -243,7 +244,7 @@ def test_as_many_connections_as_there_are_tables(keeper):
 
 
 def test_more_tables_than_connections(make_world, make_keeper):
-    """A world of many small tables, some of them empty, each loaded once by one of a few."""
+    """A world of many small tables, some of them empty, is loaded over few connections."""
     world = make_world("empty")
     for i in range(40):
         world.sql(f"CREATE TABLE t{i} (n INT PRIMARY KEY, v VARCHAR(20)) ENGINE=MEMORY",
@@ -265,7 +266,7 @@ LIMITS = {
 
 
 def test_a_server_with_few_connections(make_server, make_world, make_keeper):
-    """A restore that gets fewer connections than it would like makes do with them."""
+    """A restore that gets fewer connections than configured uses those it gets."""
     server = make_server("--max-user-connections=50")
     keeper = make_keeper(make_world(on=server), settings(16)).init()
     before = keeper.world.checksums()
@@ -286,7 +287,7 @@ def test_a_server_with_few_connections(make_server, make_world, make_keeper):
 
 
 def test_the_supervisor_needs_a_connection_too(doomed, victim):
-    """A restore that takes the account's last connection is not taken for a world that is out of reach."""
+    """If a restore uses the account's last connection, the supervisor does not take the world for unreachable."""
     doomed.configure(settings(16))
     doomed.dump()
     before = doomed.world.checksums()
@@ -308,7 +309,7 @@ def flip(path, offset):
 
 
 def test_damage_in_one_part(keeper):
-    """A flipped bit in any table's part, or around the parts: the next older dump, and the reason told."""
+    """A flipped bit in a table's part, the header or the trailer: the next older dump is restored, with the reason."""
     keeper.configure(settings(4))
     keeper.dump()
     older, before = keeper.newest()["name"], keeper.world.checksums()
@@ -329,14 +330,14 @@ def test_damage_in_one_part(keeper):
         assert skipped["dump"] == newest and newest in skipped["reason"], (what, skipped)
         assert keeper.world.checksums() == before, what
         nothing_left(keeper)
-        keeper.ok("--verify=" + newest)  # whole again: until then it is known as damaged
+        keeper.ok("--verify=" + newest)  # intact again; until this verify it is known as damaged
     lose(keeper.world)
     result = keeper.ok("--restore", "--json")
     assert result["dump"] == newest and keeper.world.marked() == 2
 
 
 def exchange(path, manifest, first, second, keys):
-    """The manifest says of one table what is so of the other."""
+    """Exchanges these keys of two tables in the manifest."""
     a, b = ({k: t[k] for k in keys} for n in (first, second)
             for t in manifest["tables"] if t["name"] == n)
     for t in manifest["tables"]:
@@ -348,7 +349,8 @@ def exchange(path, manifest, first, second, keys):
 
 @pytest.mark.parametrize("keys", [("offset", "length"), ("offset", "length", "bytes"), ("rows_hash",)])
 def test_parts_that_are_not_where_the_manifest_says(keeper, keys):
-    """Neither the part of another table nor rows of another one pass, each as good as it may be."""
+    """If the manifest points to another table's part or has another table's sums, the dump is rejected, although both parts are
+    intact."""
     keeper.configure(settings(4))
     keeper.dump()
     older, before = keeper.newest()["name"], keeper.world.checksums()
@@ -364,7 +366,7 @@ def test_parts_that_are_not_where_the_manifest_says(keeper, keys):
 
 @pytest.mark.parametrize("nth", [1, 2, 4])
 def test_killed_while_several_load(keeper, nth):
-    """kill -9 of the restore with some tables made, some loaded: the next one does it all."""
+    """If a restore is killed while several connections load, the next restore does all of it."""
     keeper.configure(settings(3))
     keeper.dump()
     before, tables = keeper.world.checksums(), keeper.world.sql("SHOW TABLES")
@@ -380,7 +382,7 @@ def test_killed_while_several_load(keeper, nth):
 
 @pytest.mark.parametrize("nth", [2, 4])
 def test_server_killed_while_several_load(doomed, victim, nth):
-    """kill -9 of the server in the middle: the restore fails, nothing of it counts, the next one works."""
+    """If the server is killed while several connections load, the restore fails without effect and the next one works."""
     doomed.configure(settings(3))
     doomed.dump()
     before, tables = doomed.world.checksums(), doomed.world.sql("SHOW TABLES")
@@ -400,8 +402,8 @@ def test_server_killed_while_several_load(doomed, victim, nth):
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_one_session_is_killed(keeper, which):
-    """A session that an administrator ends never costs a part of the world: the first one, which holds
-    the lease, ends the restore; another one does where it still had something to load."""
+    """Killing a loading session never loses a part of the world: killing the first one, which holds the server lock, ends the
+    restore; killing another one does if it still had work."""
     keeper.configure(settings(3))
     keeper.dump()
     before = keeper.world.checksums()
@@ -429,7 +431,7 @@ def lock_name(schema, slot):
 
 @pytest.mark.parametrize("slot", ["", ".1", ".7", ".15"])
 def test_a_stale_loader(keeper, slot):
-    """While a session of an earlier restore could still write, no other restore begins."""
+    """No restore begins while a session of an earlier restore holds its lock and could still write."""
     keeper.configure(settings(2))
     keeper.dump()
     before = keeper.world.checksums()
@@ -450,8 +452,8 @@ def test_a_stale_loader(keeper, slot):
 # -- the binary log ------------------------------------------------------------------------------------
 
 def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, make_world, make_keeper):
-    """[restore] binlog = no: nothing in the log but the word that there was one, which changes nothing on
-    a replica; without the right to that all the same, and told."""
+    """With [restore] binlog = no only a marker statement is logged, which changes nothing on a replica. Without the privilege the
+    restore is logged, with a warning."""
     server = make_server(*LOG, "--binlog-format=ROW")
     keeper = make_keeper(make_world(on=server), {"restore": {"binlog": "no", "connections": "4"}}).init()
     before = keeper.world.checksums()
@@ -476,7 +478,7 @@ def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, ma
 
 
 def follow(server, other):
-    """Makes `other` a replica of `server` from the first byte of its log, and waits for its end."""
+    """Makes `other` a replica of `server` from the first byte of its log, and waits until it reached the end."""
     server.sql("CREATE USER replica@'127.0.0.1'", "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
     place_of = "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='replica', " \
         "MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4" % server.port
@@ -487,7 +489,8 @@ def follow(server, other):
 
 
 def wait_followed(server, other):
-    """The replica has carried out all of the log, and written it into its own: its rows are there before that."""
+    """Waits until the replica has executed all of the log and written it into its own log, which happens after its rows
+    change."""
     name, at = place(server)
 
     def there():
@@ -507,10 +510,10 @@ def wait_followed(server, other):
     ("local", [*STATEMENT, "--local-infile=ON"])], ids=["row", "mixed", "statement"])
 def test_a_replica_gets_the_same_world(make_server, make_world, make_keeper, way, options):
     """A replica of the server that saw a dump, a loss and a restore has the same world."""
-    deep = ["--cte-max-recursion-depth=10000000"] if MYSQL else []  # the world's own statements
+    deep = ["--cte-max-recursion-depth=10000000"] if MYSQL else []  # needed by the statements that create the world
     server, other = make_server(*options), make_server("--server-id=2", *deep)
     world = make_world("small" if way == "local" else "zoo", on=server)
-    world.sql("DROP EVENT IF EXISTS z_event")  # a replica's events are other ones
+    world.sql("DROP EVENT IF EXISTS z_event")  # events differ on a replica
     keeper = make_keeper(world, settings(4)).init()
     server.sql("GRANT SET USER ON *.* TO keeper@localhost")
     before = world.snapshot()
@@ -523,8 +526,8 @@ def test_a_replica_gets_the_same_world(make_server, make_world, make_keeper, way
 
 
 def fed_out_of_order(source, other, held, *changes):
-    """A MySQL writes what its workers do in MEMORY tables as each is done: the source's first change, here one of table t,
-    comes behind the second one."""
+    """Makes the source's first change, of table t, arrive after the second one: MySQL's workers write changes of MEMORY tables as
+    each is done."""
     holder = other.admin("fed")
     with holder, holder.cursor() as cur:
         if MYSQL:
@@ -537,8 +540,8 @@ def fed_out_of_order(source, other, held, *changes):
 
 @pytest.mark.parametrize("logs", ["OFF", "ON"])
 def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world, make_keeper, logs):
-    """A replica's own binary log has it only where the server is told so: else the log is not believed, for
-    dumps or for a journal."""
+    """A replica's own binary log contains the source's changes only if configured. Otherwise the log is used neither for dumps
+    nor for a journal."""
     option = "log-replica-updates" if MYSQL else "log-slave-updates"
     row = [*LOG, "--binlog-format=ROW"]
     source, other = make_server(*row), make_server(*row, "--server-id=2", f"--{option}={logs}")
@@ -546,7 +549,7 @@ def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world,
     source.sql("CREATE DATABASE IF NOT EXISTS fed", "CREATE TABLE fed.t (id INT PRIMARY KEY, n INT) ENGINE=MEMORY",
                "CREATE TABLE fed.u LIKE fed.t", "INSERT INTO fed.t VALUES (1,1),(2,2)", "INSERT INTO fed.u VALUES (1,1)")
     follow(source, other)
-    point = "dump.locked#1" if logs == "OFF" else "dump.scanned#3"  # the sentinel is the last table
+    point = "dump.locked#1" if logs == "OFF" else "dump.scanned#3"  # the sentinel is scanned last
     dumping = keeper.popen("--dump", fault=point + "=stop")
     at_work = wait_stopped(keeper, point)
     changes = ["UPDATE fed.t SET n=9 WHERE id=1", "INSERT INTO fed.u VALUES (3,3)", "INSERT INTO fed.t VALUES (3,3)"]
@@ -574,8 +577,8 @@ def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world,
 # -- a server that wants our files ------------------------------------------------------------------------
 
 class Rogue:
-    """Stands between a keeper and its server. Once it sees `trigger` in a command it asks for the file
-    `path`, in place of an answer; a request for rows that the server makes becomes one for that file."""
+    """Relays between a keeper and its server. When a command contains `trigger`, it asks for the file `path` instead of
+    answering; without a trigger it changes the server's request for rows into one for that file."""
 
     def __init__(self, server, path, trigger=None, patience=1):
         self.server, self.path, self.trigger, self.patience = server, path.encode(), trigger, patience
@@ -637,7 +640,7 @@ class Rogue:
             self.got += body
             if n == 0 and self.trigger and self.trigger in body:
                 self.asked += 1
-                con.settimeout(self.patience)  # some requests are never answered
+                con.settimeout(self.patience)  # some requests get no answer
                 self.send(con, 1, b"\xfb" + self.path)
                 n, body = self.packet(con)
                 while body:
@@ -672,7 +675,7 @@ def precious(tmp):
     return path
 
 
-# Oracle's library says in between that a statement has no attributes.
+# Oracle's library also sends that a statement has no attributes.
 QUERY = b"\x03\x00\x01" if ORACLE and MYSQL else b"\x03"
 ROWS = {"prepare": b"\x16INSERT INTO", "execute": b"\x17" if MYSQL else b"\xfa"}
 TRIGGERS = {"first": b"SET NAMES binary", "lease": b"GET_LOCK", "create": b"LIKE `player`", **ROWS,
@@ -681,7 +684,7 @@ TRIGGERS = {"first": b"SET NAMES binary", "lease": b"GET_LOCK", "create": b"LIKE
 
 @pytest.mark.parametrize("trigger", TRIGGERS.values(), ids=TRIGGERS)
 def test_a_rogue_server_gets_no_file_during_a_restore(keeper, precious, trigger):
-    """Whatever the statement, and LOCAL being on: a request for a file is answered with nothing."""
+    """Whatever the statement, a server that requests a file during a restore does not receive it."""
     before = keeper.world.checksums()
     keeper.dump()
     lose(keeper.world)
@@ -698,8 +701,8 @@ def test_a_rogue_server_gets_no_file_during_a_restore(keeper, precious, trigger)
 
 
 def test_a_rogue_server_gets_rows_only(make_server, make_world, make_keeper, precious):
-    """Asked for another file in place of the rows that we offered, we send the rows that we offered;
-    asked when a dump is made, nothing."""
+    """If the server requests another file instead of the offered rows, it receives the rows; during a dump it receives
+    nothing."""
     server = make_server(*WAYS["local"])
     keeper = make_keeper(make_world(on=server)).init()
     before = keeper.world.checksums()
@@ -711,7 +714,7 @@ def test_a_rogue_server_gets_rows_only(make_server, make_world, make_keeper, pre
     straight(keeper)
     keeper.dump()
     rows = ["játékos".encode(), b"\n2999\r499\r2999\n"]
-    for trigger, enough in ((b"LOAD DATA LOCAL", any), (None, all)):  # tables are loaded side by side
+    for trigger, enough in ((b"LOAD DATA LOCAL", any), (None, all)):  # tables are loaded in parallel
         lose(keeper.world)
         with Rogue(server, precious, trigger, patience=60) as rogue:
             through(keeper, rogue)
@@ -726,7 +729,7 @@ def test_a_rogue_server_gets_rows_only(make_server, make_world, make_keeper, pre
 # -- a game that does not wait --------------------------------------------------------------------------------
 
 class Attacker(Beside):
-    """Inserts, changes, deletes and locks as fast as it can, in rows that bear its mark."""
+    """Inserts, changes, deletes and locks as fast as possible, in rows with its own mark."""
 
     def __init__(self, world, number):
         super().__init__()
@@ -767,13 +770,13 @@ PEACE = {"player": "nick NOT LIKE 'attacker%'", "fleet": "id>=0", "chat": "who>=
 
 
 def peaceful(world):
-    """The rows that no attacker wrote."""
+    """Returns the rows that no attacker wrote."""
     return {t: sorted(map(repr, world.sql(f"SELECT * FROM {t} WHERE {where}"))) for t, where in PEACE.items()}
 
 
 def test_under_attack(doomed, victim):
-    """Twenty that write, change, delete and lock all the time hold no restore up, spoil no row of the
-    dump, and lose none that they were told was written."""
+    """Sixteen attackers and four games that write and lock all the time neither stop a restore nor change rows of the dump, and
+    no acknowledged row of the games is lost."""
     world = doomed.world
     doomed.dump()
     before = peaceful(world)
@@ -810,8 +813,8 @@ def test_under_attack(doomed, victim):
 
 
 def test_writers_that_never_pause(make_world, make_keeper, victim):
-    """Forty that update one of the emptied tables without taking breath do not keep the rows in it from
-    being saved, nor the restore from its end."""
+    """Forty clients that update an emptied table without a pause prevent neither the saving of its rows nor the end of the
+    restore."""
     world = make_world(on=victim)
     keeper = make_keeper(world, {"restore": {"lock_wait": "2s"}})
     keeper.init()
@@ -837,7 +840,7 @@ def test_writers_that_never_pause(make_world, make_keeper, victim):
 # -- dumps of before, and memory ---------------------------------------------------------------------------
 
 def one_member_a_table(keeper, manifest):
-    """The dump as the version before wrote it: each table in one gzip member, all else as it was."""
+    """Rewrites the dump as the previous version wrote it: each table in one gzip member, without a checksum of the manifest."""
     path = keeper.path(manifest)
     with open(path, "rb") as f:
         data = f.read()
@@ -853,14 +856,14 @@ def one_member_a_table(keeper, manifest):
     out += gzip.compress(gzip.decompress(data[at:]), 1)
     manifest.update(file_size=len(out), sha256=hashlib.sha256(out).hexdigest())
     manifest["format"] = 1
-    del manifest["checksum"]  # that version had none
+    del manifest["checksum"]  # the previous version had none
     for name, content in ((path, out), (path.replace(".sql.gz", ".json"), json.dumps(manifest).encode())):
         with open(name, "wb") as f:
             f.write(content)
 
 
 def test_a_dump_of_the_version_before(make_world, make_keeper):
-    """Dumps with one gzip member a table verify, restore, and are read by the stock client."""
+    """Dumps with one gzip member per table can be verified, restored, and read by the stock client."""
     world = make_world("big")
     keeper = make_keeper(world, settings(2)).init()
     before = world.checksums()
@@ -879,7 +882,7 @@ def test_a_dump_of_the_version_before(make_world, make_keeper):
 
 @pytest.mark.parametrize("action, point", [("--dump", "dump.retained"), ("--restore", "restore.done")])
 def test_memory_of_a_large_table(make_world, make_keeper, action, point):
-    """300,000 rows pass through at most 64 MiB."""
+    """A dump or a restore of 300,000 rows uses less than 64 MiB."""
     world = make_world("empty")
     world.sql("SET max_heap_table_size=256*1024*1024",
               "CREATE TABLE planet (id INT PRIMARY KEY, owner INT, name VARCHAR(24) CHARACTER SET latin1, "

@@ -13,19 +13,19 @@ pytestmark = pytest.mark.either_server
 
 
 def last_word(keeper):
-    """Whatever play there was since the first dump, it ended at the latest now."""
+    """Returns the seconds from the first dump until now, an upper bound for the lost time."""
     return time.time() - keeper.dumps()[-1]["at_unix"]
 
 
 def unknown(told, at_least, at_most):
-    """Never 0, and never less than what is truly gone."""
+    """Asserts that the loss is unknown and its upper bound is in this range."""
     assert told["lost_seconds"] is None, told
     assert at_least <= told["lost_seconds_max"] <= at_most, (told, at_least, at_most)
 
 
 @pytest.fixture
 def unwatched(doomed):
-    """A dump, and two seconds of play after it with nobody watching and no journal."""
+    """Returns a world with a dump and two seconds of changes after it, without a supervisor and without a journal."""
     doomed.configure({"journal": {"mode": "off"}})
     doomed.dump()
     dumped = time.time()
@@ -36,7 +36,7 @@ def unwatched(doomed):
 
 
 def test_nobody_watched(unwatched, victim):
-    """The last moment at which the server can have lived is the start of the one that lost the world."""
+    """Without a supervisor the loss is at most the time from the dump to the server's restart."""
     victim.crash()
     restarted = last_word(unwatched) + 2
     time.sleep(3)
@@ -47,7 +47,7 @@ def test_nobody_watched(unwatched, victim):
 
 
 def test_the_words_on_the_screen(unwatched, victim):
-    """The same words for people: a number that is not known is none."""
+    """The printed text gives the upper bound and claims neither "nothing" nor "less than a second"."""
     victim.crash()
     said = unwatched.run("--restore").out
     assert "at most" in said and " s lost" in said, said
@@ -55,7 +55,7 @@ def test_the_words_on_the_screen(unwatched, victim):
 
 
 def test_a_world_that_was_there_unseen(doomed, victim):
-    """Swapped in, played in and lost again before a probe saw it: what was played then is among what is lost."""
+    """A restored world was changed and lost again before a probe saw it: the reported loss includes these changes."""
     doomed.configure({"journal": {"mode": "off"}})
     doomed.dump()
     doomed.start(fault="restore.renamed=stop")
@@ -74,7 +74,8 @@ def test_a_world_that_was_there_unseen(doomed, victim):
 
 
 def test_a_supervisor_saw_the_end(doomed, victim, http):
-    """A server that is down for a while: what counts is when it was seen gone, not when another one came."""
+    """If the server stays down for a while, the loss is counted until the supervisor noticed, not until the server started
+    again."""
     doomed.configure({"journal": {"mode": "off"}, **http.settings()})
     doomed.dump()
     doomed.start()
@@ -98,7 +99,7 @@ def test_a_supervisor_saw_the_end(doomed, victim, http):
 
 @pytest.mark.quick
 def test_a_whole_journal_loses_nothing(make_server, make_world, make_keeper):
-    """Only a journal that reaches the loss proves that nothing is gone."""
+    """"nothing lost" is reported if the journal reaches the loss."""
     server = make_server(*LOG)
     keeper = make_keeper(make_world(on=server)).init()
     keeper.dump()
@@ -111,7 +112,7 @@ def test_a_whole_journal_loses_nothing(make_server, make_world, make_keeper):
 
 @pytest.mark.parametrize("synced", [0, 1])
 def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keeper, synced):
-    """After the machine was booted, a log that was not synced may lack its end, and nothing tells."""
+    """If the machine was booted, a log that was not synced may lack its end, so that the loss is unknown."""
     server = make_server(*LOG, f"--sync-binlog={synced}")
     keeper = make_keeper(make_world(on=server)).init()
     keeper.dump()
@@ -120,7 +121,7 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
     path = os.path.join(keeper.dumps_dir, "state.json")
     with open(path) as f:
         state = json.load(f)
-    state["alive_at"] = 1000  # before any machine was booted
+    state["alive_at"] = 1000  # earlier than any boot
     with open(path, "w") as f:
         json.dump(state, f)
     result = keeper.ok("--restore", "--json")
@@ -132,10 +133,10 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
 
 @pytest.mark.parametrize("synced", [0, 1])
 def test_a_log_on_another_machine(make_server, make_world, make_keeper, synced):
-    """Whether that machine crashed is not known here, and so not what its log had that was not synced."""
+    """It is unknown here whether another machine crashed, so that with an unsynced log the loss is unknown."""
     server = make_server(*LOG, f"--sync-binlog={synced}")
     keeper = make_keeper(make_world(on=server)).init()
-    # no name of this machine, though it leads here
+    # The address is not recognized as this machine, although it leads here.
     keeper.configure({"mysql": {"socket": None, "host": "0.0.0.0", "port": str(server.port), "tls": "off",
                                 "insecure": "yes"}})
     keeper.dump()
@@ -150,7 +151,7 @@ def test_a_log_on_another_machine(make_server, make_world, make_keeper, synced):
 
 
 def test_what_is_given_up_on_purpose(keeper):
-    """Over a living world nothing is lost by accident: no number, and no word of a loss."""
+    """A forced restore over a living world reports no loss."""
     keeper.dump()
     keeper.world.mark(3)
     result = keeper.ok("--restore", "--force", "--json")
@@ -159,7 +160,7 @@ def test_what_is_given_up_on_purpose(keeper):
 
 
 def test_a_deleted_row(keeper):
-    """No server went: what was played after the dump may have been played until the restore."""
+    """If rows were deleted without a server restart, the loss may extend until the restore."""
     keeper.configure({"journal": {"mode": "off"}})
     keeper.dump()
     time.sleep(1)
@@ -170,7 +171,7 @@ def test_a_deleted_row(keeper):
 
 
 def test_a_file_of_unknown_age(doomed, victim):
-    """A dump of somebody else's: nobody knows what came after it."""
+    """The loss after a restore of a file of another tool is unknown."""
     path = os.path.join(doomed.dumps_dir, "other.sql")
     mysqldump(victim, doomed.world.schema, path)
     victim.crash()
