@@ -412,21 +412,22 @@ static void main_retype(const struct options *o, struct buf *b)
  * a restore of another dump. A command that has options of its own is complete. */
 static void keep_options(const struct options *o, struct err *e)
 {
-    SCOPED(buf_free) struct buf again = {0}, hint = {0};
+    SCOPED(buf_free) struct buf again = {0}, typed = {0};
     buf_printf(&again, "worldkeeper --%s", action_name(o->request.action));
     const char *at = strstr(e->hint, again.p), *end = at ? at + again.len : NULL;
     if (!at || !strchr("=;:", *end)) /* strchr() also finds the end of the hint */
         return;
     end += *end == '=' ? strcspn(end, " ;,") : 0;
-    if (text_starts(end, " --"))
+    retype_options(o, &typed);
+    if (text_starts(end, " --") || !typed.len)
         return;
-    buf_add(&hint, e->hint, (size_t)(end - e->hint));
-    retype_options(o, &hint);
-    buf_adds(&hint, end);
-    if (hint.len < sizeof e->hint / 2)
-        err_hint(e, "%s", hint.p);
-    else
-        err_hint(e, "repeat your command as --%.*s", (int)(end - at) - 14, at + 14);
+    SCOPED(buf_free) struct buf hint = {0};
+    buf_add(&hint, e->hint, (size_t)(at - e->hint));
+    if (strlen(e->hint) + typed.len < sizeof e->hint / 2)
+        buf_printf(&hint, "%.*s%s%s", (int)(end - at), at, typed.p, end);
+    else /* the config is added to it later: it would not fit */
+        buf_printf(&hint, "your command as --%.*s%s", (int)(end - at) - 14, at + 14, end);
+    err_hint(e, "%s", hint.p);
 }
 
 /* Sets the hint to that command, to be run as the service's user. A command that is too long for a

@@ -512,7 +512,7 @@ def test_an_interrupted_file_that_was_changed(ledger, damage):
     done = ledger.run("--rollup", "--json")
     assert done.rc != 0 and os.path.basename(path)[:-7] in done.json["error"]["text"], done
     hint = done.json["error"]["hint"]
-    assert "--rollup=xp" in hint, done
+    assert "--rollup=xp" in hint and "mv /" in hint, done
     assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((300,),)
     subprocess.run(shlex.split(hint[hint.index("mv /"):hint.index("; then run")]), check=True)
     ledger.ok("--rollup", "--json")
