@@ -3,6 +3,7 @@
  * repeated after a kill at any point. */
 #include "actions/standby.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -376,6 +377,17 @@ int action_demote(struct action_context *a, const struct request *r, json_t **re
     return rc < 0 ? err_step(e, "this machine is now a standby, but") : 0;
 }
 
+/* Does the store have the whole segment? Returns 1, 0, or -1 on error. A segment that is gone was
+ * deleted after it was listed, because no dump needs it any longer: another look tells. */
+static int is_sent(const struct copies *there, int dirfd, const struct archive_segment *x,
+                   struct err *e)
+{
+    uint64_t whole;
+    if (segment_settled(dirfd, x->file, 0, &whole, e) < 0)
+        return e->num == ENOENT ? 0 : -1;
+    return copies_reach(there, x->number, x->head.made.ms) >= whole;
+}
+
 /* Is the whole journal up to this position in the store and verified? Returns 1, 0, or -1 on
  * error. */
 static int is_stored(const struct action_context *a, struct fetch *f,
@@ -391,15 +403,14 @@ static int is_stored(const struct action_context *a, struct fetch *f,
         db_binlog_pos_compare(&here.list[here.count - 1].sum.to.point, to) < 0)
         return 0;
     const struct copy_dump *d = f->there.dump_count ? &f->there.dumps[0] : NULL;
+    fault_point("switch.listed");
     for (size_t i = 0; i < here.count; i++) {
         const struct archive_segment *x = &here.list[i];
-        uint64_t whole;
         if (d && i + 1 < here.count && x->sum.to.at.ms < d->at.ms)
             continue; /* no dump in the store needs it */
-        if (segment_settled(dirfd, x->file, 0, &whole, e) < 0)
-            return -1;
-        if (copies_reach(&f->there, x->number, x->head.made.ms) < whole)
-            return 0;
+        int sent = is_sent(&f->there, dirfd, x, e);
+        if (sent != 1)
+            return sent;
     }
     return d && d->manifest;
 }

@@ -12,7 +12,7 @@ from signal import SIGCONT, SIGSTOP
 import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
-from wk.follow import LOG, dump_and_follow, following
+from wk.follow import LOG, ONE_DUMP, dump_and_follow, following, kill_follower
 from wk.keeper import BINARY, DONE, FAILED, HELD, NOTHING, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
@@ -215,6 +215,35 @@ def test_a_switch_over_right_after(make_pair, after):
     two.world.assert_is(before)
     # After a restore of tables the journal may end at its marker; then the promotion does not report it as complete.
     assert after == "--restore --table" or (told["lost"] == "nothing lost" and told["lost_seconds"] == 0), told
+
+
+def test_a_segment_that_goes_during_a_switch_over(make_pair):
+    """A follower that begins deletes a segment that no dump needs any longer. Whoever listed it before lists again."""
+    one, _ = make_pair("small", (), **ONE_DUMP)
+    one.dump()
+    one.start(fault="dump.manifest_written=stop,switch.listed#1=stop")
+    following(one)
+    dumping = one.popen("--dump")
+    dump = wait_stopped(one, "a dump that is stored")
+    stored_at, last = time.time(), one.segments.paths()[-1]
+    one.wait(lambda: one.segments.end_time() > stored_at, "a segment that ends after it")
+    go_on(dump)
+    assert one.finish(dumping).rc == DONE
+    one.wait(lambda: one.segments.paths()[-1] != last, "the next segment")
+    stored(one)
+    assert last in one.segments.paths()
+    one.world.mark(7)
+    before = one.world.snapshot()
+    pressed = one.popen("--switch-over")
+    switch = wait_stopped(one, "the list of segments")
+    kill_follower(one)
+    one.wait(lambda: last not in one.segments.paths(), "the segment is deleted")
+    go_on(switch)
+    done = one.finish(pressed)
+    assert done.rc == DONE, done
+    one.wait_state("STANDBY")
+    one.ok("--promote", "--by-hand")
+    one.world.assert_is(before)
 
 
 def test_a_switch_over_with_durable_tables(make_pair):
