@@ -92,7 +92,13 @@ static int archive_read_segment(int dirfd, const char *world, struct archive_seg
     return got < 0 ? -1 : 0;
 }
 
-int archive_load(int dirfd, const char *world, struct archive *out, struct err *e)
+void archive_free(struct archive *a)
+{
+    free(a->list);
+    *a = (struct archive){0};
+}
+
+static int read_all(int dirfd, const char *world, struct archive *out, struct err *e)
 {
     *out = (struct archive){0};
     int rc = list_names(dirfd, world, out, e);
@@ -110,29 +116,34 @@ int archive_load(int dirfd, const char *world, struct archive *out, struct err *
     return rc;
 }
 
-void archive_free(struct archive *a)
+/* Returns 1 if the last segment is empty, else 0 or less. Other defects are reported elsewhere. */
+static int ends_blank(int dirfd, const struct archive *a)
 {
-    free(a->list);
-    *a = (struct archive){0};
+    const struct archive_segment *last = a->count ? &a->list[a->count - 1] : NULL;
+    return last && last->head.number == 0 ? segment_blank(dirfd, last->file, NULL) : 0;
+}
+
+int archive_load(int dirfd, const char *world, struct archive *out, struct err *e)
+{
+    if (read_all(dirfd, world, out, e) < 0)
+        return -1;
+    while (ends_blank(dirfd, out) == 1)
+        out->count--;
+    return 0;
 }
 
 /* Removes the last segments if they are empty. */
 static int remove_blank(int dirfd, struct archive *a, struct err *e)
 {
-    int blank = 1;
-    while (blank == 1 && a->count && a->list[a->count - 1].head.number == 0) {
-        const char *file = a->list[a->count - 1].file;
-        blank = segment_blank(dirfd, file, NULL); /* other defects are reported elsewhere */
-        if (blank == 1 && file_remove(dirfd, file, e) < 0)
+    for (; ends_blank(dirfd, a) == 1; a->count--)
+        if (file_remove(dirfd, a->list[a->count - 1].file, e) < 0)
             return -1;
-        a->count -= blank == 1;
-    }
     return 0;
 }
 
 int archive_recover(int dirfd, const char *world, struct archive *out, struct err *e)
 {
-    if (archive_load(dirfd, world, out, e) < 0)
+    if (read_all(dirfd, world, out, e) < 0)
         return -1;
     int rc = remove_blank(dirfd, out, e);
     struct archive_segment *last = rc == 0 && out->count ? &out->list[out->count - 1] : NULL;

@@ -28,6 +28,8 @@ struct archive {
 
 /* Opens the directory. Returns -1 if it does not exist. `create` creates it (mode 0700). */
 int archive_dir(const struct config *c, bool create, struct err *e);
+/* Loads the list. Empty segments at its end are left out: the writer creates the next segment while
+ * others read, and until its head is written the journal ends before it. */
 int archive_load(int dirfd, const char *world, struct archive *out, struct err *e);
 void archive_free(struct archive *a);
 /* Finalizes the segment that a killed writer left open, and loads the list, with any damage found.

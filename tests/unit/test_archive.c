@@ -319,6 +319,18 @@ static void test_blank_ends(void **state)
     }
 }
 
+/* The next segment, whose head is not written yet, is not part of the journal, and stays. */
+static void test_blank_that_begins(void **state)
+{
+    (void)state;
+    make_run();
+    kit_put(name(4), "", 0);
+    load(3);
+    assert_int_equal(a.number, 4);
+    assert_string_equal(a.list[2].damage, "");
+    assert_true(kit_there(name(4)));
+}
+
 /* The one before it was not ended either. */
 static void test_blank_behind_an_unfinalized_one(void **state)
 {
@@ -841,6 +853,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage_is_told_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blank_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blank_that_begins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blank_behind_an_unfinalized_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends_that_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_another_worlds, set_up, tear_down),
