@@ -27,14 +27,13 @@ SEED = os.environ.get("WK_TAKEOVER_SEED") or str(time.time_ns())
 
 @pytest.fixture
 def make_machine(make_world, make_keeper, make_server, server, tmp):
-    """Returns make_machine(number, store, central, etcd, schema), which makes a machine whose every connection goes through a
-    link."""
+    """make_machine(number, kind, store, central, etcd, schema) -> a machine whose every connection goes through a link."""
     made = []
 
-    def make(number, store, central, etcd=None, schema=None):
+    def make(number, kind, store, central, etcd=None, schema=None):
         world = make_world("empty", make_server(*LOG), schema=schema)
         links = {"store": Link(store.doors[number].port), "server": Link(world.server.port)}
-        lease = {"lease": "s3"}
+        lease = {"lease": kind}
         if etcd:
             members = [Link(port) for port in etcd.ports[::2]]
             links.update((f"etcd-{i}", link) for i, link in enumerate(members))
@@ -44,7 +43,7 @@ def make_machine(make_world, make_keeper, make_server, server, tmp):
             "probe": {"interval": "100ms"}, "journal": {"mode": "follow"}, "restore": {"new_server": "yes"},
             "offsite": {**store.doors[number].settings(), "endpoint": f"http://127.0.0.1:{links['store'].port}",
                         "plain": "yes", "timeout": "5s"},
-            "standby": {**lease, "ttl": f"{TTL}s"}, "ledger xp": LEDGER})
+            "standby": lease if kind == "none" else {**lease, "ttl": f"{TTL}s"}, "ledger xp": LEDGER})
         keeper.configure({"progress": central.settings(keeper, write_back="5s")})
         keeper.server.grant(USER + "@127.0.0.1", world.schema, RIGHTS + ", CREATE VIEW")
         made.append(Machine(number, keeper, links))
@@ -72,23 +71,23 @@ class Kept:
 
 
 def torture(make_machine, base, kind, server):
-    """Runs ROUNDS rounds with the lease in a store ("s3"), or in an etcd of one or three members."""
+    """ROUNDS of it with the lease in a store ("s3"), in an etcd of one or three members, or with none."""
     kept = Kept(kind)
     done = kept.counts.get("rounds", 0)
     if done >= ROUNDS:
         return
-    etcd = (Etcd(base, 3, linked=True) if kind == "etcd3" else Etcd(base)) if kind != "s3" else None
+    etcd = (Etcd(base, 3, linked=True) if kind == "etcd3" else Etcd(base)) if kind.startswith("etcd") else None
     store, central = Store(base, 2), Central(server)
     try:
-        one = make_machine(0, store, central, etcd)
-        two = make_machine(1, store, central, etcd, one.keeper.world.schema)
+        one = make_machine(0, kind, store, central, etcd)
+        two = make_machine(1, kind, store, central, etcd, one.keeper.world.schema)
         one.keeper.world.sql(*TABLES, GAINS)
         for machine in (one, two):
             machine.keeper.run("--check")
         one.keeper.init().start()
         one.keeper.dump()
         two.keeper.start("STANDBY")
-        rounds = Torture([one, two], store, f"{SEED}/{kind}/{done}", etcd, ONLY, central)
+        rounds = Torture([one, two], store, f"{SEED}/{kind}/{done}", etcd, ONLY, central, kind != "none")
         try:
             while done < ROUNDS:
                 before = rounds.counts.copy()
@@ -110,8 +109,8 @@ def torture(make_machine, base, kind, server):
 
 
 def test_torture(make_machine, server, tmp):
-    """Runs a share of `make takeover-torture`: some rounds with one kind of lease."""
-    kinds = ["s3", "etcd", "etcd3"] if program("etcd") else ["s3"]
+    """A share of `make takeover-torture`: some rounds with one kind of lease."""
+    kinds = ["s3", "none", "etcd", "etcd3"] if program("etcd") else ["s3", "none"]
     for kind in KINDS.split() or [random.Random(SEED).choice(kinds)]:
         os.mkdir(f"{tmp}/{kind}")
         torture(make_machine, f"{tmp}/{kind}", kind, server)

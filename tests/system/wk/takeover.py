@@ -2,6 +2,7 @@
 can be cut; a game that asks before each write, earns points in a ledger and saves its players' progress in a central store;
 and an observer of both sides."""
 import collections
+import contextlib
 import json
 import os
 import random
@@ -100,6 +101,13 @@ class Machine:
             signal_to(pid, SIGCONT)
         self.stopped = []
 
+    def lose(self):
+        """The whole machine is gone, and what it said last as well: /run is empty when it is back."""
+        self.keeper.kill9()
+        self.keeper.server.kill9()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.keeper.status_dir, "status.json"))
+
     def mend(self):
         self.go_on()
         if self.jumps != (0,):
@@ -153,15 +161,17 @@ class Observer(threading.Thread):
 
 
 class Asking(Writer):
-    """Asks before each write whether its database's machine has the lease of the world. It ends when the lease's number
-    differs from that of its first write, because another machine may have had the world in between."""
-    number = None
+    """Asks before each write whether the machine whose database it uses has the lease of the world. It ends when that lease
+    has another number than at its first write: another machine may have had the world in between."""
+    number, asks = None, True
 
     def __init__(self, *args):
         super().__init__(*args)
         self.gate = threading.Lock()  # held during a change; holding it prevents changes
 
     def may_write(self, cur):
+        if not self.asks:  # without a lease there is nothing to ask
+            return True
         try:
             cur.execute("SELECT number FROM worldkeeper_lease WHERE until>UTC_TIMESTAMP(3)")
         except pymysql.err.ProgrammingError:  # this machine never held the lease
@@ -227,8 +237,8 @@ class Saves(threading.Thread):
 
 
 class Game(AuditedWriters):
-    """Writers of rows and, with a central store, one that earns points and one that saves progress."""
-    saves = None
+    """Writers of rows, and, with a central store, one who earns points and one who saves progress."""
+    saves, asks = None, True
 
     def start(self, machine):
         self.world = machine.keeper.world
@@ -245,6 +255,7 @@ class Game(AuditedWriters):
             writer.begin(book)
             writer.serial = self.changes + 1
         for writer in self.threads + self.others:
+            writer.asks = self.asks
             writer.start()
         self.running = True
         return self
@@ -297,10 +308,11 @@ STEPS = ["command", "command", "command", "restore", "restore_table", "ddl", "ro
 
 
 class Torture:
-    """Rounds over two machines, of which the first is the primary; `etcd` may be None. `kinds` are the disturbances, by the
-    names of the methods."""
+    """Rounds over two machines, of which the first is the primary; `etcd` or None. `kinds`: what is done to them, by the
+    names of the methods. Without a lease (`leased`) nothing but the operator keeps two machines apart: the standby is
+    promoted with --force only where the primary and its server are lost, and the game asks nobody."""
 
-    def __init__(self, machines, store, seed, etcd=None, kinds=None, central=None):
+    def __init__(self, machines, store, seed, etcd=None, kinds=None, central=None, leased=True):
         self.kinds = kinds or kinds_of(etcd)
         self.machines, self.store, self.etcd, self.seed = machines, store, etcd, seed
         self.random = random.Random(str(seed))
@@ -308,6 +320,7 @@ class Torture:
         self.game = Game(self.primary.keeper.world, seed, count=2)
         self.game.pause, self.game.others = 0.004, []
         self.game.saves = Saves(central) if central else None
+        self.leased = self.game.asks = leased
         self.observer, self.counts, self.ages = Observer(machines), collections.Counter(), []
         self.presses, self.story, self.paused = [], [], set()
 
@@ -407,9 +420,14 @@ class Torture:
 
     # -- disturbances -----------------------------------------------------------------------------
 
-    def press(self, machine, *words):
-        if words == ("--promote",):
-            words = ("--promote", "--json")  # its statement about a loss is checked
+    def words(self, words, lost=False):
+        """The command as it is given; what a promotion says of the loss is judged. `lost`: the other machine is."""
+        if words != ("--promote",):
+            return words
+        return ("--promote", "--json", *([] if self.leased else ["--by-hand"]), *(["--force"] if lost and not self.leased else []))
+
+    def press(self, machine, *words, lost=False):
+        words = self.words(words, lost)
         self.say("machine", machine.number, *words)
         self.presses.append((machine, words, machine.keeper.popen(*words)))
 
@@ -498,9 +516,8 @@ class Torture:
         old.go_on()
         self.wait_a_while(2)
         self.say("the primary is lost")
-        old.keeper.kill9()
-        old.keeper.server.kill9()
-        self.press(new, "--promote")
+        old.lose()
+        self.press(new, "--promote", lost=True)
         self.finish_presses(new)
         self.say("it is back, with its old disk")
         shutil.rmtree(disk)
@@ -513,14 +530,15 @@ class Torture:
 
     def do_kill(self):
         self.say("kill")
-        self.primary.keeper.kill9()
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.5 or not self.leased:
             self.say("its server, too")
-            self.primary.keeper.server.kill9()
+            self.primary.lose()
             self.server_ended = self.primary
-        self.press(self.standby, "--promote")
+        else:
+            self.primary.keeper.kill9()
+        self.press(self.standby, "--promote", lost=True)
         if self.random.random() < 0.5:
-            self.press(self.standby, "--promote")
+            self.press(self.standby, "--promote", lost=True)
         self.finish_presses()
 
     def do_stop(self, whole=True):
@@ -643,13 +661,10 @@ class Torture:
         """Stops or kills the primary while the other machine takes the world over and the clocks go on by an hour. When it
         returns, the newest dumps in the store and the generation are the other machine's."""
         old, new = self.primary, self.standby
-        stopped = self.random.choice(["stopped", "killed"])
+        stopped = self.random.choice(["stopped", "killed"]) if self.leased else "lost"
         self.say("the primary is", stopped, "for an hour")
-        if stopped == "stopped":
-            old.stop(True)
-        else:
-            old.keeper.kill9()
-        self.press(new, "--promote")
+        {"stopped": lambda: old.stop(True), "killed": old.keeper.kill9, "lost": old.lose}[stopped]()
+        self.press(new, "--promote", lost=True)
         self.finish_presses(new)
         wait_for(lambda: new.keeper.status().get("state") == "UP", self.about)
         first = new.keeper.newest()
@@ -661,7 +676,9 @@ class Torture:
                 machine.set_clock(3600)
         self.say("it is back")
         old.go_on()
-        if stopped == "killed":
+        if stopped == "lost":
+            old.keeper.server.start()
+        if stopped != "stopped":
             old.keeper.start(None)
         if self.random.random() < 0.5:
             self.press(old, self.random.choice(["--promote", "--switch-over"]))
@@ -713,12 +730,13 @@ class Torture:
             self.primary, self.standby = self.machines if words[0] == "UP" else reversed(self.machines)
             return True
         if words == ["STANDBY"] * 2:
-            self.do(self.standby, "--promote")
+            done = self.do(self.standby, "--promote")
+            if done.rc != DONE and not self.leased:  # the other one has stopped, as it says itself
+                self.do(self.standby, "--promote", lost=True)
         return False
 
-    def do(self, machine, *words):
-        if words == ("--promote",):
-            words = ("--promote", "--json")
+    def do(self, machine, *words, lost=False):
+        words = self.words(words, lost)
         done = machine.keeper.run(*words)
         self.said.append((words, done))
         self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-300:] if done.rc else "")
