@@ -408,6 +408,17 @@ static void main_retype(const struct options *o, struct buf *b)
     retype_options(o, b);
 }
 
+/* Returns the end of a word as buf_shell() writes it: quoted text may hold blanks, and what follows a
+ * word in a sentence is no part of it. */
+static const char *main_end_of_word(const char *p)
+{
+    while (*p && *p != ' ' && !(strchr(";,:", *p) && (!p[1] || p[1] == ' '))) {
+        const char *close = *p == '\'' ? strchr(p + 1, '\'') : NULL;
+        p = close ? close + 1 : p + 1 + (*p == '\\' && p[1]);
+    }
+    return p;
+}
+
 /* Adds the options that were typed to a command in the hint that repeats the typed action, such as
  * a restore of another dump. A command that has options of its own is complete. */
 static void keep_options(const struct options *o, struct err *e)
@@ -417,7 +428,7 @@ static void keep_options(const struct options *o, struct err *e)
     const char *at = strstr(e->hint, again.p), *end = at ? at + again.len : NULL;
     if (!at || !strchr("=;:", *end)) /* strchr() also finds the end of the hint */
         return;
-    end += *end == '=' ? strcspn(end, " ;,") : 0;
+    end = main_end_of_word(end);
     retype_options(o, &typed);
     if (text_starts(end, " --") || !typed.len)
         return;

@@ -320,7 +320,7 @@ static int files_read_rows(int fd, const char *file, struct proven *proven, stru
 
 /* Reads `file`. Its size and SHA-256 must be those of `f`, which is checked before any byte is
  * unpacked. */
-static int read_all(int dirfd, const char *file, const struct ledger_file *f, struct reading *r,
+static int files_read_all(int dirfd, const char *file, const struct ledger_file *f, struct reading *r,
                     struct err *e)
 {
     struct proven proven = {0};
@@ -337,7 +337,7 @@ int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, voi
 {
     SCOPED(xfree) char *file = files_with(f, LEDGER_FILES_GZIP);
     struct reading r = {.fn = fn, .arg = arg};
-    if (read_all(dirfd, file, f, &r, e) < 0)
+    if (files_read_all(dirfd, file, f, &r, e) < 0)
         return -1;
     if (r.rows == f->rows)
         return 0;
@@ -404,7 +404,7 @@ static int files_prove(struct ledger_file_writer *w, struct ledger_file *f, stru
     if (fstat(w->fd, &st) < 0)
         return err_sys(e, errno, "cannot examine %s", w->part);
     f->size = (uint64_t)st.st_size;
-    if (read_all(w->dirfd, w->part, f, &r, &why) < 0 && why.cls != ERR_DAMAGED)
+    if (files_read_all(w->dirfd, w->part, f, &r, &why) < 0 && why.cls != ERR_DAMAGED)
         return err_pass(e, &why);
     if (why.cls == ERR_DAMAGED || r.rows != f->rows)
         return err_set(e, ERR_DAMAGED, 0,

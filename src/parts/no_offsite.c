@@ -47,8 +47,7 @@ void fetch_close(struct fetch *f)
 {
 }
 
-int fetch_ledgers(struct fetch *f, const struct config_ledger *l, uint64_t from, uint64_t to,
-                  json_t *unknown, struct err *e)
+int fetch_ledgers(struct fetch *f, struct fetch_ledgers *l, struct err *e)
 {
     return err_set(e, ERR_USAGE, 0, CONFIG_NO_PART, "offsite");
 }
