@@ -151,6 +151,12 @@ static enum remote_result judge_owner(struct upload *u, const struct catalog *lo
     return got;
 }
 
+static void skip_here(struct upload *u, struct err *why)
+{
+    upload_here(u, why);
+    upload_skip(u, why);
+}
+
 /* Reads the list, then only those manifests that differ from what is remembered. */
 static enum remote_result upload_look_again(struct upload *u, struct err *e)
 {
@@ -177,11 +183,11 @@ static enum remote_result upload_look_again(struct upload *u, struct err *e)
         u->fenced = why;
     err_clear(&why);
     if (manifests_recall(u->dirfd, remote_shown(u->t.store), &u->there, &u->owner.before, &why) < 0)
-        upload_skip(u, &why);
+        skip_here(u, &why);
     if (!u->fenced.cls)
         got = judge_owner(u, &local, e);
     if (got == REMOTE_OK && manifests_recall_damaged(u->dirfd, &u->there, &u->skipped, &why) < 0)
-        upload_skip(u, &why);
+        skip_here(u, &why);
     u->looked = got == REMOTE_OK;
     u->looked_at = clock_mono();
     u->unsaved |= !u->fenced.cls && u->owner.before != u->owner.generation;
@@ -218,7 +224,7 @@ void upload_remember(struct upload *u)
     u->unsaved = manifests_remember(u->dirfd, remote_shown(u->t.store), &u->there, generation,
                                     !u->fenced.cls, &why) < 0;
     if (u->unsaved)
-        upload_skip(u, &why);
+        skip_here(u, &why);
 }
 
 /* ---- shared by dumps and segments ---- */
@@ -282,6 +288,22 @@ enum remote_result upload_delete(struct upload *u, const char *name, struct err 
 bool upload_tidy_due(const struct upload *u)
 {
     return mono_reached(clock_mono(), u->next_tidy);
+}
+
+void upload_here(const struct upload *u, struct err *e)
+{
+    if (e->cls != ERR_SYSTEM && e->cls != ERR_NOSPACE)
+        return;
+    SCOPED(buf_free) struct buf dir = {0};
+    buf_shell(&dir, u->cfg->dump_dir);
+    err_step(e, "on this machine, in %.300s", u->cfg->dump_dir);
+    if (e->cls == ERR_NOSPACE)
+        err_hint(e,
+                 "make room on the file system of the dumps; this shows how full it is: "
+                 "df -h %.300s",
+                 dir.p);
+    else
+        err_hint(e, "see the disk, owner and mode of %.300s", dir.p);
 }
 
 void upload_skip(struct upload *u, const struct err *why)

@@ -68,5 +68,8 @@ struct upload {
 void upload_close(struct upload *u);
 /* Finds out who owns the dumps there, and changes nothing: sets `fenced`. */
 enum remote_result upload_look(struct upload *u, struct err *e);
+/* Adds to a failure of a local file that it happened on this machine, not in the store, and what to
+ * do there. Other errors are not changed. */
+void upload_here(const struct upload *u, struct err *e);
 
 #endif

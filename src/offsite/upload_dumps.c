@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "offsite/rounds.h"
 #include "offsite/upload_int.h"
 #include "offsite/upload_ledgers.h"
@@ -156,15 +157,18 @@ static void upload_dumps_vouch(struct upload *u, struct copy_dump *d, const stru
     upload_remember(u);
 }
 
-/* Reports that the local file does not match its manifest, so that the copy is not taken for
- * good. */
+/* Records that the local file does not match its manifest. No manifest is sent, so the copy does
+ * not count, and a recorded dump is not chosen again. The supervisor reports the damaged dump; it
+ * is no failure of the copies. */
 static enum remote_result damaged_here(struct upload *u, const struct catalog_entry *x,
                                        struct err *e)
 {
-    struct err ignored; /* a verify finds it as well */
     static const char why[] = "its SHA-256 does not match the manifest";
-    proof_damaged(u->dirfd, x->m.name, "store upload", why, &ignored);
-    err_set(e, ERR_DAMAGED, 0, "dump %s is not sent: %s", x->m.name, why);
+    if (proof_damaged(u->dirfd, x->m.name, "store upload", why, e) == 0) {
+        log_line(LOG_WARN_, "dump %s is not copied to the store: %s", x->m.name, why);
+        return REMOTE_OK;
+    }
+    err_step(e, "dump %s is damaged, which cannot be recorded", x->m.name);
     return REMOTE_STOPPED;
 }
 

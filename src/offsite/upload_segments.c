@@ -95,6 +95,10 @@ static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
         fault_point("offsite.damaged");
         if (why.num == ENOENT || (damage && s->damaged < DAMAGED_MAX))
             return;
+        upload_here(u, &why);
+        if (damage)
+            err_hint(&why, "see the disk of the dumps (dmesg, smartctl); worldkeeper --dump stores "
+                           "a dump that does not need this segment");
         upload_skip(u, &why);
         if (s == u->segments) { /* the newest matters more than any before it */
             u->skipped = why;

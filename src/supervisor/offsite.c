@@ -236,6 +236,8 @@ static int64_t offsite_failed(struct child *c, enum remote_result got, const str
     c->report.away = got == REMOTE_LATER;
     c->report.made = false;
     c->report.why = *e;
+    if (got == REMOTE_STOPPED)
+        upload_here(&c->u, &c->report.why);
     upload_close(&c->u);
     c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
     return c->pause > asked ? c->pause : asked;
@@ -390,7 +392,8 @@ static void offsite_judge(struct world *w)
                     r->made ? "new files are still stored"
                             : "dumps stay in the dump directory; trying again",
                     r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store",
-                    "%s on the other machine: %.560s", r->made ? "not all is well" : "no copies",
+                    "%s on the other machine: %.560s",
+                    r->made ? "not all is well with the copies" : "no new copies are made",
                     r->why.text);
     else
         notify_over(w, CONDITION_OFFSITE, "copies on the other machine are made and good again");

@@ -624,12 +624,12 @@ def test_a_key_that_is_set_later(make_followed, store):
     wait_for(lambda: keeper.newest()["name"] != name, "the dump that the key signs")
     status = keeper.expect("the copy from before", troubles=lambda all_: any(name in t["what"] for t in all_))
     (told,) = [t for t in status["troubles"] if name in t["what"]]
-    assert "not all is well on the other machine" in told["what"] and f"w1/dumps/{name}.*" in told["hint"], told
+    assert "not all is well with the copies on the other machine" in told["what"] and f"w1/dumps/{name}.*" in told["hint"], told
     there = os.path.join(store.path, "w1/segments")
     os.rename(there, there + ".old")
     with open(there, "w"):
         keeper.world.sql(BIG[1])
-        keeper.wait(lambda: any("no copies on the other machine" in w for w in words(keeper.status())),
+        keeper.wait(lambda: any("no new copies are made on the other machine" in w for w in words(keeper.status())),
                     "the journal that is not stored")
     os.remove(there)
     os.rename(there + ".old", there)
@@ -651,6 +651,24 @@ def flip(path, at=-20):
         byte = f.read(1)
         f.seek(-1, os.SEEK_CUR)
         f.write(bytes([byte[0] ^ 1]))
+
+
+def test_a_damaged_dump_is_no_failure_of_the_copies(keeper, store):
+    """A local dump that proves damaged while it is sent is reported once, as a damaged dump. Its copy does not count, and the
+    next dump is stored."""
+    keeper.configure(store.settings)
+    bad = keeper.dump()
+    flip(bad["path"])
+    keeper.start()
+    keeper.wait(lambda: keeper.status().get("damaged_dumps"), "the damaged dump")
+    assert keeper.status()["damaged_dumps"][0]["by"] == "store upload"
+    keeper.wait(lambda: keeper.newest()["name"] != bad["name"], "another dump")
+    told = stored(keeper)
+    assert told["failed"] == 0 and told["last_error"] is None, told
+    assert bad["name"] not in [m["name"] for m in manifests(store)]
+    (trouble,) = keeper.status()["troubles"]
+    assert bad["name"] in trouble["what"] and "other machine" not in trouble["what"], trouble
+    assert "this is over when" in trouble["hint"], trouble
 
 
 @pytest.mark.parametrize("delete", ["own", "never"])
@@ -747,7 +765,7 @@ def test_what_is_written_now_cannot_be_read(make_followed, store):
     stored(keeper)
     keeper.segments.wait_all()
     flip(keeper.segments.paths()[-1], 30)
-    keeper.wait(lambda: any("no copies on the other machine: journal segment" in t["what"]
+    keeper.wait(lambda: any("no new copies are made on the other machine: journal segment" in t["what"]
                             for t in keeper.status()["troubles"]), "it is said")
 
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -252,6 +253,29 @@ static void test_interrupted_uploads(void **state)
     assert_true(stored(".csv.json", &x) && stored(".csv.gz", &x) && !stored(".2.csv.gz", &x));
 }
 
+/* A failure of a local file names this machine: a reader of "the other machine" would look at the
+ * store. */
+static void test_where_it_failed(void **state)
+{
+    (void)state;
+    static char dir[] = "/srv/the dumps";
+    struct config here = {.dump_dir = dir};
+    struct upload of = {.cfg = &here};
+    struct err e;
+    err_sys(&e, ENOSPC, "cannot write offsite.json");
+    upload_here(&of, &e);
+    assert_string_equal(e.text, "on this machine, in /srv/the dumps: cannot write offsite.json: No "
+                                "space left on device");
+    assert_string_equal(e.hint, "make room on the file system of the dumps; this shows how full it "
+                                "is: df -h '/srv/the dumps'");
+    err_sys(&e, EIO, "cannot read x");
+    upload_here(&of, &e);
+    assert_string_equal(e.hint, "see the disk, owner and mode of '/srv/the dumps'");
+    err_set(&e, ERR_REFUSED, 0, "another machine keeps this world");
+    upload_here(&of, &e);
+    assert_string_equal(e.text, "another machine keeps this world");
+}
+
 /* ---- which files count ---- */
 
 /* The world that took over counts the rows of a file that did not reach the store: the file is
@@ -467,6 +491,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_two_ledgers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_damaged_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_oldest_that_waits, set_up, tear_down),
+        cmocka_unit_test(test_where_it_failed),
         cmocka_unit_test_setup_teardown(test_interrupted_uploads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_the_world_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_the_world_does_not_count, set_up,
