@@ -51,14 +51,22 @@ void exposure_words(const struct exposure *e, struct buf *out)
         buf_adds(out, "all of the world: no verified dump exists; this changes when one is stored");
         return;
     }
-    if (e->damaged || e->dump_age < 0) {
+    if (e->dump_age < 0) {
         buf_printf(out,
-                   "all play since the newest verified dump, whose age is not known (%s); this "
+                   "all play since the newest intact dump, whose age is not known (%s); this "
                    "changes when the next dump is stored",
                    e->damaged ? "the newest dump is damaged" : "the clock was set back");
         return;
     }
     text_duration(e->dump_age, age);
+    if (e->damaged) { /* how far the journal leads from an older dump is seen by a restore */
+        buf_printf(out,
+                   "at most %s of play: the newest intact dump is %s old, as a newer one is "
+                   "damaged%s; this changes when the next dump is stored",
+                   age, age,
+                   e->journal ? "; a restore adds what the journal has since that dump" : "");
+        return;
+    }
     bool covered = e->unproven >= 0 && e->unproven < e->dump_age;
     if (covered)
         buf_printf(out,

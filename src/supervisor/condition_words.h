@@ -57,8 +57,8 @@ extern const struct condition_words condition_words[CONDITIONS];
 /* What a loss of the world now would cost, as far as it is known. */
 struct exposure {
     bool dump;        /* there is a dump that was read back */
-    bool damaged;     /* it was found damaged since */
-    int64_t dump_age; /* ms; -1: not known */
+    bool damaged;     /* a newer dump was found damaged */
+    int64_t dump_age; /* of the newest intact dump in ms; -1: not known */
     int64_t
         /* ms at the end that are not proven to be in the journal; -1: the journal may not cover the
          * time since the dump */

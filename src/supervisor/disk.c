@@ -45,11 +45,17 @@ static struct disk {
     uint64_t free_bytes; /* at the last poll */
     bool free_known;
     json_t *damaged; /* list as in proof_damaged_json(); NULL: not known yet */
+    wall_t intact_at;
 } disk;
 
 json_t *disk_damaged_dumps(void)
 {
     return disk.damaged;
+}
+
+wall_t disk_intact_at(void)
+{
+    return disk.intact_at;
 }
 
 /* Starts the disk writer, which does everything that can block on the disk. The supervisor only
@@ -239,7 +245,8 @@ static void disk_damaged(struct world *w, json_t *list, const char *device)
         w->status_dirty = true;
     }
     if (!first) {
-        notify_over(w, CONDITION_DAMAGED, "no dump is damaged any more");
+        notify_over(w, CONDITION_DAMAGED,
+                    "no stored dump is damaged: each was deleted or found intact");
         return;
     }
     /* A dump's name may be longer than a key; its last characters tell dumps apart. */
@@ -285,6 +292,7 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
         notify_over(w, CONDITION_STATUS, "the status is written again");
     if (d->state_ok)
         notify_over(w, CONDITION_STATE, "the state is written again");
+    disk.intact_at = d->intact_at;
     if (list)
         disk_damaged(w, list, d->disk);
     if (d->free_known) {
@@ -306,12 +314,11 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
         line_set(headline, sizeof headline, "disk nearly full, %s left for dumps",
                  text_size(d->free_bytes, t));
         if (low)
-            notify_open_as(
-                w, CONDITION_DISK_LOW, NULL, headline,
-                "dumps go on while they fit; old ones are never deleted beyond [retention] to "
-                "make room",
-                todo, "the disk of the dumps is nearly full: less than %s left",
-                text_size(need, t));
+            notify_open_as(w, CONDITION_DISK_LOW, NULL, headline,
+                           "dumps continue as long as they fit; a dump that [retention] keeps is "
+                           "never deleted to make room",
+                           todo, "the disk of the dumps is nearly full: less than %s left",
+                           text_size(need, t));
         else
             notify_over(w, CONDITION_DISK_LOW, "the disk of the dumps has room again: %s free",
                         text_size(d->free_bytes, t));

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 
@@ -28,5 +29,7 @@ void disk_note_pause(struct world *w);
 
 /* Returns a borrowed list of the dumps that were found damaged; NULL: not known yet. */
 json_t *disk_damaged_dumps(void);
+/* Returns the time of the newest intact dump when the damaged dumps were found. ms 0: not known. */
+wall_t disk_intact_at(void);
 
 #endif

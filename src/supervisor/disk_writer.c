@@ -15,6 +15,7 @@
 #include "notify/incident.h"
 #include "notify/queue.h"
 #include "page/site.h"
+#include "store/catalog.h"
 #include "store/history.h"
 #include "store/proof.h"
 #include "store/state.h"
@@ -35,7 +36,9 @@ struct disk_writer {
     int mark_failed;                /* error number of the last reported failure */
     json_t *incidents;              /* incidents that are not stored yet, or NULL */
     struct site *site;
-    char disk[600]; /* name of the dumps' disk; "": not determined yet, or unknown */
+    json_t *damaged;  /* dumps that were damaged at the last poll, or NULL */
+    wall_t intact_at; /* as in struct disk_state */
+    char disk[600];   /* name of the dumps' disk; "": not determined yet, or unknown */
     struct {
         char text[256];  /* text that this process wrote into the flag file; "": none */
         struct stat was; /* stat of the flag file after that write */
@@ -253,6 +256,24 @@ static void save_incidents(struct disk_writer *s)
     s->incidents = NULL;
 }
 
+/* Notes the time of the newest intact dump. Manifests are read only when another dump proved
+ * damaged: while the newest dump is intact, its time is known to the supervisor. */
+static void note_intact(struct disk_writer *s, int dir, json_t *damaged)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    struct err ignored;
+    if (s->damaged && json_equal(s->damaged, damaged))
+        return;
+    json_decref(s->damaged);
+    s->damaged = json_incref(damaged);
+    s->intact_at = (wall_t){0};
+    if (json_array_size(damaged) == 0 || catalog_load(dir, s->args->cfg->name, &c, &ignored) < 0)
+        return;
+    const struct catalog_entry *newest = catalog_newest(&c, 0);
+    if (newest)
+        s->intact_at = newest->m.at;
+}
+
 /* Sends one packet per alert, since all alerts together may exceed a packet, then the summary. */
 static void load_alerts(struct disk_writer *s)
 {
@@ -308,6 +329,8 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
         mount_name(dir, s->disk, sizeof s->disk);
     snprintf(d.disk, sizeof d.disk, "%s", s->disk);
     json_auto_t *damaged = proof_damaged_json(dir);
+    note_intact(s, dir, damaged);
+    d.intact_at = s->intact_at;
     disk_writer_answer(s, DISK_POLLED, &d, sizeof d, damaged);
 }
 

@@ -51,6 +51,8 @@ struct disk_state {
     char disk[600];            /* its file system's device, or "" */
     bool free_known;
     uint64_t free_bytes;
+    wall_t
+        intact_at; /* of the newest intact dump, if dumps are damaged; ms 0: none, or not known */
 };
 
 struct disk_writer_args {

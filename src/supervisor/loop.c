@@ -186,6 +186,10 @@ static struct exposure exposure_now(const struct world *w)
     {
         e.damaged |= newest && strcmp(js_text(d, "dump"), newest->name) == 0;
     }
+    if (e.damaged) {
+        wall_t intact = disk_intact_at();
+        e.dump_age = intact.ms ? clock_wall().ms - intact.ms : -1;
+    }
     return e;
 }
 

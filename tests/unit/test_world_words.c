@@ -313,13 +313,22 @@ static void test_exposure(void **state)
     expect_exposure(
         (struct exposure){
             .dump = true, .dump_age = -1, .unproven = 10, .journal = true, .up = true},
-        "all play since the newest verified dump, whose age is not known (the clock was set back); "
+        "all play since the newest intact dump, whose age is not known (the clock was set back); "
         "this changes when the next dump is stored");
     expect_exposure(
         (struct exposure){
-            .dump = true, .damaged = true, .dump_age = 960000, .unproven = 10, .up = true},
-        "all play since the newest verified dump, whose age is not known (the newest dump is "
+            .dump = true, .damaged = true, .dump_age = -1, .unproven = 10, .up = true},
+        "all play since the newest intact dump, whose age is not known (the newest dump is "
         "damaged); this changes when the next dump is stored");
+    /* a restore takes the older dump, whose age is known */
+    struct exposure damaged = {
+        .dump = true, .damaged = true, .dump_age = 960000, .unproven = 10, .up = true};
+    expect_exposure(damaged, "at most 16m of play: the newest intact dump is 16m old, as a newer "
+                             "one is damaged; this changes when the next dump is stored");
+    damaged.journal = true;
+    expect_exposure(damaged, "at most 16m of play: the newest intact dump is 16m old, as a newer "
+                             "one is damaged; a restore adds what the journal has since that dump; "
+                             "this changes when the next dump is stored");
 }
 
 int main(void)
