@@ -118,12 +118,15 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
              text_duration(wait, t));
     snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
              rejected[0] ? "rejected" : "failed");
-    if (e->cls == ERR_NOSPACE)
+    if (e->cls == ERR_NOSPACE) {
+        SCOPED(buf_free) struct buf dir = {0};
+        buf_shell(&dir, w->cfg->dump_dir);
         buf_printf(&todo,
-                   "make room on the file system of %.400s, or keep fewer dumps in [retention]; "
-                   "those already stored are untouched",
-                   w->cfg->dump_dir);
-    else
+                   "make room on the file system of the dumps, or keep fewer dumps in [retention]; "
+                   "this shows how full it is: df -h %.400s; then store a new dump: worldkeeper "
+                   "--dump",
+                   dir.p);
+    } else
         buf_adds(&todo,
                  e->hint[0]
                      ? e->hint
