@@ -109,7 +109,8 @@ class Night:
             self.say(f"Mail: **{mail.subject}**\n")
             self.block(mail.text)
         self.say("`worldkeeper --status`:\n")
-        self.block(self.keeper.run("--status").out or "(the supervisor does not answer)")
+        shown = self.keeper.run("--status")
+        self.block(shown.out + shown.err)
         status = json.loads(self.keeper.published("status.json"))
         self.say("`status.json`, `players.json`:\n")
         self.block("\n".join(f"{k}: {json.dumps(status.get(k), ensure_ascii=False)}" for k in SHOWN) +
