@@ -52,10 +52,12 @@ void exposure_words(const struct exposure *e, struct buf *out)
         return;
     }
     if (e->dump_age < 0) {
-        buf_printf(out,
-                   "all play since the newest intact dump, whose age is not known (%s); this "
-                   "changes when the next dump is stored",
-                   e->damaged ? "the newest dump is damaged" : "the clock was set back");
+        buf_adds(out, e->damaged
+                          ? "all of the world: the newest dump is damaged, and no older "
+                            "intact one is known; this changes when the next dump is stored"
+                          : "all play since the newest verified dump, whose age is not known "
+                            "(the clock was set back); this changes when the next dump is "
+                            "stored");
         return;
     }
     text_duration(e->dump_age, age);

@@ -273,6 +273,8 @@ def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keep
             f.write(b"x" * 4096)
     go_on(stopped(keeper))
     keeper.expect("it is stored", offsite=lambda o: o and o["stored"] == 1)
+    keeper.expect("which disk is full", troubles=lambda all_: any(
+        f"on this machine, in {path}: cannot write offsite.json" in t["what"] and f"df -h {path}" in t["hint"] for t in all_))
     os.unlink(ballast)
 
     def remembered():

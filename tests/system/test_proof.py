@@ -1,5 +1,6 @@
 """Tests that what verification and loading proved about a dump is recorded with it."""
 import os
+import re
 import shutil
 import time
 
@@ -90,7 +91,7 @@ def test_a_supervisor_tells_of_a_damaged_dump(keeper, http):
     keeper.start()
     keeper.wait(keeper.dumps, "a dump")
     keeper.wait(lambda: keeper.status().get("damaged_dumps") == [], "no dump is damaged")
-    newer = keeper.newest()
+    newer = keeper.dump()  # the one before it stays intact
     good = flip(keeper, newer)
     assert keeper.run("--verify").rc == NOT_WELL
     keeper.wait(lambda: keeper.status()["damaged_dumps"], "it is told")
@@ -99,6 +100,8 @@ def test_a_supervisor_tells_of_a_damaged_dump(keeper, http):
     keeper.expect("what is wrong", troubles=lambda all_: any(newer["name"] in t["what"] and " on /" in t["what"] for t in all_))
     wait_for(lambda: any(newer["name"].encode() in r.body and b"is damaged" in r.body for r in http.requests),
              "the alert")
+    (cost,) = {m["exposure"] for m in http.messages() if "is damaged" in m["what"]}
+    assert re.match(r"at most \S+( \S+)? of play: the newest intact dump is ", cost), cost
     keeper.wait(lambda: "worldkeeper_damaged_dumps{" in keeper.published("world.prom"), "the metrics")
     keeper.wait(lambda: keeper.newest()["name"] != newer["name"], "another dump")
     os.rename(good, keeper.path(newer))

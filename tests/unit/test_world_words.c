@@ -313,13 +313,13 @@ static void test_exposure(void **state)
     expect_exposure(
         (struct exposure){
             .dump = true, .dump_age = -1, .unproven = 10, .journal = true, .up = true},
-        "all play since the newest intact dump, whose age is not known (the clock was set back); "
+        "all play since the newest verified dump, whose age is not known (the clock was set back); "
         "this changes when the next dump is stored");
     expect_exposure(
         (struct exposure){
             .dump = true, .damaged = true, .dump_age = -1, .unproven = 10, .up = true},
-        "all play since the newest intact dump, whose age is not known (the newest dump is "
-        "damaged); this changes when the next dump is stored");
+        "all of the world: the newest dump is damaged, and no older intact one is known; this "
+        "changes when the next dump is stored");
     /* a restore takes the older dump, whose age is known */
     struct exposure damaged = {
         .dump = true, .damaged = true, .dump_age = 960000, .unproven = 10, .up = true};
