@@ -632,10 +632,20 @@ static void end_hold(struct world *w)
     notifier.held = NULL;
 }
 
+/* A restore by hand that creates a dropped schema makes the probe see another failure than the one
+ * that was reported. Its start and its end are reported, not what is in between. */
+static bool is_in_between(const struct world *w, const struct guard_answer *a)
+{
+    return a->alert == GUARD_ALERT_NEW && w->job == ACTION_RESTORE && w->swaps &&
+           (w->guard.state == GUARD_WAITING || w->guard.state == GUARD_SUSPECT);
+}
+
 void notify_guard(struct world *w, const struct words_facts *facts)
 {
     struct guard_answer a = *facts->answer;
     const struct incident *open = incident_find(&notifier.incidents, WORLD_INCIDENT);
+    if (open && is_in_between(w, &a))
+        a.alert = GUARD_ALERT_NONE;
     struct words words;
     /* The outage that an earlier supervisor reported is over. */
     if (a.alert == GUARD_ALERT_NONE && a.changed && w->guard.state == GUARD_UP && open) {
