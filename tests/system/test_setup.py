@@ -297,6 +297,30 @@ def test_a_dry_run_says_all_and_does_nothing(galaxy, make_machine):
     assert (machine.files(), accounts(server)) == before
 
 
+def test_each_schema_is_shown_with_what_is_in_it(galaxy, make_machine):
+    """The list names tables, views, triggers and durable tables of a schema, its largest table with the server's limit of
+    growth, and the tables without a primary key."""
+    server = galaxy("--max-heap-table-size=32M", *LOG)
+    server.sql("CREATE VIEW galaxy.seen AS SELECT 1 AS one", "CREATE TABLE galaxy.keyless (a INT) ENGINE=MEMORY",
+               "CREATE TABLE galaxy.kept (a INT PRIMARY KEY) ENGINE=InnoDB")
+    shown = make_machine(server).run("--dry-run")
+    assert shown.returncode == 0, shown
+    assert re.search(r"galaxy: \d+ MEMORY tables, [\d,. ]+ rows, ", shown.stdout), shown.stdout
+    for said in ("1 view,", "1 trigger,", "durable table", "without a primary key: "):
+        assert said in shown.stdout, shown.stdout
+    assert re.search(r"largest: \w+, \S+ \w+ of the \S+ \w+ that it may take", shown.stdout), shown.stdout
+
+
+def test_a_dry_run_prints_each_step_of_the_run(galaxy, make_machine):
+    """A dry run prints each statement, file, directory and command that the run then prints, in the same order."""
+    machine = make_machine(galaxy())
+    dry, done = machine.run("--dry-run"), machine.run("--yes")
+    assert dry.returncode == 0 == done.returncode, done
+    would = re.findall(r"^would (?:run|write|make|set) (.*?):?$", dry.stdout, re.M)
+    did = re.findall(r"^(?:ran|running|wrote|made|set) (.*?)$", done.stdout, re.M)
+    assert did and would == did, (would, did)
+
+
 # -- an administrator's login -----------------------------------------------------------------------------
 
 
