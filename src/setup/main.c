@@ -109,6 +109,18 @@ static int read_port(const char *text, unsigned *out, struct err *e)
     return 0;
 }
 
+/* Notes an option as it was typed, for commands in hints. */
+static void note_typed(struct setup *s, const char *name, const char *value)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    buf_printf(&b, "--%s", name);
+    if (value) {
+        buf_addc(&b, ' ');
+        buf_shell(&b, value);
+    }
+    names_add(&s->typed, b.p);
+}
+
 /* --mail may be given several times. */
 static void take_text(struct setup *s, const struct text_option *o, const char *value)
 {
@@ -132,11 +144,14 @@ static int setup_main_parse(int argc, char **argv, struct setup *s, struct err *
     longs[n++] = (struct option){"port", required_argument, NULL, 'p'};
     longs[n++] = (struct option){"help", no_argument, NULL, 'h'};
     longs[n++] = (struct option){"version", no_argument, NULL, 'V'};
-    while ((opt = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
+    int at = 0;
+    while ((opt = getopt_long(argc, argv, "hV", longs, &at)) != -1) {
         if (opt == 'h' || opt == 'V') {
             fputs(opt == 'h' ? help : "worldkeeper-setup " WK_VERSION "\n", stdout);
             exit(0);
         }
+        if (opt == 'p' || opt >= OPT_TEXT)
+            note_typed(s, longs[at].name, optarg);
         if (opt == 'p') {
             if (read_port(optarg, &s->port, e) < 0)
                 return -1;
@@ -363,6 +378,36 @@ static int main_set_up(struct setup *s, struct err *e)
     return main_finish(s, rc, e);
 }
 
+/* Returns true if the option at the beginning of `command` takes the place of a typed one. The
+ * schemas of --from-cron are named by --schema, which continues without the scripts. */
+static bool is_retyped(const char *typed, const char *command)
+{
+    size_t n = strcspn(command, " ;");
+    return (strncmp(typed, command, n) == 0 && strchr(" ", typed[n])) ||
+           (text_starts(command, "--schema ") && text_starts(typed, "--from-cron "));
+}
+
+/* Adds the options that were typed to the command in the hint. Without --dry-run, for one, it would
+ * set up what was only to be shown. A list of options is no command to repeat. */
+static void setup_keep_options(const struct setup *s, struct err *e)
+{
+    static const char program[] = "worldkeeper-setup ";
+    SCOPED(buf_free) struct buf hint = {0};
+    const char *at = strstr(e->hint, program);
+    const char *rest = at ? at + sizeof program - 1 : NULL;
+    if (!at || !text_starts(rest, "--") || text_starts(rest, "--help"))
+        return;
+    buf_add(&hint, e->hint, (size_t)(rest - e->hint));
+    for (size_t i = 0; i < s->typed.count; i++)
+        if (!is_retyped(s->typed.list[i], rest))
+            buf_printf(&hint, "%s ", s->typed.list[i]);
+    buf_adds(&hint, rest);
+    if (hint.len < sizeof e->hint)
+        err_hint(e, "%s", hint.p);
+    else
+        err_hint(e, "repeat your command with %s", rest);
+}
+
 static void show_error(const struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0}, hint = {0};
@@ -394,8 +439,11 @@ int main(int argc, char **argv)
         s.x.program = open_program();
         rc = s.undo ? setup_undo(&s, s.undo, &e) : main_set_up(&s, &e);
     }
-    if (rc < 0)
+    if (rc < 0) {
+        setup_keep_options(&s, &e);
         show_error(&e);
+    }
+    names_free(&s.typed);
     made_free(&s.x.made);
     survey_free(&s.survey);
     db_close(s.db);

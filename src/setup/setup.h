@@ -17,6 +17,7 @@
 #define SERVER_FILE "/90-worldkeeper-"
 
 struct setup {
+    struct names typed; /* the options as typed, quoted for a shell */
     /* Options; NULL: not given. */
     const char *root; /* everything is made below it; "": the machine itself */
     const char *socket, *host, *tls_ca, *admin, *admin_password_file;

@@ -321,6 +321,18 @@ def test_a_dry_run_prints_each_step_of_the_run(galaxy, make_machine):
     assert did and would == did, (would, did)
 
 
+def test_a_command_in_a_hint_keeps_what_was_typed(galaxy, make_machine):
+    """A command that setup suggests has each option that was typed: without --dry-run it would set up what was only to be
+    shown."""
+    server = galaxy()
+    machine = make_machine(server)
+    screen = machine.talk((WHICH, "\x04"), options=["--dry-run", "--status-dir", "/srv/a b"])
+    hint = " ".join(screen.text.partition("HINT:")[2].split())
+    assert screen.rc == 1 and hint.count("--dry-run") == 1, screen.text
+    assert re.match(r"worldkeeper-setup .*--dry-run --status-dir '/srv/a b' --yes takes the defaults", hint), hint
+    assert str(server.socket) in hint, hint
+
+
 # -- an administrator's login -----------------------------------------------------------------------------
 
 
