@@ -367,13 +367,13 @@ progress-torture: $(BIN)
 	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_PROGRESS_ROUNDS=$(PROGRESS_ROUNDS) \
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k "test_torture or test_local" test_progress_torture.py
 
-## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, in
-##                  one etcd and in three, on both kinds of server; the same again with TAKEOVER_SEED, and with
+## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, with
+##                  none, in one etcd and in three, on both kinds of server; the same again with TAKEOVER_SEED, and with
 ##                  TAKEOVER_ONLY=peers only what these words of tests/system/wk/takeover.py do; a run that was ended
 ##                  goes on where it was, for the same commit (TAKEOVER_STATE; remove that file for another one)
 TAKEOVER_ROUNDS ?= 85
 TAKEOVER_SEED ?=
-TAKEOVER_KINDS ?= s3 etcd etcd3
+TAKEOVER_KINDS ?= s3 none etcd etcd3
 TAKEOVER_SERVERS ?= mariadb mysql
 TAKEOVER_ONLY ?=
 TAKEOVER_STATE ?= $(abspath $(BUILD))/takeover.json
@@ -479,6 +479,12 @@ first-hour:
 	  scripts/clean-root.sh --suite $$suite --boot --bring $$out/worldkeeper_*.deb $(FIRST_HOUR_KEPT) \
 	    "apt-get -qq install --yes --no-install-recommends python3 >/dev/null && tests/tools/first_hour.py $$server ../worldkeeper_*.deb" || \
 	    exit 1; done; done
+
+## make takeover-mutants   does the oracle of takeover-torture see? it runs on the versions of tests/mutants/takeover.py, each
+##                  of which breaks a rule of tests/models/README.md, until it reports a violation
+.PHONY: takeover-mutants
+takeover-mutants: $(BIN)
+	tests/mutants/takeover.py
 
 ## make mutants     does the suite notice the mistakes of tests/mutants? each is built and tested
 .PHONY: mutants

@@ -295,11 +295,11 @@ class Game(AuditedWriters):
         assert not self.saves.wrong, self.saves.wrong[:3]
 
 
-def kinds_of(etcd):
-    """Returns the disturbances that are possible here, the usual ones more often."""
+def kinds_of(etcd, leased):
+    """What can be done here, the usual more often."""
     return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
-             "old_disk", *["commands"] * 4]
-            + ([] if sanitized() else ["clock", "clock"]) + (["peers", "peers"] if etcd and etcd.doors else []))
+             "old_disk", "hints", *["commands"] * 4] + ([] if sanitized() else ["clock", "clock"])
+            + (["unstored"] if etcd or not leased else []) + (["peers", "peers"] if etcd and etcd.doors else []))
 
 
 MOVERS = ["kill", "switch", "hour", "old_disk"]  # most of them change the machine
@@ -313,7 +313,7 @@ class Torture:
     promoted with --force only where the primary and its server are lost, and the game asks nobody."""
 
     def __init__(self, machines, store, seed, etcd=None, kinds=None, central=None, leased=True):
-        self.kinds = kinds or kinds_of(etcd)
+        self.kinds = kinds or kinds_of(etcd, leased)
         self.machines, self.store, self.etcd, self.seed = machines, store, etcd, seed
         self.random = random.Random(str(seed))
         self.primary, self.standby = machines
@@ -353,7 +353,7 @@ class Torture:
         stored = self.wait_pulled()
         self.disturbed = time.monotonic()
         old = self.primary
-        self.server_ended = None
+        self.server_ended, self.nothing_fails = None, False
         kind = self.random.choice(kinds)
         getattr(self, "do_" + kind)()
         self.counts[kind] += 1
@@ -366,7 +366,9 @@ class Torture:
         self.counts["moved"] += moved
 
     def may_lose(self, moved):
-        """Returns whether a promotion reported a loss, or its answer is unknown."""
+        """Whether a promotion said that something is lost, or its answer is not known."""
+        if self.nothing_fails:
+            return False
         handed_over = self.switched is not None and self.switched.rc == DONE
         promotions = [done for words, done in self.said if words[0] == "--promote" and done.rc != REFUSED]
         if moved and handed_over and len(promotions) < 2:
@@ -391,7 +393,7 @@ class Torture:
             assert not self.game.saves or self.game.saves.is_alive(), "nobody looks at the central store any more"
             assert not self.observer.both, f"both are up: {self.observer.both[:2]}"
             assert not self.store.older, self.store.older[:3]
-        except AssertionError as wrong:
+        except (AssertionError, pymysql.err.MySQLError) as wrong:
             raise AssertionError(f"{wrong}\n{self.about()}") from None
 
     def wait_pulled(self):
@@ -424,7 +426,7 @@ class Torture:
         """The command as it is given; what a promotion says of the loss is judged. `lost`: the other machine is."""
         if words != ("--promote",):
             return words
-        return ("--promote", "--json", *([] if self.leased else ["--by-hand"]), *(["--force"] if lost and not self.leased else []))
+        return ("--promote", "--json", *([] if self.leased else ["--by-hand", *(["--force"] if lost else [])]))
 
     def press(self, machine, *words, lost=False):
         words = self.words(words, lost)
@@ -447,6 +449,19 @@ class Torture:
             self.counts[f"step {step}"] += 1
             getattr(self, "step_" + step)(self.random.choice([self.primary, self.primary, self.standby]))
             self.wait_a_while(1)
+
+    def do_hints(self):
+        """An operator does what a refused command recommends, without a condition of which only he can judge. Nothing fails
+        meanwhile, so nothing is lost."""
+        self.nothing_fails = True
+        for _ in range(2):
+            machine, words = self.random.choice(self.machines), [self.random.choice(["--demote", "--promote", "--switch-over"])]
+            for _ in range(3):
+                done = self.do(machine, *words)
+                hint = re.search(r"^HINT: (?:runuser .*?-- )?worldkeeper (?:--config \S+ )?((?:--[a-z-]+ ?)+)", done.err, re.M)
+                if done.rc == DONE or not hint:
+                    break
+                words = hint[1].split()
 
     def step_command(self, machine):
         self.press(machine, self.random.choice(["--promote", "--demote", "--switch-over", "--dump"]))
@@ -522,6 +537,24 @@ class Torture:
         self.say("it is back, with its old disk")
         shutil.rmtree(disk)
         os.rename(older, disk)
+        old.keeper.server.start()
+        old.keeper.start(None)
+
+    def do_unstored(self):
+        """The primary restores its world while it cannot reach the store, and is lost. Nobody knows of that life when the
+        other machine takes the world over, and it is over when the machine is back."""
+        old, new = self.primary, self.standby
+        door = self.store.doors[old.number].fault
+        self.say("the primary does not reach the store")
+        door.away = True
+        self.step_restore(old)
+        self.wait_a_while(3)
+        self.say("it is lost")
+        old.lose()
+        self.press(new, "--promote", lost=True)
+        self.finish_presses(new)
+        door.away = False
+        self.say("it is back")
         old.keeper.server.start()
         old.keeper.start(None)
 
@@ -715,12 +748,13 @@ class Torture:
         wait_for(self.is_settled, self.about)
 
     def is_settled(self):
-        """Returns whether one machine is UP and the other its standby. A machine that stepped back is demoted, and one of two
-        standbys is promoted."""
-        states = [m.keeper.status() for m in self.machines]
+        """One is up, the other its standby; whoever has stepped back is made one, and of two standbys one is promoted. The
+        supervisors are asked: what lies there is believed for seconds, also after a world was handed over."""
+        states = [json.loads(m.keeper.run("--status", "--json").out or "{}") for m in self.machines]
         now = time.time()
-        if not all(states) or any(precise(s["valid_until"]) <= now or precise(s["updated"]) > now + 1 for s in states):
-            return False  # the status may be old, or of a clock that jumped
+        if any("valid_until" not in s or s["running"] or precise(s["valid_until"]) <= now or precise(s["updated"]) > now + 1
+               for s in states):
+            return False  # what stands there may be long past, or of a clock that jumped
         words = [s["state"] for s in states]
         for machine, s in zip(self.machines, states):
             if s["state"] != "STANDBY" and (s.get("lease") or {}).get("state") == "stepped-back":
