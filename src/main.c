@@ -408,8 +408,8 @@ static void main_retype(const struct options *o, struct buf *b)
     retype_options(o, b);
 }
 
-/* Returns the end of a word as buf_shell() writes it: quoted text may hold blanks, and what follows a
- * word in a sentence is no part of it. */
+/* Returns the end of a word as buf_shell() writes it: quoted text may hold blanks, and what follows
+ * a word in a sentence is no part of it. */
 static const char *main_end_of_word(const char *p)
 {
     while (*p && *p != ' ' && !(strchr(";,:", *p) && (!p[1] || p[1] == ' '))) {

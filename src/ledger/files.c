@@ -320,8 +320,8 @@ static int files_read_rows(int fd, const char *file, struct proven *proven, stru
 
 /* Reads `file`. Its size and SHA-256 must be those of `f`, which is checked before any byte is
  * unpacked. */
-static int files_read_all(int dirfd, const char *file, const struct ledger_file *f, struct reading *r,
-                    struct err *e)
+static int files_read_all(int dirfd, const char *file, const struct ledger_file *f,
+                          struct reading *r, struct err *e)
 {
     struct proven proven = {0};
     SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, e);
