@@ -389,6 +389,7 @@ int disk_writer_worker(int fd, void *arg)
         json_decref(o);
     }
     json_decref(s.incidents);
+    json_decref(s.damaged);
     close_status(&s);
     site_free(s.site);
     return 0;
