@@ -3,6 +3,7 @@
 tests/models/README.md, which it breaks, and two more. Each is tortured until the oracle reports a violation.
 
   tests/mutants/takeover.py [NAME...]     all, or the named ones; make takeover-mutants
+  tests/mutants/takeover.py --check       only whether each mistake still fits the source
   tests/mutants/takeover.py --clean       the same disturbances on the tree as it is: no violation may be reported
 """
 import argparse
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from mutants import ROOT, Mutant, build
+from mutants import ROOT, Mutant, build, check
 
 RENEWED = [("src/standby/lease_record.c", "    if (strcmp(version, s->version) != 0)\n", "    if (!s->version[0])\n")]
 
@@ -37,7 +38,7 @@ VARIANTS = [
            [("src/store/lives.c", "    if (!l->number || m->generation < oldest", "    if (l->number || m->generation < oldest")],
            "none", "unstored switch"),
     Broken("rule 4", "starts-without-record", "a machine that had the world goes on, whatever the record says",
-           [("src/standby/record.c", "    return ours ? RECORD_OURS", "    return ours || last->own ? RECORD_OURS")],
+           [("src/offsite/record.c", "    return ours ? RECORD_OURS", "    return ours || last->own ? RECORD_OURS")],
            "none", "old_disk hour"),
     Broken("rule 5", "no-record-without-lease", "without a lease no record is written",
            [("src/actions/whose.c", "    else if (record_write(s->t, s->a->cfg->name, next, e) < 0)\n",
@@ -86,6 +87,7 @@ def torture(binary, variant, rounds, seed, kind):
 
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--check", action="store_true")
     args.add_argument("--clean", action="store_true")
     args.add_argument("--rounds", type=int, default=0, help="at most; default: 40, with --clean 5")
     args.add_argument("--seed", default=str(time.time_ns()))
@@ -95,8 +97,13 @@ def main():
     unknown = set(args.names) - {v.name for v in VARIANTS}
     if unknown:
         raise SystemExit(f"takeover: no such one: {', '.join(sorted(unknown))}")
+    variants = [v for v in VARIANTS if not args.names or v.name in args.names]
+    check(variants)
+    if args.check:
+        print(f"{len(variants)} mutants fit the source")
+        return 0
     wrong = 0
-    for variant in [v for v in VARIANTS if not args.names or v.name in args.names]:
+    for variant in variants:
         where = os.path.join(ROOT, "build/mutants", variant.name)
         binary = os.path.join(ROOT, "build/release/worldkeeper") if args.clean else build(variant, where)
         began = time.monotonic()

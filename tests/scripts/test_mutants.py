@@ -2,9 +2,12 @@
 import os
 import subprocess
 
+import pytest
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def test_each_mistake_fits_the_source():
-    done = subprocess.run([os.path.join(ROOT, "tests/mutants/mutants.py"), "--check"], capture_output=True, text=True)
-    assert done.returncode == 0 and "29 mutants fit" in done.stdout, done
+@pytest.mark.parametrize("program, count", [("mutants.py", 29), ("takeover.py", 12)])
+def test_each_mistake_fits_the_source(program, count):
+    done = subprocess.run([os.path.join(ROOT, "tests/mutants", program), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0 and f"{count} mutants fit" in done.stdout, done
