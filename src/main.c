@@ -423,8 +423,9 @@ static const char *main_end_of_word(const char *p)
  * a restore of another dump. A command that has options of its own is complete. */
 static void keep_options(const struct options *o, struct err *e)
 {
+    static const char program[] = "worldkeeper ";
     SCOPED(buf_free) struct buf again = {0}, typed = {0};
-    buf_printf(&again, "worldkeeper --%s", action_name(o->request.action));
+    buf_printf(&again, "%s--%s", program, action_name(o->request.action));
     const char *at = strstr(e->hint, again.p), *end = at ? at + again.len : NULL;
     if (!at || !strchr("=;:", *end)) /* strchr() also finds the end of the hint */
         return;
@@ -437,7 +438,7 @@ static void keep_options(const struct options *o, struct err *e)
     if (strlen(e->hint) + typed.len < sizeof e->hint / 2)
         buf_printf(&hint, "%.*s%s%s", (int)(end - at), at, typed.p, end);
     else /* the config is added to it later: it would not fit */
-        buf_printf(&hint, "your command as --%.*s%s", (int)(end - at) - 14, at + 14, end);
+        buf_printf(&hint, "your command as %s", at + sizeof program - 1);
     err_hint(e, "%s", hint.p);
 }
 

@@ -205,3 +205,9 @@ void steps_split(const char *hint, struct steps *out)
         s = clause + strspn(clause, "; ");
     }
 }
+
+void steps_df(struct buf *b, const char *dir)
+{
+    buf_adds(b, "this shows how full it is: df -h ");
+    buf_shell(b, dir);
+}

@@ -24,4 +24,7 @@ struct steps {
 void steps_split(const char *hint, struct steps *out);
 void steps_free(struct steps *s);
 
+/* Appends a clause with the command that shows how full the file system of a directory is. */
+void steps_df(struct buf *b, const char *dir);
+
 #endif

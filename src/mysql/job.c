@@ -1,7 +1,6 @@
 #include "mysql/job.h"
 
 #include "base/text.h"
-#include "mysql/job.h"
 
 struct db *job_open(const struct job *job, struct err *e)
 {

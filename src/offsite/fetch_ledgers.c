@@ -105,12 +105,11 @@ static int is_marked(struct fetch *f, const struct ledger_copy *x, bool here, st
 {
     struct ledger_file is = x->f;
     struct err why = {0};
-    SCOPED(buf_free) struct buf manifest = {0};
     if (!x->undone)
         return 0;
     if (here)
         ledger_file_load(f->dirfd, &is, &why);
-    else if (x->manifest && ledger_copy_manifest(&f->t, f->cfg->name, &is, &manifest, &why, e) < 0)
+    else if (ledger_copy_describe(&f->t, f->cfg->name, x, &is, &why, e) < 0)
         return -1;
     return ledger_copy_undone(&f->t, f->cfg->name, &is, e);
 }

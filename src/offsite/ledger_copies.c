@@ -210,6 +210,14 @@ int ledger_copy_manifest(const struct transfer *t, const char *world, struct led
     return ledger_file_take(text, f, why) == 0;
 }
 
+int ledger_copy_describe(const struct transfer *t, const char *world, const struct ledger_copy *x,
+                         struct ledger_file *f, struct err *why, struct err *e)
+{
+    SCOPED(buf_free) struct buf manifest = {0};
+    *f = x->f;
+    return x->manifest ? ledger_copy_manifest(t, world, f, &manifest, why, e) : 1;
+}
+
 /* Appends what the signature of a mark covers. */
 static void undone_signed(struct buf *b, const char *object, const char *sha256)
 {

@@ -60,6 +60,10 @@ void ledger_copy_data(char out[COPY_NAME_MAX], const char *world, const char *na
  * the reason in `why` if there is none, or if it is not valid; -1 on error. */
 int ledger_copy_manifest(const struct transfer *t, const char *world, struct ledger_file *f,
                          struct buf *text, struct err *why, struct err *e);
+/* Describes a file in the store: `f` gets what its manifest says or, if it has none, what its name
+ * says. Returns 1; 0 with the reason in `why` if the manifest is not valid; -1 on error. */
+int ledger_copy_describe(const struct transfer *t, const char *world, const struct ledger_copy *x,
+                         struct ledger_file *f, struct err *why, struct err *e);
 /* Appends the text of the file NAME.csv.undone. It names the file's SHA-256, if that is known. */
 int ledger_copy_undone_text(struct buf *b, const char *world, const struct ledger_file *f,
                             struct err *e);

@@ -16,6 +16,7 @@
 
 #include "base/fault.h"
 #include "base/fence.h"
+#include "base/steps.h"
 #include "offsite/manifests.h"
 #include "store/lives.h"
 #include "store/state.h"
@@ -294,16 +295,16 @@ void upload_here(const struct upload *u, struct err *e)
 {
     if (e->cls != ERR_SYSTEM && e->cls != ERR_NOSPACE)
         return;
-    SCOPED(buf_free) struct buf dir = {0};
-    buf_shell(&dir, u->cfg->dump_dir);
+    SCOPED(buf_free) struct buf todo = {0};
     err_step(e, "on this machine, in %.300s", u->cfg->dump_dir);
-    if (e->cls == ERR_NOSPACE)
-        err_hint(e,
-                 "make room on the file system of the dumps; this shows how full it is: "
-                 "df -h %.300s",
-                 dir.p);
-    else
-        err_hint(e, "see the disk, owner and mode of %.300s", dir.p);
+    if (e->cls == ERR_NOSPACE) {
+        buf_adds(&todo, "make room on the file system of the dumps; ");
+        steps_df(&todo, u->cfg->dump_dir);
+    } else {
+        buf_adds(&todo, "see the disk, owner and mode of ");
+        buf_shell(&todo, u->cfg->dump_dir);
+    }
+    err_hint(e, "%s", todo.p);
 }
 
 void upload_skip(struct upload *u, const struct err *why)

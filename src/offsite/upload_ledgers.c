@@ -170,10 +170,8 @@ static enum remote_result undo_ledger_file(struct upload *u, const struct ledger
     const struct ledger_copy *there = ledger_copies_find(&u->ledgers, f->name);
     struct ledger_file is = *f;
     struct err why = {0};
-    SCOPED(buf_free) struct buf text = {0}, manifest = {0};
-    int valid = there && there->manifest
-                    ? ledger_copy_manifest(&u->t, u->cfg->name, &is, &manifest, &why, e)
-                    : 1;
+    SCOPED(buf_free) struct buf text = {0};
+    int valid = there ? ledger_copy_describe(&u->t, u->cfg->name, there, &is, &why, e) : 1;
     if (valid < 0)
         return REMOTE_LATER;
     if (valid == 0) {
@@ -230,11 +228,9 @@ static enum remote_result delete_ledger_file(struct upload *u, struct ledger_cop
 /* Returns 1 if the mark in the store is ours and names this file, 0 if not, -1 on error. */
 static int may_delete_undone(struct upload *u, const struct ledger_copy *x, struct err *e)
 {
-    struct ledger_file is = x->f;
+    struct ledger_file is;
     struct err why = {0};
-    SCOPED(buf_free) struct buf manifest = {0};
-    int valid =
-        x->manifest ? ledger_copy_manifest(&u->t, u->cfg->name, &is, &manifest, &why, e) : 1;
+    int valid = ledger_copy_describe(&u->t, u->cfg->name, x, &is, &why, e);
     int marked = valid == 1 ? ledger_copy_undone(&u->t, u->cfg->name, &is, e) : valid;
     if (marked != 0)
         return marked;

@@ -50,7 +50,7 @@ struct draft_option {
     const char *reason;
     char *now;
     bool restart;
-    bool slows; /* the game: asked for by itself, and not by default */
+    bool slows; /* it slows the game down: a question of its own, with no as the default */
 };
 struct draft_options {
     struct draft_option list[8];

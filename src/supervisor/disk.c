@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/js.h"
 #include "base/line.h"
+#include "base/steps.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/disk_writer.h"
 #include "supervisor/dumps.h"
@@ -297,7 +298,8 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
         disk_damaged(w, list, d->disk);
     if (d->free_known) {
         /* if unknown, a bad disk shows in failing writes */
-        char todo[LINE], headline[100], t[TEXT_SHORT];
+        char headline[100], t[TEXT_SHORT];
+        SCOPED(buf_free) struct buf todo = {0};
         /* There must be room for one more dump, whatever the limit says. */
         const struct manifest *newest = dumps_newest();
         uint64_t need = w->cfg->disk_low;
@@ -307,17 +309,15 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
         disk.free_bytes = d->free_bytes;
         disk.free_known = true;
-        line_set(
-            todo, sizeof todo,
-            "make room on the file system of the dumps; this shows how full it is: df -h %.500s",
-            w->cfg->dump_dir);
+        buf_adds(&todo, "make room on the file system of the dumps; ");
+        steps_df(&todo, w->cfg->dump_dir);
         line_set(headline, sizeof headline, "disk nearly full, %s left for dumps",
                  text_size(d->free_bytes, t));
         if (low)
             notify_open_as(w, CONDITION_DISK_LOW, NULL, headline,
                            "dumps continue as long as they fit; a dump that [retention] keeps is "
                            "never deleted to make room",
-                           todo, "the disk of the dumps is nearly full: less than %s left",
+                           todo.p, "the disk of the dumps is nearly full: less than %s left",
                            text_size(need, t));
         else
             notify_over(w, CONDITION_DISK_LOW, "the disk of the dumps has room again: %s free",

@@ -5,6 +5,7 @@
 
 #include "base/js.h"
 #include "base/line.h"
+#include "base/steps.h"
 #include "store/catalog.h"
 #include "supervisor/dumps.h"
 #include "supervisor/follower.h"
@@ -119,13 +120,10 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
     snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
              rejected[0] ? "rejected" : "failed");
     if (e->cls == ERR_NOSPACE) {
-        SCOPED(buf_free) struct buf dir = {0};
-        buf_shell(&dir, w->cfg->dump_dir);
-        buf_printf(&todo,
-                   "make room on the file system of the dumps, or keep fewer dumps in [retention]; "
-                   "this shows how full it is: df -h %.400s; then store a new dump: worldkeeper "
-                   "--dump",
-                   dir.p);
+        buf_adds(&todo, "make room on the file system of the dumps, or keep fewer dumps in "
+                        "[retention]; ");
+        steps_df(&todo, w->cfg->dump_dir);
+        buf_adds(&todo, "; then store a new dump: worldkeeper --dump");
     } else
         buf_adds(&todo,
                  e->hint[0]
