@@ -40,6 +40,7 @@ struct draft_server {
         held; /* how long the log is kept, in the unit of its variable; 0: forever; -1: unknown */
     bool trusts;      /* log_bin_trust_function_creators */
     bool makes_code;  /* the world has triggers or functions */
+    bool slow_rows;   /* a restore can send rows only as INSERTs, because local_infile is off */
     uint64_t heap;    /* max_heap_table_size */
     uint64_t largest; /* data of the largest MEMORY table */
 };
@@ -50,7 +51,7 @@ struct draft_option {
     const char *reason;
     char *now;
     bool restart;
-    bool slows; /* it slows the game down: a question of its own, with no as the default */
+    bool costs; /* the game pays for it: a question of its own, with no as the default */
 };
 struct draft_options {
     struct draft_option list[8];

@@ -109,6 +109,7 @@ static void look_at_server(struct world *w)
                               .held = world_number(db, days ? days : server_word(v, WORD_LOG_HELD)),
                               .trusts = world_number(db, "log_bin_trust_function_creators") == 1,
                               .makes_code = w->schema->triggers > 0 || w->schema->functions > 0,
+                              .slow_rows = !v.mariadb && world_number(db, "local_infile") == 0,
                               .heap = (uint64_t)world_number(db, "max_heap_table_size"),
                               .largest = w->schema->largest_bytes};
     draft_server_options(&is, &w->options);
@@ -119,16 +120,16 @@ static void look_at_server(struct world *w)
     }
 }
 
-/* Asks for each option that slows the game. An existing file is not extended, so it is not asked
- * for then. */
-static int ask_slow_options(struct world *w, struct err *e)
+/* Asks for each option that costs the game something. An existing file is not extended, so it is
+ * not asked for then. */
+static int ask_costly_options(struct world *w, struct err *e)
 {
     bool there = w->server_file && access(w->server_file, F_OK) == 0;
     for (size_t i = w->options.count; i-- > 0;) {
         const struct draft_option *o = &w->options.list[i];
         bool add = false;
         SCOPED(xfree) char *question = xasprintf("Add %s?", o->line);
-        if (!o->slows)
+        if (!o->costs)
             continue;
         if (!there && w->server_file && !w->s->no_server_file) {
             talk_say("\nOptional for the server: %s (%s).\n", o->line, o->reason);
@@ -144,7 +145,7 @@ static int ask_slow_options(struct world *w, struct err *e)
 static int ask_server_file(struct world *w, struct err *e)
 {
     bool restart = false;
-    if (ask_slow_options(w, e) < 0)
+    if (ask_costly_options(w, e) < 0)
         return -1;
     if (!w->options.count || w->s->no_server_file)
         return 0;

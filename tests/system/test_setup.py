@@ -26,7 +26,7 @@ ENTER = ""
 END = r"[^\n]*(\n[^\n]+){0,2}: $"  # the end of a question, which may be wrapped
 WHICH, NAME, STATUS = "Which are to be kept" + END, "Name of the world" + END, "Status directory" + END
 PAGE, ALERTS, GRANT = "A status page" + END, "Alerts by" + END, "(Grant|Set) (it|them)" + END
-RESTART, SYNC = "Restart the server" + END, "Add sync_binlog = 1" + END
+RESTART, SYNC, INFILE = "Restart the server" + END, "Add sync_binlog = 1" + END, "Add local_infile = ON" + END
 DO, WRITE, ARRIVED = "(Do it|Show what)" + END, "Write them" + END, "Did the test" + END
 USER, SECRET = "Administrator[^\n]*: $", "Password[^\n]*: $"
 CONFIG = "etc/worldkeeper/galaxy.ini"
@@ -68,7 +68,7 @@ def answer_all(machine, **given):
     """Answers each question with Enter, or with the given answer of its name (or the result of calling it), until the program
     ends."""
     known = {"which": WHICH, "name": NAME, "status": STATUS, "page": PAGE, "alerts": ALERTS, "grant": GRANT, "write": WRITE, "restart": RESTART,
-             "do": DO, "sync": SYNC, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
+             "do": DO, "sync": SYNC, "infile": INFILE, "arrived": ARRIVED, "mail": "Mail address[^\n]*: $", "smtp": "Mail server[^\n]*: $",
              "user": "User at[^\n]*: $", "format": "Format[^\n]*: $", "url": "URL of the webhook[^\n]*: $"}
     options, columns = given.pop("options", ()), given.pop("columns", 9999)
     screen = machine.screen(*options, columns=columns)
@@ -515,6 +515,22 @@ def test_a_log_that_is_not_synced(galaxy, make_machine):
             f"etc/mysql/{'mysql' if MYSQL else 'mariadb'}.conf.d/90-worldkeeper-galaxy.cnf")
     finally:
         server.sql("SET GLOBAL sync_binlog=0")
+
+
+@pytest.mark.only("mysql")
+def test_loading_without_files(galaxy, make_machine):
+    """For a large world local_infile is offered, but not by Enter: it concerns what the game's own programs may be made to send."""
+    server = galaxy(*LOG, "--local-infile=OFF", "--max-heap-table-size=64M")
+    first = make_machine(server, systemd=False)
+    screen = answer_all(first)
+    assert screen.rc == 0 and "infile" not in screen.asked, screen.text
+    assert first.run("--undo", "galaxy", "--yes").returncode == 0
+    server.sql("CREATE TABLE galaxy.large (id INT PRIMARY KEY, t VARCHAR(2000)) ENGINE=MEMORY CHARACTER SET utf8mb4",
+               "INSERT INTO galaxy.large SELECT seq, 'x' FROM seq_1_to_5000")
+    machine = make_machine(server, systemd=False)
+    screen = answer_all(machine, infile="y")
+    assert screen.rc == 0 and "infile" in screen.asked and server.value("SELECT @@GLOBAL.local_infile") == 1, screen.text
+    assert "\nlocal_infile = ON\n" in machine.read("etc/mysql/mysql.conf.d/90-worldkeeper-galaxy.cnf")
 
 
 def test_the_servers_options(galaxy, make_machine, base):

@@ -215,6 +215,10 @@ static void test_options(void **state)
     expect_options(&s, "log_bin_trust_function_creators = 1\n", "", false);
     s.makes_code = false;
     expect_options(&s, "", "", false);
+    s.slow_rows = true; /* a small world is back within a second anyway */
+    expect_options(&s, "", "", false);
+    s.largest = 32u << 20;
+    expect_options(&s, "local_infile = ON\n", "SET @@GLOBAL.local_infile=ON;", false);
 }
 
 static void test_room_for_tables(void **state)
