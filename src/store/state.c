@@ -103,6 +103,23 @@ void state_restored(struct state *s, const struct state_made *made)
     snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
 }
 
+void state_keep_later(struct state *s, const struct state *saved, const struct state *wrote)
+{
+    bool world = saved->known && strcmp(saved->nonce, wrote->nonce) != 0;
+    if (saved->role == ROLE_STANDBY && wrote->role != ROLE_STANDBY &&
+        saved->generation >= s->generation)
+        s->role = ROLE_STANDBY;
+    if (!world || saved->generation <= s->generation)
+        return;
+    s->known = true;
+    memcpy(s->nonce, saved->nonce, sizeof s->nonce);
+    s->generation = saved->generation;
+    s->server = saved->server;
+    s->alive_at = saved->alive_at;
+    s->made = saved->made;
+    memcpy(s->last_restore, saved->last_restore, sizeof s->last_restore);
+}
+
 int state_is_of(const struct state *s, const char *world, const char *dir, struct err *e)
 {
     if (!s->world[0] || strcmp(s->world, world) == 0)

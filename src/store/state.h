@@ -64,6 +64,10 @@ struct state {
 /* Records what made the world. Replaces the last restore's figures, because nothing more is known
  * of this one yet. Does nothing if it is already recorded. */
 void state_restored(struct state *s, const struct state_made *made);
+/* Takes over from `saved`, the state on the disk, what a job has recorded there: a world of a later
+ * generation than in `s`, or that this machine stepped back. `wrote` is the state that the caller
+ * wrote last; where `saved` equals it, no job has written since, and `s` is newer. */
+void state_keep_later(struct state *s, const struct state *saved, const struct state *wrote);
 /* Returns -1 if the directory belongs to another world, with its own dumps, locks and
  * supervisor. */
 int state_is_of(const struct state *s, const char *world, const char *dir, struct err *e);

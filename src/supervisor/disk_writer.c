@@ -36,9 +36,10 @@ struct disk_writer {
     int mark_failed;                /* error number of the last reported failure */
     json_t *incidents;              /* incidents that are not stored yet, or NULL */
     struct site *site;
-    json_t *damaged;  /* dumps that were damaged at the last poll, or NULL */
-    wall_t intact_at; /* as in struct disk_state */
-    char disk[600];   /* name of the dumps' disk; "": not determined yet, or unknown */
+    struct state wrote; /* the state as it was last saved */
+    json_t *damaged;    /* dumps that were damaged at the last poll, or NULL */
+    wall_t intact_at;   /* as in struct disk_state */
+    char disk[600];     /* name of the dumps' disk; "": not determined yet, or unknown */
     struct {
         char text[256];  /* text that this process wrote into the flag file; "": none */
         struct stat was; /* stat of the flag file after that write */
@@ -334,6 +335,22 @@ static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
     disk_writer_answer(s, DISK_POLLED, &d, sizeof d, damaged);
 }
 
+/* Saves the supervisor's state. A job saves its world by itself, before it removes the proof of its
+ * swap. What the supervisor sent before it learned of that may be written only now, and must not
+ * replace it: a supervisor that starts next would take the world for a foreign one. */
+static void save_state_after_jobs(struct disk_writer *s, const struct state *sent)
+{
+    struct state now = *sent, saved;
+    struct err e;
+    if (state_load(s->args->dump_dirfd, &saved, &e) == 0)
+        state_keep_later(&now, &saved, &s->wrote);
+    s->state_ok = state_save(s->args->dump_dirfd, &now, &e) == 0;
+    if (s->state_ok)
+        s->wrote = now;
+    else
+        report_failure(s, DISK_STATE, &e);
+}
+
 int disk_writer_worker(int fd, void *arg)
 {
     struct disk_writer s = {.args = arg, .fd = fd, .status_dirfd = -1, .alerts_dirfd = -1};
@@ -354,9 +371,7 @@ int disk_writer_worker(int fd, void *arg)
         case DISK_STATE:
             if (!(data = packet_struct(&m, sizeof(struct state))))
                 break;
-            s.state_ok = state_save(s.args->dump_dirfd, data, &e) == 0;
-            if (!s.state_ok)
-                report_failure(&s, DISK_STATE, &e);
+            save_state_after_jobs(&s, data);
             break;
         case DISK_ALERT:
             queue_alert(&s, o = packet_json(&m, 0));

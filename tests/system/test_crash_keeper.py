@@ -2,10 +2,12 @@
 import glob
 import gzip
 import os
+import signal
 
 import pytest
-from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, Story
+from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, Story, stopped
 from wk.keeper import DONE
+from wk.util import wait_for
 from wk.watch import Watcher
 
 pytestmark = pytest.mark.either_server
@@ -134,3 +136,26 @@ def test_killed_between_alert_and_state(doomed, victim, http):
     http.start()
     doomed.start()
     http.wait_event("down")
+
+
+def test_killed_while_the_disk_is_behind(doomed, victim):
+    """What the supervisor sent to a slow disk before a restore is written after the restore has recorded its world. If all of it
+    is killed then, the next supervisor knows that world."""
+    def saved():
+        with open(os.path.join(doomed.dumps_dir, "state.json"), encoding="utf-8") as f:
+            return f.read()
+    story = Story(doomed)
+    doomed.start(fault="state.saved=sleep:1500,restore.done=stop")
+    writer = doomed.worker("scribe")
+    doomed.ok("--pause")
+    wait_for(lambda: '"paused": true' in saved(), "the pause on the disk")
+    os.kill(writer, signal.SIGSTOP)
+    doomed.ok("--resume")  # changes the state
+    victim.crash()
+    wait_for(lambda: doomed.worker("job") in stopped(doomed), "the end of the restore")
+    before = saved()
+    os.kill(writer, signal.SIGCONT)
+    wait_for(lambda: saved() != before, "the late state")
+    doomed.kill9()
+    doomed.start()
+    story.world_equals_a_dump(1)

@@ -86,6 +86,57 @@ static void state_round_trip(const struct state *s)
     same_state(s, &back);
 }
 
+/* The disk writer gets states that the supervisor sent before a job saved its own. */
+static void test_a_job_saved_its_world(void **state)
+{
+    (void)state;
+    static const struct state empty;
+    struct state sent = full, saved = full, wrote = full;
+    snprintf(saved.nonce, sizeof saved.nonce, "%s", "00000000000000000000000000000001");
+    saved.generation = full.generation + 1;
+    saved.server.start++;
+    snprintf(saved.made.dump, sizeof saved.made.dump, "%s", "w-000012");
+    snprintf(saved.last_restore, sizeof saved.last_restore, "%s", "{}");
+    sent.alive_at.ms += 1000;
+    sent.paused = false;
+    struct state both = sent;
+    state_keep_later(&both, &saved, &wrote);
+    assert_false(both.paused);
+    both.paused = saved.paused;
+    same_state(&both, &saved);
+    /* The supervisor has learned of it, of a later one, or has adopted an older one itself. */
+    const struct state later = {.known = true, .nonce = NONCE, .generation = full.generation + 2};
+    const struct state older = {.known = true, .nonce = NONCE, .generation = 3};
+    both = saved;
+    state_keep_later(&both, &saved, &wrote);
+    same_state(&both, &saved);
+    both = later;
+    state_keep_later(&both, &saved, &wrote);
+    same_state(&both, &later);
+    both = older;
+    state_keep_later(&both, &saved, &saved);
+    same_state(&both, &older);
+    both = full;
+    state_keep_later(&both, &empty, &wrote);
+    same_state(&both, &full);
+}
+
+static void test_a_job_stepped_back(void **state)
+{
+    (void)state;
+    struct state saved = full, sent = full;
+    saved.role = ROLE_STANDBY;
+    state_keep_later(&sent, &saved, &full);
+    assert_int_equal(sent.role, ROLE_STANDBY);
+    sent = full;
+    sent.generation++; /* promoted since */
+    state_keep_later(&sent, &saved, &full);
+    assert_int_equal(sent.role, ROLE_PRIMARY);
+    sent = full;
+    state_keep_later(&sent, &saved, &saved);
+    assert_int_equal(sent.role, ROLE_PRIMARY);
+}
+
 static void test_state(void **state)
 {
     (void)state;
@@ -459,6 +510,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_state, kit_clean),
         cmocka_unit_test(test_state_restored),
+        cmocka_unit_test(test_a_job_saved_its_world),
+        cmocka_unit_test(test_a_job_stepped_back),
         cmocka_unit_test(test_state_role),
         cmocka_unit_test_teardown(test_state_odd_text, kit_clean),
         cmocka_unit_test_teardown(test_state_damaged, kit_clean),
