@@ -383,7 +383,7 @@ def test_the_end_of_copies_is_noted_once(keeper, store, http):
     with open(os.path.join(store.path, "w1/dumps"), "w"):
         pass
     keeper.start()
-    keeper.expect("the failure", troubles=lambda all_: any("no copies" in t["what"] for t in all_))
+    keeper.expect("the failure", troubles=lambda all_: any("no new copies" in t["what"] for t in all_))
     keeper.reload({"offsite": dict.fromkeys(keeper.settings["offsite"])})
     wait_for(lambda: [m for m in http.messages() if "copies are no longer configured" in m["what"]], "the end to be told")
     keeper.stop()
