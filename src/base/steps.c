@@ -180,14 +180,21 @@ static void add_does(struct step *s, const char *from, const char *start, const 
     buf_adds(&s->does, "");
 }
 
+/* Returns true if the text does not end where its author ended it (base/line.h). */
+static bool steps_is_cut(const char *from, const char *to)
+{
+    return to - from >= 3 && strncmp(to - 3, "...", 3) == 0;
+}
+
 void steps_split(const char *hint, struct steps *out)
 {
     *out = (struct steps){0};
     buf_adds(&out->prose, "");
     for (const char *s = hint; *s;) {
         const char *start = s, *end = s, *clause = strstr(s, "; ");
-        struct step *next = out->count < STEPS_MAX ? &out->list[out->count] : NULL;
-        bool program = find_program(s, &start, &end) && !(clause && start > clause);
+        bool cut = steps_is_cut(s, clause ? clause : s + strlen(s));
+        struct step *next = out->count < STEPS_MAX && !cut ? &out->list[out->count] : NULL;
+        bool program = !cut && find_program(s, &start, &end) && !(clause && start > clause);
         if (program && clause && clause < end) /* inside a quoted value */
             clause = strstr(end, "; ");
         if (!clause)

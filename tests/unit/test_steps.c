@@ -57,6 +57,15 @@ static void test_split(void **state)
     expect("worldkeeper --a does A; worldkeeper --b does B; worldkeeper --c does C",
            "worldkeeper --c does C", "this command does A", "worldkeeper --a",
            "this command does B", "worldkeeper --b");
+    /* a command without its end is not one to paste, wherever the hint was cut */
+    expect("restore it: worldkeeper --restore=/srv/a very/lo...",
+           "restore it: worldkeeper --restore=/srv/a very/lo...", NULL, NULL, NULL, NULL);
+    expect("restore it: worldkeeper --restore='/srv/a very/lo...; worldkeeper --list lists them",
+           "restore it: worldkeeper --restore='/srv/a very/lo...", "this command lists them",
+           "worldkeeper --list", NULL, NULL);
+    expect("if the world is there: ALTER TABLE `s8`.`senti...; worldkeeper --list lists them",
+           "if the world is there: ALTER TABLE `s8`.`senti...", "this command lists them",
+           "worldkeeper --list", NULL, NULL);
     expect("see who ended it: journalctl -u worldkeeper@s8", "", "see who ended it",
            "journalctl -u worldkeeper@s8", NULL, NULL);
     expect("make room: df -h /var/lib/worldkeeper/s8; or keep fewer", "or keep fewer", "make room",
