@@ -130,7 +130,8 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     /* A command for the service manager must run on the server's machine. */
     bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
     *out = (struct explanation){0};
-    if (g->cause == CAUSE_MISSING && (found = strstr(hint, "worldkeeper --restore"))) {
+    if (g->cause == CAUSE_MISSING && (found = strstr(hint, "worldkeeper --restore")) &&
+        strlen(found) < sizeof out->command) {
         /* The journal's command loses less than the general one. */
         t.command = found;
         todo =
@@ -139,7 +140,7 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     }
     snprintf(out->command, sizeof out->command, "%s", far ? "" : t.command);
     bool lost = text_starts(t.cause, EMPTIED);
-    snprintf(out->cause, sizeof out->cause, "%s%s", lost ? explain_lost(g) : t.cause,
+    line_set(out->cause, sizeof out->cause, "%s%s", lost ? explain_lost(g) : t.cause,
              lost ? t.cause + strlen(EMPTIED) : "");
     if (!c->restore_auto && (found = strstr(todo, BY_ITSELF)))
         line_set(out->todo, sizeof out->todo,
@@ -150,7 +151,7 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
                  failed && hint[0] ? ". " : "", todo);
     if (far) {
         char rest[sizeof out->todo];
-        snprintf(rest, sizeof rest, "%s", out->todo);
-        line_set(out->todo, sizeof out->todo, "On %.100s: %.280s", c->mysql.host, rest);
+        line_set(rest, sizeof rest, "%s", out->todo);
+        line_set(out->todo, sizeof out->todo, "On %s: %s", c->mysql.host, rest);
     }
 }

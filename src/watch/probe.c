@@ -222,8 +222,8 @@ static void look_for_another(struct prober *p, bool may, struct observation *o)
     if (seen.idle >= (limit > WATCH_DEAD_S ? limit : WATCH_DEAD_S))
         (void)db_execf(p->db, NULL, "KILL %lu", holder);
     line_set(o->text, sizeof o->text,
-             PROBE_ANOTHER ": connection %lu of the server, from %.250s; this one holds off",
-             holder, seen.origin[0] ? seen.origin : "an account that is not ours");
+             PROBE_ANOTHER ": connection %lu of the server, from %s; this one holds off", holder,
+             seen.origin[0] ? seen.origin : "an account that is not ours");
 }
 
 static void probe_once(struct prober *p, bool may, struct observation *o)

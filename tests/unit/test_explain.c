@@ -100,6 +100,13 @@ static void test_dropped(void **state)
             &e);
     assert_string_equal(e.command, "worldkeeper --restore --at 2026-11-22T21:03:10Z");
     assert_null(strstr(e.todo, "open condition"));
+    /* one that does not fit is not cut: the general command is shown, and where the other one is */
+    explain(&g, &c, 1049,
+            "this brings it back: worldkeeper --restore=s8-20261122-210310-000012 --at "
+            "2026-11-22T21:03:10Z --table planet,fleet",
+            &e);
+    assert_string_equal(e.command, "worldkeeper --restore");
+    assert_non_null(strstr(e.todo, "open condition"));
 }
 
 /* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a
