@@ -30,7 +30,7 @@ struct text {
 static void words_say(struct words *out, const char *reason, const struct text *t)
 {
     SET(out->headline, "%s", t->headline);
-    SET(out->what, "%s%.600s", t->what, reason);
+    SET(out->what, "%s%s", t->what, reason);
     SET(out->doing, "%s", t->doing);
     SET(out->todo, "%s", t->todo);
 }
@@ -81,8 +81,8 @@ static void words_sentinel(const struct words_facts *f, struct words *out)
         sql_ident2(&name, f->cfg->schema, f->cfg->sentinel);
         SET(out->headline, "NOT PROTECTED, the sentinel table is not in memory");
         SET(out->todo,
-            "if the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; if it was lost, this "
-            "lets it be restored: TRUNCATE TABLE %.140s",
+            "if the world is still there: ALTER TABLE %s ENGINE=MEMORY; if it was lost, this "
+            "lets it be restored: TRUNCATE TABLE %s",
             name.p, name.p);
     }
 }
@@ -131,8 +131,7 @@ static void words_down(const struct words_facts *f, struct words *out)
     if (t == &away || t == &away_by_hand) {
         struct explanation x;
         explain(f->guard, f->cfg, f->error, "", &x);
-        SET(out->what, "%c%s. Detail: %.600s", tolower((unsigned char)x.cause[0]), x.cause + 1,
-            reason);
+        SET(out->what, "%c%s. Detail: %s", tolower((unsigned char)x.cause[0]), x.cause + 1, reason);
         if (x.command[0])
             SET(out->todo, "%s; this shows its state: %s", t->todo, x.command);
     }
@@ -153,7 +152,7 @@ static void words_waiting(const struct words_facts *f, struct words *out)
                                        "retrying automatically, with growing waits", CHOICE};
     words_say(out, f->guard->reason, f->cfg->restore_auto ? &failed : &by_hand);
     if (f->cfg->restore_auto && f->hint[0])
-        SET(out->todo, "%.400s; %s", f->hint, SHOWN);
+        SET(out->todo, "%s; %s", f->hint, SHOWN);
 }
 
 /* ---- restored ---- */
@@ -162,7 +161,7 @@ static void words_waiting(const struct words_facts *f, struct words *out)
 static void words_moment(const char *utc, bool day, char out[TEXT_SHORT])
 {
     if (strlen(utc) != strlen("2026-11-22T21:03:10Z") || utc[10] != 'T') {
-        snprintf(out, TEXT_SHORT, "%.40s", utc);
+        line_set(out, TEXT_SHORT, "%s", utc);
         return;
     }
     snprintf(out, TEXT_SHORT, "%s", day ? utc : utc + 11);
@@ -186,8 +185,7 @@ static bool words_set_aside(const json_t *restored, struct set_aside *out)
     if (rows <= 0 && !unknown)
         return false;
     char n[TEXT_SHORT];
-    snprintf(out->rows, sizeof out->rows, "%.40s%s",
-             unknown ? "rows" : text_count((uint64_t)rows, n),
+    line_set(out->rows, sizeof out->rows, "%s%s", unknown ? "rows" : text_count((uint64_t)rows, n),
              unknown     ? ""
              : rows == 1 ? " row"
                          : " rows");
@@ -219,19 +217,18 @@ static void set_aside_words(const struct set_aside *s, const struct loss *loss, 
     SCOPED(buf_free) struct buf file = {0};
     buf_shell(&file, s->file);
     if (loss->nothing)
-        SET(out->headline, "BACK, but %s %s %s in %.80s", s->rows, s->when, s->is, s->name);
+        SET(out->headline, "BACK, but %s %s %s in %s", s->rows, s->when, s->is, s->name);
     else
-        SET(out->headline, "BACK, %s, and %s %s %s in %.80s", loss_words(loss, lost), s->rows,
-            s->when, s->is, s->name);
+        SET(out->headline, "BACK, %s, and %s %s %s in %s", loss_words(loss, lost), s->rows, s->when,
+            s->is, s->name);
     SET(rest, "%s", out->what);
     SET(out->what,
-        "%s that players wrote into the emptied tables (%s) %s not in the world but in %.80s; "
-        "%.500s",
+        "%s that players wrote into the emptied tables (%s) %s not in the world but in %s; %s",
         s->rows, s->when, s->is, s->name, rest);
     SET(out->todo,
         "give the players their %s back; this compares them with the world: worldkeeper "
-        "--conflicts=%.300s; this inserts those that collide with nothing: worldkeeper "
-        "--conflicts=%.300s --apply",
+        "--conflicts=%s; this inserts those that collide with nothing: worldkeeper "
+        "--conflicts=%s --apply",
         s->rows, file.p, file.p);
 }
 
@@ -247,8 +244,10 @@ static const char *after_loss(const json_t *restored, const struct loss *loss)
 
 static void add_what(struct words *out, const char *front, const char *text)
 {
+    char shown[400]; /* so that there is room for the next one */
+    SET(shown, "%s", text);
     if (text[0])
-        line_add(out->what, sizeof out->what, "%s%.400s", front, text);
+        line_add(out->what, sizeof out->what, "%s%s", front, shown);
 }
 
 /* Adds the statements that bring back changed definitions, for tables that are as the dump defines
@@ -269,11 +268,11 @@ static void as_dumped(const json_t *restored, struct words *out)
             buf_printf(&all, "%s%s;", all.len ? " " : "", json_string_value(sql));
         }
     }
-    snprintf(rest, sizeof rest, "%s", out->todo);
+    SET(rest, "%s", out->todo);
     bool nothing_else = strcmp(rest, "nothing") == 0, fits = all.len && all.len < 300;
     SET(out->todo,
-        "apply the changes of definitions again, once the rows fit them%s%s (%.250s contains the "
-        "replaced definitions)%s%.400s",
+        "apply the changes of definitions again, once the rows fit them%s%s (%s contains the "
+        "replaced definitions)%s%s",
         fits ? ": " : "", fits ? all.p : "", file.p, nothing_else ? "" : " - and ",
         nothing_else ? "" : rest);
 }
@@ -296,15 +295,15 @@ static void words_restored(const struct words_facts *f, struct words *out)
         away ? "the world is back, restored by hand" : "the world was restored by hand";
     if (f->guard->by_hand && to[0]) {
         SET(out->headline, "%s to %s", restored, at);
-        SET(out->what, "%s to %s (%.400s)", was, at, f->guard->reason);
+        SET(out->what, "%s to %s (%s)", was, at, f->guard->reason);
     } else if (f->guard->by_hand) { /* if the world was alive, any loss is intended */
         const char *comma = js_text(r, "lost")[0] ? ", " : "";
         SET(out->headline, "%s%s%s", restored, comma, comma[0] ? words : "");
-        SET(out->what, "%s%s%s (%.400s)", was, comma, comma[0] ? words : "", f->guard->reason);
+        SET(out->what, "%s%s%s (%s)", was, comma, comma[0] ? words : "", f->guard->reason);
     } else {
         const char *as_of = loss.nothing || !to[0] ? "" : " as it was at ";
         SET(out->headline, "BACK, %s", words);
-        SET(out->what, "the world is back%s%s, %s (%.400s)", as_of, as_of[0] ? at : "", words,
+        SET(out->what, "the world is back%s%s, %s (%s)", as_of, as_of[0] ? at : "", words,
             f->guard->reason);
     }
     SET(out->doing, "probes and dumps continue");
@@ -317,7 +316,7 @@ static void words_restored(const struct words_facts *f, struct words *out)
     const char *enable = js_text(json_object_get(r, "definitions"), "enable");
     char rest[sizeof out->todo];
     if (enable[0]) {
-        snprintf(rest, sizeof rest, "%s", out->todo);
+        SET(rest, "%s", out->todo);
         bool nothing_else = strcmp(rest, "nothing") == 0, fits = strlen(enable) < 400;
         SET(out->todo, "events of the dump are disabled; once you have read them: %s%s%s",
             fits ? enable : "ALTER EVENT … ENABLE, as worldkeeper --status --json has it for each",
@@ -357,7 +356,7 @@ void words_for_guard(const struct words_facts *f, struct words *out)
 {
     const struct guard_answer *a = f->answer;
     *out = (struct words){.doing = "probing continues"};
-    SET(out->what, "%.690s", f->guard->reason);
+    SET(out->what, "%s", f->guard->reason);
     if (a->alert == GUARD_ALERT_RECOVERED)
         words_recovered(f, out);
     else if (a->alert_event == EVENT_RESTORED)
@@ -372,7 +371,7 @@ void words_for_guard(const struct words_facts *f, struct words *out)
         const char *what = explain_lost(f->guard);
         words_say(out, "", f->guard->by_hand ? &by_hand : &lost);
         if (!f->guard->by_hand)
-            SET(out->what, "%c%s; it is being restored. Detail: %.600s",
+            SET(out->what, "%c%s; it is being restored. Detail: %s",
                 tolower((unsigned char)what[0]), what + 1, why);
     } else if (a->alert_event == EVENT_WAITING)
         words_waiting(f, out);
@@ -407,7 +406,7 @@ void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, str
         from, to, text_duration(now.ms - last_sign.ms, t));
     /* The log of a systemd service is in the systemd journal. */
     bool service = cfg->path && text_starts(cfg->path, "/etc/worldkeeper/");
-    snprintf(log, sizeof log,
+    line_set(log, sizeof log,
              service ? "journalctl -u worldkeeper@%s" : "the log of world %s, and the kernel's",
              cfg->name);
     SET(out->todo, "see who or what ended it: %s", log);
@@ -475,14 +474,13 @@ void statement_headline(const struct follow_statement *s, char *out, size_t size
 {
     size_t all = s->count + s->more;
     if (s->schema)
-        snprintf(out, size, "DATABASE %s", strcmp(s->verb, "dropped") == 0 ? "DROPPED" : "CHANGED");
+        line_set(out, size, "DATABASE %s", strcmp(s->verb, "dropped") == 0 ? "DROPPED" : "CHANGED");
     else if (all == 1)
-        snprintf(out, size, "table %.64s %s", s->tables[0].name, s->verb);
+        line_set(out, size, "table %s %s", s->tables[0].name, s->verb);
     else if (all == 2)
-        snprintf(out, size, "tables %.64s and %.64s %s", s->tables[0].name, s->tables[1].name,
-                 s->verb);
+        line_set(out, size, "tables %s and %s %s", s->tables[0].name, s->tables[1].name, s->verb);
     else
-        snprintf(out, size, "table %.64s and %zu more %s", s->tables[0].name, all - 1, s->verb);
+        line_set(out, size, "table %s and %zu more %s", s->tables[0].name, all - 1, s->verb);
 }
 
 /* Appends the command that undoes the statement. --restore can only restore single tables, from one

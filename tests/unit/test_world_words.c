@@ -150,6 +150,16 @@ static void test_back(void **state)
     assert_string_equal(w.headline, "RESTORED by hand");
 }
 
+/* Returns the words of a restore whose saved rows are in file c.gz of this directory. */
+static struct words back_in(const char *dir)
+{
+    SCOPED(xfree) char *restored =
+        xasprintf("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"conflict_rows\":2,"
+                  "\"conflict_file\":\"%s/c.gz\"}",
+                  dir);
+    return back(restored, false);
+}
+
 /* Acknowledged rows that are not in the world: said first, with how many, when and where. */
 static void test_rows_set_aside(void **state)
 {
@@ -181,6 +191,18 @@ static void test_rows_set_aside(void **state)
              "\"conflict_file\":\"c.gz\",\"conflict_from\":null,\"conflict_to\":null}",
              false);
     assert_string_equal(w.headline, "BACK, but rows written meanwhile are in c.gz");
+    /* a path is shown whole, and what does not fit is shown as cut */
+    char deep[301], longer[1201];
+    memset(deep, 'd', sizeof deep - 1);
+    deep[0] = longer[0] = '/';
+    deep[sizeof deep - 1] = longer[sizeof longer - 1] = '\0';
+    memset(longer + 1, 'e', sizeof longer - 2);
+    w = back_in(deep);
+    assert_non_null(strstr(w.todo, "d/c.gz; "));
+    assert_non_null(strstr(w.todo, "d/c.gz --apply"));
+    w = back_in(longer);
+    assert_null(strstr(w.todo, "e; "));
+    assert_string_equal(w.todo + strlen(w.todo) - 4, "e...");
 }
 
 static void test_start(void **state)
