@@ -75,7 +75,7 @@ static void supervisor_disk_away(struct world *w, const char *key, const char *w
 {
     notify_open(w, CONDITION_DISK_WRITER, key,
                 "still trying; alerts are sent from memory, and the world is still watched", todo,
-                "status, state and alerts are not written: %.500s", why);
+                "status, state and alerts are not written: %s", why);
 }
 
 /* Requests that the old disk writer has not answered are sent to the next one: storing a record or
@@ -152,7 +152,7 @@ static void disk_timers(struct world *w, mono_t now)
         disk.hung = w->disk_writer.pid;
         worker_kill(&w->disk_writer);
         writer_gone();
-        line_set(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
+        line_set(todo, sizeof todo, "see the kernel's log, and the disks of %s and %s",
                  w->cfg->dump_dir, w->cfg->status_dir ? w->cfg->status_dir : "no status directory");
         supervisor_disk_away(w, "silent", "their disk does not answer", todo);
     }
@@ -226,11 +226,11 @@ static void disk_failed(struct world *w, const struct disk_failure *f)
         w->state_dirty = true;
         disk.save_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
     }
-    line_set(todo, sizeof todo, "see the disk, owner and mode of %.250s",
+    line_set(todo, sizeof todo, "see the disk, owner and mode of %s",
              state || !w->cfg->status_dir ? w->cfg->dump_dir : w->cfg->status_dir);
     notify_open(w, state ? CONDITION_STATE : CONDITION_STATUS, key,
                 "trying again every 10 s; the world is still watched", e.hint[0] ? e.hint : todo,
-                "%s cannot be written: %.500s", name, e.text);
+                "%s cannot be written: %s", name, e.text);
 }
 
 /* A damaged dump does not count as a dump: if it is the newest one, a new dump is taken at once. */
@@ -255,19 +255,19 @@ static void disk_damaged(struct world *w, json_t *list, const char *device)
         strlen(dump) < sizeof shown->key ? dump : dump + strlen(dump) - sizeof shown->key + 1;
     bool news = !shown->on || strcmp(shown->key, key) != 0;
     if (js_flag(first, "loadable")) {
-        line_set(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %.300s",
-                 dump, w->cfg->dump_dir, device[0] ? device : "unknown", js_text(first, "by"),
+        line_set(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %s", dump,
+                 w->cfg->dump_dir, device[0] ? device : "unknown", js_text(first, "by"),
                  js_text(first, "reason"));
-        line_set(headline, sizeof headline, "dump %.150s is damaged", dump);
+        line_set(headline, sizeof headline, "dump %s is damaged", dump);
         line_set(
             todo, sizeof todo,
             "check that disk (dmesg, smartctl); this is over when the damaged dump is deleted, as "
             "newer ones take its place, or is found intact; worldkeeper --verify reads all dumps "
             "back");
     } else {
-        line_set(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
+        line_set(what, sizeof what, "dump %s cannot be loaded for what is in it: %s", dump,
                  js_text(first, "reason"));
-        line_set(headline, sizeof headline, "dump %.150s cannot be loaded", dump);
+        line_set(headline, sizeof headline, "dump %s cannot be loaded", dump);
         SCOPED(xfree) char *path = xasprintf("%s/%s.sql.gz", w->cfg->dump_dir, dump);
         SCOPED(buf_free) struct buf file = {0};
         buf_shell(&file, path);

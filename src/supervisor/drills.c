@@ -86,7 +86,7 @@ static bool lacks_memory(const struct world *w, int kind, char *out, size_t size
     char world[TEXT_SHORT], there[TEXT_SHORT];
     if (kind != DRILL || schedule_has_room(need, available))
         return false;
-    snprintf(out, size,
+    line_set(out, size,
              "not enough memory for a second world: %s available, but the world needs %s",
              text_size((uint64_t)available, there), text_size(need, world));
     return true;
@@ -109,7 +109,7 @@ static void look_what_holds(const struct world *w, int kind, char *out, size_t s
     else if (lacks_memory(w, kind, out, size))
         return;
     else if (load > (double)most)
-        snprintf(out, size, "the machine is busy: load %.0f%%, max_load %u%%", load, most);
+        line_set(out, size, "the machine is busy: load %.0f%%, max_load %u%%", load, most);
 }
 
 /* Checks the schedule at intervals; returns whether the run is to begin now. */
@@ -224,7 +224,7 @@ static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /*
                 : kind == DRILL
                     ? "to repeat it: worldkeeper --drill; to read the dumps: worldkeeper --verify"
                     : "worldkeeper --verify shows what is wrong with each dump",
-                "%s failed: %.500s", kinds[kind].name, e->text);
+                "%s failed: %s", kinds[kind].name, e->text);
 }
 
 void drills_ended(struct world *w, const struct request *r, const json_t *result,

@@ -68,7 +68,7 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
         return;
     if (happened.len)
         buf_printf(&what, "; %s", happened.p);
-    line_set(doing, sizeof doing, "the new dump counts%s%.150s%s%s", kept ? "; dump " : "",
+    line_set(doing, sizeof doing, "the new dump counts%s%s%s%s", kept ? "; dump " : "",
              kept ? before : "", kept ? ", which has the rows, is kept for " : "",
              kept ? text_duration(kept, t) : "");
     notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing,
@@ -97,7 +97,7 @@ static void dump_end_stored(struct world *w, const struct manifest *m, const jso
                    e->hint[0] ? e->hint
                               : "see what keeps it from being removed (lsattr shows if it is "
                                 "immutable); keep permanent copies in another directory",
-                   "%.600s", e->text);
+                   "%s", e->text);
 }
 
 void dump_failed(struct world *w, const json_t *result, const struct err *e)
@@ -135,7 +135,7 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
         snprintf(key, sizeof key, "%.63s", happened.p);
         log_line(LOG_WARN_, "%s", happened.p);
     }
-    notify_open_as(w, CONDITION_DUMP, key, failed, doing, todo.p, "%s: %s%s%.600s", failed,
+    notify_open_as(w, CONDITION_DUMP, key, failed, doing, todo.p, "%s: %s%s%s", failed,
                    happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
 }
 

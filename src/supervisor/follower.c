@@ -427,11 +427,12 @@ static bool is_by_restore(const struct follow_gap *gap, const char *tables)
 static void report_restored(struct world *w, const char *tables, const char *key, const char *doing)
 {
     const char *s = strchr(tables, ',') ? "s" : "", *were = s[0] ? "were" : "was";
-    char headline[200];
-    snprintf(headline, sizeof headline, "table%s %.120s restored by hand", s, tables);
+    char shown[120], headline[200];
+    line_set(shown, sizeof shown, "%s", tables);
+    line_set(headline, sizeof headline, "table%s %s restored by hand", s, shown);
     notify_open_as(w, CONDITION_JOURNAL_GAP, key, headline, doing,
                    "nothing, when the dump is stored",
-                   "table%s %.120s %s restored on request (--restore --table), and the journal "
+                   "table%s %s %s restored on request (--restore --table), and the journal "
                    "cannot follow that; it continues from the next dump",
                    s, tables, were);
 }
@@ -462,8 +463,8 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
         report_statement(w, gap, first, doing.p);
     else
         notify_open(w, CONDITION_JOURNAL_GAP, key && strcmp(key, RESTORED_KEY) != 0 ? key : NULL,
-                    doing.p, "nothing, when the dump is stored",
-                    "the journal cannot continue%s %.550s", link, gap->why);
+                    doing.p, "nothing, when the dump is stored", "the journal cannot continue%s %s",
+                    link, gap->why);
     bool dropped = gap->by_statement && strcmp(gap->statement.verb, "dropped") == 0;
     dump_soon(w, dropped ? DROPPED_MS : 0, first);
 }
@@ -599,12 +600,12 @@ static void look_at_board(struct world *w)
 
 static void follower_unable(struct world *w, const struct follow_unable *u)
 {
-    char todo[800];
+    char todo[sizeof u->hint + 80];
     bool news = strncmp(follower.reason, u->why, sizeof follower.reason - 1) != 0;
     line_set(follower.reason, sizeof follower.reason, "%s", u->why);
     kill_worker(w, UNABLE);
-    notify_over(w, CONDITION_JOURNAL_LAG,
-                "the journal is not followed, and so is not behind: %.500s", u->why);
+    notify_over(w, CONDITION_JOURNAL_LAG, "the journal is not followed, and so is not behind: %s",
+                u->why);
     follower.next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
     if (follower.at.file[0]) { /* the worker died before it noticed or reported this */
@@ -614,9 +615,8 @@ static void follower_unable(struct world *w, const struct follow_unable *u)
         gap_found(w, ":", &gap, true);
     }
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
-        log_line(LOG_NOTE_, "no journal: %.600s", u->why);
-    line_set(todo, sizeof todo, "%.700s%s",
-             u->hint[0] ? u->hint : "for details: worldkeeper --check",
+        log_line(LOG_NOTE_, "no journal: %s", u->why);
+    line_set(todo, sizeof todo, "%s%s", u->hint[0] ? u->hint : "for details: worldkeeper --check",
              w->cfg->journal == JOURNAL_AUTO ? "; if this is intended: [journal] mode = off" : "");
     /* With mode = auto, a journal that was never followed before is not required. Its absence is
      * not a failure, and ends a condition that was reported before this was known. */
@@ -625,9 +625,9 @@ static void follower_unable(struct world *w, const struct follow_unable *u)
                     ended ? "dumps continue; it was followed before, but from now on changes "
                             "between two dumps are lost with the server"
                           : "dumps continue; changes between two dumps are lost with the server",
-                    todo, "no journal: %.600s", u->why);
+                    todo, "no journal: %s", u->why);
     else
-        notify_over(w, CONDITION_JOURNAL, "no journal: %.600s", u->why);
+        notify_over(w, CONDITION_JOURNAL, "no journal: %s", u->why);
 }
 
 static void follower_failed(struct world *w, const struct follow_failure *failure)
@@ -660,7 +660,7 @@ static void follower_failed(struct world *w, const struct follow_failure *failur
         return; /* the guard reports a server that becomes unreachable */
     notify_open(w, CONDITION_JOURNAL, condition_key(key, e), "still trying",
                 e->hint[0] ? e->hint : "for details: worldkeeper --check",
-                "the journal is not followed: %.560s", e->text);
+                "the journal is not followed: %s", e->text);
 }
 
 static void follower_message(struct world *w, struct worker *v, const struct packet *m)
@@ -707,7 +707,7 @@ static void forget_conditions(struct world *w, const char *why)
 void follower_restored(struct world *w, const char *dump, wall_t alive)
 {
     struct follow_gap gap = {.pos = 0};
-    line_set(gap.why, sizeof gap.why, "dump %.150s was restored", dump);
+    line_set(gap.why, sizeof gap.why, "dump %s was restored", dump);
     keep_gap(w, &gap, alive, false);
     follower.change_count = 0;
 }

@@ -69,8 +69,8 @@ static void job_child_shorten(struct action_context *a, json_t *result, const js
         }
         bool cut = json_string_length(value) > TEXT_KEPT;
         SCOPED(xfree) char *note =
-            cut ? xasprintf("the answer is too long: \"%.60s\" in it is truncated", key)
-                : xasprintf("the answer is too long: \"%.60s\" is omitted", key);
+            cut ? xasprintf("the answer is too long: \"%s\" in it is truncated", key)
+                : xasprintf("the answer is too long: \"%s\" is omitted", key);
         action_note(a, note);
         if (cut) {
             SCOPED(buf_free) struct buf kept = {0};

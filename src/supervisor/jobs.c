@@ -1,7 +1,6 @@
 #include "supervisor/jobs.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -11,6 +10,7 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/decisions.h"
 #include "supervisor/drills.h"
@@ -133,15 +133,15 @@ static json_t *jobs_status_json(const struct world *w)
 static void job_words(const struct request *r, char *out, size_t size)
 {
     if (r->apply)
-        snprintf(out, size, "%sputting back of conflict rows", r->dry_run ? "dry run of " : "");
+        line_set(out, size, "%sputting back of conflict rows", r->dry_run ? "dry run of " : "");
     else if (r->dry_run)
-        snprintf(out, size, "dry run of a %s", action_name(r->action));
+        line_set(out, size, "dry run of a %s", action_name(r->action));
     else if (r->into)
-        snprintf(out, size, "%s into schema %.80s", action_name(r->action), r->into);
+        line_set(out, size, "%s into schema %s", action_name(r->action), r->into);
     else if (r->tables)
-        snprintf(out, size, "%s of table %.80s", action_name(r->action), r->tables);
+        line_set(out, size, "%s of table %s", action_name(r->action), r->tables);
     else
-        snprintf(out, size, "%s", action_name(r->action));
+        line_set(out, size, "%s", action_name(r->action));
 }
 
 /* Notifies the guard, once per restore. */
@@ -291,7 +291,7 @@ static void jobs_ended(struct world *w, struct job_outcome *out, const json_t *r
     bool quiet = jobs.replaces_world || r.action == ACTION_DUMP;
     strip_action(&out->error, action_name(r.action));
     job_words(&r, words, sizeof words);
-    snprintf(failed, sizeof failed, "%s failed", words);
+    line_set(failed, sizeof failed, "%s failed", words);
     jobs_let_go(w, &r);
     if (e && !quiet)
         world_log_err(w, LOG_ERROR_, failed, e);

@@ -317,20 +317,20 @@ static const char *why_closed(char *out, size_t size)
     const struct report *r = &leases.last;
     char words[LEASE_WORDS];
     if (fence_is_shut())
-        snprintf(out, size, "this machine hands the world over");
+        line_set(out, size, "this machine hands the world over");
     else if (r->standing == ANOTHERS && !r->lease)
-        snprintf(out, size,
+        line_set(out, size,
                  "according to the record of the world, another machine keeps it: %s, generation "
                  "%" PRIu64 "%s",
                  clean_holder(&r->record, words), r->record.generation,
                  r->replaced ? "" : "; this machine's world is not an ancestor of that world");
     else if (r->standing == ANOTHERS)
-        snprintf(out, size, "stepped back: %.500s, generation %" PRIu64,
-                 lease_words(&r->record, words), r->record.generation);
+        line_set(out, size, "stepped back: %s, generation %" PRIu64, lease_words(&r->record, words),
+                 r->record.generation);
     else if (r->standing == AWAY)
-        snprintf(out, size, "the lease of the world could not be renewed: %.500s", r->why.text);
+        line_set(out, size, "the lease of the world could not be renewed: %s", r->why.text);
     else if (r->standing == HOLDS)
-        snprintf(out, size, "%s",
+        line_set(out, size, "%s",
                  r->lease ? "the lease of the world ended before it was renewed"
                           : "according to its record, another machine keeps the world");
     else
@@ -379,7 +379,7 @@ static void judge_takeable(struct world *w)
         return;
     if (e->cls != ERR_NONE)
         notify_open(w, CONDITION_LEASE, NULL, "this machine keeps the world, and renews the lease",
-                    e->hint, "no standby can be promoted: %.560s", e->text);
+                    e->hint, "no standby can be promoted: %s", e->text);
     else
         notify_over(w, CONDITION_LEASE, "the lease can be taken over again");
 }

@@ -238,7 +238,7 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         buf_shell(&todo, dir);
         if (refused)
             notify_open(w, CONDITION_QUEUE, NULL, "alerts of this supervisor are sent", todo.p,
-                        "%u file%s in the alert queue %s refused, set aside and not sent: %.300s",
+                        "%u file%s in the alert queue %s refused, set aside and not sent: %s",
                         refused, refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
         else
             notify_over(w, CONDITION_QUEUE, "the alert queue holds only files of our own");
@@ -437,9 +437,9 @@ static void alert_condition(struct world *w, enum condition_id id, const struct 
     /* The headline of the end repeats the short headline of the condition. */
     char over[80];
     if (condition_words[id].over)
-        snprintf(over, sizeof over, "%s", condition_words[id].over);
+        line_set(over, sizeof over, "%s", condition_words[id].over);
     else
-        snprintf(over, sizeof over, "over: %s", condition_words[id].headline);
+        line_set(over, sizeof over, "over: %s", condition_words[id].headline);
     struct alert al = {.event = event,
                        .kind = alert_kinds[kind],
                        .headline = n->on ? n->headline : over,
@@ -739,7 +739,7 @@ static void note_failure(struct world *w, enum alert_channel ch, const struct er
     if (strcmp(d->failed, key) != 0)
         log_line(LOG_WARN_, "%s not delivered: %s", d->worker.name, e->text);
     snprintf(d->failed, sizeof d->failed, "%s", key);
-    snprintf(d->last_error, sizeof d->last_error, "%s", e->text);
+    line_set(d->last_error, sizeof d->last_error, "%s", e->text);
     w->status_dirty = true;
 }
 
@@ -796,7 +796,7 @@ static void notifier_delivered(struct world *w, enum alert_channel ch, bool ok, 
         world_log_err(w, LOG_WARN_, d->worker.name, e);
     else if (d->last_error[0])
         log_line(LOG_NOTE_, "%s is delivered again", d->worker.name);
-    snprintf(d->last_error, sizeof d->last_error, "%s", ok ? "" : e->text);
+    line_set(d->last_error, sizeof d->last_error, "%s", ok ? "" : e->text);
     d->failed[0] = '\0';
     w->status_dirty = true;
     w->poll_disk = true; /* the poll writes the marks */

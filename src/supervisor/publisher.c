@@ -302,7 +302,7 @@ void publish_leave(struct world *w, const struct config *next)
     w->guard.since = clock_mono();
     if (next->status_dir)
         line_set(w->guard.reason, sizeof w->guard.reason,
-                 "since a reload of the config the status is %.280s/%.280s", next->status_dir,
+                 "since a reload of the config the status is %s/%s", next->status_dir,
                  next->json_file ? next->json_file : "");
     else
         line_set(w->guard.reason, sizeof w->guard.reason,

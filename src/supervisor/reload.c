@@ -181,7 +181,7 @@ void reload_config(struct world *w)
         w->conditions[CONDITION_REFUSED].on = false; /* each refusal is reported */
         notify_open(w, CONDITION_REFUSED, NULL, "keeping the world with the old config",
                     e.hint[0] ? e.hint : "fix the config and reload it again",
-                    "reload refused, the old config stays in use: %.580s", e.text);
+                    "reload refused, the old config stays in use: %s", e.text);
         hint_error(w->cfg, HINT_ROOT, &e);
         if (e.hint[0])
             log_line(LOG_NOTE_, "HINT: %s", e.hint);
@@ -256,11 +256,11 @@ void reload_check_place(struct world *w, enum file_dir_place place)
     const char *todo =
         e.hint[0] ? e.hint : "move it back, or create it again; it is used as soon as it exists";
     if (there)
-        notify_over(w, CONDITION_DIR_MOVED, "dumps are stored in %.500s again", dir);
+        notify_over(w, CONDITION_DIR_MOVED, "dumps are stored in %s again", dir);
     else if (place == FILE_DIR_GONE)
         notify_open(w, CONDITION_DIR_MOVED, "gone", doing, todo,
-                    "%.500s is no longer the directory for dumps: it was moved or removed", dir);
+                    "%s is no longer the directory for dumps: it was moved or removed", dir);
     else
         notify_open(w, CONDITION_DIR_MOVED, "other", doing, todo,
-                    "%.250s is not the same directory as before: %.300s", dir, e.text);
+                    "%s is not the same directory as before: %s", dir, e.text);
 }

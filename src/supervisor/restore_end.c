@@ -136,7 +136,7 @@ void restore_ended(struct world *w, const struct request *r, bool announced, con
                       r->action == ACTION_PROMOTE ? "promotion failed" : "restore failed", e);
     if (e && !announced)
         return;
-    line_set(text, sizeof text, "dump %.200s, %s rows in %.1f s", js_text(result, "dump"),
+    line_set(text, sizeof text, "dump %s, %s rows in %.1f s", js_text(result, "dump"),
              text_count((uint64_t)js_number(result, "rows", 0), rows),
              json_number_value(json_object_get(result, "seconds")));
     ev.text = e ? NULL : text;

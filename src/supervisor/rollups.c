@@ -144,7 +144,7 @@ static bool rollups_holds(const struct world *w, enum condition_id id, unsigned 
     if (ran && l->took_ms > slow)
         slow = l->took_ms;
     if (id == CONDITION_LEDGER && l->failing)
-        buf_printf(what, "rolling up ledger %s failed: %.500s", l->name, l->error.text);
+        buf_printf(what, "rolling up ledger %s failed: %s", l->name, l->error.text);
     else if (id == CONDITION_LEDGER_SLOW && !l->failing && slow > c->interval &&
              slow >= SLOW_LEAST_MS)
         buf_printf(
@@ -195,7 +195,7 @@ static void rollups_judge(struct world *w, enum condition_id id)
     }
     if (n > 1)
         buf_printf(&what, "; and %u more", n - 1);
-    line_set(headline, sizeof headline, "ledger %.60s %s", first->name,
+    line_set(headline, sizeof headline, "ledger %s %s", first->name,
              conditions[id - CONDITION_LEDGER].is);
     notify_open_as(w, id, key, headline, conditions[id - CONDITION_LEDGER].doing, todo, "%s",
                    what.p);

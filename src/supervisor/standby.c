@@ -289,7 +289,7 @@ static void standby_judge(struct world *w)
     if (failing || bad)
         notify_open_as(w, CONDITION_STANDBY, condition_key(key, &r->why),
                        "standby cannot have all that the store has", doing, todo,
-                       "the standby cannot have all that the store has: %.540s", r->why.text);
+                       "the standby cannot have all that the store has: %s", r->why.text);
     else if (old)
         notify_open(w, CONDITION_STANDBY, "old", doing, todo,
                     "the newest that the standby has is of %s ago",
@@ -312,14 +312,14 @@ static void judge_copy(struct world *w)
     if (cold ? r->loading : standby.cold_since.ms != 0)
         return;
     if (cold)
-        notify_open(
-            w, CONDITION_COLD, NULL,
-            "it is loaded as soon as that is possible; a promotion until then loads the "
-            "newest dump, which takes longer",
-            "worldkeeper --check says what is missing for it; man worldkeeper-standby "
-            "says what makes a standby cold",
-            "the standby does not keep the world loaded, and has not for more than %s: %.540s",
-            text_duration(limit, t), r->warm.why[0] ? r->warm.why : "the reason is unknown");
+        notify_open(w, CONDITION_COLD, NULL,
+                    "it is loaded as soon as that is possible; a promotion until then loads the "
+                    "newest dump, which takes longer",
+                    "worldkeeper --check says what is missing for it; man worldkeeper-standby "
+                    "says what makes a standby cold",
+                    "the standby does not keep the world loaded, and has not for more than %s: %s",
+                    text_duration(limit, t),
+                    r->warm.why[0] ? r->warm.why : "the reason is unknown");
     else
         notify_over(w, CONDITION_COLD,
                     wanted ? "the world is loaded, and kept up with the journal"
@@ -342,7 +342,7 @@ static void judge_tables(struct world *w, mono_t now)
         notify_open(w, CONDITION_LEFT, NULL, "they are neither changed nor removed automatically",
                     "run worldkeeper --demote once more: it saves their rows, and takes them away "
                     "from the game",
-                    "the tables of a world are still in schema %.200s here, and a game may write "
+                    "the tables of a world are still in schema %s here, and a game may write "
                     "to them, though this machine is a standby",
                     w->cfg->schema);
     else

@@ -352,7 +352,7 @@ static void judge_central(struct world *w, const struct report *r)
                                                : condition_key(key, &r->error),
                     "saves stay in the world's own tables; trying again",
                     r->error.hint[0] ? r->error.hint : "worldkeeper --check names what is missing",
-                    "players' progress is not written back: %.560s", r->error.text);
+                    "players' progress is not written back: %s", r->error.text);
     else
         notify_over(w, CONDITION_CENTRAL, "players' progress is written back again");
 }
