@@ -478,7 +478,7 @@ static int take_event(struct decode *d, const struct binlog_position *p, const s
     case EVENT_QUERY:
         return take_query(d, ev);
     case EVENT_UNREADABLE:
-        return decode_gap(d, "an event of the unsupported type %.100s", ev->name);
+        return decode_gap(d, "an event of the unsupported type %s", ev->name);
     case EVENT_LOST:
         return decode_gap(d, "the server reports that changes are missing from its log");
     case EVENT_SKIPPED:

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/line.h"
+
 #define HINT_DUMP                                                                                  \
     "worldkeeper --dump; repeat the command when worldkeeper --status shows that dump as the "     \
     "newest in the store"
@@ -40,7 +42,7 @@ static const char *durable_table(const struct chain *c)
 }
 
 /* Finds the first gap. `why` is empty if there is none. */
-static void find_gap(const struct chain *c, char why[200])
+static void find_gap(const struct chain *c, char why[LINE])
 {
     const struct archive *a = c->journal;
     struct segment_mark gap = {0};
@@ -49,21 +51,21 @@ static void find_gap(const struct chain *c, char why[200])
                 : -1;
     why[0] = '\0';
     if (i < 0) {
-        snprintf(why, 200, "no segment begins at its end");
+        line_set(why, LINE, "no segment begins at its end");
         return;
     }
     archive_gap(a, (size_t)i, &c->m->end, &gap);
     if (gap.kind == CHANGE_GAP)
-        snprintf(why, 200, "%.160s", gap.text);
+        line_set(why, LINE, "%s", gap.text);
     for (size_t k = (size_t)i; k + 1 < a->count && !why[0]; k++)
         if (!archive_continues(a, k))
-            snprintf(why, 200, "segment %s does not begin at the end of the previous one",
+            line_set(why, LINE, "segment %s does not begin at the end of the previous one",
                      a->list[k + 1].file);
 }
 
 int chain_judge(const struct chain *c, struct err *e)
 {
-    char why[200];
+    char why[LINE];
     const char *table;
     if (!is_of_life(c)) {
         err_set(e, ERR_REFUSED, 0,

@@ -784,7 +784,7 @@ static int take_newcomers(struct follower *f, const struct change *c)
     bool all_read = !f->newcomers_by.file[0] || db_binlog_pos_compare(&here, &f->newcomers_by) >= 0;
     while (rc == 0 && all_read && f->newcomers.count) {
         snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", f->newcomers.list[0]);
-        line_set(text, sizeof text, "table %.255s was created and is in no dump yet",
+        line_set(text, sizeof text, "table %s was created and is in no dump yet",
                  f->newcomers.list[0]);
         struct change gap = *c;
         gap.scope = &scope;

@@ -661,7 +661,7 @@ static bool replay_read_segment(struct run *r, const struct archive_segment *s)
         r->out->bytes += segment_whole(reader);
     }
     if (got < 0 && partly_merged(r))
-        replay_gap(r, "%.500s", e.text);
+        replay_gap(r, "%s", e.text);
     segment_reader_close(reader);
     if (reader && got >= 0)
         return true;
@@ -831,11 +831,14 @@ static int as_gap(struct run *r, const struct err *e)
                *hint = ours && !foreign ? e->hint : "", *sep = hint[0] ? "; " : "";
     if (db_unanswered(e) || e->cls == ERR_ABORTED || e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
-    bool ended = r->out->gap[0]; /* reading ended at an earlier gap */
-    if (!ended && r->out->damage[0])
-        replay_gap(r, "%.300s; %s%.200s%s%s", r->out->damage, of, why, sep, hint);
+    bool ended = r->out->gap[0];  /* reading ended at an earlier gap */
+    char damage[240], shown[240]; /* shortened, so that both reasons and the hint are shown */
+    line_set(damage, sizeof damage, "%s", r->out->damage);
+    line_set(shown, sizeof shown, "%s", why);
+    if (!ended && damage[0])
+        replay_gap(r, "%s; %s%s%s%s", damage, of, shown, sep, hint);
     else if (!ended && r->out->files_end.ms)
-        replay_gap(r, "its files end at %s; %s%.400s%s%s", text_utc(r->out->files_end, t), of, why,
+        replay_gap(r, "its files end at %s; %s%s%s%s", text_utc(r->out->files_end, t), of, shown,
                    sep, hint);
     else if (!ended)
         replay_gap(r, "%s%s%s", why, sep, hint);

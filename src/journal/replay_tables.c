@@ -153,11 +153,10 @@ static void replay_tables_describe(struct buf *b, const struct replay_table *t)
     SCOPED(buf_free) struct buf name = {0};
     text_clean(&name, t->name, 64);
     if (t->fresh)
-        buf_printf(b, "table %s, which is in no dump yet, is restored without its rows (%.200s",
-                   name.p, t->why);
+        buf_printf(b, "table %s, which is in no dump yet, is restored without its rows (%s", name.p,
+                   t->why);
     else
-        buf_printf(b,
-                   "table %s is restored as of %s, before a change that cannot be followed (%.200s",
+        buf_printf(b, "table %s is restored as of %s, before a change that cannot be followed (%s",
                    name.p, text_utc(t->at, at), t->why);
     if (t->left)
         buf_printf(b, "; at least %" PRIu64 " later changes are skipped", t->left);
@@ -184,10 +183,10 @@ void replay_finish(struct replay *r, const struct manifest *m, const struct db_t
         return;
     if (closed > NAMED)
         buf_printf(&b, "; and %zu more tables", closed - NAMED);
-    char before[sizeof r->gap];
-    memcpy(before, r->gap, sizeof before);
+    char before[300];
+    line_set(before, sizeof before, "%s", r->gap);
     if (before[0])
-        line_set(r->gap, sizeof r->gap, "%.300s; %s", before, b.p);
+        line_set(r->gap, sizeof r->gap, "%s; %s", before, b.p);
     else
         line_set(r->gap, sizeof r->gap, "%s", b.p);
     r->part = !before[0];

@@ -7,6 +7,7 @@
 
 #include "base/cursor.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "base/number.h"
 #include "binlog/statement_scope.h"
 #include "binlog/statement_summary.h"
@@ -205,7 +206,7 @@ void segment_note(struct segment_sum *s, const struct change *c)
         m->at = c->at;
         m->place.pos = c->pos;
         snprintf(m->place.file, sizeof m->place.file, "%s", c->file ? c->file : "");
-        snprintf(m->text, sizeof m->text, "%s",
+        line_set(m->text, sizeof m->text, "%s",
                  c->kind == CHANGE_SWAP  ? c->mark->dump
                  : c->kind == CHANGE_GAP ? c->why
                                          : "");
