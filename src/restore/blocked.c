@@ -50,16 +50,16 @@ static void add_session(struct buf *b, const struct blocker *s)
     if (s->seconds < 0)
         buf_adds(b, "of another account, which this one may not see");
     else
-        buf_printf(b, "%s, %s%.64s, %s for %" PRId64 " s", s->account,
+        buf_printf(b, "%s, %s%s, %s for %" PRId64 " s", s->account,
                    s->schema[0] ? "schema " : "no schema", s->schema, s->idle ? "idle" : "at work",
                    s->seconds);
     if (s->statement[0])
-        buf_printf(b, ", %s%.90s", s->idle ? "last: " : "", s->statement);
+        buf_printf(b, ", %s%s", s->idle ? "last: " : "", s->statement);
     buf_adds(b, ") ");
     if (s->why == BLOCKER_BACKUP)
         buf_adds(b, "holds a backup lock or FLUSH TABLES WITH READ LOCK");
     else if (s->why == BLOCKER_HOLDS)
-        buf_printf(b, "holds a lock on table %.64s", s->table);
+        buf_printf(b, "holds a lock on table %s", s->table);
     else
         buf_adds(b, s->why == BLOCKER_OPEN ? "has a transaction open" : "uses the schema");
 }
@@ -167,7 +167,7 @@ bool blocked_again(struct blocked *b, struct err *e)
             backup |= found.told && found.list[i].why == BLOCKER_BACKUP;
         if (ended == 0 || ended < found.count)
             blocked_report(b, text, hint);
-        err_step(e, "%.440s", text);
+        err_step(e, "%s", text);
         err_hint(e, "%s", hint);
     }
     db_close(side);

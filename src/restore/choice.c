@@ -193,7 +193,7 @@ static void choice_skipped(struct restore *r, const char *dump, const char *reas
     }
     json_array_append_new(r->out->skipped,
                           json_pack("{s:s, s:o}", "dump", dump, "reason", js_clean(reason)));
-    job_note(r->job, "dump %s skipped: %.1000s", dump, reason);
+    job_note(r->job, "dump %s skipped: %s", dump, reason);
 }
 
 /* Reports what was examined, and what the operator can do now. */
@@ -211,8 +211,7 @@ static int nothing_intact(const struct restore *r, struct err *e)
                         oldest < r->catalog.count ? " of this round" : "",
                         r->catalog.list[oldest - 1].m.name);
     }
-    err_set(e, ERR_NOTHING, 0,
-            "no dump of world %s in %s can be restored (%zu examined%s%s%s%.300s)",
+    err_set(e, ERR_NOTHING, 0, "no dump of world %s in %s can be restored (%zu examined%s%s%s%s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
     return err_hint(e, "worldkeeper %s; to restore a file of mysqldump: worldkeeper --restore=PATH",
@@ -383,7 +382,7 @@ static int load_statements(struct restore *r, const struct import *in,
         doubtful = t->warnings ? t : doubtful;
     }
     if (rc == 0 && doubtful)
-        result_warn(r->out, "the server gave %" PRIu64 " warnings while loading table %.200s",
+        result_warn(r->out, "the server gave %" PRIu64 " warnings while loading table %s",
                     doubtful->warnings, doubtful->name);
     loader_end(&l);
     r->out->connections = 1;
@@ -406,16 +405,18 @@ static int judge_end(struct restore *r, const struct import_report *report, stru
                         "restores what the file has",
                         report->last_line);
     }
+    char shown[300];
+    line_set(shown, sizeof shown, "%s", path);
     if (report->cut_line)
         result_warn(r->out,
-                    "%.300s ends within the statement of line %" PRIu64
+                    "%s ends within the statement of line %" PRIu64
                     ": this statement and all later ones are missing",
-                    path, report->cut_line);
+                    shown, report->cut_line);
     else
         result_warn(r->out,
-                    "%.300s has no closing line: all its statements up to line %" PRIu64
+                    "%s has no closing line: all its statements up to line %" PRIu64
                     " were executed; it is unknown whether more followed",
-                    path, report->last_line);
+                    shown, report->last_line);
     return 0;
 }
 
@@ -487,8 +488,7 @@ int choice_find(struct restore *r, struct err *e)
                        "--at needs a dump of worldkeeper; %s has no binlog position", d);
     if (charset && !sql_charset_safe(charset, strlen(charset)))
         return err_set(e, ERR_USAGE, 0,
-                       "--charset \"%.40s\" is not a character set that can be read safely",
-                       charset);
+                       "--charset \"%s\" is not a character set that can be read safely", charset);
     r->path_fd = file_open_path(d, e);
     return r->path_fd < 0 ? -1 : 0;
 }

@@ -107,7 +107,7 @@ static void code_make_add_text(struct code_report *out, const char *key, const c
 static void code_make_name_of(const struct code_item *it, char *out, size_t room)
 {
     if (it->d.name.len)
-        snprintf(out, room, "%s %s", definition_kind_name(it->d.kind), it->d.name.p);
+        line_set(out, room, "%s %s", definition_kind_name(it->d.kind), it->d.name.p);
     else
         statement_brief(it->sql, strlen(it->sql), out, room);
 }
@@ -182,7 +182,7 @@ static int set_session(const struct making *m, const struct code_item *it, struc
     rc = rc < 0 ? -1 : db_exec_len(db, b.p, b.len, e);
     if (rc < 0 && e->num == UNKNOWN_COLLATION) {
         line_set(m->out->note, sizeof m->out->note,
-                 "definitions compare their own texts by this server's default: %.200s", e->text);
+                 "definitions compare their own texts by this server's default: %s", e->text);
         rc = db_exec_len(db, b.p, front, e);
     }
     return rc;
@@ -280,7 +280,7 @@ static void code_make_give_back(struct making *m)
         if (!may || strcmp(row->schema, m->r->schema) != 0 ||
             !text_starts(row->routine, "FUNCTION"))
             continue;
-        line_set(text, sizeof text, "function %.200s", row->object);
+        line_set(text, sizeof text, "function %s", row->object);
         if (!gave_back(m, row->object))
             code_make_add_text(m->out, "may_execute", text);
     }
@@ -291,7 +291,7 @@ static void code_make_failed(struct making *m, const struct code_item *it, const
 {
     char name[300], text[600];
     code_make_name_of(it, name, sizeof name);
-    line_set(text, sizeof text, "%s: %.250s", name, why);
+    line_set(text, sizeof text, "%s: %s", name, why);
     code_make_add_text(m->out, "failed", text);
 }
 
@@ -331,7 +331,7 @@ static void make_all(struct making *m)
     SCOPED(xfree) char *self = db_one(m->r->db, "SELECT CURRENT_USER()", &e);
     m->self = self;
     if (!self) {
-        line_set(m->out->note, sizeof m->out->note, "no definition was restored: %.200s", e.text);
+        line_set(m->out->note, sizeof m->out->note, "no definition was restored: %s", e.text);
         return;
     }
     SCOPED(xfree) bool *done = xcalloc(c->count + 1, sizeof *done);
@@ -418,7 +418,7 @@ static void code_make_warn(struct restore *r)
     const struct code_report *out = &r->out->code;
     SCOPED(buf_free) struct buf b = {0};
     char front[300];
-    snprintf(front, sizeof front, "definitions of the dump are skipped (%s)", out->why);
+    line_set(front, sizeof front, "definitions of the dump are skipped (%s)", out->why);
     add_list(&b, front, out, "left_out");
     if (out->why[0] && !restore_is(r)->world)
         buf_adds(&b, "; repeat the command with --with-code to create them");
@@ -498,7 +498,7 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
     if (r.file && verify_rest(r.file, code_see, &r.code, &why) == 0)
         code_restore(&r);
     else
-        result_warn(&out, "the definitions of dump %s are not created: %.300s", dump, why.text);
+        result_warn(&out, "the definitions of dump %s are not created: %s", dump, why.text);
     if (out.warning[0])
         job_note(job, "%s", out.warning);
     verify_close(r.file);

@@ -249,7 +249,7 @@ static int conflict_merge_judge(const json_t *tables, struct err *e)
     }
     if (!first)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "rows of %zu table%s skipped, such as %s: %.400s", left,
+    err_set(e, ERR_REFUSED, 0, "rows of %zu table%s skipped, such as %s: %s", left,
             left == 1 ? " are" : "s are", js_text(first, "table"), js_text(first, "why"));
     return err_hint(e,
                     "all other rows were inserted; for the rest see CONFLICTS in worldkeeper(8)");

@@ -90,7 +90,7 @@ static bool conflict_table_unfit(struct merge_table *t)
     t->picked.column_count = t->column_count;
     for (size_t i = 0; i < t->column_count; i++) {
         const struct db_column *c = db_column_find(t->live, t->columns[i]);
-        line_set(text, sizeof text, "it no longer has column %.200s", t->columns[i]);
+        line_set(text, sizeof text, "it no longer has column %s", t->columns[i]);
         if (!c || c->generated)
             return conflict_table_leave_out(t, text);
         t->picked.columns[i] = *c;
@@ -99,7 +99,7 @@ static bool conflict_table_unfit(struct merge_table *t)
     }
     if (!(fresh = column_map_lacks(t->live, t->columns, t->column_count)))
         return false;
-    line_set(text, sizeof text, "its new column %.200s has no default", fresh->name);
+    line_set(text, sizeof text, "its new column %s has no default", fresh->name);
     return conflict_table_leave_out(t, text);
 }
 
@@ -410,7 +410,7 @@ static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
     t->repeated = db_affected(m->db);
     if (t->repeated)
         line_set(t->why, sizeof t->why,
-                 "%" PRIu64 " of its rows have a request id that ledger %.100s has already counted",
+                 "%" PRIu64 " of its rows have a request id that ledger %s has already counted",
                  t->repeated, t->ledger->name);
     return 0;
 }
@@ -534,7 +534,7 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
     const struct db_column *c = &t->picked.columns[t->counter];
     if (by.first > conflict_table_highest(c) ||
         want - 1 > (conflict_table_highest(c) - by.first) / by.step) {
-        line_set(t->why, sizeof t->why, "its column %.100s has no numbers left", c->name);
+        line_set(t->why, sizeof t->why, "its column %s has no numbers left", c->name);
         return 0;
     }
     t->renumbered = want;
@@ -714,7 +714,7 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
     for (size_t i = 0; i < keys.count && rc == 0 && !t->refused; i++) {
         char text[400];
-        line_set(text, sizeof text, "its unique key %.200s has columns that are not in the file",
+        line_set(text, sizeof text, "its unique key %s has columns that are not in the file",
                  keys.list[i].index);
         if (picked_index(t, keys.list[i].column) == t->column_count)
             conflict_table_leave_out(t, text);

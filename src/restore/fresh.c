@@ -31,10 +31,9 @@ static void not_loaded(struct restore *r, struct target *t, const struct err *wh
     out->journal.part |= !out->journal.gap[0];
     if (!out->journal.gap[0])
         line_set(out->journal.gap, sizeof out->journal.gap,
-                 "table %.64s, which is in no dump yet, is restored without its rows: %.400s",
-                 t->name, why->text);
-    result_warn(r->out,
-                "table %.64s, which is in no dump yet, is restored without its rows: %.300s",
+                 "table %s, which is in no dump yet, is restored without its rows: %s", t->name,
+                 why->text);
+    result_warn(r->out, "table %s, which is in no dump yet, is restored without its rows: %s",
                 t->name, why->text);
 }
 

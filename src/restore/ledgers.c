@@ -141,7 +141,7 @@ static int refuse_older(const struct parts *l, const char *dump, struct err *e)
     if (!stays || l->live_totals->rows == 0)
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "[ledger %s]: dump %.128s has table %s without %s: the totals would stay unchanged",
+            "[ledger %s]: dump %s has table %s without %s: the totals would stay unchanged",
             l->cfg->name, dump, l->cfg->table, l->rollup);
     return err_hint(e,
                     "--into SCHEMA restores beside the world; or DROP TABLE %s, %s first, and "

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/line.h"
+
 /* Lowers the end to a proven moment. A proof older than the last sign of life is ignored, because
  * the clock was set in between. */
 static void take_end(wall_t *end, wall_t proven, wall_t alive)
@@ -36,7 +38,7 @@ const char *loss_words(const struct loss *l, char out[TEXT_SHORT])
     if (s < 60)
         snprintf(out, TEXT_SHORT, "at most %" PRId64 " s lost", s > 0 ? s : 1);
     else
-        snprintf(out, TEXT_SHORT, "at most %.40s lost", text_duration(s * 1000, t));
+        line_set(out, TEXT_SHORT, "at most %s lost", text_duration(s * 1000, t));
     return out;
 }
 

@@ -47,7 +47,7 @@ int restore_tables(const char *text, struct names *out, struct err *e)
     if (s && !*s)
         return 0;
     names_free(out);
-    err_set(e, ERR_USAGE, 0, "--table %.200s: not a list of tables", text);
+    err_set(e, ERR_USAGE, 0, "--table %s: not a list of tables", text);
     return err_hint(e, "separate names by commas: --table planet,fleet; quote a name that contains "
                        "a comma: --table '`a,b`'");
 }

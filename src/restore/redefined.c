@@ -263,6 +263,6 @@ void redefined_result(struct restore *r)
     }
     result_warn(
         r->out,
-        "as the dump defines it, not as it was before: %s; the previous definition is in %.200s",
-        b.p, r->out->as_dumped_file);
+        "as the dump defines it, not as it was before: %s; the previous definition is in %s", b.p,
+        r->out->as_dumped_file);
 }

@@ -84,7 +84,7 @@ static void choose_binlog(struct restore *r)
     r->binlog = true;
     if (r->job->cfg->restore_binlog) /* replicas then execute a drill just like a restore */
         return;
-    result_warn(r->out, "this account may not use [restore] binlog = no: %.300s", e.text);
+    result_warn(r->out, "this account may not use [restore] binlog = no: %s", e.text);
 }
 
 /* Reports the effect on replicas before the restore and with the result. */
@@ -165,18 +165,18 @@ static int renew_locks(struct restore *r, struct err *e)
     if (done->closed)
         result_warn(r->out,
                     "%" PRIu64
-                    " session%s of players %s closing; these players must log in again: %.300s",
+                    " session%s of players %s closing; these players must log in again: %s",
                     done->closed, done->closed == 1 ? "" : "s", done->closed == 1 ? "is" : "are",
                     done->away.cls != ERR_NONE ? done->away.text
                                                : "another game server has the lock, or it was "
                                                  "released, or a later session has saved since");
     if (done->taken)
-        result_warn(
-            r->out,
-            "%" PRIu64 " session%s of players %s open under a new number (%.100s): if the game "
-            "does not close them, worldkeeper --release=KEY closes one; worldkeeper "
-            "--write-back --unlock closes all before the game starts",
-            done->taken, done->taken == 1 ? "" : "s", done->taken == 1 ? "is" : "are", done->first);
+        result_warn(r->out,
+                    "%" PRIu64 " session%s of players %s open under a new number (%s): if the game "
+                    "does not close them, worldkeeper --release=KEY closes one; worldkeeper "
+                    "--write-back --unlock closes all before the game starts",
+                    done->taken, done->taken == 1 ? "" : "s", done->taken == 1 ? "is" : "are",
+                    done->first);
     return 0;
 }
 
@@ -226,7 +226,7 @@ static int swap_world(struct restore *r, struct err *e)
         return -1;
     code_restore(r);
     if (swap_tidy(r, &late) < 0)
-        result_warn(r->out, "%.500s", late.text);
+        result_warn(r->out, "%s", late.text);
     out->made = r->made;
     out->generation = r->generation;
     swap_result(r);

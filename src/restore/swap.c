@@ -742,7 +742,7 @@ static int recover_pending(struct db *db, const struct job *job, struct pending 
 static int pending_hint(const struct config *c, struct err *e)
 {
     return err_hint(e,
-                    "%.200s/pending.json lists triggers to recreate after an interrupted restore; "
+                    "%s/pending.json lists triggers to recreate after an interrupted restore; "
                     "create those that are missing and that you trust, then remove the file",
                     c->dump_dir);
 }

@@ -35,7 +35,7 @@ int warm_judged(struct warm *w, enum warm_found what, const struct err *why, str
                  why->cls == ERR_UNREACHABLE || why->cls == ERR_DENIED;
     if (why->cls == ERR_CHANGED) /* another session changed it, or a kill did */
         what = WARM_GONE;
-    return again ? err_pass(e, why) : warm_finding(w, what, "%.600s", why->text);
+    return again ? err_pass(e, why) : warm_finding(w, what, "%s", why->text);
 }
 
 /* Notes what proves the copy. The mark is written last and in MEMORY: after a kill before that, or

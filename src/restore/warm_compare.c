@@ -123,7 +123,7 @@ int warm_compare_content(struct warm *w, const struct manifest *m, const struct 
     SCOPED(xfree) char *file_name = xasprintf("%s.sql.gz", m->name);
     if (changes->gap[0] || db_binlog_pos_compare(&changes->upto, &w->upto) != 0)
         return warm_finding(w, WARM_BROKEN,
-                            "the journal after dump %s does not reach the copy's position: %.300s",
+                            "the journal after dump %s does not reach the copy's position: %s",
                             m->name, changes->gap);
     struct verify_file *file = verify_open(w->job->dirfd, file_name, m, w->job->progress, e);
     int rc = file ? WARM_READY : -1;
