@@ -2,11 +2,11 @@
 #include "ledger/ledger.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/line.h"
 #include "ledger/columns.h"
 #include "ledger/run_int.h"
 #include "ledger/sql.h"
@@ -41,7 +41,7 @@ int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...
         return e->cls == ERR_NONE ? 0 : -1;
     return ledger_parse_id(s, strlen(s), out)
                ? 0
-               : db_invalid(db, e, "\"%.30s\" is not a number from 0 to 2^64 - 1", s);
+               : db_invalid(db, e, "\"%s\" is not a number from 0 to 2^64 - 1", s);
 }
 
 int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
@@ -55,7 +55,7 @@ int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
 int ledger_may_change(const struct ledger *l, struct db *db, struct err *e)
 {
     char what[100];
-    snprintf(what, sizeof what, "[ledger %.80s]", l->cfg->name);
+    line_set(what, sizeof what, "[ledger %s]", l->cfg->name);
     return db_may_change_rows(db, what, e);
 }
 
@@ -442,7 +442,7 @@ static int ledger_make(struct db *db, struct ledger *l, size_t i, json_t *made, 
     if (rc < 0 && e->num == DB_LOG_NEEDS_SUPER)
         err_hint(e,
                  DB_SET_FOR_GOOD("log_bin_trust_function_creators",
-                                 "1") "; or, as an administrator, in the world's schema: %.300s",
+                                 "1") "; or, as an administrator, in the world's schema: %s",
                  sql.p);
     return rc;
 }

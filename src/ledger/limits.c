@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "ledger/sql.h"
 #include "ledger/sums.h"
 #include "sql/literal.h"
@@ -96,10 +97,12 @@ static int check_group(struct run *r, const struct group *g, struct err *e)
         limits_of(total_type(l, i), l->scale[i], &least, &most);
         if (!__builtin_add_overflow(total[i], g->sum[i], &sum) && sum >= least && sum <= most)
             continue;
+        char key[200];
+        line_set(key, sizeof key, "%s", g->key.p);
         rc = err_set(e, ERR_REFUSED, 0,
-                     "[ledger %s]: the total of column %s for the key (%.200s) would be out of "
+                     "[ledger %s]: the total of column %s for the key (%s) would be out of "
                      "range for %s: nothing was changed",
-                     l->cfg->name, l->value[i]->name, g->key.p, total_type(l, i));
+                     l->cfg->name, l->value[i]->name, key, total_type(l, i));
         SCOPED(buf_free) struct buf name = {0};
         sql_ident(&name, l->value[i]->name);
         err_hint(e, "ALTER TABLE %s MODIFY %s DECIMAL(%u,%u) NOT NULL;", r->rollup.p, name.p,

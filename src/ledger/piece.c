@@ -121,11 +121,11 @@ static int invalid_row(const struct run *r, const char *id, struct err *e)
 {
     if (id && id[0] == '-') {
         err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: a row of table %s has %s %.30s: ids must begin with 1",
-                r->l->cfg->name, r->l->cfg->table, r->l->cfg->id, id);
+                "[ledger %s]: a row of table %s has %s %s: ids must begin with 1", r->l->cfg->name,
+                r->l->cfg->table, r->l->cfg->id, id);
         return err_hint(e, "INSERT it again without an id, and DELETE this one");
     }
-    return db_invalid(r->db, e, "malformed row with %s %.30s in table %s", r->l->cfg->id,
+    return db_invalid(r->db, e, "malformed row with %s %s in table %s", r->l->cfg->id,
                       id ? id : "NULL", r->l->cfg->table);
 }
 

@@ -133,7 +133,7 @@ static int take_refused(struct db *db, const struct db_rows *r, const struct loc
             out[i] = (struct central_answer){o, db_uint(r, 2)};
             return 0;
         }
-    return db_invalid(db, e, "wk_send refuses a blob that was not sent, or as '%.20s'", outcome);
+    return db_invalid(db, e, "wk_send refuses a blob that was not sent, or as '%s'", outcome);
 }
 
 int central_send(struct db *db, const char *lock_id, struct central_batch *b, struct err *e)

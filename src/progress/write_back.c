@@ -142,7 +142,7 @@ static void other_store(struct write_back *w, const struct local_key *lock_key, 
     if (unknown)
         err_set(&w->done.skipped, ERR_QUERY, 0,
                 "schema %s has no record of lock %s with number %" PRIu64
-                " for %.64s: it is not the central store in which the lock was taken, or it was "
+                " for %s: it is not the central store in which the lock was taken, or it was "
                 "restored to an earlier time",
                 cfg->schema, lock.p, lock_seq, cfg->lock_id);
     else
