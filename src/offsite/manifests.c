@@ -213,8 +213,8 @@ int manifests_recall_damaged(int dirfd, struct copies *c, struct err *reason, st
             continue;
         d->damaged = true;
         if (reason && reason->cls == ERR_NONE)
-            err_set(reason, ERR_DAMAGED, 0, "the copy of dump %s in the store is damaged: %.300s",
-                    name, js_text(found, "reason"));
+            err_set(reason, ERR_DAMAGED, 0, "the copy of dump %s in the store is damaged: %s", name,
+                    js_text(found, "reason"));
     }
     return 0;
 }

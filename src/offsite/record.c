@@ -179,8 +179,8 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
     *io = (struct lives){0};
     return err_set(
         e, ERR_REFUSED, 0,
-        "cannot determine the record of the world: %u newer files have no valid HMAC: %.400s",
-        TRIES, ignored->text);
+        "cannot determine the record of the world: %u newer files have no valid HMAC: %s", TRIES,
+        ignored->text);
 }
 
 /* The result does not depend on the store's answer to the write: the record is written if the

@@ -119,9 +119,9 @@ static int on_said(void *arg, const char *name, const char *text)
 {
     struct said *s = arg;
     if (text && strcmp(name, "Code") == 0)
-        snprintf(s->code, sizeof s->code, "%s", text);
+        line_set(s->code, sizeof s->code, "%s", text);
     else if (text && strcmp(name, "Message") == 0)
-        snprintf(s->message, sizeof s->message, "%s", text);
+        line_set(s->message, sizeof s->message, "%s", text);
     else if (text && strcmp(name, "Region") == 0)
         snprintf(s->region, sizeof s->region, "%s", text);
     else if (text && strcmp(name, "UploadId") == 0 && strlen(text) < sizeof s->upload)
@@ -148,7 +148,7 @@ static void explain_region(struct remote_request *t, const struct said *s, struc
         buf_printf(text, "; the bucket is in region %s, [offsite] region is %s", is, ours);
         line_set(t->hint, sizeof t->hint, "set region = %s in [offsite]", is);
     } else if (strcmp(s->code, "AuthorizationHeaderMalformed") == 0) {
-        line_set(t->hint, sizeof t->hint, "is %.60s the region of this store? ([offsite] region)",
+        line_set(t->hint, sizeof t->hint, "is %s the region of this store? ([offsite] region)",
                  ours);
     }
 }

@@ -296,7 +296,7 @@ void upload_here(const struct upload *u, struct err *e)
     if (e->cls != ERR_SYSTEM && e->cls != ERR_NOSPACE)
         return;
     SCOPED(buf_free) struct buf todo = {0};
-    err_step(e, "on this machine, in %.300s", u->cfg->dump_dir);
+    err_step(e, "on this machine, in %s", u->cfg->dump_dir);
     if (e->cls == ERR_NOSPACE) {
         buf_adds(&todo, "make room on the file system of the dumps; ");
         steps_df(&todo, u->cfg->dump_dir);

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/line.h"
 #include "net/curl_request.h"
 #include "standby/lease_int.h"
 
@@ -597,7 +598,7 @@ static void name_members(const json_t *answer, struct lease_proof *out)
         text_clean(&name, js_text(json_array_get(members, i), "name"), 60);
         buf_printf(&list, "%s%s", i ? ", " : "", name.len ? name.p : "?");
     }
-    snprintf(out->members, sizeof out->members, "%s", list.len ? list.p : "");
+    line_set(out->members, sizeof out->members, "%s", list.len ? list.p : "");
 }
 
 static enum lease_result etcd_prove(struct lease *l, int dirfd, struct lease_proof *out,
