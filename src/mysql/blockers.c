@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "mysql/server.h"
 
@@ -30,7 +31,7 @@ void blockers_free(struct blockers *b)
 #define OWN "=SUBSTRING_INDEX(USER(),'@',1)"
 static const char mysql_locks[] =
     "SELECT t.PROCESSLIST_ID, t.PROCESSLIST_USER, t.PROCESSLIST_HOST, t.PROCESSLIST_DB, "
-    "t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME, LEFT(t.PROCESSLIST_INFO,90), "
+    "t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME, LEFT(t.PROCESSLIST_INFO,100), "
     "IFNULL(t.PROCESSLIST_DB=DATABASE(),0), IFNULL(t.PROCESSLIST_USER" OWN ",0), "
     "IF(m.OBJECT_TYPE='TABLE',m.OBJECT_NAME,NULL), "
     "m.OBJECT_TYPE<>'TABLE' OR m.LOCK_TYPE='SHARED_NO_WRITE' "
@@ -41,7 +42,7 @@ static const char mysql_locks[] =
     "(m.OBJECT_TYPE IN ('GLOBAL','BACKUP LOCK') AND m.LOCK_TYPE IN ('SHARED','EXCLUSIVE'))) "
     "ORDER BY t.PROCESSLIST_TIME DESC";
 static const char mariadb_locks[] =
-    "SELECT m.THREAD_ID, p.USER, p.HOST, p.DB, p.COMMAND, p.TIME, LEFT(p.INFO,90), "
+    "SELECT m.THREAD_ID, p.USER, p.HOST, p.DB, p.COMMAND, p.TIME, LEFT(p.INFO,100), "
     "IFNULL(p.DB=DATABASE(),0), IFNULL(p.USER" OWN ",0), "
     "IF(m.LOCK_TYPE='Table metadata lock',m.TABLE_NAME,NULL), "
     "m.LOCK_TYPE='Backup lock' OR m.LOCK_MODE IN ('MDL_SHARED_NO_WRITE','MDL_SHARED_HIGH_PRIO') "
@@ -70,7 +71,7 @@ static void blockers_describe(struct blocker *b, const struct db_rows *r)
     db_copy(r, 2, host, sizeof host);
     db_copy(r, 3, b->schema, sizeof b->schema);
     db_copy(r, 4, command, sizeof command);
-    db_copy(r, 6, b->statement, sizeof b->statement);
+    line_set(b->statement, sizeof b->statement, "%s", db_text(r, 6));
     snprintf(b->account, sizeof b->account, "%s%s%s", user, user[0] ? "@" : "", host);
     b->idle = strcmp(command, "Sleep") == 0;
     b->seconds = command[0] ? db_int(r, 5) : -1;
@@ -111,12 +112,12 @@ static void read_statements(struct db *db, struct blockers *b)
             continue;
         SCOPED(xfree) char *text = db_one_with(
             db,
-            "SELECT LEFT(s.SQL_TEXT,90) FROM performance_schema.events_statements_current s JOIN "
+            "SELECT LEFT(s.SQL_TEXT,100) FROM performance_schema.events_statements_current s JOIN "
             "performance_schema.threads t USING (THREAD_ID) WHERE t.PROCESSLIST_ID=$ LIMIT 1",
             DB_ARGS(DB_NUMBER(b->list[i].id)), NULL);
         if (!text)
             return;
-        snprintf(b->list[i].statement, sizeof b->list[i].statement, "%s", text);
+        line_set(b->list[i].statement, sizeof b->list[i].statement, "%s", text);
     }
 }
 
