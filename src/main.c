@@ -164,9 +164,8 @@ static int refuse_twice(const char *option, const char *text, bool to_come, stru
     wall_t both[2];
     if (!text_time_twice(text, clock_wall(), to_come, both))
         return 0;
-    err_set(e, ERR_USAGE, 0,
-            "--%s \"%.100s\" is two moments, since the clock is set back: %s and %s", option, text,
-            text_utc(both[0], first), text_utc(both[1], second));
+    err_set(e, ERR_USAGE, 0, "--%s \"%s\" is two moments, since the clock is set back: %s and %s",
+            option, text, text_utc(both[0], first), text_utc(both[1], second));
     return err_hint(e, "--%s %s, or --%s %s", option, first, option, second);
 }
 
@@ -179,7 +178,7 @@ static int set_time(const char *option, char **out, const char *text, struct err
     if (refuse_twice(option, text, false, e) < 0)
         return -1;
     if (text_time_parse(text, now, &at) < 0 || at.ms > now.ms) {
-        err_set(e, ERR_USAGE, 0, "--%s \"%.100s\" is not a time in the past", option, text);
+        err_set(e, ERR_USAGE, 0, "--%s \"%s\" is not a time in the past", option, text);
         return err_hint(
             e, "\"2026-11-21 18:30:05\" (local time, or UTC with a Z after it), 2026-11-21 for the "
                "beginning of that day, 18:30, or -15m");
@@ -194,7 +193,7 @@ static int set_time(const char *option, char **out, const char *text, struct err
 static int print_sql(const char *name, struct err *e)
 {
     if (strcmp(name, "progress-central") != 0)
-        return err_set(e, ERR_USAGE, 0, "--sql=%.100s: there is progress-central", name);
+        return err_set(e, ERR_USAGE, 0, "--sql=%s: there is progress-central", name);
     if (!config_has_part("progress"))
         return err_set(e, ERR_USAGE, 0, CONFIG_NO_PART, "progress");
     bool written = fputs(progress_central_sql, stdout) >= 0 && fflush(stdout) == 0;
@@ -293,7 +292,7 @@ static int read_until(struct request *r, struct err *e)
     if (refuse_twice("until", text, true, e) < 0)
         return -1;
     if (text_time_to_come(text, now, &at) < 0) {
-        err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is no moment that is to come", text);
+        err_set(e, ERR_USAGE, 0, "--until \"%s\" is no moment that is to come", text);
         return err_hint(e, "\"2027-01-31 04:30\" (local time, or UTC with a Z after it), or 04:30");
     }
     r->pause_ms = at.ms - now.ms;
@@ -356,7 +355,7 @@ static int src_main_parse(int argc, char **argv, struct options *o, struct err *
             help_print(word ? action_find(word) : o->request.action);
             exit(0);
         }
-        err_set(e, ERR_USAGE, 0, "--help %.100s: no such action", word);
+        err_set(e, ERR_USAGE, 0, "--help %s: no such action", word);
         return err_hint(e, "worldkeeper --help lists the actions");
     }
     /* `--restore NAME` with a space is an error: it must not restore the latest dump. */

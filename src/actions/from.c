@@ -19,7 +19,7 @@ static int open_store(struct action_context *a, const struct request *r, struct 
 {
     *f = (struct fetch){.cfg = NULL};
     if (strcmp(r->from, "offsite") != 0)
-        return err_set(e, ERR_USAGE, 0, "--from %.60s: allowed: offsite", r->from);
+        return err_set(e, ERR_USAGE, 0, "--from %s: allowed: offsite", r->from);
     return fetch_open(f, a->cfg, a->job.dirfd, a->job.progress, e);
 }
 

@@ -175,7 +175,7 @@ int action_history(struct action_context *a, const struct request *r, json_t **r
     bool from_start;
     /* The time is in UTC, as main.c writes it. */
     if (r->since && text_time_parse(r->since, now, &reading.since) < 0)
-        return err_set(e, ERR_USAGE, 0, "--since \"%.100s\" is not a time in the past", r->since);
+        return err_set(e, ERR_USAGE, 0, "--since \"%s\" is not a time in the past", r->since);
     reading.records = json_array();
     reading.timeline = timeline_new(now);
     int rc = history_read(a->job.dirfd, &place, &from_start, history_see, &reading, e);

@@ -88,7 +88,7 @@ static int fetch_open_files(struct action_context *a, const struct config_ledger
     }
     if (!l.failed[0] || lacks == LEDGER_LACKS_ASIDE)
         return 0;
-    err_set(e, ERR_REFUSED, 0, "%.600s", json_string_value(json_array_get(unknown, 0)));
+    err_set(e, ERR_REFUSED, 0, "%s", json_string_value(json_array_get(unknown, 0)));
     return err_hint(e,
                     "some of its rows are in totals already; if the store has no good copy of it, "
                     "delete the files %s/ledgers/%s.* there; then run worldkeeper --rollup=%s, "
@@ -240,8 +240,8 @@ static int ledgers_verify(struct action_context *a, const struct config_ledger *
     else
         js_set_clean(o, "error", e->text);
     if (rc == 0 && problems)
-        rc = err_set(e, ERR_UNWELL, 0, "[ledger %s]: totals, files and ledger differ: %.500s",
-                     c->name, json_string_value(json_array_get(v.problems, 0)));
+        rc = err_set(e, ERR_UNWELL, 0, "[ledger %s]: totals, files and ledger differ: %s", c->name,
+                     json_string_value(json_array_get(v.problems, 0)));
     json_array_append_new(list, o);
     ledger_verified_free(&v);
     ledger_close(&l);
@@ -259,8 +259,7 @@ int action_rollup(struct action_context *a, const struct request *r, json_t **re
     int rc = 0;
     if (r->until) {
         if (text_time_parse(r->until, now, &until) < 0 || until.ms > now.ms)
-            return err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is not a time in the past",
-                           r->until);
+            return err_set(e, ERR_USAGE, 0, "--until \"%s\" is not a time in the past", r->until);
         opt.until = until.ms / 1000 * 1000 + 999;
     }
     if (r->verify && (r->until || r->dry_run))
@@ -285,7 +284,7 @@ int action_rollup(struct action_context *a, const struct request *r, json_t **re
     if (seen)
         return rc;
     if (r->dump)
-        err_set(e, ERR_USAGE, 0, "%s has no [ledger %.40s]", c->path, r->dump);
+        err_set(e, ERR_USAGE, 0, "%s has no [ledger %s]", c->path, r->dump);
     else
         err_set(e, ERR_USAGE, 0, "%s has no [ledger NAME]", c->path);
     return -1;

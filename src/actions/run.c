@@ -457,7 +457,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
     wall_t at = {0}, now = clock_wall();
     /* The time is in UTC, as main.c writes it. */
     if (r->at && (text_time_parse(r->at, now, &at) < 0 || at.ms > now.ms))
-        return err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is not a time in the past", r->at);
+        return err_set(e, ERR_USAGE, 0, "--at \"%s\" is not a time in the past", r->at);
     if (r->at)
         at.ms = at.ms / 1000 * 1000 + 999; /* the log counts whole seconds */
     if ((r->into && config_check_into(r->into, e) < 0) ||

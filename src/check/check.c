@@ -88,8 +88,7 @@ static json_t *check_failures(const struct check *c)
         first = first ? first : o;
     }
     if (first)
-        buf_printf(&what, "--check fails: %s: %.400s", js_text(first, "name"),
-                   js_text(first, "text"));
+        buf_printf(&what, "--check fails: %s: %s", js_text(first, "name"), js_text(first, "text"));
     if (more)
         buf_printf(&what, " (and %u more)", more);
     return json_pack("{s:o, s:s}", "what", js_clean(what.p), "hint",

@@ -547,7 +547,7 @@ static void values_explain(enum config_kind kind, const char *value, struct err 
     else if (kind == CONFIG_HOST && colon && values_digits(colon + 1) > 0)
         err_hint(bad, "use host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
     else if (kind == CONFIG_HOST && value[0] == '/')
-        err_hint(bad, "for a socket use socket = %.100s", value);
+        err_hint(bad, "for a socket use socket = %s", value);
     else if (path)
         values_refuse(bad, "a path that is short enough for a socket", "at most 107 bytes");
     else if (kind == CONFIG_STORE_URL && strncasecmp(value, "sftp:", 5) == 0 && !strchr(value, '@'))
@@ -584,7 +584,7 @@ int config_check_into(const char *schema, struct err *e)
 {
     struct err bad;
     SCOPED(xfree) char *good = read_text(CONFIG_SCHEMA, schema, &bad);
-    return good ? 0 : err_set(e, ERR_USAGE, 0, "--into '%.200s' %s", schema, bad.text);
+    return good ? 0 : err_set(e, ERR_USAGE, 0, "--into '%s' %s", schema, bad.text);
 }
 
 /* ---- storing ---- */

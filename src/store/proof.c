@@ -98,12 +98,11 @@ void proof_words(const struct proof *p, char *out, size_t size)
 {
     char at[TEXT_SHORT];
     if (proof_unloadable(p))
-        snprintf(out, size,
-                 "%" PRId64
-                 " restores of it failed because of its contents, the last on %s: %.300s",
+        line_set(out, size,
+                 "%" PRId64 " restores of it failed because of its contents, the last on %s: %s",
                  p->failures, text_utc(p->at, at), p->reason);
     else
-        snprintf(out, size, "found damaged by a %s on %s: %.300s", p->by, text_utc(p->at, at),
+        line_set(out, size, "found damaged by a %s on %s: %s", p->by, text_utc(p->at, at),
                  p->reason);
 }
 
