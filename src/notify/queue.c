@@ -365,7 +365,7 @@ static int queue_load_own(const struct config *c, int dirfd, const char *name, j
     int rc = kept_load_private(dirfd, name, FILE_MAX_, out, e);
     const char *world = js_text(*out, "world");
     if (rc == 1 && strcmp(world, c->name) != 0 && (world[0] || signature_on()))
-        return err_set(e, ERR_REFUSED, 0, "%s is an alert of world %.40s", name, world);
+        return err_set(e, ERR_REFUSED, 0, "%s is an alert of world %s", name, world);
     return rc;
 }
 

@@ -114,8 +114,8 @@ int template_fill(struct buf *out, const char *text, enum template_escape escape
         SCOPED(xfree) char *name = xstrndup(text + 1, n - 2);
         const json_t *value = json_object_get(values, name);
         if (!value) {
-            err_set(e, ERR_CONFIG, 0,
-                    "{%.40s} is not a known placeholder; allowed: " TEMPLATE_NAMES, name);
+            err_set(e, ERR_CONFIG, 0, "{%s} is not a known placeholder; allowed: " TEMPLATE_NAMES,
+                    name);
             return err_hint(e, "correct the template, then: worldkeeper --test-alert");
         }
         const char *s = json_string_value(value);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "base/line.h"
 
 /* A template is filled from one JSON object. A page shows only values of that object, and each
  * value is escaped. */
@@ -147,8 +148,7 @@ static const char *conflict_count(const json_t *restore, char out[TEXT_SHORT])
     int64_t rows = js_number(restore, "conflict_rows", 0);
     char n[TEXT_SHORT];
     if (rows > 0)
-        snprintf(out, TEXT_SHORT, "%.40s row%s", text_count((uint64_t)rows, n),
-                 rows == 1 ? "" : "s");
+        line_set(out, TEXT_SHORT, "%s row%s", text_count((uint64_t)rows, n), rows == 1 ? "" : "s");
     else
         snprintf(out, TEXT_SHORT, "rows");
     return out;
