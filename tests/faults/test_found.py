@@ -14,7 +14,8 @@ LOOKS = ("fstat", "newfstatat")
 
 
 def meets(keeper, called, how, piece, *args):
-    """Returns the result of the action when the last call of one of these names on a path with `piece` meets that error."""
+    """Runs the action twice: first to find its last call of one of these names on a path that contains `piece`, then with
+    that call failing with the error `how`. Returns the result of the second run."""
     call = [c for c in watch(keeper, lambda: keeper.run(*args)) if c.name in called and piece in c.what][-1]
     with Injected(keeper, Point(call, how)) as fault:
         done = keeper.run(*args)

@@ -25,7 +25,8 @@ STOPS = ["openat", "write", "pwrite64", "fsync", "close", "renameat", "unlinkat"
 
 @pytest.fixture
 def cuttable(world, make_keeper, make_disk):
-    """Returns a keeper whose dumps are on such a disk, with `after`, the same keeper after a cut."""
+    """Returns a keeper whose dumps are on a disk of which a power cut can be simulated; its `after` is the same keeper
+    after a cut."""
     keeper = make_keeper(world, FEW)
     keeper.disk = make_disk(keeper.dumps_dir)
     keeper.after = make_keeper(world, FEW)

@@ -57,8 +57,8 @@ def test_no_descriptors(keeper, tally):
 
 
 def restores_without(keeper, tally, fault, what, prefix=(), **env):
-    """Runs one restore of a lost world that is refused something, and records violations: the world must be restored or empty,
-    and a failure must give a reason. Returns its result."""
+    """Runs one restore of a lost world in which the machine refuses something (`fault`), and records violations: the
+    world must be restored or empty, and a failure must give a reason. Returns its result."""
     lose(keeper)
     states = {"restored": keeper.restored, "empty": keeper.world.checksums()}
     keeper.prefix = list(prefix)

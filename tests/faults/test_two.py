@@ -30,7 +30,7 @@ def pair(keeper, make_keeper):
 
 
 def stand_still(keeper, point, *args):
-    """Starts an action that is stopped there, and ends its sessions on the server."""
+    """Starts an action that is stopped at this fault point, and ends its sessions on the server."""
     process = keeper.popen(*args, fault=point + "#1=stop")
     pids = wait_stopped(keeper, point)
     forget(keeper)

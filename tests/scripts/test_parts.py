@@ -1,4 +1,5 @@
-"""The core does without each optional part: what it calls of one is in the table of src/README.md, and nothing else."""
+"""The core builds without the optional parts, and calls nothing of a part except the hooks that the table of
+src/README.md lists."""
 import fcntl
 import functools
 import glob
@@ -18,7 +19,8 @@ def read(path):
 
 
 def parts():
-    """By part: a pattern for its files, without src/ and ending; and the part that it calls freely."""
+    """Returns {part: pattern of its files, without src/ and ending} and {part: the other part whose functions it may call
+    without a hook}."""
     text = read("src/parts/parts.mk").replace("\\\n", " ")
     files = {part: "|".join(re.escape(f[4:-2]).replace("%", ".*") for f in names.split())
              for part, names in re.findall(r"^FILES_(\w+) *:= *(.*)$", text, re.M)}
@@ -34,13 +36,14 @@ def part_of(file):
 
 
 def foreign(file, part):
-    """Is the file one that may call only hooks of that part?"""
+    """Returns whether this file may call only the hooks of that part."""
     return part_of(file) != part and NEEDS.get(part_of(file)) != part
 
 
 @functools.cache
 def symbols():
-    """What each object of src defines, and what it calls elsewhere."""
+    """Returns {name: the file that defines it} and {file: names that it uses from other files}, from the built
+    objects."""
     defined, wanted = {}, {}
     for path in glob.glob(f"{BUILT}/**/*.o", recursive=True):
         file = os.path.relpath(path, BUILT)[:-2]
@@ -55,7 +58,7 @@ def symbols():
 
 
 def hooks():
-    """By part: the words of its row of the table."""
+    """Returns {part: the code words of its row in the table of src/README.md}."""
     section = read("src/README.md").split("\n## Core and optional parts\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \|(.*)\|$", section, re.M)[1:]
     return {part: set(re.findall(r"`([^`]+)`", row)) for part, row in rows}
@@ -102,7 +105,7 @@ def core():
 
 
 def test_the_core_is_built_without_any(core):
-    """What is linked in the place of a part is its hooks, no more and no less."""
+    """src/parts/no_PART.c defines exactly the hooks of the part that it replaces."""
     table = hooks()
     defined, _ = symbols()
     for part in FILES:

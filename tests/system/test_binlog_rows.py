@@ -24,7 +24,7 @@ METADATA = ("MINIMAL", "FULL") if MYSQL else ("NO_LOG", "MINIMAL", "FULL")
 
 @pytest.fixture(scope="module", autouse=True)
 def tool():
-    """Builds the decoder where the daemon was built."""
+    """Builds tools/row_images into the build directory of the tested daemon."""
     built("tools", "row_images")
 
 
@@ -36,7 +36,7 @@ def logging_server(base):
 
 
 class Logged:
-    """A schema on a server whose binary log contains nothing else."""
+    """One schema on a server whose binary log contains nothing else."""
 
     def __init__(self, server, schema="w"):
         self.server, self.schema = server, schema

@@ -24,7 +24,7 @@ def levels(done):
 
 
 def grants(done):
-    """The GRANT statements that the hints tell a person to type."""
+    """Returns the GRANT statements that the hints tell a person to type."""
     text = "\n".join((c.get("hint") or "") for c in checks(done))
     return [g.strip().rstrip(";") for g in re.findall(r"GRANT [^;\n]+", text)]
 

@@ -262,8 +262,9 @@ def test_character_sets_that_hide_quotes(keeper, other, tmp):
 
 @pytest.mark.only("mariadb", why="the statement between the two readings")
 def test_a_character_set_that_comes_later(keeper, other, tmp):
-    """Whose file it is may write it anew between the reading that checks it and the one that loads it. What a character set
-    hides from us, the server would evaluate as us."""
+    """The owner of a file can rewrite it after the restore has checked it and before it is loaded. A character set that
+    is set only then is refused as well: under it, the server would execute text that the check took for part of a
+    string."""
     with_set = (b"/*!40101 SET NAMES %s */;\nCREATE TABLE `t` (\n  `a` varchar(99)\n) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4;\n"
                 b"INSERT INTO `t` VALUES (%s);\n-- Dump completed\n")
     path = got(tmp, "")

@@ -184,8 +184,8 @@ class Case:
         self.same(before, self.picture(), f"after the loss, with the gap {self.gap}, told {journal.get('gap')}")
 
     def began_anew(self):
-        """True if a dump was stored after a gap: a follower that began late may find a table that was altered since, and all
-        changes may be older than that dump."""
+        """Returns whether a dump was stored after a gap: a follower that began late may find a table that was altered
+        since, and all changes may be older than that dump."""
         return "a dump was stored; the journal continues from it" in self.keeper.log()[self.followed:]
 
     def at(self, moment, before):

@@ -557,7 +557,7 @@ XP = {"table": "gains", "key": "hero", "value": "xp", "time": "at", "keep": "1d"
 
 
 def with_work(k, relay, action, engine):
-    """Rows to roll up, and a file of replaced rows; the arguments of the action."""
+    """Makes rows to roll up and a file of replaced rows, and returns the arguments of the action."""
     k.world.sql(*[s.format(engine) for s in GAINS])
     k.server.grant(f"{USER}@localhost", k.world.schema, "DELETE, CREATE VIEW, TRIGGER")
     k.configure({"ledger xp": XP})
@@ -583,7 +583,8 @@ NOT_OURS = re.compile(r"worldkeeper_(?:tmp_\w+`|lease|sentinel_lease)")  # tempo
 @pytest.mark.each_server
 @pytest.mark.parametrize("action, engine", [("rollup", "MEMORY"), ("rollup", "InnoDB"), ("conflicts", "MEMORY")])
 def test_each_change_asks_first(primary, server, tmp, action, engine):
-    """Between the question whether this machine has the world and the statement that changes it, nothing is sent."""
+    """The statement that asks whether this machine has the world is sent directly before each statement that changes the
+    world."""
     sent, k = {}, primary
     with Relay(server, say=lambda sql: sent.setdefault(threading.get_ident(), []).append(sql), path=f"{tmp}/relay") as relay:
         args = with_work(k, relay, action, engine)
@@ -601,7 +602,8 @@ def test_each_change_asks_first(primary, server, tmp, action, engine):
     ("rollup", "InnoDB", "INSERT INTO .*xp_rollup"), ("rollup", "InnoDB", "DELETE .*FROM .*gains"),
     ("conflicts", "MEMORY", "CREATE TEMPORARY TABLE"), ("conflicts", "MEMORY", "LOCK TABLES `chat`")])
 def test_work_on_rows_that_slept(primary, server, tmp, action, engine, at):
-    """It slept until another machine had the world, before a piece or in the middle of one: it does nothing more."""
+    """A rollup or --conflicts --apply that was stopped, between two of its pieces or within one, until another machine
+    had taken the lease changes nothing more when it continues."""
     k, reached, on = primary, threading.Event(), threading.Event()
 
     def say(sql):

@@ -403,7 +403,7 @@ def test_verify_of_files_that_were_changed(ledger, damage):
 
 
 def test_verify_says_what_cannot_be_known(ledger):
-    """--verify reports as unknown: rows that were rolled up before keep was set, and missing files."""
+    """--verify lists as unknown that no file exists, and how many rows were rolled up before `keep` was set."""
     ledger.configure({"ledger xp": {**LEDGER, "keep": "0"}})
     gains(ledger.world, some(100))
     ledger.ok("--rollup", "--json")
@@ -496,7 +496,8 @@ def test_a_supervisor_keeps_rows_too(ledger):
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "manifest"])
 def test_an_interrupted_file_that_was_changed(ledger, damage):
-    """It proves nothing: no row of it is rolled up until it is renamed as the hint says; then all are in a new file."""
+    """If the file of an interrupted rollup was changed, no row is rolled up until the file is renamed as the hint says.
+    The next rollup then writes all rows to a new file."""
     world = ledger.world
     gains(world, some(300))
     ledger.run("--rollup", fault="ledger.filed=kill")

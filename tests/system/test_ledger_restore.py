@@ -30,7 +30,8 @@ def new_rows_count(world):
 
 
 def test_all_rolled_up_since_the_dump(make_world, make_keeper, make_server):
-    """The journal inserts and deletes the same rows; ids continue above those that are in totals."""
+    """The restore replays from the journal the inserts of rows and their deletion by the rollup. New ids continue above
+    those of rows that are in totals."""
     keeper = prepare(keep(make_world, make_keeper, make_server(*LOG)), interval="1h")
     world = keeper.world
     gain(world, 100)
@@ -63,8 +64,8 @@ def test_a_dump_from_before_the_rollup(doomed):
 
 
 def test_a_durable_rollup_is_newer_than_the_ledger(doomed):
-    """What a durable rollup table got after the dump stays in totals, rows of the dump that are in it count once, and new ids
-    continue above."""
+    """A durable rollup table keeps what was rolled up after the dump. Rows of the restored dump that are already in it
+    count once, and new ids continue above theirs."""
     keeper = prepare(doomed, rollup="InnoDB", keep="30d")
     world = keeper.world
     gain(world, 100)

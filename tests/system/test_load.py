@@ -76,7 +76,7 @@ def settings(connections):
 
 
 def into(keeper, make_world, on):
-    """A new schema that the keeper may restore into."""
+    """Returns the name of a new schema that the keeper may restore into."""
     other = make_world("empty", on=on)
     on.grant("keeper@localhost", other.schema)
     return other

@@ -505,7 +505,8 @@ def test_restored_while_it_comes(make_followed, base):
             return [name for (name,) in keeper.world.sql("SHOW TABLES LIKE '%new%'")]
 
         def loaded():
-            """The server's statistics, because the tables are locked. MySQL would repeat its first answer for a day."""
+            """Returns the rows of the tables that are being loaded, from the server's statistics, because the tables are
+            locked. MySQL would repeat its first answer for a day."""
             return keeper.world.sql(*(["SET information_schema_stats_expiry=0"] if MYSQL else []),
                                     "SELECT MAX(TABLE_ROWS) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() "
                                     "AND TABLE_NAME LIKE '%new%'")[0][0]

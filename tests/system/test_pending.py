@@ -267,7 +267,7 @@ def test_a_state_from_before_the_key(keeper):
 
 @pytest.mark.parametrize("name", ["state.json", "round.json"])
 def test_seal_signs_nothing_that_was_changed(keeper, name):
-    """A file with a wrong HMAC was changed by somebody: --seal leaves it, as it leaves a dump that is not named."""
+    """--seal does not sign a file whose HMAC does not match, because somebody has changed it."""
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
     keeper.dump()
     keeper.ok("--new-round")

@@ -374,7 +374,8 @@ def test_what_cannot_be_sent_holds_up_its_own_session_only(keeper, make_server):
 
 @pytest.mark.only("mariadb", why="the settings of its server")
 def test_a_blob_that_no_answer_holds(make_server, make_world, make_keeper):
-    """Larger than all that is read in one answer: it waits, and the blobs of others are sent."""
+    """A blob that is larger than one answer may be is not sent and keeps its session; the blobs of other players are
+    sent."""
     server = make_server("--max-allowed-packet=512M", "--innodb-log-file-size=512M")
     keeper = make_keeper(make_world("empty", server)).init()
     store = made(keeper, Central(server), engine="innodb")

@@ -500,7 +500,8 @@ def test_a_status_directory_and_its_page(galaxy, make_machine):
 
 
 def test_a_log_that_is_not_synced(galaxy, make_machine):
-    """It is offered, but not by Enter, because each transaction of the game then waits for the disk."""
+    """Setup offers to sync a binary log that is not synced. Enter declines, because with it each transaction of the game
+    waits for the disk."""
     server = galaxy()
     server.sql("SET GLOBAL sync_binlog=0")
     try:
@@ -931,7 +932,8 @@ def test_killed_at_each_step_it_can_be_continued_or_undone(galaxy, make_machine,
 
 
 def assert_failed_whole(machine, server, clean, done):
-    """What a failure before the service's start leaves: a list of all that there is, nothing active, no temporary file."""
+    """Asserts that a failure before the start of the service left nothing active and no temporary file, and that the
+    output lists everything that was made."""
     assert done.returncode in (1, 4) and "worldkeeper-setup: " in done.stderr, done
     made = [f for f in machine.files() if f not in clean[1]]
     listed = done.stdout.partition("Done so far")[2]
@@ -979,7 +981,8 @@ def test_a_failure_at_each_directory_and_file(galaxy, make_machine, tmp):
 @pytest.mark.slow
 @pytest.mark.each_server
 def test_a_failure_at_each_statement(galaxy, make_machine):
-    """The server ends the session before each of them: a second run continues, and --undo removes all."""
+    """If the server ends the session before any one of the statements, a second run continues, and --undo removes
+    everything."""
     server, failed = galaxy(), 0
     for n in range(1, 100):
         machine = make_machine(server, systemd=False)

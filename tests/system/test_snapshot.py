@@ -297,7 +297,7 @@ def test_what_others_cannot_have_the_holder_copies(make_world, make_keeper):
 
 
 class Making(Beside):
-    """A session that creates a table, for ten minutes if it is not ended."""
+    """A session that takes up to ten minutes to create a table, unless it is ended."""
 
     def __init__(self, world):
         super().__init__()

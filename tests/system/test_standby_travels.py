@@ -228,7 +228,7 @@ def test_a_durable_rollup_comes_along(make_pair, lease):
 
 
 def kept_files(folder, liar=None):
-    """{ending: numbers} of the files of rolled-up rows in a directory or, with `liar`, in that store."""
+    """Returns {ending: numbers} of the files of rolled-up rows in a directory or, with `liar`, in that store."""
     found = {}
     here = os.listdir(folder) if not liar and os.path.isdir(folder) else []
     for name in [path.rpartition("/")[2] for path in list(liar.objects) if "/w1/ledgers/" in path] if liar else here:
@@ -458,7 +458,8 @@ def test_files_of_a_ledger_in_the_store(make_keeping, store):  # noqa: F811
 
 
 def test_damaged_files_of_a_ledger_wait(make_keeping, store):  # noqa: F811
-    """Two files that cannot be sent: the same one is always named, and how long they have waited fits their number."""
+    """If two files cannot be sent, the alert and the history always name the same one, and the status counts both as
+    waiting."""
     one, _ = make_keeping()
     for token in "ab":
         roll_up(one, token, 20)

@@ -27,7 +27,8 @@ SEED = os.environ.get("WK_TAKEOVER_SEED") or str(time.time_ns())
 
 @pytest.fixture
 def make_machine(make_world, make_keeper, make_server, server, tmp):
-    """make_machine(number, kind, store, central, etcd, schema) -> a machine whose every connection goes through a link."""
+    """Returns make_machine(number, kind, store, central, etcd, schema), which makes a machine whose every connection goes
+    through a link."""
     made = []
 
     def make(number, kind, store, central, etcd=None, schema=None):
@@ -71,7 +72,8 @@ class Kept:
 
 
 def torture(make_machine, base, kind, server):
-    """ROUNDS of it with the lease in a store ("s3"), in an etcd of one or three members, or with none."""
+    """Runs ROUNDS rounds of the torture with the lease in a store ("s3"), in an etcd of one or three members, or with
+    none."""
     kept = Kept(kind)
     done = kept.counts.get("rounds", 0)
     if done >= ROUNDS:
@@ -109,7 +111,7 @@ def torture(make_machine, base, kind, server):
 
 
 def test_torture(make_machine, server, tmp):
-    """A share of `make takeover-torture`: some rounds with one kind of lease."""
+    """Runs a share of `make takeover-torture`: some rounds with one kind of lease."""
     kinds = ["s3", "none", "etcd", "etcd3"] if program("etcd") else ["s3", "none"]
     for kind in KINDS.split() or [random.Random(SEED).choice(kinds)]:
         os.mkdir(f"{tmp}/{kind}")

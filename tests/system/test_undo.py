@@ -558,8 +558,8 @@ def test_the_mail_names_event_and_object_and_its_command_is_a_line(undo, smtp, m
 
 @pytest.mark.parametrize("mode", ["off", "server", "follow"])
 def test_a_dropped_database_is_one_mail_and_its_return_another(undo, smtp, mode):
-    """The probe finds that it is missing, and the journal who dropped it. Without a journal the mail has the same command but
-    for the time. The status has one command too."""
+    """The probe finds that the database is missing, and the journal finds the DROP; one mail reports both. Without a
+    journal the mail has the same command without --at. The status shows one command, too."""
     keeper = undo(settings={"journal": {"mode": mode}, **smtp.settings()})
     world = keeper.world
     keeper.start()
@@ -613,8 +613,8 @@ def test_a_dropped_database_is_told_by_a_follower_that_finds_it_gone(undo, smtp,
 
 
 def test_each_of_several_drops_is_told_by_a_late_follower(undo):
-    """It lists the tables again after the first one, and the others are not there then. A table that is made and dropped
-    again afterwards is no news."""
+    """A follower that begins late lists the tables after it has read the first DROP, when the other dropped tables no
+    longer exist. It still reports each DROP, but not that of a table that was created since."""
     keeper = undo(settings={"journal": {"mode": "server"}})
     keeper.start(fault="journal.connected#1=stop")
     follower = wait_stopped(keeper, "journal.connected")
