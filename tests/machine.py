@@ -26,7 +26,7 @@ def works(*command, **kw):
 
 
 def mounts(where):
-    """A small file system: root mounts it, anybody else in a name space of its own."""
+    """Returns whether a small file system can be mounted: by root, or by another user in a namespace of its own."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", where]
     if os.geteuid() == 0:
         return works(*mount) and works("umount", "-l", where)
@@ -34,7 +34,7 @@ def mounts(where):
 
 
 def loops(where):
-    """A file that is a disk."""
+    """Returns whether a file can be mounted as a disk."""
     image, at = os.path.join(where, "image"), os.path.join(where, "at")
     os.mkdir(at)
     return (works("truncate", "-s", "1M", image) and works("mkfs.ext4", "-q", "-F", image)
@@ -42,7 +42,8 @@ def loops(where):
 
 
 def traces(where):
-    """worldkeeper keeps its memory to itself (PR_SET_DUMPABLE); a tracer that may not look nonetheless sees no paths."""
+    """Returns whether strace can read the memory of a process that denies access to it (PR_SET_DUMPABLE), as worldkeeper
+    does. A tracer without that privilege sees no paths."""
     trace, path = os.path.join(where, "trace"), os.path.join(where, "named")
     program = f"import ctypes, os; ctypes.CDLL(None).prctl(4, 0); os.access({path!r}, 0); os.getppid()"
     if not works("strace", "-f", "-o", trace, "-e", "trace=access,faccessat,faccessat2,getppid", "-e",
@@ -54,7 +55,8 @@ def traces(where):
 
 
 def closed():
-    """The first directory that keeps a user without rights from this run's temporary files, for root; None: there is none."""
+    """Returns the first directory that keeps an unprivileged user from root's temporary files; None: there is none, or we
+    are not root."""
     def enters(path):
         return works("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", "test", "-x", path, cwd="/")
     if os.geteuid() != 0 or enters(tempfile.gettempdir()):
@@ -65,18 +67,18 @@ def closed():
 
 
 def replicates(where):
-    """The library by which MariaDB's servers are a Galera cluster (Debian's galera-4)."""
+    """Returns whether the library can be loaded that makes MariaDB's servers a Galera cluster (Debian's galera-4)."""
     return works(sys.executable, "-c", f"import ctypes; ctypes.CDLL({GALERA!r})")
 
 
 def browses(where):
-    """Debian's chromium, as wk/browser.py starts it."""
+    """Returns whether Debian's chromium runs as wk/browser.py starts it."""
     return works("chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                  f"--user-data-dir={where}/chromium", "--dump-dom", "about:blank")
 
 
 def monitors(where):
-    """Debian's Prometheus, node_exporter and Alertmanager."""
+    """Returns whether Debian's Prometheus, node_exporter and Alertmanager are installed."""
     return all(shutil.which(name) for name in ("prometheus", "promtool", "prometheus-node-exporter", "prometheus-alertmanager"))
 
 
@@ -88,12 +90,13 @@ PLUGINS = ("/usr/lib/mysql/plugin", os.path.join(SERVERS, "mariadb-plugins/usr/l
 
 
 def plugins():
-    """The directory that has LOCK_LIST; None: there is none."""
+    """Returns the directory that has LOCK_LIST, or None."""
     return next((path for path in PLUGINS if os.path.exists(os.path.join(path, LOCK_LIST))), None)
 
 
 def there(*programs):
-    """Installed, or unpacked in the directory STORES, as wk/stores.py looks for them."""
+    """Returns a function that tells whether all these programs are installed, or unpacked in the directory STORES, where
+    wk/stores.py looks for them."""
     return lambda where: all(any(os.access(os.path.join(root, "usr", way, name), os.X_OK)
                                  for root in ("/", STORES) for way in ("sbin", "bin")) for name in programs)
 
@@ -125,7 +128,7 @@ NEEDS = {
 
 
 def lacking():
-    """The names of what is lacking. Found out once: the processes that we start inherit the answer."""
+    """Returns the names of what this machine lacks. It is determined once; child processes inherit the answer."""
     if KNOWN not in os.environ:
         where = tempfile.mkdtemp(prefix="wkmachine")
         try:
@@ -136,12 +139,12 @@ def lacking():
 
 
 def why_not(name):
-    """The reason to skip a test that needs `name`; None: nothing is in its way."""
+    """Returns the reason to skip a test that needs `name`, or None if the machine has it."""
     return REASON + NEEDS[name][0] if name in lacking() else None
 
 
 def way_out():
-    """What to do where nothing can be tested at all: a line; "" where something can."""
+    """Returns a line that says what to do if no test can run on this machine, or ""."""
     at = closed()
     if not at:
         return ""

@@ -96,7 +96,7 @@ def number(text):
 
 
 def counted(campaign, text):
-    """What the output of a slice says."""
+    """Returns the counts in the output of a slice."""
     return {name: round(sum(number(m) for m in re.findall(pattern, text, re.M)), 1) for name, pattern in campaign.counts.items()}
 
 
@@ -124,7 +124,7 @@ def machine():
 
 
 def server(kind):
-    """The version of this kind of server that the tests use."""
+    """Returns the version of this kind of server that the tests use."""
     return version("/usr/bin/python3", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import wk.server as s; "
                    "print('.'.join(map(str, s.version(sys.argv[2]))))", str(TOP / "tests/system"), kind)
 

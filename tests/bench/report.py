@@ -414,7 +414,7 @@ def beside(found):
 
 
 def main(paths):
-    """report.py BENCH.JSON...: prints one run as scripts/bench.sh does, or several beside each other."""
+    """Prints one run (report.py BENCH.JSON) as scripts/bench.sh does, or several runs beside each other."""
     found = []
     for path in paths:
         with open(path) as f:

@@ -41,7 +41,8 @@ class Campaign:
         new.replace(self.file)
 
     def begin(self):
-        """A target whose program is another one than before starts at zero; what it had is kept apart."""
+        """Resets the sums of each target whose program has changed; the time of the earlier program is kept
+        separately."""
         for name in self.args.targets:
             program = hashlib.sha256((BUILD / "fuzzer" / name).read_bytes()).hexdigest()
             old = self.sums.get(name, {})
@@ -54,7 +55,7 @@ class Campaign:
         return self.end is not None and time.monotonic() >= self.end
 
     def next(self):
-        """Of the targets of one rank, the one that had least; None: nothing is left to begin."""
+        """Returns the target of the first rank that has had the least CPU time, or None if nothing is left to begin."""
         with self.lock:
             left = [n for n in self.args.targets if n not in self.busy and not self.sums[n]["findings"]
                     and self.sums[n]["cpu"] < 60 * self.args.minutes]

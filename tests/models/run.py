@@ -48,7 +48,8 @@ class Check:
         return [f"-D{name}={value}" for name, value in self.macros.items()]
 
     def run(self, spin_dir, trace=False):
-        """(states, verdict, good, lines of the counterexample)"""
+        """Runs Spin and returns (number of states, verdict, whether it is the expected one, lines of the
+        counterexample)."""
         model = HERE / self.model
         spin = ["spin", *self.flags()]
         subprocess.run([*spin, "-a", str(model)], cwd=spin_dir, check=True, capture_output=True, text=True)

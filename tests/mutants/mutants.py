@@ -19,13 +19,13 @@ TREE = ["Makefile", "src", "tests", "scripts", "etc", "systemd"]
 
 
 class Mutant:
-    """`edits` are (file, what stands there once, what stands there instead)."""
+    """One wrong version. `edits` are (file, text that occurs once, its replacement)."""
 
     def __init__(self, name, mistake, edits, tests):
         self.name, self.mistake, self.edits, self.tests = name, mistake, edits, tests
 
     def places(self, root):
-        """(path, text with the mistake) of each edit."""
+        """Yields (path, text with the mistake) of each edit."""
         for file, old, new in self.edits:
             path = os.path.join(root, file)
             with open(path) as f:
@@ -206,7 +206,7 @@ def run(*command, **more):
 
 
 def suite(tests, root, binary, *more):
-    """([tests that failed], how many passed, what was printed)."""
+    """Runs the tests and returns ([tests that failed], number of tests that passed, output)."""
     env = {**os.environ, "WORLDKEEPER": binary, "PYTHONDONTWRITEBYTECODE": "1"}
     failed, passed, said = [], 0, ""
     for folder in sorted({os.path.dirname(t) for t in tests}):
@@ -221,7 +221,8 @@ def suite(tests, root, binary, *more):
 
 
 def build(mutant, where):
-    """A tree with the mistake, built; what was compiled already is taken along."""
+    """Builds a copy of the tree with the mistake, reusing what is compiled already, and returns the path of the
+    program."""
     shutil.rmtree(where, ignore_errors=True)
     os.makedirs(os.path.join(where, "build"))
     for name in TREE:

@@ -72,7 +72,7 @@ VARIANTS = [
 
 
 def torture(binary, variant, rounds, seed, kind):
-    """(rounds that ended well, the violation or None, what was printed) of this many rounds at most."""
+    """Runs at most this many rounds and returns (number of rounds that ended well, the violation or None, output)."""
     env = {**os.environ, "WORLDKEEPER": binary, "WK_KIND": kind, "WK_TAKEOVER_ROUNDS": str(rounds), "WK_TAKEOVER_STATE": "",
            "WK_TAKEOVER_SEED": seed, "WK_TAKEOVER_KINDS": variant.lease, "WK_TAKEOVER_ONLY": variant.only}
     done = subprocess.run(["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-o", "faulthandler_timeout=0", "-o", "timeout=0",

@@ -34,7 +34,7 @@ AGAIN = f"--again={PATIENCE * 1000}"
 
 @pytest.fixture(scope="module")
 def tool():
-    """Builds the reader where the daemon was built."""
+    """Builds tools/binlog_read into the build directory of the tested daemon, and returns its path."""
     return built("tools", "binlog_read")
 
 
@@ -165,8 +165,8 @@ def is_event(line):
 
 
 def is_real(line):
-    """True for an event of a file. An event that the server makes up has no time or describes how to read the file. MariaDB 11.8
-    omits the positions of events within a transaction."""
+    """Returns whether an event is from a file. An event that the server makes up has no time, or describes how to read
+    the file. MariaDB 11.8 omits the positions of events within a transaction."""
     placed = line.get("next") or (line.get("at") and line["type"] not in (FORMAT, START_ENCRYPTION))
     return is_event(line) and placed and line["type"] not in HEARTBEATS
 

@@ -136,7 +136,7 @@ def test_what_another_has_seen(place):
     watcher = place.machine("c/3", ttl=SHORT)
 
     def over():
-        """True once the lease has been watched for long enough; etcd deletes its key before that."""
+        """Returns whether the lease has been watched for long enough. etcd deletes its key before that."""
         free = ok(watcher.call("read"))["free"]
         seen = ok(watcher.call("seen"))
         return (place.kind == "s3" or free) and seen["age"] >= 1200 * SHORT and seen

@@ -310,7 +310,8 @@ def test_a_request_and_a_killed_run(requests, point):
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "READ COMMITTED"])
 def test_requests_while_rows_are_rolled_up(requests, level):
-    """Writers repeat their own and each other's requests during rollups: each request counts once."""
+    """Writers insert rows with the same request ids again, their own and each other's, while rollups run: each request
+    counts once."""
     world, end, problems = requests.world, threading.Event(), []
     requests.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "1h", "rollup_after": "0"}})
     paid = [0] * 4

@@ -309,7 +309,8 @@ def flip(path, offset):
 
 
 def test_damage_in_one_part(keeper):
-    """A flipped bit in a table's part, the header or the trailer: the next older dump is restored, with the reason."""
+    """If one bit is flipped in a table's part, in the header or in the trailer, the next older dump is restored, and the
+    result gives the reason."""
     keeper.configure(settings(4))
     keeper.dump()
     older, before = keeper.newest()["name"], keeper.world.checksums()

@@ -121,8 +121,8 @@ def sleeper(request):
     ("nobody", "root's", False),
 ])
 def test_root_ends_only_the_supervisor(liar, sleeper, user, words, ends):
-    """Whoever answers runs as the service's user, so the agent ends the named process only as that user, and only if it is a
-    supervisor of this config."""
+    """The process that answers runs as the service's user, so the agent ends the named process only as that user, and
+    only if it is a supervisor of this config."""
     owner = "root" if words == "root's" or not user else user
     victim = sleeper(owner, liar.looks_like_ours if words in (None, "root's") else words)
     done = liar(user, victim.pid)

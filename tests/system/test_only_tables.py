@@ -70,7 +70,7 @@ class Hostile:
             return {name for (name,) in cur.fetchall()}
 
     def before(self, sql):
-        """Is called by the relay with each statement before the server gets it."""
+        """Called by the relay with each statement before the server gets it."""
         if not ROWS.match(sql):
             return
         words = set(re.findall(r"\w+", sql[:4000]))
@@ -133,7 +133,8 @@ def heidi(hostile):
 
 
 def replaced(hostile):
-    """A file of rows that a restore has replaced, of a table with keys, of one without, and of a ledger."""
+    """Writes a file of replaced rows as a restore writes it: with rows of a table with keys or without, and of a
+    ledger."""
     text = ("-- worldkeeper conflict 2\n-- written from an unknown time\nSET NAMES binary;\n"
             "INSERT INTO `chat` (`who`,`what`) VALUES\n(3,'c');\n"
             "INSERT INTO `gains` (`id`,`hero`,`xp`,`at`,`token`) VALUES\n(1,1,4,'2026-01-05 10:00:00',UUID());\n"

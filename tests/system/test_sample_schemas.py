@@ -171,8 +171,8 @@ def wipe(world):
 
 @pytest.mark.parametrize("way", ["stock client", "--into", "--restore"])
 def test_after_all_was_lost(sample, make_world, victim, way):
-    """Of a dump of all tables into an empty schema, the stock client restores everything, --into all tables and rows, and
-    --restore the MEMORY tables and the definitions that do not need others."""
+    """From a dump of all tables, into an empty schema, the stock client restores everything, --into restores all tables
+    and rows, and --restore restores the MEMORY tables and the definitions that do not need other tables."""
     sample.configure({"dump": {"engines": "all"}})
     path = sample.dump()["path"]
     before = sample.world.snapshot()

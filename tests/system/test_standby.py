@@ -218,7 +218,8 @@ def test_a_switch_over_right_after(make_pair, after):
 
 
 def test_a_segment_that_goes_during_a_switch_over(make_pair):
-    """A follower that begins deletes a segment that no dump needs any longer. Whoever listed it before lists again."""
+    """A follower that begins deletes a segment that no dump needs any longer. A process that listed this segment before
+    lists again."""
     one, _ = make_pair("small", (), **ONE_DUMP)
     one.dump()
     one.start(fault="dump.manifest_written=stop,switch.listed#1=stop")

@@ -381,8 +381,8 @@ def is_stopped(process):
 
 
 def test_an_interrupted_file_of_another_machine(make_keeping, store):  # noqa: F811
-    """A run fetches it before it takes the ledger's lock, so a slow store blocks nobody. If the store's copy is damaged, the run
-    is refused, and says how to go on."""
+    """A rollup fetches the file that another machine did not finish before it takes the ledger's lock, so a slow store
+    blocks no other session. If the store's copy is damaged, the rollup is refused with a hint."""
     one, two = make_keeping()
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)

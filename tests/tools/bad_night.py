@@ -36,7 +36,7 @@ DISK, SMALL = "2g", "4m"  # nothing is allocated before it is written
 
 
 def words(text):
-    """A page as it is read without styles and scripts."""
+    """Returns the text of a page as it is read without styles and scripts."""
     text = re.sub(r"(?s)<(head|script|style)\b.*?</\1>", "", text)
     text = re.sub(r'(?s)<(section|progress|svg|div)\b[^>]*class="[^"]*\bgone\b[^"]*".*?</\1>', "", text)
     text = re.sub(r"</(p|h1|h2|li|dd|tr|section|code)>|<br>", "\n", text)
@@ -89,7 +89,8 @@ class Night:
         self.say("```text\n" + text.rstrip("\n") + "\n```\n")
 
     def settled(self, predicate, what, mails=1):
-        """Until the status says so, nothing more waits to be sent, and the pages are of that state."""
+        """Waits until the predicate holds for the status, no alert is waiting to be sent, and the pages show that
+        state."""
         def now():
             status = json.loads(self.keeper.run("--status", "--json").out or "{}")
             page = os.path.join(self.keeper.status_dir, "status.html")
@@ -129,7 +130,8 @@ class Night:
         yield
 
     def typed(self, pattern):
-        """The first command of the mails since the last event that fits, carried out as it stands there."""
+        """Runs the first command that matches in the mails since the last event, exactly as the mail shows it, and
+        returns whether it succeeded."""
         text = "\n".join(m.text for m in self.smtp.mails[self.begun:self.read])
         found = re.search(r"worldkeeper (?:--config \S+|--world \S+) ((?=--)[^\n]*" + pattern + r"[^\n;]*)", text)
         if not found:

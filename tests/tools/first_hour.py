@@ -109,7 +109,7 @@ def show(text):
 
 
 def set_up(commands):
-    """Until the world is watched. Returns the number of questions."""
+    """Runs worldkeeper-setup until the world is watched. Returns the number of questions."""
     start = time.monotonic()
     rc, said, questions = by_enter(["worldkeeper-setup"])
     commands.did(f"sudo worldkeeper-setup   ({questions} questions)", time.monotonic() - start)
@@ -120,7 +120,7 @@ def set_up(commands):
 
 
 def free_port():
-    """This machine's network is shared with whoever made it."""
+    """Returns a free port. Fixed ports may be in use, because this container shares its network with the host."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -143,7 +143,7 @@ def begin_mariadb():
 
 
 def begin_mysql():
-    """Debian 12 and 13 have no package of it: that of sid, as its package would run it."""
+    """Installs the server of Debian sid as its package would, because Debian 12 and 13 have no package of MySQL."""
     install("mariadb-client", "adduser")
     run("bash", "-c", "id mysql || adduser --system --group --quiet --no-create-home mysql")
     run(SERVERS, "fetch", "mysql")

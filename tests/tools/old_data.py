@@ -72,7 +72,7 @@ def make(base, version, signed):
 
 
 def pack(name, where, expected):
-    """What is of this machine or of this moment only (locks, sockets) stays out."""
+    """Packs the data, without what belongs to this machine or moment only (locks, sockets)."""
     path = os.path.join(SYSTEM, "old", name + ".tar.gz")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with tarfile.open(path, "w:gz") as tar:

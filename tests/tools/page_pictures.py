@@ -55,7 +55,7 @@ def utc(ms):
 
 
 def history(path, now):
-    """Ninety days: dumps, samples, a few losses, a planned pause, a day without a supervisor."""
+    """Makes a history of ninety days: dumps, samples, a few losses, a planned pause, a day without a supervisor."""
     dice, lines, day = random.Random(3), [], 86400000
     begin = (now // day - 89) * day
 

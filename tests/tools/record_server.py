@@ -43,7 +43,8 @@ SCHEMA = [
 
 
 def seed(first, session):
-    """One session as the target reads it: the answers to what it calls reading."""
+    """Returns the seed of one session in the format that the target reads: the answers to the statements that the target
+    sends."""
     out = bytearray([first])
     for n, (asked, packets) in enumerate(session):
         if first % 128 == DEEDS.index("login") or asked.startswith(READ):

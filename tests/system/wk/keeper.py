@@ -25,8 +25,9 @@ DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
 
 
 def built(folder, name):
-    """A test's own program (bench/scan, tools/…), made where the daemon was built, and as who built that. One make
-    at a time: they share objects. For a daemon without some parts they are those of the whole one."""
+    """Builds a test's own program (bench/scan, tools/…) in the build directory of the tested daemon, as the user that
+    built the daemon, and returns its path. Only one make runs at a time, because the programs share objects. For a daemon
+    without some parts, the programs are those of the complete daemon."""
     build = os.path.dirname(BINARY).split("-without-")[0]
     path = os.path.join(build, folder, name)
     lock = os.open(build, os.O_RDONLY | os.O_DIRECTORY)

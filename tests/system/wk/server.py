@@ -91,7 +91,8 @@ def server_user():
 
 
 def as_mysql():
-    """Returns the command prefix that runs something as the server's user if we are root; SERVERS does so by itself."""
+    """Returns the command prefix that runs a program as the server's user if we are root. scripts/servers.sh needs no
+    such prefix."""
     who = [f"--reuid={server_user()}", "--clear-groups"] if os.geteuid() == 0 else []
     if who:
         who.append(f"--regid={pwd.getpwnam(server_user()).pw_gid}")

@@ -246,7 +246,7 @@ class Check:
                         self.kept(key, s, [(at, n) for at, n in s.saved[key] if at < limit], [then])
 
     def fenced(self, key, seen, sessions):
-        """After a session has loaded, only this session and later ones may save."""
+        """Checks that after a session has loaded, only this session and later ones save."""
         asked = {s.number: s.asked for s in sessions}
         for i, (number, value) in enumerate(seen):
             if value != NOBODY and not 0 < value[1] <= asked.get(value[0], 0):
@@ -256,8 +256,9 @@ class Check:
                     self.wrong.append(f"{key}: session {number} loaded {value}; session {later} loads {then}, of an older one")
 
     def kept(self, key, session, saved, found):
-        """The next session loads the last acknowledged save, or it is in wk_stolen. Of the lost machine wk_stolen is lost too,
-        and its last save is that before the interval, if no other server had taken the player over."""
+        """Checks that the next session loads the last acknowledged save, or that wk_stolen has that save. The wk_stolen
+        of a lost machine is lost, too: there, the last save is the one before the interval, if no other server had taken
+        the player over."""
         self.counts["saves"] += len(saved)
         last = max((n for _, n in saved), default=0)
         self.counts["of the burnt"] += bool(last) and session.site is self.burnt

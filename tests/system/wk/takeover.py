@@ -102,7 +102,7 @@ class Machine:
         self.stopped = []
 
     def lose(self):
-        """The whole machine is gone, and what it said last as well: /run is empty when it is back."""
+        """Loses the whole machine, including its published status, because /run is empty after a boot."""
         self.keeper.kill9()
         self.keeper.server.kill9()
         with contextlib.suppress(FileNotFoundError):
@@ -296,7 +296,7 @@ class Game(AuditedWriters):
 
 
 def kinds_of(etcd, leased):
-    """What can be done here, the usual more often."""
+    """Returns the disturbances that are possible here; the usual ones occur in it more often."""
     return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
              "old_disk", "hints", *["commands"] * 4] + ([] if sanitized() else ["clock", "clock"])
             + (["unstored"] if etcd or not leased else []) + (["peers", "peers"] if etcd and etcd.doors else []))
@@ -366,7 +366,7 @@ class Torture:
         self.counts["moved"] += moved
 
     def may_lose(self, moved):
-        """Whether a promotion said that something is lost, or its answer is not known."""
+        """Returns whether a promotion reported a loss, or its answer is not known."""
         if self.nothing_fails:
             return False
         handed_over = self.switched is not None and self.switched.rc == DONE
@@ -423,7 +423,8 @@ class Torture:
     # -- disturbances -----------------------------------------------------------------------------
 
     def words(self, words, lost=False):
-        """The command as it is given; what a promotion says of the loss is judged. `lost`: the other machine is."""
+        """Returns the command with the options that it needs: a promotion prints JSON, so that the loss that it reports
+        can be judged, and it is manual or forced if there is no lease. `lost`: the other machine is lost."""
         if words != ("--promote",):
             return words
         return ("--promote", "--json", *([] if self.leased else ["--by-hand", *(["--force"] if lost else [])]))
@@ -451,8 +452,8 @@ class Torture:
             self.wait_a_while(1)
 
     def do_hints(self):
-        """An operator does what a refused command recommends, without a condition of which only he can judge. Nothing fails
-        meanwhile, so nothing is lost."""
+        """Does what the hint of a refused command recommends, as an operator would, except if the hint has a condition
+        that only a person can judge. No fault is active meanwhile, so nothing may be lost."""
         self.nothing_fails = True
         for _ in range(2):
             machine, words = self.random.choice(self.machines), [self.random.choice(["--demote", "--promote", "--switch-over"])]
@@ -541,8 +542,8 @@ class Torture:
         old.keeper.start(None)
 
     def do_unstored(self):
-        """The primary restores its world while it cannot reach the store, and is lost. Nobody knows of that life when the
-        other machine takes the world over, and it is over when the machine is back."""
+        """Makes the primary restore its world while it cannot reach the store, and loses it. The other machine takes the
+        world over without knowing of that life. When the first machine returns, its life is over."""
         old, new = self.primary, self.standby
         door = self.store.doors[old.number].fault
         self.say("the primary does not reach the store")
@@ -748,8 +749,9 @@ class Torture:
         wait_for(self.is_settled, self.about)
 
     def is_settled(self):
-        """One is up, the other its standby; whoever has stepped back is made one, and of two standbys one is promoted. The
-        supervisors are asked: what lies there is believed for seconds, also after a world was handed over."""
+        """Returns whether one machine is up and the other one is its standby. Demotes a machine that has stepped back,
+        and promotes one of two standbys. The supervisors are asked, because a status file counts for some seconds after
+        its world was handed over."""
         states = [json.loads(m.keeper.run("--status", "--json").out or "{}") for m in self.machines]
         now = time.time()
         if any("valid_until" not in s or s["running"] or precise(s["valid_until"]) <= now or precise(s["updated"]) > now + 1

@@ -239,7 +239,8 @@ class Check:
         return self
 
     def numbers(self, lock):
-        """No number is given out twice, later answers have higher ones, and a lock is free only after its holder released it."""
+        """Checks that no number is given out twice, that later answers have higher numbers, and that a lock is free only
+        after its holder released it."""
         got = sorted((a for a in self.acquires[lock] if a[2] in ("locked", "mine", "taken")), key=lambda a: a[3])
         for before, after in zip(got, got[1:]):
             if before[3] == after[3]:
@@ -269,8 +270,8 @@ class Check:
                                   f"{[a for a in self.acquires[lock] if a[3] is None or a[3] >= number]}")
 
     def fenced(self, key, saves):
-        """No save under a number is answered `saved` if it began after a higher one was acquired; no sequence number is saved
-        twice, or over a newer one."""
+        """Checks that no save under a number is answered `saved` if it began after a higher number was acquired, and that
+        no sequence number is saved twice or over a newer one."""
         holders = self.holders(saves[0].lock)
         newest, ordered = -1, sorted((s for s in saves if s.outcome == "saved"), key=lambda s: s.begin)
         ends = sorted((s.end, s.seq) for s in ordered)
@@ -289,7 +290,8 @@ class Check:
                 self.wrong.append(f"{key}: seq {s.seq} was saved over {newest}")
 
     def kept(self, key, saves, loads):
-        """Every load, and the end, has the newest acknowledged save, or one that was requested and not answered."""
+        """Checks that every load, and the end, has the newest acknowledged save, or one that was requested and not
+        answered."""
         texts = collections.defaultdict(list)
         for s in saves:
             texts[s.text].append(s)
