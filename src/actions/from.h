@@ -21,8 +21,9 @@ struct action_from {
     struct catalog_entry dump;
     struct fetch_beside beside;
 };
-/* Fetches it. `until` ms 0: the newest; `beside`: it may be fetched while it is restored. Always
- * call action_from_end() afterwards. */
+/* Fetches the requested dump. `until`: the newest one before that time; ms 0: the newest of all.
+ * `beside`: the dump may be restored while it is still being fetched. Always call action_from_end()
+ * afterwards. */
 int action_from_begin(struct action_context *a, const struct request *r, wall_t until, bool beside,
                       struct action_from *from, struct err *e);
 void action_from_end(struct action_from *from);

@@ -22,7 +22,7 @@ enum statement_kind {
      * client can write that comment. */
     STATEMENT_EMPTIED,
     STATEMENT_SWAP,    /* a restore of ours replaced the world: `mark` */
-    STATEMENT_ARRIVAL, /* an unknown table may have become one of the world's, with rows */
+    STATEMENT_ARRIVAL, /* a table that is not listed may now be in the world, with rows */
     STATEMENT_EXISTS,  /* CREATE TABLE IF NOT EXISTS of `table`; logged even if it existed */
     STATEMENT_CHANGE,  /* changes definitions, or rows by a statement: cannot be followed */
 };

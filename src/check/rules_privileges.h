@@ -9,16 +9,16 @@ void check_privileges(struct check *c);
 /* Return true if the account has the privilege on the world's schema, or on the whole server. */
 bool check_may(const struct check *c, const char *privilege);
 bool check_may_server(const struct check *c, enum server_privilege p);
-/* if false, some may exist that the account cannot see */
+/* Returns false if routines may exist that the account cannot see. */
 bool check_routines_readable(const struct check *c);
-/* Returns true if this config needs it on the world's schema. */
+/* Returns true if this config needs the privilege on the world's schema. */
 bool check_needs(const struct check *c, const struct schema_privilege *p);
 /* Appends one GRANT of the privileges that are missing on a schema, or, with `all`, of all useful
  * ones. */
 void check_schema_grant(const struct check *c, struct buf *b, const char *schema, bool all);
 /* Adds the missing GRANTs for seeing and ending the sessions that block a restore. */
 void check_blocker_grants(struct check *c, struct names *out);
-/* Add a world to c->worlds, or all worlds that have a lease table. */
+/* These add a world, or all worlds that have a lease table, to c->worlds. */
 void check_add_world(struct check *c, const char *schema);
 void check_add_leases(struct check *c);
 

@@ -118,8 +118,8 @@ struct replay {
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e);
 /* Returns a table's AUTO_INCREMENT counter after the changes; 0: they do not tell. */
 uint64_t replay_counter(const struct replay *r, const char *table);
-/* Returns the counter after the changes, if it was `was` before or during them. Only TRUNCATE
- * lowers a counter. */
+/* Returns the counter after the changes. `was`: its value before or during them, which can only be
+ * lowered by a TRUNCATE. */
 uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_t was);
 void replay_free(struct replay *r);
 

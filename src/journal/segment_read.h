@@ -10,8 +10,8 @@ const struct segment_head *segment_head(const struct segment_reader *r);
 /* Returns 1 with a change, whose table lives as long as the reader; 0 at the end, after a complete
  * transaction; or -1: the segment is damaged after what was returned so far. */
 int segment_next(struct segment_reader *r, struct change *c, struct err *e);
-/* Returns true if the last change ends its frame. Tuples stay in place until this was true twice,
- * including their own frame, and the next change is read. */
+/* Returns true if the last change ends its frame. A tuple stays in place until its own frame and
+ * the following one have ended, and the next change is read. */
 bool segment_frame_ends(const struct segment_reader *r);
 const struct segment_sum *segment_sum(struct segment_reader *r); /* so far */
 bool segment_finalized(const struct segment_reader *r);          /* its summary was read */

@@ -76,7 +76,7 @@ bool db_verified(const struct db *db);
 /* Describes the certificate authorities that `p` trusts. The caller frees the text. */
 char *db_authorities(const struct db_params *p);
 struct server_version db_version(struct db *db);
-/* Returns a statement or a variable in this server's name; NULL: it has nothing of the kind. */
+/* Returns how this server names a statement or a variable; NULL: it has nothing of the kind. */
 const char *db_word(struct db *db, enum server_word w);
 /* Returns the PID of the process that listens on this connection's UNIX socket; 0: unknown, or
  * TCP. */

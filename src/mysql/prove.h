@@ -17,12 +17,12 @@ enum db_proof {
  * lease table. With DB_LOG_NEEDS_SUPER in why->num the server forbids all triggers. */
 enum db_proof db_prove_definer(struct db *db, const char *schema, const char *sentinel,
                                const char *definer, struct err *why);
-/* Proves that it may write to a server that is read-only. */
+/* Proves that the account may write to a server that is read-only. */
 enum db_proof db_prove_write(struct db *db, const char *schema, const char *sentinel,
                              struct err *why);
-/* Proves that it may read the binary log's position. */
+/* Proves that the account may read the binary log's position. */
 enum db_proof db_prove_log_status(struct db *db, struct err *why);
-/* Proves that it may keep its changes out of the binary log. */
+/* Proves that the account may keep its changes out of the binary log. */
 enum db_proof db_prove_unlogged(struct db *db, struct err *why);
 
 #endif

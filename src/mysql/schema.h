@@ -33,7 +33,7 @@ struct db_table {
     char *name, *engine;
     bool memory;             /* ENGINE=MEMORY: emptied by a restart */
     bool transactional;      /* read in a consistent snapshot instead of a lock */
-    bool carried;            /* InnoDB, and of the world all the same (world_tables.h) */
+    bool carried;            /* InnoDB, but belongs to the world (world_tables.h) */
     bool has_key;            /* a primary key */
     bool counts;             /* it has an AUTO_INCREMENT column */
     uint64_t auto_increment; /* 0: none; UINT64_MAX: no number is left */

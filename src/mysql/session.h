@@ -26,8 +26,8 @@ void session_statement(struct buf *b, size_t *next, bool small, bool mariadb,
                        const bool missing[SESSION_SETTINGS]);
 /* Returns true after the last statement. */
 bool session_ends(size_t next);
-/* Records the variable that the server does not have. Returns false if the error is about none of
- * ours. */
+/* Records the variable that the server does not have. Returns false if the error names none of our
+ * settings. */
 bool session_missing(bool missing[SESSION_SETTINGS], const struct err *e);
 /* Returns the i-th setting that MySQL lets only some accounts change: an expression that is true if
  * it differs, the statement that sets it, and its name in sql/versions.h. Returns false after the

@@ -36,15 +36,16 @@ int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e);
 int fetch_need_identity(const struct fetch *f, const char *file, struct err *e);
 /* Lists the store again. */
 int fetch_again(struct fetch *f, struct err *e);
-/* Reads the manifest of one of there.dumps; `intact` as below. Returns 1 if it is no longer there,
- * and not intact. */
+/* Reads the manifest of one of there.dumps; out->intact is set as by fetch_catalog(). Returns 1,
+ * with out->intact false, if the dump is no longer in the store. */
 int fetch_manifest(struct fetch *f, const struct copy_dump *d, struct catalog_entry *out,
                    struct err *e);
 /* Raises the generation to that of the newest dump there with a valid manifest. A world restored
  * from there gets a later generation than everything there; otherwise it could not be stored there
  * again. */
 int fetch_above(struct fetch *f, uint64_t *generation, struct err *e);
-/* Reads the dumps there by their manifests. `intact`: a valid manifest whose file is there. */
+/* Reads the manifests in the store. A dump is `intact` if its manifest is valid and its file is in
+ * the store. */
 int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e);
 /* Reads a dump's file to its end: checks that it matches its manifest and is the dump, as far as it
  * can be read here. */

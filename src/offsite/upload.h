@@ -60,7 +60,7 @@ struct upload {
         uint64_t bytes;
     } done;
     struct err skipped; /* an item that cannot be stored, or is damaged there; ERR_NONE: none */
-    bool unsent;        /* and that is the item being written now: nothing new of it is stored */
+    bool unsent;        /* `skipped` is the segment being written, so nothing new of it is stored */
     struct err
         unswept; /* why remains of interrupted uploads could not be removed; ERR_NONE: they could */
 };

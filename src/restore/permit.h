@@ -1,5 +1,5 @@
 /* Decides whether a restore may replace the existing tables. Every function returns -1 with
- * ERR_REFUSED if not. */
+ * ERR_REFUSED if it may not. */
 #ifndef WK_RESTORE_PERMIT_H
 #define WK_RESTORE_PERMIT_H
 

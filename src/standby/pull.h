@@ -16,7 +16,7 @@ struct pull {
     int dirfd;                 /* the dump directory */
     struct progress *progress; /* NULL is allowed */
     struct fetch fetch;
-    bool open; /* also: the lock is held, so that no other process fetches anything meanwhile */
+    bool open; /* the store is open, and the lock is held: no other process fetches anything */
     int lock;
     struct lives lives; /* the record, as read by the last step; number 0: there is none */
     char bad[PULL_BAD_MAX][DUMP_NAME_MAX];

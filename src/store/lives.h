@@ -63,9 +63,10 @@ bool lives_abandoned(const struct lives *l, const struct manifest *m);
 struct lives lives_next(const struct lives *l, uint64_t number, const char *machine,
                         const struct life *now, const struct ancestor *before);
 
-/* Returns an unwritten record in the form in which it is written under this number. `there` is the
- * record in the store, which the replaced machine wrote. A life that that machine began meanwhile
- * becomes an ancestor of which nothing was taken. Pure. */
+/* Returns what to write into the store for a record that could not be written at the promotion (see
+ * `unwritten`), under this number. `there` is the record in the store, which the replaced machine
+ * wrote. If that machine has begun another life meanwhile, that life becomes an ancestor of which
+ * nothing was taken over. Pure. */
 struct lives lives_late(const struct lives *l, const struct lives *there, uint64_t number);
 
 /* The caller releases it. */

@@ -16,8 +16,8 @@ void dump_ended(struct world *w, const struct manifest *m, const json_t *result,
                 const struct err *e);
 /* Handles a dump that failed or was rejected; schedules the next attempt. */
 void dump_failed(struct world *w, const json_t *result, const struct err *e);
-/* Handles a round that began, or failed to. Only its dumps count from now on, and the journal
- * begins anew. `first`: as `m`. */
+/* Handles the end of --init or --new-round. If a round has begun, only its dumps count from now on,
+ * and the journal begins anew. `first`: the first dump of the round; its name "": none. */
 void round_ended(struct world *w, const struct manifest *first, const json_t *result,
                  const struct err *e);
 

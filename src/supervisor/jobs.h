@@ -31,9 +31,10 @@ json_t *jobs_message(struct world *w, bool *last);
 /* Like jobs_message(), for a job whose process has ended, after its messages were read. */
 json_t *jobs_died(struct world *w, int wait_status, bool *last);
 /* Returns true if the job waits for the supervisor to open another directory that it found at the
- * path of the dump directory. The job is then run again there; `e` not NULL: that was not possible.
- * As jobs_message(). */
+ * path of the dump directory. */
 bool jobs_await_dir(void);
+/* Runs that job again in the new directory. `e` not NULL: the directory could not be opened, and
+ * the job ends with this error. Returns like jobs_message(). */
 json_t *jobs_dir_changed(struct world *w, const struct err *e, bool *last);
 
 /* Loads the facts about jobs from the state, at the start of the supervisor. */

@@ -20,7 +20,8 @@ struct last_restore {
 void last_restore_set(struct last_restore *l, json_t *shown);
 /* Returns the text in state.json as a new reference; NULL: it is "" or no JSON. */
 json_t *last_restore_load(const char *text);
-/* Steals the reference to `saved`, or NULL. Returns true if it ended later and is now the last. */
+/* Steals the reference to `saved` (may be NULL). Returns true if that restore ended later than *l,
+ * and has replaced it. */
 bool last_restore_adopt(struct last_restore *l, json_t *saved);
 
 #endif
