@@ -16,12 +16,13 @@ struct lease_keep {
 /* Takes the lease; waits for one that is held but no longer renewed. ERR_REFUSED: another machine
  * renews it. The fence is open while the lease is ours. */
 int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e);
-/* For an action of the primary that needs the lease. In the supervisor's process: checks that it is
- * held now. In a process of its own: renews the lease of this machine, which a supervisor may renew
- * too, and takes it if it has ended; never takes one that another machine has, or had last. */
+/* Makes sure that this machine has the lease, for an action of the primary. In the supervisor's
+ * process it only checks that the lease is held now. In a process of its own it renews the lease of
+ * this machine, which a supervisor may renew too, and takes it if it has ended. It never takes a
+ * lease that another machine has, or had last. */
 int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e);
-/* For actions that only read the world: returns -1 if another machine is known to have the lease,
- * or to have had it last. */
+/* Called by actions that only read the world. Returns -1 if another machine is known to have the
+ * lease, or to have had it last. */
 int lease_keep_ask(struct action_context *a, struct err *e);
 /* Publishes the lease for games in the promoted world, before UP is published. A failure is only
  * logged. */

@@ -15,10 +15,11 @@ struct gunzip *gunzip_open_plain(int fd, const char *name, struct err *e);
  * file that ends earlier. Not hashed. */
 struct gunzip *gunzip_open_part(int fd, const char *name, uint64_t offset, uint64_t length,
                                 struct err *e);
-/* For a file that is still being written. Called before bytes from `from` on are read (counted from
- * where the reader began). Sets *to to the offset (exclusive) up to which the file may be read now,
- * and waits if necessary; `from` itself means the end of the file. Promised bytes that are missing
- * are ERR_DAMAGED; -1 ends the reading with its error. Set it right after opening. */
+/* A callback for a file that is still being written. Called before bytes from `from` on are read
+ * (counted from where the reader began). Sets *to to the offset (exclusive) up to which the file
+ * may be read now, and waits if necessary; `from` itself means the end of the file. Promised bytes
+ * that are missing are ERR_DAMAGED; -1 ends the reading with its error. Set it right after
+ * opening. */
 typedef int gunzip_wait_fn(void *arg, uint64_t from, uint64_t *to, struct err *e);
 void gunzip_on_wait(struct gunzip *g, gunzip_wait_fn *fn, void *arg);
 struct gunzip_part {

@@ -54,10 +54,11 @@ int gzip_close(struct gzip_writer *g, char sha256[SHA256_HEX], struct err *e);
 void gzip_abort(struct gzip_writer *g);
 
 struct gunzip;
-/* For verification before any byte is decompressed or returned: the file is read in whole parts.
- * Called before bytes from `from` on are read (counted from where the reader began). Sets the
- * length of the part there (at most GUNZIP_PART_MAX bytes; 0: the end) and its expected SHA-256;
- * another hash is ERR_DAMAGED. Set it right after opening. */
+/* A callback by which each part of a file is verified before any byte of it is decompressed or
+ * returned: the file is then read in whole parts. Called before bytes from `from` on are read
+ * (counted from where the reader began). Sets the length of the part there (at most
+ * GUNZIP_PART_MAX bytes; 0: the end) and its expected SHA-256; another hash is ERR_DAMAGED. Set it
+ * right after opening. */
 #define GUNZIP_PART_MAX (16u << 20)
 
 #endif

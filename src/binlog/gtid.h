@@ -15,7 +15,8 @@ uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag);
 /* Returns the highest number of a domain's transactions; 0: there is none, or it cannot be
  * determined. */
 uint64_t db_gtid_seq(const char *gtid, uint32_t domain);
-/* The range of numbers that the last transaction before a position may have; `least` 0 as above. */
+/* The range of numbers that the last transaction before a position may have. `least` 0: there is
+ * none, or it cannot be determined. */
 struct db_gtid_range {
     uint64_t least, most;
 };

@@ -22,7 +22,7 @@ struct row_image *row_image_open(const struct event_map *map, const struct db_ta
 /* Returns true if it is also valid for another map of the same table. */
 bool row_image_fits(const struct row_image *m, const struct event_map *map);
 /* Checks a whole row event, which may hold no image at all. ERR_DAMAGED: other columns than those
- * of the map; ERR_REFUSED as below. */
+ * of the map; ERR_REFUSED: as row_image_read(). */
 int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e);
 /* Reads the image at `at` and appends its tuple to `out`: all columns that are not generated, in
  * the table's order. `r` is its event; `after`: it is the second image of an update. Returns the

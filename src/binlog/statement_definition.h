@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns true if it leaves the rows, the columns and the primary key of every table unchanged;
- * false in doubt. `sql` is masked. */
+/* Returns true if the statement leaves the rows, the columns and the primary key of every table
+ * unchanged; false in doubt. `sql` is masked (statement_words.h). */
 bool statement_changes_nothing(const char *sql, size_t len);
 
 #endif

@@ -7,7 +7,8 @@
 
 /* Returns true if library and server support arrays. */
 bool bulk_array_there(struct db *db);
-/* For array and rows. Call bulk_prepared_close() even after a failure. */
+/* Prepares the INSERT for the ways `array` and `rows`. Call bulk_prepared_close() even after a
+ * failure. */
 int bulk_prepared_open(struct db_bulk *b, const struct bulk_column *columns, size_t count,
                        struct err *e);
 void bulk_prepared_close(struct bulk_prepared *p);

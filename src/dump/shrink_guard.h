@@ -24,7 +24,7 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
 /* Appends the tables concerned: [{"name", "rows" (before), "rows_now", "dump" (the one that has
  * them), "covers_ms" (the rows of that dump are of this time at the latest)}]. If no single table
  * qualifies: one entry without a name for the whole world, with "tables": the names of up to
- * SHRINK_NAMED that lost most. Only for a suspicious dump. */
+ * SHRINK_NAMED that lost most. Call it only for a suspicious dump. */
 void shrink_guard_tables(const struct manifest *before, const struct manifest *now,
                          const struct shrink_rule *rule, json_t *out);
 

@@ -12,8 +12,8 @@
  * Under the locks nothing about these tables is added to the binary log, so its position belongs to
  * the snapshot. The game's InnoDB tables (engines = all) are read over a separate connection in a
  * consistent snapshot that begins while the locks are held: one moment for all, as far as the
- * engines allow. Worldkeeper's own (mysql/world_tables.h) are locked, since the journal goes on
- * from their rows.
+ * engines allow. Worldkeeper's own InnoDB tables (mysql/world_tables.h) are locked, because the
+ * journal continues from their rows.
  *
  * Connections are never replaced: if one is lost, the snapshot is lost (ERR_UNREACHABLE).
  * All functions are called by one thread. */

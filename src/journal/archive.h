@@ -33,7 +33,7 @@ int archive_dir(const struct config *c, bool create, struct err *e);
 int archive_load(int dirfd, const char *world, struct archive *out, struct err *e);
 void archive_free(struct archive *a);
 /* Finalizes the segment that a killed writer left open, and loads the list, with any damage found.
- * Only for the process that may write. */
+ * Only the process that may write calls it. */
 int archive_recover(int dirfd, const char *world, struct archive *out, struct err *e);
 
 /* Returns true if segment i + 1 continues where segment i ends. */

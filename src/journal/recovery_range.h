@@ -1,5 +1,5 @@
 /* The times that --restore --at can restore: from a dump on, as far as the journal continues
- * without a gap. For display; a restore checks this itself. */
+ * without a gap. They are for display only; a restore checks the journal itself. */
 #ifndef WK_JOURNAL_RECOVERY_RANGE_H
 #define WK_JOURNAL_RECOVERY_RANGE_H
 

@@ -30,7 +30,7 @@ int db_fail(struct db *db, mono_t began, const char *what, struct err *e);
 /* Like db_fail(), for a prepared statement's error. */
 int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what, struct err *e);
 /* Checks that the prepared statement has as many parameters as are bound. The library reads as many
- * of ours as the server states. */
+ * of our parameters as the server states. */
 int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *e);
 
 #endif

@@ -25,7 +25,7 @@ struct db_sentinel {
 /* Returns true if this table tells which process or machine may change the world: the sentinel's
  * lease table, or the one for games. */
 bool db_sentinel_lease(const char *sentinel, const char *table);
-/* Like db_sentinel_lease(), or if the table is the sentinel. */
+/* Like db_sentinel_lease(), but returns true for the sentinel, too. */
 bool db_sentinel_own(const char *sentinel, const char *table);
 /* Reads it. db_table_missing() is true if the table or the schema does not exist. */
 int db_sentinel_read(struct db *db, const char *schema, const char *table, struct db_sentinel *out,

@@ -18,7 +18,7 @@
 #define ALERT_QUEUE_MAX 500
 
 /* Key of an alert whose mail some recipients have received: the addresses that still lack it.
- * Without it, all lack it. */
+ * Without this key, all recipients lack the mail. */
 #define ALERT_RECIPIENTS "recipients"
 
 /* From ALERT_WEBHOOK on the config's webhooks, by slot. The heartbeat is a channel that carries

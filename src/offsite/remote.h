@@ -41,8 +41,8 @@ struct remote;
  * [offsite] url. On success *out must be closed with remote_close(). */
 enum remote_result remote_open(const struct config *cfg, struct remote **out, struct err *e);
 void remote_close(struct remote *r); /* NULL is allowed */
-/* For another thread: the current call ends within a second, as REMOTE_LATER, and so does every
- * later one. For a mounted directory nothing can be ended. */
+/* Called by another thread: the current call ends within a second, as REMOTE_LATER, and so does
+ * every later one. A call to a mounted directory cannot be ended. */
 void remote_abandon(struct remote *r);
 /* Returns the URL without secrets: "sftp://host/dir/". */
 const char *remote_shown(const struct remote *r);

@@ -15,9 +15,9 @@
 
 struct renewed {
     bool asked;      /* there were sessions */
-    uint64_t taken;  /* sessions that go on under a new number */
+    uint64_t taken;  /* sessions that continue under a new number */
     uint64_t closed; /* sessions that are closing */
-    char first[200]; /* keys of the first sessions that go on, for display */
+    char first[200]; /* keys of the first sessions that continue, for display */
     /* The error of the central store that kept some locks from being taken; ERR_NONE if it was
      * asked for all of them. */
     struct err away;

@@ -54,7 +54,8 @@ enum write_back_scope {
 /* Sends blobs, then ends the closing sessions. Waits `wait` seconds for another run to end. */
 int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned wait, struct err *e);
 /* Releases the locks of this game server whose sessions are not in the world: the game died before
- * it recorded one, or the world was restored to an earlier time. Only while no game runs. */
+ * it recorded one, or the world was restored to an earlier time. Call it only while no game
+ * runs. */
 int write_back_unlock(struct write_back *w, struct err *e);
 /* Returns the ms to wait until `count` blobs, sent in `elapsed_ms`, are at most `rate` per second;
  * 0: no limit. */

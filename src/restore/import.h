@@ -1,9 +1,9 @@
 /* Imports a file of another tool (mysqldump, phpMyAdmin, …), or a copy of one of our dumps without
- * its manifest, statement by statement. Only for a file that an operator names. Its rows go into
- * the shadow tables of the plan, so that such a restore is all or nothing too. The grammar of
+ * its manifest, statement by statement. Used only for a file that an operator names. Its rows go
+ * into the shadow tables of the plan, so that such a restore is all or nothing too. The grammar of
  * sql/foreign.h is accepted: statements that change no table are skipped, code is collected
- * (code.h), and all others are executed in the file's order, so that a table becomes what the stock
- * client makes of it. Everything else is refused with its line. */
+ * (code.h), and all others are executed in the file's order, so that a table becomes what the
+ * stock client makes of it. Everything else is refused with its line. */
 #ifndef WK_RESTORE_IMPORT_H
 #define WK_RESTORE_IMPORT_H
 

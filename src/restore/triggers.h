@@ -18,8 +18,8 @@ int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e);
 int triggers_move(struct restore *r, const struct db_triggers *list, struct err *e);
 /* Puts each trigger of `list` on the table it names; a missing one is created again. */
 int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e);
-/* The same after a crash. A trigger that cannot be put back must not keep the world down: its text
- * is kept in a file. */
+/* Does the same after a crash. A trigger that cannot be put back must not keep the world down: its
+ * text is kept in a file. */
 int triggers_recover(struct db *db, const struct job *job, const struct db_triggers *list,
                      struct err *e);
 

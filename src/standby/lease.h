@@ -77,8 +77,8 @@ enum lease_result lease_read(struct lease *l, struct lease_record *out, struct e
  * suspension; no other machine's clock is involved. That clock restarts with each boot, so the
  * observation is never written to disk. */
 struct lease_seen {
-    /* s3: of lease.json; etcd: of the key that stays, seen while the other one was gone; "":
-     * unknown */
+    /* s3: the version of lease.json; etcd: that of the key "last", seen while the key "lease" did
+     * not exist; "": unknown */
     char version[LEASE_VERSION_MAX];
     mono_t since;
 };

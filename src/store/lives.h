@@ -48,8 +48,8 @@ struct lives {
     struct ancestor before[LIVES_MAX]; /* newest first */
     size_t count;
     /* This machine was promoted while the store did not answer; the record is written when it
-     * answers again. Only in lives.json. `replaced`: the machine that the last known record named;
-     * "": there was none. */
+     * answers again. Stored only in lives.json. `replaced`: the machine that the last known record
+     * named; "": there was none. */
     bool unwritten;
     char replaced[LIVES_HOLDER_MAX];
 };

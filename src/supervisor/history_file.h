@@ -9,8 +9,8 @@
 
 #define HISTORY_PUBLISHED "history.json"
 
-/* Reads what was appended, and thins the file out when it is time. Of a history with errors the
- * readable part counts. */
+/* Reads what was appended, and thins the file out when it is time. If the history has
+ * errors, its readable part counts. */
 void history_file_follow(int dump_dirfd);
 /* Returns the summary without the buckets, borrowed until the next publish. */
 const json_t *history_file_events(void);

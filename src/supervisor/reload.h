@@ -22,7 +22,7 @@ void warn_of_insecure(const struct config *c);
 void reload_config(struct world *w);
 void reload_timers(struct world *w);
 /* Call it if [dump] dir names another directory than the open one: opens and locks that directory.
- * Only while no job works. On failure the old one stays in use. */
+ * Call it only while no job works. On failure the old directory stays in use. */
 int reload_dump_dir(struct world *w, struct err *e);
 /* Compares the open dump directory with its path. Actions by hand and the next supervisor use the
  * directory that the config names, so we must follow it. */
