@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "progress/local.h"
 
@@ -108,7 +109,7 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
     uint64_t was_all = manifest_world_rows(before, rule->sentinel);
     uint64_t all = manifest_world_rows(now, rule->sentinel);
     if (lost_too_much(rows_due(before, now, rule->sentinel), all, rule)) {
-        snprintf(reason, size,
+        line_set(reason, size,
                  "%" PRIu64 " rows in total, previously %" PRIu64 " (shrink_limit %u%%)", all,
                  was_all, rule->limit);
         return true;
@@ -117,7 +118,7 @@ bool shrink_guard_suspicious(const struct manifest *before, const struct manifes
         const struct manifest_table *t = &now->tables[i],
                                     *was = shrink_guard_shrunk(before, now, t, rule);
         if (was) {
-            snprintf(reason, size,
+            line_set(reason, size,
                      "%" PRIu64 " rows in '%s', previously %" PRIu64 " (shrink_limit %u%%)",
                      t->rows, t->name, was->rows, rule->limit);
             return true;
