@@ -21,8 +21,8 @@
  * Without this key, all recipients lack the mail. */
 #define ALERT_RECIPIENTS "recipients"
 
-/* From ALERT_WEBHOOK on the config's webhooks, by slot. The heartbeat is a channel that carries
- * no alerts. */
+/* The numbers from ALERT_WEBHOOK on are the config's webhooks, by slot. The heartbeat is a channel
+ * that carries no alerts. */
 enum alert_channel {
     ALERT_SMTP,
     ALERT_WEBHOOK,

@@ -93,8 +93,8 @@ struct local_sessions {
     struct local_session *list;
     size_t count;
 };
-/* Reads rows of lock_key, lock_seq and the holder, and keeps those that `lock_id` holds. NULL: the
- * third column is the session's store, and all are kept. Ends the rows. */
+/* Reads rows of lock_key, lock_seq and the holder, and keeps those that `lock_id` holds. With
+ * `lock_id` NULL the third column is the session's store, and all rows are kept. Ends the rows. */
 int local_take_sessions(struct db_rows *r, const char *lock_id, struct local_sessions *out,
                         struct err *e);
 int local_closing(struct db *db, bool remembers, struct local_sessions *out, struct err *e);

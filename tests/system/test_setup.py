@@ -500,8 +500,8 @@ def test_a_status_directory_and_its_page(galaxy, make_machine):
 
 
 def test_a_log_that_is_not_synced(galaxy, make_machine):
-    """Setup offers to sync a binary log that is not synced. Enter declines, because with it each transaction of the game
-    waits for the disk."""
+    """Setup offers sync_binlog = 1 if the binary log is not synced. Enter declines, because with that setting each
+    transaction of the game waits for the disk."""
     server = galaxy()
     server.sql("SET GLOBAL sync_binlog=0")
     try:
