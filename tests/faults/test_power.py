@@ -210,7 +210,7 @@ def numbers(lines):
 
 
 def read_state(path):
-    """Returns the violations of state.json and the waiting alerts: files that are not valid JSON."""
+    """Returns a violation for state.json, and one for each waiting alert, if it is not valid JSON."""
     bad = []
     for name in glob.glob(os.path.join(path, "*state*.json")) + glob.glob(os.path.join(path, "alerts", "*.json")):
         with open(name) as f:

@@ -24,8 +24,8 @@ def calls():
 
 
 def circles(uses):
-    """Removes files that use none of the remaining ones, and then those that none uses. What remains are the circles and the
-    files between them."""
+    """Removes files that use none of the remaining files, then files that no remaining file uses. What remains are the
+    circles and the files between them."""
     left = set(uses)
     while free := {f for f in left if not uses[f] & left} | {f for f in left if not any(f in uses[g] for g in left)}:
         left -= free

@@ -180,7 +180,8 @@ def test_killed_before_all_is_made(defined, point):
 
 
 def test_the_server_is_killed_as_well(defined, server):
-    """If the server is killed too, the new tables are empty and the schema is not; the next restore still creates the code."""
+    """If the server is killed as well, the restored tables exist and are empty, so the schema no longer counts as empty.
+    The next restore still creates the code."""
     rebuild(defined)
     done = defined.finish(defined.popen("--restore", fault="restore.renamed=kill"))
     assert done.rc == -signal.SIGKILL, done

@@ -133,7 +133,7 @@ def test_timestamps_without_a_default(make_server, make_world, make_keeper):
 
 @pytest.mark.parametrize("insert", ["INSERT_METHOD=LAST", ""])
 def test_tables_whose_rows_are_those_of_others(make_world, make_keeper, victim, insert):
-    """A MERGE table is restored without rows of its own: those of its tables are not inserted again."""
+    """A MERGE table is restored as a definition only, because its rows are those of the tables that it merges."""
     world = make_world(on=victim)
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
     victim.grant("keeper@localhost", world.schema, "DELETE")  # MERGE asks for all that its tables allow
@@ -150,8 +150,8 @@ def test_tables_whose_rows_are_those_of_others(make_world, make_keeper, victim, 
 
 
 def test_what_stands_on_tables_that_are_not_in_the_dump(make_world, make_keeper):
-    """Triggers of a durable table are not in a dump of the other tables, so that the dump can be loaded without that table. A
-    view of it fails, and with --force the client continues."""
+    """Triggers of a durable table are not in a dump of the other tables, so that the dump can be loaded without that
+    table. The view that reads the durable table fails, and with --force the client continues."""
     world = make_world()
     world.sql("CREATE TABLE account (id INT PRIMARY KEY) ENGINE=InnoDB",
               "CREATE TRIGGER counted AFTER INSERT ON account FOR EACH ROW SET @accounts=@accounts+1",

@@ -183,8 +183,8 @@ def test_kills_with_segments(make_followed):
 
 
 def test_a_dump_while_they_write(make_followed):
-    """The dump's position is known only to within the transactions around it; the follower and a restore continue from it exactly
-    all the same."""
+    """A dump knows its position only roughly, between the transactions around it. Even so the follower and a restore
+    continue without missing or repeating a change."""
     keeper = make_followed("empty", {"dump": {"method": "fuzzy"}},
                            [*TABLES[:2], TABLES[2].replace("MEMORY", "InnoDB")])
     writers = AuditedWriters(keeper.world, SEED, tables=("bank", "ship"))

@@ -718,8 +718,8 @@ def test_a_journal_that_failed_and_cannot_be(make_followed, http):
 
 
 def test_a_journal_that_was_followed_while_a_job_read_the_state(make_followed, http):
-    """A cleanup job read state.json before the journal was followed. That it was followed is remembered all the same, so that its
-    end is reported and no dump claims that a journal continues."""
+    """A cleanup job read state.json before the journal was followed. state.json still records afterwards that it was
+    followed, so that its end is reported and no dump claims that a journal continues."""
     keeper = make_followed(settings={"journal": {"mode": "auto"}, **http.settings()})
     keeper.dump()
     keeper.start(fault="tidy.loaded=stop")

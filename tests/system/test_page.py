@@ -441,7 +441,8 @@ def test_spare_files_are_for_nobody(served):
 
 
 def test_the_expression_for_nginx():
-    """The manual's `location` for nginx asks a login for all names except those of players, and refuses hidden files."""
+    """The manual's `location` for nginx asks for a login for all names except those of players, and refuses hidden
+    files."""
     places = re.findall(r"location ~ (\S+) \{", manuals_lines("nginx"))
     assert len(places) == 2
     dots, login = map(re.compile, places)

@@ -843,8 +843,9 @@ def test_the_record_of_a_promotion(make_leased, kind):
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_the_store_is_lost_with_the_primary(make_leased, kind):
-    """Trace 9: with --force the standby is promoted from its own files and reports this. Its uploads wait for the record, and
-    the returning machine is its standby. A lease in the store is lost with it, so an operator must configure lease = none."""
+    """Trace 9: with --force the standby is promoted from its own files and reports this. Its uploads wait for the record,
+    and the returning machine is its standby. A lease that is kept in the store is lost with the store, so an operator
+    must configure lease = none."""
     pair = make_leased(kind)
     one, two = pair.one, pair.two
     two.start("STANDBY")

@@ -52,7 +52,8 @@ def test_status_has_everything(keeper):
 
 
 def test_the_moment_of_the_last_change_stands_still(keeper):
-    """`since` does not change without a change of the state, because each file with it would be written again."""
+    """`since` does not change without a change of the state, because every file that contains it would be written
+    again."""
     keeper.dump()
     keeper.start()
     keeper.expect("the dump to be over", running=None)
