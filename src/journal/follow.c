@@ -120,20 +120,41 @@ static void on_term(int sig)
     stopping = 1;
 }
 
-/* Describes a table from the newest dump that contains it. */
-static void describe_table(const struct catalog *dumps, const char *name, struct follow_table *out)
+/* Returns whether the dump was taken before the log's position. A dump may be stored after a
+ * statement and before the statement is read. */
+static bool follow_dump_before(const struct manifest *m, const char *file, uint64_t pos)
+{
+    struct db_binlog_pos at = {.pos = pos};
+    snprintf(at.file, sizeof at.file, "%s", file);
+    return !m->end.file[0] || !at.file[0] || db_binlog_pos_compare(&m->end, &at) < 0;
+}
+
+/* Returns the newest dump that contains the table and was taken before the position; NULL: there is
+ * none. */
+static const struct manifest *dump_with(const struct catalog *dumps, const char *table,
+                                        const char *file, uint64_t pos)
+{
+    for (size_t i = 0; i < dumps->count; i++) {
+        const struct catalog_entry *c = &dumps->list[i];
+        if (catalog_usable(c) && manifest_table(&c->m, table) &&
+            follow_dump_before(&c->m, file, pos))
+            return &c->m;
+    }
+    return NULL;
+}
+
+/* Describes a table that a change concerns, as it was in the newest dump before the change. */
+static void describe_table(const struct catalog *dumps, const char *name, const struct change *c,
+                           struct follow_table *out)
 {
     SCOPED(buf_free) struct buf clean = {0};
+    const struct manifest *m = dump_with(dumps, name, c->file, c->pos);
     text_clean(&clean, name, sizeof out->name - 1);
     snprintf(out->name, sizeof out->name, "%s", clean.p);
-    for (size_t i = 0; i < dumps->count && !out->dump[0]; i++) {
-        const struct catalog_entry *c = &dumps->list[i];
-        const struct manifest_table *t = catalog_usable(c) ? manifest_table(&c->m, name) : NULL;
-        if (!t)
-            continue;
-        snprintf(out->dump, sizeof out->dump, "%s", c->m.name);
-        out->rows = t->rows;
-    }
+    if (!m)
+        return;
+    snprintf(out->dump, sizeof out->dump, "%s", m->name);
+    out->rows = manifest_table(m, name)->rows;
 }
 
 /* Describes a statement. Transactions carry the time at which they began, so the time just
@@ -152,7 +173,7 @@ static void describe_statement(const struct follower *f, const struct change *c,
     snprintf(out->verb, sizeof out->verb, "%s", d->verb);
     catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
     for (size_t i = 0; i < out->count; i++)
-        describe_table(&dumps, d->tables[i]->name, &out->tables[i]);
+        describe_table(&dumps, d->tables[i]->name, c, &out->tables[i]);
 }
 
 /* Describes a gap. `c` is NULL if nothing in the log caused it. */
@@ -294,16 +315,19 @@ static int first_marker(struct follower *f, struct err *e)
     return 0;
 }
 
-/* Adds the number of rows that each table has in the newest dump. */
+/* Adds the newest dump before each change, and the rows that its table has there. */
 static void add_dumped(const struct follower *f, struct follow_report *r)
 {
     SCOPED(catalog_free) struct catalog dumps = {0};
     catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
     for (size_t i = 0; i < r->emptied_count; i++) {
-        struct follow_table t = {0};
-        describe_table(&dumps, r->emptied[i].name, &t);
-        snprintf(r->emptied[i].dump, sizeof r->emptied[i].dump, "%s", t.dump);
-        r->emptied[i].before = t.rows;
+        struct follow_emptied *t = &r->emptied[i];
+        const struct manifest *m = dump_with(&dumps, t->name, t->file, t->pos);
+        if (!m)
+            continue;
+        snprintf(t->dump, sizeof t->dump, "%s", m->name);
+        t->dumped.ms = m->at.ms + m->took_ms;
+        t->before = manifest_table(m, t->name)->rows;
     }
 }
 

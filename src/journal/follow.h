@@ -64,8 +64,9 @@ struct follow_report {
         wall_t at;
         char file[256];
         uint64_t pos;
-        char dump[128];  /* the newest dump that has the table, as of the report; "": none */
-        uint64_t before; /* its rows there */
+        char dump[128];  /* the newest dump before this change that has the table; "": none */
+        wall_t dumped;   /* when that dump ended */
+        uint64_t before; /* the table's rows there */
     } emptied[FOLLOW_EMPTIED];
 };
 

@@ -14,6 +14,17 @@
 #include "supervisor/world.h"
 
 #define SHRUNK_SHOWN 3u /* tables named in an alert about a dump that shrank */
+/* A report waits so long for the journal to show the statement that took the rows. It is usually
+ * read within a second. */
+#define HELD_MS fault_wait(10000)
+
+/* The report about a dump with far fewer rows, while it waits for the follower. */
+static struct {
+    json_t *result; /* of the dump; NULL: no report waits */
+    struct err why; /* why the dump was rejected; ERR_NONE: it was stored */
+    int64_t retry;  /* ms until the next attempt after a rejected dump */
+    mono_t ended;   /* when the dump ended */
+} held;
 
 /* Appends, for example, "table fleet lost 8,000 of 8,000 rows, table chat lost …". */
 static void shrunk_words(const json_t *shrunk, struct buf *out)
@@ -47,21 +58,12 @@ static bool only_dropped(const struct world *w, const json_t *entry)
 
 /* Reports a dump that has far fewer rows. The dump is still valid: it shows the world as it is
  * now. */
-static void report_shrunk(struct world *w, const struct manifest *m, const json_t *shrunk)
+static void report_shrunk(struct world *w, const json_t *shrunk)
 {
     SCOPED(buf_free) struct buf what = {0}, headline = {0}, happened = {0}, todo = {0};
     char t[TEXT_SHORT], doing[320];
     const char *before = js_text(json_array_get(shrunk, 0), "dump");
     int64_t kept = w->cfg->retention.keep_before_shrink;
-    if (json_array_size(shrunk) == 0) {
-        if (!follower_loss_after(m))
-            notify_over(w, CONDITION_SHRUNK,
-                        "the newest dump has about as many rows as the one before it; "
-                        "lost rows are back only if somebody restored them");
-        return;
-    }
-    if (only_dropped(w, json_array_get(shrunk, 0)))
-        return;
     shrunk_words(shrunk, &what);
     buf_adds(&headline, what.p);
     if (follower_explain_shrunk(w, shrunk, &happened, &todo) && w->conditions[CONDITION_SHRUNK].on)
@@ -76,47 +78,15 @@ static void report_shrunk(struct world *w, const struct manifest *m, const json_
                    what.p);
 }
 
-/* Handles a stored dump. `e` is an error that occurred after the dump was stored, or NULL. */
-static void dump_end_stored(struct world *w, const struct manifest *m, const json_t *result,
-                            const struct err *e)
-{
-    char rows[TEXT_SHORT], size[TEXT_SHORT];
-    report_shrunk(w, m, json_object_get(result, "shrunk"));
-    dumps_stored(w, m);
-    follower_dump_done(w);
-    notify_heartbeat_now();
-    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
-             text_size(m->file_size, size), (double)m->took_ms / 1000);
-    if (!e) {
-        notify_over(w, CONDITION_DUMP, "dumps are stored again");
-        return;
-    }
-    world_log_err(w, LOG_ERROR_, "dump", e);
-    notify_open_as(w, CONDITION_DUMP, "retention", "old dumps cannot be deleted",
-                   "dumps are stored, and the old ones take room until they are removed",
-                   e->hint[0] ? e->hint
-                              : "see what keeps it from being removed (lsattr shows if it is "
-                                "immutable); keep permanent copies in another directory",
-                   "%s", e->text);
-}
-
-void dump_failed(struct world *w, const json_t *result, const struct err *e)
+/* Reports a dump that failed or was rejected. The next attempt is in `retry` ms. */
+static void report_failed(struct world *w, const json_t *result, const struct err *e, int64_t retry)
 {
     const char *rejected = js_text(result, "rejected");
     const char *failed = rejected[0] ? "dump discarded" : "dump failed";
-    /* The older dumps are still available to a restore. After the shrink guard rejected a dump, the
-     * next attempt is the next scheduled one. */
-    int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
-    world_log_err(w, LOG_ERROR_, failed, e);
-    /* The guard reports problems of the world itself. Only failures that probes do not notice are
-     * reported here. */
-    bool passing = e->cls == ERR_UNREACHABLE && dumps_failures() == 1;
-    if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
-        return;
     char t[TEXT_SHORT], doing[200], key[64];
     SCOPED(buf_free) struct buf happened = {0}, todo = {0};
     line_set(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
-             text_duration(wait, t));
+             text_duration(retry, t));
     snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
              rejected[0] ? "rejected" : "failed");
     if (e->cls == ERR_NOSPACE) {
@@ -139,9 +109,102 @@ void dump_failed(struct world *w, const json_t *result, const struct err *e)
                    happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
 }
 
+/* ---- a report that waits for the follower ---- */
+
+/* Reports the lost rows, with what the journal shows by now. */
+static void held_report(struct world *w)
+{
+    json_auto_t *result = held.result;
+    held.result = NULL;
+    if (!result)
+        return;
+    if (held.why.cls == ERR_NONE)
+        report_shrunk(w, json_object_get(result, "shrunk"));
+    else
+        report_failed(w, result, &held.why, held.retry);
+}
+
+void dump_end_timers(struct world *w, mono_t now)
+{
+    const json_t *shrunk = json_object_get(held.result, "shrunk");
+    if (!held.result)
+        return;
+    if (w->stopping || mono_since(now, held.ended) >= HELD_MS ||
+        !follower_may_explain(shrunk, held.ended))
+        held_report(w);
+}
+
+/* Reports lost rows as soon as the follower has read what took them, because the command that
+ * brings them back names the moment before. */
+static void held_begin(struct world *w, const json_t *result, const struct err *e, int64_t retry)
+{
+    held.result = json_incref((json_t *)(uintptr_t)result);
+    held.why = e ? *e : (struct err){0};
+    held.retry = retry;
+    held.ended = clock_mono();
+    dump_end_timers(w, held.ended);
+}
+
+/* Handles the rows that a stored dump lacks. */
+static void judge_rows(struct world *w, const struct manifest *m, const json_t *result)
+{
+    const json_t *shrunk = json_object_get(result, "shrunk");
+    if (json_array_size(shrunk) > 0 && !only_dropped(w, json_array_get(shrunk, 0)))
+        held_begin(w, result, NULL, 0);
+    else if (json_array_size(shrunk) == 0 && !follower_loss_after(m))
+        notify_over(w, CONDITION_SHRUNK,
+                    "the newest dump has about as many rows as the one before it; "
+                    "lost rows are back only if somebody restored them");
+}
+
+/* ---- the end of a dump ---- */
+
+/* Handles a stored dump. `e` is an error that occurred after the dump was stored, or NULL. */
+static void dump_end_stored(struct world *w, const struct manifest *m, const json_t *result,
+                            const struct err *e)
+{
+    char rows[TEXT_SHORT], size[TEXT_SHORT];
+    judge_rows(w, m, result);
+    dumps_stored(w, m);
+    follower_dump_done(w);
+    notify_heartbeat_now();
+    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
+             text_size(m->file_size, size), (double)m->took_ms / 1000);
+    if (!e) {
+        notify_over(w, CONDITION_DUMP, "dumps are stored again");
+        return;
+    }
+    world_log_err(w, LOG_ERROR_, "dump", e);
+    notify_open_as(w, CONDITION_DUMP, "retention", "old dumps cannot be deleted",
+                   "dumps are stored, and the old ones take room until they are removed",
+                   e->hint[0] ? e->hint
+                              : "see what keeps it from being removed (lsattr shows if it is "
+                                "immutable); keep permanent copies in another directory",
+                   "%.600s", e->text);
+}
+
+void dump_failed(struct world *w, const json_t *result, const struct err *e)
+{
+    const char *rejected = js_text(result, "rejected");
+    /* The older dumps are still available to a restore. After the shrink guard rejected a dump, the
+     * next attempt is the next scheduled one. */
+    int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
+    world_log_err(w, LOG_ERROR_, rejected[0] ? "dump discarded" : "dump failed", e);
+    /* The guard reports problems of the world itself. Only failures that probes do not notice are
+     * reported here. */
+    bool passing = e->cls == ERR_UNREACHABLE && dumps_failures() == 1;
+    if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
+        return;
+    if (json_array_size(json_object_get(result, "shrunk")) > 0)
+        held_begin(w, result, e, wait);
+    else
+        report_failed(w, result, e, wait);
+}
+
 void dump_ended(struct world *w, const struct manifest *m, const json_t *result,
                 const struct err *e)
 {
+    held_report(w);
     if (m->name[0])
         dump_end_stored(w, m, result, e);
     else
@@ -158,6 +221,7 @@ void round_ended(struct world *w, const struct manifest *first, const json_t *re
     SCOPED(catalog_free) struct catalog c = {0};
     struct err why;
     bool begun = json_object_get(result, "round");
+    held_report(w);
     prober_next(clock_mono());
     if (!begun && !e)
         return;

@@ -84,9 +84,11 @@ static struct follower {
     /* Start of the worker's reading; used until it has read back a marker of its own
      * (at.marker_read). */
     mono_t begun;
-    /* The change by which each table lost most rows since the newest dump. */
+    /* The change by which each table lost most rows since the newest dump. Those before a dump are
+     * kept until the next dump begins, because its report may wait for them. */
     struct mass_change *changes;
     size_t change_count;
+    bool crossed; /* there is a gap between the newest dump and the one before it */
     struct names
         dropped; /* tables reported as dropped since the newest dump; dropped_rows: their rows */
     uint64_t dropped_rows;
@@ -730,6 +732,14 @@ static void change_words(const struct follow_emptied *e, const char *name, struc
                    text_count(e->rows, n), name, text_utc(e->at, t));
 }
 
+/* Returns whether the journal leads from the dump to the change. */
+static bool follower_leads_to(const struct world *w, const char *dump)
+{
+    const struct manifest *newest = dumps_newest();
+    bool since_newest = newest && strcmp(newest->name, dump) == 0;
+    return !w->conditions[CONDITION_JOURNAL_GAP].on && (since_newest || !follower.crossed);
+}
+
 /* Explains a loss by one change. The log has whole seconds, so only the second before the
  * statement's is certain to be complete. */
 static void explain_loss(const struct world *w, const json_t *table, const struct follow_emptied *e,
@@ -737,8 +747,8 @@ static void explain_loss(const struct world *w, const json_t *table, const struc
 {
     struct follow_statement s = {
         .verb = "emptied", .by = "TRUNCATE", .count = 1, .at = e->at, .before.ms = e->at.ms - 1000};
-    bool reached =
-        !w->conditions[CONDITION_JOURNAL_GAP].on && s.before.ms > js_number(table, "covers_ms", 0);
+    bool leads = follower_leads_to(w, js_text(table, "dump"));
+    bool reached = leads && s.before.ms > js_number(table, "covers_ms", 0);
     js_copy(table, "name", s.tables[0].name, sizeof s.tables[0].name);
     js_copy(table, "dump", s.tables[0].dump, sizeof s.tables[0].dump);
     s.tables[0].rows = (uint64_t)js_number(table, "rows", 0);
@@ -749,7 +759,9 @@ static void explain_loss(const struct world *w, const json_t *table, const struc
         statement_words(&s, what);
     buf_printf(todo,
                "; if that was not intended, this brings %s back as it was %s: ", s.tables[0].name,
-               reached ? "a second before" : "in the last dump");
+               reached ? "a second before"
+               : leads ? "in the last dump, which ended less than two seconds before"
+                       : "in the last dump, because the journal has a gap since then");
     statement_undo(&s, reached, todo);
 }
 
@@ -776,8 +788,12 @@ static void undo_from_dump(const json_t *table, struct buf *todo)
     if (!s.count)
         return;
     buf_printf(todo,
-               "; if that was not intended, this brings %s%s back as in the last dump: ", names.p,
-               tables && all > 1 ? ", which lost most rows," : "");
+               "; if that was not intended, this brings %s%s back as in the last dump%s: ", names.p,
+               tables && all > 1 ? ", which lost most rows," : "",
+               follower.state == FOLLOWING && !tables
+                   ? " (the journal shows no single statement that took the rows, so the moment "
+                     "before the loss must be added by hand, as --at TIME)"
+                   : "");
     statement_undo(&s, false, todo);
 }
 
@@ -790,7 +806,8 @@ static struct mass_change *find_loss(const json_t *table)
     uint64_t lost = rows - (uint64_t)js_number(table, "rows_now", 0);
     for (size_t k = 0; k < follower.change_count; k++) {
         const struct follow_emptied *e = &follower.changes[k].is;
-        if (strcmp(e->name, name) == 0 && !e->columns[0] && after_dump(e, dumps_newest()) &&
+        bool since = after_dump(e, dumps_newest()) || strcmp(e->dump, js_text(table, "dump")) == 0;
+        if (strcmp(e->name, name) == 0 && !e->columns[0] && since &&
             (e->rows == 0 || e->rows >= lost / 2))
             return &follower.changes[k];
     }
@@ -817,6 +834,21 @@ bool follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct
             undo_from_dump(table, todo);
     }
     return known;
+}
+
+bool follower_may_explain(const json_t *shrunk, mono_t since)
+{
+    bool reads = follower.state == STARTING || follower.state == FOLLOWING;
+    size_t i;
+    json_t *table;
+    if (!follower.worker.pid || !reads || mono_reached(follower.proven, since))
+        return false;
+    json_array_foreach(shrunk, i, table)
+    {
+        if (js_text(table, "name")[0] && !find_loss(table))
+            return true;
+    }
+    return false;
 }
 
 uint64_t follower_dropped_rows(void)
@@ -885,21 +917,28 @@ static bool is_most(const struct world *w, const struct follow_emptied *e, uint6
            (e->columns[0] || !is_ledger(w->cfg, e->name));
 }
 
-static void report_change(struct world *w, struct mass_change *c)
+/* Returns whether the change is to be judged alone. Rows that were deleted before the newest dump
+ * are reported with that dump, which lacks them; no dump shows overwritten values. */
+static bool is_alone(const struct follow_emptied *e)
 {
     const struct manifest *newest = dumps_newest();
+    bool since = newest && strcmp(e->dump, newest->name) == 0 && after_dump(e, newest);
+    return since || (e->columns[0] && e->dump[0]);
+}
+
+static void report_change(struct world *w, struct mass_change *c)
+{
     const struct follow_emptied *e = &c->is;
     SCOPED(buf_free) struct buf what = {0}, todo = {0}, name = {0};
     char headline[200], n[TEXT_SHORT], all[TEXT_SHORT];
     c->judged = true;
-    if (!newest || strcmp(e->dump, newest->name) != 0 || !after_dump(e, newest) ||
-        !is_most(w, e, e->before) || is_usual(w, e))
+    if (!is_alone(e) || !is_most(w, e, e->before) || is_usual(w, e))
         return;
     c->reported = true;
     text_clean(&name, e->name, 64);
-    json_auto_t *table = json_pack("{s:s, s:I, s:s, s:I}", "name", e->name, "rows",
-                                   (json_int_t)e->before, "dump", newest->name, "covers_ms",
-                                   (json_int_t)newest->at.ms + (json_int_t)newest->took_ms);
+    json_auto_t *table =
+        json_pack("{s:s, s:I, s:s, s:I}", "name", e->name, "rows", (json_int_t)e->before, "dump",
+                  e->dump, "covers_ms", (json_int_t)e->dumped.ms);
     explain_loss(w, table, e, &what, &todo);
     text_count(e->rows ? e->rows : e->before, n);
     text_count(e->before, all);
@@ -929,19 +968,20 @@ static void report_changes(struct world *w, mono_t now)
 
 void follower_dump_begins(void)
 {
+    size_t kept = 0;
     follower.closing = follower.gaps;
+    for (size_t i = 0; i < follower.change_count; i++)
+        if (after_dump(&follower.changes[i].is, dumps_newest()))
+            follower.changes[kept++] = follower.changes[i];
+    follower.change_count = kept;
 }
 
 void follower_dump_done(struct world *w)
 {
     const struct db_binlog_pos *end = &dumps_newest()->end;
-    size_t kept = 0;
     follower.position_lost = false;
     follower.covered = follower.closing;
-    for (size_t i = 0; i < follower.change_count; i++)
-        if (after_dump(&follower.changes[i].is, dumps_newest()))
-            follower.changes[kept++] = follower.changes[i];
-    follower.change_count = kept;
+    follower.crossed = w->conditions[CONDITION_JOURNAL_GAP].on;
     names_free(&follower.dropped);
     follower.dropped_rows = 0;
     if (follower.worker.pid && follower.from_now && end->file[0]) {

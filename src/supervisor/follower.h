@@ -27,10 +27,13 @@ void follower_dump_done(struct world *w);
 /* Tells that a restore replaced the world; the old one was last seen at `alive`. */
 void follower_restored(struct world *w, const char *dump, wall_t alive);
 /* For the first tables of `shrunk` (dump/shrink_guard.h): appends to `what` what happened, if the
- * journal shows a TRUNCATE or a deletion after the newest dump, and to `todo` how to recover the
- * rows. Call it before follower_dump_done(). Returns whether all of it was reported before. */
+ * journal shows a TRUNCATE or a deletion since the dump that had the rows, and to `todo` how to
+ * recover the rows. Returns whether all of it was reported before. */
 bool follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo);
+/* Returns whether the journal, which was not yet read up to the time `since`, may still show what
+ * took the rows of these tables. */
+bool follower_may_explain(const json_t *shrunk, mono_t since);
 /* Returns whether a loss of rows was reported that happened after this dump. */
 bool follower_loss_after(const struct manifest *dump);
 /* Returns the rows, in the newest dump, of tables that were reported as dropped since. */

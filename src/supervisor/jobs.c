@@ -464,6 +464,7 @@ static void jobs_timers(struct world *w, mono_t now)
 {
     struct err e;
     watch_stall(w, now);
+    dump_end_timers(w, now);
     /* A drill is stopped for a dump that is due, because changes after a gap are not protected
      * until a dump is stored. */
     if (jobs_is_spare() && w->conditions[CONDITION_JOURNAL_GAP].on &&

@@ -2,12 +2,14 @@
 the world or in it, also for a single table. --list shows the moments that can be restored, and the alert names the command
 that undoes the statement."""
 import json
+import os
 import re
 import shlex
+import signal
 
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.follow import LOG, following, journal, live, purge
+from wk.follow import LOG, following, journal, kill_follower, live, purge
 from wk.keeper import DONE, REFUSED, USER
 from wk.server import MYSQL
 from wk.snapshot import assert_same, snapshot
@@ -432,6 +434,33 @@ def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode, mi
     assert "a second before" in todo, todo
     keeper.ok(*typed(todo[todo.index("this brings player back"):].split("; ")[0]))
     assert_same(of(before), of(tables(world)), "player")
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+@pytest.mark.parametrize("mistake", ["DELETE FROM player", "UPDATE player SET points=0", "ALTER TABLE player DROP COLUMN nick"])
+def test_a_dump_right_after_the_statement_hides_no_moment(undo, http, mode, mistake):
+    """A dump that was stored before the follower read the statement does not hide the moment before it: the command names the
+    dump before the statement and that moment, and brings back what was played since that dump."""
+    keeper = undo(settings={"journal": {"mode": mode}, "dump": {"interval": "1h"}, **http.settings()})
+    world = keeper.world
+    world.sql("UPDATE player SET points=id*3")
+    keeper.dump("--force")
+    next_second(keeper.server)
+    keeper.start()
+    following(keeper)
+    play(world)
+    before, first = tables(world), keeper.newest()["name"]
+    next_second(keeper.server)
+    reader = kill_follower(keeper, signal.SIGSTOP)
+    world.sql(mistake)
+    keeper.ok("--dump")
+    os.kill(reader, signal.SIGCONT)
+    alert = keeper.wait(lambda: [m for m in http.messages() if "--table player" in str(m)], "the alert")[0]
+    assert f"--restore={first} --at 20" in alert["todo"], alert
+    keeper.ok(*typed(alert["todo"]))
+    assert_same(of(before), of(tables(world)), mistake)
+    told = [m["headline"] for m in http.messages() if "--table player" in str(m)]
+    assert len(told) == 1, told
 
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
