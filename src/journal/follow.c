@@ -88,6 +88,7 @@ struct follower {
         const struct change_table *table;
         uint64_t rows;
     } deleted;
+    uint64_t begins;          /* position at which the current transaction begins */
     struct overwrite updated; /* the same for updated rows */
     /* Progress of markers, by their numbers. */
     uint64_t written;           /* last marker written */
@@ -120,13 +121,13 @@ static void on_term(int sig)
     stopping = 1;
 }
 
-/* Returns whether the dump was taken before the log's position. A dump may be stored after a
+/* Returns whether the dump was taken before a transaction that begins at the log's position. A dump may be stored after a
  * statement and before the statement is read. */
 static bool follow_dump_before(const struct manifest *m, const char *file, uint64_t pos)
 {
     struct db_binlog_pos at = {.pos = pos};
     snprintf(at.file, sizeof at.file, "%s", file);
-    return !m->end.file[0] || !at.file[0] || db_binlog_pos_compare(&m->end, &at) < 0;
+    return !m->end.file[0] || !at.file[0] || db_binlog_pos_compare(&m->end, &at) <= 0;
 }
 
 /* Returns the newest dump that contains the table and was taken before the position; NULL: there is
@@ -604,7 +605,7 @@ static void remember_loss(struct follower *f, const char *table, uint64_t rows, 
         memmove(f->emptied, f->emptied + 1, --f->emptied_count * sizeof *f->emptied);
     if (!t)
         t = &f->emptied[f->emptied_count++];
-    *t = (struct emptied){.last = {.rows = rows, .at = c->at, .pos = c->pos}, .news = true};
+    *t = (struct emptied){.last = {.rows = rows, .at = c->at, .pos = f->begins}, .news = true};
     snprintf(t->last.name, sizeof t->last.name, "%s", table);
     snprintf(t->last.file, sizeof t->last.file, "%s", c->file);
     snprintf(t->last.columns, sizeof t->last.columns, "%s", columns);
@@ -884,6 +885,7 @@ static int follow_take(void *arg, const struct change *c)
         if (f->first_group && log_is_continuous(&f->a->db, &f->from.point, &c->gtid, f->e) < 0)
             return -1;
         f->first_group = false;
+        f->begins = c->pos;
         f->deleted.rows = 0;
         if (f->updated.rows)
             f->updated = (struct overwrite){0};

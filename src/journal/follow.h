@@ -63,7 +63,7 @@ struct follow_report {
         uint64_t back;
         wall_t at;
         char file[256];
-        uint64_t pos;
+        uint64_t pos;    /* at which its transaction begins */
         char dump[128];  /* the newest dump before this change that has the table; "": none */
         wall_t dumped;   /* when that dump ended */
         uint64_t before; /* the table's rows there */

@@ -500,7 +500,7 @@ static bool after_dump(const struct follow_emptied *e, const struct manifest *ne
     struct db_binlog_pos at = {.pos = e->pos};
     snprintf(at.file, sizeof at.file, "%s", e->file);
     return newest && newest->end.file[0] && at.file[0] &&
-           db_binlog_pos_compare(&at, &newest->end) > 0;
+           db_binlog_pos_compare(&at, &newest->end) >= 0;
 }
 
 /* Returns whether the old change explains the loss better. The larger one of two losses since the
