@@ -9,13 +9,18 @@
 #include "base/text.h"
 
 static enum log_level max_level = LOG_INFO_;
-static int to_journal;
+static bool to_journal;
 static unsigned long unsaid; /* lines dropped since the last one written */
 
 void log_open(enum log_level max)
 {
     max_level = max;
     to_journal = getenv("JOURNAL_STREAM") != NULL;
+}
+
+bool log_in_journal(void)
+{
+    return to_journal;
 }
 
 /* The reader of a pipe or a socket may stall, and the supervisor must not stall with it. A line is

@@ -293,6 +293,23 @@ const char *text_duration(int64_t ms, char out[TEXT_SHORT])
     return out;
 }
 
+const char *text_elapsed(int64_t ms, char out[TEXT_SHORT])
+{
+    if (ms != 0)
+        return text_duration(ms, out);
+    snprintf(out, TEXT_SHORT, "less than 1 ms");
+    return out;
+}
+
+const char *text_bound(int64_t ms, char out[TEXT_SHORT])
+{
+    int64_t s = ms / 1000 + (ms % 1000 > 0);
+    if (s >= 60)
+        return text_duration(s * 1000, out);
+    snprintf(out, TEXT_SHORT, "%" PRId64 " s", s > 0 ? s : 1);
+    return out;
+}
+
 const char *text_size(uint64_t bytes, char out[TEXT_SHORT])
 {
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};

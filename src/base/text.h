@@ -67,6 +67,10 @@ int text_size_parse(const char *s, uint64_t *bytes);
 /* Format a value as "1h 02m", "3m 05s", "12.3 s", "250 ms" / "1.4 GiB", "312 B" / "3,750,000";
  * return `out`. */
 const char *text_duration(int64_t ms, char out[TEXT_SHORT]);
+/* Formats a measured duration like text_duration(), but "less than 1 ms" for 0. */
+const char *text_elapsed(int64_t ms, char out[TEXT_SHORT]);
+/* Formats an upper bound of a duration: whole seconds below a minute, rounded up, never 0. */
+const char *text_bound(int64_t ms, char out[TEXT_SHORT]);
 const char *text_size(uint64_t bytes, char out[TEXT_SHORT]);
 const char *text_count(uint64_t n, char out[TEXT_SHORT]);
 /* Format a time as "2026-01-31T23:59:59Z", "2026-01-31T23:59:59.999Z" and "20260131T235959" (file

@@ -190,8 +190,9 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
         buf_adds(b, text_size((uint64_t)count, t));
         break;
     case 's':
-        buf_adds(b, text_duration(draw_ms(json_number_value(value)), t));
         there = json_is_number(value);
+        buf_adds(b,
+                 there ? text_elapsed(draw_ms(json_number_value(value)), t) : text_duration(0, t));
         break;
     case 'a':
         buf_adds(b, draw_age(count, t));

@@ -156,13 +156,13 @@ static void list_lines(const char *label, const json_t *list, const char *as)
         fill_line(i ? "" : label, json_array_get(list, i), as);
 }
 
-/* Prints each trouble with its steps below it. Each command has its own line, which is never
+/* Prints each open condition with its steps below it. Each command has its own line, which is never
  * wrapped. */
-static void show_troubles(const json_t *list)
+static void status_view_show_conditions(const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *t = json_array_get(list, i);
-        fill_line(i ? "" : "trouble", t, "{since:t}: {what}");
+        fill_line(i ? "" : "condition", t, "{since:t}: {what}");
         draw_steps(LABEL, js_text(t, "hint"));
     }
 }
@@ -192,7 +192,7 @@ static void show_world(const json_t *o)
     show_head(o);
     if (json_is_object(part = json_object_get(o, "probe")))
         show_probe(part);
-    show_troubles(json_object_get(o, "troubles"));
+    status_view_show_conditions(json_object_get(o, "troubles"));
     part_line("running", o, "running",
               "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
     show_dumps(o);

@@ -189,7 +189,7 @@ static const struct shown_fact {
     {"seconds", "Restore took", FACT_SECONDS},
     {"dump", "From dump", FACT_TEXT},
     {"journal_changes", "With changes", FACT_COUNT},
-    {"journal_gap", "Not beyond", FACT_TEXT},
+    {"journal_gap", "Why not later", FACT_TEXT},
     {"rows", "Rows", FACT_COUNT},
     {"only", "Tables", FACT_TEXT},
 };
@@ -207,7 +207,7 @@ static void fact_value(struct buf *out, const json_t *facts, const struct shown_
     else if (f->form == FACT_COUNT)
         buf_adds(out, text_count((uint64_t)n, t));
     else
-        buf_adds(out, text_duration((int64_t)(n * 1000), t));
+        buf_adds(out, text_elapsed((int64_t)(n * 1000), t));
 }
 
 static void message_add_row(struct buf *out, const char *label, const char *value)

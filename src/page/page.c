@@ -116,21 +116,21 @@ static json_t *seconds_text(const json_t *v)
     char t[TEXT_SHORT];
     double s = json_number_value(v);
     return json_is_number(v) && s >= 0 && s < 1e12
-               ? json_string(text_duration((int64_t)(s * 1000), t))
+               ? json_string(text_elapsed((int64_t)(s * 1000), t))
                : json_string("not known");
 }
 
 static json_t *lost_text(const json_t *restore)
 {
-    const json_t *most = json_object_get(restore, "lost_seconds_max"),
-                 *lost = json_object_get(restore, "lost_seconds");
+    const json_t *lost = json_object_get(restore, "lost_seconds");
+    const json_t *most = json_object_get(restore, "lost_seconds_max");
+    double s = json_is_number(most) ? json_number_value(most) : -1;
+    char t[TEXT_SHORT];
     if (json_is_number(lost) && json_number_value(lost) <= 0)
         return json_string("nothing");
-    if (!json_is_number(most))
+    if (!(s >= 0 && s < 1e12))
         return json_string("not known");
-    json_t *text = seconds_text(most), *all = json_sprintf("at most %s", json_string_value(text));
-    json_decref(text);
-    return all;
+    return json_sprintf("at most %s", text_bound((int64_t)(s * 1000 + 0.5), t));
 }
 
 /* Returns true if players wrote rows into the emptied tables, which are now in a file. If

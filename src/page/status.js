@@ -100,10 +100,13 @@
       return li;
     }));
   }
+  // An upper bound, rounded up as in mails and --status (text_bound() in base/text.h).
   function lost(r) {
     if (!r || r.lost_seconds === undefined) { return "unknown"; }
     if (r.lost_seconds === 0) { return "nothing"; }
-    return typeof r.lost_seconds_max === "number" ? "at most " + span(r.lost_seconds_max) : "unknown";
+    if (typeof r.lost_seconds_max !== "number") { return "unknown"; }
+    var s = Math.max(1, Math.ceil(r.lost_seconds_max));
+    return "at most " + span(s < 100 ? s : 60 * Math.ceil(s / 60));
   }
   function hasConflicts(n) { return n.conflict_rows > 0 || (n.conflict_rows === null && !!n.conflict_file); }
   function conflictRows(n) { return n.conflict_rows > 0 ? number(n.conflict_rows) + (n.conflict_rows === 1 ? " row" : " rows") : "rows"; }

@@ -295,8 +295,9 @@ static const char *no_use(const struct restore *r)
     if (restore_is(r)->to_end) /* the journal's end is the moment */
         return NULL;
     if (any_moment && r->journal.at_end && !r->journal.to_loss)
-        return "the server was not restarted since the dump, so the moment of the loss is unknown; "
-               "to restore an earlier moment, use --at TIME";
+        return "the server did not restart after the dump, so its log may contain the statement "
+               "that "
+               "emptied the world; to restore the changes before that statement too, add --at TIME";
     if (any_moment && ours && !r->journal.known_met && !was_made_of_this(r, st))
         return r->journal.gap[0] && !r->journal.at_end
                    ? r->journal.gap

@@ -1,6 +1,5 @@
 #include "restore/loss.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/line.h"
@@ -30,15 +29,11 @@ struct loss loss_of(const struct loss_facts *f)
 const char *loss_words(const struct loss *l, char out[TEXT_SHORT])
 {
     char t[TEXT_SHORT];
-    int64_t s = l->most_ms / 1000 + (l->most_ms % 1000 > 0);
     if (l->nothing)
         return "nothing lost";
     if (l->most_ms < 0)
         return "loss unknown";
-    if (s < 60)
-        snprintf(out, TEXT_SHORT, "at most %" PRId64 " s lost", s > 0 ? s : 1);
-    else
-        line_set(out, TEXT_SHORT, "at most %s lost", text_duration(s * 1000, t));
+    snprintf(out, TEXT_SHORT, "at most %.30s lost", text_bound(l->most_ms, t));
     return out;
 }
 

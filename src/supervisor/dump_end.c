@@ -163,13 +163,13 @@ static void judge_rows(struct world *w, const struct manifest *m, const json_t *
 static void dump_end_stored(struct world *w, const struct manifest *m, const json_t *result,
                             const struct err *e)
 {
-    char rows[TEXT_SHORT], size[TEXT_SHORT];
+    char rows[TEXT_SHORT], size[TEXT_SHORT], took[TEXT_SHORT];
     judge_rows(w, m, result);
     dumps_stored(w, m);
     follower_dump_done(w);
     notify_heartbeat_now();
-    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
-             text_size(m->file_size, size), (double)m->took_ms / 1000);
+    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %s", m->name, text_count(m->rows, rows),
+             text_size(m->file_size, size), text_elapsed(m->took_ms, took));
     if (!e) {
         notify_over(w, CONDITION_DUMP, "dumps are stored again");
         return;

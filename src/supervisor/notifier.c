@@ -557,7 +557,7 @@ void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
 void notify_started(struct world *w, wall_t last_sign)
 {
     struct words words;
-    words_for_start(w->cfg, last_sign, clock_wall(), &words);
+    words_for_start(w->cfg, log_in_journal(), last_sign, clock_wall(), &words);
     struct alert al = {.event = EVENT_STARTED,
                        .headline = words.headline,
                        .what = words.what,

@@ -392,11 +392,13 @@ static void offsite_judge(struct world *w)
                     r->made ? "new files are still stored"
                             : "dumps stay in the dump directory; trying again",
                     r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store",
-                    "%s on the other machine: %s",
-                    r->made ? "not all is well with the copies" : "no new copies are made",
+                    "%s on the other machine: %.560s",
+                    r->made ? "not all is well with the copies" : "no new copies are stored",
                     r->why.text);
     else
-        notify_over(w, CONDITION_OFFSITE, "copies on the other machine are made and good again");
+        notify_over(
+            w, CONDITION_OFFSITE,
+            "new copies are stored on the other machine again, and no copy there is damaged");
 }
 
 /* Returns the age in seconds of the oldest item that is newer than everything stored; -1: not

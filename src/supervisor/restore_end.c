@@ -121,7 +121,7 @@ void restore_ended(struct world *w, const struct request *r, bool announced, con
                    const struct err *e)
 {
     struct guard_event ev = {.type = e ? GUARD_RESTORE_FAILED : GUARD_RESTORE_OK, .err = e};
-    char text[LINE], rows[TEXT_SHORT];
+    char text[LINE], rows[TEXT_SHORT], t[TEXT_SHORT];
     prober_discard();
     record_restore(w, result, !e);
     /* A dump of the new generation is due. The new generation may exist even if a later step
@@ -136,9 +136,10 @@ void restore_ended(struct world *w, const struct request *r, bool announced, con
                       r->action == ACTION_PROMOTE ? "promotion failed" : "restore failed", e);
     if (e && !announced)
         return;
-    line_set(text, sizeof text, "dump %s, %s rows in %.1f s", js_text(result, "dump"),
+    double took = json_number_value(json_object_get(result, "seconds"));
+    line_set(text, sizeof text, "dump %.200s, %s rows in %s", js_text(result, "dump"),
              text_count((uint64_t)js_number(result, "rows", 0), rows),
-             json_number_value(json_object_get(result, "seconds")));
+             text_elapsed((int64_t)(took * 1000), t));
     ev.text = e ? NULL : text;
     world_event(w, &ev);
 }

@@ -246,7 +246,7 @@ static void rollups_reported(struct world *w, struct line *l, const struct confi
 {
     mono_t now = clock_mono();
     bool first = !l->seen;
-    char rows[TEXT_SHORT];
+    char rows[TEXT_SHORT], t[TEXT_SHORT];
     l->is_due = l->runs = false;
     l->next_mark = mono_add(now, ledger_mark_step(c));
     if (is->ok) {
@@ -267,8 +267,8 @@ static void rollups_reported(struct world *w, struct line *l, const struct confi
         if (is->ran)
             record_run(w, l, now);
         if (is->ran && is->result.rolled_up)
-            log_line(LOG_INFO_, "ledger %s: %s rows rolled up in %.1f s, %" PRIu64 " of them late",
-                     c->name, text_count(is->result.rolled_up, rows), (double)is->took_ms / 1000,
+            log_line(LOG_INFO_, "ledger %s: %s rows rolled up in %s, %" PRIu64 " of them late",
+                     c->name, text_count(is->result.rolled_up, rows), text_elapsed(is->took_ms, t),
                      is->result.late);
     } else {
         /* A single broken connection is not reported here, because the guard handles it. */

@@ -389,9 +389,10 @@ void words_for_guard(const struct words_facts *f, struct words *out)
     }
 }
 
-void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, struct words *out)
+void words_for_start(const struct config *cfg, bool journal, wall_t last_sign, wall_t now,
+                     struct words *out)
 {
-    char from[TEXT_SHORT], to[TEXT_SHORT], t[TEXT_SHORT], log[160];
+    char from[TEXT_SHORT], to[TEXT_SHORT], t[TEXT_SHORT];
     *out = (struct words){
         .headline = "supervisor started", .doing = "probing the world", .todo = "nothing"};
     SET(out->what, "the supervisor was started");
@@ -404,12 +405,13 @@ void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, str
         "the supervisor, or its machine, died: its last sign of life was at %s, it has been "
         "running again since %s, and the world was not watched for %s",
         from, to, text_duration(now.ms - last_sign.ms, t));
-    /* The log of a systemd service is in the systemd journal. */
-    bool service = cfg->path && text_starts(cfg->path, "/etc/worldkeeper/");
-    line_set(log, sizeof log,
-             service ? "journalctl -u worldkeeper@%s" : "the log of world %s, and the kernel's",
-             cfg->name);
-    SET(out->todo, "see who or what ended it: %s", log);
+    /* In a container or in the foreground no journal has the log, even of a config in /etc. */
+    if (journal && cfg->path && text_starts(cfg->path, "/etc/worldkeeper/"))
+        SET(out->todo, "see who or what ended it: journalctl -u worldkeeper@%s", cfg->name);
+    else
+        SET(out->todo, "%s",
+            "its last words are in its standard error (of a container: docker logs, or kubectl "
+            "logs --previous); see whether the kernel ended it: dmesg -T | tail -50");
 }
 
 /* ---- statements that affected whole tables ---- */

@@ -35,7 +35,8 @@ void words_for_guard(const struct words_facts *f, struct words *out);
 
 /* Writes the alert of a supervisor's start. `last_sign`: when its predecessor was last known to
  * run, ms 0: there was none, or it exited cleanly. */
-void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, struct words *out);
+void words_for_start(const struct config *cfg, bool journal, wall_t last_sign, wall_t now,
+                     struct words *out);
 
 /* A statement that affected whole tables of the world:
  * "table planet, 10,000 rows in the last dump, was dropped at 2026-11-21T18:30:05Z" */

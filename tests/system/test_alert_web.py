@@ -274,7 +274,7 @@ def test_a_pause_without_an_end(told, http):
     assert message["kind"] == "new" and "2.0 s" in message["what"] and "--resume" in message["todo"]
     told.wait(lambda: [t["what"] for t in told.status()["troubles"]] == [message["what"]], "the status to say it")
     shown = told.run("--status").out.splitlines()  # the way out is below it, each command alone on its line
-    at = next(i for i, line in enumerate(shown) if line.startswith("trouble"))
+    at = next(i for i, line in enumerate(shown) if line.startswith("condition"))
     assert [line.split("worldkeeper ")[-1].split()[-1] for line in shown[at:] if line.strip().startswith("worldkeeper ")] == [
         "--resume", "--pause=2h"], shown
     assert {c["command"].split()[-1] for c in told.status()["troubles"][0]["commands"]} == {"--resume", "--pause=2h"}

@@ -217,6 +217,7 @@ def test_what_is_shown_fits_and_can_be_read(keeper, make_browser):
         assert browser.js("[...document.querySelectorAll('#incidents td, figure svg, code')].every(e => { "
                           "const b = e.getBoundingClientRect(); return b.left >= 0 && b.right <= innerWidth && b.width > 0; })"), width
         assert browser.js("(b => b.scrollWidth <= b.clientWidth + 1)(document.querySelector('#incidents-box'))"), width
+        assert "at most 3 s" in browser.text("#incidents"), "an upper bound is rounded up, as in mails and --status"
         ticks = browser.js(f"[...({figure % 'Rows'}).querySelectorAll('.tick')].map(e => e.textContent)")
         assert {"28,000", "28,500"} <= set(ticks), ticks
         assert any(re.search(r"\d:00", t) for t in ticks), ticks

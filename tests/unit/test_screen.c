@@ -550,6 +550,8 @@ static void test_small_ones(void **state)
                         "a: x\nb: 3\nc: yes\n");
     result_of("drill", "{\"dump\":\"d\",\"rows\":1,\"tables\":1,\"seconds\":0.5}");
     SEES("drill passed d: 1 row in 1 table, read back exactly as loaded, 500 ms\n");
+    result_of("drill", "{\"dump\":\"d\",\"rows\":1,\"tables\":1,\"seconds\":0.0004}");
+    SEES("drill passed d: 1 row in 1 table, read back exactly as loaded, less than 1 ms\n");
 }
 
 /* Times come from somebody else too. */

@@ -128,6 +128,24 @@ static void test_duration_words(void **state)
     char out[TEXT_SHORT];
     for (size_t i = 0; i < COUNT(cases); i++)
         assert_string_equal(text_duration(cases[i].ms, out), cases[i].text);
+    assert_string_equal(text_elapsed(0, out), "less than 1 ms");
+    assert_string_equal(text_elapsed(1, out), "1 ms");
+}
+
+/* A bound is never shown as less than it is. */
+static void test_bound_words(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } cases[] = {
+        {0, "1 s"},      {1, "1 s"},    {1000, "1 s"},     {1001, "2 s"},
+        {59000, "59 s"}, {59001, "1m"}, {60001, "1m 01s"}, {843000, "14m 03s"},
+    };
+    char out[TEXT_SHORT];
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_string_equal(text_bound(cases[i].ms, out), cases[i].text);
 }
 
 static void test_size_and_count_words(void **state)
@@ -517,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_duration_parse),
         cmocka_unit_test(test_size_parse),
         cmocka_unit_test(test_duration_words),
+        cmocka_unit_test(test_bound_words),
         cmocka_unit_test(test_size_and_count_words),
         cmocka_unit_test(test_utc),
         cmocka_unit_test(test_utf8_valid),

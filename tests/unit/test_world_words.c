@@ -210,17 +210,21 @@ static void test_start(void **state)
     (void)state;
     struct words w;
     wall_t now = {1795381510000};
-    words_for_start(&cfg, (wall_t){0}, now, &w);
+    words_for_start(&cfg, true, (wall_t){0}, now, &w);
     assert_string_equal(w.headline, "supervisor started");
     assert_string_equal(w.todo, "nothing");
-    words_for_start(&cfg, (wall_t){now.ms - 125000}, now, &w);
+    words_for_start(&cfg, true, (wall_t){now.ms - 125000}, now, &w);
     assert_string_equal(w.headline, "supervisor died and runs again");
     assert_non_null(strstr(w.what, "the world was not watched for 2m 05s"));
     assert_non_null(strstr(w.todo, "journalctl -u worldkeeper@s8"));
     cfg.path = elsewhere;
-    words_for_start(&cfg, (wall_t){now.ms - 125000}, now, &w);
+    words_for_start(&cfg, true, (wall_t){now.ms - 125000}, now, &w);
     cfg.path = path;
     assert_null(strstr(w.todo, "journalctl"));
+    words_for_start(&cfg, false, (wall_t){now.ms - 125000}, now, &w);
+    assert_null(strstr(w.todo, "journalctl"));
+    assert_non_null(strstr(w.todo, "docker logs"));
+    assert_non_null(strstr(w.todo, "see whether the kernel ended it: dmesg -T | tail -50"));
 }
 
 /* Each condition's subject fits on a phone, says what is wrong, and has none of our own words. */
