@@ -558,9 +558,10 @@ static const struct {
 } records[] = {
     {"state", "{state}[: {cause}][: {reason}]"},
     {"loss", "{reason}"},
-    {"restore", "[{dump}][ from {from}][: {rows:n} rows][ in {seconds:s}][; down for "
-                "{outage_seconds:s}][; {lost}][; as the dump defines it: {as_dumped}, see "
-                "{as_dumped_file}][; FAILED: {error}]"},
+    {"restore",
+     "[{dump}][ from {from}][, only {only}][: {rows:n} rows][ in {seconds:s}][; down for "
+     "{outage_seconds:s}][; {lost}][; as the dump defines it: {as_dumped}, see "
+     "{as_dumped_file}][; FAILED: {error}]"},
     {"dump", "[{dump}][: {rows:n} rows][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
     {"drill", "[{dump}][: {rows:n} rows][ in {seconds:s}][; FAILED: {error}]"},
     {"verify", "[{whole:n} whole, {damaged:n} damaged][; FAILED: {error}]"},
@@ -573,9 +574,12 @@ static const struct {
     {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
 };
 
-static void what_cell(struct buf *b, const json_t *o)
+static void what_cell(struct buf *b, const json_t *record)
 {
     SCOPED(buf_free) struct buf what = {0};
+    json_auto_t *o = json_copy((json_t *)(uintptr_t)record);
+    if (js_text(o, "error")[0]) /* how long it took to fail tells nobody anything */
+        json_object_del(o, "seconds");
     json_t *ledgers = json_object_get(o, "ledgers"), *l; /* only --rollup has them */
     size_t n;
     draw_fill(&what, o, js_flag(o, "verify") ? "compared" : "");
@@ -629,10 +633,11 @@ static void show_history(const json_t *o)
         known += period_ms(ms, keys[k]);
     int64_t up_thousandths = known > 0 ? up * 100000 / known : 0; /* cut: 100 % is always up */
     if (known > 0)
-        printf("up %.3f %% of the %s that a supervisor watched; paused %s, unknown %s\n",
-               (double)up_thousandths / 1000, text_duration(known, t),
-               text_duration(period_ms(ms, "paused"), u),
-               text_duration(period_ms(ms, "unknown"), (char[TEXT_SHORT]){0}));
+        printf(
+            "up %.3f %% of the %s that a supervisor watched; not watched for %s, paused for %s\n",
+            (double)up_thousandths / 1000, text_duration(known, t),
+            text_duration(period_ms(ms, "unknown"), u),
+            text_duration(period_ms(ms, "paused"), (char[TEXT_SHORT]){0}));
     else
         puts("no supervisor watched the world in this period");
 }

@@ -127,7 +127,7 @@ static void show_work(const json_t *o, const char *name)
 static void show_last_restore(const json_t *r)
 {
     SCOPED(buf_free) struct buf b = {0};
-    draw_fill(&b, r, "{at:t}");
+    draw_fill(&b, r, "{at:t}[, only {only}]");
     buf_adds(&b, js_flag(r, "ok") ? "" : ", FAILED");
     draw_fill(&b, r,
               FIGURES "[, world away for {outage_seconds:s}][, {lost}]"

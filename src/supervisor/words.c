@@ -410,8 +410,8 @@ void words_for_start(const struct config *cfg, bool journal, wall_t last_sign, w
         SET(out->todo, "see who or what ended it: journalctl -u worldkeeper@%s", cfg->name);
     else
         SET(out->todo, "%s",
-            "its last words are in its standard error (of a container: docker logs, or kubectl "
-            "logs --previous); see whether the kernel ended it: dmesg -T | tail -50");
+            "its last log lines went to its standard error (in a container: docker logs, or "
+            "kubectl logs --previous); see whether the kernel ended it: dmesg -T | tail -50");
 }
 
 /* ---- statements that affected whole tables ---- */

@@ -138,7 +138,8 @@ def test_each_kind_on_the_terminal(keeper):
             ({"kind": "rollup", "ok": True, "ledgers": [{"name": "xp", "rolled_up": 9}], "verify": True}, "compared; xp: 9 rows"),
             ({"kind": "write-back", "ok": True, "sent": 3, "set_aside": 0, "released": 1}, "3 sent, 1 released"),
             ({"kind": "write-back", "ok": False, "sent": None, "error": "away"}, "FAILED: away"),
-            ({"kind": "drill", "ok": False, "dump": None, "seconds": 0.001, "error": "denied"}, "in 1 ms; FAILED: denied")]
+            ({"kind": "drill", "ok": False, "dump": None, "seconds": 0.001, "error": "denied"}, "FAILED: denied"),
+            ({"kind": "restore", "ok": True, "dump": "w1-000001", "only": "fleet", "rows": 3}, "w1-000001, only fleet: 3 rows")]
     at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     with open(file_of(keeper), "w", encoding="utf-8") as f:
         f.writelines(json.dumps({"at": at, **record}) + "\n" for record, _ in said)

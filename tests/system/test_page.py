@@ -351,7 +351,9 @@ def test_an_incident_in_the_feed(make_world, make_keeper, victim):
     keeper.wait(lambda: "Up again" in page(keeper, "incidents.atom"), "the incident in the feed")
     first = page(keeper, "incidents.atom")
     entry = xml.fromstring(first).find("{*}entry")
-    assert "Lost:" in entry.find("{*}content").text
+    lost = re.search(r"Lost: (at most .+|nothing)\.$", entry.find("{*}content").text)[1]
+    for said in (keeper.run("--status").out, keeper.run("--history").out):
+        assert lost + " lost" in " ".join(said.split()), (lost, said)  # one figure for one loss
     assert entry.find("{*}id").text.startswith("urn:worldkeeper:w1:20")
     updated = keeper.status()["updated"]
     keeper.wait(lambda: keeper.status()["updated"] > updated, "the next status")

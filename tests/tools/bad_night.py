@@ -6,8 +6,8 @@
 Ten things go wrong, one after the other, on a real server with a real mail server: the server is killed, the newest dump is
 corrupt, the disk is full, a privilege is revoked, a table is dropped, a DELETE has no WHERE, the database is dropped, a drill
 fails, the store is away, the supervisor is killed. For each the document has the mails, what --status says, both pages as
-text, and the lines of status.json and players.json that people's words are made of; then the same of its end. Somebody who
-did not write the words reads it, as an admin at night would, and notes each place at which they had to stop.
+text, the lines of status.json and players.json that people's words are made of, and the log; then the same of its end.
+Somebody who did not write the words reads it, as an admin at night would, and notes each place at which they had to stop.
 
 Needs what the system tests need; as root also a disk of its own, which fills. Exit status 1: something did not come to its end."""
 import contextlib
@@ -52,7 +52,7 @@ def hang_up(handler):
 
 class Night:
     def __init__(self, base, out):
-        self.out, self.number, self.read, self.begun = out, 0, 0, 0
+        self.out, self.number, self.read, self.begun, self.logged = out, 0, 0, 0, 0
         for name in ("server", "keeper", "mail"):
             os.mkdir(os.path.join(base, name))
         self.store = Liar(base)
@@ -120,6 +120,10 @@ class Night:
         self.block(words(self.keeper.published("status.html")))
         self.say("`players.html`:\n")
         self.block(words(self.keeper.published("players.html")))
+        lines = self.keeper.log().splitlines(keepends=True)
+        self.say("The log since then:\n")
+        self.block("".join(lines[self.logged:]))
+        self.logged = len(lines)
 
     @contextlib.contextmanager
     def event(self, title, done):
@@ -230,7 +234,7 @@ class Night:
             following(self.keeper)
             self.world.sql("DELETE FROM player")
             self.keeper.dump()
-            self.settled(self.up, "the lost rows")
+            self.settled(lambda s: self.up(s) and any("table player lost" in m.subject for m in self.smtp.mails), "the lost rows")
             self.collect("Afterwards")
             if not self.typed("player"):
                 self.keeper.run("--restore=" + self.keeper.dumps()[1]["name"], "--table", "player", "--force")

@@ -574,7 +574,8 @@ static void test_impossible_periods(void **state)
     (void)state;
     result_of("history", "{\"records\":[],\"states_ms\":{\"up\":9223372036854775807,\"lost\":1000,"
                          "\"waiting\":-9223372036854775807,\"paused\":-1}}");
-    SEES("up 0.000 % of the 1.0 s that a supervisor watched; paused 0 ms");
+    SEES(
+        "up 0.000 % of the 1.0 s that a supervisor watched; not watched for 0 ms, paused for 0 ms");
     result_of("history", "{\"records\":[],\"states_ms\":{\"up\":10000000000000,\"lost\":"
                          "10000000000000,\"waiting\":10000000000000}}");
     SEES("up 33.333 % of the ");
