@@ -121,8 +121,8 @@ static void on_term(int sig)
     stopping = 1;
 }
 
-/* Returns whether the dump was taken before a transaction that begins at the log's position. A dump may be stored after a
- * statement and before the statement is read. */
+/* Returns whether the dump was taken before a transaction that begins at the log's position. A dump
+ * may be stored after a statement and before the statement is read. */
 static bool follow_dump_before(const struct manifest *m, const char *file, uint64_t pos)
 {
     struct db_binlog_pos at = {.pos = pos};

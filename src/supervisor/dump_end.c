@@ -70,9 +70,10 @@ static void report_shrunk(struct world *w, const json_t *shrunk)
         return;
     if (happened.len)
         buf_printf(&what, "; %s", happened.p);
-    line_set(doing, sizeof doing, "the new dump counts%s%s%s%s", kept ? "; dump " : "",
-             kept ? before : "", kept ? ", which has the rows, is kept for " : "",
-             kept ? text_duration(kept, t) : "");
+    line_set(doing, sizeof doing,
+             "a restore now would use the new dump, without these rows%s%.150s%s%s",
+             kept ? "; dump " : "", kept ? before : "",
+             kept ? ", which has them, is kept for " : "", kept ? text_duration(kept, t) : "");
     notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing,
                    todo.len ? todo.p + strlen("; ") : "nothing, if that was intended", "%s",
                    what.p);
