@@ -71,7 +71,7 @@ static void report_shrunk(struct world *w, const json_t *shrunk)
     if (happened.len)
         buf_printf(&what, "; %s", happened.p);
     line_set(doing, sizeof doing,
-             "a restore now would use the new dump, without these rows%s%.150s%s%s",
+             "a restore now would use the new dump, without these rows%s%s%s%s",
              kept ? "; dump " : "", kept ? before : "",
              kept ? ", which has them, is kept for " : "", kept ? text_duration(kept, t) : "");
     notify_open_as(w, CONDITION_SHRUNK, what.p, headline.p, doing,
@@ -181,7 +181,7 @@ static void dump_end_stored(struct world *w, const struct manifest *m, const jso
                    e->hint[0] ? e->hint
                               : "see what keeps it from being removed (lsattr shows if it is "
                                 "immutable); keep permanent copies in another directory",
-                   "%.600s", e->text);
+                   "%s", e->text);
 }
 
 void dump_failed(struct world *w, const json_t *result, const struct err *e)

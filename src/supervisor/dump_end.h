@@ -19,8 +19,8 @@ void dump_ended(struct world *w, const struct manifest *m, const json_t *result,
 void dump_failed(struct world *w, const json_t *result, const struct err *e);
 /* Reports the rows that the last dump lacks, once the journal shows what took them. */
 void dump_end_timers(struct world *w, mono_t now);
-/* Handles a round that began, or failed to. Only its dumps count from now on, and the journal
- * begins anew. `first`: as `m`. */
+/* Handles the end of --init or --new-round. If a round has begun, only its dumps count from now on,
+ * and the journal begins anew. `first`: the first dump of the round; its name "": none. */
 void round_ended(struct world *w, const struct manifest *first, const json_t *result,
                  const struct err *e);
 
