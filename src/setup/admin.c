@@ -42,10 +42,13 @@ static bool is_denied(const struct err *e)
 static int ask_login(struct setup *s, struct err *e)
 {
     char *user = NULL;
-    talk_say("The server does not let %s in without a password. An administrator's login is "
-             "needed; it is not "
-             "stored.\n",
-             s->params.user);
+    if (s->params.password)
+        talk_say("%s\n", e->text);
+    else
+        talk_say("The server does not let %s in without a password. An administrator's login is "
+                 "needed; it is not stored.\n",
+                 s->params.user);
+    err_clear(e);
     if (talk_ask("Administrator of the server", s->params.user, &user, e) < 0)
         return -1;
     s->params.user = user;
@@ -94,14 +97,11 @@ int setup_connect(struct setup *s, struct err *e)
                                    .read_timeout = TIMEOUT_READ};
     for (unsigned i = 0; !(s->db = db_open(&s->params, e)); i++) {
         if (!is_denied(e) || !talk_asks() || i == TRIES) {
-            err_hint(e,
-                     "worldkeeper-setup --socket PATH or --host NAME says where the server is; "
-                     "--admin NAME and --admin-password-file FILE, how an administrator logs in");
+            err_hint(e, is_denied(e) ? "say how an administrator logs in: --admin NAME and "
+                                       "--admin-password-file FILE"
+                                     : "say where the server is: --socket PATH or --host NAME");
             return err_step(e, "no session with the server");
         }
-        if (i > 0)
-            talk_say("%s\n", e->text);
-        err_clear(e);
         if (ask_login(s, e) < 0)
             return -1;
     }

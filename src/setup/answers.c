@@ -70,6 +70,42 @@ static int ask_value(struct draft *p, char **out, const char *question, const ch
 
 /* ---- mail and webhook ---- */
 
+/* Each returns NULL for a secret that can be used, or what is wrong with it. */
+static const char *is_password(const char *text)
+{
+    return *text ? NULL : "a password is needed for that user";
+}
+
+static const char *is_web_address(const char *text)
+{
+    return text_starts(text, "https://") || text_starts(text, "http://")
+               ? NULL
+               : "the URL of a webhook begins with https:// or http://";
+}
+
+/* Asks until the secret can be used. */
+static int ask_secret(const char *question, const char *(*judge)(const char *), const char *option,
+                      struct buf *out, struct err *e)
+{
+    for (;;) {
+        buf_free(out);
+        if (talk_secret(question, option, out, e) < 0)
+            return -1;
+        const char *wrong = judge(out->p);
+        if (!wrong)
+            return 0;
+        talk_say("%s\n", wrong);
+    }
+}
+
+static int read_web_address(const char *path, struct buf *out, struct err *e)
+{
+    if (file_read_secret(path, out, e) < 0)
+        return -1;
+    const char *wrong = is_web_address(out->p);
+    return wrong ? err_set(e, ERR_CONFIG, 0, "--webhook-file %s: %s", path, wrong) : 0;
+}
+
 static int ask_mail_login(struct setup *s, struct answers *a, struct err *e)
 {
     struct draft *p = &a->draft;
@@ -80,8 +116,8 @@ static int ask_mail_login(struct setup *s, struct answers *a, struct err *e)
     if (!p->mail_user[0])
         return 0;
     p->mail_password_file = setup_config_path(s, p->name, MAIL_SECRET);
-    return talk_secret("Password there, for a file that only the service can read", "--mail",
-                       &a->mail_password, e);
+    return ask_secret("Password at that mail server, kept in a file that only the service can read",
+                      is_password, "--mail", &a->mail_password, e);
 }
 
 static int ask_mail(struct setup *s, struct answers *a, struct err *e)
@@ -103,9 +139,9 @@ static int ask_webhook(struct setup *s, struct answers *a, struct err *e)
 {
     struct draft *p = &a->draft;
     int rc = s->webhook_file
-                 ? file_read_secret(s->webhook_file, &a->webhook, e)
-                 : talk_secret("URL of the webhook, for a file that only the service can read",
-                               "--webhook-file FILE", &a->webhook, e);
+                 ? read_web_address(s->webhook_file, &a->webhook, e)
+                 : ask_secret("URL of the webhook, kept in a file that only the service can read",
+                              is_web_address, "--webhook-file FILE", &a->webhook, e);
     if (rc < 0)
         return -1;
     p->webhook_file = setup_config_path(s, p->name, WEB_SECRET);

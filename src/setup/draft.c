@@ -47,8 +47,8 @@ char *draft_name(const char *schema)
 }
 
 /* A line is "0::/system.slice/mariadb.service". With cgroups v1 there are several lines, and one of
- * them has this path. */
-/* Returns what follows /system.slice/ in the first line whose path begins with it; or NULL. What
+ * them has this path.
+ * Returns what follows /system.slice/ in the first line whose path begins with it; or NULL. What
  * any user may run is below /user.slice, where directories may have any name. The path is what
  * follows the second colon of a line. Source: cgroups(7), /proc/PID/cgroup. */
 static const char *below_system_slice(const char *cgroup)

@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "setup/interrupt.h"
 #include "setup/talk.h"
 #include "sql/literal.h"
 
@@ -33,8 +34,12 @@ static int make_dir(struct effects *x, const char *path, mode_t mode, bool ours,
     SCOPED(file_close) int place = file_open_place(path, &name, e);
     if (place < 0 || made_note(&x->made, MADE_DIR, path, NULL, NULL, e) < 0)
         return -1;
-    if (mkdirat(place, name, 0700) < 0 && errno != EEXIST) /* made_note() may have created it */
-        return err_sys(e, errno, "cannot make directory %s", path);
+    if (mkdirat(place, name, 0700) < 0 && errno != EEXIST) { /* made_note() may have created it */
+        err_sys(e, errno, "cannot make directory %s", path);
+        made_drop(&x->made, MADE_DIR, path);
+        return err_hint(
+            e, "name another directory, or make this one, then run worldkeeper-setup again");
+    }
     SCOPED(file_close) int fd =
         openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -62,7 +67,7 @@ int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, stru
         if (effect_dir(x, parent, 0755, false, e) < 0)
             return -1;
     }
-    if (!x->dry && make_dir(x, path, mode, ours, e) < 0)
+    if (interrupt_check(e) < 0 || (!x->dry && make_dir(x, path, mode, ours, e) < 0))
         return -1;
     talk_line("%s directory %s (mode %04o%s%s)\n", x->dry ? "would make" : "made", path,
               (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "");
@@ -142,9 +147,13 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
         return 0;
     }
     effect_digest(text, strlen(text), sum);
-    if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
-                    effect_write_file(x, place, path, text, mode, ours, e) < 0))
+    if (interrupt_check(e) < 0)
         return -1;
+    if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
+                    effect_write_file(x, place, path, text, mode, ours, e) < 0)) {
+        made_drop(&x->made, MADE_FILE, path);
+        return -1;
+    }
     talk_line("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
               (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "",
               !x->dry || secret ? "" : ":");
@@ -201,6 +210,8 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
                struct err *e)
 {
     shown = shown ? shown : sql;
+    if (interrupt_check(e) < 0)
+        return -1;
     if (!x->dry && ((undo && made_note(&x->made, MADE_STATEMENT, shown, NULL, undo, e) < 0) ||
                     db_exec(x->db, sql, e) < 0))
         return err_step(e, "%s", shown);
@@ -283,12 +294,18 @@ int effect_setting(struct effects *x, const char *sql, struct err *e)
 
 /* ---- programs ---- */
 
+/* Waits for a program and returns its exit status, or -1. A request to end setup is passed on to
+ * the program, because the terminal's keys do not reach each of them. */
 static int effect_wait_for(pid_t pid, const char *what, struct err *e)
 {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return err_sys(e, errno, "cannot wait for %s", what);
+        else if (interrupt_came())
+            kill(pid, SIGTERM);
+    if (status != 0 && interrupt_check(e) < 0)
+        return -1;
     if (!WIFEXITED(status))
         return err_set(e, ERR_SYSTEM, 0, "%s was ended by signal %d", what, WTERMSIG(status));
     return WEXITSTATUS(status);
@@ -297,6 +314,8 @@ static int effect_wait_for(pid_t pid, const char *what, struct err *e)
 int effect_run(struct effects *x, const char *const *argv, struct err *e)
 {
     SCOPED(buf_free) struct buf command = {0};
+    if (interrupt_check(e) < 0)
+        return -1;
     buf_shell(&command, argv[0]);
     for (size_t i = 1; argv[i]; i++) {
         buf_addc(&command, ' ');
@@ -349,8 +368,8 @@ static bool effect_become(const struct effects *x)
 
 /* Runs the daemon's program as the service's user. Other processes of that user can control this
  * process. It therefore gets a session of its own without a terminal, so that none of them can type
- * into root's terminal. A key such as Ctrl+C then reaches only setup, whose death ends this
- * process. */
+ * into root's terminal. A key such as Ctrl+C then reaches only setup, which passes it on, or whose
+ * death ends this process. */
 static void be_keeper(const struct effects *x, const char *const *argv, pid_t parent)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -365,6 +384,8 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
 {
     const char *argv[16] = {"worldkeeper", "--config", config};
     SCOPED(buf_free) struct buf command = {0};
+    if (interrupt_check(e) < 0)
+        return -1;
     buf_adds(&command, "worldkeeper --config ");
     buf_shell(&command, config);
     for (size_t i = 0; options[i] && i + 4 < sizeof argv / sizeof *argv; i++) {

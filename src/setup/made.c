@@ -139,6 +139,16 @@ int made_forget(struct made *m, size_t i, struct err *e)
     return made_save(m, e);
 }
 
+void made_drop(struct made *m, enum made_kind kind, const char *name)
+{
+    struct err ignored;
+    for (size_t i = json_array_size(m->list); i-- > 0;) {
+        const json_t *o = json_array_get(m->list, i);
+        if (made_kind_of(o) == kind && strcmp(js_text(o, "name"), name) == 0)
+            made_forget(m, i, &ignored);
+    }
+}
+
 void made_free(struct made *m)
 {
     free(m->path);

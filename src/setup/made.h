@@ -40,6 +40,8 @@ bool made_has(const struct made *m, enum made_kind kind, const char *name);
 const char *made_sum(const struct made *m, enum made_kind kind, const char *name);
 /* Removes the i-th thing, which no longer exists. */
 int made_forget(struct made *m, size_t i, struct err *e);
+/* Removes a thing that could not be made, if it is recorded. */
+void made_drop(struct made *m, enum made_kind kind, const char *name);
 enum made_kind made_kind_of(const json_t *thing);
 const char *made_kind_name(enum made_kind kind);
 void made_free(struct made *m);

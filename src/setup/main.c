@@ -17,6 +17,7 @@
 #include "base/number.h"
 #include "setup/admin.h"
 #include "setup/from_cron.h"
+#include "setup/interrupt.h"
 #include "setup/setup.h"
 #include "setup/talk.h"
 #include "setup/undo.h"
@@ -131,6 +132,22 @@ static void take_text(struct setup *s, const struct text_option *o, const char *
     *(const char **)(void *)((char *)s + o->offset) = value;
 }
 
+/* Refuses an option without the one that it belongs to, unless the dialog can still ask for it. */
+static int check_pairs(const struct setup *s, struct err *e)
+{
+    const struct {
+        bool given, complete;
+        const char *option, *needs;
+    } pairs[] = {{s->page, s->status_dir, "page", "status-dir"},
+                 {s->smtp, s->mail, "smtp", "mail"},
+                 {s->webhook_format, s->webhook_file, "webhook-format", "webhook-file"}};
+    for (size_t i = 0; s->yes && i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].given && !pairs[i].complete)
+            return err_set(e, ERR_USAGE, 0, "--%s has no effect without --%s", pairs[i].option,
+                           pairs[i].needs);
+    return 0;
+}
+
 static int setup_main_parse(int argc, char **argv, struct setup *s, struct err *e)
 {
     struct option longs[TEXTS + FLAGS + 4] = {{0}};
@@ -174,7 +191,7 @@ static int setup_main_parse(int argc, char **argv, struct setup *s, struct err *
                        s->schema ? "--schema" : "--undo");
     if (s->root[0] && s->root[0] != '/')
         return err_set(e, ERR_USAGE, 0, "--root %s: an absolute path", s->root);
-    return 0;
+    return check_pairs(s, e);
 }
 
 /* ---- who the service is ---- */
@@ -314,6 +331,17 @@ static int main_choose(const struct setup *s, const char *answer, bool *chosen)
     return any;
 }
 
+/* Says which word of the answer is not in the list, and what would be. */
+static void say_unknown(const struct setup *s, const char *answer)
+{
+    SCOPED(xfree) char *words = xstrdup(answer);
+    char *rest = NULL, *word = strtok_r(words, ", ", &rest);
+    while (word && find_schema(s, word) >= 0)
+        word = strtok_r(NULL, ", ", &rest);
+    talk_say("\"%s\" is not in the list: numbers or names from it, with commas between, or all\n",
+             word ? word : answer);
+}
+
 static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
 {
     for (;;) {
@@ -327,7 +355,7 @@ static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
         if (main_choose(s, answer, chosen))
             return 0;
         memset(chosen, 0, s->survey.count * sizeof *chosen);
-        talk_say("there is no \"%s\" in the list\n", answer);
+        say_unknown(s, answer);
         if (s->schema || !talk_asks())
             return err_set(e, ERR_USAGE, 0, "schema \"%s\" has no MEMORY tables, or is not there",
                            answer);
@@ -351,6 +379,8 @@ static int main_set_up(struct setup *s, struct err *e)
                 "no schema of this server has MEMORY tables: there is no world to keep");
         return err_hint(e, "CREATE TABLE … ENGINE=MEMORY makes one");
     }
+    if (talk_asks() && !s->dry && !s->from_cron)
+        talk_say("Nothing is changed before the question \"Do it?\". Ctrl+C ends setup.\n");
     show_schemas(s);
     if (s->from_cron)
         return main_finish(s, from_cron_take_over(s, e), e);
@@ -428,6 +458,7 @@ int main(int argc, char **argv)
     umask(0022);
     signal(SIGPIPE, SIG_IGN);
     js_begin();
+    interrupt_catch();
     int rc = setup_main_parse(argc, argv, &s, &e);
     talk_open(s.yes || (s.dry && !isatty(STDIN_FILENO)));
     s.x.dry = s.dry;

@@ -13,6 +13,7 @@
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
 #include "setup/admin.h"
+#include "setup/interrupt.h"
 #include "setup/talk.h"
 
 #define LOCK_WAIT 10000          /* ms to wait for writing statements to end */
@@ -173,6 +174,8 @@ int restart_ask(struct world *w, struct err *e)
              "every acknowledged row. Every database of this server is away until it "
              "has started again, usually for some seconds, and all its sessions end.\n",
              service);
+    if (!s->restart_server && !talk_asks())
+        talk_say("Option --restart-server does so.\n");
     return s->restart_server || !talk_asks()
                ? 0
                : talk_yes("Restart the server at the end?", false, &s->restart_server, e);
@@ -246,6 +249,8 @@ static int wait_for_server(struct setup *s, struct err *e)
 {
     mono_t end = mono_add(clock_mono(), SERVER_PATIENCE);
     while (setup_reconnect(s, e) < 0) {
+        if (interrupt_check(e) < 0)
+            return -1;
         if (mono_reached(clock_mono(), end))
             return err_step(e, "the server does not answer after its restart");
         err_clear(e);
@@ -268,6 +273,8 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
     mono_t end = mono_add(clock_mono(), FOLLOWED_PATIENCE);
     for (size_t i = 0; i < s->world_count;) {
         const struct config *cfg = s->worlds[i]->cfg;
+        if (interrupt_check(e) < 0)
+            return -1;
         if (has_sentinel(s, cfg) && world_is(cfg, "UP") && (!followed || is_followed(cfg))) {
             talk_say("world %s is up again%s, %.1f s after the restart began\n", cfg->name,
                      followed ? ", and its journal is followed" : "",
@@ -335,7 +342,12 @@ int restart_server(struct setup *s, struct err *e)
     if (last_dumps(s, e) < 0)
         return -1;
     mono_t begun = clock_mono();
-    if (restart_restart(s, service, e) < 0)
+    int rc = restart_restart(s, service, e);
+    if (rc < 0 && interrupt_came()) {
+        err_step(e, "during the restart of the server");
+        return err_hint(e, "systemctl status %s says whether the server runs", service);
+    }
+    if (rc < 0)
         /* If UNLOCK TABLES succeeds, the server never ended, so its option files are not the
          * cause. */
         return s->x.dry || (s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0)

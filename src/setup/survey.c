@@ -89,17 +89,34 @@ int survey_read(struct db *db, struct survey *out, struct err *e)
     return 0;
 }
 
+/* Appends a line with the schema's other objects, if it has any. */
+static void show_besides(const struct survey_schema *s, struct buf *out)
+{
+    const struct {
+        unsigned count;
+        const char *what;
+    } others[] = {{s->durable, "durable table"},
+                  {s->views, "view"},
+                  {s->triggers, "trigger"},
+                  {s->functions, "function"}};
+    bool any = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        unsigned count = others[i].count;
+        if (!count)
+            continue;
+        buf_printf(out, "%s%u %s%s", any ? ", " : "     besides: ", count, others[i].what,
+                   count == 1 ? "" : "s");
+        any = true;
+    }
+    buf_adds(out, any ? "\n" : "");
+}
+
 void survey_show(const struct survey_schema *s, struct buf *out)
 {
     char rows[TEXT_SHORT], size[TEXT_SHORT], largest[TEXT_SHORT], room[TEXT_SHORT];
-    buf_printf(out, "%s: %u MEMORY table%s, %s rows, %s", s->name, s->tables,
+    buf_printf(out, "%s: %u MEMORY table%s, %s rows, %s\n", s->name, s->tables,
                s->tables == 1 ? "" : "s", text_count(s->rows, rows), text_size(s->bytes, size));
-    if (s->durable || s->views || s->triggers || s->functions)
-        buf_printf(out, "; besides %u durable table%s, %u view%s, %u trigger%s, %u function%s",
-                   s->durable, s->durable == 1 ? "" : "s", s->views, s->views == 1 ? "" : "s",
-                   s->triggers, s->triggers == 1 ? "" : "s", s->functions,
-                   s->functions == 1 ? "" : "s");
-    buf_addc(out, '\n');
+    show_besides(s, out);
     if (s->largest && s->largest_room) {
         buf_adds(out, "     largest: ");
         text_clean(out, s->largest, strlen(s->largest));

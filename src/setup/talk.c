@@ -1,13 +1,13 @@
 #include "setup/talk.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "setup/interrupt.h"
 
 #define LINE_MAX_SHOWN 2000
 #define USUAL_COLUMNS 80 /* of a terminal that does not know its width */
@@ -118,8 +118,13 @@ void talk_reason(const char *text, const char *lead)
     put_lines(text, lead, talk_columns());
 }
 
+/* Returns why there is no answer. The terminal's cursor is still behind the question. */
 static int talk_nobody(const char *question, struct err *e)
 {
+    if (isatty(STDIN_FILENO))
+        talk_say("\n");
+    if (interrupt_check(e) < 0)
+        return -1;
     err_set(e, ERR_ABORTED, 0, "nobody answers the question: %s", question);
     return err_hint(
         e, "worldkeeper-setup --yes takes the defaults; worldkeeper-setup --help lists the "
@@ -139,7 +144,8 @@ int talk_ask(const char *question, const char *def, char **answer, struct err *e
         talk_say("%s [%s]: ", question, def);
     else
         talk_say("%s: ", question);
-    ssize_t n = getline(&line, &size, stdin);
+    interrupt_wait(STDIN_FILENO);
+    ssize_t n = interrupt_came() ? -1 : getline(&line, &size, stdin);
     if (n < 0 || line[n - 1] != '\n') /* a truncated line is not an answer */
         return talk_nobody(question, e);
     line[n - 1] = '\0';
@@ -166,38 +172,28 @@ int talk_yes(const char *question, bool def, bool *answer, struct err *e)
 
 /* ---- secrets ---- */
 
-static struct termios before;
-
-/* Turns the terminal's echo on again if a signal interrupts the question. */
-static void restore_echo(int sig)
-{
-    tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    signal(sig, SIG_DFL);
-    raise(sig);
-}
-
 int talk_secret(const char *question, const char *option, struct buf *answer, struct err *e)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct termios before, quiet;
     answer->secret = true;
     if (without_questions || tcgetattr(STDIN_FILENO, &before) < 0) {
         err_set(e, ERR_USAGE, 0, "%s: secrets are read only from a terminal", question);
         return err_hint(e, "worldkeeper-setup %s", option);
     }
-    struct termios quiet = before;
+    quiet = before;
     quiet.c_lflag &= ~(tcflag_t)ECHO;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], restore_echo);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
     talk_say("%s (not shown): ", question);
-    int c;
+    int c = EOF;
     buf_reserve(answer, 256);
     buf_adds(answer, "");
-    while ((c = getchar()) != EOF && c != '\n')
+    interrupt_wait(STDIN_FILENO);
+    while (!interrupt_came() && (c = getchar()) != EOF && c != '\n')
         buf_addc(answer, (char)c);
+    /* Also after a request to end, which is why setup must not die of it here. */
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], SIG_DFL);
+    if (c != '\n')
+        return talk_nobody(question, e);
     talk_say("\n");
-    return c == EOF ? talk_nobody(question, e) : 0;
+    return 0;
 }

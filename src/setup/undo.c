@@ -11,6 +11,7 @@
 #include "base/js.h"
 #include "mysql/account.h"
 #include "setup/admin.h"
+#include "setup/interrupt.h"
 #include "setup/talk.h"
 #include "sql/literal.h"
 
@@ -237,6 +238,8 @@ static int remove_all(struct setup *s, bool directories, unsigned *failed)
         json_t *o = json_array_get(m->list, i);
         if ((made_kind_of(o) == MADE_DIR) != directories)
             continue;
+        if (interrupt_came())
+            return -1;
         int rc = undo_remove_one(s, o, &e);
         if (rc < 0) {
             talk_say("%s\n", e.text);
@@ -264,7 +267,7 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
     if (json_array_size(m->list) == 0) {
         err_set(e, ERR_USAGE, 0, "%s is not there: worldkeeper-setup made nothing for a world %s",
                 record, name);
-        return err_hint(e, "ls /etc/worldkeeper lists the worlds");
+        return err_hint(e, "ls /etc/worldkeeper/*.setup lists the worlds that it set up");
     }
     if (talk_yes("Stop the supervisor of that world, and remove what was made for it? Dumps stay.",
                  true, &go, e) < 0)
@@ -280,6 +283,8 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
             return err_sys(e, errno, "cannot remove %s", m->path);
         remove_all(s, true, &failed);
     }
+    if (interrupt_check(e) < 0)
+        return err_hint(e, "a second run continues");
     return failed ? err_set(e, ERR_SYSTEM, 0,
                             "%u of them could not be removed; a second run continues", failed)
                   : 0;

@@ -11,6 +11,7 @@
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
 #include "setup/admin.h"
+#include "setup/interrupt.h"
 #include "setup/known.h"
 #include "setup/restart.h"
 #include "setup/scripts.h"
@@ -35,6 +36,22 @@ static void world_free(struct world *w)
 
 /* ---- questions ---- */
 
+/* Returns true if the config of that name keeps another schema, and says so. */
+static bool is_taken(const struct world *w)
+{
+    SCOPED(xfree) char *path = setup_config_path(w->s, w->name, ".ini");
+    struct config *cfg = NULL;
+    struct err ignored = {0};
+    if (access(path, F_OK) < 0 || config_load(path, &cfg, &ignored) < 0)
+        return false;
+    bool taken = strcmp(cfg->schema, w->schema->name) != 0;
+    if (taken)
+        talk_say("world %s already keeps schema %s: this one needs another name\n", w->name,
+                 cfg->schema);
+    config_free(cfg);
+    return taken;
+}
+
 static int ask_name(struct world *w, struct err *e)
 {
     SCOPED(xfree) char *def = draft_name(w->schema->name);
@@ -46,8 +63,11 @@ static int ask_name(struct world *w, struct err *e)
         else if (talk_ask("Name of the world", def, &w->name, e) < 0)
             return -1;
         SCOPED(xfree) char *same = draft_name(w->name);
-        if (strcmp(same, w->name) == 0)
+        bool valid = strcmp(same, w->name) == 0;
+        if (valid && (w->s->name || !talk_asks() || !is_taken(w)))
             return 0;
+        if (valid)
+            continue;
         talk_say("a name has 1 to 32 of a-z, 0-9, _ and -, and begins with a letter or digit\n");
         if (w->s->name || !talk_asks())
             return err_set(e, ERR_USAGE, 0, "\"%s\" is not a valid world name", w->name);
@@ -186,10 +206,11 @@ static int ask_all(struct world *w, struct err *e)
         needed_grants_for(w->cfg, w->s->db, w->account.name, &w->grants, e) < 0)
         return -1;
     look_at_server(w);
-    talk_say("\nAccount %s, %s, %s.\n", w->account.name,
+    talk_say("\nAccount %s, %s, %s.%s\n", w->account.name,
              w->account.by_socket ? "which logs in by the server's socket without a password"
                                   : "with a password in a file",
-             w->account.there ? "is there" : "is made");
+             w->account.there ? "exists" : "will be created",
+             w->grants.count ? " It needs these privileges, each with its reason:" : "");
     for (size_t i = 0; i < w->grants.count; i++) {
         talk_reason(w->grants.list[i].why, "  -- ");
         talk_line("\n  %s\n", w->grants.list[i].sql);
@@ -341,6 +362,7 @@ static int start_service(struct world *w, struct err *e)
             return err_hint(e, "journalctl -u %s says why", unit);
         }
         sleep(1);
+        rc = interrupt_check(e);
     }
     return rc;
 }
@@ -405,9 +427,11 @@ int setup_world(struct setup *s, const struct survey_schema *schema, struct err 
     int rc = ask_all(w, e);
     if (rc == 0)
         rc = talk_yes(s->dry ? "\nShow what would be done?" : "\nDo it?", true, &go, e);
-    if (rc == 0 && !go)
+    if (rc < 0)
+        talk_say("Nothing was changed for %s.\n", schema->name);
+    else if (!go)
         talk_say("Nothing was done.\n");
-    else if (rc == 0 && (rc = world_carry_out(w, e)) < 0)
+    else if ((rc = world_carry_out(w, e)) < 0)
         say_done(w, &s->x.made);
     w->made = s->x.made;
     s->x.made = (struct made){0};

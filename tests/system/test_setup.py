@@ -225,7 +225,7 @@ def test_answers_that_cannot_be_are_asked_for_again(galaxy, make_machine):
                           (NAME, "g1"), (STATUS, "relative/dir"), (STATUS, machine.path("srv/status")), (PAGE, "what"),
                           (PAGE, "y"), (ALERTS, "pigeon"), (ALERTS, "none"), (DO, "n"),
                           options=["--no-global", "--no-server-file", "--dry-run"])
-    assert 'there is no "7"' in screen.text and "mail, webhook or none" in screen.text and "y or n" in screen.text, screen.text
+    assert '"7" is not in the list' in screen.text and "numbers or names" in screen.text and "mail, webhook or none" in screen.text and "y or n" in screen.text, screen.text
     assert screen.text.count("Name of the world") == 3 and screen.text.count("Status directory") == 2
 
 
@@ -254,6 +254,111 @@ def test_the_end_of_the_input_is_no_answer(galaxy, make_machine):
     screen = machine.talk((WHICH, "1"), (NAME, "\x04"))
     assert screen.rc == 1 and "nobody answers" in screen.text, screen.text
     assert (machine.files(), accounts(server)) == before
+
+
+@pytest.mark.each_server
+def test_ctrl_c_at_each_question(galaxy, make_machine):
+    """Ctrl+C at a question changes nothing, says so, and leaves the terminal's echo on."""
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server)
+    asked = answer_all(machine, do="n").asked
+    assert asked[-1] == "do" and len(asked) > 5, asked
+    for question in sorted(set(asked)):
+        screen = answer_all(machine, **{question: "\x03"})
+        assert screen.rc == 1 and "worldkeeper-setup: interrupted" in screen.text and screen.asked[-1] == question, screen.text
+        assert question == "which" or "Nothing was changed for galaxy." in screen.text, screen.text
+        assert (machine.files(), accounts(server)) == before
+    for question, given in (("url", {"alerts": "webhook"}), ("smtp", {"alerts": "mail"})):
+        screen = answer_all(machine, **given, **{question: "\x03"})
+        assert screen.rc == 1 and "interrupted" in screen.text and screen.asked[-1] == question, screen.text
+        assert (machine.files(), accounts(server)) == before
+
+
+def test_ctrl_c_after_the_last_question_lists_what_was_done(galaxy, make_machine):
+    """Ctrl+C while a step runs, or at the question about the test message, ends like a failure: a list of what was done, nothing
+    active, and a second run continues."""
+    server = galaxy()
+    machine = make_machine(server)
+    hook = Http().start()
+    try:
+        url = f"http://127.0.0.1:{hook.port}/x"
+        screen = answer_all(machine, alerts="webhook", url=url, arrived="\x03")
+        assert screen.rc == 1 and screen.asked[-1] == "arrived", screen.text
+        assert re.search(r"Done so far.*account .*galaxy\.webhook.*galaxy\.ini.*worldkeeper-setup: interrupted", screen.text, re.S), screen.text
+        with contextlib.closing(server.admin("galaxy")) as other:
+            screen = machine.screen()
+            try:
+                while (shown := screen.read_until("|".join((WHICH, DO, ARRIVED)))) is not None:
+                    if "Did the test" in shown:
+                        other.cursor().execute("LOCK TABLES fleet WRITE")  # the dump waits for it
+                        screen.type(ENTER)
+                        break
+                    screen.type(ENTER)
+                assert screen.read_until(r"--dump \(as") is not None, screen.text
+                os.write(screen.fd, b"\x03")
+                assert screen.end() == 1, screen.text
+            finally:
+                if screen.rc is None:
+                    screen.kill()
+        assert re.search(r"Done so far.*sentinel .*worldkeeper-setup: interrupted", screen.text, re.S), screen.text
+        assert not machine.calls()
+        done = machine.run("--yes")
+        assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done
+    finally:
+        hook.stop()
+
+
+def test_a_secret_that_cannot_be_is_asked_for_again(galaxy, make_machine):
+    """An empty password, and a webhook's address that is no URL, are asked for again; from a file they are refused before
+    anything is made."""
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server)
+    secret = "(URL of the webhook|Password)[^\n]*: $"
+    screen = machine.talk((WHICH, "1"), (NAME, ENTER), (STATUS, ENTER), (ALERTS, "webhook"), (secret, ENTER), (secret, CANARY),
+                          (secret, "https://hooks.example/x"), ("Format[^\n]*: $", "\x03"))
+    assert screen.text.count("begins with https:// or http://") == 2 and CANARY not in screen.text, screen.text
+    screen = machine.talk((WHICH, "1"), (NAME, ENTER), (STATUS, ENTER), (ALERTS, "mail"), ("Mail address[^\n]*: $", ENTER),
+                          ("Mail server[^\n]*: $", "smtps://mail.example"), ("User at[^\n]*: $", "joe"), (secret, ENTER),
+                          (secret, "\x03"))
+    assert "a password is needed" in screen.text, screen.text
+    path = os.path.join(machine.base, "url")
+    with open(path, "w") as f:
+        f.write(CANARY + "\n")
+    os.chmod(path, 0o600)
+    done = machine.run("--yes", "--webhook-file", path)
+    assert done.returncode == 2 and "begins with https:// or http://" in done.stderr and CANARY not in done.stderr, done
+    assert (machine.files(), accounts(server)) == before
+
+
+def test_a_name_of_another_world_is_asked_for_again(galaxy, make_world, make_machine):
+    server = galaxy()
+    make_world("small", server, schema="mars")
+    machine = make_machine(server, systemd=False)
+    assert machine.run("--yes", "--schema", "galaxy").returncode == 0
+    screen = machine.talk((WHICH, "mars"), (NAME, "galaxy"), (NAME, "mars"), (STATUS, "\x03"))
+    assert "world galaxy already keeps schema galaxy" in screen.text and screen.rc == 1, screen.text
+
+
+def test_a_directory_that_cannot_be_made(galaxy, make_machine):
+    """The list of what was done does not name the directory that could not be made, and the hint says what to do."""
+    server = galaxy()
+    machine = make_machine(server)
+    done = machine.run("--yes", "--status-dir", "/proc/wk/status")
+    assert done.returncode == 1 and "cannot make directory /proc/wk" in done.stderr, done
+    assert "HINT: name another directory, or make this one, then run worldkeeper-setup again" in done.stderr, done
+    assert "Done so far" in done.stdout and "  directory /proc/wk" not in done.stdout, done
+    done = machine.run("--yes")
+    assert done.returncode == 0, done
+
+
+@pytest.mark.parametrize("options,needs", [(["--page"], "--status-dir"), (["--smtp", "smtp://mail.example"], "--mail"),
+                                           (["--webhook-format", "slack"], "--webhook-file")], ids=lambda v: v[0])
+def test_an_option_without_the_one_it_belongs_to(galaxy, make_machine, options, needs):
+    """With --yes, in which nothing can be answered, such an option would have no effect."""
+    done = make_machine(galaxy()).run("--yes", *options)
+    assert done.returncode == 2 and f"{options[0]} has no effect without {needs}" in done.stderr, done
 
 
 def test_no_is_an_answer(galaxy, make_machine):
@@ -306,7 +411,7 @@ def test_each_schema_is_shown_with_what_is_in_it(galaxy, make_machine):
     shown = make_machine(server).run("--dry-run")
     assert shown.returncode == 0, shown
     assert re.search(r"galaxy: \d+ MEMORY tables, [\d,. ]+ rows, ", shown.stdout), shown.stdout
-    for said in ("1 view,", "1 trigger,", "durable table", "without a primary key: "):
+    for said in ("besides: 1 durable table, 1 view, 1 trigger\n", "without a primary key: "):
         assert said in shown.stdout, shown.stdout
     assert re.search(r"largest: \w+, \S+ \w+ of the \S+ \w+ that it may take", shown.stdout), shown.stdout
 
@@ -364,7 +469,8 @@ def test_an_administrators_password_is_neither_shown_nor_stored(locked, make_mac
         assert screen.read_until(SECRET) is not None
         wait_for(lambda: not screen.echoes(), "the echo to be off")
         screen.type("wrong-one")
-        assert screen.read_until(USER) is not None, screen.text
+        assert (shown := screen.read_until(USER)) is not None, screen.text
+        assert "Access denied" in shown and "without a password" not in shown, shown
         assert screen.echoes()
         screen.type("boss")
         assert screen.read_until(SECRET) is not None
