@@ -103,7 +103,10 @@ esac
 # What a command runs in: the namespace's init ends everything below it when it ends.
 if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     args=(--suite "$suite")
-    [ -z "$tarball" ] || args+=(--tar "$(realpath "$tarball")")
+    if [ -n "$tarball" ]; then
+        mkdir -p "$(dirname "$tarball")"
+        args+=(--tar "$(realpath "$tarball")")
+    fi
     if [ -n "$cache" ]; then
         mkdir -p "$cache"
         args+=(--cache "$(realpath "$cache")")
