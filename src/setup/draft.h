@@ -42,7 +42,7 @@ struct draft_server {
     bool makes_code;  /* the world has triggers or functions */
     bool slow_rows;   /* a restore can send rows only as INSERTs, because local_infile is off */
     uint64_t heap;    /* max_heap_table_size */
-    uint64_t largest; /* data of the largest MEMORY table */
+    uint64_t largest; /* bytes of the largest MEMORY table, with its indexes */
 };
 /* Lines for an option file of the server: `reason`, and `now`, the statement that sets it in the
  * running server; NULL if that needs a restart. */

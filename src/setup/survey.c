@@ -43,6 +43,8 @@ static void survey_add_table(struct survey_schema *s, const struct db_table *t)
     s->tables++;
     s->rows += t->rows;
     s->bytes += t->data_length + t->index_length;
+    if (t->data_length + t->index_length > s->most_bytes)
+        s->most_bytes = t->data_length + t->index_length;
     s->keyless += !t->has_key;
     if (!s->largest || t->data_length > s->largest_bytes) {
         free(s->largest);

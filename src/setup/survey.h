@@ -16,7 +16,8 @@ struct survey_schema {
     uint64_t rows, bytes;
     char *largest; /* MEMORY table; its data and what it may take, 0: unknown */
     uint64_t largest_bytes, largest_room;
-    bool chosen; /* becomes a world in this run, or is one that is continued */
+    uint64_t most_bytes; /* of one MEMORY table with its indexes, which the server's limit counts */
+    bool chosen;         /* becomes a world in this run, or is one that is continued */
 };
 struct survey {
     struct survey_schema *list;

@@ -131,7 +131,7 @@ static void look_at_server(struct world *w)
                               .makes_code = w->schema->triggers > 0 || w->schema->functions > 0,
                               .slow_rows = !v.mariadb && world_number(db, "local_infile") == 0,
                               .heap = (uint64_t)world_number(db, "max_heap_table_size"),
-                              .largest = w->schema->largest_bytes};
+                              .largest = w->schema->most_bytes};
     draft_server_options(&is, &w->options);
     for (size_t i = v.mariadb ? 0 : 1; i < sizeof dirs / sizeof *dirs && !w->server_file; i++) {
         SCOPED(xfree) char *dir = setup_path(w->s, dirs[i]);

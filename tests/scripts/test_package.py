@@ -40,8 +40,8 @@ def package(tmp_path_factory):
         how = {"DEB_BUILD_OPTIONS": "nocheck noautodbgsym", "CC": str(base / "cc"), "SOURCES": ROOT,
                "BUILT": f"{ROOT}/build/release"}
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("build", ".git", "__pycache__"))
-    subprocess.run(["make", "deb"], cwd=copy, check=True, env={**os.environ, **how},
-                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    with open(base / "said", "w", encoding="utf-8") as said:
+        subprocess.run(["make", "deb"], cwd=copy, check=True, env={**os.environ, **how}, stdout=said, stderr=subprocess.STDOUT)
     return copy / "build/package"
 
 
@@ -81,6 +81,26 @@ def test_what_is_in_it(package, tmp_path):
     for script in glob.glob(f"{tmp_path}/control/p*"):
         text = open(script, encoding="utf-8").read()
         assert not re.search(r"^\s*(rm|find|rmdir)\b", text, re.M), script
+
+
+def test_the_next_step_is_said(package, tmp_path):
+    """make deb ends with the package's path and the line that installs it; the first installation names worldkeeper-setup, an
+    upgrade does not."""
+    path, install = (package.parents[2] / "said").read_text().splitlines()[-2:]
+    assert path == deb(package)
+    assert install == f"sudo apt install ./{os.path.relpath(path, package.parents[1])}", install
+    subprocess.run(["dpkg-deb", "-e", path, tmp_path / "control"], check=True)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("systemctl", "systemd-sysusers", "systemd-tmpfiles", "deb-systemd-helper", "deb-systemd-invoke"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+    hint = "the next step: sudo worldkeeper-setup"
+    for before, said in (("", True), ("0.2.0", False)):
+        script = (tmp_path / "control/postinst").read_text().replace("/usr/share/worldkeeper/restart-worlds", "true")
+        done = subprocess.run(["/bin/sh", "-c", script, "postinst", "configure", before], capture_output=True, text=True,
+                              env={"PATH": str(tools)})
+        assert done.returncode == 0 and (hint in done.stdout) == said, done
 
 
 def completed(words):

@@ -107,3 +107,33 @@ def test_a_package_is_the_same_bytes_in_another_directory(checkouts, tmp_path):
         assert parts[package]["version"] == run("dpkg-query", "-W", "-f", "${Version}", package).stdout
     refs = [c["bom-ref"] for c in bom["components"]]
     assert len(refs) == len(set(refs)) and set(bom["dependencies"][0]["dependsOn"]) <= set(refs)
+
+
+# Takes the place of scripts/build-deb.sh in a commit: the files that it makes, each with its own bytes, or a failure.
+BUILDS = """#!/bin/bash
+while [ $# -gt 0 ]; do case $1 in --suite) suite=$2 ;; --out) out=$2 ;; esac; shift; done
+[ "$suite" != "${FAILS:-}" ] || { echo "no compiler in $suite"; exit 3; }
+mkdir -p "$out"
+for name in worldkeeper_1_amd64 worldkeeper-dbgsym_1_amd64; do echo "$name of $suite" >"$out/${name/_1/_1+$suite}.deb"; done
+for end in cdx.json changes buildinfo; do echo "$end of $suite" >"$out/worldkeeper_1+${suite}_amd64.$end"; done
+"""
+
+
+def test_checksums_of_a_whole_release(checkouts, tmp_path):
+    """SHA256SUMS has each file of a release, which are the tarball and, for each Debian, the packages and the bill of materials.
+    If a package cannot be built there are no checksums, and its log is shown. Only the build of the packages is a stand-in,
+    because the test above has the real one."""
+    checkout = tmp_path / "checkout"
+    run("git", "clone", "-q", checkouts[0], checkout)
+    (checkout / "scripts/build-deb.sh").write_text(BUILDS)
+    run("git", "-c", "user.name=a", "-c", "user.email=a@a.invalid", "commit", "-qam", "a stand-in", cwd=checkout)
+    dist = checkout / "build/dist"
+    said = run("scripts/release.sh", cwd=checkout).stdout
+    sums = (dist / "SHA256SUMS").read_text()
+    names = [line.split("  ", 1)[1] for line in sums.splitlines()]
+    assert names == sorted(set(os.listdir(dist)) - {"SHA256SUMS"}) and said.endswith(sums)
+    ends = "worldkeeper-dbgsym_1+{}_amd64.deb", "worldkeeper_1+{}_amd64.cdx.json", "worldkeeper_1+{}_amd64.deb"
+    assert set(names) == {f"worldkeeper-{VERSION}.tar.gz", *(e.format(suite) for suite in ("bookworm", "trixie") for e in ends)}
+    run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=dist)
+    done = subprocess.run(["scripts/release.sh"], cwd=checkout, capture_output=True, text=True, env={**os.environ, "FAILS": "trixie"})
+    assert done.returncode == 3 and "no compiler in trixie" in done.stderr and not (dist / "SHA256SUMS").exists(), done

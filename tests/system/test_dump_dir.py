@@ -3,10 +3,11 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE, HELD, USER
+from wk.keeper import DONE, FAILED, HELD, USER
 from wk.util import wait_for
 
 pytestmark = pytest.mark.any_server
@@ -121,6 +122,28 @@ def test_removed_and_not_made_anew(keeper):
     os.mkdir(keeper.dumps_dir, 0o700)
     keeper.wait(lambda: keeper.log().count(" stored: ") > stored and keeper.dumps(), "a dump in the new one")
     keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the trouble")
+
+
+def test_a_volume_that_becomes_read_only(make_keeper, world, small_disk):
+    """A status volume that can no longer be written is an open condition: --status exits with 1, which the readiness probe of
+    etc/container/kubernetes.yaml takes as ready, because the world is up. It ends with the volume's return. For the dumps'
+    volume, whose lock is open so that it cannot be made read-only here, test_alert_web.py fills the disk."""
+    path, seen, prefix = small_disk
+
+    def mounted(how):
+        subprocess.run([*prefix, "mount", "-o", f"remount,{how}", path], check=True)
+    os.chmod(seen, 0o755)
+    keeper = make_keeper(world, {"status": {"dir": path}})
+    keeper.prefix, keeper.status_dir = prefix, seen
+    keeper.init()
+    keeper.start()
+    keeper.wait(lambda: keeper.run("--status").rc == DONE, "no condition")
+    mounted("ro")
+    keeper.wait(lambda: keeper.run("--status").rc == FAILED, "the condition")
+    said = keeper.run("--status", "--json").json
+    assert [t["what"] for t in said["troubles"] if "status cannot be written" in t["what"]] and said["state"] == "UP", said
+    mounted("rw")
+    keeper.wait(lambda: keeper.run("--status").rc == DONE, "its end")
 
 
 def test_a_loss_beside_an_intact_dump(doomed, victim):

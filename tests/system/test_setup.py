@@ -661,6 +661,26 @@ def test_the_servers_options(galaxy, make_machine, base):
         other.destroy()
 
 
+@pytest.mark.each_server
+def test_a_table_that_is_nearly_full(galaxy, make_machine):
+    """Setup raises max_heap_table_size, now and for the next start, if the largest table is close to it; --undo sets it back."""
+    server = galaxy()
+    before = server.value("SELECT @@GLOBAL.max_heap_table_size")
+    largest = server.value("SELECT MAX(DATA_LENGTH+INDEX_LENGTH) FROM information_schema.TABLES WHERE TABLE_SCHEMA='galaxy'")
+    server.sql(f"SET GLOBAL max_heap_table_size={largest}")
+    limit = server.value("SELECT @@GLOBAL.max_heap_table_size")
+    try:
+        machine = make_machine(server, systemd=False)
+        done = machine.run("--yes")
+        assert done.returncode == 0 and "a MEMORY table is full at the limit that it was made with" in done.stdout, done
+        assert server.value("SELECT @@GLOBAL.max_heap_table_size") == 16 << 20, done
+        assert f"--max_heap_table_size={16 << 20}" in machine.options()
+        assert machine.run("--undo", "galaxy", "--yes").returncode == 0
+        assert server.value("SELECT @@GLOBAL.max_heap_table_size") == limit and not machine.options()
+    finally:
+        server.sql(f"SET GLOBAL max_heap_table_size={before}")
+
+
 NO_LOG = "--log-bin-trust-function-creators=0", *(["--skip-log-bin"] if MYSQL else [])
 
 
