@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/js.h"
 #include "setup/interrupt.h"
 #include "setup/talk.h"
 #include "sql/literal.h"
@@ -22,6 +23,14 @@ extern char **environ;
 
 #define FILE_LARGEST (1u << 20)
 #define PERSISTED "PERSIST."
+
+void effect_show_made(const struct made *m)
+{
+    for (size_t i = 0; i < json_array_size(m->list); i++) {
+        const json_t *o = json_array_get(m->list, i);
+        talk_line("  %s %s\n", made_kind_name(made_kind_of(o)), js_text(o, "name"));
+    }
+}
 
 /* ---- directories and files ---- */
 

@@ -24,6 +24,8 @@ struct effects {
 /* Links on the way to a directory or file are followed only where no other user could have planted
  * them (file_open_place()). */
 
+/* Prints what a record has, one thing a line. */
+void effect_show_made(const struct made *m);
 /* Creates a directory and its missing parents; `ours`: it belongs to the service's user. */
 int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e);
 /* Writes a file beside its name and renames it. `secret`: its text is not shown. A file with

@@ -269,9 +269,14 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
                 record, name);
         return err_hint(e, "ls /etc/worldkeeper/*.setup lists the worlds that it set up");
     }
-    if (talk_yes("Stop the supervisor of that world, and remove what was made for it? Dumps stay.",
+    talk_say("Made for world %s:\n", name);
+    effect_show_made(m);
+    if (talk_yes("Stop the supervisor of that world, and remove all this? Dumps stay, and so do "
+                 "directories that are not empty and files that were changed since.",
                  true, &go, e) < 0)
         return -1;
+    if (!go)
+        talk_say("Nothing was removed.\n");
     if (!go || (needs_server(m) && setup_connect(s, e) < 0))
         return go ? -1 : 0;
     if (s->db && undo_hand_over(s, name, e) < 0)

@@ -406,16 +406,11 @@ static int world_carry_out(struct world *w, struct err *e)
 
 static void say_done(const struct world *w, const struct made *made)
 {
-    size_t n = json_array_size(made->list);
-    if (w->s->dry || n == 0)
+    if (w->s->dry || json_array_size(made->list) == 0)
         return;
     talk_say("\nDone so far (a second run continues; worldkeeper-setup --undo %s removes it):\n",
              w->name);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *o = json_array_get(made->list, i);
-        talk_line("  %s %s\n", made_kind_name(made_kind_of(o)),
-                  json_string_value(json_object_get(o, "name")));
-    }
+    effect_show_made(made);
 }
 
 int setup_world(struct setup *s, const struct survey_schema *schema, struct err *e)

@@ -533,6 +533,7 @@ def test_worlds_that_share_a_status_directory(m, tmp_path):
     assert m.config("venus")["status"] == {"dir": "/var/www/status/venus", "flag": "venus.html"}
     assert "World mars, of schema mars:" in said and "World venus, of schema venus:" in said, said
     assert "this one's is in /var/www/status/venus" in said
+    assert CANARY not in said
 
 
 def test_cron_lines_alone(m, tmp_path):

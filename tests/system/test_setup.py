@@ -153,6 +153,23 @@ def test_a_second_run_adds_what_is_missing(galaxy, make_machine):
     assert "rights" not in findings(machine)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_root_is_served_by_the_running_supervisor(galaxy, make_machine):
+    """Root's actions need no other user name: the supervisor, which runs as the service's user, carries them out, and every file
+    belongs to that user."""
+    machine = make_machine(galaxy())
+    assert (done := machine.run("--yes")).returncode == 0, done
+    for action in ("--dump", "--pause=1h", "--resume", "--restore=latest"):
+        done = machine.keeper("galaxy", action, *(["--force"] if "restore" in action else []), root=True)
+        assert done.returncode == 0, (action, done)
+    with open(os.path.join(machine.fake, "log")) as f:
+        log = f.read()
+    assert re.search(" dump begins$", log, re.M) and re.search(" restore.* begins$", log, re.M), log
+    dumps = machine.path("var/lib/worldkeeper/galaxy")
+    owners = {os.stat(os.path.join(d, n)).st_uid for d, dirs, names in os.walk(dumps) for n in [*dirs, *names]}
+    assert owners == {os.stat(dumps).st_uid} != {0}, owners
+
+
 def test_without_systemd_it_stops_before_it_starts(galaxy, make_machine):
     """Without systemd setup prints the commands that start the supervisor, and they work."""
     server = galaxy()
@@ -289,7 +306,7 @@ def test_ctrl_c_after_the_last_question_lists_what_was_done(galaxy, make_machine
         with contextlib.closing(server.admin("galaxy")) as other:
             screen = machine.screen()
             try:
-                while (shown := screen.read_until("|".join((WHICH, DO, ARRIVED)))) is not None:
+                while (shown := screen.read_until("|".join((WHICH, SYNC, WRITE, DO, ARRIVED)))) is not None:
                     if "Did the test" in shown:
                         other.cursor().execute("LOCK TABLES fleet WRITE")  # the dump waits for it
                         screen.type(ENTER)
@@ -849,7 +866,9 @@ def test_the_server_is_not_restarted_unasked(galaxy, make_world, make_machine):
     screen = answer_all(machine)
     assert screen.rc == 0 and "restart" in screen.asked and machine.calls()[-1] == "enable --now worldkeeper@galaxy", screen.text
     assert "systemctl restart mariadb" in screen.text
-    assert machine.run("--yes").returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy"
+    done = machine.run("--yes")
+    assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done
+    assert "Option --restart-server does so." in done.stdout, done
 
 
 @pytest.mark.each_server
@@ -902,6 +921,18 @@ def test_undo_removes_what_was_made_but_no_dumps(galaxy, make_machine):
     assert not left, left
     again = machine.run("--undo", "galaxy", "--yes")
     assert again.returncode == 2 and "made nothing for a world galaxy" in again.stderr, again
+
+
+def test_undo_shows_what_it_removes_and_asks(galaxy, make_machine):
+    server = galaxy()
+    machine = make_machine(server, systemd=False)
+    assert machine.run("--yes").returncode == 0
+    before = machine.files(), accounts(server)
+    question = "remove all this" + END
+    for answer, said, rc in (("n", "Nothing was removed.", 0), ("\x03", "interrupted", 1)):
+        screen = machine.talk((question, answer), options=["--undo", "galaxy"])
+        assert re.search(r"Made for world galaxy:\n.*  account .*  file .*galaxy\.ini\n", screen.text, re.S), screen.text
+        assert said in screen.text and screen.rc == rc and (machine.files(), accounts(server)) == before, screen.text
 
 
 def test_undo_follows_no_link_that_others_planted(galaxy, make_machine):
