@@ -19,6 +19,14 @@ static inline uint64_t number_product(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+/* Doubles `from` until it is at least `want`, but not beyond `most`. */
+static inline uint64_t number_doubled(uint64_t from, uint64_t want, uint64_t most)
+{
+    while (from < want && from <= most / 2)
+        from *= 2;
+    return from;
+}
+
 static inline int64_t number_signed(uint64_t n)
 {
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "bulk/bulk.h"
 #include "check/rule.h"
 #include "check/rules_privileges.h"
@@ -27,8 +28,10 @@ void check_load_world(struct check *c)
             db_tables_remove(&c->tables, &c->tables.list[i]);
     for (size_t i = 0; i < c->tables.count; i++)
         if (c->tables.list[i].memory) {
-            c->memory_data += c->tables.list[i].data_length;
-            c->memory_bytes += c->tables.list[i].data_length + c->tables.list[i].index_length;
+            const struct db_table *on = &c->tables.list[i];
+            c->memory_data = number_sum(c->memory_data, on->data_length);
+            c->memory_bytes =
+                number_sum(c->memory_bytes, number_sum(on->data_length, on->index_length));
         }
     /* Only triggers on tables that a restore replaces are moved to the new tables. */
     if (db_triggers(c->db, c->cfg->schema, t, &ignored) == 0) {
@@ -312,7 +315,7 @@ static void rules_schema_table_facts(struct check *c)
     }
     check_number(c, "memory_tables", (int64_t)memory);
     check_number(c, "memory_rows", (int64_t)rows);
-    check_number(c, "memory_bytes", (int64_t)c->memory_bytes);
+    check_number(c, "memory_bytes", number_signed(c->memory_bytes));
     check_number(c, "durable_tables", (int64_t)durable);
     check_word(c, "durable_how", "%s",
                durable == 0        ? ""

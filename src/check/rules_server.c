@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/machine.h"
+#include "base/number.h"
 #include "binlog/prerequisites.h"
 #include "binlog/stream.h"
 #include "check/rule.h"
@@ -250,7 +251,7 @@ static void name_table(struct check *c, const char *name, const char *size_name,
 
 static uint64_t total_size(const struct db_table *t)
 {
-    return t->data_length + t->index_length;
+    return number_sum(t->data_length, t->index_length);
 }
 
 /* Sets the facts about table sizes. A MEMORY table keeps the limit with which it was created. When
@@ -273,8 +274,8 @@ static void heap_facts(struct check *c)
             full = t;
     }
     /* The recommended limit is a power of two at which the largest table can double. */
-    while (largest && wanted < 2 * total_size(largest))
-        wanted *= 2;
+    if (largest)
+        wanted = number_doubled(wanted, number_product(2, total_size(largest)), INT64_MAX);
     check_number(c, "wanted_size", (int64_t)wanted);
     if (largest)
         name_table(c, "largest", "largest_size", total_size(largest), largest, 1);
@@ -609,9 +610,10 @@ void check_server(struct check *c)
     int64_t available = check_is(c, "local") ? memory_available() : -1;
     if (available >= 0)
         check_number(c, "available", available);
-    check_number(c, "memory_data", (int64_t)c->memory_data);
+    check_number(c, "memory_data", number_signed(c->memory_data));
     /* The rows of a copy may be aligned differently from those of the table. */
-    check_number(c, "memory_wanted", (int64_t)(c->memory_data + c->memory_data / 10));
+    check_number(c, "memory_wanted",
+                 number_signed(number_sum(c->memory_data, c->memory_data / 10)));
     heap_facts(c);
     journal_facts(c);
     log_end_facts(c);

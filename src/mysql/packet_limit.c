@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "base/number.h"
+
 #define USUAL (16u << 20) /* MariaDB's default; a smaller value saves nothing */
 
 size_t db_packet_room(uint64_t max, size_t head, size_t spare)
@@ -11,11 +13,10 @@ size_t db_packet_room(uint64_t max, size_t head, size_t spare)
 
 void db_packet_hint(struct err *e, uint64_t bytes)
 {
-    uint64_t value = USUAL;
     /* Rows grow, so a value that just fits would soon be too small. */
-    while (value < DB_PACKET_LARGEST && value < bytes + 2 * DB_PACKET_SPARE_KEPT)
-        value *= 2;
-    if (bytes + DB_PACKET_SPARE < value)
+    uint64_t value =
+        number_doubled(USUAL, number_sum(bytes, 2 * DB_PACKET_SPARE_KEPT), DB_PACKET_LARGEST);
+    if (number_sum(bytes, DB_PACKET_SPARE) < value)
         err_hint(e,
                  "SET GLOBAL max_allowed_packet=%" PRIu64 " on the server, and "
                  "max_allowed_packet=%" PRIu64 "M below [mysqld] in its config file, or it is "

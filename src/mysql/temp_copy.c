@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "mysql/only_table.h"
 #include "sql/enum_members.h"
 #include "sql/literal.h"
@@ -93,11 +94,10 @@ static void copy_sql(struct buf *sql, const struct db_copier *c, const struct db
 
 int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
 {
-    uint64_t need = copy->bytes + copy->bytes / 4, limit = LIMIT_MIN;
+    /* Only few sizes are used, because setting one costs a round trip. */
+    uint64_t limit = number_doubled(LIMIT_MIN, number_sum(copy->bytes, copy->bytes / 4), LIMIT_MAX);
     SCOPED(buf_free) struct buf sql = {0};
     int rc;
-    while (limit < need)
-        limit *= 2; /* only few sizes are used, because setting one costs a round trip */
     copy_sql(&sql, c, copy);
     do {
         rc = 0;
@@ -106,7 +106,7 @@ int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
         if (rc == 0 && copy->t->memory)
             c->limit = limit;
         rc = rc < 0 ? rc : db_exec_len(c->db, sql.p, sql.len, e);
-        limit *= LIMIT_GROWS;
+        limit = number_product(limit, LIMIT_GROWS);
     } while (rc < 0 && e->num == DB_TABLE_FULL && copy->t->memory && limit <= LIMIT_MAX);
     return rc;
 }

@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/line.h"
+#include "base/number.h"
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
 #include "mysql/fenced.h"
@@ -220,7 +221,8 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
 static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    uint64_t heap = HEAP_LEAST + 4 * m->packet + 4 * t->rows * (t->live->row_length + 64);
+    uint64_t rows = number_product(4 * t->rows, t->live->row_length + 64);
+    uint64_t heap = number_sum(HEAP_LEAST, number_sum(number_product(4, m->packet), rows));
     int rc = conflict_table_drop(m, ROWS, e);
     if (rc == 0)
         rc = db_execf(m->db, e, "SET SESSION max_heap_table_size=%" PRIu64, heap);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 #define NAME_MAX_LENGTH 32
 #define DEFAULT_PORT 3306
 /* From this size on, INSERTs in place of LOAD DATA cost a restore more than about a second
@@ -211,7 +213,8 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
 
 void draft_server_options(const struct draft_server *s, struct draft_options *out)
 {
-    uint64_t wanted = 16u << 20;
+    /* A power of two that lets the largest table double in size, as in --check. */
+    uint64_t wanted = number_doubled(16u << 20, number_product(2, s->largest), INT64_MAX);
     *out = (struct draft_options){.count = 0};
     log_options(s, out);
     if (s->slow_rows && s->largest >= SLOW_ROWS_BYTES) {
@@ -223,9 +226,6 @@ void draft_server_options(const struct draft_server *s, struct draft_options *ou
             xstrdup("local_infile = ON"), draft_global("local_infile=ON", true), false);
         out->list[out->count - 1].costs = true;
     }
-    /* A power of two that lets the largest table double in size, as in --check. */
-    while (wanted < 2 * s->largest)
-        wanted *= 2;
     if (s->heap < wanted && s->largest * 4 > s->heap * 3)
         setup_draft_option(
             out,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "mysql/objects.h"
 #include "mysql/schema.h"
 
@@ -42,9 +43,10 @@ static void survey_add_table(struct survey_schema *s, const struct db_table *t)
     }
     s->tables++;
     s->rows += t->rows;
-    s->bytes += t->data_length + t->index_length;
-    if (t->data_length + t->index_length > s->most_bytes)
-        s->most_bytes = t->data_length + t->index_length;
+    uint64_t bytes = number_sum(t->data_length, t->index_length);
+    s->bytes = number_sum(s->bytes, bytes);
+    if (bytes > s->most_bytes)
+        s->most_bytes = bytes;
     s->keyless += !t->has_key;
     if (!s->largest || t->data_length > s->largest_bytes) {
         free(s->largest);

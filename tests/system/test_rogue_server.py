@@ -142,3 +142,20 @@ def test_a_statement_that_is_answered_with_rows(dumped_through):
                           say=lambda sql: answer(["x"], (text_row("y" * 100) for _ in range(10000000)))
                           if sql.startswith("SET SESSION") else None)
     refused(done, "more than 1000000 rows")
+
+
+def test_a_copy_that_never_fits(dumped_through):
+    """The limit for a copy grows a few times if the server says that it is full, and then the dump fails."""
+    sizes = [text_row(name, "MEMORY", "0", str(1 << 40), str(1 << 50), "0", "0", str(1 << 22))
+             for name in ("t", "worldkeeper_sentinel")]
+    full = b"\xff" + struct.pack("<H", 1114) + b"#HY000The table is full"
+    copies = []
+
+    def say(sql):
+        if sql.startswith("CREATE TEMPORARY TABLE"):
+            copies.append(sql)
+            return iter([full] if len(copies) < 100 else [b"\0\0\0\2\0\0\0"])
+        return answer(TABLES, sizes) if "AVG_ROW_LENGTH" in sql else None
+    done = dumped_through("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY", say=say)
+    assert done.rc > DONE and "The table is full" in done.err, done
+    assert 0 < len(copies) < 20

@@ -166,6 +166,9 @@ static void test_numbers(void **state)
     }
     assert_true(number_sum(1, 2) == 3 && number_sum(UINT64_MAX, 1) == UINT64_MAX);
     assert_true(number_product(3, 2) == 6 && number_product(UINT64_MAX / 2, 3) == UINT64_MAX);
+    assert_true(number_doubled(1, 0, 8) == 1 && number_doubled(1, 5, 8) == 8);
+    assert_true(number_doubled(1, 9, 8) == 8 && number_doubled(3, 99, 20) == 12);
+    assert_true(number_doubled(1, UINT64_MAX, UINT64_MAX) == UINT64_C(1) << 63);
     assert_true(number_signed(7) == 7 && number_signed(UINT64_MAX) == INT64_MAX);
 }
 

@@ -234,6 +234,9 @@ static void test_room_for_tables(void **state)
     s.largest = 100u << 20;
     expect_options(&s, "max_heap_table_size = 268435456\n",
                    "SET @@GLOBAL.max_heap_table_size=268435456;", false);
+    s.largest = UINT64_MAX; /* as a server may claim */
+    expect_options(&s, "max_heap_table_size = 4611686018427387904\n",
+                   "SET @@GLOBAL.max_heap_table_size=4611686018427387904;", false);
 }
 
 /* ---- its sentences ---- */
