@@ -1,5 +1,6 @@
 #include "binlog/row_image_field.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ static char *put_int(const struct field *f, char *o, const uint8_t *v, size_t le
 static char *row_image_field_put_real(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     (void)f;
-    return db_put_double(o, db_real(low_first(v, len), len == sizeof(float)));
+    double n = db_real(low_first(v, len), len == sizeof(float));
+    return isfinite(n) ? db_put_double(o, n) : NULL; /* no column holds another number */
 }
 
 /* [n] is the number of bytes that store n digits, up to nine. */
@@ -591,7 +593,7 @@ static bool fit_vector(struct field *f, const struct column_type *t, const struc
 static bool fit_fixed_binary(struct field *f, const struct column_type *t, const struct logged *l,
                              const struct column_kind *k)
 {
-    return l->type == k->type && l->meta == k->size &&
+    return l->type == k->type && l->meta == k->size && (!t->old || k->put_old) &&
            row_image_field_prefixed(f, t->old ? k->put_old : k->put, l->meta);
 }
 
@@ -626,8 +628,8 @@ static const struct column_kind columns[] = {
     {"mediumblob", fit_blob, LOG_BLOB, 3, .put = put_text},
     {"longblob", fit_blob, LOG_BLOB, 4, .put = put_text},
     {"uuid", fit_fixed_binary, LOG_STRING, 16, put_uuid, .put_old = put_uuid_old},
-    {"inet4", fit_fixed_binary, LOG_STRING, 4, put_inet4, .put_old = put_uuid_old},
-    {"inet6", fit_fixed_binary, LOG_STRING, 16, put_inet6, .put_old = put_uuid_old},
+    {"inet4", fit_fixed_binary, LOG_STRING, 4, .put = put_inet4},
+    {"inet6", fit_fixed_binary, LOG_STRING, 16, .put = put_inet6},
     {"vector", fit_vector, LOG_VARCHAR, .put = put_text},
 };
 

@@ -342,6 +342,9 @@ static void test_misfits(void **state)
         {{"set('a')", DB_INDEX, 254, BYTES("\xf8\x08"), BYTES(""), ""}, ERR_CHANGED},
         {{"uuid", DB_LATIN1, 254, BYTES("\xfe\x24"), BYTES(""), ""}, ERR_CHANGED},
         {{"inet6", DB_LATIN1, 254, BYTES("\xfe\x04"), BYTES(""), ""}, ERR_CHANGED},
+        /* only UUID has an old format; of an INET4, 12 bytes of it would not be read at all */
+        {{"inet4 /* old */", DB_LATIN1, 254, BYTES("\xfe\x04"), BYTES(""), ""}, ERR_CHANGED},
+        {{"inet6 /* old */", DB_LATIN1, 254, BYTES("\xfe\x10"), BYTES(""), ""}, ERR_CHANGED},
         {{"text", DB_BYTES, 252, BYTES("\x02"), BYTES(""), ""}, ERR_REFUSED},
         {{"json", DB_UTF8, 245, BYTES("\x04"), BYTES(""), ""}, ERR_REFUSED},
         {{"point", DB_BYTES, 254, BYTES("\xfe\x04"), BYTES(""), ""}, ERR_REFUSED},
@@ -374,6 +377,8 @@ static void test_wrong_values(void **state)
         {"decimal(1,0)", DB_RAW, 246, BYTES("\x01\x00"), BYTES("\x8a"), ""},
         {"decimal(2,2)", DB_RAW, 246, BYTES("\x02\x02"), BYTES("\xe4"), ""},
         {"decimal(9,0)", DB_RAW, 246, BYTES("\x09\x00"), BYTES("\xff\xff\xff\xff"), ""},
+        {"float", DB_DOUBLE, 4, BYTES("\x04"), BYTES("\x00\x00\xc0\x7f"), ""},
+        {"double", DB_DOUBLE, 5, BYTES("\x08"), BYTES("\x00\x00\x00\x00\x00\x00\xf0\xff"), ""},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct err e = {0};
