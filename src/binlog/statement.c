@@ -99,6 +99,8 @@ bool statement_read_name(const struct statement_world *world, struct words *w, c
         snprintf(name, sizeof name, "%s", w->word);
         from = schema;
     }
+    if (!w->through && words_at_version(w)) /* it may continue the name */
+        return false;
     if (!is_schema(world, from))
         return from == schema ? !may_be_ours(world, schema) : strcasecmp(from, world->schema) != 0;
     *ours = true;
@@ -122,25 +124,34 @@ bool statement_read_table(const struct statement_world *world, struct words *w, 
     return statement_read_name(world, w, from, table, &ours);
 }
 
-/* Returns whether the text contains the name as a whole word: `s1` is not found in `s10`. */
-static bool statement_holds(const char *sql, size_t len, const char *name)
+/* Returns whether a name may end before or after this character. */
+static bool statement_parts(char c, bool utf8)
+{
+    return !words_char(c) || (!utf8 && (c & 0x80));
+}
+
+/* Returns whether the text contains the name as a whole word: `s1` is not found in `s10`. A byte
+ * from 0x80 may be a blank if the text is not UTF-8. */
+static bool statement_holds(const char *sql, size_t len, bool utf8, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; n && i + n <= len; i++)
-        if (strncasecmp(sql + i, name, n) == 0 && (i == 0 || !words_char(sql[i - 1])) &&
-            (i + n == len || !words_char(sql[i + n])))
+        if (strncasecmp(sql + i, name, n) == 0 && (i == 0 || statement_parts(sql[i - 1], utf8)) &&
+            (i + n == len || statement_parts(sql[i + n], utf8)))
             return true;
     return false;
 }
 
-/* Returns whether the text contains the name with its backticks doubled. */
-static bool holds_quoted(const char *sql, size_t len, const char *name)
+/* Returns whether the text contains the name, or the name with its backticks doubled. */
+static bool holds_name(const char *sql, size_t len, bool utf8, const char *name)
 {
     SCOPED(buf_free) struct buf b = {0};
+    if (statement_holds(sql, len, utf8, name))
+        return true;
     if (!strchr(name, '`'))
         return false;
     sql_ident(&b, name);
-    return statement_holds(sql, len, b.p);
+    return statement_holds(sql, len, utf8, b.p);
 }
 
 /* Returns whether the text names the schema in a different spelling (letter case), or names
@@ -161,7 +172,7 @@ static bool names_in_other_letters(const struct statement_world *world, const ch
 
 static bool names_the_schema(const struct statement_world *w, const char *sql, size_t len)
 {
-    return statement_holds(sql, len, w->schema) || holds_quoted(sql, len, w->schema) ||
+    return holds_name(sql, len, text_utf8_valid(sql, len), w->schema) ||
            (holds_other_letters(w->schema, strlen(w->schema)) &&
             names_in_other_letters(w, sql, len));
 }
@@ -170,13 +181,12 @@ static bool names_the_schema(const struct statement_world *w, const char *sql, s
  * the character set of the session. */
 static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
 {
-    bool strange = holds_other_letters(sql, len);
+    bool strange = holds_other_letters(sql, len), utf8 = text_utf8_valid(sql, len);
     for (size_t i = 0; i < w->tables->count; i++) {
         const char *name = w->tables->list[i].name;
         if (strange && holds_other_letters(name, strlen(name)))
             return true;
-        if (!db_sentinel_own(w->sentinel, name) &&
-            (statement_holds(sql, len, name) || holds_quoted(sql, len, name)))
+        if (!db_sentinel_own(w->sentinel, name) && holds_name(sql, len, utf8, name))
             return true;
     }
     return false;
@@ -187,7 +197,7 @@ static bool names_a_table(const struct statement_world *w, const char *sql, size
 static bool defines_tables(struct words *w)
 {
     for (int i = 0; i < 24 && words_next(w); i++) {
-        if (words_any(w, "TABLE DATABASE SCHEMA INDEX"))
+        if (words_any(w, "TABLE DATABASE SCHEMA INDEX") || (!w->quoted && other_set(w->word)))
             return true;
         if (words_any(w, "VIEW TRIGGER PROCEDURE FUNCTION EVENT USER ROLE SERVER PACKAGE SEQUENCE "
                          "TEMPORARY TABLESPACE LOGFILE INSTANCE LIBRARY RESOURCE REFERENCE"))
@@ -216,6 +226,7 @@ static bool about_our_own(const struct statement_world *world, const char *sql, 
     if (!words_next_any(&w, "TABLE") || !words_skip(&w, "IF NOT EXISTS"))
         return false;
     bool own = own_name(world, &w);
+    w.through = !drops;
     while (own && words_next(&w))
         own = drops ? words_is(&w, ",") && words_next(&w) && own_name(world, &w)
                     : !words_any(&w, "RENAME EXCHANGE");
@@ -236,8 +247,9 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
         return false;
     struct words ahead = w;
     snprintf(schema, sizeof schema, "%s", words_dot(&ahead) ? w.word : from);
-    if (!schema[0] || may_be_ours(world, schema))
+    if (!schema[0] || may_be_ours(world, schema) || words_at_version(&w))
         return false;
+    w.through = true;
     while (words_next(&w))
         if (words_any(&w, "SELECT VALUES TABLE WITH RENAME EXCHANGE UNION"))
             return false;
@@ -249,7 +261,7 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
  * statement. */
 static bool statement_drops_schema(const struct statement_world *world, const char *sql, size_t len)
 {
-    struct words w = {.s = sql, .end = sql + len};
+    struct words w = {.s = sql, .end = sql + len, .through = true};
     bool drops = words_next(&w) &&
                  (words_is(&w, "DROP") || (words_is(&w, "CREATE") && words_next_any(&w, "OR") &&
                                            words_next_any(&w, "REPLACE")));
@@ -269,6 +281,7 @@ static bool statement_concerns(const struct statement_world *world, const char *
         return false;
     if (!words_next(&w) || (!drops && statement_changes_nothing(sql, len)))
         return false;
+    w.through = true;     /* the first word is outside of version comments */
     struct words set = w; /* SET STATEMENT … FOR contains another statement */
     if (words_is(&set, "SET") && words_next(&set) && !words_is(&set, "STATEMENT"))
         return false;
@@ -409,6 +422,7 @@ static bool judge_existing(const struct statement_world *world, const char *from
             return false;
     if (!statement_read_table(world, &w, from, &out->table) || !out->table)
         return false;
+    w.through = true;
     while (words_next(&w))
         if (words_any(&w, "SELECT WITH VALUES TABLE"))
             return false;
@@ -416,20 +430,35 @@ static bool judge_existing(const struct statement_world *world, const char *from
     return true;
 }
 
+/* Judges the masked text. The names of a text that is not UTF-8 are not certain. */
+static void judge_names(const struct statement_world *world, const char *from, const char *sql,
+                        size_t len, struct statement *out)
+{
+    bool clear = text_utf8_valid(sql, len);
+    *out = (struct statement){.kind = STATEMENT_NONE};
+    if (clear && (about_our_own(world, sql, len) || judge_existing(world, from, sql, len, out)))
+        return;
+    bool elsewhere = clear && defines_elsewhere(world, from, sql, len);
+    if (!elsewhere && statement_concerns(world, from, sql, len))
+        out->kind = STATEMENT_CHANGE;
+    else if (!elsewhere && brings_tables(world, from, sql, len))
+        out->kind = STATEMENT_ARRIVAL;
+}
+
 void statement_judge(const struct statement_world *world, const char *from, const char *sql,
                      size_t len, struct statement *out)
 {
-    SCOPED(buf_free) struct buf names = {0};
+    SCOPED(buf_free) struct buf names = {0}, mysql = {0};
+    struct statement other;
     *out = (struct statement){.kind = STATEMENT_NONE};
     if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
         judge_emptied(world, from, sql, len, out))
         return;
     words_mask(sql, len, &names); /* a column's comment may contain RENAME */
-    if (about_our_own(world, names.p, names.len) || judge_existing(world, from, sql, len, out))
+    judge_names(world, from, names.p, names.len, out);
+    if (!words_without_mariadb(names.p, names.len, &mysql))
         return;
-    bool elsewhere = defines_elsewhere(world, from, names.p, names.len);
-    if (!elsewhere && statement_concerns(world, from, names.p, names.len))
+    judge_names(world, from, mysql.p, mysql.len, &other);
+    if (other.kind != out->kind || other.table != out->table)
         out->kind = STATEMENT_CHANGE;
-    else if (!elsewhere && brings_tables(world, from, names.p, names.len))
-        out->kind = STATEMENT_ARRIVAL;
 }

@@ -116,13 +116,15 @@ bool statement_changes_nothing(const char *sql, size_t len)
     if (!words_next(&w) ||
         words_any(&w, "GRANT REVOKE FLUSH RESET PURGE CACHE INSTALL UNINSTALL") || only_tends(w))
         return true;
-    if (words_is(&w, "ALTER"))
-        return alter_changes_nothing(&w);
     if (words_is(&w, "CREATE"))
         return words_skip(&w, "OR REPLACE ONLINE OFFLINE UNIQUE") &&
                words_any(&w, "DATABASE SCHEMA INDEX");
     if (words_is(&w, "RENAME"))
         return words_next_any(&w, "USER");
+    if (!text_utf8_valid(sql, len)) /* a quote may be a part of a character */
+        return false;
+    if (words_is(&w, "ALTER"))
+        return alter_changes_nothing(&w);
     if (!words_is(&w, "DROP") || !words_next(&w) || (words_is(&w, "ONLINE") && !words_next(&w)))
         return false;
     return words_is(&w, "INDEX") && drops_other_index(&w);

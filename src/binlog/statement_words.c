@@ -21,13 +21,22 @@ static const char *skip_line(const char *s, const char *end)
     return lf ? lf + 1 : end;
 }
 
+/* Returns the length of the opening of a version comment, or 0: "/" "*!", or MariaDB's "/" "*M!". */
+static size_t version_opens(const char *s, const char *end)
+{
+    size_t left = (size_t)(end - s);
+    return left >= 3 && memcmp(s, "/*!", 3) == 0    ? 3
+           : left >= 4 && memcmp(s, "/*M!", 4) == 0 ? 4
+                                                    : 0;
+}
+
 /* Skips blanks and comments, but not version comments. */
 static const char *words_skip_blank(const char *s, const char *end)
 {
     while (s < end) {
         if (isspace((unsigned char)*s))
             s++;
-        else if (end - s > 3 && s[0] == '/' && s[1] == '*' && s[2] != '!' && s[2] != 'M')
+        else if (end - s > 3 && s[0] == '/' && s[1] == '*' && !version_opens(s, end))
             s = skip_comment(s, end);
         else if (*s == '#' ||
                  (end - s > 2 && s[0] == '-' && s[1] == '-' && (unsigned char)s[2] <= ' '))
@@ -42,8 +51,9 @@ const char *words_skip_edges(const char *s, const char *end)
 {
     for (;;) {
         s = words_skip_blank(s, end);
-        if (end - s > 2 && s[0] == '/' && s[1] == '*')
-            for (s += 3; s < end && (*s == '!' || isdigit((unsigned char)*s)); s++)
+        size_t opens = version_opens(s, end);
+        if (opens)
+            for (s += opens; s < end && isdigit((unsigned char)*s); s++)
                 ;
         else if (end - s > 1 && s[0] == '*' && s[1] == '/')
             s += 2;
@@ -107,16 +117,37 @@ bool words_skip(struct words *w, const char *list)
 
 bool words_dot(struct words *w)
 {
-    const char *next = words_skip_blank(w->s, w->end);
+    const char *next = w->through ? words_skip_edges(w->s, w->end) : words_skip_blank(w->s, w->end);
     if (next == w->end || *next != '.')
         return false;
     w->s = next + 1;
     return true;
 }
 
+bool words_at_version(const struct words *w)
+{
+    return version_opens(words_skip_blank(w->s, w->end), w->end) > 0;
+}
+
 bool words_name(const struct words *w)
 {
     return w->quoted || words_char(w->word[0]);
+}
+
+/* ---- comments ---- */
+
+bool words_without_mariadb(const char *sql, size_t len, struct buf *out)
+{
+    const char *s = sql, *end = sql + len, *opens;
+    bool any = false;
+    buf_clear(out);
+    for (; (opens = memmem(s, (size_t)(end - s), "/*M!", 4)); any = true) {
+        buf_add(out, s, (size_t)(opens - s));
+        buf_adds(out, " ");
+        s = skip_comment(opens, end);
+    }
+    buf_add(out, s, (size_t)(end - s));
+    return any;
 }
 
 /* ---- masking ---- */

@@ -23,6 +23,11 @@ bool words_skip(struct words *w, const char *list);
 bool words_dot(struct words *w);
 /* Returns true if the word is a name and not a single character. */
 bool words_name(const struct words *w);
+/* Returns true if a version comment follows. */
+bool words_at_version(const struct words *w);
+/* Sets `out` to the text as MySQL reads it, to which MariaDB's version comments are comments.
+ * Returns false if the text has none. */
+bool words_without_mariadb(const char *sql, size_t len, struct buf *out);
 /* Appends the statement without comments and without the content of its literals, so that all
  * remaining names are names. From the first literal whose end depends on the session (a backslash)
  * the text is kept unchanged; all of it if it is not UTF-8. */

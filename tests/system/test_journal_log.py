@@ -1,5 +1,6 @@
 """What a server writes into its log, and its consequences: the journal ends only for a statement that changes rows or columns of
 a table in a way that row events do not show."""
+import contextlib
 import os
 import re
 
@@ -140,6 +141,43 @@ def test_statements_that_change_no_row(make_followed):
     told = crash(keeper)
     assert told["journal"]["whole"], told
     assert world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what") == before
+
+
+# Statements that look like others to whoever reads comments or characters in another way than the server: the session's
+# character set and the statement. {maria} begins a comment that only MariaDB executes.
+SKIPPED = "/*!999999 /* x */ GRANT */ "
+HIDDEN = {
+    "in a plain comment": ("utf8mb4", "/*M GRANT */ TRUNCATE TABLE mark"),
+    "in a skipped comment": ("utf8mb4", SKIPPED + "TRUNCATE TABLE mark"),
+    "of an alteration in a skipped comment": ("utf8mb4", SKIPPED + "ALTER TABLE player MODIFY ratio INT"),
+    "in a comment for MariaDB": ("utf8mb4", "SET /*M!100100 STATEMENT lock_wait_timeout=5 FOR */ TRUNCATE TABLE mark"
+                                 if not MYSQL else "/*M!100100 GRANT */ TRUNCATE TABLE mark"),
+    "of the kind": ("utf8mb4", "ALTER /*M!100100 IGNORE */ TABLE player MODIFY ratio INT"
+                    if not MYSQL else "ALTER /*M!100100 VIEW */ TABLE player MODIFY ratio INT"),
+    "in the name": ("utf8mb4", "ALTER TABLE {s} /*!50000 .player */ MODIFY ratio INT"),
+    "by a blank of latin1": ("latin1", "ALTER TABLE\xa0player MODIFY ratio INT, ADD user INT"),
+    "by a character of GBK": ("gbk", b"ALTER TABLE player ADD INDEX i\x81`(points), MODIFY ratio INT, "
+                              b"ADD INDEX j\x81`(points)".decode("gbk")),
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_a_statement_does_not_hide_what_it_does(make_followed, hidden):
+    """A game's statement that looks harmless does not make the journal claim that it has everything."""
+    charset, statement = HIDDEN[hidden]
+    keeper = make_followed()
+    world = keeper.world
+    world.sql("CREATE DATABASE IF NOT EXISTS elsewhere", "UPDATE player SET ratio=0.25")
+    dump_and_follow(keeper)
+    schema = "elsewhere" if "{s}" in statement else world.schema
+    with contextlib.closing(world.server.admin(schema, charset=charset)) as con:
+        con.cursor().execute(statement.format(s=world.schema))
+    world.sql("DROP DATABASE elsewhere")
+    keeper.segments.wait_all()
+    before = world.snapshot()
+    told = crash(keeper)
+    if told["journal"]["whole"]:
+        world.assert_is(before)
 
 
 @pytest.mark.parametrize("mode", ["server", "follow"])

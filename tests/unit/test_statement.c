@@ -287,6 +287,73 @@ static void test_changes(void **state)
     expect(STATEMENT_CHANGE, "World", "TRUNCATE TABLE planets");
 }
 
+/* No comment hides what a statement does. A client chooses the comments, and servers log most
+ * statements as they were sent. */
+static void test_comments_hide_nothing(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {
+        /* not a version comment, for any server */
+        "ALTER /*M VIEW */ TABLE planets ADD x INT",
+        /* executed by MariaDB, a comment for MySQL */
+        "/*M!100100 GRANT */ TRUNCATE TABLE planets",
+        "ALTER /*M!100100 VIEW */ TABLE planets ADD x INT",
+        "CREATE /*M!100100 OR REPLACE */ DATABASE world",
+        "SET /*M!100100 STATEMENT lock_wait_timeout=5 FOR */ TRUNCATE TABLE planets",
+        "SET /*!100100 STATEMENT lock_wait_timeout=5 FOR */ TRUNCATE TABLE planets",
+        "DROP /*!50000 DATABASE */ world",
+        "DROP /*!50000DATABASE*/ world",
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        expect(STATEMENT_CHANGE, "world", changes[i]);
+    static const char *const from_elsewhere[] = {
+        "ALTER TABLE world /*!50000 .planets */ DROP COLUMN x",
+        "ALTER TABLE world /*M!100100 .planets */ DROP COLUMN x",
+        "CREATE TABLE t (a INT) /*!50000SELECT*/ * FROM world.planets",
+        "DROP /*!50000 DATABASE */ world",
+    };
+    for (size_t i = 0; i < sizeof from_elsewhere / sizeof *from_elsewhere; i++)
+        expect(STATEMENT_CHANGE, "other", from_elsewhere[i]);
+    expect(STATEMENT_ARRIVAL, "other", "ALTER TABLE t /*!50000RENAME TO*/ world.fresh");
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE `worldkeeper_tmp_x` /*!50000RENAME TO fresh*/");
+    expect(STATEMENT_TRUNCATE, "world", "/*M GRANT */ TRUNCATE TABLE planets");
+    /* the table is one of schema `planets` */
+    expect(STATEMENT_CHANGE, "world", "TRUNCATE TABLE planets /*!50000 .x */");
+    expect(STATEMENT_CHANGE, "world", "CREATE TABLE IF NOT EXISTS planets /*!50000SELECT*/ 1");
+    /* what tools write in comments is as harmless as before */
+    expect(STATEMENT_NONE, "world", "/*M*/ SAVEPOINT a");
+    expect(
+        STATEMENT_NONE, "other",
+        "CREATE TABLE `planets` (a VARCHAR(9) /*M!100301 COMPRESSED*/ DEFAULT world.f()) /*!50100 "
+        "PARTITION BY HASH (a) */");
+    expect(STATEMENT_EXISTS, "world",
+           "CREATE TABLE IF NOT EXISTS `planets` (a INT) /*!50100 PARTITION BY HASH (a) */");
+    /* a version comment that the server did not execute, as it logs it */
+    expect(STATEMENT_TRUNCATE, "world", "/* 99999 (* x *) GRANT */ TRUNCATE TABLE planets");
+}
+
+/* In another character set than UTF-8 a byte from 0x80 may be a blank, and a quote may be the
+ * second half of a character. */
+static void test_other_character_sets(void **state)
+{
+    (void)state;
+    /* latin1: 0xa0 separates words */
+    expect(STATEMENT_CHANGE, "world",
+           "ALTER TABLE planets\xa0"
+           "MODIFY x TINYINT");
+    expect(STATEMENT_CHANGE, "world", "ALTER TABLE\xa0planets ADD user INT");
+    expect(STATEMENT_CHANGE, "world", "DROP INDEX \xa0`PRIMARY` ON planets");
+    expect(STATEMENT_CHANGE, "other", "ALTER TABLE world\xa0.planets ADD x INT");
+    expect(STATEMENT_ARRIVAL, "other", "ALTER TABLE t\xa0RENAME TO world.fresh");
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE `worldkeeper_tmp_x`\xa0RENAME\xa0TO fresh");
+    /* Shift JIS: 0x81 0x60 is a character */
+    expect(STATEMENT_CHANGE, "world",
+           "ALTER TABLE planets ADD INDEX i\x81`(a), DROP COLUMN b, ADD INDEX j\x81`(c)");
+    expect(STATEMENT_NONE, "world", "GRANT SELECT ON planets TO j\xf6rg");
+    expect(STATEMENT_NONE, "world", "CREATE PROCEDURE p() DELETE FROM l\xf6g");
+    expect(STATEMENT_NONE, "other", "ALTER TABLE t COMMENT 'sch\xf6n'");
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -743,6 +810,8 @@ int main(void)
         cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_emptied),
         cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_comments_hide_nothing),
+        cmocka_unit_test(test_other_character_sets),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_all_that_servers_log),
         cmocka_unit_test(test_names_in_texts),
