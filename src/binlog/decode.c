@@ -52,7 +52,7 @@ struct decode {
     uint32_t server_id; /* of the server that wrote the file; 0: not known yet */
 
     struct change at; /* the fields that all changes of a transaction have in common */
-    struct buf before, tuple;
+    struct buf before, tuple, letters;
 };
 
 static int decode_give(struct decode *d, enum change_kind kind, struct change *c)
@@ -314,6 +314,21 @@ static void decode_renew(struct decode *d, const struct db_table *t)
     s->misfit = false;
 }
 
+/* Returns the text of a statement for those that read its words. UTF-8 alone makes certain which
+ * bytes are quotes and blanks. In another character set other bytes can look like UTF-8, and
+ * become a byte that UTF-8 does not have. */
+static const char *decode_words(struct decode *d, const struct event *ev)
+{
+    if (!ev->query.other_letters)
+        return ev->query.sql;
+    buf_clear(&d->letters);
+    buf_add(&d->letters, ev->query.sql, ev->query.len);
+    for (size_t i = 0; i < d->letters.len; i++)
+        if (d->letters.p[i] & 0x80)
+            d->letters.p[i] = (char)0xff;
+    return d->letters.p;
+}
+
 /* Reports a statement. `mark` is the mark of a restore if the statement contains one, else NULL.
  * A game can write such a mark as well. */
 static int give_statement(struct decode *d, const struct event *ev,
@@ -325,8 +340,8 @@ static int give_statement(struct decode *d, const struct event *ev,
     bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
     line_set(why, sizeof why, "a statement that was not logged as row changes: %s", brief);
-    bool certain =
-        !mark && statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
+    bool certain = !mark && statement_scope(d->world, ev->query.schema, decode_words(d, ev),
+                                            ev->query.len, &scope);
     bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;
     /* its rows have the definition listed now, or their map will show that they do not */
     if (created)
@@ -348,7 +363,7 @@ static int give_arrival(struct decode *d, const struct event *ev)
 {
     struct statement_scope scope;
     bool certain =
-        statement_scope(d->world, ev->query.schema, ev->query.sql, ev->query.len, &scope);
+        statement_scope(d->world, ev->query.schema, decode_words(d, ev), ev->query.len, &scope);
     return decode_give(d, CHANGE_UNKNOWN_TABLE, &(struct change){.scope = certain ? &scope : NULL});
 }
 
@@ -381,7 +396,7 @@ static int take_query(struct decode *d, const struct event *ev)
     struct statement st;
     if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
         return 0; /* nearly all transactions end this way */
-    statement_judge(d->world, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    statement_judge(d->world, ev->query.schema, decode_words(d, ev), ev->query.len, &st);
     if (st.kind == STATEMENT_EMPTIED)
         st.kind = decode_judge_emptied(d, ev, &st);
     if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
@@ -547,5 +562,6 @@ void decode_free(struct decode *d)
     free(d->maps);
     buf_free(&d->before);
     buf_free(&d->tuple);
+    buf_free(&d->letters);
     free(d);
 }

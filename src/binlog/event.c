@@ -74,12 +74,62 @@ static const char *read_packed_head(struct cursor *c, struct event *out)
     return NULL;
 }
 
+/* Returns whether a collation is one of UTF-8 or ASCII. MariaDB's collations without padding have
+ * the number of their kin and 1024; its newest ones have ranges of their own. */
+static bool is_utf8(unsigned collation)
+{
+    static const struct {
+        unsigned from, to;
+    } ranges[] = {{11, 11},   {33, 33},   {45, 46},   {65, 65},   {76, 76},    {83, 83},
+                  {192, 247}, {255, 323}, {576, 578}, {608, 610}, {2048, 2559}};
+    unsigned kin = collation > 1024 && collation < 2048 ? collation - 1024 : collation;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (kin >= ranges[i].from && kin <= ranges[i].to)
+            return true;
+    return false;
+}
+
+/* Reads the session's variables up to its character set. Each has a code, and a length that only
+ * the code tells. */
+static bool has_other_letters(struct cursor c)
+{
+    enum { FLAGS2, SQL_MODE, CATALOG, AUTO_INCREMENT, CHARSET, CATALOG_NZ = 6 };
+    while (!c.broken && cursor_left(&c)) {
+        switch (cursor_number(&c, 1)) {
+        case FLAGS2:
+        case AUTO_INCREMENT:
+            cursor_bytes(&c, 4);
+            break;
+        case SQL_MODE:
+            cursor_bytes(&c, 8);
+            break;
+        case CATALOG:
+            cursor_bytes(&c, cursor_number(&c, 1) + 1);
+            break;
+        case CATALOG_NZ:
+            cursor_bytes(&c, cursor_number(&c, 1));
+            break;
+        case CHARSET: {
+            unsigned client = (unsigned)cursor_number(&c, 2);
+            return !c.broken && !is_utf8(client);
+        }
+        default:
+            return false;
+        }
+    }
+    return false;
+}
+
 static const char *read_query(struct input *in, struct event *out)
 {
     cursor_bytes(&in->post, 8); /* skips the session's id and the seconds */
     size_t schema = (size_t)cursor_number(&in->post, 1);
-    cursor_bytes(&in->post, 2);                           /* skips the error code */
-    cursor_bytes(&in->body, cursor_number(&in->post, 2)); /* skips the session's variables */
+    cursor_bytes(&in->post, 2); /* skips the error code */
+    uint64_t len = cursor_number(&in->post, 2);
+    const uint8_t *session = cursor_bytes(&in->body, len);
+    if (session)
+        out->query.other_letters =
+            has_other_letters((struct cursor){session, session + len, false});
     out->query.schema = event_name_of(&in->body, schema);
     if (!out->query.schema)
         return "the name of its schema is not terminated";

@@ -103,6 +103,7 @@ struct event {
             const char *schema; /* default schema, NUL-terminated */
             const char *sql;    /* not terminated */
             size_t len;
+            bool other_letters; /* the session's character set is neither UTF-8 nor ASCII */
         } query;
         struct event_map map;
         struct event_rows rows;

@@ -158,6 +158,9 @@ HIDDEN = {
     "by a blank of latin1": ("latin1", "ALTER TABLE\xa0player MODIFY ratio INT, ADD user INT"),
     "by a character of GBK": ("gbk", b"ALTER TABLE player ADD INDEX i\x81`(points), MODIFY ratio INT, "
                               b"ADD INDEX j\x81`(points)".decode("gbk")),
+    "by characters of GBK that look like UTF-8": (
+        "gbk", b"ALTER TABLE player ADD INDEX i\xe4\xb8\xad`(points), MODIFY ratio INT, "
+               b"ADD INDEX j\xe4\xb8\xad`(points)".decode("gbk")),
 }
 
 

@@ -211,6 +211,51 @@ static void test_query(void **state)
     buf_free(&b);
 }
 
+/* Reads a statement of a session with these variables. */
+static bool other_letters(const char *variables, size_t len)
+{
+    struct event_format f = event_format_first(false);
+    struct event ev;
+    char *copy;
+    struct buf b = begin_event(2, 8);
+    put(&b, 0, 8);
+    put(&b, 1, 1);
+    put(&b, 0, 2);
+    put(&b, len, 2);
+    buf_add(&b, variables, len);
+    buf_add(&b, "w\0DROP VIEW v", 13);
+    end_event(&b, false);
+    assert_int_equal(read_copy(&f, b.p, b.len, &ev, &copy), 0);
+    assert_int_equal(ev.query.len, 11);
+    free(copy);
+    buf_free(&b);
+    return ev.query.other_letters;
+}
+
+/* The character set of the session that a statement ran in. */
+static void test_letters(void **state)
+{
+    (void)state;
+#define LETTERS(s) other_letters(s, sizeof(s) - 1)
+#define SESSION                                                                                    \
+    "\0abcd"                                                                                       \
+    "\1abcdefgh"                                                                                   \
+    "\6\3std"                                                                                      \
+    "\3ABCD"                                                                                       \
+    "\4"
+    assert_false(LETTERS("") || LETTERS(SESSION) || LETTERS(SESSION "\x08"));
+    assert_true(LETTERS(SESSION "\x08\0\x2d\0\x2d\0")); /* latin1 */
+    assert_true(LETTERS(SESSION "\x1c\0\x2d\0\x2d\0")); /* GBK */
+    assert_true(LETTERS(SESSION "\xf8\0"));             /* GB18030, between those of UTF-8 */
+    assert_true(LETTERS("\2\3std\0\4\x08\0"));          /* as servers before 5.0.4 wrote it */
+    assert_false(LETTERS("\4\x2d\0") || LETTERS("\4\x21\0") || LETTERS("\4\x0b\0"));
+    assert_false(LETTERS("\4\xff\0") || LETTERS("\4\xe0\0") || LETTERS("\4\x2d\4"));
+    assert_false(LETTERS("\4\0\x09") ||
+                 LETTERS("\6\xff"
+                         "x") ||
+                 LETTERS("\x63\4\x08\0"));
+}
+
 static void test_rotate(void **state)
 {
     (void)state;
@@ -801,14 +846,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format),        cmocka_unit_test(test_format_names),
         cmocka_unit_test(test_format_broken), cmocka_unit_test(test_query),
-        cmocka_unit_test(test_rotate),        cmocka_unit_test(test_gtid),
-        cmocka_unit_test(test_gtid_tagged),   cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_map),           cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_dummy),         cmocka_unit_test(test_packed_rows),
-        cmocka_unit_test(test_packed_query),  cmocka_unit_test(test_packed_badly),
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_short_post),
-        cmocka_unit_test(test_checksum),      cmocka_unit_test(test_captured),
-        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_letters),       cmocka_unit_test(test_rotate),
+        cmocka_unit_test(test_gtid),          cmocka_unit_test(test_gtid_tagged),
+        cmocka_unit_test(test_heartbeat),     cmocka_unit_test(test_map),
+        cmocka_unit_test(test_rows),          cmocka_unit_test(test_dummy),
+        cmocka_unit_test(test_packed_rows),   cmocka_unit_test(test_packed_query),
+        cmocka_unit_test(test_packed_badly),  cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_short_post),    cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_captured),      cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
