@@ -139,6 +139,19 @@ static void note_line(struct source *s, const char *line)
         s->cut |= text_starts(line, *h) && s->open;
 }
 
+/* Skips the rest of a line, which may be longer than the text that was read. */
+static int skip_comment_line(struct source *s, struct err *e)
+{
+    for (;;) {
+        const char *nl = memchr(s->text.p + s->at, '\n', s->text.len - s->at);
+        go_to(s, nl ? (size_t)(nl + 1 - s->text.p) : s->text.len);
+        if (nl || s->eof)
+            return 0;
+        if (import_read_fill(s, e) < 0)
+            return -1;
+    }
+}
+
 /* Skips whitespace, "-- …" lines and comments before a statement. */
 static int skip_front(struct source *s, struct err *e)
 {
@@ -165,8 +178,8 @@ static int skip_front(struct source *s, struct err *e)
         if (strncmp(from, "--", 2) != 0 && from[0] != '#')
             return 0;
         note_line(s, from);
-        const char *nl = memchr(from, '\n', s->text.len - s->at);
-        go_to(s, nl ? (size_t)(nl + 1 - s->text.p) : s->text.len);
+        if (skip_comment_line(s, e) < 0)
+            return -1;
     }
 }
 

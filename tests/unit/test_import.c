@@ -46,6 +46,32 @@ static int plan_text(const char *text, struct plan *p, struct import_report *r, 
     "SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, @@AUTOCOMMIT=0;\nINSERT INTO `bag` VALUES\n(1,2);\n"        \
     "COMMIT;\nSET AUTOCOMMIT=@OLD_AUTOCOMMIT;\n"
 
+/* A comment goes on to the end of its line, however much of the line was read at once. */
+static void test_a_long_comment(void **state)
+{
+    static const char *const opens[] = {"-- ", "#"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct plan p;
+        struct import_report r = {0};
+        struct err e;
+        struct buf text = {0};
+        buf_adds(&text, BAG);
+        buf_adds(&text, opens[i]);
+        while (text.len < 3u << 20)
+            buf_adds(&text, "x; DROP TABLE bag; ");
+        buf_adds(&text, "\nINSERT INTO `bag` VALUES (1,2);\n");
+        if (plan_text(text.p, &p, &r, &e) < 0)
+            fail_msg("%s", e.text);
+        assert_int_equal(p.count, 1);
+        assert_false(plan_find(&p, "bag")->skip);
+        assert_int_equal(r.last_line, 6);
+        import_report_free(&r);
+        plan_free(&p);
+        buf_free(&text);
+    }
+}
+
 static void test_whole(void **state)
 {
     (void)state;
@@ -389,9 +415,10 @@ static void test_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FOREIGN_TEST(test_whole), FOREIGN_TEST(test_refused), FOREIGN_TEST(test_accepted),
-        FOREIGN_TEST(test_magic), FOREIGN_TEST(test_empty),   FOREIGN_TEST(test_long),
-        FOREIGN_TEST(test_parts), FOREIGN_TEST(test_packed),  FOREIGN_TEST(test_no_file),
+        FOREIGN_TEST(test_a_long_comment), FOREIGN_TEST(test_whole), FOREIGN_TEST(test_refused),
+        FOREIGN_TEST(test_accepted),       FOREIGN_TEST(test_magic), FOREIGN_TEST(test_empty),
+        FOREIGN_TEST(test_long),           FOREIGN_TEST(test_parts), FOREIGN_TEST(test_packed),
+        FOREIGN_TEST(test_no_file),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }
