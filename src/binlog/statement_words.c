@@ -21,7 +21,7 @@ static const char *skip_line(const char *s, const char *end)
     return lf ? lf + 1 : end;
 }
 
-/* Returns the length of the opening of a version comment, or 0: "/" "*!", or MariaDB's "/" "*M!". */
+/* Returns the length of the opening of a version comment (MariaDB's own one has an M), or 0. */
 static size_t version_opens(const char *s, const char *end)
 {
     size_t left = (size_t)(end - s);
