@@ -222,9 +222,16 @@ class Saves(threading.Thread):
     def __init__(self, central):
         super().__init__(daemon=True)
         self.central, self.n, self.newest, self.wrong, self.ended = central, 0, 0, [], threading.Event()
+        self.failed = None
         self.start()
 
     def run(self):
+        try:
+            self.look()
+        except Exception as why:  # a dead observer must say in the report of the round what ended it
+            self.failed = repr(why)
+
+    def look(self):
         while not self.ended.wait(0.05):
             for _, blob in self.central.blobs().values():
                 if int(blob) < self.newest:
@@ -390,7 +397,8 @@ class Torture:
                 kept_until = stored
             self.game.audit_totals(kept_until)
             assert self.observer.is_alive(), "nobody looks at both sides any more"
-            assert not self.game.saves or self.game.saves.is_alive(), "nobody looks at the central store any more"
+            assert not self.game.saves or self.game.saves.is_alive(), (
+                f"nobody looks at the central store any more: {self.game.saves.failed}")
             assert not self.observer.both, f"both are up: {self.observer.both[:2]}"
             assert not self.store.older, self.store.older[:3]
         except (AssertionError, pymysql.err.MySQLError) as wrong:
