@@ -33,7 +33,7 @@ const char *loss_words(const struct loss *l, char out[TEXT_SHORT])
         return "nothing lost";
     if (l->most_ms < 0)
         return "loss unknown";
-    snprintf(out, TEXT_SHORT, "at most %.30s lost", text_bound(l->most_ms, t));
+    snprintf(out, TEXT_SHORT, "at most %s lost", text_bound(l->most_ms, t));
     return out;
 }
 

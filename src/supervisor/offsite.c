@@ -392,7 +392,7 @@ static void offsite_judge(struct world *w)
                     r->made ? "new files are still stored"
                             : "dumps stay in the dump directory; trying again",
                     r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store",
-                    "%s on the other machine: %.560s",
+                    "%s on the other machine: %s",
                     r->made ? "not all is well with the copies" : "no new copies are stored",
                     r->why.text);
     else

@@ -137,7 +137,7 @@ void restore_ended(struct world *w, const struct request *r, bool announced, con
     if (e && !announced)
         return;
     double took = json_number_value(json_object_get(result, "seconds"));
-    line_set(text, sizeof text, "dump %.200s, %s rows in %s", js_text(result, "dump"),
+    line_set(text, sizeof text, "dump %s, %s rows in %s", js_text(result, "dump"),
              text_count((uint64_t)js_number(result, "rows", 0), rows),
              text_elapsed((int64_t)(took * 1000), t));
     ev.text = e ? NULL : text;
