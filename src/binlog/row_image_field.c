@@ -435,7 +435,7 @@ static void unfold_string(struct logged *l, const uint8_t *meta)
 static int logged_next(const uint8_t **types, const uint8_t **meta, const uint8_t *end,
                        struct logged *out, struct err *e)
 {
-    out->type = *(*types)++;
+    *out = (struct logged){.type = *(*types)++};
     if (!logged_types[out->type].name)
         return err_set(e, ERR_REFUSED, 0,
                        "a column has type %u, which MEMORY tables do not support", out->type);
