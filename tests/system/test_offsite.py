@@ -632,7 +632,7 @@ def test_a_key_that_is_set_later(make_followed, store):
     os.rename(there, there + ".old")
     with open(there, "w"):
         keeper.world.sql(BIG[1])
-        keeper.wait(lambda: any("no new copies are made on the other machine" in w for w in words(keeper.status())),
+        keeper.wait(lambda: any("no new copies are stored on the other machine" in w for w in words(keeper.status())),
                     "the journal that is not stored")
     os.remove(there)
     os.rename(there + ".old", there)
@@ -768,7 +768,7 @@ def test_what_is_written_now_cannot_be_read(make_followed, store):
     stored(keeper)
     keeper.segments.wait_all()
     flip(keeper.segments.paths()[-1], 30)
-    keeper.wait(lambda: any("no new copies are made on the other machine: journal segment" in t["what"]
+    keeper.wait(lambda: any("no new copies are stored on the other machine: journal segment" in t["what"]
                             for t in keeper.status()["troubles"]), "it is said")
 
 
