@@ -30,8 +30,7 @@ void check_load_world(struct check *c)
         if (c->tables.list[i].memory) {
             const struct db_table *on = &c->tables.list[i];
             c->memory_data = number_sum(c->memory_data, on->data_length);
-            c->memory_bytes =
-                number_sum(c->memory_bytes, number_sum(on->data_length, on->index_length));
+            c->memory_bytes = number_sum(c->memory_bytes, db_table_bytes(on));
         }
     /* Only triggers on tables that a restore replaces are moved to the new tables. */
     if (db_triggers(c->db, c->cfg->schema, t, &ignored) == 0) {

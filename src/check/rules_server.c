@@ -249,11 +249,6 @@ static void name_table(struct check *c, const char *name, const char *size_name,
     check_number(c, size_name, (int64_t)size);
 }
 
-static uint64_t total_size(const struct db_table *t)
-{
-    return number_sum(t->data_length, t->index_length);
-}
-
 /* Sets the facts about table sizes. A MEMORY table keeps the limit with which it was created. When
  * it is created again, it gets the server's current limit. */
 static void heap_facts(struct check *c)
@@ -261,26 +256,24 @@ static void heap_facts(struct check *c)
     const struct db_table *full = NULL, *large = NULL, *largest = NULL;
     unsigned full_count = 0, large_count = 0;
     int64_t limit = check_value(c, "@max_heap_table_size");
-    uint64_t most = limit > 0 ? (uint64_t)limit : 0, wanted = 16u << 20;
+    uint64_t most = limit > 0 ? (uint64_t)limit : 0;
     for (size_t i = 0; i < c->tables.count; i++) {
         const struct db_table *t = &c->tables.list[i];
         if (!t->memory)
             continue;
-        if (!largest || total_size(t) > total_size(largest))
+        if (!largest || db_table_bytes(t) > db_table_bytes(largest))
             largest = t;
-        if (total_size(t) > most && large_count++ == 0)
+        if (db_table_bytes(t) > most && large_count++ == 0)
             large = t;
         if (check_table_size(c, t, "size", "room") && full_count++ == 0)
             full = t;
     }
-    /* The recommended limit is a power of two at which the largest table can double. */
+    uint64_t bytes = largest ? db_table_bytes(largest) : 0;
+    check_number(c, "wanted_size", (int64_t)db_heap_wanted(bytes));
     if (largest)
-        wanted = number_doubled(wanted, number_product(2, total_size(largest)), INT64_MAX);
-    check_number(c, "wanted_size", (int64_t)wanted);
-    if (largest)
-        name_table(c, "largest", "largest_size", total_size(largest), largest, 1);
+        name_table(c, "largest", "largest_size", bytes, largest, 1);
     if (large)
-        name_table(c, "large", "large_size", total_size(large), large, large_count);
+        name_table(c, "large", "large_size", db_table_bytes(large), large, large_count);
     if (full) {
         check_table_size(c, full, "full_size", "full_most");
         name_table(c, "full", "full_size", full->data_length, full, full_count);

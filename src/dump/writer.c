@@ -180,7 +180,7 @@ static void put_header(const struct writing *w, struct buf *b)
     bool keyless = false, bare_timestamp = false;
     for (size_t i = 0; i < tables->count; i++) {
         const struct db_table *t = &tables->list[i];
-        uint64_t need = 2 * (t->data_length + t->index_length);
+        uint64_t need = number_product(2, db_table_bytes(t));
         if (t->memory && need > heap)
             heap = need;
         keyless |= !shown_table_has_primary_key(w->snap->creates[i]);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "mysql/conn.h"
 #include "mysql/server.h"
@@ -46,6 +47,17 @@ struct db_table {
     unsigned *key; /* set by db_table_keys(): indexes of the primary key's columns in a tuple */
     size_t key_count;
 };
+/* Returns the bytes that count for max_heap_table_size. */
+static inline uint64_t db_table_bytes(const struct db_table *t)
+{
+    return number_sum(t->data_length, t->index_length);
+}
+/* Returns the max_heap_table_size to recommend if the largest table has so many bytes: a power of
+ * two at which that table can double, and at least 16 MiB, the servers' default. */
+static inline uint64_t db_heap_wanted(uint64_t largest)
+{
+    return number_doubled(16u << 20, number_product(2, largest), INT64_MAX);
+}
 /* Sorted by name as strcmp() does, which db_table_find() relies on. */
 struct db_tables {
     struct db_table *list;

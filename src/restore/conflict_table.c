@@ -133,10 +133,8 @@ static int see_row(void *arg, const char *tuple, size_t len, struct err *e)
 static int read_world(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(merge_set_free) struct merge_set ids = {0};
-    struct db_copy copy = {.name = WORLD,
-                           .t = t->live,
-                           .rest = "",
-                           .bytes = t->live->data_length + t->live->index_length};
+    struct db_copy copy = {
+        .name = WORLD, .t = t->live, .rest = "", .bytes = db_table_bytes(t->live)};
     struct reading r = {t, NULL};
     uint64_t rows;
     for (size_t i = 0; i < m->numbers.count && t->counter < t->column_count; i++)
@@ -221,8 +219,8 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
 static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    uint64_t rows = number_product(4 * t->rows, t->live->row_length + 64);
-    uint64_t heap = number_sum(HEAP_LEAST, number_sum(number_product(4, m->packet), rows));
+    uint64_t bytes = number_sum(m->packet, number_product(t->rows, t->live->row_length + 64));
+    uint64_t heap = number_sum(HEAP_LEAST, number_product(4, bytes));
     int rc = conflict_table_drop(m, ROWS, e);
     if (rc == 0)
         rc = db_execf(m->db, e, "SET SESSION max_heap_table_size=%" PRIu64, heap);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "mysql/schema.h"
 
 #define NAME_MAX_LENGTH 32
 #define DEFAULT_PORT 3306
@@ -213,8 +213,7 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
 
 void draft_server_options(const struct draft_server *s, struct draft_options *out)
 {
-    /* A power of two that lets the largest table double in size, as in --check. */
-    uint64_t wanted = number_doubled(16u << 20, number_product(2, s->largest), INT64_MAX);
+    uint64_t wanted = db_heap_wanted(s->largest);
     *out = (struct draft_options){.count = 0};
     log_options(s, out);
     if (s->slow_rows && s->largest >= SLOW_ROWS_BYTES) {

@@ -43,7 +43,7 @@ static void survey_add_table(struct survey_schema *s, const struct db_table *t)
     }
     s->tables++;
     s->rows += t->rows;
-    uint64_t bytes = number_sum(t->data_length, t->index_length);
+    uint64_t bytes = db_table_bytes(t);
     s->bytes = number_sum(s->bytes, bytes);
     if (bytes > s->most_bytes)
         s->most_bytes = bytes;
