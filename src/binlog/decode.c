@@ -314,9 +314,9 @@ static void decode_renew(struct decode *d, const struct db_table *t)
     s->misfit = false;
 }
 
-/* Returns the text of a statement for those that read its words. UTF-8 alone makes certain which
- * bytes are quotes and blanks. In another character set other bytes can look like UTF-8, and
- * become a byte that UTF-8 does not have. */
+/* Returns the text of a statement in which its words are read. Only in UTF-8 and ASCII is it
+ * certain which bytes are quotes and blanks. A text in another character set may be valid UTF-8 by
+ * chance: its bytes from 0x80 on become 0xff, so that no function takes it for UTF-8. */
 static const char *decode_words(struct decode *d, const struct event *ev)
 {
     if (!ev->query.other_letters)

@@ -296,8 +296,8 @@ static const char *no_use(const struct restore *r)
         return NULL;
     if (any_moment && r->journal.at_end && !r->journal.to_loss)
         return "the server did not restart after the dump, so its log may contain the statement "
-               "that "
-               "emptied the world; to restore the changes before that statement too, add --at TIME";
+               "that emptied the world; to restore the changes before that statement too, add --at "
+               "TIME";
     if (any_moment && ours && !r->journal.known_met && !was_made_of_this(r, st))
         return r->journal.gap[0] && !r->journal.at_end
                    ? r->journal.gap

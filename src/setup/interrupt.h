@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 
+/* From here on SIGINT, SIGTERM, SIGHUP and SIGQUIT are requests to end. Ignored ones stay so. */
 void interrupt_catch(void);
 bool interrupt_came(void);
 /* Returns 0; ERR_ABORTED if a request came. */

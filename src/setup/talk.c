@@ -190,7 +190,7 @@ int talk_secret(const char *question, const char *option, struct buf *answer, st
     interrupt_wait(STDIN_FILENO);
     while (!interrupt_came() && (c = getchar()) != EOF && c != '\n')
         buf_addc(answer, (char)c);
-    /* Also after a request to end, which is why setup must not die of it here. */
+    /* The echo is turned on also after a request to end, so setup must not end before. */
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
     if (c != '\n')
         return talk_nobody(question, e);

@@ -23,7 +23,7 @@ void talk_reason(const char *text, const char *lead);
  * A word that is wider stays whole, because it may be a path to copy. */
 void talk_wrap(struct buf *out, const char *lead, const char *line, size_t width);
 /* Asks a question. *answer: the caller frees it; an empty line is `def`, which may be "".
- * ERR_ABORTED: there is no answer, or Ctrl+C was one. */
+ * ERR_ABORTED: there is no answer, or Ctrl+C was pressed. */
 int talk_ask(const char *question, const char *def, char **answer, struct err *e);
 int talk_yes(const char *question, bool def, bool *answer, struct err *e);
 /* Asks without an echo, from the terminal. ERR_USAGE: there is none; `option` is the

@@ -14,8 +14,8 @@
 #include "supervisor/world.h"
 
 #define SHRUNK_SHOWN 3u /* tables named in an alert about a dump that shrank */
-/* A report waits so long for the journal to show the statement that took the rows. It is usually
- * read within a second. */
+/* The longest time that a report waits for the journal to show the statement that took the rows.
+ * The statement is usually read within a second. */
 #define HELD_MS fault_wait(10000)
 
 /* The report about a dump with far fewer rows, while it waits for the follower. */

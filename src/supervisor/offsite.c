@@ -396,9 +396,9 @@ static void offsite_judge(struct world *w)
                     r->made ? "not all is well with the copies" : "no new copies are stored",
                     r->why.text);
     else
-        notify_over(
-            w, CONDITION_OFFSITE,
-            "new copies are stored on the other machine again, and no copy there is damaged");
+        notify_over(w, CONDITION_OFFSITE,
+                    "new copies are stored on the other machine again, and no copy there is known "
+                    "to be damaged");
 }
 
 /* Returns the age in seconds of the oldest item that is newer than everything stored; -1: not

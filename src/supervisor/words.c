@@ -405,7 +405,8 @@ void words_for_start(const struct config *cfg, bool journal, wall_t last_sign, w
         "the supervisor, or its machine, died: its last sign of life was at %s, it has been "
         "running again since %s, and the world was not watched for %s",
         from, to, text_duration(now.ms - last_sign.ms, t));
-    /* In a container or in the foreground no journal has the log, even of a config in /etc. */
+    /* In a container or in the foreground, the log goes to standard error and not to systemd's
+     * journal, even if the config is in /etc. */
     if (journal && cfg->path && text_starts(cfg->path, "/etc/worldkeeper/"))
         SET(out->todo, "see who or what ended it: journalctl -u worldkeeper@%s", cfg->name);
     else

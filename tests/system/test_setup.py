@@ -373,7 +373,7 @@ def test_a_directory_that_cannot_be_made(galaxy, make_machine):
 @pytest.mark.parametrize("options,needs", [(["--page"], "--status-dir"), (["--smtp", "smtp://mail.example"], "--mail"),
                                            (["--webhook-format", "slack"], "--webhook-file")], ids=lambda v: v[0])
 def test_an_option_without_the_one_it_belongs_to(galaxy, make_machine, options, needs):
-    """With --yes, in which nothing can be answered, such an option would have no effect."""
+    """With --yes, an option is refused without the one that it needs, because setup asks no question that could complete it."""
     done = make_machine(galaxy()).run("--yes", *options)
     assert done.returncode == 2 and f"{options[0]} has no effect without {needs}" in done.stderr, done
 

@@ -434,7 +434,7 @@ static void test_sizes(void **state)
     kit_check_free(&c);
 }
 
-/* A server may claim sizes whose sum is 2^64, which is not 0. */
+/* A server may claim sizes whose sum is 2^64. It must not wrap to 0. */
 static void test_sizes_without_end(void **state)
 {
     (void)state;
