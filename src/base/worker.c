@@ -43,12 +43,15 @@ void worker_init(struct worker *w, const char *name)
     *w = (struct worker){.fd = -1, .name = name};
 }
 
-/* Resets inherited handlers, blocked signals and descriptors, which belong to the supervisor. */
+/* Resets inherited handlers, blocked signals and descriptors, which belong to the supervisor.
+ * SIGHUP asks the supervisor to reload its config; a terminal that closes sends it to the workers,
+ * too, and none of them has to end for it. */
 static void child_setup(pid_t parent, bool orphan_ok)
 {
-    static const int defaults[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    static const int defaults[] = {SIGTERM, SIGINT, SIGCHLD};
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         signal(defaults[i], SIG_DFL);
+    signal(SIGHUP, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -273,4 +273,13 @@ void clients_message(struct world *w, size_t i)
     }
 }
 
-const struct part clients_part = {.begin = clients_begin, .timers = clients_timers};
+/* Answers the requests that arrived after the last poll. SIGTERM may be read in an iteration whose
+ * poll only announced another signal, and then nothing else is polled. */
+static void clients_stop(struct world *w)
+{
+    for (size_t i = 1; i < CLIENTS_FDS; i++)
+        clients_message(w, i);
+}
+
+const struct part clients_part = {
+    .begin = clients_begin, .timers = clients_timers, .stop = clients_stop};

@@ -312,3 +312,20 @@ def test_more_requests_than_places(keeper):
         if process.poll() is None:
             process.kill()
     keeper.wait(lambda: go_on(stopped(keeper)) or keeper.run("--status").rc == DONE, "a place")
+
+
+def test_a_terminal_that_closes_ends_no_worker(keeper):
+    """SIGHUP to the supervisor and all its workers, as from a terminal that closes, reloads the config and ends no worker."""
+    keeper.dump()
+    keeper.start()
+    before = keeper.worker("scribe")
+    with open(f"/proc/{keeper.process.pid}/task/{keeper.process.pid}/children") as f:
+        workers = [int(pid) for pid in f.read().split()]
+    assert before in workers, workers
+    for pid in workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGHUP)
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait_log("reloaded")
+    keeper.dump()
+    assert "died" not in keeper.log(), keeper.log()

@@ -18,14 +18,15 @@ from .keeper import BINARY
 from .util import PATIENCE
 
 SETUP = os.path.join(os.path.dirname(BINARY), "worldkeeper-setup")
-# A fake systemctl: it starts the supervisor as the service's user, records its calls, and ends the supervisor.
+# A fake systemctl: it starts the supervisor as the service's user, records its calls, and ends the supervisor. Like
+# a service, the supervisor has a session of its own: the end of setup's terminal sends no SIGHUP to it.
 SYSTEMCTL = r"""#!/bin/sh
 echo "$*" >>"$FAKE/calls"
 case $1 in
 enable)
     world=${3#worldkeeper@}
     [ ! -e "$FAKE/broken" ] || exit 1
-    $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
+    setsid $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
         </dev/null >>"$FAKE/log" 2>&1 &
     echo $! >"$FAKE/$world.pid"
     ;;
