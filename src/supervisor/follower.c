@@ -647,8 +647,9 @@ static void follower_failed(struct world *w, const struct follow_failure *failur
     back_off();
     if (failure->files) {
         /* The changes that are missing in the files are still in the server's log, as long as the
-         * server's disk works. */
-        if (!follower.files_failing)
+         * server's disk works. If files fail after the dump, too, that dump's changes may have
+         * filled the disk: only another dump makes them unnecessary. */
+        if (!follower.files_failing || follower.covered == follower.gaps)
             gap_found(w, ":", &gap, false);
         follower.files_failing = true;
     }

@@ -554,20 +554,29 @@ def test_a_server_without_a_log(make_world, make_keeper, server, http):
     keeper.dump()
 
 
+def logged(keeper):
+    """Returns the bytes of the server's log after the end of the newest dump; it is one file here."""
+    (row,) = keeper.server.sql("SHOW BINARY LOG STATUS" if keeper.server.mysql else "SHOW MASTER STATUS")
+    return int(row[1]) - keeper.newest()["end_point"]["pos"]
+
+
 @pytest.mark.slow
 @pytest.mark.waits(1)
-def test_a_disk_that_is_full_of_segments(make_followed, small_disk):
+@pytest.mark.parametrize("again", [False, True])
+def test_a_disk_that_is_full_of_segments(make_followed, small_disk, again):
     """If segments fill the disk, the dump that is taken at once makes old ones unnecessary; they are deleted without an
-    operator."""
+    operator. So it is if the changes after that dump fill the disk again, before the journal is written again."""
     path, seen, prefix = small_disk
     keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments"),
-                                                 "segment": "64KiB"}, **ONE_DUMP},
+                                                     "segment": "64KiB"}, **ONE_DUMP},
                            seen=os.path.join(seen, "segments"), prefix=prefix)
     world = keeper.world
     dump_and_follow(keeper)
     with Beating(world, 600):
         keeper.wait(lambda: len(keeper.dumps()) == 1 and keeper.newest()["sequence"] > 1,
                     "the dump at once")
+        if again:
+            wait_for(lambda: logged(keeper) > 600 << 10, "more changes than the disk holds")
     keeper.wait(lambda: keeper.segments.numbers()[0] > 1, "the old ones to go")
     following(keeper)
     world.mark(7)
